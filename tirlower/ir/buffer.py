@@ -1,0 +1,394 @@
+"""Buffers, and the small data objects around them: ranges, iterators, regions, reducers."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+from tirlower.diagnostics import TirError, WellFormedError
+from tirlower.ir import build
+from tirlower.ir.dtype import INT32, DataType
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Ramp, Var, as_expr, const, is_const_int
+from tirlower.ir.node import Node, binds, buffer_use, child, hint, node
+from tirlower.ir.node import data as plain
+from tirlower.ir.op import Op
+
+__all__ = [
+    "ALLOC_ALIGNMENT",
+    "Buffer",
+    "BufferRegion",
+    "CommReducer",
+    "IterKind",
+    "IterVar",
+    "MatchBufferRegion",
+    "Range",
+    "decl_buffer",
+    "pointer_dtype",
+]
+
+ALLOC_ALIGNMENT = 64
+"""Bytes to which allocations are aligned, and which buffers promise by default: a cache line, an AVX-512 register."""
+
+
+def pointer_dtype(dtype: DataType) -> DataType:
+    """The element dtype of a buffer's data pointer: bool is stored as int8."""
+    return DataType("int8").with_lanes(dtype.lanes) if dtype.is_bool else dtype
+
+
+def _shape(value: Any) -> tuple[Expr, ...]:
+    if isinstance(value, (int, Expr)):
+        value = (value,)
+    return tuple([v if isinstance(v, Expr) else as_expr(v) for v in value])
+
+
+@node
+class Buffer(Node):
+    """A view of memory as an array: a data pointer, a shape, and how indices become addresses.
+
+    ``shape`` and ``strides`` (in elements; empty means compact and row-major) are expressions; ``elem_offset`` is
+    the offset of element 0 from ``data``, in elements; ``align`` the alignment of ``data`` in bytes;
+    ``offset_factor`` divides ``elem_offset``; ``axis_separators`` split the dimensions into groups that are
+    flattened separately; ``buffer_type`` is ``"default"`` or ``"auto_broadcast"``. Without ``data`` a variable
+    of the buffer's name is made, a pointer to ``dtype`` (int8 for bool) in ``scope``.
+    """
+
+    name: str = hint(convert=str)
+    shape: tuple[Expr, ...] = child(convert=_shape)
+    dtype: DataType = plain(default="float32", convert=DataType)
+    data: Var = child(default=None)
+    strides: tuple[Expr, ...] = child(default=(), convert=lambda v: _shape(v or ()))
+    elem_offset: Expr = child(default=None)
+    scope: str = plain(default="global")
+    align: int = plain(default=0)
+    offset_factor: int = plain(default=0)
+    axis_separators: tuple[int, ...] = plain(
+        default=(), convert=lambda v: tuple(int(x.value if isinstance(x, IntImm) else x) for x in v or ())
+    )
+    buffer_type: str = plain(default="default", convert=lambda v: v or "default")
+
+    def check(self) -> None:
+        """Fill in the data variable, the offset and the alignment; refuse shapes and strides that do not fit."""
+        if self.data is None:
+            self.data = Var(self.name, PointerType(pointer_dtype(self.dtype), self.scope))
+        else:
+            pointer = self.data.type
+            if not isinstance(pointer, PointerType):
+                raise WellFormedError(f"the data of buffer {self.name!r} is a pointer, got {self.data.dtype!s}")
+            self.scope = pointer.scope
+        for extent in (*self.shape, *self.strides):
+            if not extent.dtype.is_integral or extent.dtype.is_vector:
+                raise WellFormedError(
+                    f"the shape and strides of buffer {self.name!r} are integers, got {extent.dtype!s}: {extent}"
+                )
+        if self.strides and len(self.strides) != len(self.shape):
+            raise WellFormedError(
+                f"buffer {self.name!r} has {len(self.shape)} dimensions but {len(self.strides)} strides"
+            )
+        if self.elem_offset is None:
+            self.elem_offset = IntImm(self.shape[0].dtype if self.shape else INT32, 0)
+        elif not isinstance(self.elem_offset, Expr):
+            self.elem_offset = as_expr(self.elem_offset)
+        self.align = int(self.align) if self.align and self.align > 0 else ALLOC_ALIGNMENT
+        self.offset_factor = int(self.offset_factor) if self.offset_factor else 1
+        separators = self.axis_separators
+        if any(not 0 <= s <= len(self.shape) for s in separators) or list(separators) != sorted(separators):
+            raise WellFormedError(
+                f"axis separators of buffer {self.name!r} rise from 0 to {len(self.shape)}, got {list(separators)}"
+            )
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether it states no strides and no offset."""
+        return not self.strides and is_const_int(self.elem_offset, 0)
+
+    def __getitem__(self, indices: Any) -> Expr | BufferRegion:
+        """``buffer[i, j]`` is a load; a slice of constant length in the last index a vector load; slices elsewhere
+        (or of unit step in several dimensions) make a region."""
+        if not isinstance(indices, tuple):
+            indices = (indices,)
+        if len(indices) > len(self.shape):
+            raise TirError(f"buffer {self.name!r} has {len(self.shape)} dimensions, got {len(indices)} indices")
+        slices = [i for i in indices if isinstance(i, (slice, Range))]
+        if len(indices) < len(self.shape) or len(slices) > 1 or (slices and not isinstance(indices[-1], slice)):
+            return self.region(indices)
+        if not slices:
+            return BufferLoad(self, indices)
+        return BufferLoad(self, (*indices[:-1], self._ramp(indices[-1])))
+
+    def _ramp(self, part: slice) -> Expr:
+        start = as_expr(0 if part.start is None else part.start)
+        stop = as_expr(self.shape[-1] if part.stop is None else part.stop)
+        step = as_expr(1 if part.step is None else part.step)
+        start, step = build.match_types(start, step)
+        lanes = build.ceildiv(build.sub(stop, start), step)
+        if not isinstance(lanes, IntImm):
+            lanes = _constant_difference(start, stop, step)
+        return Ramp(start, step, lanes.value) if lanes.value != 1 else start
+
+    def region(self, indices: Sequence[Any] | None = None) -> BufferRegion:
+        """The region that indices and slices name; missing trailing indices cover their dimension."""
+        given = list(indices or ())
+        ranges = []
+        for axis, extent in enumerate(self.shape):
+            part = given[axis] if axis < len(given) else slice(None)
+            if isinstance(part, Range):
+                ranges.append(part)
+            elif isinstance(part, slice):
+                if part.step is not None and not is_const_int(as_expr(part.step), 1):
+                    raise TirError(f"a region of buffer {self.name!r} has unit steps, got step {part.step}")
+                start = as_expr(0 if part.start is None else part.start)
+                stop = extent if part.stop is None else as_expr(part.stop)
+                if part.start is None:
+                    start = IntImm(stop.dtype, 0)
+                ranges.append(Range(start, build.sub(stop, start)))
+            else:
+                start = as_expr(part)
+                ranges.append(Range(start, IntImm(start.dtype, 1)))
+        return BufferRegion(self, tuple(ranges))
+
+    def vload(self, begin: Any, dtype: DataType | str | None = None, predicate: Expr | None = None) -> Expr:
+        """A load of the lanes of ``dtype`` from ``begin`` on, along the last dimension."""
+        return BufferLoad(self, self._vector_indices(begin, dtype), predicate)
+
+    def vstore(self, begin: Any, value: Any, predicate: Expr | None = None) -> Any:
+        """A store of the lanes of ``value`` from ``begin`` on, along the last dimension."""
+        from_value = as_expr(value)
+        return _store_of()(self, from_value, self._vector_indices(begin, from_value.dtype), predicate)
+
+    def _vector_indices(self, begin: Any, dtype: DataType | str | None) -> tuple[Expr, ...]:
+        indices = [as_expr(i) for i in (begin if isinstance(begin, (tuple, list)) else (begin,))]
+        lanes = 1 if dtype is None else DataType(dtype).lanes // self.dtype.lanes
+        if lanes > 1 and indices[-1].dtype.is_scalar:
+            indices[-1] = Ramp(indices[-1], const(1, indices[-1].dtype), lanes)
+        return tuple(indices)
+
+    def offset_of(self, indices: Sequence[Any]) -> Expr:
+        """The element offset of an access from ``data``: row-major or by strides, plus ``elem_offset``."""
+        exprs = [as_expr(i) for i in indices]
+        offset: Expr | None = None
+        if self.strides:
+            for index, stride in zip(exprs, self.strides, strict=True):
+                term = build.mul(index, stride)
+                offset = term if offset is None else build.add(offset, term)
+        else:
+            for index, extent in zip(exprs, self.shape, strict=True):
+                offset = index if offset is None else build.add(build.mul(offset, extent), index)
+        if offset is None:
+            return self.elem_offset
+        return build.add(offset, self.elem_offset)
+
+    def access_ptr(
+        self,
+        access_mask: int | str,
+        ptr_type: str = "handle",
+        content_lanes: int = 1,
+        offset: Any = 0,
+        extent: Any = None,
+    ) -> Expr:
+        """A ``tvm_access_ptr`` to the buffer from ``offset`` elements on; the mask is "r", "w", "rw" or 1, 2, 3."""
+        if isinstance(access_mask, str):
+            unknown = set(access_mask) - {"r", "w"}
+            if unknown:
+                raise TirError(f"an access mask is made of 'r' and 'w', got {access_mask!r}")
+            access_mask = ("r" in access_mask) + 2 * ("w" in access_mask)
+        first = build.add(self.elem_offset, offset)
+        if self.strides:
+            size = build.mul(self.strides[0], self.shape[0]) if self.shape else as_expr(1)
+        else:
+            size = as_expr(1)
+            for dim in self.shape:
+                size = build.mul(size, dim)
+        size = build.sub(size, offset) if extent is None else as_expr(extent)
+        content = self.dtype
+        if content_lanes > 1:
+            content = content.with_lanes(content_lanes * content.lanes)
+            size, first = build.floordiv(size, content_lanes), build.floordiv(first, content_lanes)
+        marker = Call(Op.get("tir.type_annotation"), (), content)
+        return Call(
+            Op.get("tir.tvm_access_ptr"), (marker, self.data, first, size, as_expr(access_mask)), DataType(ptr_type)
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        dims = ", ".join(map(str, self.shape)) + ("," if len(self.shape) == 1 else "")
+        return f"Buffer({self.name!r}, ({dims}), {str(self.dtype)!r})"
+
+
+# Statements are built above expressions and buffers; the store class registers itself here (see `stmt`).
+_STORE: list[Any] = []
+
+
+def _store_of() -> Any:
+    return _STORE[0]
+
+
+def _constant_difference(start: Expr, stop: Expr, step: Expr) -> IntImm:
+    """The lanes of ``start:stop:step`` when both ends share a symbolic part, e.g. ``i * 4 : i * 4 + 4``."""
+
+    def terms(expr: Expr, sign: int, into: dict[Any, int]) -> int:
+        from_kind = type(expr).__name__
+        if isinstance(expr, IntImm):
+            return sign * expr.value
+        if from_kind == "Add":
+            return terms(expr.a, sign, into) + terms(expr.b, sign, into)  # type: ignore[attr-defined]
+        if from_kind == "Sub":
+            return terms(expr.a, sign, into) + terms(expr.b, -sign, into)  # type: ignore[attr-defined]
+        key = _shape_key(expr)
+        into[key] = into.get(key, 0) + sign
+        return 0
+
+    rest: dict[Any, int] = {}
+    difference = terms(stop, 1, rest) + terms(start, -1, rest)
+    if any(rest.values()) or not isinstance(step, IntImm) or step.value == 0:
+        raise TirError(f"the length of the slice {start}:{stop}:{step} is not a constant", help="use T.Ramp")
+    return build.int32(-((-difference) // step.value))
+
+
+def _shape_key(expr: Expr) -> Any:
+    """A key under which structurally equal index terms meet."""
+    if isinstance(expr, Var):
+        return id(expr)
+    if isinstance(expr, IntImm):
+        return (expr.dtype, expr.value)
+    return (type(expr).__name__, *[_shape_key(c) if isinstance(c, Expr) else id(c) for c in expr.children()])
+
+
+@node
+class Range(Node):
+    """The integers from ``min`` on, ``extent`` of them."""
+
+    min: Expr = child(convert=as_expr)
+    extent: Expr = child(convert=as_expr)
+    span: Any = hint(default=None, kw_only=True)
+
+    def check(self) -> None:
+        """Bring both to one dtype: a literal takes the other's."""
+        if self.min.dtype is not self.extent.dtype:
+            if isinstance(self.min, IntImm):
+                self.min = build.cast(self.extent.dtype, self.min)
+            elif isinstance(self.extent, IntImm):
+                self.extent = build.cast(self.min.dtype, self.extent)
+            else:
+                self.min, self.extent = build.match_types(self.min, self.extent)
+
+    @classmethod
+    def from_extent(cls, extent: Any) -> Range:
+        """The range from 0."""
+        extent = as_expr(extent)
+        return cls(IntImm(extent.dtype, 0), extent)
+
+    def __repr__(self) -> str:
+        return f"Range({self.min}, {build.add(self.min, self.extent)})"
+
+
+class IterKind(enum.Enum):
+    """What a block iterator means for the order of its instances."""
+
+    SPATIAL = "spatial"
+    REDUCE = "reduce"
+    SCAN = "scan"
+    OPAQUE = "opaque"
+
+
+@node
+class IterVar(Node):
+    """An iteration variable with its domain; with a thread tag, a thread axis."""
+
+    dom: Range | None = child()
+    var: Var = binds()
+    kind: str = plain(default="spatial")
+    thread_tag: str = plain(default="")
+    span: Any = hint(default=None, kw_only=True)
+
+    def as_expr(self) -> Expr:
+        """The variable (an IterVar stands for it in expressions)."""
+        return self.var
+
+
+@node
+class BufferRegion(Node):
+    """A box of a buffer: one range per dimension."""
+
+    buffer: Buffer = buffer_use()
+    region: tuple[Range, ...] = child(convert=tuple)
+    span: Any = hint(default=None, kw_only=True)
+
+    def check(self) -> None:
+        """One range for each dimension."""
+        if len(self.region) != len(self.buffer.shape):
+            raise WellFormedError(
+                f"a region of buffer {self.buffer.name!r} has {len(self.buffer.shape)} ranges, got {len(self.region)}"
+            )
+
+
+@node
+class MatchBufferRegion(Node):
+    """A buffer that names a region of another one inside a block."""
+
+    buffer: Buffer = binds()
+    source: BufferRegion = child()
+    span: Any = hint(default=None, kw_only=True)
+
+
+@node
+class CommReducer(Node):
+    """A commutative, associative combination of tuples, with its identity element."""
+
+    lhs: tuple[Var, ...] = binds(convert=tuple)
+    rhs: tuple[Var, ...] = binds(convert=tuple)
+    result: tuple[Expr, ...] = child(convert=lambda v: tuple(as_expr(x) for x in v))
+    identity: tuple[Expr, ...] = child(convert=lambda v: tuple(as_expr(x) for x in v))
+    span: Any = hint(default=None, kw_only=True)
+
+    def check(self) -> None:
+        """All four have one length."""
+        if not len(self.lhs) == len(self.rhs) == len(self.result) == len(self.identity):
+            raise WellFormedError("a reducer has as many left and right variables, results and identities")
+
+
+def decl_buffer(
+    shape: Any,
+    dtype: DataType | str = "float32",
+    name: str = "buffer",
+    data: Var | None = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str = "",
+    data_alignment: int = 0,
+    offset_factor: int = 0,
+    buffer_type: str = "",
+    axis_separators: Any = None,
+) -> Buffer:
+    """A new buffer, with the conventions of scripts: an offset variable where only ``offset_factor`` is given,
+    stride variables for ``auto_broadcast`` without strides.
+
+    >>> decl_buffer((4, 8), "int8", "A")
+    Buffer('A', (4, 8), 'int8')
+    """
+    dims = _shape(shape)
+    index_type = dims[0].dtype if dims else INT32
+    if offset_factor and elem_offset is None:
+        elem_offset = Var(f"{name}_elem_offset", index_type)
+    if buffer_type == "auto_broadcast" and not strides:
+        strides = [Var(f"{name}_stride_{i}", index_type) for i in range(len(dims))]
+    return Buffer(
+        name,
+        dims,
+        DataType(dtype),
+        data,  # type: ignore[arg-type]  # None makes the variable
+        strides or (),
+        elem_offset,
+        scope or "global",
+        data_alignment,
+        offset_factor,
+        axis_separators or (),
+        buffer_type or "default",
+    )

@@ -1,0 +1,537 @@
+"""Smart constructors: operators with literal typing, type matching and the constant folding that users expect.
+
+Integer literals take the type of the typed operand they meet; operands of different types are converted (int32 with
+int64 gives int64, an integer with a float the float, a scalar with a vector is broadcast). Folded are: two
+constants; ``x + 0``, ``x - 0``, ``x * 1``, ``x * 0``, ``x // 1``, ``x % 1`` on integers; the units of boolean
+algebra. On floats only what changes no bit of any value is folded. The node constructors themselves never fold.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from tirlower.diagnostics import Span, TirError
+from tirlower.ir import expr as ir
+from tirlower.ir.dtype import BOOL, INT32, DataType
+from tirlower.ir.expr import (
+    And,
+    Broadcast,
+    Call,
+    Cast,
+    Expr,
+    FloatImm,
+    IntImm,
+    Not,
+    Or,
+    as_expr,
+    const,
+    is_const_int,
+    wrap_int,
+)
+from tirlower.ir.op import Op
+
+__all__ = [
+    "abs_", "add", "all_of", "any_of", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "call", "cast",
+    "ceildiv", "eq", "floordiv", "floormod", "ge", "gt", "if_then_else", "is_positive_const", "le", "likely",
+    "logical_and", "logical_not", "logical_or", "lt", "match_types", "max_", "max_value", "min_", "min_value", "mul",
+    "ne", "neg", "reinterpret", "select", "shift_left", "shift_right", "sub", "true_div", "truncdiv", "truncmod",
+]  # fmt: skip
+
+_LITERALS = (bool, int, float)
+
+
+def _fits(value: Any, dtype: DataType) -> bool:
+    return bool(dtype.min_value <= value <= dtype.max_value)
+
+
+def _literal_like(value: Any, other: Expr) -> Expr:
+    """A Python number next to a typed operand takes its type, unless that would change its value."""
+    kind = other.dtype
+    element = kind.element
+    if element.is_custom:
+        return const(value, kind)
+    if isinstance(value, bool):
+        return const(value, BOOL)
+    if isinstance(value, int):
+        if element.is_bool:
+            return as_expr(value)
+        if element.is_integral and not _fits(value, element):
+            return as_expr(value)
+        if element.is_handle:
+            return as_expr(value)
+        return const(value, kind)
+    return const(value, kind) if element.is_float else as_expr(value)
+
+
+def operands(a: Any, b: Any) -> tuple[Expr, Expr]:
+    """Both operands as expressions, literals typed by the other one."""
+    a_literal, b_literal = isinstance(a, _LITERALS), isinstance(b, _LITERALS)
+    if a_literal and not b_literal:
+        b = as_expr(b)
+        return _literal_like(a, b), b
+    if b_literal and not a_literal:
+        a = as_expr(a)
+        return a, _literal_like(b, a)
+    return as_expr(a), as_expr(b)
+
+
+def match_types(a: Expr, b: Expr, span: Span | None = None) -> tuple[Expr, Expr]:
+    """Convert two operands to one dtype: lanes are broadcast, then the element types promoted."""
+    x, y = a.dtype, b.dtype
+    if x is y:
+        return a, b
+    if x.lanes != y.lanes or x.scalable != y.scalable:
+        if x.is_scalar:
+            a = Broadcast(a, _lanes_of(y), span=span)
+        elif y.is_scalar:
+            b = Broadcast(b, _lanes_of(x), span=span)
+        else:
+            raise TirError(f"vectors of different lanes: {x!s} and {y!s} in {a} and {b}", span=span)
+        x, y = a.dtype, b.dtype
+    p, q = x.element, y.element
+    if p is q:
+        return a, b
+    wanted = _promote(p, q)
+    if wanted is None:
+        raise TirError(f"no common type of {x!s} and {y!s} in {a} and {b}", span=span, help="convert one with T.Cast")
+    if p is not wanted:
+        a = cast(wanted.with_lanes(x.lanes, x.scalable), a, span=span)
+    if q is not wanted:
+        b = cast(wanted.with_lanes(y.lanes, y.scalable), b, span=span)
+    return a, b
+
+
+def _lanes_of(kind: DataType) -> int | Expr:
+    return ir.vscale(kind.lanes) if kind.scalable else kind.lanes
+
+
+def _promote(p: DataType, q: DataType) -> DataType | None:
+    if p.is_custom or q.is_custom:
+        return p if p.is_custom and not q.is_custom else q if q.is_custom and not p.is_custom else None
+    if p.is_float and q.is_float:
+        if p.bits != q.bits:
+            return p if p.bits > q.bits else q
+        return DataType("float32") if p.bits <= 16 else None
+    if p.is_float and q.is_integral:
+        return p
+    if q.is_float and p.is_integral:
+        return q
+    if p.is_integral and q.is_integral:
+        if p.bits != q.bits:
+            return p if p.bits > q.bits else q
+        return p if p.is_uint else q  # the same width, mixed signs: unsigned, as in C
+    return None
+
+
+def _const_pair(a: Expr, b: Expr) -> tuple[Any, Any] | None:
+    if a.__class__ is IntImm and b.__class__ is IntImm:
+        return a.value, b.value
+    if a.__class__ is FloatImm and b.__class__ is FloatImm and not a.dtype.is_custom:
+        return a.value, b.value
+    return None
+
+
+def _prepare(a: Any, b: Any, span: Span | None) -> tuple[Expr, Expr]:
+    if not (isinstance(a, Expr) and isinstance(b, Expr)):
+        a, b = operands(a, b)
+    return (a, b) if a.dtype is b.dtype else match_types(a, b, span)
+
+
+def _fold(fn: Callable[[Any, Any], Any], a: Expr, b: Expr, span: Span | None) -> Expr | None:
+    pair = _const_pair(a, b)
+    if pair is None:
+        return None
+    value = fn(*pair)
+    kind = a.dtype
+    return IntImm(kind, wrap_int(value, kind), span=span) if kind.is_integral else FloatImm(kind, value, span=span)
+
+
+def add(a: Any, b: Any, span: Span | None = None) -> Expr:
+    """``a + b``."""
+    a, b = _prepare(a, b, span)
+    folded = _fold(operator.add, a, b, span)
+    if folded is not None:
+        return folded
+    if a.dtype.is_integral:
+        if is_const_int(a, 0):
+            return b
+        if is_const_int(b, 0):
+            return a
+    return ir.Add(a, b, span=span)
+
+
+def sub(a: Any, b: Any, span: Span | None = None) -> Expr:
+    """``a - b``."""
+    a, b = _prepare(a, b, span)
+    folded = _fold(operator.sub, a, b, span)
+    if folded is not None:
+        return folded
+    if a.dtype.is_integral and is_const_int(b, 0):
+        return a
+    return ir.Sub(a, b, span=span)
+
+
+def mul(a: Any, b: Any, span: Span | None = None) -> Expr:
+    """``a * b``."""
+    a, b = _prepare(a, b, span)
+    folded = _fold(operator.mul, a, b, span)
+    if folded is not None:
+        return folded
+    if a.dtype.is_integral:
+        if is_const_int(a, 1) or is_const_int(b, 0):
+            return b
+        if is_const_int(b, 1) or is_const_int(a, 0):
+            return a
+    return ir.Mul(a, b, span=span)
+
+
+def neg(a: Any, span: Span | None = None) -> Expr:
+    """``-a``: a folded constant, else ``a * -1`` for integers and floats (exact for both)."""
+    a = as_expr(a)
+    if isinstance(a, IntImm):
+        return IntImm(a.dtype, wrap_int(-a.value, a.dtype), span=span)
+    if isinstance(a, FloatImm):
+        return FloatImm(a.dtype, -a.value, span=span)
+    return ir.Mul(a, const(wrap_int(-1, a.dtype) if a.dtype.is_uint else -1, a.dtype), span=span)
+
+
+def _need_ints(name: str, a: Expr, span: Span | None) -> None:
+    if not a.dtype.is_integral:
+        raise TirError(f"{name} takes integers, got {a.dtype!s}: {a}", span=span)
+
+
+def _need_divisor(b: Expr, span: Span | None) -> None:
+    if is_const_int(b, 0):
+        raise TirError("division by zero", span=span)
+
+
+def true_div(a: Any, b: Any, span: Span | None = None) -> Expr:
+    """``a / b`` on floats. Raises on integers, which have floordiv and truncdiv."""
+    a, b = _prepare(a, b, span)
+    if a.dtype.is_integral:
+        raise TirError(
+            f"/ on integers is ambiguous: {a} / {b}",
+            span=span,
+            help="use T.floordiv (//) or T.truncdiv, or cast to a float",
+        )
+    pair = _const_pair(a, b)
+    if pair is not None and pair[1] != 0:
+        return FloatImm(a.dtype, pair[0] / pair[1], span=span)
+    if b.__class__ is FloatImm and b.value == 1.0:
+        return a
+    return ir.Div(a, b, span=span)
+
+
+def truncdiv(a: Any, b: Any, span: Span | None = None) -> Expr:
+    """Integer division that truncates toward zero."""
+    a, b = _prepare(a, b, span)
+    _need_ints("truncdiv", a, span)
+    _need_divisor(b, span)
+    folded = _fold(lambda x, y: abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1), a, b, span)
+    if folded is not None:
+        return folded
+    if is_const_int(a, 0) or is_const_int(b, 1):
+        return a
+    return ir.Div(a, b, span=span)
+
+
+def truncmod(a: Any, b: Any, span: Span | None = None) -> Expr:
+    """Remainder of the truncating division; on floats, ``fmod``."""
+    a, b = _prepare(a, b, span)
+    if a.dtype.is_float:
+        return call("tir.fmod", a, b, span=span)
+    _need_divisor(b, span)
+    folded = _fold(lambda x, y: int(math.copysign(1, x)) * (abs(x) % abs(y)), a, b, span)
+    if folded is not None:
+        return folded
+    if is_const_int(a, 0):
+        return a
+    if is_const_int(b, 1):
+        return const(0, a.dtype)
+    return ir.Mod(a, b, span=span)
+
+
+def floordiv(a: Any, b: Any, span: Span | None = None) -> Expr:
+    """Division rounding down; on floats ``floor(a / b)``."""
+    a, b = _prepare(a, b, span)
+    if a.dtype.is_float:
+        return call("tir.floor", true_div(a, b, span), span=span)
+    _need_divisor(b, span)
+    folded = _fold(operator.floordiv, a, b, span)
+    if folded is not None:
+        return folded
+    if is_const_int(a, 0) or is_const_int(b, 1):
+        return a
+    return ir.FloorDiv(a, b, span=span)
+
+
+def floormod(a: Any, b: Any, span: Span | None = None) -> Expr:
+    """Remainder of the division rounding down; on floats ``a - floor(a / b) * b``."""
+    a, b = _prepare(a, b, span)
+    if a.dtype.is_float:
+        return sub(a, mul(floordiv(a, b, span), b, span), span)
+    _need_divisor(b, span)
+    folded = _fold(operator.mod, a, b, span)
+    if folded is not None:
+        return folded
+    if is_const_int(a, 0):
+        return a
+    if is_const_int(b, 1):
+        return const(0, a.dtype)
+    return ir.FloorMod(a, b, span=span)
+
+
+def ceildiv(a: Any, b: Any, span: Span | None = None) -> Expr:
+    """Division rounding up, ``(a + b - 1) // b``."""
+    a, b = _prepare(a, b, span)
+    return floordiv(sub(add(a, b, span), const(1, a.dtype), span), b, span)
+
+
+def min_(a: Any, b: Any, span: Span | None = None) -> Expr:
+    """The smaller of two."""
+    a, b = _prepare(a, b, span)
+    if a is b:
+        return a
+    folded = _fold(min, a, b, span) if not _has_nan(a, b) else None
+    return folded if folded is not None else ir.Min(a, b, span=span)
+
+
+def max_(a: Any, b: Any, span: Span | None = None) -> Expr:
+    """The larger of two."""
+    a, b = _prepare(a, b, span)
+    if a is b:
+        return a
+    folded = _fold(max, a, b, span) if not _has_nan(a, b) else None
+    return folded if folded is not None else ir.Max(a, b, span=span)
+
+
+def _has_nan(a: Expr, b: Expr) -> bool:
+    return any(isinstance(x, FloatImm) and (x.value != x.value or x.value == 0.0) for x in (a, b))
+
+
+def _compare(fn: Callable[[Any, Any], bool], node: Any) -> Callable[..., Expr]:
+    def build(a: Any, b: Any, span: Span | None = None) -> Expr:
+        a, b = _prepare(a, b, span)
+        pair = _const_pair(a, b)
+        if pair is not None:
+            return IntImm(BOOL, int(fn(*pair)), span=span)
+        made: Expr = node(a, b, span=span)
+        return made
+
+    build.__doc__ = f"The comparison {node.__name__}, folded on constants."
+    return build
+
+
+eq = _compare(operator.eq, ir.EQ)
+ne = _compare(operator.ne, ir.NE)
+lt = _compare(operator.lt, ir.LT)
+le = _compare(operator.le, ir.LE)
+gt = _compare(operator.gt, ir.GT)
+ge = _compare(operator.ge, ir.GE)
+
+
+def as_bool(a: Any, span: Span | None = None) -> Expr:
+    """A condition: a number becomes a comparison with zero."""
+    a = as_expr(a)
+    if a.dtype.is_bool:
+        return a
+    return ne(a, const(0, a.dtype), span)
+
+
+def _bool_pair(a: Any, b: Any, span: Span | None) -> tuple[Expr, Expr]:
+    return match_types(as_bool(a, span), as_bool(b, span), span)
+
+
+def logical_and(a: Any, b: Any, span: Span | None = None) -> Expr:
+    """``a and b``; the units fold."""
+    a, b = _bool_pair(a, b, span)
+    if is_const_int(a, 1) or is_const_int(b, 0):
+        return b
+    if is_const_int(a, 0) or is_const_int(b, 1):
+        return a
+    return And(a, b, span=span)
+
+
+def logical_or(a: Any, b: Any, span: Span | None = None) -> Expr:
+    """``a or b``; the units fold."""
+    a, b = _bool_pair(a, b, span)
+    if is_const_int(a, 0) or is_const_int(b, 1):
+        return b
+    if is_const_int(a, 1) or is_const_int(b, 0):
+        return a
+    return Or(a, b, span=span)
+
+
+def logical_not(a: Any, span: Span | None = None) -> Expr:
+    """``not a``."""
+    a = as_bool(a, span)
+    if isinstance(a, IntImm):
+        return IntImm(BOOL, 1 - a.value, span=span)
+    return Not(a, span=span)
+
+
+def all_of(*conditions: Any) -> Expr:
+    """The conjunction of conditions, left to right; true of none."""
+    result: Expr = IntImm(BOOL, 1)
+    for condition in conditions:
+        result = logical_and(result, condition)
+    return result
+
+
+def any_of(*conditions: Any) -> Expr:
+    """The disjunction of conditions, left to right; false of none."""
+    result: Expr = IntImm(BOOL, 0)
+    for condition in conditions:
+        result = logical_or(result, condition)
+    return result
+
+
+def cast(dtype: DataType | str, value: Any, span: Span | None = None) -> Expr:
+    """``value`` converted to a dtype: nothing when it has it, a constant when it is one, a scalar is broadcast."""
+    wanted = DataType(dtype)
+    if isinstance(value, _LITERALS):
+        return const(value, wanted, span)
+    value = as_expr(value)
+    kind = value.dtype
+    if kind is wanted:
+        return value
+    if wanted.is_vector and kind.is_scalar:
+        return Broadcast(cast(wanted.element, value, span), _lanes_of(wanted), span=span)
+    if value.__class__ is Broadcast and kind.lanes == wanted.lanes and value.value.dtype.is_scalar:
+        return Broadcast(cast(wanted.element, value.value, span), value.lanes, span=span)
+    if isinstance(value, IntImm) and not wanted.is_custom and not wanted.is_handle:
+        return const(value.value, wanted, span)
+    if isinstance(value, FloatImm) and not wanted.is_custom and not kind.is_custom:
+        if wanted.is_bool:
+            return IntImm(wanted, int(value.value != 0), span=span)
+        if wanted.is_float:
+            return FloatImm(wanted, value.value, span=span)
+        if wanted.is_integral and math.isfinite(value.value) and _fits(math.trunc(value.value), wanted):
+            return IntImm(wanted, math.trunc(value.value), span=span)
+    return Cast(wanted, value, span=span)
+
+
+def reinterpret(dtype: DataType | str, value: Any, span: Span | None = None) -> Expr:
+    """The bits of ``value`` seen as another dtype of the same total width."""
+    value = as_expr(value)
+    wanted = DataType(dtype)
+    if value.dtype is wanted:
+        return value
+    have, need = value.dtype.bits * value.dtype.lanes, wanted.bits * wanted.lanes
+    if have != need:
+        raise TirError(f"reinterpret keeps the bits: {value.dtype!s} has {have}, {wanted!s} has {need}", span=span)
+    return Call(Op.get("tir.reinterpret"), (value,), wanted, span=span)
+
+
+def select(condition: Any, true_value: Any, false_value: Any, span: Span | None = None) -> Expr:
+    """``Select`` with the values brought to one type."""
+    t, f = _prepare(true_value, false_value, span)
+    return ir.Select(as_bool(condition, span), t, f, span=span)
+
+
+def if_then_else(condition: Any, true_value: Any, false_value: Any, span: Span | None = None) -> Expr:
+    """The value of one arm; the other is not evaluated. Folds when the condition is constant."""
+    condition = as_bool(condition, span)
+    t, f = _prepare(true_value, false_value, span)
+    if condition.__class__ is IntImm:
+        return t if condition.value else f
+    if not condition.dtype.is_scalar:
+        raise TirError(f"if_then_else needs a scalar condition, got {condition.dtype!s}: {condition}", span=span)
+    return Call(Op.get("tir.if_then_else"), (condition, t, f), t.dtype, span=span)
+
+
+def likely(condition: Any, span: Span | None = None) -> Expr:
+    """The condition, marked as usually true."""
+    condition = as_expr(condition)
+    if condition.__class__ is IntImm:
+        return condition
+    return Call(Op.get("tir.likely"), (condition,), condition.dtype, span=span)
+
+
+def _bit_op(short: str, fn: Callable[[int, int], int]) -> Callable[..., Expr]:
+    name = f"tir.{short}"
+
+    def build(a: Any, b: Any, span: Span | None = None) -> Expr:
+        a, b = _prepare(a, b, span)
+        _need_ints(short, a, span)
+        if short.startswith("shift") and isinstance(b, IntImm) and not 0 <= b.value < a.dtype.bits:
+            raise TirError(f"a shift of {a.dtype!s} is by 0 to {a.dtype.bits - 1} bits, got {b.value}: {a}", span=span)
+        if a.dtype.is_bool and short.startswith("bitwise") and a.dtype is b.dtype and _const_pair(a, b) is None:
+            return Call(Op.get(name), (a, b), a.dtype, span=span)
+        folded = _fold(fn, a, b, span)
+        if folded is not None:
+            return folded
+        if short.startswith("shift") and is_const_int(b, 0):
+            return a
+        return Call(Op.get(name), (a, b), a.dtype, span=span)
+
+    build.__doc__ = f"``{short}`` of integers, folded on constants; the right shift is arithmetic on signed types."
+    return build
+
+
+bitwise_and = _bit_op("bitwise_and", operator.and_)
+bitwise_or = _bit_op("bitwise_or", operator.or_)
+bitwise_xor = _bit_op("bitwise_xor", operator.xor)
+shift_left = _bit_op("shift_left", operator.lshift)
+shift_right = _bit_op("shift_right", operator.rshift)
+
+
+def bitwise_not(a: Any, span: Span | None = None) -> Expr:
+    """``~a``; on bool the logical negation."""
+    a = as_expr(a)
+    if a.dtype.is_bool:
+        return logical_not(a, span)
+    _need_ints("bitwise_not", a, span)
+    if isinstance(a, IntImm):
+        return IntImm(a.dtype, wrap_int(~a.value, a.dtype), span=span)
+    return Call(Op.get("tir.bitwise_not"), (a,), a.dtype, span=span)
+
+
+def abs_(a: Any, span: Span | None = None) -> Expr:
+    """``|a|``: ``select(a >= 0, a, -a)`` on integers, ``fabs`` on floats."""
+    a = as_expr(a)
+    if isinstance(a, IntImm):
+        return IntImm(a.dtype, wrap_int(abs(a.value), a.dtype), span=span)
+    if a.dtype.is_int:
+        return ir.Select(ge(a, const(0, a.dtype)), a, neg(a), span=span)
+    if a.dtype.is_uint or a.dtype.is_bool:
+        return a
+    return call("tir.fabs", a, span=span)
+
+
+def call(name: str, *args: Any, dtype: DataType | str | None = None, span: Span | None = None) -> Expr:
+    """A call of a registered operation; the type follows from the arguments unless it is given."""
+    op = Op.get(name)
+    exprs = tuple(as_expr(a) for a in args)
+    if dtype is None:
+        if op.infer is None:
+            raise TirError(f"a call of {name} needs its dtype stated", span=span)
+        dtype = op.infer(exprs)
+    return Call(op, exprs, DataType(dtype), span=span)
+
+
+def min_value(dtype: DataType | str, span: Span | None = None) -> Expr:
+    """The least finite value of a dtype, as a constant."""
+    kind = DataType(dtype)
+    return const(kind.element.min_value, kind, span)
+
+
+def max_value(dtype: DataType | str, span: Span | None = None) -> Expr:
+    """The greatest finite value of a dtype, as a constant."""
+    kind = DataType(dtype)
+    return const(kind.element.max_value, kind, span)
+
+
+def is_positive_const(expr: Expr) -> bool:
+    """Whether an expression is an integer constant above zero."""
+    if expr.__class__ is Broadcast:
+        expr = expr.value
+    return isinstance(expr, IntImm) and expr.value > 0
+
+
+def int32(value: int) -> IntImm:
+    """An int32 constant."""
+    return IntImm(INT32, value)

@@ -1,0 +1,249 @@
+"""Data types: a string that knows its kind, bits and lanes.
+
+``DataType("float32x4")`` is the string ``"float32x4"`` with attributes, so that ``x.dtype == "float32x4"`` reads
+naturally and dictionaries keyed by dtype work. Data types are interned: equal ones are the same object.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+import ml_dtypes
+import numpy as np
+
+__all__ = ["BOOL", "FLOAT8_KINDS", "HANDLE", "INT32", "INT64", "VOID", "DataType", "DataTypeError"]
+
+# The OCP 8-bit floats, and their relatives that ml_dtypes knows by the same names.
+FLOAT8_KINDS = (
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+)
+
+_LANES = r"(?:x(?P<lanes>\d+)|xvscalex(?P<vscale>\d+))?"
+_NUMERIC = re.compile(r"(?P<code>int|uint|float|bfloat)(?P<bits>\d+)" + _LANES)
+_NAMED = re.compile(r"(?P<name>bool|handle|" + "|".join(sorted(FLOAT8_KINDS, key=len, reverse=True)) + ")" + _LANES)
+_CUSTOM = re.compile(r"custom\[(?P<name>[A-Za-z_]\w*)\](?P<bits>\d+)" + _LANES)
+
+
+class DataTypeError(ValueError, TypeError):
+    """A text that names no data type, or an operation that a data type does not have."""
+
+
+class DataType(str):
+    """A data type by its name.
+
+    ``code`` is one of ``bool int uint float bfloat handle void custom`` or a ``float8_*`` kind; ``bits`` the
+    bits of one lane; ``lanes`` the number of lanes (of each vscale unit, when ``scalable``).
+
+    >>> t = DataType("float16x8")
+    >>> t.code, t.bits, t.lanes, t.element
+    ('float', 16, 8, 'float16')
+    >>> t.with_lanes(4) is DataType("float16x4")
+    True
+
+    Raises :class:`DataTypeError` for a text that is no data type.
+    """
+
+    __slots__ = ("bits", "code", "is_bool", "is_float", "is_float8", "is_int", "is_uint", "lanes", "scalable")
+
+    code: str
+    bits: int
+    lanes: int
+    scalable: bool
+    is_int: bool
+    is_uint: bool
+    is_float: bool
+    is_float8: bool
+    is_bool: bool
+    _known: ClassVar[dict[str, DataType]] = {}
+
+    def __new__(cls, name: str = "void") -> DataType:
+        """The interned data type of that name (``uint1`` and ``int1`` spell ``bool``; ``""`` is ``void``)."""
+        known = cls._known.get(name)
+        if known is not None:
+            return known
+        if isinstance(name, DataType):
+            return name
+        if not isinstance(name, str):
+            raise DataTypeError(f"a data type is named by a string such as 'float32x4', got {name!r}")
+        return cls._parse(name)
+
+    @classmethod
+    def _parse(cls, name: str) -> DataType:
+        if name in ("void", ""):
+            found = cls._make("void", 0, 0, False, "void")
+        elif match := _NUMERIC.fullmatch(name):
+            code, bits = match["code"], int(match["bits"])
+            widths = {"float": (16, 32, 64), "bfloat": (16,)}.get(code, range(1, 65))
+            if bits not in widths:
+                raise DataTypeError(f"no data type {name!r}: {code} has the widths {_widths_text(widths)}")
+            if bits == 1:
+                code = "bool"
+            found = cls._with(code, bits, match)
+        elif match := _NAMED.fullmatch(name):
+            code = match["name"]
+            found = cls._with(code, {"bool": 1, "handle": 64}.get(code, 8), match)
+        elif match := _CUSTOM.fullmatch(name):
+            found = cls._with(f"custom[{match['name']}]", int(match["bits"]), match)
+        else:
+            raise DataTypeError(f"no data type {name!r}; examples: 'int32', 'float32x4', 'bool', 'bfloat16', 'handle'")
+        cls._known[name] = found
+        return found
+
+    @classmethod
+    def _with(cls, code: str, bits: int, match: re.Match[str]) -> DataType:
+        groups = match.groupdict()
+        lanes = int(groups["lanes"] or groups["vscale"] or 1)
+        if lanes < 1:
+            raise DataTypeError(f"a vector has at least one lane, got {match[0]!r}")
+        return cls._named(code, bits, lanes, groups["vscale"] is not None)
+
+    @classmethod
+    def _named(cls, code: str, bits: int, lanes: int, scalable: bool) -> DataType:
+        base = code if code in ("bool", "handle", "void") or code.startswith("float8_") else f"{code}{bits}"
+        if scalable:
+            base += f"xvscalex{lanes}"
+        elif lanes != 1 and code != "void":
+            base += f"x{lanes}"
+        known = cls._known.get(base)
+        return known if known is not None else cls._make(code, bits, lanes, scalable, base)
+
+    @classmethod
+    def _make(cls, code: str, bits: int, lanes: int, scalable: bool, name: str) -> DataType:
+        self = str.__new__(cls, name)
+        self.code = code
+        self.bits = bits
+        self.lanes = lanes
+        self.scalable = scalable
+        self.is_int = code == "int"
+        self.is_uint = code == "uint"
+        self.is_bool = code == "bool"
+        self.is_float8 = code.startswith("float8_")
+        self.is_float = code in ("float", "bfloat") or self.is_float8
+        cls._known[name] = self
+        return self
+
+    @classmethod
+    def of(cls, code: str, bits: int, lanes: int = 1, scalable: bool = False) -> DataType:
+        """The data type with these parts, e.g. ``DataType.of("int", 32, 4)``."""
+        return cls._named("bool" if code in ("int", "uint") and bits == 1 else code, bits, lanes, scalable)
+
+    @property
+    def is_integral(self) -> bool:
+        """Whether arithmetic on it is integer arithmetic (int, uint or bool)."""
+        return self.is_int or self.is_uint or self.is_bool
+
+    @property
+    def is_handle(self) -> bool:
+        """Whether it is a pointer."""
+        return self.code == "handle"
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether it is a registered custom type, ``custom[name]bits``."""
+        return self.code.startswith("custom[")
+
+    @property
+    def is_bfloat16(self) -> bool:
+        """Whether its lanes are bfloat16."""
+        return self.code == "bfloat"
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it has one lane."""
+        return self.lanes == 1 and not self.scalable
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether it has more lanes than one (or scalable ones)."""
+        return self.lanes > 1 or self.scalable
+
+    @property
+    def element(self) -> DataType:
+        """The type of one lane."""
+        return self if self.lanes == 1 and not self.scalable else self.of(self.code, self.bits)
+
+    def with_lanes(self, lanes: int, scalable: bool = False) -> DataType:
+        """The same element with that many lanes."""
+        if lanes == self.lanes and scalable == self.scalable:
+            return self
+        return self.of(self.code, self.bits, lanes, scalable)
+
+    def with_bits(self, bits: int) -> DataType:
+        """The same code and lanes with another width."""
+        return self.of(self.code, bits, self.lanes, self.scalable)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one lane in memory (bool takes one, sub-byte types round up)."""
+        return (self.bits + 7) // 8
+
+    @property
+    def min_value(self) -> int | float:
+        """The least finite value of one lane."""
+        if self.is_bool or self.is_uint:
+            return 0
+        if self.is_int:
+            return -(1 << (self.bits - 1))
+        return float(self._finfo().min)
+
+    @property
+    def max_value(self) -> int | float:
+        """The greatest finite value of one lane."""
+        if self.is_bool:
+            return 1
+        if self.is_uint:
+            return (1 << self.bits) - 1
+        if self.is_int:
+            return (1 << (self.bits - 1)) - 1
+        return float(self._finfo().max)
+
+    def _finfo(self) -> ml_dtypes.finfo:
+        if not self.is_float:
+            raise DataTypeError(f"{self!s} has no least or greatest value")
+        return ml_dtypes.finfo(self.numpy)  # type: ignore[no-untyped-call]
+
+    @property
+    def numpy(self) -> np.dtype:
+        """NumPy's (or ml_dtypes') dtype of one lane; integers of other widths sit in the next standard width.
+
+        Raises :class:`DataTypeError` for void and custom types; a handle is ``uint64``.
+        """
+        if self.is_bool:
+            return np.dtype(np.bool_)
+        if self.is_int or self.is_uint:
+            width = next(w for w in (8, 16, 32, 64) if w >= self.bits)
+            return np.dtype(f"{self.code}{width}")
+        if self.code == "float":
+            return np.dtype(f"float{self.bits}")
+        if self.is_float:
+            return np.dtype(getattr(ml_dtypes, str(self.element)))
+        if self.is_handle:
+            return np.dtype(np.uint64)
+        raise DataTypeError(f"{self!s} has no NumPy dtype")
+
+    @classmethod
+    def from_numpy(cls, dtype: np.dtype | type) -> DataType:
+        """The data type of a NumPy (or ml_dtypes) dtype."""
+        return cls(np.dtype(dtype).name)
+
+    def __reduce__(self) -> tuple[type[DataType], tuple[str]]:
+        return (DataType, (str(self),))
+
+
+def _widths_text(widths: range | tuple[int, ...]) -> str:
+    return f"{widths[0]} to {widths[-1]}" if isinstance(widths, range) else ", ".join(map(str, widths))
+
+
+BOOL = DataType("bool")
+INT32 = DataType("int32")
+INT64 = DataType("int64")
+HANDLE = DataType("handle")
+VOID = DataType("void")

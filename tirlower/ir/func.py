@@ -1,0 +1,187 @@
+"""Functions and modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tirlower.diagnostics import Span, TirError, WellFormedError, nearest_name
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import PointerType, Var
+from tirlower.ir.node import Node, attrs, binds, child, data, hint, node
+from tirlower.ir.op import GlobalVar
+from tirlower.ir.stmt import Stmt, normalize_attr, normalize_attrs
+
+__all__ = ["IRModule", "PrimFunc"]
+
+
+def _ret_type(value: Any) -> DataType | PointerType:
+    return value if isinstance(value, PointerType) else DataType("void" if value is None else value)
+
+
+@node
+class PrimFunc(Node):
+    """A function: parameters, the buffers that handles stand for, a body, and attributes.
+
+    Its free variables are its parameters and the symbolic dimensions, strides and offsets of its parameter buffers.
+    """
+
+    params: tuple[Var, ...] = binds(convert=tuple)
+    buffer_map: dict[Var, Buffer] = binds(convert=lambda m: dict(m or {}))
+    ret_type: DataType | PointerType = data(convert=_ret_type)
+    attrs: dict[str, Any] = attrs(convert=normalize_attrs)
+    body: Stmt = child()
+    span: Span | None = hint(default=None, kw_only=True)
+
+    def check(self) -> None:
+        """Each mapped buffer belongs to a handle parameter."""
+        for var in self.buffer_map:
+            if not any(var is p for p in self.params):
+                raise WellFormedError(f"the buffer map names {var.name!r}, which is no parameter", span=self.span)
+            if not var.dtype.is_handle:
+                raise WellFormedError(f"the parameter {var.name!r} of a buffer is a handle, got {var.dtype!s}")
+
+    @property
+    def name(self) -> str:
+        """The exported name (``global_symbol``), or "main" where it has none."""
+        return str(self.attrs.get("global_symbol", "main"))
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The parameter buffers, in parameter order."""
+        return tuple(self.buffer_map[p] for p in self.params if p in self.buffer_map)
+
+    def with_body(self, body: Stmt) -> PrimFunc:
+        """The function with another body; the same object when it is the same body."""
+        return self.with_(body=body)
+
+    def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> PrimFunc:
+        """The function with an attribute (or a mapping of them) set."""
+        new = dict(key) if isinstance(key, Mapping) else {key: value}
+        return self.with_(attrs={**self.attrs, **new})
+
+    def without_attr(self, key: str) -> PrimFunc:
+        """The function without an attribute; the same object when it has none of that name."""
+        if key not in self.attrs:
+            return self
+        return self.with_(attrs={k: v for k, v in self.attrs.items() if k != key})
+
+    def specialize(self, values: Mapping[Any, Any]) -> PrimFunc:
+        """The function with parameters fixed: ``{param or symbolic variable: value or buffer}``.
+
+        See :func:`tirlower.ir.specialize.specialize`.
+        """
+        return METHODS["specialize"](self, values)
+
+    def script(self, **options: Any) -> str:
+        """The function as a script that parses back to an equal function."""
+        return METHODS["script"](self, **options)
+
+    def show(self, **options: Any) -> None:
+        """Print the script, coloured where the terminal shows colours."""
+        METHODS["show"](self, **options)
+
+    def __str__(self) -> str:
+        return self.script()
+
+    def __repr__(self) -> str:
+        return f"PrimFunc({self.name!r}, {len(self.params)} parameters)"
+
+
+METHODS: dict[str, Callable[..., Any]] = {}
+"""Methods whose code lives on a higher floor (the printer) or in a later module; each installs itself."""
+
+
+class IRModule:
+    """Functions by name, and the module's attributes. Not changed once built: ``with_func`` makes a new one.
+
+    >>> IRModule({}).attrs
+    {}
+    """
+
+    __slots__ = ("attrs", "functions")
+
+    def __init__(
+        self, functions: Mapping[Any, PrimFunc] | PrimFunc | None = None, attrs: Mapping[str, Any] | None = None
+    ) -> None:
+        if isinstance(functions, PrimFunc):
+            functions = {functions.name: functions}
+        self.functions: dict[str, PrimFunc] = {}
+        for key, func in (functions or {}).items():
+            if not isinstance(func, PrimFunc):
+                raise WellFormedError(f"a module holds prim funcs, got {type(func).__name__} under {key!r}")
+            self.functions[key.name if isinstance(key, GlobalVar) else str(key)] = func
+        self.attrs: dict[str, Any] = normalize_attrs(attrs)
+
+    @classmethod
+    def from_expr(cls, func: PrimFunc) -> IRModule:
+        """A module of one function under its own name."""
+        return cls({func.name: func})
+
+    def __getitem__(self, key: str | GlobalVar) -> PrimFunc:
+        name = key.name if isinstance(key, GlobalVar) else key
+        found = self.functions.get(name)
+        if found is None:
+            near = nearest_name(name, self.functions)
+            known = ", ".join(self.functions) or "none"
+            raise TirError(
+                f"no function {name!r} in the module", help=f"did you mean {near!r}?" if near else f"it has: {known}"
+            )
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return (key.name if isinstance(key, GlobalVar) else key) in self.functions
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.functions)
+
+    def __len__(self) -> int:
+        return len(self.functions)
+
+    def items(self) -> list[tuple[str, PrimFunc]]:
+        """The names and functions."""
+        return list(self.functions.items())
+
+    def get_global_var(self, name: str) -> GlobalVar:
+        """The callee of that name. Raises :class:`TirError` when there is no such function."""
+        self[name]
+        return GlobalVar(name)
+
+    def with_functions(self, functions: Mapping[str, PrimFunc]) -> IRModule:
+        """A module of other functions with these attributes; this one when nothing differs."""
+        if len(functions) == len(self.functions) and all(
+            self.functions.get(name) is func for name, func in functions.items()
+        ):
+            return self
+        return IRModule(functions, self.attrs)
+
+    def map_functions(self, fn: Callable[[PrimFunc], PrimFunc]) -> IRModule:
+        """A module with ``fn`` applied to each function; this one when nothing changed."""
+        return self.with_functions({name: fn(func) for name, func in self.functions.items()})
+
+    def with_func(self, name: str, func: PrimFunc) -> IRModule:
+        """A module with a function added or replaced."""
+        return IRModule({**self.functions, name: func}, self.attrs)
+
+    def with_attr(self, key: str, value: Any) -> IRModule:
+        """A module with an attribute set."""
+        return IRModule(self.functions, {**self.attrs, key: normalize_attr(value)})
+
+    def without_attr(self, key: str) -> IRModule:
+        """A module without an attribute."""
+        return IRModule(self.functions, {k: v for k, v in self.attrs.items() if k != key})
+
+    def script(self, **options: Any) -> str:
+        """The module as a script that parses back to an equal module."""
+        return METHODS["script"](self, **options)
+
+    def show(self, **options: Any) -> None:
+        """Print the script, coloured where the terminal shows colours."""
+        METHODS["show"](self, **options)
+
+    def __str__(self) -> str:
+        return self.script()
+
+    def __repr__(self) -> str:
+        return f"IRModule({', '.join(self.functions)})"

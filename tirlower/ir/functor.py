@@ -1,0 +1,373 @@
+"""Visitor and mutator: one table on the node's type, built when the class is made.
+
+A method ``visit_For`` handles For nodes; a name that is no node (``visit_Fro``) fails when the class is created.
+Statements recurse, as deep as the program nests. Expressions are walked with an explicit stack and a memo for each
+root, so that a chain of any length fits, and a shared operand is handled once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+from tirlower.diagnostics import deep_recursion
+from tirlower.ir.buffer import Buffer, IterVar
+from tirlower.ir.expr import BufferLoad, Expr, Let, Var, const
+from tirlower.ir.node import NODES, Node, Role
+
+__all__ = [
+    "Mutator",
+    "Substituter",
+    "Visitor",
+    "ir_transform",
+    "post_order_visit",
+    "pre_order_visit",
+    "substitute",
+]
+
+
+def _handlers(cls: type, prefix: str) -> dict[type, Callable[..., Any]]:
+    found: dict[type, Callable[..., Any]] = {}
+    for name, fn in vars(cls).items():
+        if not name.startswith(prefix) or not callable(fn):
+            continue
+        target = NODES.get(name[len(prefix) :])
+        if target is None:
+            if name[len(prefix) :][:1].isupper():
+                raise TypeError(f"{cls.__name__}.{name}: there is no node {name[len(prefix) :]!r}")
+            continue
+        for kind in NODES.values():
+            # A handler of a base class (BinaryOp) serves its subclasses, unless the class has a closer one.
+            if issubclass(kind, target):
+                closer = next((k for k in kind.__mro__ if prefix + k.__name__ in vars(cls)), target)
+                if closer is target:
+                    found[kind] = fn
+    return found
+
+
+class Visitor:
+    """Look at every node. A handler that wants its node's children visited calls :meth:`generic`.
+
+    Expression handlers are called before their operands (pre-order); the operands follow unless the handler
+    returns False. Buffers of accesses, regions and declarations go through :meth:`visit_buffer`.
+    """
+
+    _table: ClassVar[dict[type, Callable[..., Any]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        """Collect the ``visit_*`` methods into the table."""
+        super().__init_subclass__()
+        cls._table = {**cls._table, **_handlers(cls, "visit_")}
+
+    def visit(self, op: Any) -> None:
+        """Visit a statement, expression or other node."""
+        if isinstance(op, Expr):
+            self.visit_expr(op)
+        else:
+            method = self._table.get(op.__class__)
+            if method is not None:
+                method(self, op)
+            else:
+                self.generic(op)
+
+    def generic(self, op: Node) -> None:
+        """Visit the buffers and children of a node that is no expression."""
+        for field in op.fields:
+            role = field.role
+            if role is Role.CHILD:
+                value = getattr(op, field.name)
+                if value.__class__ is tuple:
+                    for item in value:
+                        self.visit(item)
+                elif value is not None:
+                    self.visit(value)
+            elif role is Role.BUFFER:
+                self.visit_buffer(getattr(op, field.name))
+
+    def visit_expr(self, root: Expr) -> None:
+        """Visit an expression and, once each, its distinct subexpressions."""
+        table = self._table
+        if root.is_leaf:
+            method = table.get(root.__class__)
+            if method is not None:
+                method(self, root)
+            return
+        seen: set[int] = set()
+        stack: list[Expr] = [root]
+        while stack:
+            op = stack.pop()
+            if id(op) in seen:
+                continue
+            seen.add(id(op))
+            method = table.get(op.__class__)
+            if method is not None and method(self, op) is False:
+                continue
+            if op.__class__ is BufferLoad:
+                self.visit_buffer(op.buffer)
+            if not op.is_leaf:
+                stack += reversed(list(op.children()))  # type: ignore[arg-type]
+
+    def visit_buffer(self, buffer: Buffer) -> None:
+        """Called for each use of a buffer. Does nothing."""
+
+
+class Mutator:
+    """Rewrite bottom-up. Unchanged subtrees come back as the same object.
+
+    Statement handlers own their recursion (``self.generic(op)`` rewrites the children); expression handlers get the
+    node with its operands rewritten already. ``enter_*`` handlers see an expression before its operands and may
+    return a replacement (which is taken as it is), or None to go on. Buffers used go through :meth:`map_buffer`,
+    variables and buffers defined through :meth:`map_var_def` and :meth:`map_buffer_def`, attribute values through
+    :meth:`map_attr`; by default all three stay.
+    """
+
+    _table: ClassVar[dict[type, Callable[..., Any]]] = {}
+    _enter: ClassVar[dict[type, Callable[..., Any]]] = {}
+    maps_buffers: ClassVar[bool] = False
+    maps_definitions: ClassVar[bool] = False
+    maps_attrs: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        """Collect the ``visit_*`` and ``enter_*`` methods into the tables."""
+        super().__init_subclass__()
+        cls._table = {**cls._table, **_handlers(cls, "visit_")}
+        cls._enter = {**cls._enter, **_handlers(cls, "enter_")}
+        cls.maps_buffers = cls.map_buffer is not Mutator.map_buffer
+        cls.maps_definitions = (
+            cls.map_var_def is not Mutator.map_var_def or cls.map_buffer_def is not Mutator.map_buffer_def
+        )
+        cls.maps_attrs = cls.map_attr is not Mutator.map_attr
+
+    def visit(self, op: Any) -> Any:
+        """Rewrite a statement, expression or other node."""
+        if isinstance(op, Expr):
+            return self.visit_expr(op)
+        method = self._table.get(op.__class__)
+        return method(self, op) if method is not None else self.generic(op)
+
+    def generic(self, op: Any) -> Any:
+        """Rewrite the children (and, where a subclass asks for it, buffers, definitions and attributes)."""
+        if not (self.maps_buffers or self.maps_definitions or self.maps_attrs):
+            return op.map_children(self.visit)
+        changes: dict[str, Any] = {}
+        # Definitions first: what they bind is in scope in the children.
+        for field in op.fields:
+            role = field.role
+            old = getattr(op, field.name)
+            if role is Role.BINDS:
+                if self.maps_definitions or self.maps_buffers:
+                    changes[field.name] = self._map_definition(old)
+            elif role is Role.BUFFER:
+                if self.maps_buffers:
+                    changes[field.name] = self.map_buffer(old)
+            elif role is Role.ATTRS and self.maps_attrs and old:
+                changes[field.name] = self.map_attr(old)
+        for name in op.child_names:
+            old = getattr(op, name)
+            if old.__class__ is tuple:
+                new = [self.visit(item) for item in old]
+                if any(a is not b for a, b in zip(old, new, strict=True)):
+                    changes[name] = tuple(new)
+            elif old is not None:
+                changes[name] = self.visit(old)
+        return op.with_(**changes) if changes else op
+
+    def _map_definition(self, old: Any) -> Any:
+        if isinstance(old, Var):
+            return self.map_var_def(old)
+        if isinstance(old, Buffer):
+            return self.map_buffer_def(old)
+        if isinstance(old, tuple):
+            new = tuple(self._map_definition(item) for item in old)
+            return old if all(a is b for a, b in zip(old, new, strict=True)) else new
+        if isinstance(old, dict):
+            made = {self._map_definition(k): self._map_definition(v) for k, v in old.items()}
+            same = all(a is b and old[a] is made[b] for a, b in zip(old, made, strict=True))
+            return old if same else made
+        return old
+
+    def map_buffer(self, buffer: Buffer) -> Buffer:
+        """The buffer to use in place of one. Itself by default."""
+        return buffer
+
+    def map_var_def(self, var: Var) -> Var:
+        """The variable to define in place of one. Itself by default."""
+        return var
+
+    def map_buffer_def(self, buffer: Buffer) -> Buffer:
+        """The buffer to define in place of one; by default as it is used."""
+        return self.map_buffer(buffer)
+
+    def map_attr(self, value: Any) -> Any:
+        """The attribute value to put in place of one. Itself by default."""
+        return value
+
+    def visit_expr(self, root: Any) -> Any:
+        """Rewrite an expression, its operands first."""
+        table, enter = self._table, self._enter
+        if root.is_leaf and not enter:
+            method = table.get(root.__class__)
+            if method is not None:
+                return method(self, root)
+            if root.__class__ is not BufferLoad:
+                return root
+        memo: dict[int, Any] = {}
+        stack: list[Any] = [root]
+        while stack:
+            op = stack[-1]
+            key = id(op)
+            if key in memo:
+                stack.pop()
+                continue
+            if enter:
+                before = enter.get(op.__class__)
+                if before is not None:
+                    replaced = before(self, op)
+                    if replaced is not None:
+                        memo[key] = replaced
+                        stack.pop()
+                        continue
+            if not op.is_leaf:
+                waiting = [c for c in op.children() if id(c) not in memo]
+                if waiting:
+                    waiting.reverse()
+                    stack += waiting
+                    continue
+            stack.pop()
+            new = op if op.is_leaf else op.map_children(lambda c: memo[id(c)])
+            if self.maps_buffers and new.__class__ is BufferLoad:
+                new = new.with_(buffer=self.map_buffer(new.buffer))
+            elif self.maps_definitions and new.__class__ is Let:
+                new = new.with_(var=self.map_var_def(new.var))
+            method = table.get(new.__class__)
+            memo[key] = new if method is None else method(self, new)
+        return memo[id(root)]
+
+
+class Substituter(Mutator):
+    """Replace free variables by expressions (or variables), buffers consistently with them.
+
+    ``vmap`` maps variables to expressions; ``buffers`` maps buffers to buffers. A buffer whose shape, strides,
+    offset or data mentions a replaced variable is rebuilt once and used everywhere.
+    """
+
+    def __init__(self, vmap: Mapping[Var, Any], buffers: Mapping[Buffer, Buffer] | None = None) -> None:
+        self.vmap: dict[Var, Expr] = {var: _to_expr(value, var) for var, value in vmap.items()}
+        self.buffers: dict[Buffer, Buffer] = dict(buffers or {})
+
+    def visit_Var(self, op: Var) -> Expr:
+        """The replacement."""
+        return self.vmap.get(op, op)
+
+    def map_buffer(self, buffer: Buffer) -> Buffer:
+        """The buffer with its expressions replaced."""
+        known = self.buffers.get(buffer)
+        if known is None:
+            known = buffer.map_children(self._buffer_part)
+            self.buffers[buffer] = known
+        return known
+
+    def _buffer_part(self, part: Expr) -> Expr:
+        return self.visit_expr(part)
+
+    def map_var_def(self, var: Var) -> Var:
+        """A definition is renamed where the replacement is a variable."""
+        new = self.vmap.get(var)
+        return new if isinstance(new, Var) else var
+
+    def map_attr(self, value: Any) -> Any:
+        """Expressions and buffers inside attribute values are replaced too."""
+        if isinstance(value, Expr):
+            return self.visit_expr(value)
+        if isinstance(value, Buffer):
+            return self.map_buffer(value)
+        if isinstance(value, Node):
+            return self.visit(value)
+        if isinstance(value, tuple):
+            new = tuple(self.map_attr(v) for v in value)
+            return value if all(a is b for a, b in zip(value, new, strict=True)) else new
+        if isinstance(value, dict):
+            made = {k: self.map_attr(v) for k, v in value.items()}
+            return value if all(made[k] is v for k, v in value.items()) else made
+        return value
+
+
+def _to_expr(value: Any, var: Var) -> Expr:
+    if isinstance(value, Expr):
+        return value
+    return value.var if isinstance(value, IterVar) else const(value, var.dtype)
+
+
+def substitute(node: Any, vmap: Mapping[Var, Any], buffers: Mapping[Buffer, Buffer] | None = None) -> Any:
+    """``node`` (an expression, statement, region or buffer) with free variables replaced.
+
+    ``vmap`` maps variables to expressions or numbers (of the variable's dtype); a definition of a mapped variable is
+    renamed only when the replacement is itself a variable. ``buffers`` maps buffers to buffers.
+    """
+    if not vmap and not buffers:
+        return node
+    worker = Substituter(vmap, buffers)
+    with deep_recursion():
+        return worker.map_buffer(node) if isinstance(node, Buffer) else worker.visit(node)
+
+
+def post_order_visit(node: Any, fn: Callable[[Any], Any]) -> None:
+    """Call ``fn`` on every distinct node under (and including) ``node``, operands and bodies first."""
+    seen: set[int] = set()
+    stack: list[tuple[Any, bool]] = [(node, False)]
+    while stack:
+        op, ready = stack.pop()
+        if ready:
+            fn(op)
+        elif id(op) not in seen:
+            seen.add(id(op))
+            stack.append((op, True))
+            stack += [(c, False) for c in reversed(list(op.children()))]
+
+
+def pre_order_visit(node: Any, fn: Callable[[Any], Any]) -> None:
+    """Call ``fn`` on every distinct node, before its children; a node for which it returns False is not entered."""
+    seen: set[int] = set()
+    stack: list[Any] = [node]
+    while stack:
+        op = stack.pop()
+        if id(op) in seen:
+            continue
+        seen.add(id(op))
+        if fn(op) is not False:
+            stack += reversed(list(op.children()))
+
+
+def ir_transform(
+    stmt: Any,
+    preorder: Callable[[Any], Any] | None,
+    postorder: Callable[[Any], Any] | None,
+    only_enable: Iterable[str | type] | None = None,
+) -> Any:
+    """Rewrite by two functions.
+
+    ``preorder(node)`` runs before a node's children and may return a replacement, which is not entered;
+    ``postorder(node)`` runs after them on the rewritten node; None from either means no change. ``only_enable``
+    restricts both to node classes, given as classes or names (``"tir.For"`` or ``"For"``).
+    """
+    kinds: set[type] | None = None
+    if only_enable is not None:
+        names = [k if isinstance(k, type) else NODES[k.removeprefix("tir.")] for k in only_enable]
+        kinds = set(names)
+
+    class Worker(Mutator):
+        def visit(self, op: Any) -> Any:
+            chosen = kinds is None or op.__class__ in kinds
+            if chosen and preorder is not None:
+                replaced = preorder(op)
+                if replaced is not None:
+                    return replaced
+            new = op.map_children(self.visit)
+            if chosen and postorder is not None:
+                replaced = postorder(new)
+                if replaced is not None:
+                    return replaced
+            return new
+
+    with deep_recursion():
+        return Worker().visit(stmt)

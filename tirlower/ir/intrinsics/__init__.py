@@ -1,0 +1,5 @@
+"""The operations of the IR, a file for each family. Importing the package registers them all."""
+
+from tirlower.ir.intrinsics import arithmetic, calls, control, hardware, matrix, memory, threads
+
+__all__ = ["arithmetic", "calls", "control", "hardware", "matrix", "memory", "threads"]

@@ -1,0 +1,132 @@
+"""Operations: the callables of the IR, as registered objects.
+
+An :class:`Op` knows its name, how many arguments it takes, its purity, and how the type of a call follows from the
+arguments. The definitions stand in ``ir/intrinsics/``; nothing matches on bare strings.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from tirlower.diagnostics import TirError, nearest_name
+from tirlower.ir.dtype import DataType
+
+if TYPE_CHECKING:
+    from tirlower.ir.expr import Expr
+
+__all__ = ["GlobalVar", "Op", "Purity", "TypeRule"]
+
+
+class Purity(enum.IntEnum):
+    """What evaluating a call may do, from nothing to anything."""
+
+    PURE = 0
+    """Depends on its arguments alone."""
+    READS = 1
+    """Reads memory."""
+    WRITES = 2
+    """Reads and writes memory, or changes state that other calls see."""
+    OPAQUE = 3
+    """Unknown, or steers control: never moved, copied or removed."""
+
+
+TypeRule = Callable[[Sequence["Expr"]], DataType]
+
+
+class Op:
+    """A registered operation.
+
+    ``name`` is the full name (``tir.exp``), ``short`` the name printed after ``T.``; ``arity`` the number of
+    arguments as (least, most), most None for any; ``purity`` what a call may do; ``infer`` the type of a call from
+    its arguments, or None where the caller states it; ``elementwise`` says that lanes do not mix, so a vector
+    argument gives a vector result; ``dtype_first`` that the script writes the type first (``T.op("float32", x)``).
+    """
+
+    __slots__ = ("arity", "dtype_first", "elementwise", "infer", "name", "purity", "short")
+
+    _registry: ClassVar[dict[str, Op]] = {}
+
+    def __init__(
+        self,
+        name: str,
+        arity: int | tuple[int, int | None],
+        purity: Purity,
+        infer: TypeRule | None,
+        *,
+        elementwise: bool = False,
+        dtype_first: bool | None = None,
+    ) -> None:
+        self.name = name
+        self.short = name.removeprefix("tir.").replace(".", "_")
+        self.arity = (arity, arity) if isinstance(arity, int) else arity
+        self.purity = purity
+        self.infer = infer
+        self.elementwise = elementwise
+        self.dtype_first = infer is None if dtype_first is None else dtype_first
+
+    @classmethod
+    def register(
+        cls,
+        name: str,
+        arity: int | tuple[int, int | None],
+        purity: Purity = Purity.PURE,
+        infer: TypeRule | None = None,
+        *,
+        elementwise: bool = False,
+        dtype_first: bool | None = None,
+    ) -> Op:
+        """Add an operation to the registry and return it. Raises ValueError when the name is taken."""
+        if name in cls._registry:
+            raise ValueError(f"operation {name!r} is registered already")
+        op = cls(name, arity, purity, infer, elementwise=elementwise, dtype_first=dtype_first)
+        cls._registry[name] = op
+        return op
+
+    @classmethod
+    def get(cls, name: str) -> Op:
+        """The operation of that name. Raises :class:`TirError` naming the nearest one when there is none."""
+        found = cls._registry.get(name)
+        if found is None:
+            near = nearest_name(name, cls._registry)
+            raise TirError(f"unknown operation {name!r}", help=f"did you mean {near!r}?" if near else None)
+        return found
+
+    @classmethod
+    def find(cls, name: str) -> Op | None:
+        """The operation of that name, or None."""
+        return cls._registry.get(name)
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The names of all operations."""
+        return list(cls._registry)
+
+    def __repr__(self) -> str:
+        return f"Op({self.name!r})"
+
+    def __reduce__(self) -> tuple[Callable[[str], Op], tuple[str]]:
+        return (Op.get, (self.name,))
+
+
+class GlobalVar:
+    """The name of a function in a module, as a callee. Two of the same name are equal.
+
+    >>> GlobalVar("main") == GlobalVar("main")
+    True
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GlobalVar) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(("GlobalVar", self.name))
+
+    def __repr__(self) -> str:
+        return f"GlobalVar({self.name!r})"
