@@ -1,0 +1,1 @@
+"""Analyses of functions: access regions, lowest common ancestors, purity, sizes."""

@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: NVPTX code generation and launch."""

@@ -1,0 +1,242 @@
+"""Targets: what a function is compiled for, as a value.
+
+``Target("llvm -mcpu=x86-64-v4")`` and ``Target("llvm", mcpu="x86-64-v4")`` are equal. A target names a kind of code
+generator and its options; it says nothing about the machine it is made on ("native" is resolved by the code
+generator).
+"""
+
+from __future__ import annotations
+
+import contextvars
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from tirlower.diagnostics import TirError, nearest_name
+
+__all__ = ["KINDS", "Target"]
+
+KINDS: dict[str, dict[str, Any]] = {
+    "llvm": {"keys": ("cpu",), "device": "cpu"},
+    "c": {"keys": ("cpu",), "device": "cpu"},
+    "hexagon": {"keys": ("hexagon", "cpu"), "device": "cpu"},
+    "nvptx": {"keys": ("cuda", "gpu"), "device": "cuda", "max_num_threads": 1024, "thread_warp_size": 32,
+              "max_shared_memory_per_block": 49152, "max_threads_per_block": 1024},
+    "cuda": {"keys": ("cuda", "gpu"), "device": "cuda", "max_num_threads": 1024, "thread_warp_size": 32,
+             "max_shared_memory_per_block": 49152, "max_threads_per_block": 1024},
+    "rocm": {"keys": ("rocm", "gpu"), "device": "rocm", "max_num_threads": 256, "thread_warp_size": 64,
+             "max_shared_memory_per_block": 65536, "max_threads_per_block": 1024},
+    "metal": {"keys": ("metal", "gpu"), "device": "metal", "max_num_threads": 256, "thread_warp_size": 16},
+    "vulkan": {"keys": ("vulkan", "gpu"), "device": "vulkan", "max_num_threads": 256, "thread_warp_size": 1},
+    "opencl": {"keys": ("opencl", "gpu"), "device": "opencl", "max_num_threads": 256, "thread_warp_size": 1},
+    "webgpu": {"keys": ("webgpu", "gpu"), "device": "webgpu", "max_num_threads": 256, "thread_warp_size": 1},
+    "ext_dev": {"keys": ("ext_dev",), "device": "ext_dev"},
+}  # fmt: skip
+"""The known kinds with their keys, device and default limits."""
+
+OPTIONS: dict[str, type] = {
+    "keys": tuple, "device": str, "model": str, "tag": str, "libs": tuple, "host": str,
+    "mcpu": str, "mattr": tuple, "mtriple": str, "mfloat-abi": str, "mabi": str, "opt-level": int, "num-cores": int,
+    "num_threads": int, "fast-math": bool, "fast-math-nnan": bool, "fast-math-ninf": bool, "fast-math-nsz": bool,
+    "fast-math-arcp": bool, "fast-math-contract": bool, "fast-math-reassoc": bool, "vector-width": int,
+    "fast-vector-math": bool, "jit": str, "cl-opt": tuple, "runtime": str, "system-lib": bool, "arch": str, "ptx": int,
+    "max_num_threads": int, "thread_warp_size": int, "max_shared_memory_per_block": int,
+    "max_threads_per_block": int, "max_function_args": int, "registers_per_block": int, "l2_cache_size_bytes": int,
+    "vtcm-capacity": int, "texture_spatial_limit": int, "supports_float16": bool, "supports_int64": bool,
+}  # fmt: skip
+"""The known options and the type of their values."""
+
+_CURRENT: contextvars.ContextVar[tuple[Target, ...]] = contextvars.ContextVar("tirlower_target", default=())
+
+
+class Target:
+    """A kind of code generator with options, and the host's target.
+
+    >>> t = Target("llvm -mcpu=x86-64-v4", num_threads=2)
+    >>> t.kind, t.mcpu, t.num_threads
+    ('llvm', 'x86-64-v4', 2)
+    >>> Target("nvptx -arch=sm_90a", host="llvm").host
+    Target('llvm')
+
+    Used as a context (``with Target("llvm"):``) it is the one that ``Target.current()`` returns.
+    Raises :class:`TirError` for an unknown kind or option.
+    """
+
+    __slots__ = ("_attrs", "host", "kind")
+
+    kind: str
+    host: Target | None
+
+    def __init__(self, spec: str | Target | Mapping[str, Any] = "llvm", host: Any = None, **options: Any) -> None:
+        if isinstance(spec, Target):
+            kind, given = spec.kind, dict(spec._attrs)
+            host = host if host is not None else spec.host
+        elif isinstance(spec, Mapping):
+            given = {str(k): v for k, v in spec.items()}
+            kind = str(given.pop("kind", "llvm"))
+            host = host if host is not None else given.pop("host", None)
+        else:
+            kind, given = _parse(spec)
+        given.update({_option_name(k): v for k, v in options.items()})
+        host = host if host is not None else given.pop("host", None)
+        given.pop("host", None)
+        if kind not in KINDS:
+            near = nearest_name(kind, KINDS)
+            raise TirError(
+                f"unknown target {kind!r}",
+                help=f"did you mean {near!r}?" if near else f"the targets are {', '.join(KINDS)}",
+            )
+        self.kind = kind
+        self._attrs: dict[str, Any] = {}
+        for name, value in given.items():
+            if value is None:
+                continue
+            wanted = OPTIONS.get(name)
+            if wanted is None:
+                near = nearest_name(name, OPTIONS)
+                raise TirError(
+                    f"target {kind!r} has no option {name!r}", help=f"did you mean {near!r}?" if near else None
+                )
+            self._attrs[name] = _convert(kind, name, value, wanted)
+        self.host = None if host is None else Target(host)
+
+    @classmethod
+    def current(cls, allow_none: bool = True) -> Target | None:
+        """The innermost target entered by ``with``; None (or an error) when there is none."""
+        stack = _CURRENT.get()
+        if stack:
+            return stack[-1]
+        if allow_none:
+            return None
+        raise TirError("no target is current", help="use `with Target(...):`")
+
+    def __enter__(self) -> Target:
+        _CURRENT.set((*_CURRENT.get(), self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _CURRENT.set(_CURRENT.get()[:-1])
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The options given and the kind's default limits."""
+        limits = {k: v for k, v in KINDS[self.kind].items() if k not in ("keys", "device")}
+        return {**limits, **self._attrs}
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The families it belongs to, such as ``cpu`` or ``gpu``."""
+        return tuple(dict.fromkeys((*self._attrs.get("keys", ()), *KINDS[self.kind]["keys"])))
+
+    @property
+    def device(self) -> str:
+        """The device its buffers live on: ``cpu``, ``cuda`` …"""
+        return str(self._attrs.get("device", KINDS[self.kind]["device"]))
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it runs kernels on a device of its own."""
+        return "gpu" in self.keys
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An option by its name, or the default."""
+        return self.attrs.get(_option_name(name), default)
+
+    def with_host(self, host: Any) -> Target:
+        """The same target with a host."""
+        return Target(self, host=host)
+
+    def without_host(self) -> Target:
+        """The same target without its host."""
+        made = Target(self.kind)
+        made._attrs = dict(self._attrs)
+        return made
+
+    def with_options(self, **options: Any) -> Target:
+        """The same target with options added or replaced."""
+        return Target(self, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        option = _option_name(name)
+        if option in OPTIONS:
+            return self.attrs.get(option)
+        raise AttributeError(f"target {self.kind!r} has no option {name!r}")
+
+    def export(self) -> dict[str, Any]:
+        """The target as a mapping that makes it again."""
+        out: dict[str, Any] = {"kind": self.kind, **self._attrs}
+        if self.host is not None:
+            out["host"] = self.host.export()
+        return out
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.kind, tuple(sorted((k, str(v)) for k, v in self._attrs.items())), self.host)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Target) and other._key() == self._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __str__(self) -> str:
+        parts = [self.kind]
+        for name, value in sorted(self._attrs.items()):
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            parts.append(f"-{name}={int(value) if isinstance(value, bool) else shlex.quote(text)}")
+        return " ".join(parts)
+
+    def __repr__(self) -> str:
+        host = f", host={str(self.host)!r}" if self.host is not None else ""
+        return f"Target({str(self)!r}{host})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Target, (self.export(),))
+
+
+def _option_name(name: str) -> str:
+    """Options are written with underscores as keywords and with dashes in text."""
+    if name in OPTIONS:
+        return name
+    for other in (name.replace("_", "-"), name.replace("-", "_")):
+        if other in OPTIONS:
+            return other
+    return name
+
+
+def _parse(spec: str) -> tuple[str, dict[str, Any]]:
+    try:
+        words = shlex.split(spec)
+    except ValueError as error:
+        raise TirError(f"cannot read the target {spec!r}: {error}") from None
+    if not words:
+        raise TirError("an empty target", help="for example 'llvm' or 'nvptx -arch=sm_90a'")
+    options: dict[str, Any] = {}
+    index = 1
+    while index < len(words):
+        word = words[index]
+        if not word.startswith("-"):
+            raise TirError(f"expected an option in the target {spec!r}, got {word!r}", help="options start with '-'")
+        name, equals, value = word.lstrip("-").partition("=")
+        if not equals:
+            following = words[index + 1] if index + 1 < len(words) else None
+            if following is None or following.startswith("-"):
+                value = "1"
+            else:
+                value = following
+                index += 1
+        options[_option_name(name)] = value
+        index += 1
+    return words[0], options
+
+
+def _convert(kind: str, name: str, value: Any, wanted: type) -> Any:
+    try:
+        if wanted is tuple:
+            return tuple(value.split(",")) if isinstance(value, str) else tuple(value)
+        if wanted is bool:
+            return value if isinstance(value, bool) else bool(int(value))
+        return wanted(value)
+    except (TypeError, ValueError):
+        raise TirError(f"the option {name!r} of target {kind!r} is {wanted.__name__}, got {value!r}") from None

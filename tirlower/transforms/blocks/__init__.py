@@ -1,0 +1,1 @@
+"""Passes over blocks: what a block means becomes loops, conditions and buffers."""

@@ -1,0 +1,71 @@
+"""ConvertBlocksToOpaque: block iterators are replaced by the values they are bound to."""
+
+from __future__ import annotations
+
+from tirlower.diagnostics import TransformError
+from tirlower.ir.expr import Expr, Var
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import Substituter
+from tirlower.ir.stmt import Block, Stmt
+from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.context import PassContext
+
+__all__ = ["ConvertBlocksToOpaque"]
+
+
+class _Converter(Substituter):
+    """Substitutes the iterators of the blocks around; a use outside its block is an error."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.left: set[Var] = set()
+
+    def visit_Var(self, op: Var) -> Expr:
+        """The binding of an iterator in scope."""
+        if op in self.left:
+            raise TransformError(
+                f"the block iterator {op.name!r} is used outside its block",
+                span=op.span,
+                help="bind it to a loop variable",
+            )
+        return self.vmap.get(op, op)
+
+    def visit_Block(self, op: Block) -> Stmt:
+        """Bind the iterators, then rewrite everything inside."""
+        if op.init is not None:
+            raise TransformError(
+                f"block {op.name!r} still has an init",
+                span=op.span,
+                help="run LowerInitBlock before ConvertBlocksToOpaque",
+            )
+        for it in op.iters:
+            if it.value is None:
+                raise TransformError(f"the iterator {it.var.name!r} of block {op.name!r} has no binding", span=op.span)
+        predicate = self.visit(op.predicate)
+        values = [self.visit(it.value) for it in op.iters]
+        for it, value in zip(op.iters, values, strict=True):
+            self.vmap[it.var] = value.astype(it.var.dtype)
+            self.left.discard(it.var)
+        if op.iters:
+            # Buffers whose shapes mention an iterator are remapped for this block alone.
+            self.buffers = dict(self.buffers)
+        inner = self.generic(op.with_(iters=(), predicate=predicate))
+        for it in op.iters:
+            del self.vmap[it.var]
+            self.left.add(it.var)
+        return inner
+
+
+class ConvertBlocksToOpaque(FuncPass):
+    """Block iterators are replaced by their bindings; every block is left without iterators.
+
+    Needs LowerInitBlock. Raises :class:`TransformError` when an iterator has no binding or is used outside its block.
+    """
+
+    name = "tir.ConvertBlocksToOpaque"
+    stage = Stage.BLOCK
+    needs = ("tir.LowerInitBlock",)
+
+    def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
+        """Convert every block of a function."""
+        return func.with_body(_Converter().visit(func.body))

@@ -1,0 +1,68 @@
+"""LowerInitBlock: a block's ``init`` becomes a condition at the head of its body."""
+
+from __future__ import annotations
+
+from tirlower.ir import build
+from tirlower.ir.buffer import IterKind
+from tirlower.ir.expr import EQ, And, Expr
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import Mutator
+from tirlower.ir.stmt import AllocBuffer, Block, IfThenElse, Seq, Stmt, seq
+from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.context import PassContext
+
+__all__ = ["LowerInitBlock", "split_head"]
+
+
+def split_head(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
+    """The allocations that head a block's body, and the rest."""
+    stmts = list(body.stmts) if isinstance(body, Seq) else [body]
+    count = 0
+    while count < len(stmts) and isinstance(stmts[count], AllocBuffer):
+        count += 1
+    return stmts[:count], stmts[count:]
+
+
+class _Lowerer(Mutator):
+    def visit_Block(self, op: Block) -> Stmt:
+        op = self.generic(op)
+        if op.init is None:
+            return op
+        starts: list[Expr] = [
+            EQ(it.var, build.cast(it.var.dtype, it.domain.min)) for it in op.iters if it.kind is IterKind.REDUCE
+        ]
+        init = op.init
+        if starts:
+            condition = starts[0]
+            for start in starts[1:]:
+                condition = And(condition, start)
+            init = IfThenElse(condition, init, span=init.span)
+        head, rest = split_head(op.body)
+        return op.with_(init=None, body=seq(*head, init, *rest))
+
+
+class LowerInitBlock(FuncPass):
+    """A block's init statement becomes ``if`` all reduction iterators are at their start.
+
+    The condition is on the block's iterators; without reduction iterators the init runs unconditionally. It stands
+    after the allocations that head the body.
+
+    >>> from tirlower.script import tir as T
+    >>> @T.prim_func
+    ... def total(A: T.Buffer((8,), "float32"), B: T.Buffer((1,), "float32")):
+    ...     for k in range(8):
+    ...         with T.block("B"):
+    ...             vk = T.axis.reduce(8, k)
+    ...             with T.init():
+    ...                 B[0] = T.float32(0)
+    ...             B[0] = B[0] + A[vk]
+    >>> "if vk == 0:" in LowerInitBlock()(total).script()
+    True
+    """
+
+    name = "tir.LowerInitBlock"
+    stage = Stage.BLOCK
+
+    def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
+        """Lower every init of a function."""
+        return func.with_body(_Lowerer().visit(func.body))

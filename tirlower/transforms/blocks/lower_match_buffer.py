@@ -1,0 +1,147 @@
+"""LowerMatchBuffer: a buffer that names a region of another becomes index arithmetic on that other buffer."""
+
+from __future__ import annotations
+
+from tirlower.arith import Analyzer
+from tirlower.diagnostics import TransformError
+from tirlower.ir import build
+from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
+from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import Substituter
+from tirlower.ir.stmt import Block, BufferStore, For, Stmt
+from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.context import PassContext
+
+__all__ = ["LowerMatchBuffer"]
+
+
+class _Lowerer(Substituter):
+    def __init__(self) -> None:
+        super().__init__({})
+        self.analyzer = Analyzer()
+        self.matched: dict[Buffer, BufferRegion] = {}
+
+    def visit_For(self, op: For) -> Stmt:
+        self.analyzer.bind(op.loop_var, Range(op.min, op.extent), allow_override=True)
+        return self.generic(op)
+
+    def visit_Block(self, op: Block) -> Stmt:
+        for it in op.iters:
+            self.analyzer.bind(it.var, it.domain, allow_override=True)
+        for match in op.match_buffers:
+            self._match(match, op)
+        made = self.generic(op.with_(match_buffers=()))
+        for match in op.match_buffers:
+            del self.matched[match.buffer]
+        return made
+
+    def visit_BufferLoad(self, op: BufferLoad) -> Expr:
+        source = self.matched.get(op.buffer)
+        if source is None:
+            return op
+        return op.with_(buffer=source.buffer, indices=self._indices(source, op.indices))
+
+    def visit_BufferStore(self, op: BufferStore) -> Stmt:
+        op = self.generic(op)
+        source = self.matched.get(op.buffer)
+        if source is None:
+            return op
+        return op.with_(buffer=source.buffer, indices=self._indices(source, op.indices))
+
+    def visit_BufferRegion(self, op: BufferRegion) -> BufferRegion:
+        op = self.generic(op)
+        source = self.matched.get(op.buffer)
+        if source is None:
+            return op
+        lead = len(source.region) - len(op.region)
+        ranges = [Range(r.min, const(1, r.min.dtype)) for r in source.region[:lead]]
+        for outer, inner in zip(source.region[lead:], op.region, strict=True):
+            ranges.append(Range(build.add(outer.min, inner.min), inner.extent))
+        return BufferRegion(source.buffer, tuple(ranges), span=op.span)
+
+    def _indices(self, source: BufferRegion, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        lead = len(source.region) - len(indices)
+        made = [r.min for r in source.region[:lead]]
+        made += [build.add(r.min, index) for r, index in zip(source.region[lead:], indices, strict=True)]
+        return tuple(made)
+
+    def _match(self, match: MatchBufferRegion, block: Block) -> None:
+        """Bind the target's data, offset, strides and shape to what the source region gives."""
+        target = match.buffer
+        source: BufferRegion = self.visit(match.source)
+        outer = source.buffer
+        lead = len(source.region) - len(target.shape)
+        where = f"match_buffer {target.name!r} of block {block.name!r}"
+        if lead < 0:
+            raise TransformError(
+                f"{where} has {len(target.shape)} dimensions, its source {len(source.region)}", span=match.span
+            )
+        if target.dtype is not outer.dtype:
+            raise TransformError(f"{where} has dtype {target.dtype!s}, its source {outer.dtype!s}", span=match.span)
+        if target.scope != outer.scope:
+            raise TransformError(f"{where} has scope {target.scope!r}, its source {outer.scope!r}", span=match.span)
+        for axis, extra in enumerate(source.region[:lead]):
+            if not self.analyzer.can_prove_equal(extra.extent, const(1, extra.extent.dtype)):
+                raise TransformError(
+                    f"{where} drops dimension {axis} of its source, whose extent {extra.extent} is not 1",
+                    span=match.span,
+                )
+        self._bind(target.data, outer.data, f"{where}: data", match)
+        starts = [r.min for r in source.region]
+        if outer.axis_separators:
+            self._bind(target.elem_offset, const(0, target.elem_offset.dtype), f"{where}: elem_offset", match)
+        else:
+            offset = self.analyzer.simplify(outer.offset_of(starts))
+            if isinstance(target.elem_offset, Var) or not self._is_default_offset(target):
+                self._bind(target.elem_offset, offset, f"{where}: elem_offset", match)
+            if target.offset_factor > 1 and not self.analyzer.can_prove_equal(
+                build.truncmod(offset, const(target.offset_factor, offset.dtype)), const(0, offset.dtype)
+            ):
+                raise TransformError(
+                    f"{where} promises an offset that is a multiple of {target.offset_factor}, the region starts at {offset}",
+                    span=match.span,
+                )
+        if target.strides:
+            if outer.strides:
+                actual = list(outer.strides[lead:])
+            else:
+                actual = []
+                stride: Expr = const(1, target.strides[-1].dtype)
+                for extent in reversed(outer.shape[lead:]):
+                    actual.insert(0, stride)
+                    stride = build.mul(stride, extent)
+            for axis, (name, value) in enumerate(zip(target.strides, actual, strict=True)):
+                self._bind(name, value, f"{where}: stride {axis}", match)
+        for axis, (extent, r) in enumerate(zip(target.shape, source.region[lead:], strict=True)):
+            self._bind(extent, r.extent, f"{where}: extent {axis}", match)
+        self.matched[target] = source
+
+    def _is_default_offset(self, target: Buffer) -> bool:
+        return isinstance(target.elem_offset, IntImm) and target.elem_offset.value == 0
+
+    def _bind(self, name: Expr, value: Expr, what: str, match: MatchBufferRegion) -> None:
+        if isinstance(name, Var) and name not in self.vmap:
+            self.vmap[name] = value if value.dtype is name.dtype else build.cast(name.dtype, value)
+            return
+        have = self.visit(name)
+        if have is value:
+            return
+        if have.dtype.is_handle or not self.analyzer.can_prove_equal(have, value):
+            raise TransformError(f"{what} is declared as {name}, the region gives {value}", span=match.span)
+
+
+class LowerMatchBuffer(FuncPass):
+    """Accesses through a matched region become accesses of the source buffer; ``match_buffers`` go away.
+
+    The variables of the match (data, element offset, strides, extents) are replaced by what the region gives; what
+    is declared as a value is checked against it. Raises :class:`TransformError` where they differ, where the dtype or
+    scope does, where a dropped leading dimension is not of extent one, or where ``offset_factor`` does not divide.
+    """
+
+    name = "tir.LowerMatchBuffer"
+    stage = Stage.OPAQUE
+
+    def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
+        """Lower every matched region of a function."""
+        return func.with_body(_Lowerer().visit(func.body))

@@ -1,0 +1,1 @@
+"""Passes that make code smaller or simpler without changing its shape."""

@@ -1,0 +1,134 @@
+"""PassContext: the options, levels and instruments under which passes run."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tirlower.diagnostics import TransformError, nearest_name
+from tirlower.ir.func import IRModule
+
+if TYPE_CHECKING:
+    from tirlower.transforms.base import PassInfo
+
+__all__ = ["CONFIG_KEYS", "PASS_NAMES", "PassContext"]
+
+CONFIG_KEYS: dict[str, str] = {
+    "tir.legality": "check or off: whether build and lower check every loop kind",
+    "tir.unproved_bounds": "guard, trust or refuse: what happens to an access not proved inside its buffer",
+    "tir.noalias": "whether parameter buffers are assumed not to overlap (the default)",
+    "tir.disable_vectorize": "make vectorized loops serial",
+    "tir.disable_cse_tir": "leave repeated subexpressions",
+    "tir.enable_equiv_terms_in_cse_tir": "let CommonSubexprElimTIR identify equivalent terms",
+    "tir.disable_assert": "drop asserts",
+    "tir.disable_storage_rewrite": "leave allocations where they are",
+    "tir.instrument_bound_checkers": "guard every access",
+    "tir.enable_profiling": "mark loops and functions for profiling",
+    "tir.instr_siblings": "profile sibling loops too",
+    "tir.enable_debug": "check T.assume at run time",
+    "tir.detect_global_barrier": "look for global barriers",
+    "tir.use_async_copy": "turn global-to-shared copies into asynchronous ones",
+    "tir.merge_static_smem": "merge static shared memory too",
+    "tir.ptx_ldg32": "use guarded 32-bit global loads",
+    "tir.is_entry_func": "treat the function as the entry",
+    "tir.add_lower_pass": "a list of (phase, pass) to run within the pipeline",
+    "tir.debug_keep_trivial_loop": "keep loops of extent one",
+    "tir.vtcm_capacity": "bytes of VTCM",
+    "tir.experimental_dma_bypass_cache": "DMA copies bypass the cache",
+    "tir.dma_bypass_cache": "DMA copies bypass the cache",
+    "tir.lwp_disable_func_prof": "no profiling of functions",
+    "tir.lwp_max_depth": "the deepest loop to profile",
+    "tir.lwp_min_height": "the least height of a loop to profile",
+    "tir.reset_start_id": "restart the profiling ids",
+}
+"""The global configuration keys; a pass's own options stand under ``tir.<Pass>``."""
+
+PASS_NAMES: set[str] = set()
+"""The names of all passes, which are configuration keys too; `base` adds each as its class is made."""
+
+_CURRENT: contextvars.ContextVar[PassContext | None] = contextvars.ContextVar("tirlower_pass_context", default=None)
+
+
+class PassContext:
+    """The options under which passes run; used with ``with``.
+
+    ``opt_level``: passes above it are skipped in a Sequential. ``required_pass`` and ``disabled_pass``: names.
+    ``config``: global keys (:data:`CONFIG_KEYS`) and ``{"tir.<Pass>": {option: value}}``. ``instruments``: objects
+    with any of ``enter_pass_ctx``, ``exit_pass_ctx``, ``should_run(mod, info)``, ``run_before_pass(mod, info)``,
+    ``run_after_pass(mod, info)``. ``trace``: keep the module after each pass (``ir_after``). ``validate``: check and
+    execute each pass's input and output, and name the first pass that changes what the program computes.
+
+    >>> with PassContext(opt_level=1, config={"tir.UnrollLoop": {"auto_max_step": 4}}) as ctx:
+    ...     PassContext.current() is ctx
+    True
+
+    Raises :class:`TransformError` for an unknown configuration key.
+    """
+
+    def __init__(
+        self,
+        opt_level: int = 2,
+        required_pass: Sequence[str] | None = None,
+        disabled_pass: Sequence[str] | None = None,
+        instruments: Sequence[Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+        *,
+        trace: bool = False,
+        validate: bool = False,
+    ) -> None:
+        self.opt_level = int(opt_level)
+        self.required_pass = tuple(required_pass or ())
+        self.disabled_pass = tuple(disabled_pass or ())
+        self.instruments = list(instruments or ())
+        self.config = dict(config or {})
+        self.trace = bool(trace)
+        self.validate = bool(validate)
+        self.ir_after: dict[str, IRModule] = {}
+        self._tokens: list[contextvars.Token[PassContext | None]] = []
+        self._check_config()
+
+    def _check_config(self) -> None:
+        for key in self.config:
+            if key not in CONFIG_KEYS and key not in PASS_NAMES:
+                near = nearest_name(key, [*CONFIG_KEYS, *PASS_NAMES])
+                raise TransformError(
+                    f"unknown configuration key {key!r}",
+                    origin="PassContext",
+                    help=f"did you mean {near!r}?" if near else "keys are 'tir.<Pass>' or one of CONFIG_KEYS",
+                )
+
+    @classmethod
+    def current(cls) -> PassContext:
+        """The innermost context entered, or a default one."""
+        found = _CURRENT.get()
+        return found if found is not None else cls()
+
+    def __enter__(self) -> PassContext:
+        self.notify("enter_pass_ctx")
+        self._tokens.append(_CURRENT.set(self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _CURRENT.reset(self._tokens.pop())
+        self.notify("exit_pass_ctx")
+
+    def option(self, key: str, default: Any = None) -> Any:
+        """A global configuration value."""
+        return self.config.get(key, default)
+
+    def pass_enabled(self, info: PassInfo) -> bool:
+        """Whether a pass runs at this level, disabled and required passes considered."""
+        name = info.name.removeprefix("tir.")
+        if any(name == other.removeprefix("tir.") for other in self.disabled_pass):
+            return False
+        if any(name == other.removeprefix("tir.") for other in self.required_pass):
+            return True
+        return self.opt_level >= info.opt_level
+
+    def notify(self, event: str, *args: Any) -> None:
+        """Call a hook of each instrument that has it."""
+        for instrument in self.instruments:
+            hook = getattr(instrument, event, None)
+            if hook is not None:
+                hook(*args)

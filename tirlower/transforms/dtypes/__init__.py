@@ -1,0 +1,1 @@
+"""Passes that change data types: legalization, narrowing, custom types."""

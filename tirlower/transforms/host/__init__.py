@@ -1,0 +1,1 @@
+"""Passes over functions: the host ABI, calls between functions, inlining, constants."""

@@ -1,0 +1,1 @@
+"""Passes over loops and expressions: vectorizing, unrolling, partitioning, hoisting, simplifying."""

@@ -1,0 +1,1 @@
+"""Passes over memory: flattening, sharing, buffering."""

@@ -1,0 +1,1 @@
+"""Passes over threads: binding, synchronization, reduction across threads, device regions."""
