@@ -11,14 +11,43 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from tirlower.diagnostics import deep_recursion
+from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterVar
-from tirlower.ir.expr import BufferLoad, Expr, Let, Var, const
+from tirlower.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BufferLoad,
+    Cast,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Sub,
+    Var,
+    const,
+    is_const_int,
+)
 from tirlower.ir.node import NODES, Node, Role
 
 __all__ = [
     "Mutator",
     "Substituter",
     "Visitor",
+    "fold",
     "ir_transform",
     "post_order_visit",
     "pre_order_visit",
@@ -118,7 +147,8 @@ class Mutator:
     node with its operands rewritten already. ``enter_*`` handlers see an expression before its operands and may
     return a replacement (which is taken as it is), or None to go on. Buffers used go through :meth:`map_buffer`,
     variables and buffers defined through :meth:`map_var_def` and :meth:`map_buffer_def`, attribute values through
-    :meth:`map_attr`; by default all three stay.
+    :meth:`map_attr`; by default all three stay. A subclass with ``folds`` set folds the expressions whose operands
+    changed as the operators do.
     """
 
     _table: ClassVar[dict[type, Callable[..., Any]]] = {}
@@ -126,6 +156,7 @@ class Mutator:
     maps_buffers: ClassVar[bool] = False
     maps_definitions: ClassVar[bool] = False
     maps_attrs: ClassVar[bool] = False
+    folds: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         """Collect the ``visit_*`` and ``enter_*`` methods into the tables."""
@@ -235,6 +266,8 @@ class Mutator:
                     continue
             stack.pop()
             new = op if op.is_leaf else op.map_children(lambda c: memo[id(c)])
+            if new is not op and self.folds:
+                new = fold(new)
             if self.maps_buffers and new.__class__ is BufferLoad:
                 new = new.with_(buffer=self.map_buffer(new.buffer))
             elif self.maps_definitions and new.__class__ is Let:
@@ -244,12 +277,38 @@ class Mutator:
         return memo[id(root)]
 
 
+_FOLDS: dict[type, Callable[..., Expr]] = {
+    Add: build.add, Sub: build.sub, Mul: build.mul, Min: build.min_, Max: build.max_, EQ: build.eq, NE: build.ne,
+    LT: build.lt, LE: build.le, GT: build.gt, GE: build.ge, And: build.logical_and, Or: build.logical_or,
+}  # fmt: skip
+_DIVISIONS: dict[type, Callable[..., Expr]] = {
+    FloorDiv: build.floordiv, FloorMod: build.floormod, Div: build.truncdiv, Mod: build.truncmod,
+}  # fmt: skip
+
+
+def fold(expr: Any) -> Any:
+    """An expression folded at its root as the operators of ``ir.build`` fold; the same object where nothing folds."""
+    kind = expr.__class__
+    fn = _FOLDS.get(kind)
+    if fn is None:
+        fn = _DIVISIONS.get(kind)
+        # A division by zero is left for its place to report; a division of floats does not fold here.
+        if fn is None or is_const_int(expr.b, 0) or not expr.dtype.is_integral:
+            if kind is Not and expr.a.__class__ is IntImm:
+                return build.logical_not(expr.a)
+            return build.cast(expr.dtype, expr.value) if kind is Cast and expr.value.__class__ is IntImm else expr
+    folded = fn(expr.a, expr.b, expr.span)
+    return expr if folded.__class__ is kind else folded
+
+
 class Substituter(Mutator):
     """Replace free variables by expressions (or variables), buffers consistently with them.
 
     ``vmap`` maps variables to expressions; ``buffers`` maps buffers to buffers. A buffer whose shape, strides,
-    offset or data mentions a replaced variable is rebuilt once and used everywhere.
+    offset or data mentions a replaced variable is rebuilt once and used everywhere. What changes is folded.
     """
+
+    folds = True
 
     def __init__(self, vmap: Mapping[Var, Any], buffers: Mapping[Buffer, Buffer] | None = None) -> None:
         self.vmap: dict[Var, Expr] = {var: _to_expr(value, var) for var, value in vmap.items()}

@@ -1,0 +1,35 @@
+"""The passes, each usable alone under its TIR name, and what combines them.
+
+>>> from tirlower import transforms
+>>> "tir.UnrollLoop" in {entry.name for entry in transforms.catalog()}
+True
+"""
+
+from tirlower.transforms.base import (
+    Apply,
+    Filter,
+    FuncPass,
+    ModulePass,
+    Pass,
+    PassInfo,
+    PrimFuncPass,
+    Sequential,
+    Stage,
+    find_pass,
+    module_pass,
+    prim_func_pass,
+)
+from tirlower.transforms.blocks.convert_to_opaque import ConvertBlocksToOpaque
+from tirlower.transforms.blocks.lower_init import LowerInitBlock
+from tirlower.transforms.blocks.lower_match_buffer import LowerMatchBuffer
+from tirlower.transforms.blocks.lower_opaque import LowerOpaqueBlock
+from tirlower.transforms.blocks.plan_allocation import PlanAndUpdateBufferAllocationLocation
+from tirlower.transforms.catalog import CatalogEntry, catalog
+from tirlower.transforms.cleanup.lower_intrin import LowerIntrin
+from tirlower.transforms.cleanup.remove_no_op import RemoveNoOp
+from tirlower.transforms.context import CONFIG_KEYS, PassContext
+from tirlower.transforms.instruments import DumpIR, PassTimingInstrument, PrintAfterAll, PrintBeforeAll
+from tirlower.transforms.loops.simplify import Simplify
+from tirlower.transforms.loops.unroll import UnrollLoop
+from tirlower.transforms.loops.vectorize import VectorizeLoop
+from tirlower.transforms.memory.flatten_buffer import FlattenBuffer

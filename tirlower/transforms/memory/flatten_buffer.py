@@ -9,9 +9,9 @@ from tirlower.ir.buffer import Buffer, BufferRegion, Range, pointer_dtype
 from tirlower.ir.dtype import BOOL
 from tirlower.ir.expr import BufferLoad, Call, Cast, Expr, IntImm, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, DeclBuffer, For, IfThenElse, Stmt, seq
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, DeclBuffer, Stmt, seq
+from tirlower.transforms.analyzed import AnalyzedMutator
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
 
@@ -58,9 +58,9 @@ def flattened_buffer(buffer: Buffer, analyzer: Analyzer) -> Buffer:
     )
 
 
-class _Flattener(Mutator):
+class _Flattener(AnalyzedMutator):
     def __init__(self) -> None:
-        self.analyzer = Analyzer()
+        super().__init__()
         self.remap: dict[Buffer, Buffer] = {}
 
     def flat(self, buffer: Buffer) -> Buffer:
@@ -91,21 +91,6 @@ class _Flattener(Mutator):
             )
         return tuple(self.analyzer.simplify(index) for index in made)
 
-    def visit_For(self, op: For) -> Stmt:
-        low, extent = self.visit(op.min), self.visit(op.extent)
-        self.analyzer.bind(op.loop_var, Range(low, extent), allow_override=True)
-        return op.with_(min=low, extent=extent, body=self.visit(op.body))
-
-    def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
-        condition = self.visit(op.condition)
-        with self.analyzer.constraint_scope(condition):
-            then_case = self.visit(op.then_case)
-        else_case = op.else_case
-        if else_case is not None:
-            with self.analyzer.constraint_scope(build.logical_not(condition)):
-                else_case = self.visit(else_case)
-        return op.with_(condition=condition, then_case=then_case, else_case=else_case)
-
     def visit_Block(self, op: Block) -> Stmt:
         if op.match_buffers:
             raise TransformError(
@@ -113,7 +98,7 @@ class _Flattener(Mutator):
                 span=op.span,
                 help="run LowerMatchBuffer before FlattenBuffer",
             )
-        return self.generic(op)
+        return super().visit_Block(op)
 
     def visit_BufferRegion(self, op: BufferRegion) -> BufferRegion:
         op = self.generic(op)

@@ -1,0 +1,67 @@
+"""Effects of expressions, functions and statements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tirlower.ir.expr import BufferLoad, Call, Expr
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.op import Op, Purity
+from tirlower.ir.stmt import AllocBuffer, Assert, BufferStore, Evaluate
+
+__all__ = ["is_pure_function", "side_effect"]
+
+
+def side_effect(expr: Expr) -> Purity:
+    """The most that evaluating an expression may do: nothing, read memory, write it, or anything.
+
+    A load reads; a call does what its operation states; a call of another function may do anything.
+    """
+    worst = Purity.PURE
+
+    def look(op: Any) -> bool:
+        nonlocal worst
+        if isinstance(op, BufferLoad):
+            worst = max(worst, Purity.READS)
+        elif isinstance(op, Call):
+            callee = op.op
+            worst = max(worst, callee.purity if isinstance(callee, Op) else Purity.OPAQUE)
+            if callee is Op.get("tir.address_of"):
+                # The operand names an element; it is not read.
+                for arg in op.args[0].children():
+                    pre_order_visit(arg, look)
+                return False
+        return worst is not Purity.OPAQUE
+
+    pre_order_visit(expr, look)
+    return worst
+
+
+def is_pure_function(func: PrimFunc) -> bool:
+    """Whether a function only computes: it stores to nothing but its own allocations, and calls nothing impure.
+
+    A prim func with output buffers writes memory of its caller, so it is not pure.
+    """
+    pure = True
+    own: set[Any] = set()
+
+    def look(op: Any) -> bool:
+        nonlocal pure
+        if isinstance(op, AllocBuffer):
+            own.add(op.buffer.data)
+        elif isinstance(op, BufferStore):
+            pure = pure and op.buffer.data in own
+        elif isinstance(op, Assert):
+            pure = False
+        elif isinstance(op, Call):
+            callee = op.op
+            returns = callee is Op.get("tir.ret")
+            if not returns and (not isinstance(callee, Op) or callee.purity > Purity.READS):
+                pure = False
+        elif isinstance(op, Evaluate):
+            return True
+        return pure
+
+    pre_order_visit(func.body, look)
+    return pure

@@ -1,0 +1,81 @@
+"""The contract between a compiled kernel and the entry that Python calls.
+
+A kernel named ``f`` is an LLVM function::
+
+    i32 @f(<one value a parameter>, <one value a symbol>, ptr %err [, ptr %ret])
+
+- a buffer parameter is a ``ptr`` such that element ``i`` of a flat access is ``data[i]``: where the signature declares
+  no ``elem_offset`` (or a symbolic one, which is then bound to 0) it points at the array's first element, and otherwise
+  ``elem_offset`` elements before it;
+- a scalar parameter is the LLVM value of its dtype: ``i1`` for bool, ``iN`` for intN and uintN, ``half``, ``float``,
+  ``double``, the bits of bfloat16 (``i16``) and of the float8 kinds (``i8``), ``ptr`` for handle;
+- a symbol (``Signature.symbols``, in that order) is an ``i32`` or ``i64`` by its dtype;
+- ``%err`` points to an :class:`ErrorRecord` of the caller's. The kernel returns 0, or fills the record and returns
+  anything else; ``code`` is an index into the table of :class:`ErrorSite` given to ``make_entry``, and the first
+  ``nvals`` of ``vals`` are what the site's template formats;
+- ``%ret`` is there when the signature has ``returns``: storage of 8 bytes, aligned to 8, for the value in its type in
+  memory (bool as ``i8`` 0 or 1).
+
+In memory bool elements are bytes 0 or 1. The kernel must not touch Python: the GIL may be released around it.
+Beside ``@f`` the module gets two more functions (see :mod:`tirlower.llvm.entry.native`): ``@f.packed``, which takes the
+same values as 64-bit slots in an array (the road of the pure-Python binder), and ``@f.entry``, the vectorcall function.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["ABI_VERSION", "MAX_ERROR_VALUES", "ErrorRecord", "ErrorSite", "entry_symbol", "packed_symbol"]
+
+#: raise it when anything that a cached object file relies on changes: the contract above, or a slot of the table
+ABI_VERSION = 1
+
+MAX_ERROR_VALUES = 16
+
+
+class ErrorRecord(ctypes.Structure):
+    """What a failing kernel fills: ``{i32 code, i32 nvals, [16 x i64] vals}``."""
+
+    _fields_ = [("code", ctypes.c_int32), ("nvals", ctypes.c_int32), ("vals", ctypes.c_int64 * MAX_ERROR_VALUES)]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorSite:
+    """One place where a kernel can fail: the exception to raise and its message.
+
+    ``template`` is a ``str.format`` text over the recorded values; ``types`` says how to read each of them (``"int64"``
+    where it is too short; ``"uint64"``, ``"bool"`` or ``"float64"``, whose bits are recorded).
+
+    >>> ErrorSite(IndexError, "index {0} outside A[0:{1}]").exception([12, 10])
+    IndexError('index 12 outside A[0:10]')
+    """
+
+    kind: type[Exception]
+    template: str
+    types: tuple[str, ...] = ()
+
+    def exception(self, values: Sequence[int]) -> Exception:
+        """The exception for these recorded values, not yet raised."""
+        shown = [_decode(bits, self.types[i] if i < len(self.types) else "int64") for i, bits in enumerate(values)]
+        return self.kind(self.template.format(*shown))
+
+
+def _decode(bits: int, dtype: str) -> int | float | bool:
+    if dtype == "float64":
+        return float(struct.unpack("<d", struct.pack("<q", bits))[0])
+    if dtype == "uint64":
+        return bits & 0xFFFF_FFFF_FFFF_FFFF
+    return bool(bits) if dtype == "bool" else bits
+
+
+def entry_symbol(kernel: str) -> str:
+    """The name of the vectorcall function of a kernel."""
+    return f"{kernel}.entry"
+
+
+def packed_symbol(kernel: str) -> str:
+    """The name of the function that takes a kernel's arguments from an array of 64-bit slots."""
+    return f"{kernel}.packed"

@@ -1,0 +1,159 @@
+"""Element and scalar types of a call: their names, sizes, and their NumPy and DLPack sides.
+
+The names are those of ``tirlower`` and of NumPy: ``bool``, ``int8`` ... ``uint64``, ``float16/32/64``, and through
+``ml_dtypes`` ``bfloat16``, ``int4``, ``float8_e4m3fn`` and its relatives (one element a byte). A scalar may also be an
+integer of any width from 1 to 64 bits, or a ``handle``.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from types import ModuleType
+
+import numpy as np
+
+from tirlower.diagnostics import LoweringError
+from tirlower.llvm.writer import DOUBLE, FLOAT, HALF, I1, I8, I16, PTR, Type, int_type
+
+__all__ = ["ElementType", "dlpack_name", "element_type", "numpy_dtype", "scalar_class"]
+
+# Type codes of DLPack's DLDataTypeCode; a code covers every width but for the 8-bit floats, which have one each.
+_DL_INT, _DL_UINT, _DL_FLOAT, _DL_BFLOAT, _DL_COMPLEX, _DL_BOOL = 0, 1, 2, 4, 5, 6
+_DL_FLOAT8 = {
+    "float8_e3m4": 7,
+    "float8_e4m3": 8,
+    "float8_e4m3b11fnuz": 9,
+    "float8_e4m3fn": 10,
+    "float8_e4m3fnuz": 11,
+    "float8_e5m2": 12,
+    "float8_e5m2fnuz": 13,
+    "float8_e8m0fnu": 14,
+}
+_DL_FLOAT8_NAMES = {code: name for name, code in _DL_FLOAT8.items()}
+# bfloat16 travels as its bits: on processors with AVX512-BF16 LLVM passes a `bfloat` through a conversion that flushes
+# subnormals to zero.
+_FLOATS = {"float16": HALF, "bfloat16": I16, "float32": FLOAT, "float64": DOUBLE}
+_SUB_BYTE = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4}
+_INTEGER = re.compile(r"(u?)int([1-9][0-9]?)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """A dtype as the entry sees it.
+
+    ``kind`` is ``"bool"``, ``"int"``, ``"uint"``, ``"float"`` or ``"handle"``; ``bits`` counts the bits of the value;
+    ``itemsize`` is the size in bytes of an array element, 0 where there are no arrays of it; ``dlpack`` is DLPack's
+    ``code | bits << 8 | lanes << 16``, or -1; ``scalar`` is the LLVM type of a scalar parameter.
+    """
+
+    name: str
+    kind: str
+    bits: int
+    itemsize: int
+    dlpack: int
+    scalar: Type
+
+    @property
+    def signed(self) -> bool:
+        """True for signed integers."""
+        return self.kind == "int"
+
+    def int_range(self) -> tuple[int, int]:
+        """The least and the greatest value of an integer or bool type."""
+        if self.kind == "int":
+            return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        return 0, (1 << self.bits) - 1
+
+
+@functools.lru_cache(maxsize=256)
+def element_type(name: str) -> ElementType:
+    """The :class:`ElementType` of a dtype name.
+
+    >>> element_type("float32").itemsize, element_type("int4").itemsize, element_type("uint7").int_range()
+    (4, 1, (0, 127))
+
+    Raises:
+        LoweringError: no call can pass a value of this dtype.
+    """
+    if name == "bool":
+        return ElementType(name, "bool", 1, 1, _dlpack(_DL_BOOL, 8), I1)
+    if name == "handle":
+        return ElementType(name, "handle", 64, 0, -1, PTR)
+    if name in _FLOATS:
+        bits = _FLOATS[name].bits
+        return ElementType(
+            name,
+            "float",
+            bits,
+            bits // 8,
+            _dlpack(_DL_BFLOAT if name == "bfloat16" else _DL_FLOAT, bits),
+            _FLOATS[name],
+        )
+    if name in _DL_FLOAT8:
+        return ElementType(name, "float", 8, 1, _dlpack(_DL_FLOAT8[name], 8), I8)
+    found = _INTEGER.match(name)
+    if found and int(found[2]) <= 64:
+        bits = int(found[2])
+        kind = "uint" if found[1] else "int"
+        whole = bits in (8, 16, 32, 64)
+        itemsize = bits // 8 if whole else int(name in _SUB_BYTE)
+        code = _dlpack(_DL_UINT if found[1] else _DL_INT, bits) if whole else -1
+        return ElementType(name, kind, bits, itemsize, code, int_type(bits))
+    raise LoweringError(
+        f"a call cannot pass values of dtype `{name}`",
+        origin="entry",
+        help="use bool, intN or uintN up to 64 bits, float16/32/64, bfloat16, a float8 kind or handle",
+    )
+
+
+def _dlpack(code: int, bits: int) -> int:
+    return code | bits << 8 | 1 << 16
+
+
+def dlpack_name(code: int, bits: int, lanes: int) -> str:
+    """The dtype name of a DLPack type, for comparison and for messages.
+
+    >>> dlpack_name(2, 32, 1), dlpack_name(10, 8, 1), dlpack_name(2, 32, 4)
+    ('float32', 'float8_e4m3fn', 'float32x4')
+    """
+    if code == _DL_BOOL and bits == 8:
+        name = "bool"
+    elif code in _DL_FLOAT8_NAMES and bits == 8:
+        name = _DL_FLOAT8_NAMES[code]
+    else:
+        words = {_DL_INT: "int", _DL_UINT: "uint", _DL_FLOAT: "float", _DL_BFLOAT: "bfloat", _DL_COMPLEX: "complex"}
+        name = f"{words.get(code, f'dlpack{code}_')}{bits}"
+    return name if lanes == 1 else f"{name}x{lanes}"
+
+
+@functools.lru_cache(maxsize=1)
+def _extended() -> ModuleType:
+    # The one place that imports ml_dtypes: 6 ms that a program without bfloat16 need not pay.
+    import ml_dtypes
+
+    module: ModuleType = ml_dtypes
+    return module
+
+
+def scalar_class(name: str) -> type:
+    """NumPy's (or ml_dtypes') class of the scalars of a dtype that arrays can have."""
+    if name == "bfloat16" or name in _DL_FLOAT8 or name in _SUB_BYTE:
+        cls: type = getattr(_extended(), name)
+        return cls
+    return np.dtype(name).type
+
+
+@functools.lru_cache(maxsize=256)
+def numpy_dtype(name: str) -> np.dtype[np.generic]:
+    """The NumPy dtype object of a dtype name: the singleton that arrays of it share.
+
+    Raises:
+        LoweringError: NumPy has no arrays of this dtype.
+    """
+    if not element_type(name).itemsize:
+        raise LoweringError(
+            f"NumPy has no arrays of dtype `{name}`", origin="entry", help="store the elements in the next wider dtype"
+        )
+    return np.dtype(scalar_class(name))

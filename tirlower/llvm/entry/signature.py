@@ -1,0 +1,257 @@
+"""What a call of a kernel takes: parameters, symbolic dimensions, outputs. Plain values, no IR.
+
+The caller (the code generator) describes a prim func's parameters with these classes; the native entry and the Python
+binder both derive all their checks from the description. Where a symbol gets its value is decided here, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from tirlower.diagnostics import LoweringError, nearest_name
+from tirlower.llvm.entry.dtypes import element_type, numpy_dtype
+from tirlower.llvm.writer import Value
+
+__all__ = ["BindSite", "BufferParam", "Compound", "Extent", "Param", "ScalarParam", "Signature", "Sym"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sym:
+    """A symbolic dimension, or an integer scalar parameter of that name, standing bare; ``dtype`` int32 or int64."""
+
+    name: str
+    dtype: str = "int64"
+
+    @property
+    def text(self) -> str:
+        """The symbol as messages show it."""
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compound:
+    """An integer expression of symbols that is checked and never solved, like the ``n * 2`` of a shape.
+
+    ``text`` is what messages show; ``names`` are the symbols and scalar parameters it reads. ``emit(builder, env)``
+    appends LLVM code for it and returns an integer value of any width (read as signed), where ``env`` has the symbols
+    in their dtypes' LLVM types; the code must not trap, whatever the symbols' values (a division guards its divisor:
+    any result will do). ``evaluate(env)`` computes the same from Python integers, or raises ZeroDivisionError.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    emit: Callable[[Any, Mapping[str, Value]], Value]
+    evaluate: Callable[[Mapping[str, int]], int]
+
+
+Extent: TypeAlias = int | Sym | Compound
+
+
+@dataclass(frozen=True, slots=True)
+class BufferParam:
+    """An array parameter.
+
+    ``strides`` and ``elem_offset`` count elements; ``strides=None`` demands a C-contiguous array. ``alignment`` is in
+    bytes (0: that of the dtype) and holds for the pointer that the kernel gets. ``noalias`` demands that the array share
+    no memory with another one if either is written.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Extent, ...]
+    strides: tuple[Extent, ...] | None = None
+    elem_offset: Extent = 0
+    alignment: int = 0
+    written: bool = False
+    noalias: bool = False
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def shape_text(self) -> str:
+        """The shape as messages show it: ``(n, 16)``."""
+        inside = ", ".join(extent_text(extent) for extent in self.shape)
+        return f"({inside},)" if len(self.shape) == 1 else f"({inside})"
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParam:
+    """A scalar parameter of any dtype of :func:`~tirlower.llvm.entry.dtypes.element_type`."""
+
+    name: str
+    dtype: str
+
+
+Param: TypeAlias = BufferParam | ScalarParam
+
+
+@dataclass(frozen=True, slots=True)
+class BindSite:
+    """Where a symbol gets its value: ``what`` (``"shape"``, ``"strides"``, ``"elem_offset"``) of a parameter."""
+
+    symbol: Sym
+    param: str
+    what: str
+    axis: int
+
+    @property
+    def text(self) -> str:
+        """The site as messages show it: ``shape[0] of `A```."""
+        place = self.what if self.what == "elem_offset" else f"{self.what}[{self.axis}]"
+        return f"{place} of `{self.param}`"
+
+
+def extent_text(extent: Extent) -> str:
+    """An extent as messages show it."""
+    return str(extent) if isinstance(extent, int) else extent.text
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The parameters of a kernel and how a call gives them.
+
+    ``outputs`` names the buffer parameters that a call does not pass: they are allocated and returned. ``returns`` is
+    the dtype of the kernel's own return value, if it has one.
+
+    ``symbols`` (derived) are the symbolic dimensions in the order of their first bare occurrence (parameter order;
+    shape, then strides, then elem_offset), which is their order as kernel arguments; a :class:`Sym` that names a scalar
+    parameter is that parameter, and not among them. ``sites`` (derived) say where a call binds each.
+
+    >>> n = Sym("n", "int32")
+    >>> sig = Signature("f", (BufferParam("A", "float32", (n,)), BufferParam("B", "float32", (n, 4), written=True)))
+    >>> [s.name for s in sig.symbols], sig.sites[0].text
+    (['n'], 'shape[0] of `A`')
+
+    Raises:
+        LoweringError: a name is used twice, an output is no buffer parameter or is not written, strides do not match
+            the shape, a dtype cannot be passed, or a symbol never stands bare in an argument.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    outputs: tuple[str, ...] = ()
+    returns: str | None = None
+    symbols: tuple[Sym, ...] = field(init=False)
+    sites: tuple[BindSite, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._check_params()
+        scalars = {p.name: p for p in self.params if isinstance(p, ScalarParam)}
+        order: dict[str, Sym] = {}
+        bound: dict[str, BindSite] = {}
+        for param in self.params:
+            if not isinstance(param, BufferParam):
+                continue
+            for what, axis, extent in extents_of(param):
+                if not isinstance(extent, Sym):
+                    continue
+                self._check_symbol(extent, order, scalars)
+                if extent.name in scalars:
+                    continue
+                order.setdefault(extent.name, extent)
+                if param.name not in self.outputs:
+                    bound.setdefault(extent.name, BindSite(extent, param.name, what, axis))
+        self._check_bound({*scalars, *bound}, order)
+        object.__setattr__(self, "symbols", tuple(order.values()))
+        object.__setattr__(self, "sites", tuple(bound.values()))
+
+    @property
+    def inputs(self) -> tuple[Param, ...]:
+        """The parameters that a call passes, in order."""
+        return tuple(p for p in self.params if p.name not in self.outputs)
+
+    @property
+    def buffers(self) -> tuple[BufferParam, ...]:
+        """The buffer parameters, in order."""
+        return tuple(p for p in self.params if isinstance(p, BufferParam))
+
+    @property
+    def scalars(self) -> tuple[ScalarParam, ...]:
+        """The scalar parameters, in order."""
+        return tuple(p for p in self.params if isinstance(p, ScalarParam))
+
+    def alias_pairs(self) -> tuple[tuple[BufferParam, BufferParam], ...]:
+        """The pairs of passed buffers that must not share memory: one written, one (at least) declared ``noalias``."""
+        passed = [p for p in self.buffers if p.name not in self.outputs]
+        return tuple(
+            (a, b)
+            for i, a in enumerate(passed)
+            for b in passed[i + 1 :]
+            if (a.written or b.written) and (a.noalias or b.noalias)
+        )
+
+    def _fail(self, message: str, help: str) -> LoweringError:
+        return LoweringError(f"`{self.name}`: {message}", origin="entry", help=help)
+
+    def _check_params(self) -> None:
+        names = [p.name for p in self.params]
+        for name in names:
+            if names.count(name) > 1:
+                raise self._fail(f"two parameters are named `{name}`", "rename one of them")
+        by_name = {p.name: p for p in self.params}
+        for name in self.outputs:
+            param = by_name.get(name)
+            if not isinstance(param, BufferParam) or not param.written or self.outputs.count(name) > 1:
+                near = nearest_name(name, [p.name for p in self.buffers if p.written])
+                raise self._fail(
+                    f"output `{name}` is not a buffer parameter that the function writes, named once",
+                    f"did you mean `{near}`?"
+                    if near and near != name
+                    else f"name some of {[p.name for p in self.buffers if p.written]}",
+                )
+            if param.strides is not None or param.elem_offset != 0:
+                raise self._fail(
+                    f"output `{name}` has declared strides or an elem_offset", "only compact buffers can be allocated"
+                )
+        for param in self.params:
+            if isinstance(param, ScalarParam):
+                element_type(param.dtype)
+                continue
+            numpy_dtype(param.dtype)
+            if param.strides is not None and len(param.strides) != len(param.shape):
+                raise self._fail(
+                    f"`{param.name}` has {len(param.shape)} dimensions and {len(param.strides)} strides",
+                    "give one stride a dimension",
+                )
+            if param.alignment < 0 or param.alignment & (param.alignment - 1):
+                raise self._fail(f"`{param.name}` is aligned to {param.alignment} bytes", "use a power of two")
+        if self.returns is not None:
+            element_type(self.returns)
+
+    def _check_symbol(self, symbol: Sym, order: dict[str, Sym], scalars: Mapping[str, ScalarParam]) -> None:
+        if symbol.dtype not in ("int32", "int64") and symbol.name not in scalars:
+            raise self._fail(f"symbol `{symbol.name}` has dtype {symbol.dtype}", "use int32 or int64")
+        known = order.get(symbol.name, symbol).dtype
+        if symbol.name in scalars:
+            known = scalars[symbol.name].dtype
+            if element_type(known).kind not in ("int", "uint"):
+                raise self._fail(f"`{symbol.name}`, a {known}, stands for a dimension", "make it an integer parameter")
+        if known != symbol.dtype:
+            raise self._fail(f"symbol `{symbol.name}` is {known} in one place and {symbol.dtype} in another", "use one")
+
+    def _check_bound(self, bound: set[str], order: Mapping[str, Sym]) -> None:
+        used = dict.fromkeys(order)
+        for param in self.buffers:
+            for _, _, extent in extents_of(param):
+                if isinstance(extent, Compound):
+                    used.update(dict.fromkeys(extent.names))
+        for name in used:
+            if name not in bound:
+                where = "no passed array" if self.outputs else "no array"
+                raise self._fail(
+                    f"the value of `{name}` cannot be found: {where} has it as a bare extent",
+                    f"make `{name}` a scalar parameter, or give an input the extent `{name}`",
+                )
+
+
+def extents_of(param: BufferParam) -> list[tuple[str, int, Extent]]:
+    """All extents of a buffer in binding order: ``(what, axis, extent)``."""
+    found: list[tuple[str, int, Extent]] = [("shape", i, extent) for i, extent in enumerate(param.shape)]
+    found += [("strides", i, extent) for i, extent in enumerate(param.strides or ())]
+    found.append(("elem_offset", 0, param.elem_offset))
+    return found

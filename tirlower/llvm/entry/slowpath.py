@@ -1,0 +1,80 @@
+"""A call made in Python: checked by the binder, run through ctypes. The native entry's fallback, and its voice.
+
+It takes every call that machine code cannot (keywords, unknown classes, wrong arguments), every call where the object
+layouts are unknown, and turns the error record of a kernel into an exception.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+from tirlower.llvm.entry.abi import MAX_ERROR_VALUES, ErrorRecord, ErrorSite
+from tirlower.llvm.entry.bind import Binder
+from tirlower.llvm.entry.gil import GilPolicy
+from tirlower.llvm.entry.scalars import returned_value
+from tirlower.llvm.entry.signature import Signature
+
+__all__ = ["SlowPath"]
+
+_ARGUMENTS = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_Releasing = ctypes.CFUNCTYPE(ctypes.c_int32, *_ARGUMENTS)
+_Holding = ctypes.PYFUNCTYPE(ctypes.c_int32, *_ARGUMENTS)
+
+
+class SlowPath:
+    """Calls ``@kernel.packed`` (at ``packed``; ``keep`` holds its code) with what the binder makes of the arguments."""
+
+    __slots__ = ("_binder", "_errors", "_gil", "_holding", "_keep", "_releases", "_releasing", "signature")
+
+    def __init__(
+        self, signature: Signature, packed: int, errors: Sequence[ErrorSite], gil: GilPolicy, keep: object
+    ) -> None:
+        self.signature = signature
+        self._keep = keep
+        self._binder = Binder(signature)
+        self._errors = tuple(errors)
+        self._gil = gil
+        self._releases = gil.constant(signature)
+        self._releasing = _Releasing(packed)
+        self._holding = _Holding(packed)
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Check the arguments, run the kernel, return what it gives.
+
+        Raises:
+            ArgumentError: a wrong argument, before anything ran.
+            Exception: the error of an :class:`ErrorSite` at which the kernel stopped.
+        """
+        bound = self._binder.bind(args, kwargs)
+        record = ErrorRecord()
+        result = ctypes.c_uint64(0)
+        release = self._gil.decide(bound.env, bound.elements) if self._releases is None else self._releases
+        run = self._releasing if release else self._holding
+        status = run(ctypes.addressof(bound.slots), ctypes.addressof(record), ctypes.addressof(result))
+        if status:
+            raise self._exception(record)
+        values = list(bound.outputs)
+        if self.signature.returns is not None:
+            values.append(self.box(result.value))
+        return None if not values else values[0] if len(values) == 1 else tuple(values)
+
+    def report(self, address: int) -> None:
+        """Raise the exception of the error record at an address."""
+        raise self._exception(ErrorRecord.from_address(address))
+
+    def box(self, bits: int) -> Any:
+        """The Python value of a return value's bits."""
+        return returned_value(self.signature.returns or "int64", bits)
+
+    def _exception(self, record: ErrorRecord) -> Exception:
+        code = int(record.code)
+        if not 0 <= code < len(self._errors):
+            return RuntimeError(
+                f"`{self.signature.name}` failed with the unknown error code {code} "
+                f"(its table has {len(self._errors)}); the kernel and its error table do not belong together"
+            )
+        count = min(max(record.nvals, 0), MAX_ERROR_VALUES)
+        site = self._errors[code]
+        return site.exception(list(record.vals[:count]))

@@ -1,0 +1,110 @@
+"""A mutator that carries an analyzer: what loops, conditions, bindings and asserts say holds inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from tirlower.analysis.purity import side_effect
+from tirlower.arith import Analyzer
+from tirlower.ir import build
+from tirlower.ir.buffer import Range
+from tirlower.ir.expr import And, Call, Expr, is_const_int
+from tirlower.ir.functor import Mutator
+from tirlower.ir.op import Op, Purity
+from tirlower.ir.stmt import Assert, Block, Evaluate, For, IfThenElse, Seq, Stmt, While
+
+__all__ = ["AnalyzedMutator"]
+
+
+class AnalyzedMutator(Mutator):
+    """Statement rewriting under the facts of the program.
+
+    Inside a loop its variable is bound to its range, inside a branch the condition holds, after an assert or a
+    ``T.assume`` the rest of the Seq has the fact. Subclasses override ``visit_expr`` or the statement handlers and
+    call ``super()``'s for the context.
+    """
+
+    def __init__(self) -> None:
+        self.analyzer = Analyzer()
+
+    @contextmanager
+    def holding(self, condition: Expr) -> Iterator[None]:
+        """The facts of a condition hold inside: those of its conjuncts that read no memory, which may change."""
+        with ExitStack() as facts:
+            for conjunct in conjuncts(condition):
+                if not is_const_int(conjunct) and side_effect(conjunct) is Purity.PURE:
+                    facts.enter_context(self.analyzer.constraint_scope(conjunct))
+            yield
+
+    def visit_For(self, op: For) -> Stmt:
+        low, extent = self.visit(op.min), self.visit(op.extent)
+        self.analyzer.bind(op.loop_var, Range(low, extent), allow_override=True)
+        return op.with_(min=low, extent=extent, body=self.visit(op.body))
+
+    def visit_Block(self, op: Block) -> Stmt:
+        for it in op.iters:
+            self.analyzer.bind(it.var, it.domain, allow_override=True)
+        with self.holding(op.predicate):
+            return self.generic(op)
+
+    def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
+        return self.branches(op, self.visit(op.condition))
+
+    def branches(self, op: IfThenElse, condition: Expr) -> Stmt:
+        """Both cases, each under its fact (the marks of ``likely`` removed)."""
+        fact = without_likely(condition)
+        with self.holding(fact):
+            then_case = self.visit(op.then_case)
+        else_case = op.else_case
+        if else_case is not None:
+            with self.holding(self.analyzer.rewrite_simplify(build.logical_not(fact))):
+                else_case = self.visit(else_case)
+        return op.with_(condition=condition, then_case=then_case, else_case=else_case)
+
+    def visit_While(self, op: While) -> Stmt:
+        condition = self.visit(op.condition)
+        # The condition holds at the start of an iteration only: it may read what the body writes, so it is no fact.
+        return op.with_(condition=condition, body=self.visit(op.body))
+
+    def visit_Seq(self, op: Seq) -> Stmt:
+        with ExitStack() as facts:
+            done = []
+            for stmt in op.stmts:
+                new = self.visit(stmt)
+                done.append(new)
+                fact = stated_fact(new)
+                if fact is not None:
+                    facts.enter_context(self.holding(fact))
+            changed = any(a is not b for a, b in zip(done, op.stmts, strict=True))
+            return op.with_(stmts=tuple(done)) if changed else op
+
+
+def without_likely(condition: Expr) -> Expr:
+    """A condition without the outer marks of ``T.likely``."""
+    while isinstance(condition, Call) and condition.op is Op.get("tir.likely"):
+        condition = condition.args[0]
+    return condition
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The terms of a conjunction, left to right, marks of ``T.likely`` removed."""
+    found: list[Expr] = []
+    stack = [condition]
+    while stack:
+        term = without_likely(stack.pop())
+        if isinstance(term, And):
+            stack += [term.b, term.a]
+        else:
+            found.append(term)
+    return found
+
+
+def stated_fact(stmt: Any) -> Expr | None:
+    """What an assert or ``T.assume`` states for the statements after it."""
+    if isinstance(stmt, Assert):
+        return stmt.condition
+    if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op is Op.get("tir.assume"):
+        return stmt.value.args[0]
+    return None

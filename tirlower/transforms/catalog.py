@@ -1,0 +1,36 @@
+"""The catalog: every pass with its summary, stage and needs, read off the passes themselves."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+
+from tirlower.transforms.base import Pass
+
+__all__ = ["CatalogEntry", "catalog"]
+
+
+@dataclass(frozen=True)
+class CatalogEntry:
+    """A pass: its name, one line about it, the stage of its input, what must have run before, its options."""
+
+    name: str
+    summary: str
+    stage: str
+    needs: tuple[str, ...]
+    options: tuple[tuple[str, object], ...]
+
+    def __str__(self) -> str:
+        return f"{self.name:<44} {self.stage:<7} {self.summary}"
+
+
+def catalog() -> list[CatalogEntry]:
+    """All registered passes, by name. The summary is the first sentence of the pass's docstring."""
+    entries = []
+    for name, cls in sorted(Pass.registry.items()):
+        if not name.startswith("tir."):
+            continue
+        text = " ".join(inspect.getdoc(cls).split()) if cls.__doc__ else ""  # type: ignore[union-attr]
+        summary = text.split(". ")[0].rstrip(".") + "." if text else ""
+        entries.append(CatalogEntry(name, summary, cls.stage.value, tuple(cls.needs), tuple(cls.options.items())))
+    return entries

@@ -1,0 +1,223 @@
+"""UnrollLoop: loops of constant extent become copies of their body."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tirlower.arith import Analyzer
+from tirlower.diagnostics import TransformError
+from tirlower.ir import build
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import Mutator, Visitor, post_order_visit, substitute
+from tirlower.ir.refresh import refresh_binders
+from tirlower.ir.stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt, seq
+from tirlower.transforms.base import FuncPass
+from tirlower.transforms.context import PassContext
+
+__all__ = ["UnrollLoop"]
+
+MAX_STEP = "pragma_auto_unroll_max_step"
+EXPLICIT = "pragma_unroll_explicit"
+BUDGET = 1_000_000
+"""Statements that one loop may unroll to, before the pass refuses rather than exhaust memory."""
+
+
+class _LocalIndexVars(Visitor):
+    """The variables in indices of local (register) memory."""
+
+    def __init__(self) -> None:
+        self.found: set[Var] = set()
+
+    def _collect(self, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
+        if buffer.scope in ("local", "warp"):
+            for index in indices:
+                post_order_visit(index, lambda op: self.found.add(op) if isinstance(op, Var) else None)
+
+    def visit_BufferLoad(self, op: BufferLoad) -> None:
+        self._collect(op.buffer, op.indices)
+
+    def visit_BufferStore(self, op: BufferStore) -> None:
+        self._collect(op.buffer, op.indices)
+        self.generic(op)
+
+
+class _Unroller(Mutator):
+    """Counts, bottom-up, the steps, unrolled loops and ordinary loops below each loop, and decides."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.max_step = int(options["auto_max_step"])
+        self.max_depth = int(options["auto_max_depth"])
+        self.max_extent = int(options["auto_max_extent"])
+        self.explicit = bool(options["explicit_unroll"])
+        self.local_access = bool(options["unroll_local_access"])
+        self.steps = 0
+        self.unrolled_depth = 0
+        self.loop_depth = 0
+        self.analyzer = Analyzer()
+
+    def visit_expr(self, root: Any) -> Any:
+        return root
+
+    def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
+        if op.key == MAX_STEP:
+            return self._with(op.body, max_step=_number(op.value, op))
+        if op.key == EXPLICIT:
+            return self._with(op.body, explicit=bool(_number(op.value, op)))
+        return self.generic(op)
+
+    def _with(self, body: Stmt, **options: Any) -> Stmt:
+        before = {name: getattr(self, name) for name in options}
+        for name, value in options.items():
+            setattr(self, name, value)
+        made: Stmt = self.visit(body)
+        for name, value in before.items():
+            setattr(self, name, value)
+        return made
+
+    def visit_BufferStore(self, op: BufferStore) -> Stmt:
+        self.steps += 1
+        return op
+
+    def visit_Evaluate(self, op: Evaluate) -> Stmt:
+        self.steps += 1
+        return op
+
+    def visit_Seq(self, op: Seq) -> Stmt:
+        steps = unrolled = loops = 0
+        outer = (self.steps, self.unrolled_depth, self.loop_depth)
+        done = []
+        for stmt in op.stmts:
+            self.steps = self.unrolled_depth = self.loop_depth = 0
+            done.append(self.visit(stmt))
+            steps += self.steps
+            unrolled, loops = max(unrolled, self.unrolled_depth), max(loops, self.loop_depth)
+        self.steps = outer[0] + steps
+        self.unrolled_depth, self.loop_depth = max(outer[1], unrolled), max(outer[2], loops)
+        return op.with_(stmts=tuple(done)) if any(a is not b for a, b in zip(done, op.stmts, strict=True)) else op
+
+    def visit_For(self, op: For) -> Stmt:
+        pragmas: dict[str, Any] = {}
+        kept = dict(op.annotations)
+        if MAX_STEP in kept:
+            pragmas["max_step"] = _number(kept.pop(MAX_STEP), op)
+        if EXPLICIT in kept:
+            pragmas["explicit"] = bool(_number(kept.pop(EXPLICIT), op))
+        if pragmas:
+            return self._with(op.with_(annotations=kept), **pragmas)
+        extent = self.analyzer.simplify(op.extent)
+        count = extent.value if isinstance(extent, IntImm) else -1
+        op = op.with_(body=self.visit(op.body))
+        if count >= 0 and extent is not op.extent and op.kind is ForKind.UNROLLED:
+            op = op.with_(extent=extent)
+        wanted = (
+            op.kind is ForKind.SERIAL
+            and count >= 0
+            and self.loop_depth == 0
+            and self.unrolled_depth <= self.max_depth
+            and (count * self.steps <= self.max_step or count <= self.max_extent)
+        )
+        if op.kind is ForKind.SERIAL and count >= 0 and self.local_access and not wanted:
+            touched = _LocalIndexVars()
+            touched.visit(op.body)
+            wanted = op.loop_var in touched.found
+        if op.kind is ForKind.UNROLLED:
+            if count < 0:
+                raise TransformError(
+                    f"cannot unroll loop {op.loop_var.name!r}: its extent {op.extent} is not a constant",
+                    span=op.span,
+                    help="use a serial loop, or split it by a constant and unroll the inner part",
+                )
+            wanted = True
+        if wanted:
+            self.steps *= max(count, 1)
+            self.unrolled_depth += 1
+        else:
+            self.loop_depth += 1
+        trivial = self.max_extent == 1 and 0 <= count <= 1 and op.kind is ForKind.SERIAL
+        if (wanted and self.explicit) or trivial:
+            return self._unroll(op, count)
+        if wanted and op.kind is not ForKind.UNROLLED:
+            return op.with_(kind=ForKind.UNROLLED)
+        return op
+
+    def _unroll(self, op: For, count: int) -> Stmt:
+        if count > 1 and count * _size(op.body) > BUDGET:
+            raise TransformError(
+                f"unrolling loop {op.loop_var.name!r} ({count} iterations) would make more than {BUDGET} statements",
+                span=op.span,
+                help="unroll an inner loop only, or use a serial loop",
+            )
+        copies = []
+        for i in range(count):
+            value = build.add(op.min, const(i, op.loop_var.dtype))
+            copy = substitute(op.body, {op.loop_var: value})
+            copies.append(copy if i == 0 else refresh_binders(copy))
+        return seq(*copies)
+
+
+def _size(stmt: Stmt) -> int:
+    """The number of statements below one."""
+    count = 0
+
+    def look(op: Any) -> bool:
+        nonlocal count
+        if isinstance(op, Expr):
+            return False
+        count += 1
+        return True
+
+    stack: list[Any] = [stmt]
+    while stack:
+        op = stack.pop()
+        if look(op):
+            stack += [c for c in op.children() if not isinstance(c, Expr)]
+    return count
+
+
+def _number(value: Any, op: Stmt) -> int:
+    if isinstance(value, IntImm):
+        value = value.value
+    if not isinstance(value, (int, bool)):
+        raise TransformError(f"the value of an unroll pragma is a constant, got {value}", span=op.span)
+    return int(value)
+
+
+class UnrollLoop(FuncPass):
+    """Loops marked ``unroll``, and those short enough by the options, become one copy of their body per iteration.
+
+    ``auto_max_step``: a serial loop is unrolled when extent times the statements below is at most this;
+    ``auto_max_extent``: or when its extent is at most this; ``auto_max_depth``: the most nested unrolled loops;
+    ``explicit_unroll=False``: loops are marked for the code generator instead of copied; ``unroll_local_access``:
+    loops whose variable indexes local memory too. The pragmas ``pragma_auto_unroll_max_step`` and
+    ``pragma_unroll_explicit`` set the first and fourth for a region.
+
+    Raises :class:`TransformError` for a marked loop whose extent is not constant, and for one that would make more
+    than a million statements.
+
+    >>> from tirlower.script import tir as T
+    >>> @T.prim_func
+    ... def f(A: T.Buffer((8,), "int32")):
+    ...     for i in T.unroll(2):
+    ...         A[i * 4] = i
+    >>> print(UnrollLoop()(f).script())
+    @T.prim_func
+    def f(A: T.Buffer((8,), "int32")):
+        A[0] = 0
+        A[4] = 1
+    """
+
+    name = "tir.UnrollLoop"
+    options = {
+        "auto_max_step": 0,
+        "auto_max_depth": 8,
+        "auto_max_extent": 0,
+        "explicit_unroll": True,
+        "unroll_local_access": False,
+    }
+
+    def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
+        """Unroll the loops of a function."""
+        values = {key: self.option(key, ctx) for key in self.options}
+        return func.with_body(_Unroller(values).visit(func.body))
