@@ -1,0 +1,96 @@
+"""tirlower: write, transform and compile loop-level tensor programs from Python.
+
+>>> import numpy as np
+>>> import tirlower as tl
+>>> from tirlower.script import tir as T
+>>> @tl.jit
+... @T.prim_func
+... def double(A: T.Buffer((4,), "float32")):
+...     for i in range(4):
+...         A[i] = A[i] * T.float32(2)
+>>> a = np.arange(4, dtype="float32")
+>>> double(a)
+>>> a
+array([0., 2., 4., 6.], dtype=float32)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from tirlower.diagnostics import (
+        ArgumentError,
+        BoundsError,
+        CodegenError,
+        DeviceError,
+        InterpreterError,
+        LegalityError,
+        LoweringError,
+        RuntimeAssertError,
+        ScriptError,
+        TirError,
+        TransformError,
+        UnboundError,
+        WellFormedError,
+    )
+    from tirlower.driver import build, jit, lower
+    from tirlower.interp import interpret
+    from tirlower.ir import IRModule, PrimFunc
+    from tirlower.ir.target import Target
+    from tirlower.kernel import Executable, Kernel
+    from tirlower.transforms.context import PassContext
+
+# What stands where. Each is imported at its first use: `import tirlower` alone costs next to nothing.
+_WHERE = {
+    "build": "tirlower.driver",
+    "lower": "tirlower.driver",
+    "jit": "tirlower.driver",
+    "Kernel": "tirlower.kernel",
+    "Executable": "tirlower.kernel",
+    "interpret": "tirlower.interp",
+    "Target": "tirlower.ir.target",
+    "PassContext": "tirlower.transforms",
+    "IRModule": "tirlower.ir",
+    "PrimFunc": "tirlower.ir",
+    **dict.fromkeys(
+        (
+            "ArgumentError",
+            "BoundsError",
+            "CodegenError",
+            "DeviceError",
+            "InterpreterError",
+            "LegalityError",
+            "LoweringError",
+            "RuntimeAssertError",
+            "ScriptError",
+            "TirError",
+            "TransformError",
+            "UnboundError",
+            "WellFormedError",
+        ),
+        "tirlower.diagnostics",
+    ),
+}
+
+_ROOMS = ("analysis", "arith", "gpu", "interp", "ir", "llvm", "poly", "script", "transforms")
+
+__all__ = [*_WHERE, *_ROOMS, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    where = _WHERE.get(name)
+    if where is not None:
+        value = getattr(importlib.import_module(where), name)
+        globals()[name] = value
+        return value
+    if name in _ROOMS:
+        return importlib.import_module(f"tirlower.{name}")
+    raise AttributeError(f"module 'tirlower' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,37 @@
+"""``python -m bench [calls] [compile] [passes] [kernels]``: the tables; all of them without arguments."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+SECTIONS = ("calls", "compile", "passes", "kernels")
+
+
+def main(chosen: list[str]) -> int:
+    """Print the chosen tables."""
+    unknown = [name for name in chosen if name not in SECTIONS]
+    if unknown:
+        print(f"unknown section {unknown[0]!r}; the sections are {', '.join(SECTIONS)}")
+        return 2
+    chosen = chosen or list(SECTIONS)
+    from bench import calls, compile_time, kernels, passes
+    from bench.measure import table
+
+    if "calls" in chosen:
+        print(table("calls (median)", calls.measure()), "\n")
+    if "compile" in chosen:
+        print(compile_time.report(), "\n")
+    if "passes" in chosen:
+        print(passes.report(), "\n")
+    if "kernels" in chosen:
+        print(table("kernels, one thread (median; above 1x: tirlower is faster)", kernels.measure(1)), "\n")
+        print(table("kernels, two threads", kernels.measure(2)))
+    return 0
+
+
+if __name__ == "__main__":
+    # Peers' thread counts are read when they are loaded.
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    sys.exit(main(sys.argv[1:]))

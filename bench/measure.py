@@ -1,0 +1,84 @@
+"""Interleaved timing: candidates take turns, so that a change of the machine's speed meets them all."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+Candidate = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds a call: the median and the least of the rounds."""
+
+    median: float
+    least: float
+
+
+def loops_for(fn: Candidate, target: float) -> int:
+    """How many calls in a row take about ``target`` seconds."""
+    fn()
+    start = time.perf_counter()
+    fn()
+    once = max(time.perf_counter() - start, 1e-8)
+    if once < target / 20:
+        start = time.perf_counter()
+        for _ in range(20):
+            fn()
+        once = max((time.perf_counter() - start) / 20, 1e-9)
+    return max(1, int(target / once))
+
+
+def interleave(candidates: Mapping[str, Candidate], rounds: int = 15, slice_seconds: float = 0.02) -> dict[str, Timing]:
+    """Time candidates in turn, ``rounds`` times each, every turn of about ``slice_seconds``."""
+    counts = {name: loops_for(fn, slice_seconds) for name, fn in candidates.items()}
+    samples: dict[str, list[float]] = {name: [] for name in candidates}
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for _ in range(rounds):
+            for name, fn in candidates.items():
+                count = counts[name]
+                start = time.perf_counter()
+                for _ in range(count):
+                    fn()
+                samples[name].append((time.perf_counter() - start) / count)
+    finally:
+        if collecting:
+            gc.enable()
+    return {name: Timing(statistics.median(s), min(s)) for name, s in samples.items()}
+
+
+def human(seconds: float) -> str:
+    """Seconds with a fitting unit."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def table(title: str, rows: Mapping[str, Mapping[str, Timing]], ours: str = "tirlower") -> str:
+    """Rows of timings by candidate; peers with the ratio peer / ours (above 1: we are faster)."""
+    names: list[str] = []
+    for timings in rows.values():
+        names += [n for n in timings if n not in names]
+    names.sort(key=lambda n: n != ours)
+    width = max(20, *(len(label) for label in rows))
+    lines = [title, f"{'':<{width}}" + "".join(f"{name:>22}" for name in names)]
+    for label, timings in rows.items():
+        base = timings.get(ours)
+        cells = []
+        for name in names:
+            timing = timings.get(name)
+            if timing is None:
+                cells.append(f"{'-':>22}")
+            elif name == ours or base is None:
+                cells.append(f"{human(timing.median):>22}")
+            else:
+                cells.append(f"{human(timing.median) + f' ({timing.median / base.median:.2f}x)':>22}")
+        lines.append(f"{label:<{width}}" + "".join(cells))
+    return "\n".join(lines)

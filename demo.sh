@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# The main job: compiles real kernels, checks them against NumPy and shows their speed.
+set -euo pipefail
+cd "$(dirname "$0")"
+. ./env.sh
+ensure_environment 'tirlower.ir, tirlower.llvm.engine, islpy'
+exec python -m tirlower demo "$@"

@@ -1,0 +1,1 @@
+"""Short programs that show how kernels are written, compiled and checked."""

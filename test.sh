@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# The tests: sets up .venv where no environment with the project is active, then runs pytest.
+set -euo pipefail
+cd "$(dirname "$0")"
+. ./env.sh
+need='tirlower.ir, tirlower.llvm.engine, islpy, pytest, pytest_benchmark, xdist, hypothesis'
+ensure_environment "$need"
+exec python -m pytest -n "${TIRLOWER_TEST_WORKERS:-2}" "$@"

@@ -1,0 +1,151 @@
+"""The command line: ``python -m tirlower demo | run | lower | source | passes``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import tirlower as tl
+from tirlower import demo
+from tirlower.diagnostics import TirError, nearest_name
+from tirlower.ir import IRModule, PrimFunc
+from tirlower.ir.expr import IntImm
+from tirlower.transforms import catalog
+
+__all__ = ["main"]
+
+
+def load_function(where: str) -> PrimFunc | IRModule:
+    """The prim func or module that ``FILE:FUNC`` names; a Python function of no arguments that makes one is called.
+
+    Raises :class:`TirError` when there is no such file or function.
+    """
+    path_text, _, name = where.rpartition(":")
+    if not path_text:
+        raise TirError(f"expected FILE:FUNC, got {where!r}", help="for example examples/matmul.py:naive")
+    path = pathlib.Path(path_text)
+    if not path.is_file():
+        raise TirError(f"no file {path_text!r}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise TirError(f"{path_text!r} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    found: Any = module.__dict__.get(name)
+    if found is None:
+        known = [k for k, v in vars(module).items() if isinstance(v, (PrimFunc, IRModule, tl.Kernel))]
+        near = nearest_name(name, known)
+        raise TirError(
+            f"{path_text} has no {name!r}",
+            help=f"did you mean {near!r}?" if near else f"it has {', '.join(known) or 'none'}",
+        )
+    if isinstance(found, tl.Kernel):
+        found = found.func
+    if callable(found) and not isinstance(found, (PrimFunc, IRModule)):
+        try:
+            found = found()
+        except TypeError as error:
+            raise TirError(f"{name!r} is a Python function that needs arguments: {error}") from None
+    if not isinstance(found, (PrimFunc, IRModule)):
+        raise TirError(f"{where} is {type(found).__name__}, not a prim func or a module")
+    return found
+
+
+def random_arguments(func: PrimFunc, size: int, seed: int = 0) -> list[Any]:
+    """Random arguments for a function, every symbolic extent being ``size``."""
+    rng = np.random.default_rng(seed)
+    values: list[Any] = []
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is None:
+            values.append(size if param.dtype.is_integral else 1.0)
+            continue
+        shape = tuple(e.value if isinstance(e, IntImm) else size for e in buffer.shape)
+        dtype = buffer.dtype.numpy
+        if buffer.dtype.is_float:
+            values.append(rng.standard_normal(shape).astype(dtype))
+        else:
+            values.append(rng.integers(0, 2 if buffer.dtype.is_bool else 100, shape).astype(dtype))
+    return values
+
+
+def _run(args: argparse.Namespace) -> None:
+    func = load_function(args.where)
+    if isinstance(func, IRModule):
+        raise TirError(f"{args.where} is a module of {len(func)} functions", help="name one prim func")
+    kernel = tl.build(func, target=args.target)
+    values = random_arguments(func, args.size)
+    print(f"{kernel!r} on random arguments")
+    kernel(*values)
+    seconds = demo.time_call(lambda: kernel(*values))
+    for param, value in zip(kernel.signature.params, values, strict=True):
+        if isinstance(value, np.ndarray):
+            print(f"  {param.name}: {value.dtype} {value.shape}, mean {float(np.mean(value.astype('float64'))):.6g}")
+        else:
+            print(f"  {param.name}: {value}")
+    print(f"  {seconds * 1e6:.2f} us a call")
+
+
+def _lower(args: argparse.Namespace) -> None:
+    low = tl.lower(load_function(args.where), args.target, until=args.until)
+    if isinstance(low, IRModule) and len(low) == 1:
+        print(low[next(iter(low))].script())
+    else:
+        print(low.script())
+
+
+def _source(args: argparse.Namespace) -> None:
+    print(tl.build(load_function(args.where), target=args.target).source(args.kind))
+
+
+def _passes(args: argparse.Namespace) -> None:
+    for entry in catalog():
+        print(entry)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tirlower", description="Compile loop-level tensor programs.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("demo", help="compile real kernels, check them against NumPy, show their speed")
+    one.add_argument("--quick", action="store_true", help="small sizes")
+    one.set_defaults(action=lambda args: demo.main(quick=args.quick))
+    one = commands.add_parser("run", help="run a function on random arguments")
+    one.add_argument("where", metavar="FILE:FUNC")
+    one.add_argument("--size", type=int, default=128, help="the value of every symbolic extent")
+    one.add_argument("--target", default="llvm")
+    one.set_defaults(action=_run)
+    one = commands.add_parser("lower", help="print a function after the passes")
+    one.add_argument("where", metavar="FILE:FUNC")
+    one.add_argument("--until", metavar="PASS", help="stop after this pass")
+    one.add_argument("--target", default="llvm")
+    one.set_defaults(action=_lower)
+    one = commands.add_parser("source", help="print the generated code")
+    one.add_argument("where", metavar="FILE:FUNC")
+    one.add_argument("--kind", choices=["tir", "llvm", "llvm-opt", "asm", "ptx"], default="asm")
+    one.add_argument("--target", default="llvm")
+    one.set_defaults(action=_source)
+    one = commands.add_parser("passes", help="list the passes")
+    one.set_defaults(action=_passes)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; 1 when it failed with an error of ours, which is printed."""
+    args = _parser().parse_args(argv)
+    try:
+        args.action(args)
+    except TirError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

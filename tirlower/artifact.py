@@ -1,0 +1,149 @@
+"""A build's results: the module it was made from, the machine code, and what is computed again when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tirlower.diagnostics import TirError, nearest_name
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.stmt import For, ForKind
+from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.expr import Expr
+from tirlower.ir.target import Target
+from tirlower.kernel import SOURCE_KINDS
+from tirlower.llvm.cache import CacheKey, ObjectCache
+from tirlower.llvm.codegen import generate
+from tirlower.llvm.compile import CompileOptions, emit_assembly, optimized_ir
+from tirlower.pipeline import Pipeline
+from tirlower.report import LoopNote, Report
+from tirlower.transforms import PassContext
+
+__all__ = ["Artifact", "Recipe"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What determines a build: the module, the target, the passes and their options, LLVM's options."""
+
+    module: IRModule
+    target: Target
+    pipeline: Pipeline
+    opt_level: int
+    config: Mapping[str, Any]
+    options: CompileOptions
+
+    def context(self, *, trace: bool = False) -> PassContext:
+        """A context in which the passes run as they ran in the build."""
+        return PassContext(opt_level=self.opt_level, config=self.config, trace=trace)
+
+    def lower(self, ctx: PassContext | None = None) -> IRModule:
+        """The module after the passes."""
+        return self.pipeline.run(self.module, ctx or self.context())
+
+
+@dataclass
+class Artifact:
+    """The state that the kernels of a build share."""
+
+    recipe: Recipe
+    code_bytes: int
+    cached: bool
+    key: CacheKey
+    cache: ObjectCache
+    miss: str
+    timings: dict[str, float] = field(default_factory=dict)
+    passes: dict[str, float] = field(default_factory=dict)
+    traced: Mapping[str, IRModule] = field(default_factory=dict)
+
+    @property
+    def target(self) -> Target:
+        """The target of the build."""
+        return self.recipe.target
+
+    def function(self, name: str) -> PrimFunc:
+        """A function as it was given."""
+        for func in self.recipe.module.functions.values():
+            if func.attrs.get("global_symbol") == name:
+                return func
+        return self.recipe.module[name]
+
+    @cached_property
+    def lowered(self) -> IRModule:
+        """The module after the passes (run again when the machine code came from the cache)."""
+        return self.recipe.lower()
+
+    @cached_property
+    def llvm(self) -> str:
+        """The LLVM IR that the code generator made of the functions (without the Python entry)."""
+        return generate(self.lowered, self.target).module.text()
+
+    @property
+    def ir_after(self) -> Mapping[str, IRModule]:
+        """The module after each pass."""
+        if not self.traced:
+            ctx = self.recipe.context(trace=True)
+            with ctx:
+                self.recipe.lower(ctx)
+            self.traced = ctx.ir_after
+        return self.traced
+
+    def source(self, kind: str) -> str:
+        """The program at a stage."""
+        if kind == "tir":
+            lowered = self.lowered
+            return lowered[next(iter(lowered))].script() if len(lowered) == 1 else lowered.script()
+        if kind == "llvm":
+            return self.llvm
+        if kind == "llvm-opt":
+            return optimized_ir(self.llvm, self.recipe.options)
+        if kind == "asm":
+            return emit_assembly(self.llvm, self.recipe.options)
+        if kind == "ptx":
+            raise TirError(f"the target {self.target} has no PTX", help="build with target='nvptx -arch=sm_90'")
+        near = nearest_name(kind, SOURCE_KINDS)
+        raise TirError(
+            f"no source of kind {kind!r}",
+            help=f"did you mean {near!r}?" if near else f"the kinds are {', '.join(SOURCE_KINDS)}",
+        )
+
+    def show(self, kind: str) -> None:
+        """Print the program at a stage."""
+        if kind == "tir":
+            lowered = self.lowered
+            (lowered[next(iter(lowered))] if len(lowered) == 1 else lowered).show()
+        else:
+            print(self.source(kind))
+
+    def explain_miss(self) -> str:
+        """Why the machine code was compiled rather than read from the disk cache."""
+        return "the machine code came from the disk cache" if self.cached else self.miss
+
+    def report(self) -> Report:
+        """What the build did."""
+        return Report(
+            target=str(self.target),
+            functions=tuple(self.recipe.module.functions),
+            cached=self.cached,
+            timings=dict(self.timings),
+            passes=dict(self.passes),
+            loops=tuple(_loop_notes(self.recipe.module)),
+            code_bytes=self.code_bytes,
+        )
+
+
+def _loop_notes(mod: IRModule) -> list[LoopNote]:
+    """The parallel, vectorized and unrolled loops of the program."""
+    notes: list[LoopNote] = []
+    for name, func in mod.items():
+
+        def look(op: Any, name: str = name) -> bool:
+            if isinstance(op, For) and op.kind is not ForKind.SERIAL:
+                reason = op.annotations.get("tir.unchecked")
+                notes.append(LoopNote(name, op.loop_var.name, op.kind.value, f"unchecked: {reason}" if reason else ""))
+            return not isinstance(op, Expr)
+
+        pre_order_visit(func.body, look)
+    return notes

@@ -1,0 +1,151 @@
+"""``python -m tirlower demo``: real kernels, checked against NumPy, with their speed."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tirlower as tl
+from tirlower.ir import PrimFunc
+from tirlower.script import tir as T
+
+__all__ = ["main", "time_call"]
+
+
+def time_call(fn: Callable[[], Any], budget: float = 0.3, least: int = 5) -> float:
+    """The median seconds of a call, over as many calls as fit into the budget (at least ``least``)."""
+    fn()
+    times = []
+    end = time.perf_counter() + budget
+    while len(times) < least or (time.perf_counter() < end and len(times) < 10_000):
+        start = time.perf_counter()
+        fn()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel with arguments, the same thing in NumPy, and the tolerance between them."""
+
+    name: str
+    func: PrimFunc
+    arguments: list[Any]
+    reference: Callable[..., Any]
+    rtol: float
+
+
+def _vector_add(n: int) -> PrimFunc:
+    @T.prim_func
+    def vector_add(A: T.Buffer((n,), "float32"), B: T.Buffer((n,), "float32"), C: T.Buffer((n,), "float32")) -> None:
+        for i in range(n):
+            C[i] = A[i] + B[i]
+
+    return vector_add
+
+
+def _matmul(n: int) -> PrimFunc:
+    @T.prim_func
+    def matmul(A: T.Buffer((n, n), "float32"), B: T.Buffer((n, n), "float32"), C: T.Buffer((n, n), "float32")) -> None:
+        for i0 in range(n // 8):
+            for j0 in range(n // 32):
+                tile = T.alloc_buffer((8, 32), "float32", scope="local")
+                for i in T.unroll(8):
+                    for j in T.vectorized(32):
+                        tile[i, j] = T.float32(0)
+                for k in range(n):
+                    for i in T.unroll(8):
+                        for j in T.vectorized(32):
+                            tile[i, j] += A[i0 * 8 + i, k] * B[k, j0 * 32 + j]
+                for i in T.unroll(8):
+                    for j in T.vectorized(32):
+                        C[i0 * 8 + i, j0 * 32 + j] = tile[i, j]
+
+    return matmul
+
+
+def _gelu(n: int) -> PrimFunc:
+    @T.prim_func
+    def gelu(X: T.Buffer((n,), "float32"), Y: T.Buffer((n,), "float32")) -> None:
+        for i0 in range(n // 16):
+            for i in T.vectorized(16):
+                Y[i0 * 16 + i] = (
+                    X[i0 * 16 + i]
+                    * T.float32(0.5)
+                    * (
+                        T.float32(1)
+                        + T.tanh(
+                            T.float32(0.79788456)
+                            * (X[i0 * 16 + i] + T.float32(0.044715) * X[i0 * 16 + i] * X[i0 * 16 + i] * X[i0 * 16 + i])
+                        )
+                    )
+                )
+
+    return gelu
+
+
+def _row_sum(n: int) -> PrimFunc:
+    @T.prim_func
+    def row_sum(A: T.Buffer((n, n), "float32"), B: T.Buffer((n,), "float32")) -> None:
+        for i in range(n):
+            partial = T.alloc_buffer((16,), "float32", scope="local")
+            for l in T.vectorized(16):
+                partial[l] = T.float32(0)
+            for j in range(n // 16):
+                for l in T.vectorized(16):
+                    partial[l] += A[i, j * 16 + l]
+            B[i] = T.float32(0)
+            for l in T.unroll(16):
+                B[i] += partial[l]
+
+    return row_sum
+
+
+def cases(quick: bool) -> list[Case]:
+    """The kernels of the demo, with random arguments."""
+    rng = np.random.default_rng(0)
+    n, side = (1 << 14, 256) if quick else (1 << 20, 512)
+
+    def vector(size: int) -> np.ndarray[Any, Any]:
+        return rng.standard_normal(size, dtype=np.float32)
+
+    def matrix(size: int) -> np.ndarray[Any, Any]:
+        return rng.standard_normal((size, size), dtype=np.float32)
+
+    def numpy_gelu(x: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> None:
+        out[...] = 0.5 * x * (1 + np.tanh(np.float32(0.79788456) * (x + np.float32(0.044715) * x * x * x)))
+
+    return [
+        Case("vector add", _vector_add(n), [vector(n), vector(n), np.empty(n, np.float32)],
+             lambda a, b, c: np.add(a, b, out=c), 0.0),
+        Case("matmul", _matmul(side), [matrix(side), matrix(side), np.empty((side, side), np.float32)],
+             lambda a, b, c: np.matmul(a, b, out=c), 1e-3),
+        Case("gelu", _gelu(n), [vector(n), np.empty(n, np.float32)], numpy_gelu, 1e-4),
+        Case("row sum", _row_sum(side), [matrix(side), np.empty(side, np.float32)],
+             lambda a, b: np.sum(a, axis=1, out=b), 1e-3),
+    ]  # fmt: skip
+
+
+def main(quick: bool = False) -> None:
+    """Compile, check and time each case; raises AssertionError when a result is wrong."""
+    print(f"{'kernel':<12} {'compile':>10} {'tirlower':>12} {'numpy':>12} {'speedup':>8}")
+    for case in cases(quick):
+        start = time.perf_counter()
+        kernel = tl.build(case.func)
+        compile_ms = (time.perf_counter() - start) * 1e3
+        kernel(*case.arguments)
+        result = case.arguments[-1].copy()
+        case.reference(*case.arguments)
+        np.testing.assert_allclose(result, case.arguments[-1], rtol=case.rtol, atol=case.rtol)
+        args, reference = case.arguments, case.reference
+        ours = time_call(lambda kernel=kernel, args=args: kernel(*args))  # type: ignore[misc]
+        theirs = time_call(lambda reference=reference, args=args: reference(*args))  # type: ignore[misc]
+        print(
+            f"{case.name:<12} {compile_ms:>7.1f} ms {ours * 1e6:>9.1f} us {theirs * 1e6:>9.1f} us {theirs / ours:>7.2f}x"
+        )
+    print("every result equals NumPy's")

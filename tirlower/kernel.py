@@ -1,0 +1,146 @@
+"""What a build gives: a callable kernel, or the kernels of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tirlower.diagnostics import TirError, nearest_name
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.llvm.entry import EntryBase
+
+if TYPE_CHECKING:
+    from tirlower.artifact import Artifact
+    from tirlower.llvm.entry import Signature
+    from tirlower.report import Report
+
+__all__ = ["Executable", "Kernel"]
+
+SOURCE_KINDS = ("tir", "llvm", "llvm-opt", "asm", "ptx")
+
+
+class Kernel(EntryBase):
+    """A compiled function: call it with arrays and scalars.
+
+    Arguments are NumPy arrays, DLPack or buffer-protocol objects, and Python or NumPy scalars, in the order of the
+    parameters or by name; each is checked before anything runs, and outputs are written in place. With ``outputs``
+    the named arrays are allocated and returned.
+    """
+
+    # The state of the entry is in slots of the base; what follows is plain Python.
+    artifact: Artifact
+    name: str
+
+    @classmethod
+    def _made(cls, artifact: Artifact, name: str, parts: tuple[Any, ...]) -> Kernel:
+        kernel = cls(*parts)
+        kernel.artifact = artifact
+        kernel.name = name
+        return kernel
+
+    @property
+    def func(self) -> PrimFunc:
+        """The function as it was given to the build."""
+        return self.artifact.function(self.name)
+
+    @property
+    def target(self) -> Any:
+        """The target it was compiled for."""
+        return self.artifact.target
+
+    @property
+    def signature(self) -> Signature:
+        """What a call takes."""
+        return self.slow_path.signature
+
+    def source(self, kind: str = "tir") -> str:
+        """The program at a stage: ``"tir"`` (after the passes), ``"llvm"``, ``"llvm-opt"``, ``"asm"``, or ``"ptx"``.
+
+        Raises :class:`TirError` for another kind, and for ``"ptx"`` on a target that has none.
+        """
+        return self.artifact.source(kind)
+
+    def show(self, kind: str = "tir") -> None:
+        """Print :meth:`source`, the script coloured where the terminal shows colours."""
+        self.artifact.show(kind)
+
+    @property
+    def ir_after(self) -> Mapping[str, IRModule]:
+        """The module after each pass, by the pass's name (run again with a trace where the build had none)."""
+        return self.artifact.ir_after
+
+    def report(self) -> Report:
+        """What the build did: passes and their times, loops, cache, machine code."""
+        return self.artifact.report()
+
+    def explain_miss(self) -> str:
+        """Why the machine code was not in the disk cache; says so when it was."""
+        return self.artifact.explain_miss()
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        return f"{self.name}({', '.join(p.name for p in self.signature.inputs)})"
+
+    def __repr__(self) -> str:
+        return f"<tirlower.Kernel {self.__doc__} for {self.artifact.target}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a kernel holds machine code of this process; pickle the PrimFunc and build it there")
+
+
+class Executable:
+    """The kernels of a module: ``exe["name"]`` or ``exe.name``."""
+
+    def __init__(self, artifact: Artifact, kernels: Mapping[str, Kernel]) -> None:
+        self._artifact = artifact
+        self._kernels = dict(kernels)
+
+    def __getitem__(self, name: str) -> Kernel:
+        found = self._kernels.get(name)
+        if found is None:
+            near = nearest_name(name, self._kernels)
+            raise TirError(
+                f"the module exports no function {name!r}",
+                help=f"did you mean {near!r}?" if near else f"it exports {', '.join(self._kernels) or 'none'}",
+            )
+        return found
+
+    def __getattr__(self, name: str) -> Kernel:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except TirError as error:
+            raise AttributeError(str(error)) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kernels)
+
+    def __len__(self) -> int:
+        return len(self._kernels)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kernels
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._kernels})
+
+    def source(self, kind: str = "tir") -> str:
+        """The whole module at a stage (see :meth:`Kernel.source`)."""
+        return self._artifact.source(kind)
+
+    def show(self, kind: str = "tir") -> None:
+        """Print :meth:`source`."""
+        self._artifact.show(kind)
+
+    @property
+    def ir_after(self) -> Mapping[str, IRModule]:
+        """The module after each pass, by the pass's name."""
+        return self._artifact.ir_after
+
+    def report(self) -> Report:
+        """What the build did."""
+        return self._artifact.report()
+
+    def __repr__(self) -> str:
+        return f"<tirlower.Executable of {', '.join(self._kernels) or 'nothing'} for {self._artifact.target}>"
