@@ -1,0 +1,371 @@
+"""Expressions as closures: each node becomes a function from a frame to its value, built once.
+
+The walk over an expression uses an explicit stack; an operand that several nodes share is evaluated once for each
+evaluation of the whole, so that a chain of ``e + e`` costs its distinct nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tirlower.diagnostics import InterpreterError
+from tirlower.interp.access import Access, Layout, make_view
+from tirlower.interp.memory import Pointer, View
+from tirlower.interp.scope import Frame, Place, Scope, Value, shared_nodes
+from tirlower.interp.values import UNDEF, Binary, caster, integer_wrapper, lane_values, operation
+from tirlower.ir import expr as ir
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import BinaryOp, Call, CompareOp, Expr, IntImm
+from tirlower.ir.op import GlobalVar, Op, Purity
+
+if TYPE_CHECKING:
+    from tirlower.interp.interpreter import Program
+
+__all__ = ["INTRINSICS", "VSCALE", "Builder", "ExpressionCompiler", "intrinsic", "lifted"]
+
+VSCALE = 2
+"""What ``T.vscale()`` is here: a legal value that is not 1, so that code which forgets it shows."""
+
+Builder = Callable[["ExpressionCompiler", Call, list[Value]], Value]
+INTRINSICS: dict[Op, Builder] = {}
+"""How a call of each operation becomes a closure, from the closures of its arguments."""
+
+_MISSING = object()
+_OWN_ARGUMENTS: set[Op] = set()
+
+
+def intrinsic(*names: str, own_arguments: bool = False) -> Callable[[Builder], Builder]:
+    """Register the builder of operations by their names. Raises TirError for an unknown one.
+
+    With ``own_arguments`` the builder gets no closures and compiles those arguments that it evaluates.
+    """
+
+    def register(builder: Builder) -> Builder:
+        for name in names:
+            INTRINSICS[Op.get(name)] = builder
+            if own_arguments:
+                _OWN_ARGUMENTS.add(Op.get(name))
+        return builder
+
+    return register
+
+
+def lifted(fn: Callable[..., Any], args: Sequence[Value], vector: bool) -> Value:
+    """A scalar function applied to evaluated arguments, lane by lane when ``vector``.
+
+    Lanes in which an argument is undefined are undefined; scalar arguments of a vector call serve every lane.
+    """
+    if not vector:
+        if len(args) == 1:
+            (a,) = args
+            return lambda frame: fn(a(frame))
+        if len(args) == 2:
+            a, b = args
+            return lambda frame: fn(a(frame), b(frame))
+        return lambda frame: fn(*[arg(frame) for arg in args])
+
+    def run(frame: Frame) -> tuple[Any, ...]:
+        values = [arg(frame) for arg in args]
+        lanes = max(len(v) for v in values if v.__class__ is tuple)
+        columns = [v if v.__class__ is tuple else (v,) * lanes for v in values]
+        return tuple([UNDEF if _any_undefined(row) else fn(*row) for row in zip(*columns, strict=True)])
+
+    return run
+
+
+def _any_undefined(row: tuple[Any, ...]) -> bool:
+    return any(value is UNDEF for value in row)
+
+
+_BINARY = frozenset((*BinaryOp.__subclasses__(), *CompareOp.__subclasses__()))
+
+
+def operands(node: Any) -> tuple[Expr, ...]:
+    """The expressions that are evaluated for a node: its children, unless its builder sees to them."""
+    kind = node.__class__
+    if node.is_leaf or (kind is Call and node.op in _OWN_ARGUMENTS):
+        return ()
+    if kind in _BINARY:
+        return node.a, node.b
+    return tuple(node.children())
+
+
+class ExpressionCompiler(Scope):
+    """Compiles expressions in a scope."""
+
+    _builders: ClassVar[dict[type, Callable[..., Value]]] = {}
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self.program = program
+
+    def expression(self, root: Expr) -> Value:
+        """The closure of an expression. Raises InterpreterError for what has no meaning here."""
+        if root.is_leaf:
+            return self._build(root, [])
+        mark = self.mark()
+        order = list(shared_nodes(root, operands))
+        for node, _, _ in order:
+            if node.__class__ is ir.Let:
+                self.define(node.var)
+        compiled: dict[int, Value] = {}
+        impure: set[int] = set()
+        memo_slots: list[int] = []
+        for node, children, shared in order:
+            closure = self._build(node, [compiled[id(child)] for child in children])
+            if _has_effect(node) or any(id(child) in impure for child in children):
+                impure.add(id(node))
+            elif shared and children:
+                slot = self.hidden()
+                memo_slots.append(slot)
+                closure = _remembered(closure, slot)
+            compiled[id(node)] = closure
+        self.leave(mark)
+        result = compiled[id(root)]
+        if not memo_slots:
+            return result
+
+        def with_memo(frame: Frame) -> Any:
+            for slot in memo_slots:
+                frame[slot] = _MISSING
+            return result(frame)
+
+        return with_memo
+
+    def _build(self, node: Expr, args: list[Value]) -> Value:
+        builder = self._builders.get(node.__class__)
+        if builder is None:
+            raise InterpreterError(f"{type(node).__name__} is no expression of the IR", span=node.span)
+        return builder(self, node, args)
+
+    # ------------------------------------------------------------ buffers
+
+    def layout(self, buffer: Buffer) -> Layout:
+        """The compiled shape, strides and offset of a buffer."""
+        parts = (*buffer.shape, *buffer.strides, buffer.elem_offset)
+        return Layout(
+            buffer,
+            tuple([self.expression(extent) for extent in buffer.shape]),
+            tuple([self.expression(stride) for stride in buffer.strides]),
+            self.expression(buffer.elem_offset),
+            all(isinstance(part, IntImm) for part in parts),
+        )
+
+    def view(self, buffer: Buffer, place: Place) -> Value:
+        """The view of a buffer: of a declared one from its slot, of any other through its data variable."""
+        slot = self.views.get(buffer)
+        if slot is not None:
+            return lambda frame: frame[slot]
+        data = self.variable(buffer.data, place.span)
+        layout = self.layout(buffer)
+        if not layout.constant:
+            return lambda frame: make_view(layout, data(frame), frame, place)
+        cache = self.hidden()
+
+        def cached(frame: Frame) -> View:
+            pointer = data(frame)
+            held = frame[cache]
+            if held is None or held[0] is not pointer:
+                held = frame[cache] = (pointer, make_view(layout, pointer, frame, place))
+            view: View = held[1]
+            return view
+
+        return cached
+
+    def access(self, buffer: Buffer, indices: Sequence[Value], predicate: Value | None, place: Place) -> Access:
+        """An access of a buffer at compiled indices."""
+        return Access(buffer, self.view(buffer, place), indices, predicate, place)
+
+    # ------------------------------------------------------------ nodes
+
+    def _var(self, node: ir.Var, args: list[Value]) -> Value:
+        return self.variable(node, node.span)
+
+    def _int(self, node: IntImm, args: list[Value]) -> Value:
+        value = bool(node.value) if node.dtype.is_bool else node.value
+        return lambda frame: value
+
+    def _literal(self, node: ir.FloatImm | ir.StringImm, args: list[Value]) -> Value:
+        value = node.value
+        return lambda frame: value
+
+    def _cast(self, node: ir.Cast, args: list[Value]) -> Value:
+        source, target = node.value.dtype, node.dtype
+        if source.is_custom or target.is_custom:
+            raise InterpreterError(
+                f"values of {source!s} to {target!s} are known to their library alone",
+                span=node.span,
+                help="run LowerCustomDatatypes first",
+            )
+        return lifted(caster(source, target), args, node.dtype.is_vector)
+
+    def _binary(self, node: BinaryOp | CompareOp, args: list[Value]) -> Value:
+        kind = node.a.dtype
+        fn = operation(type(node).__name__, kind)
+        if fn is None:
+            raise InterpreterError(
+                f"{type(node).__name__} has no meaning on {kind!s}: {node}",
+                span=node.span,
+                help="run LowerCustomDatatypes first" if kind.is_custom else None,
+            )
+        if kind.is_scalar:
+            a, b = args
+            compute: Binary = fn
+            return lambda frame: compute(a(frame), b(frame))
+        return lifted(fn, args, True)
+
+    def _and(self, node: ir.And, args: list[Value]) -> Value:
+        a, b = args
+        if node.dtype.is_scalar:
+            return lambda frame: bool(a(frame)) and bool(b(frame))
+        return lifted(lambda x, y: bool(x) and bool(y), args, True)
+
+    def _or(self, node: ir.Or, args: list[Value]) -> Value:
+        a, b = args
+        if node.dtype.is_scalar:
+            return lambda frame: bool(a(frame)) or bool(b(frame))
+        return lifted(lambda x, y: bool(x) or bool(y), args, True)
+
+    def _not(self, node: ir.Not, args: list[Value]) -> Value:
+        return lifted(lambda x: not x, args, node.dtype.is_vector)
+
+    def _select(self, node: ir.Select, args: list[Value]) -> Value:
+        return selection(args, node.dtype.is_vector)
+
+    def _load(self, node: ir.BufferLoad, args: list[Value]) -> Value:
+        count = len(node.indices)
+        predicate = args[count] if node.predicate is not None else None
+        return self.access(node.buffer, args[:count], predicate, self.place(node.span)).load(node.dtype.is_vector)
+
+    def _lanes(self, lanes: int | Expr) -> Callable[[Frame], int]:
+        if isinstance(lanes, int):
+            return lambda frame: lanes
+        return self.expression(lanes)
+
+    def _ramp(self, node: ir.Ramp, args: list[Value]) -> Value:
+        base, stride = args
+        lanes = self._lanes(node.lanes)
+        wrap = integer_wrapper(node.base.dtype)
+
+        def run(frame: Frame) -> tuple[int, ...]:
+            first, step = base(frame), stride(frame)
+            return tuple([wrap(first + lane * step) for lane in range(lanes(frame))])
+
+        return run
+
+    def _broadcast(self, node: ir.Broadcast, args: list[Value]) -> Value:
+        (value,) = args
+        lanes = self._lanes(node.lanes)
+        return lambda frame: lane_values(value(frame)) * lanes(frame)
+
+    def _shuffle(self, node: ir.Shuffle, args: list[Value]) -> Value:
+        vectors, indices = args[: len(node.vectors)], args[len(node.vectors) :]
+        scalar = node.dtype.is_scalar
+
+        def run(frame: Frame) -> Any:
+            lanes: list[Any] = []
+            for vector in vectors:
+                lanes += lane_values(vector(frame))
+            picked = [lanes[index(frame)] for index in indices]
+            return picked[0] if scalar else tuple(picked)
+
+        return run
+
+    def _let(self, node: ir.Let, args: list[Value]) -> Value:
+        value, body = args
+        slot = self.slots[node.var]
+
+        def run(frame: Frame) -> Any:
+            frame[slot] = value(frame)
+            return body(frame)
+
+        return run
+
+    def _call(self, node: Call, args: list[Value]) -> Value:
+        op = node.op
+        if isinstance(op, GlobalVar):
+            name, dtype, place = op.name, node.dtype, self.place(node.span)
+            self.program.need_function(name, place)
+            return lambda frame: self.program.call_function(name, [arg(frame) for arg in args], dtype)
+        builder = INTRINSICS.get(op)
+        if builder is None:
+            raise InterpreterError(
+                f"the interpreter has no meaning for {op.name}",
+                origin="interpret",
+                span=node.span,
+                help="interpret an earlier stage of the program, or register it as an extern",
+            )
+        return builder(self, node, args)
+
+
+def selection(args: Sequence[Value], vector: bool) -> Value:
+    """``Select``: every argument is evaluated, then one value (of each lane) chosen."""
+    condition, true_value, false_value = args
+    if not vector:
+
+        def run(frame: Frame) -> Any:
+            chosen, a, b = condition(frame), true_value(frame), false_value(frame)
+            return a if chosen else b
+
+        return run
+
+    def run_lanes(frame: Frame) -> tuple[Any, ...]:
+        chosen, a, b = condition(frame), true_value(frame), false_value(frame)
+        if chosen.__class__ is not tuple:
+            return a if chosen else b
+        return tuple([UNDEF if c is UNDEF else x if c else y for c, x, y in zip(chosen, a, b, strict=True)])
+
+    return run_lanes
+
+
+def _has_effect(node: Expr) -> bool:
+    if node.__class__ is not Call:
+        return False
+    return not isinstance(node.op, Op) or node.op.purity >= Purity.WRITES
+
+
+def _remembered(closure: Value, slot: int) -> Value:
+    def run(frame: Frame) -> Any:
+        value = frame[slot]
+        if value is _MISSING:
+            value = frame[slot] = closure(frame)
+        return value
+
+    return run
+
+
+def _builders_of() -> dict[type, Callable[..., Value]]:
+    compiler = ExpressionCompiler
+    table: dict[type, Callable[..., Value]] = {
+        ir.Var: compiler._var,
+        IntImm: compiler._int,
+        ir.FloatImm: compiler._literal,
+        ir.StringImm: compiler._literal,
+        ir.Cast: compiler._cast,
+        ir.And: compiler._and,
+        ir.Or: compiler._or,
+        ir.Not: compiler._not,
+        ir.Select: compiler._select,
+        ir.BufferLoad: compiler._load,
+        ir.Ramp: compiler._ramp,
+        ir.Broadcast: compiler._broadcast,
+        ir.Shuffle: compiler._shuffle,
+        ir.Let: compiler._let,
+        Call: compiler._call,
+    }
+    return table | dict.fromkeys(_BINARY, compiler._binary)
+
+
+ExpressionCompiler._builders = _builders_of()
+
+
+def pointer_value(value: Any, what: str, place: Place) -> Pointer:
+    """A value that must be a pointer. Raises InterpreterError when it is null or anything else."""
+    if isinstance(value, Pointer):
+        return value
+    raise InterpreterError(
+        f"{what} needs a pointer to memory, got {'a null pointer' if value is None else repr(value)}",
+        origin="interpret",
+        span=place.span,
+    )

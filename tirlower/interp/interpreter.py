@@ -1,0 +1,213 @@
+"""``interpret``: run a function of the IR, at any stage, on NumPy arrays.
+
+The interpreter is the meaning of the language in executable form. It compiles a function to closures once, shares no
+code with the lowering passes or the code generator, and checks every access against its buffer and its allocation,
+every read against what was written, every division and conversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tirlower.diagnostics import ArgumentTypeError, InterpreterError, deep_recursion, nearest_name
+from tirlower.interp import intrinsics_control, intrinsics_math, intrinsics_matrix, intrinsics_memory, threads
+from tirlower.interp.arguments import Parameters
+from tirlower.interp.intrinsics_extern import EXTERNS, checked_result, libm_function
+from tirlower.interp.memory import Memory, Pointer
+from tirlower.interp.scope import Frame, Place, State
+from tirlower.interp.statements import StatementCompiler
+from tirlower.interp.structs import FieldKind, Struct, pack_arguments
+from tirlower.interp.values import Fault
+from tirlower.ir.dtype import DataType
+from tirlower.ir.func import IRModule, PrimFunc
+
+__all__ = ["Interpreter", "interpret"]
+
+# Imported for what they register.
+_ = (intrinsics_control, intrinsics_math, intrinsics_matrix, intrinsics_memory, threads)
+
+_PACKED_CONVENTION = 1
+"""The value of the attribute ``calling_conv`` of functions that take packed arguments."""
+
+
+class _Function:
+    """A function compiled to closures."""
+
+    def __init__(self, program: Program, func: PrimFunc) -> None:
+        compiler = StatementCompiler(program)
+        self.func = func
+        self.parameters = Parameters(compiler, func)
+        self.body = compiler.statement(func.body)
+        self.width = compiler.width
+
+    def run(self, prepare: Callable[[Frame], Any]) -> tuple[Any, Any]:
+        """A fresh frame, prepared (the arguments bound), run; what ``prepare`` and ``T.ret`` returned."""
+        frame: Frame = [None] * self.width
+        state = frame[0] = State()
+        prepared = prepare(frame)
+        try:
+            self.body([frame])
+        except Fault as fault:
+            raise self.parameters.place.error(fault, frame) from None
+        return prepared, state.result
+
+
+class Program:
+    """The functions of a module, each compiled when it is first called."""
+
+    def __init__(self, module: IRModule) -> None:
+        self.module = module
+        self._compiled: dict[str, _Function] = {}
+
+    def function(self, name: str) -> _Function:
+        """A compiled function. Raises TirError when there is none of that name."""
+        found = self._compiled.get(name)
+        if found is None:
+            found = self._compiled[name] = _Function(self, self.module[name])
+        return found
+
+    def need_function(self, name: str, place: Place) -> None:
+        """Refuse a call of a function that the module does not have."""
+        if name not in self.module:
+            near = nearest_name(name, self.module)
+            raise InterpreterError(
+                f"the module has no function {name!r}",
+                origin="interpret",
+                span=place.span,
+                help=f"did you mean {near!r}?" if near else "interpret the whole module, not one function of it",
+            )
+
+    def call_function(self, name: str, values: Sequence[Any], dtype: DataType) -> Any:
+        """Call a function of the module with evaluated arguments."""
+        function = self.function(name)
+        # A kernel's launch parameters follow its own; its thread loops state the same extents.
+        launch = function.func.attrs.get("tir.kernel_launch_params", ())
+        if launch and len(values) == len(function.func.params) + len(launch):
+            values = values[: len(function.func.params)]
+        return function.run(lambda frame: function.parameters.bind(frame, values, ()))[1]
+
+    def call_extern(self, name: str, values: Sequence[Any], dtype: DataType, place: Place) -> Any:
+        """Call a registered extern, a function of the module by its symbol, or one of the C library."""
+        fn = EXTERNS.get(name)
+        if fn is None:
+            for key, func in self.module.items():
+                if func.attrs.get("global_symbol") == name:
+                    return self.call_function(key, values, dtype)
+            fn = libm_function(name)
+        if fn is None:
+            near = nearest_name(name, EXTERNS)
+            raise InterpreterError(
+                f"the external function {name!r} is unknown",
+                origin="interpret",
+                span=place.span,
+                help=(f"did you mean {near!r}? " if near else "")
+                + f"give it a meaning with register_extern({name!r}, function)",
+            )
+        return checked_result(fn(*values), dtype, name)
+
+
+class Interpreter:
+    """A module ready to run: functions are compiled once and may be called many times.
+
+    >>> from tirlower.ir import Buffer, BufferStore, PrimFunc, Var, IntImm
+    >>> A = Buffer("A", (1,), "int32")
+    >>> a = Var("a", "handle")
+    >>> func = PrimFunc((a,), {a: A}, None, {}, BufferStore(A, IntImm("int32", 7), (0,)))
+    >>> array = np.zeros(1, "int32")
+    >>> Interpreter(func).call("main", array)
+    >>> array
+    array([7], dtype=int32)
+    """
+
+    def __init__(self, program: PrimFunc | IRModule) -> None:
+        if isinstance(program, PrimFunc):
+            program = IRModule(program)
+        if not isinstance(program, IRModule):
+            raise ArgumentTypeError(
+                f"interpret takes a PrimFunc or an IRModule, got {type(program).__name__}", origin="interpret"
+            )
+        self.program = Program(program)
+
+    def entry(self, name: str | None = None) -> str:
+        """The name of the function to call: the only one, ``main``, or the marked entry, unless one is named."""
+        module = self.program.module
+        if name is not None:
+            if name not in module:
+                for key, func in module.items():
+                    if func.attrs.get("global_symbol") == name:
+                        return key
+            module[name]  # raises with the nearest name
+            return name
+        if len(module) == 1:
+            return next(iter(module))
+        if "main" in module:
+            return "main"
+        marked = [key for key, func in module.items() if func.attrs.get("tir.is_entry_func")]
+        if len(marked) == 1:
+            return marked[0]
+        raise ArgumentTypeError(
+            f"the module has {len(module)} functions ({', '.join(module)})",
+            origin="interpret",
+            help="say which with name=",
+        )
+
+    def call(self, name: str | None, *args: Any, outputs: Sequence[str] | None = None) -> Any:
+        """Call a function; see :func:`interpret`."""
+        key = self.entry(name)
+        with deep_recursion(), np.errstate(all="ignore"):
+            try:
+                return self._call(key, args, outputs)
+            except RecursionError as error:
+                raise InterpreterError(
+                    f"{key} nests too deeply: a function of the module that calls itself, or an expression of more "
+                    "than some 40,000 operations in one chain",
+                    origin="interpret",
+                    help="end the recursion, or bind parts of the expression to variables",
+                ) from error
+
+    def _call(self, key: str, args: Sequence[Any], outputs: Sequence[str] | None) -> Any:
+        function = self.program.function(key)
+        attrs = function.func.attrs
+        if attrs.get("calling_conv") == _PACKED_CONVENTION and not function.func.buffer_map:
+            return self._call_packed(function, args)
+        if outputs is None:
+            declared = attrs.get("tir.outputs", ())
+            outputs = (declared,) if isinstance(declared, str) else tuple(declared)
+        arrays, result = function.run(lambda frame: function.parameters.bind(frame, args, outputs))
+        if not arrays:
+            return result
+        return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+    @staticmethod
+    def _call_packed(function: _Function, args: Sequence[Any]) -> Any:
+        """Call a function of the packed convention: (args, type codes, count, result, result code, resource)."""
+        values, codes, count = pack_arguments(args)
+        result = Struct("the result")
+        code = Pointer(Memory.allocate(4, "the result's type code"))
+        packed = [values, codes, count, result, code, None][: len(function.func.params)]
+        _, status = function.run(lambda frame: function.parameters.bind(frame, packed, ()))
+        if status not in (None, 0):
+            raise InterpreterError(f"the packed function returned the error code {status}", origin="interpret")
+        return result.fields.get((0, FieldKind.VALUE))
+
+
+def interpret(
+    program: PrimFunc | IRModule, *args: Any, name: str | None = None, outputs: Sequence[str] | None = None
+) -> Any:
+    """Run a function, or a function of a module, on arrays and scalars.
+
+    ``args`` are NumPy arrays (or objects with ``__dlpack__`` or the buffer protocol) for buffers, numbers for scalars;
+    results are written in place. ``name`` chooses a function of the module. ``outputs`` names buffer parameters that
+    are allocated here and returned (one array, or a tuple); by default those of the attribute ``tir.outputs``. Without
+    outputs the value of ``T.ret`` is returned. A buffer of a vector type takes an array with a last dimension for the
+    lanes.
+
+    Raises :class:`ArgumentError` for wrong arguments; :class:`BoundsError` for an access outside its buffer;
+    :class:`UnboundError` for a read of memory that was never written; :class:`RuntimeAssertError` for a failed
+    assertion or assumption; :class:`InterpreterError` for what has no meaning: a division by zero, a shift by too
+    many bits, a float outside the integer type it is converted to, an unknown external function.
+    """
+    return Interpreter(program).call(name, *args, outputs=outputs)

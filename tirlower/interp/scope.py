@@ -1,0 +1,220 @@
+"""Frames, and what is known about names while a function is compiled to closures.
+
+A *frame* is a list: slot 0 holds the state of the activation or thread, the others the values of variables, the
+pointers of data variables, the views of declared buffers and a few hidden values. A *team* is a list of frames that
+execute in lockstep: one for ordinary code, one for each lane of a vectorized loop or each thread of a GPU block.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from tirlower.diagnostics import InterpreterError, Span, UnboundError
+from tirlower.interp.values import Fault
+from tirlower.ir.buffer import Buffer, CommReducer
+from tirlower.ir.expr import Expr, Var
+
+__all__ = [
+    "Collective",
+    "Frame",
+    "Loops",
+    "Place",
+    "Scope",
+    "State",
+    "Team",
+    "ThreadGroup",
+    "Value",
+    "shared_nodes",
+]
+
+Frame = list[Any]
+Team = list[Frame]
+Value = Callable[[Frame], Any]
+"""A compiled expression."""
+
+
+class ThreadGroup:
+    """The threads that share memory and barriers: the forked frames of one block of one virtual thread.
+
+    ``block`` is the group itself, or the group of which this is the part of a virtual thread; ``live`` counts the
+    frames of a block that have not returned.
+    """
+
+    __slots__ = ("block", "live")
+
+    def __init__(self, block: ThreadGroup | None = None) -> None:
+        self.block = block or self
+        self.live = 0
+
+
+class State:
+    """What a frame knows apart from values: why it stopped, and which thread it is.
+
+    ``signal`` is None, ``"break"``, ``"continue"`` or ``"return"``; ``threads`` maps thread tags to indices and
+    ``extents`` to the number of threads.
+    """
+
+    __slots__ = ("extents", "group", "result", "signal", "threads")
+
+    def __init__(
+        self,
+        threads: dict[str, int] | None = None,
+        extents: dict[str, int] | None = None,
+        group: ThreadGroup | None = None,
+    ) -> None:
+        self.signal: str | None = None
+        self.result: Any = None
+        self.threads = threads or {}
+        self.extents = extents or {}
+        self.group = group
+
+    def linear_thread(self) -> int:
+        """The index of the thread in its block, ``threadIdx.x`` fastest."""
+        index, step = 0, 1
+        for axis in ("threadIdx.x", "threadIdx.y", "threadIdx.z"):
+            index += self.threads.get(axis, 0) * step
+            step *= self.extents.get(axis, 1)
+        return index
+
+
+class Loops(NamedTuple):
+    """The loop variables around a place, innermost first: a linked list, so that nesting costs nothing."""
+
+    outer: Loops | None
+    name: str
+    slot: int
+
+
+class Place(NamedTuple):
+    """Where something stands: its span, and the loops around it."""
+
+    span: Span | None
+    loops: Loops | None
+
+    def notes(self, frame: Frame) -> list[str]:
+        """The values of the loop variables, outermost first, as one note."""
+        values: list[str] = []
+        seen: set[str] = set()
+        loops = self.loops
+        while loops is not None:
+            if loops.name not in seen and frame[loops.slot] is not None:
+                values.append(f"{loops.name} = {frame[loops.slot]}")
+            seen.add(loops.name)
+            loops = loops.outer
+        values.reverse()
+        state: State = frame[0]
+        values += [f"{tag} = {index}" for tag, index in state.threads.items() if index is not None]
+        return ["at " + ", ".join(values)] if values else []
+
+    def error(self, fault: Fault, frame: Frame) -> InterpreterError:
+        """The public error for a fault that happened here."""
+        kind = UnboundError if fault.undefined else InterpreterError
+        return kind(str(fault), origin="interpret", span=self.span, notes=self.notes(frame))
+
+
+class Collective(NamedTuple):
+    """A call that the threads of a team make together; ``run`` leaves each frame's result in ``slot``."""
+
+    run: Callable[[Team], None]
+    slot: int
+
+
+class Scope:
+    """Slots of variables and buffers while compiling, with an undo log for the ends of scopes."""
+
+    def __init__(self) -> None:
+        self.width = 1
+        self.slots: dict[Var, int] = {}
+        self.views: dict[Buffer, int] = {}
+        self.tags: dict[Var, str] = {}
+        self.loops: Loops | None = None
+        self.collectives: list[Collective] = []
+        self.reducers: list[CommReducer] = []
+        self._log: list[tuple[dict[Any, Any], Any, Any]] = []
+
+    def hidden(self) -> int:
+        """A slot for a value without a name."""
+        self.width += 1
+        return self.width - 1
+
+    def define(self, var: Var) -> int:
+        """A slot for a variable, until the end of the scope."""
+        return self._set(self.slots, var, self.hidden())
+
+    def declare(self, buffer: Buffer) -> int:
+        """A slot for the view of a buffer, until the end of the scope."""
+        return self._set(self.views, buffer, self.hidden())
+
+    def define_loop(self, var: Var) -> int:
+        """A slot for a variable whose value belongs in messages."""
+        slot = self.define(var)
+        self.loops = Loops(self.loops, var.name, slot)
+        return slot
+
+    def tag(self, var: Var, tag: str) -> None:
+        """Note that a variable is the index of a thread axis."""
+        self._set(self.tags, var, tag)
+
+    def _set(self, table: dict[Any, Any], key: Any, value: Any) -> Any:
+        self._log.append((table, key, table.get(key)))
+        table[key] = value
+        return value
+
+    def mark(self) -> tuple[int, Loops | None]:
+        """The state to return to with :meth:`leave`."""
+        return len(self._log), self.loops
+
+    def leave(self, mark: tuple[int, Loops | None]) -> None:
+        """End a scope: what it defined is gone, what it hid is visible again."""
+        size, self.loops = mark
+        while len(self._log) > size:
+            table, key, old = self._log.pop()
+            if old is None:
+                del table[key]
+            else:
+                table[key] = old
+
+    def place(self, span: Span | None) -> Place:
+        """A place for messages."""
+        return Place(span, self.loops)
+
+    def variable(self, var: Var, span: Span | None = None) -> Value:
+        """The value of a variable. Raises InterpreterError when none of that identity is in scope."""
+        slot = self.slots.get(var)
+        if slot is None:
+            same = [v.name for v in self.slots if v.name == var.name]
+            raise InterpreterError(
+                f"the variable {var.name!r} ({var.dtype!s}) is not defined here",
+                origin="interpret",
+                span=span,
+                help="another variable of this name is in scope" if same else "bind it, or make it a parameter",
+            )
+        return operator.itemgetter(slot)
+
+
+def shared_nodes(
+    root: Expr, operands: Callable[[Expr], tuple[Expr, ...]]
+) -> Iterator[tuple[Expr, tuple[Expr, ...], bool]]:
+    """The distinct nodes of an expression, operands first, with their operands and whether several nodes use them."""
+    uses: dict[int, int] = {}
+    order: list[tuple[Expr, tuple[Expr, ...]]] = []
+    stack: list[tuple[Expr, tuple[Expr, ...] | None]] = [(root, None)]
+    while stack:
+        node, children = stack.pop()
+        if children is not None:
+            order.append((node, children))
+            continue
+        count = uses.get(id(node), 0)
+        uses[id(node)] = count + 1
+        if count:
+            continue
+        children = operands(node)
+        if children:
+            stack.append((node, children))
+            stack += [(child, None) for child in reversed(children)]
+        else:
+            order.append((node, children))
+    for node, children in order:
+        yield node, children, uses[id(node)] > 1

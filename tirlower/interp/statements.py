@@ -1,0 +1,359 @@
+"""Statements as closures: each becomes a function that runs it for a team of frames in lockstep.
+
+A runner takes the team that reaches the statement and returns the frames that go on behind it: the same list when all
+do. A frame that breaks, continues or returns leaves the team with its signal set; loops take theirs back. Ordinary
+code runs as a team of one. In a vectorized loop each lane is a frame, so that each statement in turn runs for all lanes
+(every load before the first store), inner loops advance in step, and an ``if`` runs each branch for its lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from tirlower.diagnostics import InterpreterError, RuntimeAssertError
+from tirlower.interp.access import make_view
+from tirlower.interp.blocks import compile_block
+from tirlower.interp.expressions import ExpressionCompiler
+from tirlower.interp.loops import after_loop, next_iteration, running, serial_loop, thread_loop, vector_loop
+from tirlower.interp.memory import Memory, Pointer, layout_size
+from tirlower.interp.scope import Collective, Frame, Place, State, Team, Value
+from tirlower.interp.threads import WARP_SIZE
+from tirlower.interp.values import Fault
+from tirlower.ir import stmt as ir
+from tirlower.ir.buffer import CommReducer
+from tirlower.ir.expr import Call, Expr
+from tirlower.ir.op import Op
+from tirlower.ir.stmt import AllocBuffer, ForKind, Stmt
+
+__all__ = ["Runner", "StatementCompiler"]
+
+Runner = Callable[[Team], Team]
+
+_SIGNALS = {
+    Op.get("tir.break_loop"): "break",
+    Op.get("tir.continue_loop"): "continue",
+    Op.get("tir.ret"): "return",
+    Op.get("tir.thread_return"): "return",
+}
+
+
+class StatementCompiler(ExpressionCompiler):
+    """Compiles statements in a scope."""
+
+    _runners: ClassVar[dict[type, Callable[..., Runner]]] = {}
+
+    def statement(self, stmt: Stmt) -> Runner:
+        """The runner of a statement, with the calls that its threads make together in front."""
+        compile_one = self._runners.get(stmt.__class__)
+        if compile_one is None:
+            raise InterpreterError(f"{type(stmt).__name__} is no statement of the IR", span=stmt.span)
+        outer, self.collectives = self.collectives, []
+        run = compile_one(self, stmt)
+        calls, self.collectives = self.collectives, outer
+        return _after(calls, run) if calls else run
+
+    def values(self, *exprs: Expr) -> tuple[list[Value], list[Collective]]:
+        """Closures of expressions that are evaluated repeatedly, with the collective calls to make before each time."""
+        outer, self.collectives = self.collectives, []
+        compiled = [self.expression(expr) for expr in exprs]
+        calls, self.collectives = self.collectives, outer
+        return compiled, calls
+
+    # ------------------------------------------------------------ sequences and declarations
+
+    def sequence(self, stmts: Sequence[Stmt]) -> Runner:
+        """The runner of statements in order; what they declare stays in scope (the caller ends it)."""
+        runners = [self.statement(stmt) for stmt in stmts]
+
+        def run(team: Team) -> Team:
+            for runner in runners:
+                team = runner(team)
+                if not team:
+                    break
+            return team
+
+        return run
+
+    def _seq(self, stmt: ir.Seq) -> Runner:
+        mark = self.mark()
+        run = self.sequence(stmt.stmts)
+        self.leave(mark)
+        return run
+
+    def _bind(self, stmt: ir.Bind) -> Runner:
+        value, place = self.expression(stmt.value), self.place(stmt.span)
+        slot = self.define(stmt.var)
+
+        def run(team: Team) -> Team:
+            frame = team[0]
+            try:
+                for frame in team:
+                    frame[slot] = value(frame)
+            except Fault as fault:
+                raise place.error(fault, frame) from None
+            return team
+
+        return run
+
+    def _alloc(self, stmt: AllocBuffer) -> Runner:
+        buffer, place = stmt.buffer, self.place(stmt.span)
+        layout, condition = self.layout(buffer), self.expression(stmt.condition)
+        data, slot = self.define(buffer.data), self.declare(buffer)
+        owner = _owner(buffer.scope)
+
+        def run(team: Team) -> Team:
+            per_group: dict[Any, Memory] = {}
+            for frame in team:
+                if not condition(frame):
+                    frame[data] = frame[slot] = None
+                    continue
+                key = id(frame) if frame[0].group is None else owner(frame)
+                memory = per_group.get(key)
+                if memory is None:
+                    try:
+                        size = layout_size(buffer, *layout.values(frame))
+                    except Fault as fault:
+                        raise place.error(fault, frame) from None
+                    memory = per_group[key] = Memory.allocate(size, buffer.name)
+                frame[data] = Pointer(memory)
+                frame[slot] = make_view(layout, frame[data], frame, place)
+            return team
+
+        return run
+
+    def _alloc_const(self, stmt: ir.AllocConst) -> Runner:
+        buffer, place = stmt.buffer, self.place(stmt.span)
+        constant = stmt.data.astype(buffer.dtype.element.numpy).copy()
+        constant.flags.writeable = False
+        pointer, layout = Pointer.of_array(constant, buffer.name), self.layout(buffer)
+        data, slot = self.define(buffer.data), self.declare(buffer)
+
+        def run(team: Team) -> Team:
+            for frame in team:
+                frame[data] = pointer
+                frame[slot] = make_view(layout, pointer, frame, place)
+            return team
+
+        return run
+
+    def _decl(self, stmt: ir.DeclBuffer) -> Runner:
+        buffer, place = stmt.buffer, self.place(stmt.span)
+        data, layout = self.variable(buffer.data, stmt.span), self.layout(buffer)
+        slot = self.declare(buffer)
+
+        def run(team: Team) -> Team:
+            for frame in team:
+                frame[slot] = make_view(layout, data(frame), frame, place)
+            return team
+
+        return run
+
+    # ------------------------------------------------------------ effects
+
+    def _store(self, stmt: ir.BufferStore) -> Runner:
+        place = self.place(stmt.span)
+        value = self.expression(stmt.value)
+        indices = [self.expression(index) for index in stmt.indices]
+        predicate = None if stmt.predicate is None else self.expression(stmt.predicate)
+        access = self.access(stmt.buffer, indices, predicate, place)
+        store = access.store(value, stmt.value.dtype.is_vector)
+
+        def run(team: Team) -> Team:
+            try:
+                store(team)
+            except Fault as fault:
+                raise place.error(fault, team[0]) from None
+            return team
+
+        return run
+
+    def _evaluate(self, stmt: ir.Evaluate) -> Runner:
+        expr, place = stmt.value, self.place(stmt.span or stmt.value.span)
+        if expr.__class__ is Call and expr.op in _SIGNALS:
+            return self._signal(expr, place)
+        value = self.expression(expr)
+
+        def run(team: Team) -> Team:
+            frame = team[0]
+            try:
+                for frame in team:
+                    value(frame)
+            except Fault as fault:
+                raise place.error(fault, frame) from None
+            return team
+
+        return run
+
+    def _signal(self, call: Call, place: Place) -> Runner:
+        signal = _SIGNALS[call.op]  # type: ignore[index]  # checked by the caller
+        value = self.expression(call.args[0]) if call.args else None
+
+        def run(team: Team) -> Team:
+            for frame in team:
+                state: State = frame[0]
+                state.signal = signal
+                if value is not None:
+                    try:
+                        state.result = value(frame)
+                    except Fault as fault:
+                        raise place.error(fault, frame) from None
+                if signal == "return" and state.group is not None:
+                    state.group.block.live -= 1
+            return []
+
+        return run
+
+    def _assert(self, stmt: ir.Assert) -> Runner:
+        place = self.place(stmt.span)
+        condition, message = self.expression(stmt.condition), self.expression(stmt.message)
+
+        def run(team: Team) -> Team:
+            frame = team[0]
+            try:
+                for frame in team:
+                    if not condition(frame):
+                        raise RuntimeAssertError(
+                            str(message(frame)), origin="assert", span=place.span, notes=place.notes(frame)
+                        )
+            except Fault as fault:
+                raise place.error(fault, frame) from None
+            return team
+
+        return run
+
+    def _attr(self, stmt: ir.AttrStmt) -> Runner:
+        if not isinstance(stmt.node, CommReducer):
+            return self._scoped(stmt.body)  # all other attributes say how to run, not what to compute
+        self.reducers.append(stmt.node)
+        run = self._scoped(stmt.body)
+        self.reducers.pop()
+        return run
+
+    # ------------------------------------------------------------ branches and loops
+
+    def _if(self, stmt: ir.IfThenElse) -> Runner:
+        place = self.place(stmt.span or stmt.condition.span)
+        condition = self.expression(stmt.condition)
+        then_case = self._scoped(stmt.then_case)
+        else_case = self._scoped(stmt.else_case) if stmt.else_case is not None else None
+
+        def run(team: Team) -> Team:
+            frame = team[0]
+            try:
+                chosen = []
+                for frame in team:
+                    chosen.append(bool(condition(frame)))
+            except Fault as fault:
+                raise place.error(fault, frame) from None
+            if all(chosen):
+                return then_case(team)
+            if not any(chosen):
+                return else_case(team) if else_case is not None else team
+            yes = [frame for frame, flag in zip(team, chosen, strict=True) if flag]
+            no = [frame for frame, flag in zip(team, chosen, strict=True) if not flag]
+            after_yes = then_case(yes)
+            after_no = else_case(no) if else_case is not None else no
+            return team if after_yes is yes and after_no is no else running(team)
+
+        return run
+
+    def _scoped(self, stmt: Stmt) -> Runner:
+        mark = self.mark()
+        run = self.statement(stmt)
+        self.leave(mark)
+        return run
+
+    def _while(self, stmt: ir.While) -> Runner:
+        place = self.place(stmt.span or stmt.condition.span)
+        (condition,), calls = self.values(stmt.condition)
+        body = self._scoped(stmt.body)
+
+        def run(team: Team) -> Team:
+            active = team
+            while True:
+                for call in calls:
+                    call.run(active)
+                frame = active[0]
+                try:
+                    going = []
+                    for frame in active:
+                        if condition(frame):
+                            going.append(frame)
+                except Fault as fault:
+                    raise place.error(fault, frame) from None
+                if len(going) != len(active):
+                    active = going
+                if not active:
+                    break
+                if body(active) is not active:
+                    active = next_iteration(active)
+                    if not active:
+                        break
+            return after_loop(team)
+
+        return run
+
+    def _for(self, stmt: ir.For) -> Runner:
+        place = self.place(stmt.span)
+        low, extent = self.expression(stmt.min), self.expression(stmt.extent)
+        mark = self.mark()
+        slot = self.define_loop(stmt.loop_var)
+        if stmt.thread_tag is not None:
+            self.tag(stmt.loop_var, stmt.thread_tag)
+        body = self.statement(stmt.body)
+        self.leave(mark)
+
+        def ranges(team: Team) -> list[range]:
+            found = []
+            for frame in team:
+                try:
+                    start = low(frame)
+                    found.append(range(start, start + extent(frame)))
+                except Fault as fault:
+                    raise place.error(fault, frame) from None
+            return found
+
+        if stmt.kind is ForKind.THREAD_BINDING:
+            return thread_loop(stmt, ranges, slot, body, place)
+        if stmt.kind is ForKind.VECTORIZED:
+            return vector_loop(ranges, slot, body, place)
+        return serial_loop(ranges, slot, body)
+
+    def _block(self, stmt: ir.Block) -> Runner:
+        return compile_block(self, stmt)
+
+
+def _owner(scope: str) -> Callable[[Frame], Any]:
+    """What has memory of a scope to itself: a block (of a virtual thread), a warp, or each thread."""
+    if scope.startswith("shared"):
+        return lambda frame: frame[0].group
+    if scope == "warp" or scope.startswith("wmma."):
+        return lambda frame: (frame[0].group, frame[0].linear_thread() // WARP_SIZE)
+    return id
+
+
+def _after(calls: list[Collective], run: Runner) -> Runner:
+    def run_after(team: Team) -> Team:
+        for call in calls:
+            call.run(team)
+        return run(team)
+
+    return run_after
+
+
+StatementCompiler._runners = {
+    ir.Seq: StatementCompiler._seq,
+    ir.Bind: StatementCompiler._bind,
+    AllocBuffer: StatementCompiler._alloc,
+    ir.AllocConst: StatementCompiler._alloc_const,
+    ir.DeclBuffer: StatementCompiler._decl,
+    ir.BufferStore: StatementCompiler._store,
+    ir.Evaluate: StatementCompiler._evaluate,
+    ir.Assert: StatementCompiler._assert,
+    ir.AttrStmt: StatementCompiler._attr,
+    ir.IfThenElse: StatementCompiler._if,
+    ir.While: StatementCompiler._while,
+    ir.For: StatementCompiler._for,
+    ir.Block: StatementCompiler._block,
+}

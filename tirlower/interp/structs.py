@@ -1,0 +1,144 @@
+"""The structures of the host ABI, modelled as tables of fields.
+
+``tvm_struct_get(handle, index, kind)`` reads field ``kind`` of element ``index`` of an array of structures: a tensor
+descriptor (data, shape, strides …) or an argument value. Here such an array is a :class:`Struct`, a table from
+(index, kind) to the value; nothing depends on how it would lie in memory.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tirlower.interp.memory import Memory, Pointer
+from tirlower.interp.values import Fault
+from tirlower.ir.dtype import DataType
+
+__all__ = ["FieldKind", "Struct", "TypeCode", "pack_arguments", "tensor_struct"]
+
+
+class FieldKind(enum.IntEnum):
+    """The fields that ``tvm_struct_get`` and ``tvm_struct_set`` name, by TIR's numbers."""
+
+    ADDRESS = 0
+    DATA = 1
+    SHAPE = 2
+    STRIDES = 3
+    NDIM = 4
+    TYPE_CODE = 5
+    TYPE_BITS = 6
+    TYPE_LANES = 7
+    BYTE_OFFSET = 8
+    DEVICE_ID = 9
+    DEVICE_TYPE = 10
+    VALUE = 12
+
+
+class TypeCode(enum.IntEnum):
+    """DLPack's type codes, and those that packed arguments have beside them."""
+
+    INT = 0
+    UINT = 1
+    FLOAT = 2
+    HANDLE = 3
+    NULL = 4
+    BFLOAT = 4
+    BOOL = 6
+    TENSOR = 7
+
+
+class Struct:
+    """An array of structures: a table of fields by (index, kind), seen from an element on."""
+
+    __slots__ = ("base", "fields", "name")
+
+    def __init__(self, name: str, fields: dict[tuple[int, int], Any] | None = None, base: int = 0) -> None:
+        self.name = name
+        self.fields = {} if fields is None else fields
+        self.base = base
+
+    def get(self, index: int, kind: int) -> Any:
+        """A field. Raises Fault when it was never set."""
+        if kind == FieldKind.ADDRESS:
+            return Struct(self.name, self.fields, self.base + index)
+        key = (self.base + index, kind)
+        if key not in self.fields:
+            raise Fault(f"field {kind} of element {index} of {self.name} was never set")
+        return self.fields[key]
+
+    def set(self, index: int, kind: int, value: Any) -> None:
+        """Set a field."""
+        self.fields[self.base + index, kind] = value
+
+    def __repr__(self) -> str:
+        return f"Struct({self.name!r})"
+
+
+def type_code(dtype: DataType) -> int:
+    """DLPack's code of a data type."""
+    if dtype.is_bool:
+        return TypeCode.BOOL
+    if dtype.is_bfloat16:
+        return TypeCode.BFLOAT
+    if dtype.is_float8:
+        from_name = {"float8_e3m4": 7, "float8_e4m3": 8, "float8_e4m3b11fnuz": 9, "float8_e4m3fn": 10}
+        rest = {"float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13, "float8_e8m0fnu": 14}
+        return {**from_name, **rest}[dtype.code]
+    return {"int": TypeCode.INT, "uint": TypeCode.UINT, "float": TypeCode.FLOAT}[dtype.code]
+
+
+def int64_array(values: Sequence[int], name: str) -> Pointer:
+    """A pointer to 64-bit integers."""
+    return Pointer.of_array(np.array(values, np.int64), name)
+
+
+def tensor_struct(array: np.ndarray[Any, Any], name: str) -> Struct:
+    """The descriptor of a NumPy array: its fields as DLPack has them (strides null when row-major)."""
+    dtype = DataType.from_numpy(array.dtype)
+    strides = None
+    if not array.flags.c_contiguous:
+        strides = int64_array([s // array.itemsize for s in array.strides], f"{name}.strides")
+    fields = {
+        FieldKind.DATA: Pointer.of_array(array, name),
+        FieldKind.SHAPE: int64_array(array.shape, f"{name}.shape"),
+        FieldKind.STRIDES: strides,
+        FieldKind.NDIM: array.ndim,
+        FieldKind.TYPE_CODE: type_code(dtype),
+        FieldKind.TYPE_BITS: 8 if dtype.is_bool else dtype.bits,
+        FieldKind.TYPE_LANES: 1,
+        FieldKind.BYTE_OFFSET: 0,
+        FieldKind.DEVICE_ID: 0,
+        FieldKind.DEVICE_TYPE: 1,
+    }
+    return Struct(name, {(0, kind): value for kind, value in fields.items()})
+
+
+def pack_arguments(args: Sequence[Any]) -> tuple[Struct, Pointer, int]:
+    """The packed form of arguments: their values, their type codes (int32), and how many they are."""
+    values, codes = Struct("the arguments"), []
+    for index, arg in enumerate(args):
+        if isinstance(arg, np.ndarray):
+            value, code = tensor_struct(arg, f"argument {index}"), TypeCode.TENSOR
+        elif arg is None:
+            value, code = None, TypeCode.NULL
+        elif isinstance(arg, (bool, int, np.bool_, np.integer)):
+            value, code = int(arg), TypeCode.INT  # type: ignore[assignment]
+        elif isinstance(arg, (float, np.floating)):
+            value, code = float(arg), TypeCode.FLOAT  # type: ignore[assignment]
+        else:
+            value, code = arg, TypeCode.HANDLE
+        values.set(index, FieldKind.VALUE, value)
+        codes.append(int(code))
+    return values, Pointer.of_array(np.array(codes, np.int32), "the type codes"), len(codes)
+
+
+def stack_memory(kind: str, count: int) -> Struct | Pointer:
+    """What ``tvm_stack_alloca`` gives: memory for shapes and type codes, structures for values and tensors."""
+    if kind == "shape":
+        return Pointer(Memory.allocate(8 * count, "a stack shape"))
+    if kind in ("arg_tcode", "tcode"):
+        return Pointer(Memory.allocate(4 * count, "stack type codes"))
+    return Struct(f"a stack {kind}")

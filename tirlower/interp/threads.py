@@ -1,0 +1,237 @@
+"""GPU threads: how frames fork into the threads of a block, and what they do together.
+
+The threads of a block run in lockstep: each statement runs for every thread before the next one begins, which is one
+of the orders that the hardware may take. A program whose threads only meet through barriers computes the same in all
+of them; a program with a race, or without a needed barrier, computes something here and is not reported. Blocks run one
+after another.
+
+A call that threads make together (a shuffle, a vote, a reduction) is evaluated for the team before the statement in
+which it stands; it then finds its result in its frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tirlower.diagnostics import InterpreterError
+from tirlower.interp.expressions import ExpressionCompiler, intrinsic
+from tirlower.interp.memory import Pointer
+from tirlower.interp.scope import Collective, Frame, Place, State, Team, ThreadGroup, Value
+from tirlower.interp.values import Fault
+from tirlower.ir.buffer import CommReducer
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
+
+__all__ = ["WARP_SIZE", "collective", "count_live", "fork_threads", "is_block_axis", "is_virtual"]
+
+WARP_SIZE = 32
+
+
+def is_block_axis(tag: str) -> bool:
+    """Whether an axis counts blocks, which share nothing: they run one after another."""
+    return tag.startswith(("blockIdx", "clusterIdx", "clusterCtaIdx"))
+
+
+def is_virtual(tag: str) -> bool:
+    """Whether an axis is one of virtual threads."""
+    return tag.startswith(("vthread", "cthread"))
+
+
+def fork_threads(team: Team, slot: int, tag: str, indices: list[range]) -> list[Team]:
+    """For each frame of a team, the frames of the threads of one axis: copies with their index in ``slot``.
+
+    Threads share the group of the frame they come from; a virtual thread is a group of its own within the block.
+    """
+    parts: dict[tuple[int, int], ThreadGroup] = {}
+    forked: list[Team] = []
+    for frame, span in zip(team, indices, strict=True):
+        state: State = frame[0]
+        home = state.group or ThreadGroup()
+        threads: Team = []
+        for index in span:
+            group = home
+            if is_virtual(tag):
+                group = parts.setdefault((id(home), index), ThreadGroup(home.block))
+            extents = {**state.extents, tag: len(span)}
+            thread = frame.copy()
+            thread[0] = State({**state.threads, tag: index - span.start}, extents, group)
+            thread[slot] = index
+            threads.append(thread)
+        forked.append(threads)
+    return forked
+
+
+def count_live(team: Team) -> dict[ThreadGroup, int]:
+    """Set the number of live threads of each block to those of a freshly forked team; the numbers before."""
+    before = {frame[0].group.block: frame[0].group.block.live for frame in team}
+    for block in before:
+        block.live = 0
+    for frame in team:
+        frame[0].group.block.live += 1
+    return before
+
+
+def _by_block(team: Team) -> dict[ThreadGroup | None, Team]:
+    blocks: dict[ThreadGroup | None, Team] = {}
+    for frame in team:
+        group = frame[0].group
+        blocks.setdefault(None if group is None else group.block, []).append(frame)
+    return blocks
+
+
+def _by_warp(team: Team) -> dict[Any, dict[int, Frame]]:
+    """The frames of each warp by lane."""
+    warps: dict[Any, dict[int, Frame]] = {}
+    for frame in team:
+        state: State = frame[0]
+        linear = state.linear_thread()
+        warps.setdefault((id(state.group), linear // WARP_SIZE), {})[linear % WARP_SIZE] = frame
+    return warps
+
+
+def collective(compiler: ExpressionCompiler, run: Callable[[Team, int], None]) -> Value:
+    """The value of a call that a team makes together: ``run`` leaves it in a slot of each frame beforehand."""
+    slot = compiler.hidden()
+    compiler.collectives.append(Collective(lambda team: run(team, slot), slot))
+    return lambda frame: frame[slot]
+
+
+@intrinsic("tir.tvm_storage_sync", own_arguments=True)
+def _storage_sync(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
+    place = compiler.place(call.span)
+    scope = compiler.expression(call.args[0])
+
+    def run(team: Team, slot: int) -> None:
+        for block, frames in _by_block(team).items():
+            for frame in frames:
+                frame[slot] = 0
+            if block is not None and len(frames) != block.live and scope(frames[0]) != "warp":
+                raise InterpreterError(
+                    f"a barrier is reached by {len(frames)} of the {block.live} threads of a block",
+                    origin="interpret",
+                    span=place.span,
+                    notes=place.notes(frames[0]),
+                    help="move the barrier out of the condition or loop that the other threads do not take",
+                )
+
+    return collective(compiler, run)
+
+
+@intrinsic("tir.tvm_warp_shuffle", "tir.tvm_warp_shuffle_up", "tir.tvm_warp_shuffle_down", own_arguments=True)
+def _shuffle(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
+    """A value from another lane of the warp, within segments of ``width`` lanes; one's own beyond the segment."""
+    # Compiled apart from the statement's expressions, because they are evaluated before those.
+    value, offset, width = (compiler.expression(arg) for arg in call.args[1:4])
+    name = call.op.name
+    place = compiler.place(call.span)
+
+    def run(team: Team, slot: int) -> None:
+        for lanes in _by_warp(team).values():
+            values = {lane: value(frame) for lane, frame in lanes.items()}
+            for lane, frame in lanes.items():
+                size = width(frame)
+                first = lane - lane % size
+                if name.endswith("_up"):
+                    source = lane - offset(frame)
+                elif name.endswith("_down"):
+                    source = lane + offset(frame)
+                else:
+                    source = first + offset(frame) % size
+                if not first <= source < first + size:
+                    source = lane
+                if source not in values:
+                    raise InterpreterError(
+                        f"lane {lane} shuffles with lane {source}, which does not take part",
+                        origin="interpret",
+                        span=place.span,
+                        notes=place.notes(frame),
+                    )
+                frame[slot] = values[source]
+
+    return collective(compiler, run)
+
+
+@intrinsic("tir.tvm_warp_activemask")
+def _active_mask(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
+    def run(team: Team, slot: int) -> None:
+        for lanes in _by_warp(team).values():
+            mask = sum(1 << lane for lane in lanes)
+            for frame in lanes.values():
+                frame[slot] = mask
+
+    return collective(compiler, run)
+
+
+def compile_reducer(compiler: ExpressionCompiler, reducer: CommReducer) -> tuple[list[int], list[int], list[Value]]:
+    """The slots of the left and right variables of a reducer, and its compiled results."""
+    mark = compiler.mark()
+    left = [compiler.define(var) for var in reducer.lhs]
+    right = [compiler.define(var) for var in reducer.rhs]
+    results = [compiler.expression(result) for result in reducer.result]
+    compiler.leave(mark)
+    return left, right, results
+
+
+@intrinsic("tir.tvm_thread_allreduce", own_arguments=True)
+def _allreduce(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
+    """Combine values over thread axes, by the reducer of the enclosing ``reduce_scope``; each thread gets all results."""
+    if not compiler.reducers:
+        raise InterpreterError("an allreduce stands in no reduce_scope attribute, so it has no reducer", span=call.span)
+    if not isinstance(call.args[0], IntImm):
+        raise InterpreterError(f"the number of values of an allreduce is {call.args[0]}", span=call.span)
+    count = call.args[0].value
+    place = compiler.place(call.span)
+    values = [compiler.expression(arg) for arg in call.args[1 : 1 + count]]
+    condition = compiler.expression(call.args[1 + count])
+    targets = [_target(compiler, node, place) for node in call.args[2 + count : 2 + 2 * count]]
+    axes = [compiler.tags.get(var, "") for var in call.args[2 + 2 * count :] if isinstance(var, Var)]
+    reducer = compiler.reducers[-1]
+    left, right, results = compile_reducer(compiler, reducer)
+    identities = [compiler.expression(value) for value in reducer.identity]
+
+    def run(team: Team, slot: int) -> None:
+        parts: dict[Any, Team] = {}
+        for frame in team:
+            state: State = frame[0]
+            others = tuple((tag, index) for tag, index in state.threads.items() if tag not in axes)
+            parts.setdefault((id(state.group), others), []).append(frame)
+        for frames in parts.values():
+            first = frames[0]
+            total = [identity(first) for identity in identities]
+            for frame in frames:
+                if condition(frame):
+                    new = [value(frame) for value in values]
+                    for slots, row in ((left, total), (right, new)):
+                        for at, scalar in zip(slots, row, strict=True):
+                            first[at] = scalar
+                    total = [result(first) for result in results]
+            for frame in frames:
+                frame[slot] = 0
+                for write, scalar in zip(targets, total, strict=True):
+                    write(frame, scalar)
+
+    return collective(compiler, run)
+
+
+def _target(compiler: ExpressionCompiler, node: Expr, place: Place) -> Callable[[Frame, Any], None]:
+    """How a result of an allreduce is written: to a buffer element, or to the first element of a pointer."""
+    if isinstance(node, BufferLoad):
+        indices = [compiler.expression(index) for index in node.indices]
+        locate = compiler.access(node.buffer, indices, None, place).locate()
+
+        def write_element(frame: Frame, value: Any) -> None:
+            view, position = locate(frame)
+            view.put(position, value)
+
+        return write_element
+    pointer = compiler.expression(node)
+    pointee = getattr(getattr(node, "type", None), "element", None)
+
+    def write_pointer(frame: Frame, value: Any) -> None:
+        target = pointer(frame)
+        if not isinstance(target, Pointer) or pointee is None:
+            raise Fault(f"the result of an allreduce is no buffer element: {node}")
+        view = target.view(pointee)
+        view.put(view.start, value)
+
+    return write_pointer
