@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from tirlower.diagnostics import TirError, nearest_name
-from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.stmt import For, ForKind
-from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.expr import Expr
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.stmt import For, ForKind
 from tirlower.ir.target import Target
 from tirlower.kernel import SOURCE_KINDS
 from tirlower.llvm.cache import CacheKey, ObjectCache

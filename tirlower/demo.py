@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, no_type_check
 
 import numpy as np
 
@@ -20,7 +20,7 @@ __all__ = ["main", "time_call"]
 def time_call(fn: Callable[[], Any], budget: float = 0.3, least: int = 5) -> float:
     """The median seconds of a call, over as many calls as fit into the budget (at least ``least``)."""
     fn()
-    times = []
+    times: list[float] = []
     end = time.perf_counter() + budget
     while len(times) < least or (time.perf_counter() < end and len(times) < 10_000):
         start = time.perf_counter()
@@ -40,6 +40,7 @@ class Case:
     rtol: float
 
 
+@no_type_check  # the dialect, not Python
 def _vector_add(n: int) -> PrimFunc:
     @T.prim_func
     def vector_add(A: T.Buffer((n,), "float32"), B: T.Buffer((n,), "float32"), C: T.Buffer((n,), "float32")) -> None:
@@ -49,6 +50,7 @@ def _vector_add(n: int) -> PrimFunc:
     return vector_add
 
 
+@no_type_check  # the dialect, not Python
 def _matmul(n: int) -> PrimFunc:
     @T.prim_func
     def matmul(A: T.Buffer((n, n), "float32"), B: T.Buffer((n, n), "float32"), C: T.Buffer((n, n), "float32")) -> None:
@@ -69,6 +71,7 @@ def _matmul(n: int) -> PrimFunc:
     return matmul
 
 
+@no_type_check  # the dialect, not Python
 def _gelu(n: int) -> PrimFunc:
     @T.prim_func
     def gelu(X: T.Buffer((n,), "float32"), Y: T.Buffer((n,), "float32")) -> None:
@@ -89,6 +92,7 @@ def _gelu(n: int) -> PrimFunc:
     return gelu
 
 
+@no_type_check  # the dialect, not Python
 def _row_sum(n: int) -> PrimFunc:
     @T.prim_func
     def row_sum(A: T.Buffer((n, n), "float32"), B: T.Buffer((n,), "float32")) -> None:

@@ -31,12 +31,21 @@ class Kernel(EntryBase):
     artifact: Artifact
     name: str
 
+    _parts: tuple[Any, ...]
+
     @classmethod
-    def _made(cls, artifact: Artifact, name: str, parts: tuple[Any, ...]) -> Kernel:
+    def made(cls, artifact: Artifact, name: str, parts: tuple[Any, ...]) -> Kernel:
+        """A kernel from the parts of its entry (:func:`tirlower.llvm.entry.entry_parts`)."""
         kernel = cls(*parts)
+        kernel._parts = parts
         kernel.artifact = artifact
         kernel.name = name
         return kernel
+
+    def move_into(self, other: Kernel) -> None:
+        """Make another (not yet callable) kernel object this one."""
+        EntryBase.__init__(other, *self._parts)
+        other._parts = self._parts
 
     @property
     def func(self) -> PrimFunc:

@@ -2,10 +2,23 @@
 
 from tirlower.ir import intrinsics
 from tirlower.ir.buffer import *
+from tirlower.ir.builder import BufferPtr, IRBuilder
 from tirlower.ir.dtype import *
 from tirlower.ir.expr import *
 from tirlower.ir.func import *
 from tirlower.ir.functor import *
+from tirlower.ir.index_map import IndexMap
+from tirlower.ir.json_io import load_json, save_json
 from tirlower.ir.node import NODES, Field, Node, Role
 from tirlower.ir.op import GlobalVar, Op, Purity
+from tirlower.ir.specialize import specialize
 from tirlower.ir.stmt import *
+from tirlower.ir.structural import (
+    StructuralMismatch,
+    assert_structural_equal,
+    expr_deep_equal,
+    structural_equal,
+    structural_hash,
+)
+from tirlower.ir.tensor_intrin import TensorIntrin
+from tirlower.ir.verify import verify_well_formed

@@ -10,7 +10,8 @@ from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
-from tirlower.ir.expr import And, Call, Expr, is_const_int
+from tirlower.ir.expr import And, Call, Expr, IntImm, const, is_const_int
+from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.stmt import Assert, Block, Evaluate, For, IfThenElse, Seq, Stmt, While
@@ -26,8 +27,17 @@ class AnalyzedMutator(Mutator):
     call ``super()``'s for the context.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, func: PrimFunc | None = None) -> None:
         self.analyzer = Analyzer()
+        if func is not None:
+            self.know_shapes(func)
+
+    def know_shapes(self, func: PrimFunc) -> None:
+        """The extents of a function's parameter buffers are not negative: a call is refused otherwise."""
+        for buffer in func.buffers:
+            for extent in buffer.shape:
+                if not isinstance(extent, IntImm):
+                    self.analyzer.enter_constraint(build.ge(extent, const(0, extent.dtype)))
 
     @contextmanager
     def holding(self, condition: Expr) -> Iterator[None]:
@@ -52,9 +62,9 @@ class AnalyzedMutator(Mutator):
     def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
         return self.branches(op, self.visit(op.condition))
 
-    def branches(self, op: IfThenElse, condition: Expr) -> Stmt:
-        """Both cases, each under its fact (the marks of ``likely`` removed)."""
-        fact = without_likely(condition)
+    def branches(self, op: IfThenElse, condition: Expr, fact: Expr | None = None) -> Stmt:
+        """Both cases under a new condition, which holds in them (or ``fact`` does); marks of ``likely`` are removed."""
+        fact = without_likely(condition if fact is None else fact)
         with self.holding(fact):
             then_case = self.visit(op.then_case)
         else_case = op.else_case

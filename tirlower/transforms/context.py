@@ -19,6 +19,7 @@ CONFIG_KEYS: dict[str, str] = {
     "tir.unproved_bounds": "guard, trust or refuse: what happens to an access not proved inside its buffer",
     "tir.noalias": "whether parameter buffers are assumed not to overlap (the default)",
     "tir.disable_vectorize": "make vectorized loops serial",
+    "tir.enable_buffer_level_predication": "let VectorizeLoop mask accesses instead of scalarizing conditions",
     "tir.disable_cse_tir": "leave repeated subexpressions",
     "tir.enable_equiv_terms_in_cse_tir": "let CommonSubexprElimTIR identify equivalent terms",
     "tir.disable_assert": "drop asserts",

@@ -46,9 +46,6 @@ class _Converter(Substituter):
         for it, value in zip(op.iters, values, strict=True):
             self.vmap[it.var] = value.astype(it.var.dtype)
             self.left.discard(it.var)
-        if op.iters:
-            # Buffers whose shapes mention an iterator are remapped for this block alone.
-            self.buffers = dict(self.buffers)
         inner = self.generic(op.with_(iters=(), predicate=predicate))
         for it in op.iters:
             del self.vmap[it.var]

@@ -6,9 +6,10 @@ from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
-from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const
+from tirlower.ir.expr import BufferLoad, Call, Expr, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter
+from tirlower.ir.op import Op
 from tirlower.ir.stmt import Block, BufferStore, For, Stmt
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
@@ -21,6 +22,9 @@ class _Lowerer(Substituter):
         super().__init__({})
         self.analyzer = Analyzer()
         self.matched: dict[Buffer, BufferRegion] = {}
+        # Pointers to the start of a region, where the match states no offset: the source's data and the offset.
+        self.starts: dict[Var, tuple[Buffer, Expr]] = {}
+        self.pointers: dict[Expr, Var] = {}
 
     def visit_For(self, op: For) -> Stmt:
         self.analyzer.bind(op.loop_var, Range(op.min, op.extent), allow_override=True)
@@ -48,6 +52,33 @@ class _Lowerer(Substituter):
         if source is None:
             return op
         return op.with_(buffer=source.buffer, indices=self._indices(source, op.indices))
+
+    def map_buffer(self, buffer: Buffer) -> Buffer:
+        """A view of a matched buffer's data becomes a view of the source's, shifted to where the region starts."""
+        known = self.buffers.get(buffer)
+        if known is None and buffer.data in self.starts:
+            outer, offset = self.starts[buffer.data]
+            have, need = buffer.dtype.bits * buffer.dtype.lanes, outer.dtype.bits * outer.dtype.lanes
+            if have != need:
+                raise TransformError(
+                    f"the view {buffer.name!r} of a matched buffer's data has dtype {buffer.dtype!s}, not {outer.dtype!s}",
+                    help="declare the matched buffer with offset_factor=1, or view the source buffer",
+                )
+            moved = buffer.with_(data=outer.data, elem_offset=build.add(buffer.elem_offset, offset))
+            known = super().map_buffer(moved)
+            self.buffers[buffer] = known
+        return known if known is not None else super().map_buffer(buffer)
+
+    def visit_Call(self, op: Call) -> Expr:
+        """An access pointer is based on the source's data, the start of the region added to its offset."""
+        if op.op is not Op.get("tir.tvm_access_ptr") or op.args[1] not in self.pointers:
+            return op
+        kind, pointer, first, *rest = op.args
+        outer, start = self.starts[self.pointers[pointer]]
+        have, need = kind.dtype.bits * kind.dtype.lanes, outer.dtype.bits * outer.dtype.lanes
+        if have != need:
+            return op
+        return op.with_(args=(kind, outer.data, build.add(first, start), *rest))
 
     def visit_BufferRegion(self, op: BufferRegion) -> BufferRegion:
         op = self.generic(op)
@@ -87,14 +118,20 @@ class _Lowerer(Substituter):
                     f"{where} drops dimension {axis} of its source, whose extent {extra.extent} is not 1",
                     span=match.span,
                 )
-        self._bind(target.data, outer.data, f"{where}: data", match)
         starts = [r.min for r in source.region]
+        self._bind(target.data, outer.data, f"{where}: data", match)
         if outer.axis_separators:
             self._bind(target.elem_offset, const(0, target.elem_offset.dtype), f"{where}: elem_offset", match)
         else:
             offset = self.analyzer.simplify(outer.offset_of(starts))
-            if isinstance(target.elem_offset, Var) or not self._is_default_offset(target):
+            if isinstance(target.elem_offset, Var) or not is_const_int(target.elem_offset, 0):
                 self._bind(target.elem_offset, offset, f"{where}: elem_offset", match)
+            elif not is_const_int(offset, 0):
+                # No offset is stated: the data variable points to where the region starts.
+                pointer = build.call("tir.address_of", BufferLoad(outer, tuple(starts)))
+                self.vmap[target.data] = pointer
+                self.starts[target.data] = (outer, offset)
+                self.pointers[pointer] = target.data
             if target.offset_factor > 1 and not self.analyzer.can_prove_equal(
                 build.truncmod(offset, const(target.offset_factor, offset.dtype)), const(0, offset.dtype)
             ):
@@ -115,10 +152,9 @@ class _Lowerer(Substituter):
                 self._bind(name, value, f"{where}: stride {axis}", match)
         for axis, (extent, r) in enumerate(zip(target.shape, source.region[lead:], strict=True)):
             self._bind(extent, r.extent, f"{where}: extent {axis}", match)
+        # Accesses are found by the buffer itself: its data variable is replaced only where it stands alone.
+        self.buffers[target] = target
         self.matched[target] = source
-
-    def _is_default_offset(self, target: Buffer) -> bool:
-        return isinstance(target.elem_offset, IntImm) and target.elem_offset.value == 0
 
     def _bind(self, name: Expr, value: Expr, what: str, match: MatchBufferRegion) -> None:
         if isinstance(name, Var) and name not in self.vmap:

@@ -12,11 +12,14 @@ from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, For, ForKind, IfThenE
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.blocks.lower_init import split_head
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.nesting import as_scope, jumps_out
 
 __all__ = ["LowerOpaqueBlock"]
 
 BUFFER_DIM_ALIGN = "buffer_dim_align"
 """Block annotation: tuples (index of the written buffer, axis, factor, offset) that pad strides."""
+IRREGULAR = "irregular_loop_mark"
+"""Loop annotation of schedules; it says nothing about the lowered loop."""
 
 
 class _Alignments(Visitor):
@@ -60,13 +63,17 @@ class _Lowerer(Substituter):
         predicate = self.visit(op.predicate)
         head, rest = split_head(op.body)
         allocations = [self._allocation(stmt) for stmt in head]
-        body = seq(*[self.visit(stmt) for stmt in rest])
+        inner = [self.visit(stmt) for stmt in rest]
+        body = as_scope(seq(*inner))
+        pragmas = [key for key in sorted(op.annotations, reverse=True) if key.startswith("pragma_")]
         if not is_const_int(predicate, 1):
             body = IfThenElse(predicate, body, span=op.span)
-        for key in sorted(op.annotations, reverse=True):
-            if key.startswith("pragma_"):
-                body = AttrStmt(0, key, _attr_expr(op.annotations[key]), body, span=op.span)
-        return Seq((*allocations, body)) if allocations else body
+        for key in pragmas:
+            body = AttrStmt(0, key, _attr_expr(op.annotations[key], op), body, span=op.span)
+        if not allocations:
+            return body
+        plain = is_const_int(predicate, 1) and not pragmas
+        return Seq((*allocations, *inner)) if plain else Seq((*allocations, body))
 
     def _allocation(self, stmt: Stmt) -> Stmt:
         made: AllocBuffer = self.generic(stmt)
@@ -77,23 +84,32 @@ class _Lowerer(Substituter):
 
     def visit_For(self, op: For) -> Stmt:
         low, extent = self.visit(op.min), self.visit(op.extent)
-        unit = is_const_int(extent, 1) and not op.annotations and op.kind is not ForKind.THREAD_BINDING
+        kept = {key: self.map_attr(value) for key, value in op.annotations.items() if key != IRREGULAR}
+        unit = (
+            is_const_int(extent, 1)
+            and not kept
+            and op.kind is not ForKind.THREAD_BINDING
+            and not jumps_out(op.body)  # a break would leave the loop around instead
+        )
         if not unit:
-            return op.with_(min=low, extent=extent, body=self.visit(op.body))
+            changed = len(kept) != len(op.annotations) or any(op.annotations[k] is not v for k, v in kept.items())
+            return op.with_(
+                min=low, extent=extent, annotations=kept if changed else op.annotations, body=self.visit(op.body)
+            )
         self.vmap[op.loop_var] = low
-        # Buffers made under this binding must not leak to another loop that reuses them.
-        outer, self.buffers = self.buffers, dict(self.buffers)
-        body: Stmt = self.visit(op.body)
-        self.buffers = outer
-        return body
+        return as_scope(self.visit(op.body))
 
 
-def _attr_expr(value: Any) -> Expr:
+def _attr_expr(value: Any, op: Block) -> Expr:
     if isinstance(value, str):
         return StringImm(value)
     if isinstance(value, (Expr, int, float)):
         return as_expr(value)
-    raise TransformError(f"the value of a pragma is a number, a string or an expression, got {value!r}")
+    raise TransformError(
+        f"the value of a pragma is a number, a string or an expression, got {value!r}",
+        span=op.span,
+        help=f"change the annotation of block {op.name!r}",
+    )
 
 
 class LowerOpaqueBlock(FuncPass):

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from tirlower.analysis.lca import detect_buffer_access_lca
 from tirlower.diagnostics import TransformError
 from tirlower.ir.buffer import Buffer, BufferRegion
-from tirlower.ir.expr import Expr, Var, const
+from tirlower.ir.expr import BufferLoad, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor, post_order_visit
+from tirlower.ir.linear import expr_key
 from tirlower.ir.regions import block_access_regions
-from tirlower.ir.stmt import AllocBuffer, Bind, Block, For, Seq, Stmt, seq
+from tirlower.ir.stmt import (
+    AllocBuffer,
+    AllocConst,
+    Bind,
+    Block,
+    BufferStore,
+    DeclBuffer,
+    For,
+    IfThenElse,
+    Seq,
+    Stmt,
+    While,
+    seq,
+)
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.blocks.lower_init import split_head
 from tirlower.transforms.context import PassContext
@@ -18,12 +36,18 @@ __all__ = ["PlanAndUpdateBufferAllocationLocation"]
 
 
 class _Collector(Visitor):
-    """The allocations at the heads of blocks, in order, and which scope defines each variable."""
+    """The allocations at the heads of blocks, in order; which scope defines each variable; how each buffer is first
+    accessed."""
 
     def __init__(self) -> None:
-        self.allocations: list[AllocBuffer] = []
+        self.allocations: dict[AllocBuffer, Block] = {}
         self.path: list[Stmt] = []
         self.defined_in: dict[Var, tuple[Stmt, ...]] = {}
+        self.bound: set[Var] = set()
+        self.carried: set[Buffer] = set()
+        self.stored: dict[Buffer, set[Any]] = {}
+        self.instances = 0
+        self.conditions = 0
 
     def _define(self, var: Var) -> None:
         self.defined_in[var] = tuple(self.path)
@@ -39,33 +63,51 @@ class _Collector(Visitor):
         for it in op.iters:
             self._define(it.var)
         head, _ = split_head(op.body)
-        self.allocations += [stmt for stmt in head if isinstance(stmt, AllocBuffer)]
+        self.allocations.update((stmt, op) for stmt in head if isinstance(stmt, AllocBuffer))
+        # What a block with iterators accesses is stated by their kinds.
+        self.instances += bool(op.iters)
         if op.init is not None:
             self.visit(op.init)
         self.visit(op.body)
+        self.instances -= bool(op.iters)
         self.path.pop()
+
+    def visit_IfThenElse(self, op: IfThenElse) -> None:
+        self.visit(op.condition)
+        self.conditions += 1
+        self.visit(op.then_case)
+        if op.else_case is not None:
+            self.visit(op.else_case)
+        self.conditions -= 1
+
+    def visit_While(self, op: While) -> None:
+        self.visit(op.condition)
+        self.conditions += 1
+        self.visit(op.body)
+        self.conditions -= 1
 
     def visit_Bind(self, op: Bind) -> None:
         self._define(op.var)
+        self.bound.add(op.var)
+        self.visit(op.value)
 
-    def visit_expr(self, root: Expr) -> None:
-        """Expressions hold no allocation."""
+    def visit_BufferStore(self, op: BufferStore) -> None:
+        self.generic(op)
+        if not self.instances and not self.conditions and op.predicate is None:
+            self.stored.setdefault(op.buffer, set()).add(tuple(map(expr_key, op.indices)))
+
+    def visit_BufferLoad(self, op: BufferLoad) -> None:
+        # A loop may carry what is read, unless the same element was surely stored before.
+        if not self.instances and tuple(map(expr_key, op.indices)) not in self.stored.get(op.buffer, ()):
+            self.carried.add(op.buffer)
 
 
-def _needs_scope(buffer: Buffer, defined_in: dict[Var, tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
-    """The innermost path that defines a variable of the buffer's shape."""
-    deepest: tuple[Stmt, ...] = ()
-
-    def look(op: object) -> None:
-        nonlocal deepest
-        if isinstance(op, Var):
-            path = defined_in.get(op, ())
-            if len(path) > len(deepest):
-                deepest = path
-
+def _variables(buffer: Buffer) -> list[Var]:
+    """The variables of a buffer's shape, strides and offset."""
+    found: list[Var] = []
     for part in (*buffer.shape, *buffer.strides, buffer.elem_offset):
-        post_order_visit(part, look)
-    return deepest
+        post_order_visit(part, lambda op: found.append(op) if isinstance(op, Var) else None)
+    return found
 
 
 class _Placer(Mutator):
@@ -73,27 +115,45 @@ class _Placer(Mutator):
         collector = _Collector()
         collector.visit(func.body)
         ancestors = detect_buffer_access_lca(func)
-        self.moved: set[AllocBuffer] = set(collector.allocations)
         self.at: dict[Stmt, list[AllocBuffer]] = {}
         self.visible: dict[Var, Buffer] = {buffer.data: buffer for buffer in func.buffers}
-        for alloc in collector.allocations:
-            buffer = alloc.buffer
-            if buffer not in ancestors:
+        for alloc, home in collector.allocations.items():
+            if alloc.buffer not in ancestors:
                 continue  # never accessed: no memory is needed
-            place = ancestors[buffer]
-            needed = _needs_scope(buffer, collector.defined_in)
-            if needed and place is not None and place in needed[:-1]:
-                place = needed[-1]
-            if place is None:
-                raise TransformError(
-                    f"the accesses of buffer {buffer.name!r} have no common loop or block",
-                    span=alloc.span,
-                    help="put them into one root block",
-                )
+            place = self._place(alloc, home, ancestors[alloc.buffer], collector)
             self.at.setdefault(place, []).append(alloc)
 
-    def visit_expr(self, root: Expr) -> Expr:
+    @staticmethod
+    def _place(alloc: AllocBuffer, home: Block, ancestor: Stmt | None, collector: _Collector) -> Stmt:
+        buffer = alloc.buffer
+        if ancestor is None:
+            raise TransformError(
+                f"the accesses of buffer {buffer.name!r} have no common loop or block",
+                span=alloc.span,
+                help="put them into one root block",
+            )
+        if buffer in collector.carried:
+            return home
+        needed: tuple[Stmt, ...] = ()
+        for var in _variables(buffer):
+            if var in collector.bound:
+                return home  # the binding stands between the loop's head and the allocation
+            path = collector.defined_in.get(var, ())
+            needed = max(needed, path, key=len)
+        return needed[-1] if ancestor in needed[:-1] else ancestor
+
+    def visit_expr(self, root: Any) -> Any:
         return root
+
+    @contextmanager
+    def _seeing(self, *buffers: Buffer) -> Iterator[None]:
+        """The buffers can be named inside."""
+        new = [buffer for buffer in buffers if buffer.data not in self.visible]
+        for buffer in new:
+            self.visible[buffer.data] = buffer
+        yield
+        for buffer in new:
+            del self.visible[buffer.data]
 
     def visit_Block(self, op: Block) -> Stmt:
         if op.init is not None:
@@ -104,21 +164,25 @@ class _Placer(Mutator):
             )
         head, rest = split_head(op.body)
         placed = self.at.get(op, [])
-        outside = dict(self.visible)
-        for alloc in placed:
-            self.visible[alloc.buffer.data] = alloc.buffer
-        for match in op.match_buffers:
-            self.visible[match.buffer.data] = match.buffer
-        body = [self.visit(stmt) for stmt in rest]
-        self.visible = outside
+        with self._seeing(*[a.buffer for a in placed], *[match.buffer for match in op.match_buffers]):
+            body = self._statements(rest)
         reads, writes = self._outside(op.reads), self._outside(op.writes)
         same = (
             len(placed) == len(head)
             and all(a is b for a, b in zip(placed, head, strict=True))
             and all(a is b for a, b in zip(body, rest, strict=True))
         )
-        new_body = op.body if same else _sequence([*placed, *body])
-        return op.with_(reads=reads, writes=writes, body=new_body)
+        return op.with_(reads=reads, writes=writes, body=op.body if same else _sequence([*placed, *body]))
+
+    def _statements(self, stmts: list[Stmt]) -> list[Stmt]:
+        """Statements of one scope: what one of them declares is visible in those after it."""
+        declared = [s.buffer for s in stmts if isinstance(s, (AllocBuffer, AllocConst, DeclBuffer))]
+        with self._seeing(*declared):
+            return [self.visit(stmt) for stmt in stmts]
+
+    def visit_Seq(self, op: Seq) -> Stmt:
+        done = self._statements(list(op.stmts))
+        return op.with_(stmts=tuple(done)) if any(a is not b for a, b in zip(done, op.stmts, strict=True)) else op
 
     def _outside(self, regions: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
         """The regions of buffers that exist outside the block."""
@@ -129,11 +193,8 @@ class _Placer(Mutator):
         placed = self.at.get(op)
         if not placed:
             return op.with_(body=self.visit(op.body))
-        outside = dict(self.visible)
-        for alloc in placed:
-            self.visible[alloc.buffer.data] = alloc.buffer
-        body = self.visit(op.body)
-        self.visible = outside
+        with self._seeing(*[alloc.buffer for alloc in placed]):
+            body = self.visit(op.body)
         opaque = Block("", (), const(True, "bool"), (), (), None, (), {}, _sequence([*placed, body]), span=op.span)
         regions = block_access_regions(opaque, self.visible)
         return op.with_(body=opaque.with_(reads=regions.reads, writes=regions.writes))
@@ -147,8 +208,26 @@ class PlanAndUpdateBufferAllocationLocation(FuncPass):
     """The allocations of blocks move to the lowest common ancestor of their buffer's accesses.
 
     The ancestor is a loop or a block. At a block the allocation heads its body; at a loop the body is wrapped in a
-    block without iterators that owns it. Loops that carry a buffer's values (a reduction's) stay inside; so do the
-    loops over a grid for global buffers. A buffer that nothing accesses is dropped. Needs LowerInitBlock.
+    block without iterators that owns it. Loops that carry a buffer's values stay inside: those of reduction, scan and
+    opaque iterators, and, outside blocks with iterators, any loop around a read of an element that was not surely
+    stored before. So do the loops over a grid for global buffers. A buffer that nothing accesses is dropped.
+
+    Needs LowerInitBlock. Raises :class:`TransformError` for a block with an init, and where the accesses have no
+    common loop or block.
+
+    >>> from tirlower.script import parse
+    >>> print(PlanAndUpdateBufferAllocationLocation()(parse('''
+    ... @T.prim_func
+    ... def twice(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    ...     B = T.alloc_buffer((8,), "float32")
+    ...     for i in range(8):
+    ...         with T.block("B"):
+    ...             vi = T.axis.spatial(8, i)
+    ...             B[vi] = A[vi] + A[vi]
+    ...         with T.block("C"):
+    ...             vi = T.axis.spatial(8, i)
+    ...             C[vi] = B[vi]
+    ... ''')).script())
     """
 
     name = "tir.PlanAndUpdateBufferAllocationLocation"

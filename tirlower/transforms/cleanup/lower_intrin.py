@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 from tirlower.ir import build
+from tirlower.ir.buffer import Range
 from tirlower.ir.expr import (
     EQ,
     NE,
+    Broadcast,
     Div,
     Expr,
     FloorDiv,
     FloorMod,
     IntImm,
     Mod,
+    Mul,
     Select,
+    Sub,
     Var,
     const,
     is_const_int,
 )
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.stmt import Bind, Stmt
-from tirlower.transforms.analyzed import AnalyzedMutator
+from tirlower.ir.stmt import Bind, For, IfThenElse, Seq, Stmt
+from tirlower.transforms.analyzed import AnalyzedMutator, stated_fact
 from tirlower.transforms.base import FuncPass
 from tirlower.transforms.context import PassContext
 
@@ -29,8 +34,8 @@ __all__ = ["LowerIntrin"]
 
 
 def _power_of_two(expr: Expr) -> int | None:
-    """The exponent of a constant power of two, above 1."""
-    value = getattr(expr, "value", None) if expr.__class__.__name__ == "Broadcast" else expr
+    """The exponent of a constant power of two."""
+    value = expr.value if isinstance(expr, Broadcast) else expr
     if isinstance(value, IntImm) and value.value > 0 and value.value & (value.value - 1) == 0:
         return value.value.bit_length() - 1
     return None
@@ -39,18 +44,38 @@ def _power_of_two(expr: Expr) -> int | None:
 class _Lowerer(AnalyzedMutator):
     """Divisions rounding down, by what is known of the signs of their operands."""
 
-    def visit_Bind(self, op: Bind) -> Stmt:
-        op = self.generic(op)
-        if op.var.dtype.is_integral:
-            bound = self.analyzer.const_int_bound(op.value)
-            if bound.min_value >= 0:
-                self.known_nonneg.add(op.var)
-        return op
+    def __init__(self, func: PrimFunc) -> None:
+        super().__init__(func)
+        self.known_nonneg: set[Var] = set()
 
-    @property
-    def known_nonneg(self) -> set[Var]:
-        found: set[Var] = self.__dict__.setdefault("_known_nonneg", set())
-        return found
+    # What is known is said by the statements as they were: rewritten divisions tell less.
+    def visit_For(self, op: For) -> Stmt:
+        self.analyzer.bind(op.loop_var, Range(op.min, op.extent), allow_override=True)
+        return self.generic(op)
+
+    def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
+        return self.branches(op, self.visit(op.condition), op.condition)
+
+    def visit_Seq(self, op: Seq) -> Stmt:
+        done = []
+        with ExitStack() as facts:
+            for stmt in op.stmts:
+                done.append(self.visit(stmt))
+                fact = stated_fact(stmt)
+                if fact is not None:
+                    facts.enter_context(self.holding(fact))
+        return op.with_(stmts=tuple(done)) if any(a is not b for a, b in zip(done, op.stmts, strict=True)) else op
+
+    def visit_Bind(self, op: Bind) -> Stmt:
+        kind = op.var.dtype
+        if kind.is_int and kind.is_scalar:
+            bound = self.analyzer.const_int_bound(op.value)
+            low, count = bound.min_value, bound.max_value - bound.min_value + 1
+            if low >= 0:
+                self.known_nonneg.add(op.var)
+            if low >= kind.min_value and 0 < count <= kind.max_value:
+                self.analyzer.bind(op.var, Range(const(low, kind), const(count, kind)), allow_override=True)
+        return self.generic(op)
 
     def _nonneg(self, expr: Expr) -> bool:
         if expr.dtype.is_uint or (isinstance(expr, Var) and (expr.nonneg or expr in self.known_nonneg)):
@@ -63,19 +88,20 @@ class _Lowerer(AnalyzedMutator):
             return None
         low = self.analyzer.const_int_bound(a).min_value
         least = self.analyzer.const_int_bound(b).min_value
-        if not isinstance(low, int) or low >= 0 or low < -(2**31) or least < 1:
+        if low >= 0 or low < -(2**31) or least < 1:
             return None
         c = -(low // least)
         most_a, most_b = self.analyzer.const_int_bound(a).max_value, self.analyzer.const_int_bound(b).max_value
-        limit = a.dtype.max_value
-        return c if most_a + c * most_b <= limit else None
+        return c if most_a + c * most_b <= a.dtype.max_value else None
 
     def visit_FloorDiv(self, op: FloorDiv) -> Expr:
         a, b, kind = op.a, op.b, op.dtype
+        if kind.is_float:
+            return build.call("tir.floor", Div(a, b, span=op.span), span=op.span)
         shift = _power_of_two(b)
         if shift is not None:
             return a if shift == 0 else build.shift_right(a, const(shift, kind))
-        if kind.is_uint:
+        if kind.is_uint or is_const_int(b, 0):
             return Div(a, b, span=op.span)
         if self._nonneg(b):
             if self._nonneg(a) or self._nonneg(op):
@@ -98,10 +124,12 @@ class _Lowerer(AnalyzedMutator):
 
     def visit_FloorMod(self, op: FloorMod) -> Expr:
         a, b, kind = op.a, op.b, op.dtype
+        if kind.is_float:
+            return Sub(a, Mul(build.call("tir.floor", Div(a, b)), b), span=op.span)
         shift = _power_of_two(b)
         if shift is not None:
             return build.bitwise_and(a, const((1 << shift) - 1, kind))
-        if kind.is_uint:
+        if kind.is_uint or is_const_int(b, 0):
             return Mod(a, b, span=op.span)
         if self._nonneg(b):
             if self._nonneg(a):
@@ -128,7 +156,7 @@ class _Lowerer(AnalyzedMutator):
         return self._divisibility(op, NE)
 
     def _divisibility(self, op: Any, kind: Any) -> Expr | None:
-        if isinstance(op.a, FloorMod) and is_const_int(op.b, 0) and _power_of_two(op.a.b) is None:
+        if isinstance(op.a, FloorMod) and is_const_int(op.b, 0) and op.a.dtype.is_integral:
             rest = Mod(self.visit(op.a.a), self.visit(op.a.b), span=op.a.span)
             made: Expr = kind(rest, op.b, span=op.span)
             return made
@@ -139,11 +167,21 @@ class LowerIntrin(FuncPass):
     """Divisions rounding down become truncating ones, shifts and masks, by what is known of the operands' signs.
 
     A power of two becomes a shift or a mask; operands known not to be negative need no correction; others get the
-    cheapest exact one. Mathematical intrinsics are left to the code generator, which has its own forms of them.
+    cheapest exact one. Divisions of floats become a division and a floor. Mathematical intrinsics are left to the code
+    generator, which has its own forms of them. Needs nothing; it stands last, since the passes before it reason about
+    the divisions that it hides. Raises nothing.
+
+    >>> from tirlower.script import parse
+    >>> print(LowerIntrin()(parse('''
+    ... @T.prim_func
+    ... def f(A: T.Buffer((64,), "int32"), n: T.int32):
+    ...     for i in range(64):
+    ...         A[i] = i // 8 + i // 3 + (n - i) // 3
+    ... ''')).script())
     """
 
     name = "tir.LowerIntrin"
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower the divisions of a function."""
-        return func.with_body(_Lowerer().visit(func.body))
+        return func.with_body(_Lowerer(func).visit(func.body))

@@ -15,6 +15,7 @@ from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt, seq
 from tirlower.transforms.base import FuncPass
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.nesting import as_scope, jumps_out
 
 __all__ = ["UnrollLoop"]
 
@@ -111,18 +112,19 @@ class _Unroller(Mutator):
         op = op.with_(body=self.visit(op.body))
         if count >= 0 and extent is not op.extent and op.kind is ForKind.UNROLLED:
             op = op.with_(extent=extent)
+        # A loop that is left early cannot be copied: there is nothing for the break to leave.
+        serial = op.kind is ForKind.SERIAL and count >= 0 and not jumps_out(op.body)
         wanted = (
-            op.kind is ForKind.SERIAL
-            and count >= 0
+            serial
             and self.loop_depth == 0
             and self.unrolled_depth <= self.max_depth
             and (count * self.steps <= self.max_step or count <= self.max_extent)
         )
-        if op.kind is ForKind.SERIAL and count >= 0 and self.local_access and not wanted:
+        if serial and self.local_access and not wanted:
             touched = _LocalIndexVars()
             touched.visit(op.body)
             wanted = op.loop_var in touched.found
-        if op.kind is ForKind.UNROLLED:
+        if op.kind is ForKind.UNROLLED and not jumps_out(op.body):
             if count < 0:
                 raise TransformError(
                     f"cannot unroll loop {op.loop_var.name!r}: its extent {op.extent} is not a constant",
@@ -135,7 +137,7 @@ class _Unroller(Mutator):
             self.unrolled_depth += 1
         else:
             self.loop_depth += 1
-        trivial = self.max_extent == 1 and 0 <= count <= 1 and op.kind is ForKind.SERIAL
+        trivial = self.max_extent == 1 and serial and count <= 1
         if (wanted and self.explicit) or trivial:
             return self._unroll(op, count)
         if wanted and op.kind is not ForKind.UNROLLED:
@@ -153,7 +155,7 @@ class _Unroller(Mutator):
         for i in range(count):
             value = build.add(op.min, const(i, op.loop_var.dtype))
             copy = substitute(op.body, {op.loop_var: value})
-            copies.append(copy if i == 0 else refresh_binders(copy))
+            copies.append(as_scope(copy if i == 0 else refresh_binders(copy)))
         return seq(*copies)
 
 
@@ -193,19 +195,17 @@ class UnrollLoop(FuncPass):
     loops whose variable indexes local memory too. The pragmas ``pragma_auto_unroll_max_step`` and
     ``pragma_unroll_explicit`` set the first and fourth for a region.
 
-    Raises :class:`TransformError` for a marked loop whose extent is not constant, and for one that would make more
-    than a million statements.
+    A loop with a break or continue of its own stays as it is. Needs nothing; in a pipeline it stands after
+    VectorizeLoop. Raises :class:`TransformError` for a marked loop whose extent is not constant, and for one that would
+    make more than a million statements.
 
-    >>> from tirlower.script import tir as T
-    >>> @T.prim_func
+    >>> from tirlower.script import parse
+    >>> print(UnrollLoop()(parse('''
+    ... @T.prim_func
     ... def f(A: T.Buffer((8,), "int32")):
     ...     for i in T.unroll(2):
     ...         A[i * 4] = i
-    >>> print(UnrollLoop()(f).script())
-    @T.prim_func
-    def f(A: T.Buffer((8,), "int32")):
-        A[0] = 0
-        A[4] = 1
+    ... ''')).script())
     """
 
     name = "tir.UnrollLoop"

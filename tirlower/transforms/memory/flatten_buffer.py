@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range, pointer_dtype
 from tirlower.ir.dtype import BOOL
-from tirlower.ir.expr import BufferLoad, Call, Cast, Expr, IntImm, const
+from tirlower.ir.expr import BufferLoad, Call, Cast, Expr, IntImm, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, DeclBuffer, Stmt, seq
+from tirlower.ir.stmt import AllocBuffer, AllocConst, AttrStmt, Block, BufferStore, DeclBuffer, Seq, Stmt
 from tirlower.transforms.analyzed import AnalyzedMutator
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
@@ -28,51 +32,102 @@ def _groups(buffer: Buffer) -> list[list[int]]:
     return groups
 
 
-def flattened_buffer(buffer: Buffer, analyzer: Analyzer) -> Buffer:
+def _is_flat(buffer: Buffer, analyzer: Analyzer) -> bool:
+    """Whether a buffer is as flat as it can be.
+
+    A view that starts before its data (see :func:`_lowest`) keeps that offset: no index of it is negative.
+    """
+    if len(_groups(buffer)) != len(buffer.shape) or buffer.strides or pointer_dtype(buffer.dtype) is not buffer.dtype:
+        return False
+    return is_const_int(buffer.elem_offset, 0) or analyzer.const_int_bound(buffer.elem_offset).max_value <= 0
+
+
+def _lowest(buffer: Buffer, analyzer: Analyzer) -> Expr:
+    """The position of the element with the least address, where it may lie before the data pointer; else 0.
+
+    A reversed array's data pointer is that of its last element, and strides of unknown sign may be negative.
+    """
+    kind = buffer.elem_offset.dtype
+    fixed: Expr = buffer.elem_offset
+    unknown: Expr = const(0, kind)
+    for extent, stride in zip(buffer.shape, buffer.strides, strict=False):
+        bound = analyzer.const_int_bound(stride)
+        if bound.min_value >= 0:
+            continue
+        reach = build.mul(build.sub(extent, 1), stride)
+        if bound.max_value <= 0:
+            fixed = build.add(fixed, reach)
+        else:
+            unknown = build.add(unknown, build.min_(reach, const(0, reach.dtype)))
+    fixed = analyzer.simplify(fixed)
+    below = fixed if isinstance(fixed, IntImm) and fixed.value < 0 else const(0, kind)
+    return analyzer.simplify(build.add(below, build.cast(kind, unknown)))
+
+
+def _extent(buffer: Buffer, group: list[int], analyzer: Analyzer, lowest: Expr | None) -> Expr:
+    """The elements that a group of dimensions spans."""
+    size: Expr = const(1, buffer.shape[0].dtype if buffer.shape else "int32")
+    if not buffer.strides:
+        for axis in group:
+            size = build.mul(size, buffer.shape[axis])
+        return size
+    reach = size
+    for axis in group:
+        extent, stride = buffer.shape[axis], buffer.strides[axis]
+        span = build.mul(build.sub(extent, 1), stride)
+        if analyzer.const_int_bound(stride).min_value < 0:
+            span = build.max_(span, const(0, span.dtype))
+        reach = build.add(reach, span)
+    if lowest is not None and not is_const_int(lowest, 0):
+        return build.sub(reach, build.cast(reach.dtype, lowest))
+    if group:
+        # The outermost stride times its extent, padding included, where that covers the group.
+        padded = build.mul(buffer.shape[group[0]], buffer.strides[group[0]])
+        if analyzer.can_prove(build.ge(padded, reach)):
+            return padded
+    return reach
+
+
+def flattened_buffer(buffer: Buffer, analyzer: Analyzer, allocated: bool = False) -> Buffer:
     """The flat form of a buffer: one axis for each group of dimensions, no strides and no offset, bool as int8.
 
-    The same object when it is flat already.
+    The same object when it is flat already. A buffer that may reach before its data pointer (negative strides, unless
+    it is ``allocated``) keeps the distance as its element offset, so that no index is negative.
     """
-    groups = _groups(buffer)
-    stored = pointer_dtype(buffer.dtype)
-    if len(groups) == len(buffer.shape) and buffer.is_compact and stored is buffer.dtype:
+    if _is_flat(buffer, analyzer):
         return buffer
-    shape: list[Expr] = []
-    for group in groups:
-        if buffer.strides:
-            # The outermost stride times its extent covers the group, padding included.
-            size = build.mul(buffer.strides[group[0]], buffer.shape[group[0]])
-        else:
-            size = const(1, buffer.shape[0].dtype if buffer.shape else "int32")
-            for axis in group:
-                size = build.mul(size, buffer.shape[axis])
-        if len(groups) == 1:
-            size = build.add(size, buffer.elem_offset)
-        shape.append(analyzer.simplify(size))
+    groups = _groups(buffer)
+    lowest = None if allocated or len(groups) > 1 else _lowest(buffer, analyzer)
+    shape = [_extent(buffer, group, analyzer, lowest) for group in groups]
+    if len(groups) == 1:
+        shape[0] = build.add(shape[0], build.cast(shape[0].dtype, buffer.elem_offset))
     return buffer.with_(
-        shape=tuple(shape),
-        dtype=stored,
+        shape=tuple(analyzer.simplify(size) for size in shape),
+        dtype=pointer_dtype(buffer.dtype),
         strides=(),
-        elem_offset=IntImm(buffer.elem_offset.dtype, 0),
+        elem_offset=const(0, buffer.elem_offset.dtype) if lowest is None else lowest,
         axis_separators=tuple(range(1, len(groups))),
     )
 
 
 class _Flattener(AnalyzedMutator):
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, func: PrimFunc) -> None:
+        super().__init__(func)
+        # A buffer is one wherever it is used, so its layout may not know the conditions around its first use.
+        self.layouts = AnalyzedMutator(func).analyzer
         self.remap: dict[Buffer, Buffer] = {}
 
-    def flat(self, buffer: Buffer) -> Buffer:
+    def flat(self, buffer: Buffer, allocated: bool = False) -> Buffer:
         known = self.remap.get(buffer)
         if known is None:
-            known = flattened_buffer(buffer, self.analyzer)
+            known = flattened_buffer(buffer, self.layouts, allocated)
             self.remap[buffer] = known
         return known
 
     def indices(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The flat indices of an access, simplified under the loops around."""
-        if self.flat(buffer) is buffer:
+        flat = self.flat(buffer)
+        if flat is buffer:
             return indices
         made: list[Expr] = []
         for group in _groups(buffer):
@@ -84,10 +139,11 @@ class _Flattener(AnalyzedMutator):
                     offset = build.add(build.mul(offset, buffer.shape[axis]), indices[axis])
             made.append(offset)
         if len(made) == 1:
-            made[0] = build.add(made[0], buffer.elem_offset)
-        elif not (isinstance(buffer.elem_offset, IntImm) and buffer.elem_offset.value == 0):
+            made[0] = build.sub(build.add(made[0], buffer.elem_offset), flat.elem_offset)
+        elif not is_const_int(buffer.elem_offset, 0):
             raise TransformError(
-                f"buffer {buffer.name!r} has an element offset and axis separators, which do not go together"
+                f"buffer {buffer.name!r} has an element offset and axis separators, which do not go together",
+                help="drop one of them: an offset names one flat axis",
             )
         return tuple(self.analyzer.simplify(index) for index in made)
 
@@ -115,14 +171,20 @@ class _Flattener(AnalyzedMutator):
 
     def visit_AllocBuffer(self, op: AllocBuffer) -> Stmt:
         op = self.generic(op)
-        return op.with_(buffer=self.flat(op.buffer))
+        return op.with_(buffer=self.flat(op.buffer, allocated=True))
 
     def visit_AllocConst(self, op: AllocConst) -> Stmt:
-        flat = self.flat(op.buffer)
-        return op if flat is op.buffer else op.with_(buffer=flat, data=op.data.reshape(-1))
+        flat = self.flat(op.buffer, allocated=True)
+        if flat is op.buffer:
+            return op
+        return op.with_(buffer=flat, data=_flat_data(op, flat))
 
     def visit_DeclBuffer(self, op: DeclBuffer) -> Stmt:
         return op.with_(buffer=self.flat(op.buffer))
+
+    def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
+        op = self.generic(op)
+        return op.with_(node=self.flat(op.node)) if isinstance(op.node, Buffer) else op
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
         op = self.generic(op)
@@ -131,7 +193,7 @@ class _Flattener(AnalyzedMutator):
             return op
         value = op.value
         if value.dtype.is_bool and not flat.dtype.is_bool:
-            value = build.cast(flat.dtype.with_lanes(value.dtype.lanes), value)
+            value = build.cast(flat.dtype.element.with_lanes(value.dtype.lanes, value.dtype.scalable), value)
         return BufferStore(flat, value, self.indices(op.buffer, op.indices), op.predicate, span=op.span)
 
     def enter_Call(self, op: Call) -> Expr | None:
@@ -150,17 +212,50 @@ class _Flattener(AnalyzedMutator):
         if flat is op.buffer:
             return op
         made = BufferLoad(flat, self.indices(op.buffer, op.indices), op.predicate, span=op.span)
-        if op.buffer.dtype.is_bool and not flat.dtype.is_bool:
-            return Cast(BOOL.with_lanes(op.dtype.lanes), made, span=op.span)
+        if op.dtype.is_bool and not flat.dtype.is_bool:
+            return Cast(BOOL.with_lanes(op.dtype.lanes, op.dtype.scalable), made, span=op.span)
         return made
+
+
+def _flat_data(op: AllocConst, flat: Buffer) -> np.ndarray[Any, Any]:
+    """The elements of a constant in the layout of its flat buffer."""
+    data = op.data.astype(flat.dtype.element.numpy) if op.buffer.dtype.is_bool else op.data
+    shape = tuple(e.value for e in flat.shape if isinstance(e, IntImm))
+    if not op.buffer.strides and is_const_int(op.buffer.elem_offset, 0):
+        return data.reshape(shape)
+    parts = (*op.buffer.strides, op.buffer.elem_offset)
+    if len(shape) != 1 or not all(isinstance(part, IntImm) for part in parts):
+        raise TransformError(f"the layout of the constant {op.buffer.name!r} is not known", span=op.span)
+    extents = [e.value for e in op.buffer.shape if isinstance(e, IntImm)]
+    strides = [s.value for s in op.buffer.strides if isinstance(s, IntImm)]
+    if not strides:
+        strides = [int(np.prod(extents[axis + 1 :], dtype=np.int64)) for axis in range(len(extents))]
+    made = np.zeros(shape, data.dtype)
+    offset = op.buffer.elem_offset
+    start = (offset.value if isinstance(offset, IntImm) else 0) * data.itemsize
+    view = np.ndarray(tuple(extents), data.dtype, made, start, [s * data.itemsize for s in strides])
+    view[...] = data.reshape(tuple(extents))
+    return made
 
 
 class FlattenBuffer(FuncPass):
     """Multi-dimensional buffers become one-dimensional (or one axis for each group of ``axis_separators``).
 
-    Indices become offsets by the shape or the strides, plus the element offset, and are simplified; bool buffers
-    are stored as int8, loads and stores converted. A parameter buffer keeps its shape in the signature, and the body
-    starts with a flat view of its data. Needs LowerOpaqueBlock in a pipeline, and LowerMatchBuffer always.
+    Indices become offsets by the shape or the strides, plus the element offset, and are simplified under the loops
+    and conditions around; bool buffers are stored as int8, loads and stores converted. A parameter buffer keeps its
+    shape in the signature; if the body uses it, the body starts with a flat view of its data. A view whose strides may
+    be negative starts at its lowest element.
+
+    Needs LowerMatchBuffer, and in a pipeline stands after LowerOpaqueBlock. Raises :class:`TransformError` for a
+    matched region that is left, and for an element offset together with axis separators.
+
+    >>> from tirlower.script import parse
+    >>> print(FlattenBuffer()(parse('''
+    ... @T.prim_func
+    ... def scale(A: T.Buffer((4, 8), "float32")):
+    ...     for i, j in T.grid(4, 8):
+    ...         A[i, j] = A[i, j] * T.float32(2)
+    ... ''')).script())
     """
 
     name = "tir.FlattenBuffer"
@@ -169,13 +264,10 @@ class FlattenBuffer(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Flatten every buffer of a function."""
-        worker = _Flattener()
-        views: list[Stmt] = []
-        for buffer in func.buffers:
-            flat = worker.flat(buffer)
-            if flat is not buffer:
-                views.append(DeclBuffer(flat))
+        worker = _Flattener(func)
         body = worker.visit(func.body)
+        used = [(buffer, worker.remap.get(buffer, buffer)) for buffer in func.buffers]
+        views = [DeclBuffer(flat) for buffer, flat in used if flat is not buffer]
         if not views:
             return func.with_body(body)
-        return func.with_body(seq(*views, body))
+        return func.with_body(Seq((*views, *(body.stmts if isinstance(body, Seq) else (body,)))))

@@ -1,0 +1,119 @@
+"""The vector functions on arrays, one thread, beside NumPy: 16M elements (memory) and 64K (second-level cache).
+
+``python -m bench.bench_vmath`` prints a table with ratios, candidates interleaved; ``python -m pytest bench/bench_vmath.py
+--benchmark-enable`` runs the same under pytest-benchmark. Ours is a loop of explicit vectors of the host's width, one a
+round, without non-temporal stores.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.measure import Timing, interleave, table
+from tirlower.llvm import vmath
+from tirlower.llvm.compile import CompileOptions
+from tirlower.llvm.engine import Linked, engine
+from tirlower.llvm.host import host_cpu
+from tirlower.llvm.writer import DOUBLE, FLOAT, I64, PTR, Builder, Module, i64, vector
+
+Array = np.ndarray[Any, Any]
+SIZES = {"16M": 1 << 24, "64K": 1 << 16}
+NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "pow": "power"}
+FUNCTIONS = sorted(vmath.SUPPORTED)
+POSITIVE = {"log", "log2", "log10", "log1p", "pow", "sqrt", "rsqrt"}
+
+
+class Loop:
+    """``loop(x, ..., out)`` over arrays of whole vectors."""
+
+    def __init__(self, name: str, dtype: str) -> None:
+        scalar = FLOAT if dtype == "float32" else DOUBLE
+        lanes = host_cpu().vector_bits // scalar.bits
+        module = Module(name)
+        callee = vmath.emit(module, name, "f32" if scalar == FLOAT else "f64", lanes, features=host_cpu().enabled)
+        arity = len(callee.params)
+        attrs = ["nounwind", ("prefer-vector-width", str(host_cpu().vector_bits))]
+        f = module.function("loop", params=[(PTR, "x")] * (arity + 1) + [(I64, "n")], attrs=attrs)
+        b = Builder(f, f.block("entry"))
+        t, align = vector(scalar, lanes), scalar.bits // 8
+        with b.for_range(i64(0), f.args[-1], lanes) as i:
+            values = [b.load(t, b.gep(scalar, p, i), align) for p in f.args[:arity]]
+            b.store(b.call(callee, values), b.gep(scalar, f.args[arity], i), align)
+        b.ret()
+        code = engine().compile_object(module.text(), CompileOptions.for_host())
+        self._linked: Linked = engine().link(code.object, ["loop"])
+        self._native = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (arity + 1), ctypes.c_int64)(self._linked["loop"])
+
+    def bind(self, *arrays: Array) -> Callable[[], None]:
+        """A call with these arrays, the result last."""
+        pointers = [a.ctypes.data for a in arrays]
+
+        def run(native: Any = self._native, size: int = arrays[0].size, keep: object = arrays) -> None:
+            native(*pointers, size)
+
+        return run
+
+
+@cache
+def loop(name: str, dtype: str) -> Loop:
+    return Loop(name, dtype)
+
+
+def arguments(name: str, dtype: str, size: int) -> list[Array]:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-10, 10, size).astype(dtype)
+    if name in POSITIVE:
+        x = np.abs(x) + x.dtype.type(0.001)
+    if name in ("asin", "acos"):
+        x /= 10
+    return [x, rng.uniform(-3, 3, size).astype(dtype)][: vmath.ARITY[name]]
+
+
+def candidates(name: str, dtype: str, size: int) -> dict[str, Callable[[], object]]:
+    args = arguments(name, dtype, size)
+    out = np.empty_like(args[0])
+    found: dict[str, Callable[[], object]] = {"tirlower": loop(name, dtype).bind(*args, out)}
+    peer = getattr(np, NUMPY.get(name, name), None)
+    if peer is not None:
+        found["numpy"] = lambda: peer(*args, out=out)
+    return found
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("who", ["tirlower", "numpy"])
+def test_function(benchmark, request, who, name, dtype, size):
+    found = candidates(name, dtype, SIZES[size])
+    if who not in found:
+        pytest.skip(f"NumPy has no {name}")
+    benchmark.group = f"{name} {dtype} {size}"
+    benchmark(found[who])
+
+
+def measure(dtype: str, size: int, names: list[str]) -> dict[str, dict[str, Timing]]:
+    """Timings of each function by candidate."""
+    return {name: interleave(candidates(name, dtype, size), rounds=9) for name in names}
+
+
+def main(names: list[str]) -> int:
+    """Print the tables, of all functions or of those named."""
+    unknown = [n for n in names if n not in vmath.SUPPORTED]
+    if unknown:
+        print(f"no vector function {unknown[0]!r}; there are {', '.join(FUNCTIONS)}")
+        return 2
+    for dtype in ("float32", "float64"):
+        for label, size in SIZES.items():
+            print(table(f"{dtype}, {label} elements, one thread", measure(dtype, size, names or FUNCTIONS)), "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,179 @@
+"""A small evaluator of scalar expressions in Python integers, and a generator of random expressions."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from tirlower import ir
+from tirlower.ir import IntImm, Var
+
+
+class NoValue(Exception):
+    """A division by zero, or index arithmetic outside its type."""
+
+
+def _truncdiv(a: int, b: int) -> int:
+    q = abs(a) // abs(b)
+    return q if (a < 0) == (b < 0) else -q
+
+
+_FUNCTIONS = {
+    ir.Add: lambda a, b: a + b,
+    ir.Sub: lambda a, b: a - b,
+    ir.Mul: lambda a, b: a * b,
+    ir.FloorDiv: lambda a, b: a // b,
+    ir.FloorMod: lambda a, b: a % b,
+    ir.Div: _truncdiv,
+    ir.Mod: lambda a, b: a - _truncdiv(a, b) * b,
+    ir.Min: min,
+    ir.Max: max,
+    ir.LT: lambda a, b: a < b,
+    ir.LE: lambda a, b: a <= b,
+    ir.GT: lambda a, b: a > b,
+    ir.GE: lambda a, b: a >= b,
+    ir.EQ: lambda a, b: a == b,
+    ir.NE: lambda a, b: a != b,
+    ir.And: lambda a, b: bool(a and b),
+    ir.Or: lambda a, b: bool(a or b),
+}
+_CALLS = {
+    "tir.bitwise_and": lambda a, b: a & b,
+    "tir.bitwise_or": lambda a, b: a | b,
+    "tir.bitwise_xor": lambda a, b: a ^ b,
+    "tir.shift_right": lambda a, b: a >> b,
+    "tir.shift_left": lambda a, b: a << b,
+}
+
+
+def wraps(dtype: Any) -> bool:
+    return not (dtype.is_int and dtype.bits in (32, 64))
+
+
+def evaluate(root: Any, env: dict[Var, int]) -> Any:
+    """The value of a scalar integer or bool expression; index arithmetic is exact, other types wrap."""
+    memo: dict[Any, Any] = {}
+    stack = [root]
+    while stack:
+        op = stack[-1]
+        if op in memo:
+            stack.pop()
+            continue
+        kind = op.__class__
+        if kind is Var:
+            memo[op] = env[op]
+        elif kind is IntImm:
+            memo[op] = bool(op.value) if op.dtype.is_bool else op.value
+        else:
+            waiting = [c for c in op.children() if c not in memo]
+            if waiting:
+                stack += waiting
+                continue
+            memo[op] = _value(op, kind, [memo[c] for c in op.children()])
+        stack.pop()
+    return memo[root]
+
+
+def _value(op: Any, kind: Any, args: list[Any]) -> Any:
+    if kind is ir.Not:
+        return args[0] if isinstance(args[0], NoValue) else not args[0]
+    if kind is ir.Select or (kind is ir.Call and op.op.name == "tir.if_then_else"):
+        # An arm without a value is not chosen.
+        if isinstance(args[0], NoValue):
+            return args[0]
+        return args[1] if args[0] else args[2]
+    if kind is ir.Call and op.op.name == "tir.likely":
+        return args[0]
+    if kind is ir.Cast:
+        if isinstance(args[0], NoValue):
+            return args[0]
+        return bool(args[0]) if op.dtype.is_bool else ir.wrap_int(int(args[0]), op.dtype)
+    for a in args:
+        if isinstance(a, NoValue):
+            return a
+    if kind is ir.Call:
+        value = _CALLS[op.op.name](*args)
+        return value if isinstance(value, bool) else ir.wrap_int(value, op.dtype)
+    if kind in (ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod) and args[1] == 0:
+        return NoValue(f"division by zero in {op.__class__.__name__}")
+    value = _FUNCTIONS[kind](*args)
+    if isinstance(value, bool) or op.dtype.is_bool:
+        return bool(value)
+    return ir.wrap_int(value, op.dtype) if wraps(op.dtype) else value
+
+
+class Generator:
+    """Random expressions over variables of one integer type, in the shapes that index arithmetic has."""
+
+    def __init__(self, rng: random.Random, variables: list[Var], calls: bool = True) -> None:
+        self.rng = rng
+        self.variables = variables
+        self.dtype = variables[0].dtype
+        self.calls = calls
+
+    def constant(self) -> Any:
+        rng = self.rng
+        value = rng.choice((0, 1, 1, 2, 2, 3, 4, 4, 5, 7, 8, 12, 16, -1, -1, -2, -3, -4, -8, rng.randint(-40, 40)))
+        return IntImm(self.dtype, ir.wrap_int(value, self.dtype))
+
+    def divisor(self) -> Any:
+        rng = self.rng
+        if rng.random() < 0.08:
+            return self.integer(1)
+        value = rng.choice((1, 2, 2, 3, 4, 4, 5, 8, 12, 16, -2, -3))
+        return IntImm(self.dtype, abs(value) if self.dtype.is_uint else value)
+
+    def integer(self, depth: int) -> Any:
+        rng = self.rng
+        if depth <= 0 or rng.random() < 0.1:
+            return rng.choice(self.variables) if rng.random() < 0.75 else self.constant()
+        roll = rng.random()
+        if roll < 0.4:
+            kind = ir.Add if roll < 0.26 else ir.Sub
+            return kind(self.integer(depth - 1), self.constant() if rng.random() < 0.3 else self.integer(depth - 1))
+        if roll < 0.55:
+            other = self.constant() if rng.random() < 0.85 else self.integer(depth - 2)
+            return ir.Mul(self.integer(depth - 1), other) if rng.random() < 0.8 else ir.Mul(other, self.integer(depth - 1))
+        if roll < 0.8:
+            kind = rng.choice((ir.FloorDiv, ir.FloorMod, ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod))
+            return kind(self.integer(depth - 1), self.divisor())
+        if roll < 0.92:
+            return rng.choice((ir.Min, ir.Max))(self.integer(depth - 1), self.integer(depth - 1))
+        if roll < 0.97 or not self.calls:
+            return ir.Select(self.condition(depth - 1), self.integer(depth - 1), self.integer(depth - 1))
+        return ir.build.if_then_else(self.condition(depth - 1), self.integer(depth - 1), self.integer(depth - 1))
+
+    def condition(self, depth: int) -> Any:
+        rng = self.rng
+        roll = rng.random()
+        if depth <= 0 or roll < 0.6:
+            kind = rng.choice((ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE, ir.LT, ir.LE))
+            return kind(self.integer(depth - 1), self.integer(depth - 1))
+        if roll < 0.75:
+            return ir.And(self.condition(depth - 1), self.condition(depth - 1))
+        if roll < 0.9:
+            return ir.Or(self.condition(depth - 1), self.condition(depth - 1))
+        return ir.Not(self.condition(depth - 1))
+
+
+def show(e: Any) -> str:
+    """A compact text of an expression, for messages."""
+    names = {
+        ir.Add: "+", ir.Sub: "-", ir.Mul: "*", ir.FloorDiv: "//", ir.FloorMod: "%", ir.LT: "<", ir.LE: "<=",
+        ir.GT: ">", ir.GE: ">=", ir.EQ: "==", ir.NE: "!=", ir.And: "and", ir.Or: "or", ir.Div: "tdiv", ir.Mod: "tmod",
+    }  # fmt: skip
+    kind = e.__class__
+    if kind in names:
+        return f"({show(e.a)} {names[kind]} {show(e.b)})"
+    if kind is Var:
+        return e.name
+    if kind is IntImm:
+        return str(bool(e.value)) if e.dtype.is_bool else str(e.value)
+    if kind is ir.Ramp:
+        return f"Ramp({show(e.base)}, {show(e.stride)}, {e.lanes})"
+    if kind is ir.Broadcast:
+        return f"Broadcast({show(e.value)}, {e.lanes})"
+    name = e.op.name.removeprefix("tir.") if kind is ir.Call else kind.__name__.lower()
+    if kind is ir.Cast:
+        name = str(e.dtype)
+    return f"{name}({', '.join(show(c) for c in e.children())})"

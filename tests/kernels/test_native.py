@@ -1,0 +1,113 @@
+"""Each kernel of the corpus four ways: interpreted, lowered and interpreted, compiled, and NumPy.
+
+The reference interpreter runs the program as it was written and after the whole pipeline; LLVM compiles it twice, as
+everybody does (products may be fused with sums) and without contraction, where floats too must equal the interpreter's
+bit by bit, but for the kernels that say why not (``differs``).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tirlower as tl
+from tests.kernels.base import Program, Size, differences, same_bits
+from tests.kernels.corpus import CORPUS, Kernel
+from tirlower.interp import interpret
+from tirlower.ir import IRModule
+
+EXACT = "llvm -fast-math-contract=0"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def fresh_cache(tmp_path_factory):
+    """Machine code of another version of the compiler must not be found."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIRLOWER_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(params=list(CORPUS), ids=str)
+def kernel(request) -> Kernel:
+    return CORPUS[request.param]
+
+
+def interpreted(program: Program, args: list[Any], entry: str | None) -> Any:
+    return interpret(program, *args, name=entry if isinstance(program, IRModule) else None)
+
+
+@functools.cache
+def _meaning(name: str, index: int) -> tuple[list[Any], Any]:
+    """What the interpreter makes of the program as it was written."""
+    one = CORPUS[name]
+    args = one.make(one.sizes[index])
+    return args, interpreted(one.program(one.sizes[index]), args, one.entry)
+
+
+def against_numpy(one: Kernel, size: Size, run: Callable[..., Any]) -> None:
+    args = one.make(size)
+    result = run(*args)
+    want, returned = one.expected(size)
+    wrong = differences([*args, result], [*want, returned], one.tolerance(size))
+    assert not wrong, f"{one.name} at {dict(size)}: {wrong}"
+
+
+def test_the_interpreter_agrees_with_numpy(kernel):
+    for index, size in enumerate(kernel.sizes):
+        args, result = _meaning(kernel.name, index)
+        want, returned = kernel.expected(size)
+        wrong = differences([*args, result], [*want, returned], kernel.tolerance(size))
+        assert not wrong, f"{kernel.name} at {dict(size)}: {wrong}"
+
+
+def test_the_lowered_program_means_the_same(kernel):
+    for index, size in enumerate(kernel.sizes):
+        low = tl.lower(kernel.program(size))
+        args = kernel.make(size)
+        entry = kernel.entry or next(iter(low))
+        result = interpret(low, *args, name=entry)
+        meant, returned = _meaning(kernel.name, index)
+        if kernel.differs:
+            want, returned = kernel.expected(size)
+            wrong = differences([*args, result], [*want, returned], kernel.tolerance(size))
+        else:
+            wrong = same_bits([*args, result], [*meant, returned])
+        assert not wrong, f"{kernel.name} at {dict(size)}: {wrong}\n{low.script()}"
+
+
+def built(one: Kernel, size: Size, target: str) -> Callable[..., Any]:
+    made = tl.build(one.program(size), target)
+    return made[one.entry] if one.entry is not None else made
+
+
+def test_native_code_agrees_with_numpy(kernel):
+    for sizes in kernel.builds.values():
+        run = built(kernel, sizes[0], "llvm")
+        for size in sizes:
+            against_numpy(kernel, size, run)
+
+
+def test_native_code_agrees_with_the_interpreter(kernel):
+    made: dict[Any, Callable[..., Any]] = {}
+    for index, size in enumerate(kernel.sizes):
+        meant, returned = _meaning(kernel.name, index)
+        key = () if kernel.dynamic else tuple(size.items())
+        if key not in made:
+            made[key] = built(kernel, size, EXACT)
+        args = kernel.make(size)
+        result = made[key](*args)
+        if kernel.differs:
+            wrong = differences([*args, result], [*meant, returned], kernel.tolerance(size))
+        else:
+            wrong = same_bits([*args, result], [*meant, returned])
+        assert not wrong, f"{kernel.name} at {dict(size)}: {wrong}"
+
+
+def test_the_corpus_is_wide():
+    families = {one.family for one in CORPUS.values()}
+    assert len(CORPUS) >= 75 and len(families) >= 10
+    inexact = [one.name for one in CORPUS.values() if one.differs]
+    assert len(inexact) < len(CORPUS) // 3, "most kernels must agree with the interpreter bit by bit"

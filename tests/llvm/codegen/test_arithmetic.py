@@ -1,0 +1,309 @@
+"""Integer arithmetic of every width against Python's integers, float arithmetic against NumPy and ml_dtypes."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tirlower.ir.dtype import DataType
+
+from .conftest import build, elementwise, llvm_text
+
+WIDTHS = ["bool", "int2", "int5", "int7", "int8", "int13", "int16", "int24", "int32", "int33", "int48", "int63", "int64",
+          "uint3", "uint8", "uint9", "uint16", "uint31", "uint32", "uint47", "uint64"]  # fmt: skip
+
+
+def wrap(value: int, kind: DataType) -> int:
+    value &= (1 << kind.bits) - 1
+    return value - (1 << kind.bits) if kind.is_int and value >> (kind.bits - 1) else value
+
+
+def interesting(kind: DataType, rng: np.random.Generator, n: int) -> np.ndarray:
+    low, high = int(kind.min_value), int(kind.max_value)
+    special = [low, low + 1, -1, 0, 1, 2, 3, high - 1, high, high // 2, low // 2]
+    special = [v for v in special if low <= v <= high]
+    values = [special[i] if i < len(special) else int(rng.integers(low, high, endpoint=True, dtype=np.int64
+              if kind.is_int else np.uint64)) for i in range(n)]  # fmt: skip
+    rng.shuffle(values)
+    return np.array(values, dtype=kind.numpy)
+
+
+def trunc_div(a: int, b: int) -> int:
+    q = abs(a) // abs(b)
+    return q if (a < 0) == (b < 0) else -q
+
+
+INTEGER = {
+    "a + b": operator.add,
+    "a - b": operator.sub,
+    "a * b": operator.mul,
+    "T.min(a, b)": min,
+    "T.max(a, b)": max,
+    "a & b": operator.and_,
+    "a | b": operator.or_,
+    "a ^ b": operator.xor,
+}
+DIVISION = {
+    "T.floordiv(a, b)": operator.floordiv,
+    "T.floormod(a, b)": operator.mod,
+    "T.truncdiv(a, b)": trunc_div,
+    "T.truncmod(a, b)": lambda a, b: a - b * trunc_div(a, b),
+}
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize("name", [w for w in WIDTHS if w != "bool"])
+def test_integers_wrap_as_python_integers_cut_to_their_width(name: str, lanes: int, rng: np.random.Generator) -> None:
+    kind, n = DataType(name), 64
+    body = "".join(f"        R{k}[S] = {text.replace('a', 'A[S]').replace('b', 'B[S]')}\n".replace("T.mA[S]x", "T.max")
+                   for k, text in enumerate(INTEGER))  # fmt: skip
+    body = body.replace("S", f"i * {lanes}:i * {lanes} + {lanes}" if lanes > 1 else "i")
+    outs = ", ".join(f'R{k}: T.Buffer(({n},), "{name}")' for k in range(len(INTEGER)))
+    f = build(
+        f'@T.prim_func\ndef kernel(A: T.Buffer(({n},), "{name}"), B: T.Buffer(({n},), "{name}"), {outs}):\n'
+        f"    for i in range({n // lanes}):\n{body}"
+    )
+    a, b = interesting(kind, rng, n), interesting(kind, rng, n)
+    results = [np.zeros(n, kind.numpy) for _ in INTEGER]
+    f(a, b, *results)
+    for fn, got in zip(INTEGER.values(), results, strict=True):
+        expected = [wrap(fn(int(x), int(y)), kind) for x, y in zip(a, b, strict=True)]
+        assert got.tolist() == expected, fn
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize("name", [w for w in WIDTHS if w != "bool"])
+def test_division_of_every_width_and_sign(name: str, lanes: int, rng: np.random.Generator) -> None:
+    kind, n = DataType(name), 128
+    index = f"i * {lanes}:i * {lanes} + {lanes}" if lanes > 1 else "i"
+    calls = ["floordiv", "floormod", "truncdiv", "truncmod"]
+    body = "".join(f"        R{k}[{index}] = T.{c}(A[{index}], B[{index}])\n" for k, c in enumerate(calls))
+    outs = ", ".join(f'R{k}: T.Buffer(({n},), "{name}")' for k in range(4))
+    f = build(
+        f'@T.prim_func\ndef kernel(A: T.Buffer(({n},), "{name}"), B: T.Buffer(({n},), "{name}"), {outs}):\n'
+        f"    for i in range({n // lanes}):\n{body}"
+    )
+    a, b = interesting(kind, rng, n), interesting(kind, rng, n)
+    b[b == 0] = 1
+    if kind.is_int:
+        a[:2], b[:2] = kind.min_value, -1  # wraps, and may not trap
+    results = [np.zeros(n, kind.numpy) for _ in calls]
+    f(a, b, *results)
+    for fn, got in zip(DIVISION.values(), results, strict=True):
+        assert got.tolist() == [wrap(fn(int(x), int(y)), kind) for x, y in zip(a, b, strict=True)], fn
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 3, 7, 8, 64, -1, -2, -3, -8])
+@pytest.mark.parametrize("name", ["int8", "int32", "int64", "int17"])
+def test_division_by_constants(name: str, divisor: int, rng: np.random.Generator) -> None:
+    kind, n = DataType(name), 64
+    a = interesting(kind, rng, n)
+    for text, fn in DIVISION.items():
+        literal = f"T.{name}({divisor})" if name != "int17" else f'T.Cast("int17", T.int32({divisor}))'
+        f = build(elementwise(text.replace(", b", f", {literal}"), [("a", name)], name, n))
+        out = np.zeros(n, kind.numpy)
+        f(a, out)
+        assert out.tolist() == [wrap(fn(int(x), divisor), kind) for x in a], text
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("text", list(DIVISION))
+def test_division_by_zero_is_an_error_and_no_signal(text: str, lanes: int) -> None:
+    f = build(elementwise(text, [("a", "int32"), ("b", "int32")], "int32", 8, lanes))
+    a, b, out = np.arange(8, dtype="int32"), np.ones(8, "int32"), np.zeros(8, "int32")
+    f(a, b, out)
+    b[5] = 0
+    with pytest.raises(ZeroDivisionError, match="division by zero"):
+        f(a, b, out)
+
+
+def test_no_guard_where_the_divisor_cannot_be_zero() -> None:
+    text = llvm_text("""
+        @T.prim_func
+        def kernel(A: T.Buffer((64,), "int32"), n: T.int32):
+            for i in range(64):
+                A[i] = (A[i] // T.max(n, 1)) % (i + 1)
+    """)
+    assert "ZeroDivision" not in text and "fail" not in text
+
+
+@pytest.mark.parametrize("name", ["int8", "int32", "uint32", "int64", "uint5", "float32", "float64", "float16"])
+def test_comparisons(name: str, rng: np.random.Generator) -> None:
+    kind, n = DataType(name), 64
+    if kind.is_float:
+        a, b = (rng.integers(-3, 3, n).astype(kind.numpy) for _ in range(2))
+        a[:4], b[2:6] = np.nan, np.nan
+    else:
+        a, b = interesting(kind, rng, n), interesting(kind, rng, n)
+        a[:16] = b[:16]
+    for word, fn in (("==", np.equal), ("!=", np.not_equal), ("<", np.less), ("<=", np.less_equal),
+                     (">", np.greater), (">=", np.greater_equal)):  # fmt: skip
+        for lanes in (1, 16):
+            f = build(elementwise(f"a {word} b", [("a", name), ("b", name)], "bool", n, lanes))
+            out = np.zeros(n, bool)
+            f(a, b, out)
+            assert (out == fn(a, b)).all(), (word, lanes)
+
+
+FLOATS = ["float16", "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize("name", FLOATS)
+def test_float_arithmetic_rounds_once_to_the_type(name: str, lanes: int, rng: np.random.Generator) -> None:
+    kind, n = DataType(name), 256
+    a, b = (rng.normal(size=n).astype(kind.numpy) for _ in range(2))
+    b[b == 0] = 1
+    x, y = a.astype("float64"), b.astype("float64")
+    for text, exact in (("a + b", x + y), ("a - b", x - y), ("a * b", x * y), ("a / b", x / y)):
+        f = build(elementwise(text, [("a", name), ("b", name)], name, n, lanes))
+        out = np.zeros(n, kind.numpy)
+        f(a, b, out)
+        expected = exact.astype("float32").astype(kind.numpy) if kind.bits <= 16 else exact.astype(kind.numpy)
+        if name == "float16":
+            expected = exact.astype("float16")
+        assert (out == expected).all() | (np.isnan(out.astype("float32")) == np.isnan(expected.astype("float32"))).all()
+        same = (out == expected) | (np.isnan(out.astype("float64")) & np.isnan(expected.astype("float64")))
+        assert same.all(), (text, a[~same], b[~same], out[~same], expected[~same])
+
+
+@pytest.mark.parametrize("name", ["float16", "float32", "float64", "bfloat16"])
+def test_float_floor_division_and_remainders(name: str, rng: np.random.Generator) -> None:
+    kind, n = DataType(name), 64
+    a, b = (rng.normal(scale=4, size=n).astype(kind.numpy) for _ in range(2))
+    b[b == 0] = 1
+
+    def rounded(x: np.ndarray) -> np.ndarray:
+        return x.astype(kind.numpy)
+
+    quotient = rounded(a.astype("float64") / b.astype("float64")).astype("float64")
+    floored = np.floor(quotient)
+    product = rounded(floored * b.astype("float64")).astype("float64")
+    expected = {
+        "T.FloorDiv(a, b)": rounded(floored),
+        "T.FloorMod(a, b)": rounded(a.astype("float64") - product),
+        "T.Mod(a, b)": rounded(np.fmod(a.astype("float64"), b.astype("float64"))),
+    }
+    for text, want in expected.items():
+        f = build(elementwise(text, [("a", name), ("b", name)], name, n))
+        out = np.zeros(n, kind.numpy)
+        f(a, b, out)
+        assert (out == want).all(), text
+
+
+@pytest.mark.parametrize("name", ["float16", "float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_extrema_prefer_numbers_to_nan(name: str, lanes: int) -> None:
+    kind = DataType(name)
+    nan, inf = math.nan, math.inf
+    a = np.array([1, nan, 2, nan, -inf, inf, 3, -1], "float32").astype(kind.numpy)
+    b = np.array([nan, 1, -2, nan, 5, -5, 3, 7], "float32").astype(kind.numpy)
+    least = np.array([1, 1, -2, nan, -inf, -5, 3, -1])
+    most = np.array([1, 1, 2, nan, 5, inf, 3, 7])
+    for text, want in (("T.min(a, b)", least), ("T.max(a, b)", most)):
+        f = build(elementwise(text, [("a", name), ("b", name)], name, 8, lanes))
+        out = np.zeros(8, kind.numpy)
+        f(a, b, out)
+        np.testing.assert_array_equal(out.astype("float64"), want)
+
+
+def test_contraction_is_on_and_can_be_turned_off() -> None:
+    text = elementwise("a * b + c", [("a", "float32"), ("b", "float32"), ("c", "float32")], "float32")
+    a = np.full(64, 1 + 2**-12, "float32")
+    c = -(a * a)
+    fused, plain = build(text), build(text, "llvm -fast-math-contract=0")
+    out = np.zeros(64, "float32")
+    fused(a, a, c, out)
+    exact = np.float64(a[0]) * np.float64(a[0]) + np.float64(c[0])
+    assert (out == np.float32(exact)).all() and exact != 0
+    plain(a, a, c, out)
+    assert (out == 0).all()
+
+
+def test_fast_math_reassociates() -> None:
+    text = llvm_text(elementwise("a + b", [("a", "float32"), ("b", "float32")], "float32"), "llvm -fast-math=1")
+    assert "fadd fast" in text
+
+
+def test_logic_on_vectors_and_scalars() -> None:
+    for lanes in (1, 8):
+        a = np.array([0, 0, 1, 1] * 2, bool)
+        b = np.array([0, 1] * 4, bool)
+        for text, want in (("T.And(a, b)", a & b), ("T.Or(a, b)", a | b), ("T.Not(T.Or(a, b))", ~(a | b)),
+                           ("T.Select(a, b, T.Not(b))", np.where(a, b, ~b))):  # fmt: skip
+            f = build(elementwise(text, [("a", "bool"), ("b", "bool")], "bool", 8, lanes))
+            out = np.zeros(8, bool)
+            f(a, b, out)
+            assert (out == want).all(), (text, lanes)
+
+
+def test_the_right_side_of_and_is_not_evaluated_where_the_left_is_false() -> None:
+    f = build("""
+        @T.prim_func
+        def kernel(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((8,), "bool")):
+            for i in range(8):
+                C[i] = T.And(B[i] != 0, A[i] // B[i] > 1)
+    """)
+    a, b, out = np.arange(8, dtype="int32"), np.array([0, 1, 2, 0, 1, 2, 0, 3], "int32"), np.zeros(8, bool)
+    f(a, b, out)
+    assert out.tolist() == [bool(y) and int(x) // int(y) > 1 for x, y in zip(a, b, strict=True)]
+    g = build("""
+        @T.prim_func
+        def kernel(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((8,), "bool")):
+            for i in range(8):
+                C[i] = T.Or(B[i] == 0, A[i] // B[i] > 1)
+    """)
+    g(a, b, out)
+    assert out.tolist() == [not y or int(x) // int(y) > 1 for x, y in zip(a, b, strict=True)]
+
+
+def test_wrap_around_of_data_is_kept_beside_index_arithmetic() -> None:
+    f = build("""
+        @T.prim_func
+        def kernel(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
+            for i in range(64):
+                B[i] = A[i] * 1103515245 + 12345
+                A[(B[i] // 65536) % 64] = B[i] - 2147483647
+    """)
+    a = np.arange(64, dtype="int32")
+    b = np.zeros(64, "int32")
+    want_a, want_b = a.tolist(), [0] * 64
+    for i in range(64):
+        want_b[i] = wrap(want_a[i] * 1103515245 + 12345, DataType("int32"))
+        want_a[(want_b[i] // 65536) % 64] = wrap(want_b[i] - 2147483647, DataType("int32"))
+    f(a, b)
+    assert b.tolist() == want_b and a.tolist() == want_a
+
+
+def test_a_chain_of_ten_thousand_terms_and_a_shared_one_of_forty_doublings() -> None:
+    from tirlower.ir import Add, BufferLoad, BufferStore, For, ForKind, IntImm, PrimFunc, Var, decl_buffer
+
+    buffer = decl_buffer((4,), "int32", "A")
+    i = Var("i", "int32")
+    chain = BufferLoad(buffer, (i,))
+    for k in range(10_000):
+        chain = Add(chain, IntImm("int32", k))
+    shared = chain
+    for _ in range(40):
+        shared = Add(shared, shared)
+    handle = Var("a", buffer.data.type)
+    loop = For(i, 0, 4, ForKind.SERIAL, None, {}, BufferStore(buffer, shared, (i,)))
+    f = build(PrimFunc((handle,), {handle: buffer}, None, {"global_symbol": "chain"}, loop))
+    a = np.arange(4, dtype="int32")
+    f(a)
+    assert a.tolist() == [wrap((x + 9999 * 5000) << 40, DataType("int32")) for x in range(4)]
+
+
+def test_narrow_constants_reach_every_type() -> None:
+    for name in ["int5", "uint3", *FLOATS, "bool", "uint64"]:
+        kind = DataType(name)
+        value = "True" if kind.is_bool else "3"
+        f = build(f'@T.prim_func\ndef kernel(A: T.Buffer((1,), "{name}")):\n    A[0] = T.Cast("{name}", {value})\n')
+        out = np.zeros(1, kind.numpy)
+        f(out)
+        assert out[0] == (True if kind.is_bool else 3)
+    assert ml_dtypes.bfloat16(3) == 3

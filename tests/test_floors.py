@@ -1,0 +1,180 @@
+"""The floors of the house: who may import whom (docs: a room imports from lower floors and from its own)."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "tirlower"
+
+# Lowest first; rooms of one floor do not import each other.
+FLOORS: list[set[str]] = [
+    {"diagnostics"},
+    {"ir"},
+    {"script", "arith"},
+    {"poly", "analysis", "interp"},
+    {"transforms", "schedule"},
+    {"llvm", "gpu"},
+    {"pipeline"},
+    {"graph", "__main__"},
+]
+FLOOR_OF = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
+
+# Files of the package's root: the list of passes and what builds with it are one room.
+ROOM_OF_FILE = {
+    "pipeline": "pipeline",
+    "build": "pipeline",
+    "driver": "pipeline",
+    "kernel": "pipeline",
+    "artifact": "pipeline",
+    "report": "pipeline",
+    "demo": "__main__",
+}
+
+# Files whose functions import, each for its reason. The first may import from the package, the others only what they wrap.
+LAZY = {
+    "__init__.py": "the public surface imports what is used when it is first used",
+    "poly/isl.py": "the one wrapper of islpy",
+    "llvm/entry/dtypes.py": "the one place of the entry that needs ml_dtypes",
+}
+
+
+@functools.cache
+def files() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def room_of(parts: tuple[str, ...]) -> str:
+    """The room of a module given as its path below the package."""
+    return ROOM_OF_FILE.get(parts[0], parts[0])
+
+
+def module_parts(path: Path) -> tuple[str, ...]:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return parts[:-1] if parts[-1] == "__init__" else parts
+
+
+def imports(
+    tree: ast.AST, package: tuple[str, ...], exists: frozenset[tuple[str, ...]]
+) -> Iterator[tuple[tuple[str, ...], int]]:
+    """The modules of the package that a file imports (below ``tirlower``), with the line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                parts = tuple(alias.name.split("."))
+                if parts[0] == "tirlower" and len(parts) > 1:
+                    yield parts[1:], node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = tuple((node.module or "").split(".")) if node.module else ()
+            if node.level:
+                base = ("tirlower", *package[: len(package) - node.level + 1], *base)
+            if base[:1] != ("tirlower",):
+                continue
+            if len(base) > 1:
+                yield base[1:], node.lineno
+            else:
+                for alias in node.names:
+                    if (alias.name,) in exists:
+                        yield (alias.name,), node.lineno
+
+
+@functools.cache
+def existing() -> frozenset[tuple[str, ...]]:
+    return frozenset(module_parts(path) for path in files())
+
+
+def edges(path: Path) -> Iterator[tuple[str, str, int]]:
+    parts = module_parts(path)
+    package = parts if path.name == "__init__.py" else parts[:-1]
+    for target, line in imports(ast.parse(path.read_text()), package, existing()):
+        yield room_of(parts), room_of(target), line
+
+
+def broken(source: str, target: str) -> str | None:
+    if source == target:
+        return None
+    for room in (source, target):
+        if room not in FLOOR_OF:
+            return f"the room {room!r} has no floor"
+    if FLOOR_OF[target] > FLOOR_OF[source]:
+        return f"{source} imports {target}, which is on a higher floor"
+    if FLOOR_OF[target] == FLOOR_OF[source]:
+        return f"{source} imports {target}, which is on the same floor"
+    return None
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_no_file_imports_upward(path: Path):
+    if path == PACKAGE / "__init__.py":
+        pytest.skip("the public surface stands above all floors")
+    found = [f"line {line}: {why}" for a, b, line in edges(path) if (why := broken(a, b))]
+    assert not found, found
+
+
+def test_every_room_has_a_floor():
+    rooms = {room_of(module_parts(path)) for path in files() if module_parts(path)}
+    assert rooms <= set(FLOOR_OF), rooms - set(FLOOR_OF)
+
+
+def hidden(path: Path) -> list[tuple[int, bool]]:
+    """The lines of a file on which a function imports, and whether it imports from the package."""
+    found: dict[int, bool] = {}
+    for fn in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(fn, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            continue
+        for node in ast.walk(fn):
+            if isinstance(node, ast.Import):
+                found[node.lineno] = any(alias.name.split(".")[0] == "tirlower" for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                found[node.lineno] = bool(node.level) or (node.module or "").split(".")[0] == "tirlower"
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("importlib.import_module", "__import__"):
+                found[node.lineno] = not node.args or "tirlower" in ast.unparse(node.args[0])
+    return sorted(found.items())
+
+
+def test_no_import_is_hidden_in_a_function():
+    found = {}
+    for path in files():
+        name = str(path.relative_to(PACKAGE))
+        lines = [line for line, own in hidden(path) if name not in LAZY or (own and name != "__init__.py")]
+        if lines:
+            found[name] = lines
+    assert not found, found
+
+
+def test_the_rules_find_what_they_should(tmp_path: Path):
+    assert broken("ir", "arith") and broken("script", "arith") and broken("arith", "script")
+    assert broken("interp", "poly") and broken("transforms", "llvm") and broken("pipeline", "__main__")
+    assert broken("ir", "ir") is None and broken("llvm", "ir") is None and broken("ir", "nowhere")
+    exists = frozenset({("ir",), ("script",), ("ir", "expr")})
+    code = "from tirlower import script, ir\nfrom ..arith import x\nfrom . import y\nimport tirlower.poly.isl, numpy"
+    found = [room for room, _ in imports(ast.parse(code), ("ir",), exists)]
+    assert found == [("script",), ("ir",), ("arith",), ("ir",), ("poly", "isl")]
+    file = tmp_path / "m.py"
+    file.write_text("import os\ndef f():\n    import numpy\n    return lambda: __import__('re')\n")
+    assert hidden(file) == [(3, False), (4, False)]
+    file.write_text("def f():\n    from tirlower.ir import Var\n")
+    assert hidden(file) == [(2, True)]
+
+
+HEAVY = ("llvmlite", "islpy", "cuda", "torch", "numba", "tirlower.llvm", "tirlower.poly")
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = f"import sys, tirlower; print([m for m in sys.modules if m.startswith({HEAVY!r})])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
+
+
+def test_importing_the_language_imports_no_higher_floor():
+    code = "import sys, tirlower.ir; print(sorted({m.split('.')[1] for m in sys.modules if m.startswith('tirlower.')}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "['diagnostics', 'ir']"

@@ -1,0 +1,332 @@
+"""The Analyzer: one object that knows facts and answers questions about expressions under them."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import Iterator
+from typing import Any
+
+from tirlower import ir
+from tirlower.arith.affine import affine_of
+from tirlower.arith.bounds import BoundAnalysis, is_index_type
+from tirlower.arith.canonical import Canonicalizer
+from tirlower.arith.facts import Facts
+from tirlower.arith.keys import Keys
+from tirlower.arith.modular import ModularAnalysis, ModularSet
+from tirlower.arith.normal import and_of_ors
+from tirlower.arith.rewrite import Rewriter
+from tirlower.diagnostics import TirError
+from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build
+
+__all__ = ["Analyzer", "ConstIntBound", "Extension", "ProofStrength"]
+
+MAX_ROUNDS = 6
+"""How often rewriting and canonical form take turns before the simplifier is content."""
+
+
+class ConstIntBound:
+    """Constant bounds: ``min_value`` and ``max_value``, where ``NEG_INF`` and ``POS_INF`` mean unbounded.
+
+    >>> ConstIntBound(0, 9)
+    ConstIntBound(0, 9)
+    """
+
+    POS_INF = (1 << 63) - 1
+    NEG_INF = -POS_INF
+
+    __slots__ = ("max_value", "min_value")
+
+    def __init__(self, min_value: int, max_value: int) -> None:
+        self.min_value = min_value
+        self.max_value = max_value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConstIntBound) and (self.min_value, self.max_value) == (other.min_value, other.max_value)
+
+    def __hash__(self) -> int:
+        return hash((self.min_value, self.max_value))
+
+    def __repr__(self) -> str:
+        low = "neg_inf" if self.min_value == self.NEG_INF else self.min_value
+        high = "pos_inf" if self.max_value == self.POS_INF else self.max_value
+        return f"ConstIntBound({low}, {high})"
+
+
+class ProofStrength(enum.IntEnum):
+    """How hard :meth:`Analyzer.can_prove` tries."""
+
+    DEFAULT = 0
+    SYMBOLIC_BOUND = 1
+    """Combine known inequalities and symbolic bounds of loop variables too."""
+
+
+class Extension(enum.IntFlag):
+    """What the simplifier does only when it is asked to."""
+
+    NO_EXTENSIONS = 0
+    TRANSITIVELY_PROVE_INEQUALITIES = 1
+    """``a < b`` and ``b < c`` prove ``a < c``."""
+    CONVERT_BOOLEAN_TO_AND_OF_ORS = 2
+    """Conditions are returned as a conjunction of disjunctions."""
+    APPLY_CONSTRAINTS_TO_BOOLEAN_BRANCHES = 4
+    """Each side of an and (or) is simplified knowing that the other holds (does not)."""
+    COMPARISON_OF_PRODUCT_AND_SUM = 8
+    """Comparisons of products with sums are decided from bounds of the factors."""
+
+
+class Analyzer:
+    """Simplifies expressions and proves conditions, under the variables bound and the scopes entered.
+
+    An analyzer remembers what it has computed for as long as it lives; make one for each function (or pass) that you
+    work on.
+
+    >>> i, j = Var("i"), Var("j")
+    >>> analyzer = Analyzer()
+    >>> analyzer.bind(i, Range(0, 8))
+    >>> analyzer.bind(j, Range(0, 4))
+    >>> analyzer.can_prove((i * 4 + j) // 4 < 8)
+    True
+    """
+
+    def __init__(self) -> None:
+        self.keys = Keys()
+        self.facts = Facts(self)
+        self.bounds = BoundAnalysis(self)
+        self.modular = ModularAnalysis(self)
+        self.rewriter = Rewriter(self)
+        self.canonical = Canonicalizer(self)
+        self.ranges: dict[Var, Range] = {}
+        self._outer: list[Any] = []
+        self._extensions = Extension.NO_EXTENSIONS
+        self.proof_steps = 1
+        """How many known inequalities a proof may add up."""
+
+    # -- facts -------------------------------------------------------------------------------------------------------
+    def bind(self, var: Var, value: Expr | Range | int, allow_override: bool = False) -> None:
+        """State what a variable is: an expression (it is replaced by it) or a range (it lies in it).
+
+        A second, different statement about a variable needs ``allow_override``; without it :class:`TirError` is raised.
+        """
+        if isinstance(value, Range):
+            if build.is_const_int(value.extent, 1):
+                self._bind_expr(var, value.min, allow_override)
+            else:
+                self._bind_range(var, value, allow_override)
+        else:
+            self._bind_expr(var, as_expr(value) if not isinstance(value, int) else ir.const(value, var.dtype), allow_override)
+
+    def _check_override(self, var: Var, known: Any, allow_override: bool) -> None:
+        if known and not allow_override:
+            raise TirError(
+                f"the variable {var.name!r} is bound already, to something else",
+                origin="Analyzer.bind",
+                help="pass allow_override=True to replace what is known of it",
+            )
+
+    def _bind_expr(self, var: Var, value: Expr, allow_override: bool) -> None:
+        value = self.rewriter.simplify(value)
+        old = self.rewriter.substitution.get(var)
+        self._check_override(var, old is not None and not self.keys.same(old, value), allow_override)
+        self._forget(var)
+        self.rewriter.substitution[var] = value
+        if value.dtype.is_integral and value.dtype.is_scalar:
+            self.facts.bounds[var] = self.bounds.of(value)
+            self.facts.moduli[var] = self.modular.of(value)
+
+    def _bind_range(self, var: Var, value: Range, allow_override: bool) -> None:
+        old = self.ranges.get(var)
+        same = old is value or (
+            old is not None and self.keys.same(old.min, value.min) and self.keys.same(old.extent, value.extent)
+        )
+        if same:
+            return
+        self._check_override(var, old is not None, allow_override)
+        self._forget(var)
+        self.ranges[var] = value
+        low, extent = self.simplify(value.min), self.simplify(value.extent)
+        least, most = self.bounds.of(low), self.bounds.of(extent)
+        self.facts.bounds[var] = (least[0], least[1] + most[1] - 1)
+        if is_index_type(var.dtype):
+            # var >= low and var <= low + extent - 1, for symbolic ends.
+            form, start, size = (affine_of(self.keys, e, 64) for e in (var, low, extent))
+            if form is not None and start is not None and size is not None:
+                below, above = start - form, (form - start) - size
+                if len(below.terms) > 1:
+                    self.facts.add_linear(below, -below.constant)
+                if len(above.terms) > 1:
+                    self.facts.add_linear(above, -above.constant - 1)
+
+    def _forget(self, var: Var) -> None:
+        """Drop what was computed from an earlier meaning of a variable, in this scope and those around it."""
+        self.rewriter.substitution.pop(var, None)
+        self.ranges.pop(var, None)
+        self.facts.bounds.pop(var, None)
+        self.facts.moduli.pop(var, None)
+        if any(var in memo for memo in self._memos()):
+            self._fresh_memos()
+            self._outer = [(mark, {}, {}, ({}, {}), ({}, {})) for mark, *_ in self._outer]
+
+    def _memos(self) -> Iterator[dict[Any, Any]]:
+        yield from (self.bounds.memo, self.modular.memo, self.rewriter.memo, self.canonical.memo)
+        for _, bounds, modular, rewriter, canonical in self._outer:
+            yield from (bounds, modular, rewriter[0], canonical[0])
+
+    def _fresh_memos(self) -> None:
+        """Forget what was computed in this scope."""
+        self.bounds.memo = {}
+        self.modular.memo = {}
+        self.rewriter.enter()
+        self.canonical.enter()
+
+    @contextlib.contextmanager
+    def constraint_scope(self, condition: Any) -> Iterator[Analyzer]:
+        """Inside the ``with`` block the condition holds (its parts that read no memory are used).
+
+        >>> n = Var("n")
+        >>> analyzer = Analyzer()
+        >>> with analyzer.constraint_scope(n > 4):
+        ...     print(analyzer.can_prove(n > 2))
+        True
+        """
+        self.enter_constraint(condition)
+        try:
+            yield self
+        finally:
+            self.leave_constraint()
+
+    def enter_constraint(self, condition: Any) -> None:
+        """Take a condition as true until :meth:`leave_constraint`."""
+        condition = self.rewriter.simplify(as_expr(condition))
+        mark = self.facts.mark()
+        self._outer.append((mark, self.bounds.memo, self.modular.memo, self.rewriter.enter(), self.canonical.enter()))
+        self.bounds.memo, self.modular.memo = {}, {}
+        self.facts.add(condition)
+        # What was computed while the facts came in knew only some of them.
+        self._fresh_memos()
+
+    def leave_constraint(self) -> None:
+        """Forget the condition entered last."""
+        mark, bounds, modular, rewriter, canonical = self._outer.pop()
+        self.facts.rollback(mark)
+        self.bounds.memo, self.modular.memo = bounds, modular
+        self.rewriter.leave(rewriter)
+        self.canonical.leave(canonical)
+
+    @property
+    def constraints(self) -> tuple[Expr, ...]:
+        """The conditions in force, outermost first."""
+        return tuple(self.facts.conditions)
+
+    @property
+    def enabled_extensions(self) -> Extension:
+        """What the simplifier does beyond its default."""
+        return self._extensions
+
+    @enabled_extensions.setter
+    def enabled_extensions(self, value: Extension | int) -> None:
+        self._extensions = Extension(value)
+        self.proof_steps = 4 if self._extensions & Extension.TRANSITIVELY_PROVE_INEQUALITIES else 1
+        self.rewriter.branch_facts = bool(self._extensions & Extension.APPLY_CONSTRAINTS_TO_BOOLEAN_BRANCHES)
+        self._fresh_memos()
+
+    # -- simplification ----------------------------------------------------------------------------------------------
+    def simplify(self, expr: Any, steps: int = 2) -> Expr:
+        """The simplest form known: canonical form and rewriting by rules take turns until neither changes anything.
+
+        ``steps`` limits the turns as in TIR: 0 is the canonical form alone, 1 adds rewriting, 2 and more go on to the
+        fixed point, which is canonical. The same object comes back when nothing changes.
+        """
+        expr = as_expr(expr)
+        if expr.is_leaf and expr.__class__ is not Var:
+            return expr
+        self.rewriter.steps = 0
+        current = self.canonical.simplify(expr)
+        rounds = steps // 2 if steps < 2 else MAX_ROUNDS
+        for _ in range(rounds):
+            if current.__class__ is IntImm:
+                return current
+            rewritten = self.rewriter.simplify(current)
+            if rewritten is current:
+                break
+            again = self.canonical.simplify(rewritten)
+            if again is current or self.keys.same(again, current):
+                break
+            current = again
+        if steps == 1:
+            current = self.rewriter.simplify(current)
+        if self._extensions & Extension.CONVERT_BOOLEAN_TO_AND_OF_ORS and current.dtype.is_bool:
+            current = and_of_ors(self, current)
+        return expr if current is not expr and self.keys.same(current, expr) else current
+
+    def rewrite_simplify(self, expr: Any) -> Expr:
+        """The normal form under the rules."""
+        self.rewriter.steps = 0
+        result = self.rewriter.simplify(as_expr(expr))
+        if self._extensions & Extension.CONVERT_BOOLEAN_TO_AND_OF_ORS and result.dtype.is_bool:
+            return and_of_ors(self, result)
+        return result
+
+    def canonical_simplify(self, expr: Any) -> Expr:
+        """The canonical form: sums of digits in TIR's order."""
+        self.rewriter.steps = 0
+        return self.canonical.simplify(as_expr(expr))
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+    def const_int_bound(self, expr: Any) -> ConstIntBound:
+        """Constant bounds of an integer expression."""
+        low, high = self.bounds.of(as_expr(expr))
+        least, most = ConstIntBound.NEG_INF, ConstIntBound.POS_INF
+        return ConstIntBound(least if low < least else int(low), most if high > most else int(high))
+
+    def modular_set(self, expr: Any) -> ModularSet:
+        """What is known of an expression's remainder."""
+        return self.modular.of(as_expr(expr))
+
+    def can_prove(self, condition: Any, strength: ProofStrength | int = ProofStrength.DEFAULT) -> bool:
+        """Whether a condition is certainly true under what is known. False means that no proof was found."""
+        condition = as_expr(condition)
+        if condition.__class__ is IntImm:
+            return bool(condition.value)  # type: ignore[attr-defined]
+        result: Any = self.simplify(condition)
+        if result.__class__ is IntImm:
+            return bool(result.value)
+        if strength >= ProofStrength.SYMBOLIC_BOUND:
+            return self._prove_hard(result)
+        return False
+
+    def _prove_hard(self, condition: Any) -> bool:
+        steps, self.proof_steps = self.proof_steps, 6
+        outer = (self.rewriter.enter(), self.canonical.enter())
+        try:
+            result: Any = self.simplify(condition)
+        finally:
+            self.proof_steps = steps
+            self.rewriter.leave(outer[0])
+            self.canonical.leave(outer[1])
+        return result.__class__ is IntImm and bool(result.value)
+
+    def can_prove_equal(self, a: Any, b: Any) -> bool:
+        """Whether two expressions are certainly equal."""
+        a, b = build.operands(a, b)
+        if a is b or self.keys.same(a, b):
+            return True
+        if a.__class__ is IntImm and b.__class__ is IntImm:
+            return a.value == b.value  # type: ignore[attr-defined, no-any-return]
+        if a.dtype.is_handle or b.dtype.is_handle:
+            return False
+        return self.can_prove(build.eq(a, b))
+
+    def can_prove_greater_equal(self, expr: Any, lower: int) -> bool:
+        """Whether ``expr >= lower`` for a number ``lower``, from bounds (of the simplified expression, if need be)."""
+        expr = as_expr(expr)
+        if self.bounds.of(expr)[0] >= lower:
+            return True
+        return self.bounds.of(self.simplify(expr))[0] >= lower
+
+    def can_prove_less(self, expr: Any, upper: int) -> bool:
+        """Whether ``expr < upper`` for a number ``upper``, from bounds (of the simplified expression, if need be)."""
+        expr = as_expr(expr)
+        if self.bounds.of(expr)[1] < upper:
+            return True
+        return self.bounds.of(self.simplify(expr))[1] < upper

@@ -1,0 +1,340 @@
+"""Constant bounds of integer expressions.
+
+A bound is a pair ``(low, high)`` of Python ints, either of which may be infinite (``-inf``, ``inf``). It is computed
+once for each distinct node of an expression, bottom-up, and tightened by the facts in scope. Index arithmetic (int32
+and int64) is exact here; other integer types wrap, so a result that leaves the type's range is worth nothing but that
+range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tirlower import ir
+from tirlower.arith.matcher import truncdiv
+from tirlower.ir import DataType, Expr, IntImm, Op, Var
+
+if TYPE_CHECKING:
+    from tirlower.arith.analyzer import Analyzer
+
+__all__ = ["INF", "Bound", "BoundAnalysis", "dtype_bound", "is_index_type", "num"]
+
+INF = math.inf
+num = int | float
+Bound = tuple[num, num]
+EVERYTHING: Bound = (-INF, INF)
+
+_INDEX_BITS = (32, 64)
+
+
+def is_index_type(dtype: DataType) -> bool:
+    """Whether arithmetic on it is taken not to overflow: int32 and int64, scalar."""
+    return dtype.is_int and dtype.bits in _INDEX_BITS and dtype.lanes == 1 and not dtype.scalable
+
+
+def dtype_bound(dtype: DataType) -> Bound:
+    """The range of a data type; an int64's ends count as infinite, floats have none.
+
+    >>> dtype_bound(DataType("uint8"))
+    (0, 255)
+    """
+    if dtype.is_int:
+        if dtype.bits == 64:
+            return EVERYTHING
+        half = 1 << (dtype.bits - 1)
+        return (-half, half - 1)
+    if dtype.is_uint or dtype.is_bool:
+        return (0, INF if dtype.bits == 64 else (1 << dtype.bits) - 1)
+    return EVERYTHING
+
+
+def mul_num(a: num, b: num) -> num:
+    """The product, where zero times infinity is zero."""
+    return 0 if a == 0 or b == 0 else a * b
+
+
+def floordiv_num(a: num, b: num) -> num:
+    """The flooring quotient of possibly infinite numbers, ``b`` not zero."""
+    if math.isinf(b):
+        return (0 if (a >= 0) == (b > 0) or a == 0 else -1) if not math.isinf(a) else (INF if (a > 0) == (b > 0) else -INF)
+    if math.isinf(a):
+        return a if b > 0 else -a
+    return a // b
+
+
+def truncdiv_num(a: num, b: num) -> num:
+    """The truncating quotient of possibly infinite numbers, ``b`` not zero."""
+    if math.isinf(b):
+        return 0 if not math.isinf(a) else (INF if (a > 0) == (b > 0) else -INF)
+    if math.isinf(a):
+        return a if b > 0 else -a
+    return truncdiv(int(a), int(b))
+
+
+def _add(a: Bound, b: Bound) -> Bound:
+    return (a[0] + b[0], a[1] + b[1])
+
+
+def _sub(a: Bound, b: Bound) -> Bound:
+    return (a[0] - b[1], a[1] - b[0])
+
+
+def _mul(a: Bound, b: Bound) -> Bound:
+    if b[0] == b[1] and not math.isinf(b[0]):
+        c = b[0]
+        return (mul_num(a[0], c), mul_num(a[1], c)) if c >= 0 else (mul_num(a[1], c), mul_num(a[0], c))
+    ends = [mul_num(p, q) for p in a for q in b]
+    return (min(ends), max(ends))
+
+
+def _divide(a: Bound, b: Bound, quotient: Callable[[num, num], num]) -> Bound:
+    """Both divisions are monotone in each operand while the divisor keeps its sign."""
+    parts = []
+    if b[1] > 0:
+        parts.append((max(b[0], 1), b[1]))
+    if b[0] < 0:
+        parts.append((b[0], min(b[1], -1)))
+    if not parts:
+        return EVERYTHING  # a division by zero has no value to bound
+    ends = [quotient(p, q) for part in parts for p in a for q in part]
+    return (min(ends), max(ends))
+
+
+def _floordiv(a: Bound, b: Bound) -> Bound:
+    return _divide(a, b, floordiv_num)
+
+
+def _truncdiv(a: Bound, b: Bound) -> Bound:
+    return _divide(a, b, truncdiv_num)
+
+
+def _floormod(a: Bound, b: Bound) -> Bound:
+    low, high = b
+    if low > 0:
+        if a[0] >= 0 and a[1] < low:
+            return a
+        if low == high and not math.isinf(a[0]) and not math.isinf(a[1]) and a[0] // low == a[1] // low:
+            return (a[0] % low, a[1] % low)
+        return (0, min(high - 1, a[1]) if a[0] >= 0 else high - 1)
+    if high < 0:
+        return (low + 1, 0)
+    return (min(low + 1, 0), max(high - 1, 0))
+
+
+def _truncmod(a: Bound, b: Bound) -> Bound:
+    most = max(abs(b[0]), abs(b[1])) - 1
+    if most < 0:
+        return EVERYTHING
+    low = 0 if a[0] >= 0 else max(a[0], -most)
+    high = 0 if a[1] <= 0 else min(a[1], most)
+    if a[0] >= 0 and b[0] > a[1]:
+        return a
+    return (low, high)
+
+
+def _min(a: Bound, b: Bound) -> Bound:
+    return (min(a[0], b[0]), min(a[1], b[1]))
+
+
+def _max(a: Bound, b: Bound) -> Bound:
+    return (max(a[0], b[0]), max(a[1], b[1]))
+
+
+def union(a: Bound, b: Bound) -> Bound:
+    """The least bound around two."""
+    return (min(a[0], b[0]), max(a[1], b[1]))
+
+
+def _bitwise_and(a: Bound, b: Bound) -> Bound:
+    tops = [bound[1] for bound in (a, b) if bound[0] >= 0]
+    if not tops:
+        return (-INF, max(a[1], b[1], -1) if a[1] < 0 and b[1] < 0 else INF)
+    return (0, min(tops))
+
+
+def _bitwise_or_xor(a: Bound, b: Bound) -> Bound:
+    if a[0] >= 0 and b[0] >= 0 and not math.isinf(a[1]) and not math.isinf(b[1]):
+        return (0, (1 << max(int(a[1]).bit_length(), int(b[1]).bit_length())) - 1)
+    return EVERYTHING if a[0] < 0 or b[0] < 0 else (0, INF)
+
+
+def _shift_right(a: Bound, b: Bound) -> Bound:
+    if b[0] < 0 or b[1] > 64:
+        return union(a, (0, 0)) if b[0] >= 0 else EVERYTHING
+    return _floordiv(a, (1 << int(b[0]), 1 << int(b[1])))
+
+
+def _shift_left(a: Bound, b: Bound) -> Bound:
+    if b[0] < 0 or b[1] > 64:
+        return EVERYTHING
+    return _mul(a, (1 << int(b[0]), 1 << int(b[1])))
+
+
+_BINARY: dict[Any, Callable[[Bound, Bound], Bound]] = {
+    ir.Add: _add,
+    ir.Sub: _sub,
+    ir.Mul: _mul,
+    ir.Div: _truncdiv,
+    ir.Mod: _truncmod,
+    ir.FloorDiv: _floordiv,
+    ir.FloorMod: _floormod,
+    ir.Min: _min,
+    ir.Max: _max,
+}
+_CALLS: dict[Any, Callable[[Bound, Bound], Bound]] = {
+    Op.get("tir.bitwise_and"): _bitwise_and,
+    Op.get("tir.bitwise_or"): _bitwise_or_xor,
+    Op.get("tir.bitwise_xor"): _bitwise_or_xor,
+    Op.get("tir.shift_right"): _shift_right,
+    Op.get("tir.shift_left"): _shift_left,
+}
+_IF_THEN_ELSE = Op.get("tir.if_then_else")
+_LIKELY = Op.get("tir.likely")
+_COUNTS = (Op.get("tir.clz"), Op.get("tir.popcount"))
+_SAME = (Op.get("tir.likely"), Op.get("tir.ignore_loop_partition"))
+_VSCALE = Op.get("tir.vscale")
+
+_DTYPE_BOUNDS: dict[DataType, Bound] = {}
+
+
+class BoundAnalysis:
+    """Bounds of expressions under the facts of one analyzer."""
+
+    __slots__ = ("_analyzer", "memo")
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self._analyzer = analyzer
+        self.memo: dict[Expr, Bound] = {}
+
+    def of(self, root: Expr) -> Bound:
+        """The bound of an integer (or bool) expression; of a vector, over all its lanes."""
+        memo = self.memo
+        found = memo.get(root)
+        if found is not None:
+            return found
+        stack: list[Any] = [root]
+        while stack:
+            op = stack[-1]
+            if op in memo:
+                stack.pop()
+                continue
+            kind = op.__class__
+            if kind is IntImm:
+                memo[op] = (op.value, op.value)
+                stack.pop()
+                continue
+            dtype = op.dtype
+            limits = _DTYPE_BOUNDS.get(dtype)
+            if limits is None:
+                limits = _DTYPE_BOUNDS[dtype] = dtype_bound(dtype)
+            combine = _BINARY.get(kind)
+            if kind is Var:
+                bound = limits
+                if op.nonneg and bound[0] < 0:
+                    bound = (0, bound[1])
+            elif not (dtype.is_int or dtype.is_uint or dtype.is_bool):
+                bound = limits
+            elif combine is not None:
+                a, b = memo.get(op.a), memo.get(op.b)
+                if a is None or b is None:
+                    if b is None:
+                        stack.append(op.b)
+                    if a is None:
+                        stack.append(op.a)
+                    continue
+                bound = combine(a, b)
+            else:
+                parts = _operands(op)
+                waiting = [part for part in parts if part not in memo]
+                if waiting:
+                    stack += waiting
+                    continue
+                bound = _other(op, [memo[part] for part in parts], limits)
+            stack.pop()
+            memo[op] = self._tighten(op, bound, limits, dtype)
+        return memo[root]
+
+    def _tighten(self, op: Any, bound: Bound, limits: Bound, dtype: DataType) -> Bound:
+        low, high = bound
+        if (low < limits[0] or high > limits[1]) and not (dtype.is_int and dtype.bits in _INDEX_BITS):
+            low, high = limits  # it may have wrapped
+        facts = self._analyzer.facts
+        if facts.bounds:
+            known = facts.bounds.get(self._analyzer.keys.rep(op))
+            if known is not None:
+                low, high = max(low, known[0]), min(high, known[1])
+        return (low, high)
+
+    def enter(self) -> dict[Expr, Bound]:
+        """Start a scope of more facts; returns what :meth:`leave` needs."""
+        outer = self.memo
+        self.memo = {}
+        return outer
+
+    def leave(self, outer: dict[Expr, Bound]) -> None:
+        """Back to the facts before."""
+        self.memo = outer
+
+
+def _operands(op: Any) -> tuple[Any, ...]:
+    """The operands whose bounds decide a node's."""
+    kind = op.__class__
+    if kind is ir.Select:
+        return (op.true_value, op.false_value)
+    if kind is ir.Cast:
+        return (op.value,) if op.value.dtype.is_integral else ()
+    if kind is ir.Ramp:
+        return (op.base, op.stride)
+    if kind is ir.Broadcast:
+        return (op.value,)
+    if kind is ir.Let:
+        return (op.body,)
+    if kind is ir.Shuffle:
+        return tuple(op.vectors)
+    if kind is ir.Call:
+        if op.op in _CALLS:
+            return tuple(op.args)
+        if op.op is _IF_THEN_ELSE:
+            return (op.args[1], op.args[2])
+        if op.op in _SAME:
+            return (op.args[0],)
+    return ()
+
+
+def _other(op: Any, parts: list[Bound], limits: Bound) -> Bound:
+    """The bound of a node that is no plain arithmetic."""
+    kind = op.__class__
+    if kind is ir.Call:
+        combine = _CALLS.get(op.op)
+        if combine is not None:
+            return combine(*parts)
+        if op.op is _IF_THEN_ELSE:
+            return union(*parts)
+        if op.op in _SAME:
+            return parts[0]
+        if op.op in _COUNTS:
+            return (0, op.args[0].dtype.bits)
+        if op.op is _VSCALE:
+            return (1, 16)  # SVE's limit: 2048 bits are 16 times 128
+        return limits
+    if kind is ir.Select or kind is ir.Shuffle:
+        bound = parts[0]
+        for part in parts[1:]:
+            bound = union(bound, part)
+        return bound
+    if kind is ir.Cast:
+        if not parts:
+            return limits
+        bound = parts[0]
+        if op.dtype.is_bool:
+            return (int(bound[0] > 0 or bound[1] < 0), int(bound != (0, 0)))
+        return bound if limits[0] <= bound[0] and bound[1] <= limits[1] else limits
+    if kind is ir.Ramp:
+        if not isinstance(op.lanes, int):
+            return union(parts[0], limits)
+        return union(parts[0], _add(parts[0], _mul(parts[1], (op.lanes - 1, op.lanes - 1))))
+    if kind is ir.Broadcast or kind is ir.Let:
+        return parts[0]
+    return limits

@@ -1,0 +1,261 @@
+"""What is known where an expression stands: conditions of enclosing ifs, ranges of loops, assumptions.
+
+A fact is kept in every form in which a later question may meet it: the condition itself (and its negation) as a
+literal, bounds of its atoms and operands, remainders, and a linear inequality for proofs by combination. Conditions
+that read memory are not kept: what they say may change before they are asked again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from tirlower import ir
+from tirlower.arith.affine import Affine, affine_of, bound_of_terms
+from tirlower.arith.bounds import INF, Bound, floordiv_num, is_index_type, mul_num
+from tirlower.arith.modular import ModularSet, intersect
+from tirlower.ir import Call, Expr, IntImm, Op, Purity, post_order_visit
+
+if TYPE_CHECKING:
+    from tirlower.arith.analyzer import Analyzer
+
+__all__ = ["Facts", "conjuncts", "is_pure", "negated"]
+
+_LIKELY = Op.get("tir.likely")
+_MISSING: Any = object()
+_OPPOSITE = {ir.LT: ir.LE, ir.LE: ir.LT, ir.GT: ir.GE, ir.GE: ir.GT}
+MAX_LINEAR_ATOMS = 8
+MAX_PROOF_FACTS = 64
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The conditions whose conjunction is ``condition``, left to right; ``likely`` marks are dropped."""
+    parts: list[Expr] = []
+    stack: list[Any] = [condition]
+    while stack:
+        op = stack.pop()
+        if op.__class__ is ir.And:
+            stack += (op.b, op.a)
+        elif op.__class__ is Call and op.op is _LIKELY:
+            stack.append(op.args[0])
+        elif op.__class__ is ir.Not and op.a.__class__ is ir.Or:
+            stack += (negated(op.a.b), negated(op.a.a))
+        else:
+            parts.append(op)
+    return parts
+
+
+def negated(condition: Any) -> Expr:
+    """The negation of a condition, with comparisons of integers turned round."""
+    kind = condition.__class__
+    if kind is ir.Not:
+        return condition.a
+    if kind is ir.EQ or kind is ir.NE:
+        return (ir.NE if kind is ir.EQ else ir.EQ)(condition.a, condition.b)
+    if kind in _OPPOSITE and condition.a.dtype.is_integral:
+        return _OPPOSITE[kind](condition.b, condition.a)  # type: ignore[return-value]
+    if kind is IntImm:
+        return IntImm(condition.dtype, 1 - condition.value)
+    return ir.Not(condition)
+
+
+def is_pure(expr: Expr) -> bool:
+    """Whether an expression depends on its variables alone: no memory, no effects."""
+    pure = True
+
+    def look(op: Any) -> None:
+        nonlocal pure
+        if op.__class__ is ir.BufferLoad:
+            pure = False
+        elif op.__class__ is Call and (not isinstance(op.op, Op) or op.op.purity > Purity.PURE):
+            pure = False
+
+    post_order_visit(expr, look)
+    return pure
+
+
+class Facts:
+    """The facts of one analyzer, in a stack of scopes."""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self._analyzer = analyzer
+        self.bounds: dict[Expr, Bound] = {}
+        self.moduli: dict[Expr, ModularSet] = {}
+        self.literals: dict[Expr, bool] = {}
+        self.linear: dict[Any, tuple[Affine, int]] = {}
+        """Inequalities ``form <= limit`` by the form's terms; the forms have no constant and no common factor."""
+        self.conditions: list[Expr] = []
+        self.by_atom: dict[Expr, tuple[Any, ...]] = {}
+        self._log: list[tuple[dict[Any, Any], Any, Any]] = []
+
+    def mark(self) -> tuple[int, int]:
+        """A point to :meth:`rollback` to."""
+        return len(self._log), len(self.conditions)
+
+    def rollback(self, mark: tuple[int, int]) -> None:
+        """Forget what was added after ``mark``."""
+        log = self._log
+        while len(log) > mark[0]:
+            table, key, old = log.pop()
+            if old is _MISSING:
+                table.pop(key, None)
+            else:
+                table[key] = old
+        del self.conditions[mark[1] :]
+
+    def _set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
+        self._log.append((table, key, table.get(key, _MISSING)))
+        table[key] = value
+
+    def add(self, condition: Expr) -> None:
+        """Take a condition as true."""
+        for part in conjuncts(condition):
+            if is_pure(part):
+                self.conditions.append(part)
+                self._add_literal(part)
+                self._add_comparison(part)
+
+    def _add_literal(self, part: Expr) -> None:
+        keys = self._analyzer.keys
+        self._set(self.literals, keys.rep(part), True)
+        self._set(self.literals, keys.rep(negated(part)), False)
+
+    def _add_comparison(self, part: Any) -> None:
+        kind = part.__class__
+        if kind is ir.Not:
+            part = negated(part)
+            kind = part.__class__
+        if kind not in (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE) or not part.a.dtype.is_integral:
+            return
+        if part.a.dtype.is_vector:
+            return
+        a, b = part.a, part.b
+        if kind is ir.GT or kind is ir.GE:
+            a, b = b, a
+            kind = ir.LT if kind is ir.GT else ir.LE
+        if kind is ir.NE:
+            self._add_different(a, b)
+            return
+        if kind is ir.EQ:
+            self._add_equal(a, b)
+        self._add_at_most(a, b, 1 if kind is ir.LT else 0)
+        if kind is ir.EQ:
+            self._add_at_most(b, a, 0)
+
+    def _add_equal(self, a: Any, b: Any) -> None:
+        keys = self._analyzer.keys
+        for left, right in ((a, b), (b, a)):
+            found = self._analyzer.modular.of(right)
+            if found.coeff != 1:
+                self.restrict_modulus(left, found)
+        if a.__class__ is ir.FloorMod or a.__class__ is ir.Mod:
+            divisor, rest = a.b, b
+            if divisor.__class__ is IntImm and rest.__class__ is IntImm and divisor.value > 0:
+                if a.__class__ is ir.FloorMod or rest.value == 0 or self._analyzer.bounds.of(a.a)[0] >= 0:
+                    self.restrict_modulus(keys.rep(a.a), ModularSet(divisor.value, rest.value % divisor.value))
+
+    def restrict_modulus(self, expr: Expr, known: ModularSet) -> None:
+        """Note that an expression lies in a modular set."""
+        if expr.__class__ is IntImm:
+            return
+        rep = self._analyzer.keys.rep(expr)
+        have = self.moduli.get(rep)
+        both = known if have is None else intersect(have, known)
+        if both is not None:
+            self._set(self.moduli, rep, both)
+
+    def _add_different(self, a: Any, b: Any) -> None:
+        for x, y in ((a, b), (b, a)):
+            low, high = self._analyzer.bounds.of(y)
+            if low == high:
+                least, most = self._analyzer.bounds.of(x)
+                if least == low:
+                    self.restrict(x, (least + 1, INF))
+                elif most == high:
+                    self.restrict(x, (-INF, most - 1))
+
+    def restrict(self, expr: Expr, bound: Bound) -> None:
+        """Note a bound of an expression."""
+        if expr.__class__ is IntImm:
+            return
+        rep = self._analyzer.keys.rep(expr)
+        have = self.bounds.get(rep, (-INF, INF))
+        both = (max(have[0], bound[0]), min(have[1], bound[1]))
+        if both != have:
+            self._set(self.bounds, rep, both)
+
+    def _add_at_most(self, a: Any, b: Any, strict: int) -> None:
+        """``a + strict <= b``."""
+        bounds = self._analyzer.bounds
+        low_a, high_b = bounds.of(a)[0], bounds.of(b)[1]
+        self.restrict(a, (-INF, high_b - strict))
+        self.restrict(b, (low_a + strict, INF))
+        if not is_index_type(a.dtype):
+            return
+        keys = self._analyzer.keys
+        left, right = affine_of(keys, a), affine_of(keys, b)
+        if left is None or right is None:
+            return
+        form = left - right
+        limit = -form.constant - strict
+        self.add_linear(form, limit)
+        # What the inequality says of each atom, given the bounds of the others.
+        if 1 < len(form.terms) <= MAX_LINEAR_ATOMS or (len(form.terms) == 1 and form.terms):
+            for atom, coefficient in form.terms.items():
+                others = [(t, c) for t, c in form.terms.items() if t is not atom]
+                least = bound_of_terms(others, 0, bounds.of)[0]
+                room = limit - least
+                if coefficient > 0:
+                    self.restrict(atom, (-INF, floordiv_num(room, coefficient)))
+                else:
+                    self.restrict(atom, (-floordiv_num(room, -coefficient), INF))
+
+    def add_linear(self, form: Affine, limit: int) -> None:
+        """Note ``form - its constant <= limit``."""
+        if not form.terms or len(form.terms) > MAX_LINEAR_ATOMS:
+            return
+        shared = math.gcd(*form.terms.values())
+        terms = {atom: c // shared for atom, c in form.terms.items()}
+        limit = limit // shared
+        key = frozenset(terms.items())
+        have = self.linear.get(key)
+        if have is None or limit < have[1]:
+            self._set(self.linear, key, (Affine(terms, 0), limit))
+            if have is None:
+                for atom in terms:
+                    self._set(self.by_atom, atom, (*self.by_atom.get(atom, ()), key))
+
+    def upper_bound(self, form: Affine, depth: int) -> int | float:
+        """An upper bound of an affine form: from its atoms' bounds, and from adding up to ``depth`` known facts.
+
+        A fact is used with the multiple that cancels one atom of the form, which is how transitivity
+        (``a < b`` and ``b < c``) and ``i < n`` for ``4*i + j < 4*n`` come out.
+        """
+        bounds = self._analyzer.bounds
+        best = bound_of_terms(form.terms.items(), form.constant, bounds.of)[1]
+        if not form.terms or not self.linear:
+            return best
+        budget = [MAX_PROOF_FACTS]
+        return min(best, self._search(form, depth, best, budget))
+
+    def _search(self, form: Affine, depth: int, best: int | float, budget: list[int]) -> int | float:
+        tried: set[Any] = set()
+        for atom, coefficient in form.terms.items():
+            for key in self.by_atom.get(atom, ()):
+                found = self.linear.get(key)
+                if found is None or key in tried or budget[0] <= 0:
+                    continue
+                fact, limit = found
+                factor, rest = divmod(coefficient, fact.terms[atom])
+                if rest or factor <= 0:
+                    continue
+                tried.add(key)
+                budget[0] -= 1
+                left = form.plus(fact, -factor)
+                extra = mul_num(factor, limit)
+                high = bound_of_terms(left.terms.items(), left.constant, self._analyzer.bounds.of)[1] + extra
+                if high < best:
+                    best = high
+                if depth > 1 and left.terms:
+                    best = min(best, self._search(left, depth - 1, best - extra, budget) + extra)
+        return best

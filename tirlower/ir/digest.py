@@ -1,0 +1,492 @@
+"""Digests: structural hashing, and the quick test that two expressions are the same.
+
+Two kinds. The digest of an expression (:func:`expr_digest`) names variables and buffers by their identity, so it
+needs no context and is kept in the expression: :func:`expr_deep_equal` compares digests. The structural hash
+(:func:`structural_hash`) numbers what is bound in the order of binding, so that it agrees with
+:func:`tirlower.ir.structural.structural_equal`; a statement's depends on what is bound around it and is not kept.
+
+A digest is 128 bits of BLAKE2b over a node's class, data and operands' digests: expressions of equal digests are
+taken as equal.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from tirlower.diagnostics import deep_recursion
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.comparison import DECLARING, DEFINES, data_key, plan_of
+from tirlower.ir.expr import BufferLoad, Call, Expr, FloatImm, IntImm, Let, PointerType, Var
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.node import Node, Role
+from tirlower.ir.op import GlobalVar, Op
+from tirlower.ir.stmt import AttrStmt, Block, Seq, Stmt, normalize_attr
+
+__all__ = ["expr_deep_equal", "expr_digest", "structural_hash", "variables_of_buffer"]
+
+Token = Callable[[Any], bytes]
+
+
+def _short(content: bytes) -> bytes:
+    return blake2b(content, digest_size=16).digest()
+
+
+_PLAIN = (str, int, float, bool, tuple, list, dict, type(None), np.ndarray, GlobalVar, PointerType, Op, enum.Enum)
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, _PLAIN)
+
+
+def _data_token(value: Any) -> bytes:
+    """Bytes for plain data; of an object of another kind, the name of its class."""
+    kind = value.__class__
+    if kind is Op:
+        name: str = value.name
+        return name.encode()
+    if kind is GlobalVar or kind is PointerType:
+        return repr(value).encode()
+    if isinstance(value, enum.Enum):
+        return f"{kind.__name__}.{value.name}".encode()
+    return repr(data_key(value)).encode() if _is_plain(value) else kind.__name__.encode()
+
+
+def _attr_token(value: Any, expr: Token, other: Token) -> bytes:
+    """Bytes of an annotation value; expressions and other nodes by the functions given."""
+    value = normalize_attr(value)
+    if isinstance(value, Expr):
+        return b"e" + expr(value)
+    if isinstance(value, Node):
+        return b"n" + other(value)
+    if isinstance(value, tuple):
+        return b"(%d" % len(value) + b"".join([_attr_token(v, expr, other) for v in value])
+    if isinstance(value, dict):
+        parts = [k.encode() + b"=" + _attr_token(value[k], expr, other) for k in sorted(value)]
+        return b"{%d" % len(parts) + b",".join(parts)
+    if _is_plain(value):
+        return b"d" + _data_token(value)
+    return b"o" + other(value)
+
+
+def _combine(op: Expr, digest_of: Token, buffer: Token, var: Token, other: Token) -> bytes:
+    """The digest of an expression node from those of its operands."""
+    cls = op.__class__
+    parts = [cls.__name__.encode()]
+    if cls is Call:
+        parts.append(op.dtype.encode())
+    for name, role in plan_of(cls):
+        value = getattr(op, name)
+        if role is Role.CHILD:
+            if value.__class__ is tuple:
+                parts.append(b"%d" % len(value))
+                parts += [digest_of(item) for item in value]
+            else:
+                parts.append(b"-" if value is None else digest_of(value))
+        elif role is Role.DATA:
+            parts.append(digest_of(value) if isinstance(value, Expr) else _data_token(value))
+        elif role is Role.BUFFER:
+            parts.append(buffer(value))
+        elif role is Role.BINDS:
+            parts.append(var(value))
+        elif value:
+            parts.append(_attr_token(value, digest_of, other))
+    return _short(b"\0".join(parts))
+
+
+def _identity(value: Any) -> bytes:
+    return b"@%d" % id(value)
+
+
+def _pending(op: Expr) -> list[Expr]:
+    """The operands that must have digests first (those in data and annotations too)."""
+    found: list[Any] = [] if op.is_leaf else list(op.children())
+    lanes = getattr(op, "lanes", None)
+    if isinstance(lanes, Expr):
+        found.append(lanes)
+    if op.__class__ is Call and op.annotations:
+        _collect(op.annotations, found)
+    return found
+
+
+def _collect(value: Any, into: list[Any]) -> None:
+    if isinstance(value, Expr):
+        into.append(value)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            _collect(item, into)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _collect(item, into)
+
+
+def _known_digest(op: Any) -> bytes:
+    # Only annotation values are normalised into new expressions on the way; all others are filled in already.
+    return op.digest if op.digest is not None else expr_digest(op)
+
+
+def expr_digest(root: Expr) -> bytes:
+    """The digest of an expression, variables and buffers by identity; kept in the node."""
+    if root.digest is not None:
+        return root.digest
+    stack: list[Expr] = [root]
+    while stack:
+        op = stack[-1]
+        if op.digest is not None:
+            stack.pop()
+            continue
+        cls = op.__class__
+        if cls is Var:
+            op.digest = b"v@%d" % id(op)
+        elif cls is IntImm:
+            op.digest = b"i" + op.dtype.encode() + b"%d" % op.value
+        else:
+            waiting = [c for c in _pending(op) if c.digest is None]
+            if waiting:
+                waiting.reverse()
+                stack += waiting
+                continue
+            op.digest = _combine(op, _known_digest, _identity, _identity, _identity)
+        stack.pop()
+    assert root.digest is not None
+    return root.digest
+
+
+_WALK = 48  # pairs compared directly before digests are made: most unequal pairs part within a few
+
+
+def expr_deep_equal(a: Expr, b: Expr) -> bool:
+    """Whether two expressions are the same tree over the same variables and buffers (nothing is renamed).
+
+    >>> from tirlower.ir import Add, Var
+    >>> x, y = Var("x"), Var("y")
+    >>> expr_deep_equal(Add(x, 1), Add(x, 1)), expr_deep_equal(Add(x, 1), Add(y, 1))
+    (True, False)
+    """
+    if a is b:
+        return True
+    stack: list[Any] = [(a, b)]
+    left = _WALK
+    while stack:
+        x, y = stack.pop()
+        if x is y:
+            continue
+        cls = x.__class__
+        if cls is not y.__class__ or cls is Var or x.dtype is not y.dtype:
+            return False
+        if cls is IntImm:
+            if x.value != y.value:
+                return False
+            continue
+        left -= 1
+        if left < 0 or x.is_leaf or (x.digest is not None and y.digest is not None):
+            if expr_digest(x) != expr_digest(y):
+                return False
+            continue
+        for name, role in plan_of(cls):
+            p, q = getattr(x, name), getattr(y, name)
+            if p is q:
+                continue
+            if role is Role.CHILD:
+                if p.__class__ is tuple:
+                    if len(p) != len(q):
+                        return False
+                    stack += zip(p, q, strict=True)
+                elif p is None or q is None:
+                    return False
+                else:
+                    stack.append((p, q))
+            elif role is Role.DATA and isinstance(p, Expr) and isinstance(q, Expr):
+                stack.append((p, q))
+            elif role is Role.ATTRS:
+                if (p or q) and expr_digest(x) != expr_digest(y):
+                    return False
+            elif role is not Role.DATA or data_key(p) != data_key(q):
+                return False
+    return True
+
+
+class _Hasher:
+    """Feeds a node to a hash, with bound variables and buffers numbered in the order of their binding.
+
+    What is used without a definition around it is numbered at its first use; its type or contents go into the
+    stream at that moment, and every use is its number, so that sharing subexpressions changes nothing.
+    """
+
+    def __init__(self, map_free_vars: bool) -> None:
+        self.stream = blake2b(digest_size=8)
+        self.map_free_vars = map_free_vars
+        self.numbers: dict[Any, tuple[int, int]] = {}  # object -> (number, depth of its scope)
+        self.scopes: list[list[tuple[Any, tuple[int, int] | None]]] = [[]]
+        self.count = 0
+        self.lets = 0
+        self.defining = False
+        self.naming = False
+
+    def bind(self, item: Any, depth: int | None = None, number: int | None = None) -> None:
+        if depth is None:
+            depth = len(self.scopes) - 1
+        self.scopes[depth].append((item, self.numbers.get(item)))
+        if number is None:
+            number = self.count
+            self.count += 1
+        self.numbers[item] = (number, depth)
+
+    def push(self) -> None:
+        self.scopes.append([])
+
+    def pop(self) -> None:
+        for item, before in reversed(self.scopes.pop()):
+            if before is None:
+                del self.numbers[item]
+            else:
+                self.numbers[item] = before
+
+    def var_token(self, var: Var) -> bytes:
+        known = self.numbers.get(var)
+        if known is None:
+            if self.naming:
+                return b"later" + _data_token(var.type)
+            if not (self.defining or self.map_free_vars):
+                return _identity(var)
+            self.stream.update(self.var_type(var))
+            self.bind(var, None if self.defining else 0)
+            known = self.numbers[var]
+        return b"#%d" % known[0]
+
+    def var_type(self, var: Var) -> bytes:
+        return b"var" + _data_token(var.type) + (b"+" if var.nonneg else b"")
+
+    def buffer_token(self, buffer: Buffer) -> bytes:
+        known = self.numbers.get(buffer)
+        if known is None:
+            if self.naming:
+                return b"later" + buffer.dtype.encode()
+            self.contents(buffer, frozenset())
+            depth = max((self.numbers[v][1] for v in variables_of_buffer(buffer) if v in self.numbers), default=0)
+            self.bind(buffer, depth)
+            known = self.numbers[buffer]
+        return b"#%d" % known[0]
+
+    def contents(self, buffer: Buffer, defines: frozenset[str]) -> None:
+        self.stream.update(b"buffer")
+        for name, _ in plan_of(Buffer):
+            before = self.defining
+            self.defining = name in defines
+            value = getattr(buffer, name)
+            if isinstance(value, Expr):
+                self.stream.update(self.expr(value))
+            elif isinstance(value, tuple) and value and isinstance(value[0], Expr):
+                self.stream.update(b"%d" % len(value))
+                for item in value:
+                    self.stream.update(self.expr(item))
+            else:
+                self.stream.update(_data_token(value))
+            self.defining = before
+
+    def expr(self, root: Expr) -> bytes:
+        memo: dict[int, bytes] = {}
+        memos = [memo]
+        # An entry is (node, stage): 0 to be entered, 1 the value of a Let is done, 2 its body is.
+        stack: list[tuple[Expr, int]] = [(root, 0)]
+        while stack:
+            op, stage = stack[-1]
+            memo = memos[-1]
+            if id(op) in memo:
+                stack.pop()
+                continue
+            cls = op.__class__
+            if cls is Var:
+                memo[id(op)] = self.var_token(op)  # type: ignore[arg-type]
+            elif cls is IntImm or cls is FloatImm:
+                memo[id(op)] = expr_digest(op)
+            elif cls is Let:
+                if not self.let_stage(op, stage, stack, memos):  # type: ignore[arg-type]
+                    continue
+            else:
+                waiting = [c for c in _pending(op) if id(c) not in memo]
+                if waiting:
+                    stack += [(c, 0) for c in reversed(waiting)]
+                    continue
+                memo[id(op)] = _combine(
+                    op, lambda e: memos[-1].get(id(e)) or self.expr(e), self.buffer_token, self.var_token, self.other
+                )
+            stack.pop()
+        return memos[0][id(root)]
+
+    def let_stage(self, op: Let, stage: int, stack: list[tuple[Expr, int]], memos: list[dict[int, bytes]]) -> bool:
+        """One step of a Let; whether it is done. Its variable is numbered by how many Lets stand around it."""
+        if stage == 0:
+            stack[-1] = (op, 1)
+            stack.append((op.value, 0))
+            return False
+        if stage == 1:
+            self.lets += 1
+            self.push()
+            self.bind(op.var, number=-self.lets)
+            memos.append({})
+            stack[-1] = (op, 2)
+            stack.append((op.body, 0))
+            return False
+        body = memos.pop()[id(op.body)]
+        self.pop()
+        self.lets -= 1
+        memos[-1][id(op)] = _short(b"let" + self.var_type(op.var) + memos[-1][id(op.value)] + body)
+        return True
+
+    def other(self, value: Any) -> bytes:
+        """A node inside an annotation is fed to the stream; an object of an unknown kind counts by its class."""
+        if isinstance(value, Buffer):
+            return self.buffer_token(value)
+        if not isinstance(value, Node):
+            return _data_token(value)
+        self.node(value)
+        return b"node"
+
+    def child(self, value: Any) -> None:
+        if value is None:
+            self.stream.update(b"none")
+        elif value.__class__ is tuple:
+            self.stream.update(b"%d" % len(value))
+            for item in value:
+                if isinstance(item, Expr):
+                    self.stream.update(self.expr(item))
+                else:
+                    self.node(item)
+        elif isinstance(value, Expr):
+            self.stream.update(self.expr(value))
+        elif isinstance(value, Stmt):
+            self.push()
+            self.node(value)
+            self.pop()
+        else:
+            self.node(value)
+
+    def define(self, kind: str, value: Any) -> None:
+        if isinstance(value, Var):
+            if kind == "IterVar" and (self.naming or value in self.numbers):
+                self.stream.update(self.var_token(value))
+                return
+            self.stream.update(self.var_type(value))
+            self.bind(value)
+        elif isinstance(value, Buffer):
+            defines = DEFINES[kind]
+            if kind in ("AllocBuffer", "AllocConst"):
+                self.bind(value.data)
+                self.stream.update(self.var_type(value.data))
+            self.contents(value, defines)
+            self.bind(value)
+        else:
+            self.stream.update(b"%d" % len(value))
+            for item in value:
+                self.define(kind, item)
+
+    def node(self, op: Any) -> None:
+        cls = op.__class__
+        if isinstance(op, Expr):
+            self.stream.update(self.expr(op))
+            return
+        if cls is Buffer:
+            self.stream.update(self.buffer_token(op))
+            return
+        name = cls.__name__
+        self.stream.update(name.encode())
+        scoped = name not in DECLARING
+        if scoped:
+            self.push()
+        if cls is PrimFunc:
+            self.function(op)
+        else:
+            for field, role in plan_of(cls):
+                if cls is Block and field in ("init", "body"):
+                    continue
+                value = getattr(op, field)
+                if role is Role.CHILD:
+                    self.child(value)
+                elif role is Role.DATA:
+                    self.stream.update(_data_token(value))
+                elif role is Role.BINDS:
+                    self.define(name, value)
+                elif role is Role.BUFFER:
+                    self.stream.update(self.buffer_token(value))
+                else:
+                    before, self.naming = self.naming, self.naming or cls is AttrStmt
+                    self.stream.update(_attr_token(value, self.expr, self.other))
+                    self.naming = before
+            if cls is Block:
+                self.init_and_body(op)
+        if scoped:
+            self.pop()
+
+    def init_and_body(self, op: Block) -> None:
+        """The allocations that head the body, the init (which sees them), the rest of the body."""
+        stmts = op.body.stmts if isinstance(op.body, Seq) else (op.body,)
+        self.push()
+        heads = len(op.alloc_buffers)
+        self.stream.update(b"seq%d" % len(stmts) if isinstance(op.body, Seq) else b"one")
+        for stmt in stmts[:heads]:
+            self.node(stmt)
+        self.child(op.init)
+        for stmt in stmts[heads:]:
+            self.node(stmt)
+        self.pop()
+
+    def function(self, func: PrimFunc) -> None:
+        self.stream.update(b"%d" % len(func.params))
+        for param in func.params:
+            self.define("PrimFunc", param)
+        for param in func.params:
+            buffer = func.buffer_map.get(param)
+            if buffer is None:
+                self.stream.update(b"scalar")
+            else:
+                self.define("PrimFunc", buffer)
+        self.stream.update(_data_token(func.ret_type))
+        self.stream.update(_attr_token(func.attrs, self.expr, self.other))
+        self.child(func.body)
+
+    def root(self, value: Any) -> None:
+        if isinstance(value, IRModule):
+            for name in sorted(value.functions):
+                self.stream.update(name.encode())
+                self.node(value.functions[name])
+            self.stream.update(_attr_token(value.attrs, self.expr, self.other))
+        elif isinstance(value, Expr) or not isinstance(value, Node):
+            self.stream.update(_attr_token(value, self.expr, self.other))
+        else:
+            self.node(value)
+
+
+def variables_of_buffer(buffer: Buffer) -> list[Var]:
+    """The variables of a buffer's data, shape, strides and offset."""
+    found: list[Var] = []
+    stack: list[Any] = list(buffer.children())
+    seen: set[int] = set()
+    while stack:
+        op = stack.pop()
+        if id(op) in seen:
+            continue
+        seen.add(id(op))
+        if op.__class__ is Var:
+            found.append(op)
+        else:
+            stack += op.children()
+            if op.__class__ is BufferLoad:
+                stack += op.buffer.children()
+    return found
+
+
+def structural_hash(node: Any, map_free_vars: bool = False) -> int:
+    """A 64-bit hash that agrees with ``structural_equal(…, map_free_vars)``.
+
+    Takes what ``structural_equal`` takes. What has no free variables (a function, a module) hashes alike in every
+    process.
+    """
+    hasher = _Hasher(map_free_vars)
+    with deep_recursion():
+        hasher.root(node)
+    return int.from_bytes(hasher.stream.digest(), "little")

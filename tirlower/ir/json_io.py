@@ -1,0 +1,263 @@
+"""The IR as JSON text, and back: ``save_json`` and ``load_json``.
+
+The text holds a table of nodes, each after the nodes that it refers to, so that reading is one pass and writing needs
+no recursion. A node that several others share stands there once: sharing, and with it the identity of variables and
+buffers, survives. What is written of a node are the fields that its class declares (:mod:`tirlower.ir.node`), spans
+left out; a new node class needs nothing here.
+
+A value in the table is ``null``, true or false, a number, a string, a list, or an object of one key that says what it
+is: ``{"n": 3}`` is node 3, ``{"t": "int32"}`` a dtype, ``{"f": "nan"}`` a float that JSON lacks, and so on.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import enum
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tirlower.diagnostics import TirError, nearest_name
+from tirlower.ir.buffer import IterKind
+from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import PointerType
+from tirlower.ir.func import IRModule
+from tirlower.ir.node import NODES, Node
+from tirlower.ir.op import GlobalVar, Op
+from tirlower.ir.stmt import ForKind
+from tirlower.ir.target import Target
+
+__all__ = ["FORMAT_VERSION", "load_json", "save_json"]
+
+FORMAT_VERSION = 1
+"""Raised when texts of the earlier version can no longer be read."""
+
+_ENUMS: dict[str, type[enum.Enum]] = {cls.__name__: cls for cls in (ForKind, IterKind)}
+_MODULE = "IRModule"
+
+
+def _is_shared(value: Any) -> bool:
+    return isinstance(value, (Node, IRModule))
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    """The fields of a node or module that are written."""
+    if isinstance(value, IRModule):
+        return {"functions": value.functions, "attrs": value.attrs}
+    return {field.name: getattr(value, field.name) for field in value.fields if field.name != "span"}
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.places: dict[int, int] = {}
+        self.table: list[Any] = []
+
+    def add(self, root: Any) -> None:
+        """Put the nodes under a value into the table, operands first."""
+        stack: list[tuple[Any, bool]] = [(root, False)]
+        while stack:
+            value, ready = stack.pop()
+            if isinstance(value, (tuple, list)):
+                stack += [(item, False) for item in reversed(value)]
+            elif isinstance(value, dict):
+                for key, item in reversed(value.items()):
+                    stack.append((item, False))
+                    stack.append((key, False))
+            elif not _is_shared(value) or id(value) in self.places:
+                continue
+            elif ready:
+                fields = {name: self.value(part) for name, part in _parts(value).items()}
+                self.places[id(value)] = len(self.table)
+                self.table.append([type(value).__name__, fields])
+            else:
+                stack.append((value, True))
+                stack += [(part, False) for part in reversed(_parts(value).values())]
+
+    def value(self, value: Any) -> Any:
+        """A field's value; its nodes are in the table already."""
+        if value is None or value is True or value is False or value.__class__ is int:
+            return value
+        if _is_shared(value):
+            return {"n": self.places[id(value)]}
+        if isinstance(value, DataType):
+            return {"t": str(value)}
+        if value.__class__ is str:
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"f": str(value)}
+        if isinstance(value, (tuple, list)):
+            return [self.value(item) for item in value]
+        if isinstance(value, dict):
+            return {"d": [[self.value(k), self.value(v)] for k, v in value.items()]}
+        if isinstance(value, PointerType):
+            return {"p": [str(value.element), value.scope]}
+        if isinstance(value, enum.Enum) and type(value).__name__ in _ENUMS:
+            return {"e": [type(value).__name__, value.name]}
+        if isinstance(value, Op):
+            return {"op": value.name}
+        if isinstance(value, GlobalVar):
+            return {"g": value.name}
+        if isinstance(value, Target):
+            return {"target": self.value(value.export())}
+        if isinstance(value, np.ndarray):
+            return {"a": _array_text(value)}
+        if isinstance(value, bytes):
+            return {"b": base64.b64encode(value).decode("ascii")}
+        raise TirError(
+            f"an attribute value of type {type(value).__name__} has no form in JSON: {value!r}",
+            origin="save_json",
+            help="use numbers, strings, tuples, mappings, arrays or nodes",
+        )
+
+
+def _array_text(array: np.ndarray[Any, Any]) -> list[Any]:
+    if array.dtype.hasobject or array.dtype.names is not None:
+        raise TirError(f"an array of dtype {array.dtype} has no form in JSON", origin="save_json")
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    data = base64.b64encode(np.ascontiguousarray(little).tobytes()).decode("ascii")
+    return [array.dtype.name, list(array.shape), data]
+
+
+def save_json(value: Any) -> str:
+    """The JSON text of a node (a function, statement, expression, buffer ...), a module, or a tuple of them.
+
+    Shared nodes stay shared; spans are left out. The cost is linear in the distinct nodes. Raises :class:`TirError`
+    for an attribute value that has no form in JSON.
+
+    >>> from tirlower.ir import Add, Var
+    >>> x = Var("x")
+    >>> back = load_json(save_json(Add(x, x)))
+    >>> back.a is back.b, back.a.name, str(back.dtype)
+    (True, 'x', 'int32')
+    """
+    writer = _Writer()
+    writer.add(value)
+    document = {"tirlower": FORMAT_VERSION, "root": writer.value(value), "nodes": writer.table}
+    return json.dumps(document, allow_nan=False, separators=(",", ":"))
+
+
+def _bad(message: str, help: str | None = None) -> TirError:
+    return TirError(message, origin="load_json", help=help)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+
+    def node(self, entry: Any) -> Any:
+        """Build the next node of the table."""
+        place = len(self.nodes)
+        if not (isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str) and type(entry[1]) is dict):
+            raise _bad(f"node {place} is [kind, fields], got {_short(entry)}")
+        kind: str = entry[0]
+        fields = {name: self.value(part, f"field {name!r} of node {place} ({kind})") for name, part in entry[1].items()}
+        cls: Any = IRModule if kind == _MODULE else NODES.get(kind)
+        if cls is None:
+            near = nearest_name(kind, NODES)
+            raise _bad(f"node {place} is of an unknown kind {kind!r}", f"did you mean {near!r}?" if near else None)
+        if kind != _MODULE:
+            known = [field.name for field in cls.fields]
+            for name in fields:
+                if name not in known or name == "span":
+                    raise _bad(f"node {place} ({kind}) has no field {name!r}", f"it has {', '.join(known)}")
+            for field in cls.fields:
+                if field.required and field.name not in fields:
+                    raise _bad(f"node {place} ({kind}) lacks the field {field.name!r}")
+        try:
+            return cls(**fields)
+        except (TypeError, ValueError, AttributeError, KeyError, TirError) as error:
+            reason = error.message if isinstance(error, TirError) else str(error)
+            raise _bad(f"node {place} ({kind}) cannot be built: {reason}") from error
+
+    def value(self, value: Any, where: str) -> Any:
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        if isinstance(value, list):
+            return tuple([self.value(item, where) for item in value])
+        if isinstance(value, dict) and len(value) == 1:
+            tag, content = next(iter(value.items()))
+            if tag == "n":
+                if not isinstance(content, int) or not 0 <= content < len(self.nodes):
+                    raise _bad(f"{where} refers to node {_short(content)}, of {len(self.nodes)} before it")
+                return self.nodes[content]
+            if tag == "d":
+                return self.mapping(content, where)
+            if tag == "target":
+                content = self.value(content, where)
+            decode = _DECODE.get(tag)
+            if decode is not None:
+                try:
+                    return decode(content)
+                except (TypeError, ValueError, KeyError, IndexError, AttributeError, TirError) as error:
+                    reason = error.message if isinstance(error, TirError) else str(error) or type(error).__name__
+                    raise _bad(f"{where}: cannot read {_short(value)}: {reason}") from error
+        raise _bad(f"{where}: cannot read {_short(value)}")
+
+    def mapping(self, content: Any, where: str) -> dict[Any, Any]:
+        if not isinstance(content, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in content):
+            raise _bad(f"{where}: a mapping is a list of pairs, got {_short(content)}")
+        made: dict[Any, Any] = {}
+        for key, item in content:
+            read = self.value(key, where)
+            if isinstance(read, (dict, np.ndarray)):
+                raise _bad(f"{where}: {_short(key)} is no key of a mapping")
+            made[read] = self.value(item, where)
+        return made
+
+
+def _array(content: Any) -> np.ndarray[Any, Any]:
+    name, shape, text = content
+    kind = np.dtype(name) if name in np.sctypeDict else DataType(name).numpy
+    try:
+        data = base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"the data of an array is base64: {error}") from error
+    little = np.frombuffer(data, dtype=kind.newbyteorder("<")).reshape([int(extent) for extent in shape])
+    return little.astype(kind)
+
+
+_DECODE: dict[str, Callable[[Any], Any]] = {
+    "t": DataType,
+    "f": lambda text: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[text],
+    "p": lambda pair: PointerType(str(pair[0]), str(pair[1])),
+    "e": lambda pair: _ENUMS[pair[0]][pair[1]],
+    "op": Op.get,
+    "g": lambda name: GlobalVar(str(name)),
+    "target": Target,
+    "a": _array,
+    "b": lambda text: base64.b64decode(text, validate=True),
+}
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def load_json(text: str) -> Any:
+    """What :func:`save_json` wrote, structurally equal, with new variables and buffers.
+
+    Raises :class:`TirError` for text that is no JSON, of another version, or that describes no well-typed nodes; it
+    names the node and field.
+    """
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise _bad(f"the text is no JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise _bad("the text nests lists or objects too deeply; save_json writes none that deep") from None
+    if not isinstance(document, dict) or "tirlower" not in document:
+        raise _bad("the text is no saved IR: it lacks the key 'tirlower'", "save_json writes what load_json reads")
+    if document["tirlower"] != FORMAT_VERSION:
+        raise _bad(f"the text has format version {_short(document['tirlower'])}, this is version {FORMAT_VERSION}")
+    table = document.get("nodes")
+    if not isinstance(table, list) or "root" not in document:
+        raise _bad("the text lacks its table of nodes or its root")
+    reader = _Reader()
+    for entry in table:
+        reader.nodes.append(reader.node(entry))
+    return reader.value(document["root"], "the root")

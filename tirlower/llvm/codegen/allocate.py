@@ -1,0 +1,252 @@
+"""Memory of the function: on the stack, on the heap, constant.
+
+Small buffers of constant size are slots of the function's stack frame (LLVM turns those with constant indices into
+registers); others are heap memory aligned to 64 bytes, freed on every way out of their scope. Heap memory of a buffer
+allocated in a loop is allocated once, ahead of the outermost loop in which its size does not change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
+from tirlower.ir.expr import Expr, IntImm, Var, is_const_int
+from tirlower.ir.functor import post_order_visit
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, DeclBuffer, For, ForKind, Stmt
+from tirlower.llvm.codegen.emitter import Emitter, Root
+from tirlower.llvm.codegen.types import memory_bytes, memory_type
+from tirlower.llvm.writer import I1, I8, I64, PTR, VOID, Value, array, const_bytes, null, struct, zero
+
+__all__ = ["STACK_LIMIT", "emit_alloc", "emit_alloc_const", "hoist_allocations", "pad_bytes"]
+
+#: the largest buffer that goes on the stack, in bytes
+STACK_LIMIT = 16 << 10
+
+
+def pad_bytes(size: int) -> int:
+    """A size as it is allocated: whole cache lines, at least one."""
+    return max(-(-size // ALLOC_ALIGNMENT), 1) * ALLOC_ALIGNMENT
+
+
+def element_bytes(buffer: Buffer) -> int:
+    """The bytes of an element of a buffer."""
+    return memory_bytes(buffer.dtype) * buffer.dtype.lanes
+
+
+def _extents(buffer: Buffer) -> tuple[Expr, ...]:
+    """What the size of an allocation is the product of."""
+    if buffer.strides:
+        return (buffer.strides[0], buffer.shape[0])
+    return buffer.shape
+
+
+def constant_elements(buffer: Buffer) -> int | None:
+    """The number of elements to allocate, where it is constant."""
+    extents = _extents(buffer)
+    if not all(isinstance(extent, IntImm) for extent in extents) or not isinstance(buffer.elem_offset, IntImm):
+        return None
+    return math.prod(max(e.value, 0) for e in extents if isinstance(e, IntImm)) + buffer.elem_offset.value
+
+
+def on_stack(em: Emitter, buffer: Buffer) -> bool:
+    """Whether a buffer is small enough for the stack, of which enough is left."""
+    count = constant_elements(buffer)
+    if count is None:
+        return False
+    size = pad_bytes(count * element_bytes(buffer))
+    return size <= STACK_LIMIT and size <= em.stack_left
+
+
+def _root(em: Emitter, buffer: Buffer) -> Root:
+    root = em.root(buffer.data)
+    root.align = max(root.align, _alignment(buffer))
+    return root
+
+
+def _alignment(buffer: Buffer) -> int:
+    """The alignment of an allocation: what the buffer asks for, and at least a cache line."""
+    align = max(buffer.align, ALLOC_ALIGNMENT)
+    return 1 << (align - 1).bit_length()
+
+
+def emit_alloc(em: Emitter, op: AllocBuffer) -> None:
+    """Emit an AllocBuffer, in force until the cleanups of its scope."""
+    buffer = op.buffer
+    root = _root(em, buffer)
+    root.offset = False
+    if buffer.data in em.hoisted:
+        return
+    if on_stack(em, buffer):
+        count = constant_elements(buffer) or 0
+        size = pad_bytes(count * element_bytes(buffer))
+        em.stack_left -= size
+        unit = memory_type(buffer.dtype)
+        many = max(count * buffer.dtype.lanes, 1)
+        slot = em.b.alloca(array(many, unit), align=_alignment(buffer), name=_hint(buffer.name))
+        em.define(buffer.data, slot)
+        return
+    allocate(em, buffer)
+
+
+def _hint(name: str) -> str:
+    return "".join(ch if ch.isalnum() or ch == "_" else "_" for ch in name) or "buffer"
+
+
+def allocate(em: Emitter, buffer: Buffer) -> None:
+    """Emit heap memory of a buffer, and register that it be freed."""
+    size = _size_in_bytes(em, buffer)
+    pointer = _aligned_alloc(em, buffer, size)
+    code = em.state.errors.code(
+        MemoryError, f"cannot allocate {{0}} bytes for buffer `{_brace(buffer.name)}` of `{_brace(em.kernel.name)}`"
+    )
+    em.fail_if(em.b.icmp("eq", pointer, null()), code, [size])
+    em.define(buffer.data, pointer)
+    em.cleanups.append(lambda here: _free(here, here.lookup(buffer.data).value))
+
+
+def _brace(name: str) -> str:
+    return name.replace("{", "{{").replace("}", "}}")
+
+
+def _aligned_alloc(em: Emitter, buffer: Buffer, size: Value) -> Value:
+    b, align = em.b, _alignment(buffer)
+    marks = ("nounwind", "willreturn", 'allockind("alloc,uninitialized,aligned")', "memory(inaccessiblemem: readwrite)")
+    if em.machine.is_windows:
+        f = em.module.symbol("_aligned_malloc") or em.module.declare(
+            "_aligned_malloc", PTR, [I64, I64], ret_attrs=["noalias"], attrs=["nounwind", "willreturn"]
+        )
+        return b.call_pointer(f, PTR, [size, b.i64(align)], _hint(buffer.name))
+    f = em.module.symbol("aligned_alloc") or em.module.declare(
+        "aligned_alloc",
+        PTR,
+        [I64, I64],
+        ret_attrs=["noalias"],
+        param_attrs={0: ["allocalign"]},
+        attrs=[*marks, "allocsize(1)", ("alloc-family", "malloc")],
+    )
+    padded = size if size.is_constant else _padded(em, size, align)
+    if size.is_constant:
+        padded = b.i64(-(-max(int(size.text), 1) // align) * align)
+    return b.call_pointer(f, PTR, [b.i64(align), padded], _hint(buffer.name))
+
+
+def _padded(em: Emitter, size: Value, align: int) -> Value:
+    """Sizes are multiples of the alignment, and not zero (which may give a null pointer)."""
+    b = em.b
+    up = b.and_(b.add(size, b.i64(align - 1)), b.i64(-align))
+    return b.intrinsic("llvm.umax", I64, [up, b.i64(align)], [I64])
+
+
+def _free(em: Emitter, pointer: Value) -> None:
+    name = "_aligned_free" if em.machine.is_windows else "free"
+    f = em.module.symbol(name) or em.module.declare(
+        name,
+        VOID,
+        [PTR],
+        param_attrs={0: ["allocptr", "noundef", "captures(none)"]},
+        attrs=["nounwind", "willreturn", 'allockind("free")', ("alloc-family", "malloc")],
+    )
+    em.b.call_pointer(f, VOID, [pointer])
+
+
+def _size_in_bytes(em: Emitter, buffer: Buffer) -> Value:
+    """The size, computed with a check for extents below zero and for overflow where it is not constant."""
+    b = em.b
+    count = constant_elements(buffer)
+    if count is not None:
+        size = count * element_bytes(buffer)
+        if size >= 1 << 62:
+            raise em.error(
+                f"buffer `{buffer.name}` of shape ({', '.join(map(str, buffer.shape))}) takes {size} bytes", buffer
+            )
+        return b.i64(size)
+    total: Value = b.i64(element_bytes(buffer))
+    bad: Value | None = None
+    values = [em.index(extent) for extent in _extents(buffer)]
+    for extent, value in zip(_extents(buffer), values, strict=True):
+        if em.facts.index_range(extent)[0] < 0:
+            negative = b.icmp("slt", value, b.i64(0))
+            bad = negative if bad is None else b.or_(bad, negative)
+        pair = b.intrinsic("llvm.smul.with.overflow", struct(I64, I1), [total, value], [I64])
+        total = b.extract_value(pair, 0)
+        overflow = b.extract_value(pair, 1)
+        bad = overflow if bad is None else b.or_(bad, overflow)
+    if bad is not None:
+        shown = ", ".join(f"{{{i}}}" for i in range(len(values)))
+        code = em.state.errors.code(
+            MemoryError,
+            f"cannot allocate buffer `{_brace(buffer.name)}` of `{_brace(em.kernel.name)}`: its extents are {shown}",
+        )
+        em.fail_if(bad, code, values[:16])
+    if not is_const_int(buffer.elem_offset, 0):
+        extra = b.mul(em.index(buffer.elem_offset), b.i64(element_bytes(buffer)))
+        total = b.add(total, extra)
+    return total
+
+
+def emit_alloc_const(em: Emitter, op: AllocConst) -> None:
+    """Emit an AllocConst: a private global constant."""
+    buffer = op.buffer
+    data = op.data.astype(buffer.dtype.element.numpy).tobytes()
+    root = _root(em, buffer)
+    root.constant = True
+    root.align = ALLOC_ALIGNMENT
+    name = em.module.unique_name(f"{em.kernel.name}.{_hint(buffer.name)}")
+    initial = const_bytes(data) if data else zero(array(1, I8))
+    em.define(buffer.data, em.module.global_constant(name, initial, align=ALLOC_ALIGNMENT))
+
+
+# -- ahead of loops --------------------------------------------------------------------------------------------------
+
+
+def hoist_allocations(em: Emitter, loop: Stmt) -> list[Var]:
+    """Allocate heap buffers of a loop's body whose size does not change in it; gives their data variables.
+
+    Bodies of parallel loops are left out: they become functions of their own.
+    """
+    found: list[Var] = []
+    if not em.kernel.allocates:
+        return found
+    bound: set[Var] = set()
+
+    def visit(stmt: Any) -> None:
+        if isinstance(stmt, For):
+            if stmt.kind is ForKind.PARALLEL and em.runs_parallel and stmt is not loop:
+                return
+            bound.add(stmt.loop_var)
+        elif isinstance(stmt, Bind):
+            bound.add(stmt.var)
+        elif isinstance(stmt, AllocBuffer):
+            buffer = stmt.buffer
+            sizes = (*_extents(buffer), buffer.elem_offset)
+            if buffer.data not in em.hoisted and not on_stack(em, buffer) and _invariant(sizes, bound):
+                _root(em, buffer)
+                allocate(em, buffer)
+                em.hoisted.add(buffer.data)
+                found.append(buffer.data)
+        for child in stmt.children():
+            if isinstance(child, Stmt):
+                visit(child)
+
+    visit(loop)
+    return found
+
+
+def _invariant(exprs: Iterable[Expr], bound: set[Var]) -> bool:
+    free = True
+
+    def look(op: Any) -> None:
+        nonlocal free
+        # A size that is loaded may change in the loop.
+        free = free and op not in bound and op.__class__.__name__ not in ("BufferLoad", "Call")
+
+    for expr in exprs:
+        post_order_visit(expr, look)
+    return free
+
+
+def emit_decl(em: Emitter, op: DeclBuffer) -> None:
+    """A DeclBuffer names memory that is there already; its data must be in scope."""
+    em.lookup(op.buffer.data, op.span)

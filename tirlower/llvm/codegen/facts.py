@@ -1,0 +1,318 @@
+"""What is known about integer expressions without running them: ranges, divisibility, and how they may be evaluated.
+
+Ranges are those of exact arithmetic on the leaves' ranges. A node whose exact range leaves its type may wrap: it and
+what is built on it carry :data:`WRAPS`, and as data the type's whole range is all that is known of them. In index
+arithmetic, which by the rules of the language does not overflow, the exact range cut to the type's holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import (
+    Add,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    CompareOp,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Ramp,
+    Select,
+    Sub,
+    Var,
+)
+from tirlower.ir.op import Op, Purity
+
+__all__ = ["DATA", "FAULTS", "HEAVY", "WRAPS", "Fact", "Facts"]
+
+#: depends on memory, on a call or on a value of unknown origin: wrap-around may be intended
+DATA: Final = 1
+#: the expression, or a part of it, may leave its type's range
+WRAPS: Final = 2
+#: evaluating it reads memory, may fail, or has effects: only to be done where the program does
+FAULTS: Final = 4
+#: costs more than a few instructions
+HEAVY: Final = 8
+
+_MOST: Final = 1 << 16  # the greatest divisor of interest
+
+
+class Fact(NamedTuple):
+    """The range ``low .. high``, a power of two that divides the value, and flags."""
+
+    low: int
+    high: int
+    divisor: int
+    flags: int
+
+
+_UNKNOWN: Final = Fact(-(1 << 64), 1 << 64, 1, 0)
+_IF: Final = Op.get("tir.if_then_else")
+_LIKELY: Final = Op.get("tir.likely")
+_SHL: Final = Op.get("tir.shift_left")
+_SHR: Final = Op.get("tir.shift_right")
+_AND: Final = Op.get("tir.bitwise_and")
+_CHEAP: Final = frozenset(
+    Op.get(f"tir.{name}")
+    for name in (
+        "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right", "likely", "fabs",
+        "isnan", "isinf", "isfinite", "fma", "floor", "ceil", "trunc", "nearbyint", "reinterpret", "vectorlow",
+        "vectorhigh", "vectorcombine", "popcount", "clz", "copysign", "isnullptr", "type_annotation", "vscale",
+        "get_active_lane_mask", "large_uint_imm",
+    )
+)  # fmt: skip
+
+
+def _type_range(kind: DataType) -> tuple[int, int]:
+    if kind.is_integral:
+        return int(kind.min_value), int(kind.max_value)
+    return -(1 << 64), 1 << 64
+
+
+def _two_power(value: int) -> int:
+    return min(value & -value, _MOST) if value else _MOST
+
+
+def _mul(a: Fact, b: Fact) -> tuple[int, int]:
+    products = (a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high)
+    return min(products), max(products)
+
+
+def _truncated(a: int, b: int) -> int:
+    return a // b if a >= 0 else -(-a // b)
+
+
+class Facts:
+    """Facts of the expressions of one function; variables' facts are stated as they come into scope."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Fact] = {}
+        self._vars: dict[Var, Fact] = {}
+
+    def define(self, var: Var, low: int | None, high: int | None, divisor: int = 1, flags: int = 0) -> None:
+        """State what is known of a variable; None for the end of its type's range."""
+        least, most = _type_range(var.dtype)
+        if var.nonneg:
+            least = max(least, 0)
+        fact = Fact(
+            least if low is None else max(low, least), most if high is None else min(high, most), divisor, flags
+        )
+        before = self._vars.get(var)
+        if before is not None and before != fact:
+            # A variable bound in two places: what was concluded in the first need not hold in the second.
+            self._known.clear()
+        self._vars[var] = fact
+        self._known.pop(id(var), None)
+
+    def define_as(self, var: Var, value: Expr) -> None:
+        """State that a variable has an expression's value."""
+        low, high = self.value_range(value)
+        fact = self.of(value)
+        self.define(var, low, high, fact.divisor, fact.flags & DATA)
+
+    def value_range(self, expr: Expr) -> tuple[int, int]:
+        """The range of an expression's value in its type, wrap-around included."""
+        fact = self.of(expr)
+        return _type_range(expr.dtype) if fact.flags & WRAPS else (fact.low, fact.high)
+
+    def index_range(self, expr: Expr) -> tuple[int, int]:
+        """The range of an index expression, which does not overflow."""
+        fact = self.of(expr)
+        least, most = _type_range(expr.dtype)
+        return max(fact.low, least), min(fact.high, most)
+
+    def of(self, expr: Expr) -> Fact:
+        """The facts of an expression."""
+        known = self._known
+        found = known.get(id(expr))
+        if found is not None:
+            return found
+        stack: list[tuple[Expr, int]] = [(expr, 0)]
+        while stack:
+            op, stage = stack.pop()
+            if id(op) in known:
+                continue
+            if op.__class__ is Let and stage < 2:
+                stack.append((op, stage + 1))
+                if stage == 0:
+                    stack.append((op.value, 0))  # type: ignore[attr-defined]
+                else:
+                    self.define_as(op.var, op.value)  # type: ignore[attr-defined]
+                    stack.append((op.body, 0))  # type: ignore[attr-defined]
+                continue
+            if not op.is_leaf and stage == 0:
+                stack.append((op, 1))
+                stack += [(child, 0) for child in op.children()]  # type: ignore[misc]
+                continue
+            known[id(op)] = self._fact(op)
+        return known[id(expr)]
+
+    def _fact(self, op: Expr) -> Fact:
+        cls = op.__class__
+        if cls is IntImm:
+            value: int = op.value  # type: ignore[attr-defined]
+            return Fact(value, value, _two_power(value), 0)
+        if cls is Var:
+            return self._vars.get(op) or self._free(op)  # type: ignore[call-overload, arg-type]
+        known = self._known
+        flags = 0
+        for child in op.children():
+            flags |= known[id(child)].flags
+        if isinstance(op, CompareOp):
+            return Fact(0, 1, 1, flags & ~WRAPS)
+        kind = op.dtype
+        if not kind.is_integral:
+            return self._opaque(op, flags)
+        rule = _RULES.get(cls)
+        low, high, divisor = (*_type_range(kind), 1)
+        if rule is not None:
+            a, b = known[id(op.a)], known[id(op.b)]  # type: ignore[attr-defined]
+            ranges = rule(a, b)
+            if ranges is not None:
+                low, high = ranges
+            divisor = _divisor(cls, a, b)
+            if cls in _DIVISIONS and b.low <= 0 <= b.high:
+                flags |= FAULTS
+            if kind.is_uint and (a.flags | b.flags) & DATA:
+                flags |= DATA
+        elif cls is Cast:
+            source = known[id(op.value)]  # type: ignore[attr-defined]
+            if op.value.dtype.is_integral and not source.flags & WRAPS:  # type: ignore[attr-defined]
+                least, most = _type_range(kind)
+                if least <= source.low and source.high <= most:
+                    low, high, divisor = source.low, source.high, source.divisor
+                else:
+                    flags |= DATA  # a conversion that changes the value is meant to
+            else:
+                flags |= DATA
+        elif cls is Let:
+            return known[id(op.body)]._replace(flags=flags)  # type: ignore[attr-defined]
+        elif cls is Ramp:
+            base, stride = known[id(op.base)], known[id(op.stride)]  # type: ignore[attr-defined]
+            last = kind.lanes - 1
+            ends = (stride.low * last, stride.high * last, 0)
+            low, high = base.low + min(ends), base.high + max(ends)
+            divisor = min(base.divisor, stride.divisor)
+        elif cls is Broadcast:
+            return known[id(op.value)]  # type: ignore[attr-defined]
+        elif cls is Select:
+            low, high, divisor = _union(known[id(op.true_value)], known[id(op.false_value)])  # type: ignore[attr-defined]
+        elif cls is Call:
+            return self._call(op, flags)  # type: ignore[arg-type]
+        else:
+            return self._opaque(op, flags)
+        return self._checked(kind, low, high, divisor, flags)
+
+    def _free(self, var: Var) -> Fact:
+        least, most = _type_range(var.dtype)
+        # A variable of unknown origin counts as an index; a float's or pointer's range means nothing.
+        return Fact(max(least, 0) if var.nonneg else least, most, 1, 0)
+
+    @staticmethod
+    def _checked(kind: DataType, low: int, high: int, divisor: int, flags: int) -> Fact:
+        least, most = _type_range(kind)
+        if low < least or high > most:
+            flags |= WRAPS
+        return Fact(low, high, divisor, flags)
+
+    @staticmethod
+    def _opaque(op: Expr, flags: int) -> Fact:
+        if op.__class__ is BufferLoad:
+            flags |= DATA | FAULTS
+        elif op.__class__ is Call:
+            callee = op.op  # type: ignore[attr-defined]
+            flags |= DATA
+            if callee.__class__ is not Op or callee.purity > Purity.PURE:
+                flags |= FAULTS | HEAVY
+            elif callee not in _CHEAP:
+                flags |= HEAVY
+        return Fact(*_type_range(op.dtype), 1, flags & ~WRAPS)
+
+    def _call(self, op: Call, flags: int) -> Fact:
+        known, args = self._known, op.args
+        if op.op is _IF:
+            low, high, divisor = _union(known[id(args[1])], known[id(args[2])])
+            return self._checked(op.dtype, low, high, divisor, flags)
+        if op.op is _LIKELY:
+            return known[id(args[0])]
+        if op.op in (_SHL, _SHR, _AND) and isinstance(args[1], IntImm):
+            a, amount = known[id(args[0])], args[1].value
+            if op.op is _SHL and 0 <= amount < op.dtype.bits:
+                factor = 1 << amount
+                return self._checked(op.dtype, a.low * factor, a.high * factor, min(a.divisor * factor, _MOST), flags)
+            if op.op is _SHR and 0 <= amount < op.dtype.bits and not a.flags & WRAPS:
+                return Fact(a.low >> amount, a.high >> amount, 1, flags)
+            if op.op is _AND and amount >= 0:
+                return Fact(0, amount, _two_power(amount), flags & ~WRAPS | DATA)
+        return self._opaque(op, flags)
+
+
+def _union(a: Fact, b: Fact) -> tuple[int, int, int]:
+    return min(a.low, b.low), max(a.high, b.high), min(a.divisor, b.divisor)
+
+
+def _floordiv(a: Fact, b: Fact) -> tuple[int, int] | None:
+    if b.low <= 0 or a.flags & WRAPS:
+        return None
+    ends = (a.low // b.low, a.low // b.high, a.high // b.low, a.high // b.high)
+    return min(ends), max(ends)
+
+
+def _div(a: Fact, b: Fact) -> tuple[int, int] | None:
+    if b.low <= 0 or a.flags & WRAPS:
+        return None
+    ends = (_truncated(a.low, b.low), _truncated(a.low, b.high), _truncated(a.high, b.low), _truncated(a.high, b.high))
+    return min(ends), max(ends)
+
+
+def _floormod(a: Fact, b: Fact) -> tuple[int, int] | None:
+    if b.low <= 0:
+        return None
+    if a.low >= 0 and a.high < b.low and not a.flags & WRAPS:
+        return a.low, a.high
+    return 0, b.high - 1
+
+
+def _mod(a: Fact, b: Fact) -> tuple[int, int] | None:
+    if b.low <= 0:
+        return None
+    if a.low >= 0 and not a.flags & WRAPS:
+        return 0, min(a.high, b.high - 1)
+    return 1 - b.high, b.high - 1
+
+
+_RULES: Final[dict[type, Callable[[Fact, Fact], tuple[int, int] | None]]] = {
+    Add: lambda a, b: (a.low + b.low, a.high + b.high),
+    Sub: lambda a, b: (a.low - b.high, a.high - b.low),
+    Mul: _mul,
+    FloorDiv: _floordiv,
+    Div: _div,
+    FloorMod: _floormod,
+    Mod: _mod,
+    Min: lambda a, b: (min(a.low, b.low), min(a.high, b.high)),
+    Max: lambda a, b: (max(a.low, b.low), max(a.high, b.high)),
+}
+_DIVISIONS: Final[frozenset[type[BinaryOp]]] = frozenset({Div, Mod, FloorDiv, FloorMod})
+
+
+def _divisor(cls: type, a: Fact, b: Fact) -> int:
+    if cls in (Add, Sub, Min, Max):
+        return min(a.divisor, b.divisor)
+    if cls is Mul:
+        return min(a.divisor * b.divisor, _MOST)
+    if cls is FloorMod and b.low == b.high:
+        return min(a.divisor, b.divisor)
+    return 1

@@ -1,0 +1,174 @@
+"""Loops: serial ones with hints for LLVM, ``while``, and the jumps out of them.
+
+A loop's counter is an i64 whatever the variable's type, so that addresses are affine in it; the variable itself is the
+counter cut to its width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tirlower.diagnostics import LoweringError
+from tirlower.ir.expr import IntImm
+from tirlower.ir.stmt import For, ForKind, Stmt, While
+from tirlower.llvm.codegen.allocate import hoist_allocations
+from tirlower.llvm.codegen.emitter import Emitter, Loop
+from tirlower.llvm.codegen.outline import emit_parallel
+from tirlower.llvm.writer import I64, NO_ATTACHMENTS, Attachments, Metadata, Value
+
+__all__ = ["emit_for", "emit_while", "jump_out", "serial_range"]
+
+Body = Callable[[Emitter, Stmt], None]
+
+
+def emit_for(em: Emitter, op: For, body: Body) -> None:
+    """Emit a loop of any kind but a thread axis."""
+    if op.kind is ForKind.THREAD_BINDING:
+        raise LoweringError(
+            f"the loop `{op.loop_var.name}` is the thread axis {op.thread_tag!r}, which a CPU does not have",
+            origin="codegen",
+            span=op.span,
+            help="build for a GPU target, or bind the loop to no thread (T.serial, T.parallel)",
+        )
+    extent = op.extent
+    if isinstance(extent, IntImm) and extent.value <= 0:
+        return
+    define_loop_facts(em, op)
+    unit = isinstance(extent, IntImm) and extent.value == 1
+    if op.kind is ForKind.PARALLEL and em.runs_parallel and not unit:
+        emit_parallel(em, op, lambda task, begin, end: _task(task, op, begin, end, body))
+        return
+    depth = len(em.cleanups)
+    hoisted = [] if em.loops else hoist_allocations(em, op)
+    begin = em.index(op.min)
+    count = em.index(extent)
+    end = count if begin.text == "0" else _sum(em, begin, count)
+    serial_range(em, op, begin, end, body, nonempty=isinstance(extent, IntImm))
+    if not em.b.terminated:
+        em.unwind(depth)
+    del em.cleanups[depth:]
+    em.hoisted.difference_update(hoisted)
+
+
+def _task(em: Emitter, op: For, begin: Value, end: Value, body: Body) -> None:
+    """The iterations of a parallel loop that one task function call makes (at least one)."""
+    hoist_allocations(em, op.body)
+    serial_range(em, op, begin, end, body, nonempty=True, task=True)
+    if not em.b.terminated:
+        em.unwind(0)
+
+
+def _sum(em: Emitter, a: Value, b: Value) -> Value:
+    if a.is_constant and b.is_constant:
+        return em.b.i64(int(a.text) + int(b.text))
+    return em.b.binary("add nsw", a, b)
+
+
+def define_loop_facts(em: Emitter, op: For) -> None:
+    """The range of the loop variable."""
+    facts = em.facts
+    low, high = facts.index_range(op.min)
+    most = facts.index_range(op.extent)[1]
+    divisor = facts.of(op.min).divisor if isinstance(op.extent, IntImm) and op.extent.value == 1 else 1
+    facts.define(op.loop_var, low, high + max(most, 1) - 1, divisor)
+
+
+def serial_range(
+    em: Emitter, op: For, begin: Value, end: Value, body: Body, nonempty: bool, task: bool = False
+) -> None:
+    """Emit the iterations ``begin .. end - 1`` (i64) in order."""
+    b = em.b
+    first, after, latch = em.new_block("body"), em.new_block("after"), em.new_block("next")
+    before = b.block
+    if nonempty:
+        b.br(first)
+    else:
+        b.cond_br(b.icmp("slt", begin, end), first, after)
+    em.enter(first)
+    counter = b.phi(I64, _hint(op.loop_var.name), [(begin, before)])
+    t = em.type_of(op.loop_var.dtype)
+    em.define(op.loop_var, counter if t is I64 or t.bits == 64 else b.trunc(counter, t), counter)
+    loop = Loop(after, latch, len(em.cleanups), is_task=task)
+    em.loops.append(loop)
+    body(em, op.body)
+    em.loops.pop()
+    ended = b.terminated
+    if loop.continued:
+        if not ended:
+            b.br(latch)
+        em.enter(latch)
+        ended = False
+    if not ended:
+        following = b.add(counter, b.i64(1), nsw=True)
+        counter.add(following, b.block)
+        hints = loop_hints(em, op)
+        md = NO_ATTACHMENTS if hints is None else Attachments({"llvm.loop": hints})
+        b.cond_br(b.icmp("slt", following, end), first, after, md=md)
+    if not ended or not nonempty or loop.broken:
+        em.enter(after)
+
+
+def _hint(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else "i"
+
+
+def loop_hints(em: Emitter, op: For) -> Metadata | None:
+    """What the loop's kind and annotations ask of LLVM."""
+    notes = op.annotations
+    unroll: bool | int | None = True if op.kind is ForKind.UNROLLED else None
+    if "pragma_unroll" in notes or "pragma_unroll_explicit" in notes:
+        asked = notes.get("pragma_unroll")
+        unroll = asked if isinstance(asked, int) and not isinstance(asked, bool) and asked > 1 else True
+    if notes.get("pragma_no_unroll") or notes.get("tir.no_unroll"):
+        unroll = False
+    vectorize: bool | None = True if op.kind is ForKind.VECTORIZED else None
+    if "tir.llvm_vectorize" in notes:
+        vectorize = bool(notes["tir.llvm_vectorize"])
+    interleave = notes.get("tir.llvm_interleave")
+    width = notes.get("tir.llvm_vector_width")
+    if unroll is None and vectorize is None and interleave is None and width is None:
+        return None
+    return em.module.loop_metadata(
+        vectorize=vectorize,
+        unroll=unroll,
+        interleave=int(interleave) if interleave is not None else None,
+        vector_width=int(width) if width is not None else None,
+    )
+
+
+def emit_while(em: Emitter, op: While, body: Body) -> None:
+    """Emit a while loop."""
+    b = em.b
+    depth = len(em.cleanups)
+    hoisted = hoist_allocations(em, op) if not em.loops else []
+    head, inside, after = em.new_block("while"), em.new_block("do"), em.new_block("done")
+    b.br(head)
+    em.enter(head)
+    b.cond_br(em.value(op.condition), inside, after)
+    em.enter(inside)
+    em.loops.append(Loop(after, head, len(em.cleanups)))
+    body(em, op.body)
+    em.loops.pop()
+    if not b.terminated:
+        b.br(head)
+    em.enter(after)
+    em.unwind(depth)
+    del em.cleanups[depth:]
+    em.hoisted.difference_update(hoisted)
+
+
+def jump_out(em: Emitter, word: str, op: Any) -> None:
+    """Emit ``break`` or ``continue`` of the innermost loop."""
+    if not em.loops:
+        where = "to leave a parallel loop" if em.parent is not None else "outside of a loop"
+        raise em.error(f"`{word}` {where}", op, "only serial and while loops can be left")
+    loop = em.loops[-1]
+    if word == "break" and loop.is_task:
+        raise em.error("`break` cannot leave a parallel loop", op, "make the loop serial")
+    em.unwind(loop.cleanups)
+    if word == "break":
+        loop.broken = True
+    else:
+        loop.continued = True
+    em.b.br(loop.after if word == "break" else loop.latch)

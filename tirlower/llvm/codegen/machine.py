@@ -1,0 +1,149 @@
+"""What a target means to the code generator: processor, features, floating-point rules, threads."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Final
+
+from tirlower.diagnostics import CodegenError
+from tirlower.ir.target import Target
+from tirlower.llvm import host
+from tirlower.llvm.compile import CompileOptions
+from tirlower.llvm.writer import FastMath
+
+__all__ = ["Machine", "compile_options", "machine_of"]
+
+_V2: Final = frozenset(
+    [
+        "64bit",
+        "cmov",
+        "cx8",
+        "cx16",
+        "fxsr",
+        "mmx",
+        "sse",
+        "sse2",
+        "sse3",
+        "ssse3",
+        "sse4.1",
+        "sse4.2",
+        "popcnt",
+        "sahf",
+        "crc32",
+    ]
+)
+_V3: Final = _V2 | frozenset(["avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"])
+_V4: Final = _V3 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
+#: features that a processor name implies; of a name that is not here only the baseline is taken for granted
+_LEVELS: Final = {
+    "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4,
+    "haswell": _V3, "broadwell": _V3, "skylake": _V3, "alderlake": _V3, "znver1": _V3, "znver2": _V3, "znver3": _V3,
+    "skylake-avx512": _V4, "cascadelake": _V4, "cooperlake": _V4, "icelake-client": _V4, "icelake-server": _V4,
+    "tigerlake": _V4, "rocketlake": _V4, "sapphirerapids": _V4, "emeraldrapids": _V4, "graniterapids": _V4,
+    "znver4": _V4, "znver5": _V4,
+}  # fmt: skip
+_BASELINE: Final = frozenset(["64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2"])
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A processor with the target's options: ``features`` are those that code may use without asking."""
+
+    triple: str
+    cpu: str
+    feature_text: str
+    features: frozenset[str]
+    fast_math: FastMath
+    fast_vector_math: bool
+    vector_width: int
+    num_threads: int
+    opt_level: int
+
+    @property
+    def is_x86(self) -> bool:
+        """Whether it is a 64-bit x86."""
+        return self.triple.startswith(("x86_64", "amd64"))
+
+    @property
+    def is_windows(self) -> bool:
+        """Whether the C library is Windows' own."""
+        return "windows" in self.triple
+
+    @property
+    def native_half(self) -> bool:
+        """Whether arithmetic on half floats is native (scalars and vectors)."""
+        return "avx512fp16" in self.features or "fullfp16" in self.features
+
+
+@functools.lru_cache(maxsize=64)
+def machine_of(target: Target) -> Machine:
+    """The machine that a target describes. ``mcpu`` "native" (the default) is this one.
+
+    Floating-point contraction into fused multiply-add is on unless ``fast-math-contract=0``; ``fast-math`` turns on
+    everything, the other ``fast-math-*`` options one flag each. ``vector-width`` is the widest vector, in bits, that LLVM
+    should make of scalar loops (explicit vectors keep theirs).
+
+    Raises:
+        CodegenError: the target is not a CPU, or names an unknown processor, feature or architecture.
+    """
+    if target.kind != "llvm":
+        raise CodegenError(
+            f"the host's code generator does not make code for target {str(target)!r}",
+            origin="target",
+            help="use a target of kind 'llvm'",
+        )
+    triple = str(target.get("mtriple") or host.triple())
+    if triple.split("-")[0] != host.triple().split("-")[0]:
+        raise CodegenError(
+            f"the target's triple {triple!r} is of another architecture than this host ({host.triple()!r})",
+            origin="target",
+            help="leave out mtriple",
+        )
+    cpu = str(target.get("mcpu") or "native")
+    extra = [item if item[:1] in "+-" else f"+{item}" for item in target.get("mattr") or ()]
+    if cpu == "native":
+        found = host.host_cpu()
+        cpu, text, features = found.name, found.features, set(found.enabled)
+    else:
+        host.check_cpu(cpu)
+        text = ""
+        features = set(_LEVELS.get(cpu, _BASELINE)) if triple.startswith("x86_64") else set()
+    host.check_features(",".join(extra))
+    for item in extra:
+        (features.add if item[0] == "+" else features.discard)(item[1:])
+    text = ",".join(filter(None, [text, *extra]))
+    widest = 512 if "avx512f" in features else 256 if "avx" in features else 128
+    return Machine(
+        triple,
+        cpu,
+        text,
+        frozenset(features),
+        _fast_math(target),
+        bool(target.get("fast-vector-math", False)),
+        int(target.get("vector-width") or widest),
+        int(target.get("num_threads") or 0),
+        int(target.get("opt-level", 3)),
+    )
+
+
+def _fast_math(target: Target) -> FastMath:
+    if target.get("fast-math"):
+        return FastMath.FAST
+    flags = FastMath.NONE
+    for name, flag in (
+        ("fast-math-nnan", FastMath.NNAN),
+        ("fast-math-ninf", FastMath.NINF),
+        ("fast-math-nsz", FastMath.NSZ),
+        ("fast-math-arcp", FastMath.ARCP),
+        ("fast-math-reassoc", FastMath.REASSOC),
+    ):
+        if target.get(name):
+            flags |= flag
+    return flags | FastMath.CONTRACT if target.get("fast-math-contract", True) else flags
+
+
+def compile_options(target: Target) -> CompileOptions:
+    """How LLVM is to compile a module generated for a target."""
+    machine = machine_of(target)
+    return CompileOptions(machine.cpu, machine.feature_text, machine.triple, machine.opt_level)

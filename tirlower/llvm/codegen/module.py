@@ -1,0 +1,132 @@
+"""From a lowered IRModule to an LLVM module, with all that is needed to compile, link and call it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tirlower.diagnostics import LoweringError
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.target import Target
+from tirlower.llvm import host
+from tirlower.llvm.codegen import intrinsics
+from tirlower.llvm.codegen.emitter import ModuleState
+from tirlower.llvm.codegen.kernel import Prototype, declare_kernel, emit_kernel, prototype_of
+from tirlower.llvm.codegen.machine import Machine, machine_of
+from tirlower.llvm.codegen.symbols import RUNTIME_SYMBOLS
+from tirlower.llvm.codegen.work import estimate_work
+from tirlower.llvm.entry import Compound, ErrorSite, Signature
+from tirlower.llvm.writer import FunctionRef, Module
+
+__all__ = ["GeneratedModule", "KernelInfo", "generate", "kernel_symbol"]
+
+_FAMILIES = intrinsics.__all__  # imported for the rules that they register
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """An exported kernel: what ``add_entry`` and ``make_entry`` of :mod:`tirlower.llvm.entry` take.
+
+    ``symbol`` is the LLVM function's name, ``ref`` the function; ``errors`` the module's table; ``work`` an estimate of the
+    scalar operations of a call (a number, or an expression of symbols; None where it is not known).
+    """
+
+    signature: Signature
+    symbol: str
+    ref: FunctionRef
+    errors: tuple[ErrorSite, ...]
+    work: int | Compound | None
+
+
+@dataclass(frozen=True)
+class GeneratedModule:
+    """LLVM code of a module.
+
+    ``module`` may still be added to (entries); :attr:`text` prints it. ``imports`` names the symbols whose addresses
+    linking needs (:func:`~tirlower.llvm.codegen.symbols.resolve_imports`): registered external functions, and the thread
+    pool's where there are parallel loops. ``num_threads`` is the largest number of threads that a loop asks for (to be
+    given to ``Runtime.reserve``), 0 for the default.
+    """
+
+    module: Module
+    kernels: Mapping[str, KernelInfo]
+    errors: tuple[ErrorSite, ...]
+    machine: Machine
+    imports: tuple[str, ...] = ()
+    num_threads: int = 0
+
+    @property
+    def text(self) -> str:
+        """The module as LLVM assembly."""
+        return self.module.text()
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether a kernel launches parallel loops."""
+        return any(name in RUNTIME_SYMBOLS for name in self.imports)
+
+
+def kernel_symbol(name: str) -> str:
+    """The LLVM name of a kernel: never one that the C library has, or that LLVM takes for one of its functions."""
+    return f"{name}.kernel"
+
+
+def generate(
+    module: IRModule | PrimFunc,
+    target: Target | str = "llvm",
+    *,
+    outputs: Mapping[str, tuple[str, ...]] | None = None,
+    check_assumptions: bool = False,
+    name: str | None = None,
+) -> GeneratedModule:
+    """Generate LLVM code for all functions of a lowered module.
+
+    Functions with a ``global_symbol`` become exported kernels, found in ``kernels`` under that name; others
+    are internal. ``outputs`` names, for each function, the buffers that a call allocates (the attribute ``tir.outputs``
+    does the same). ``check_assumptions`` makes ``T.assume`` a check instead of a promise.
+
+    Raises:
+        LoweringError: something that the passes should have removed: a block, a thread axis, a parameter of no kind.
+        CodegenError: something that the host cannot do, or a wrong program: an unknown function, a missing feature.
+    """
+    if isinstance(module, PrimFunc):
+        module = IRModule.from_expr(module)
+    machine = machine_of(target if isinstance(target, Target) else Target(target))
+    out = Module(name or "_".join(module.functions) or "empty", machine.triple, host.data_layout())
+    state = ModuleState(out, machine, dict(module.functions), check_assumptions=check_assumptions)
+    prototypes: dict[str, Prototype] = {}
+    declared = {}
+    symbols: dict[str, str] = {}
+    for key, func in module.items():
+        exported = func.attrs.get("global_symbol")
+        label = str(exported) if exported is not None else key
+        prototype = prototype_of(label, func, tuple((outputs or {}).get(key, ())))
+        symbol = kernel_symbol(label)
+        if out.symbol(symbol) is not None:
+            if exported is not None:
+                raise LoweringError(
+                    f"two functions of the module have the global symbol {label!r}",
+                    origin="codegen",
+                    span=func.span,
+                    help="give each a name of its own",
+                )
+            symbol = out.unique_name(symbol)
+        function = declare_kernel(state, prototype, symbol, internal=exported is None)
+        state.callees[key] = function.ref
+        if label != key:
+            # Calls name a function by its key in the module, or by its global symbol.
+            state.callees.setdefault(label, function.ref)
+            state.functions.setdefault(label, func)
+        if prototype.returns is not None:
+            state.helpers["returns", key] = state.helpers["returns", label] = prototype.returns
+        prototypes[key], declared[key], symbols[key] = prototype, function, symbol
+    for key, prototype in prototypes.items():
+        emit_kernel(state, prototype, declared[key])
+    errors = tuple(state.errors.sites)
+    kernels = {
+        p.name: KernelInfo(p.signature, symbols[key], declared[key].ref, errors, estimate_work(p))
+        for key, p in prototypes.items()
+        if p.func.attrs.get("global_symbol") is not None
+    }
+    runtime = [symbol for symbol in RUNTIME_SYMBOLS if out.symbol(symbol) is not None]
+    return GeneratedModule(out, kernels, errors, machine, (*state.imports, *runtime), state.num_threads)

@@ -1,0 +1,32 @@
+"""The namespace ``I``: modules."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from tirlower.ir.op import GlobalVar
+from tirlower.script.namespace import NAMESPACES, Namespace
+from tirlower.script.parse import ir_module
+
+__all__ = ["GlobalVar", "ir_module", "module_attrs", "module_global_infos"]
+
+
+def module_attrs(attrs: Mapping[str, Any]) -> None:
+    """Attributes of the module: a line of its own in a class under ``@I.ir_module``, which reads it."""
+
+
+def module_global_infos(infos: Mapping[str, Any]) -> None:
+    """Accepted for texts written for TVM; it means nothing here."""
+
+
+NAMESPACES[__name__] = Namespace(
+    sys.modules[__name__],
+    {
+        "ir_module": ir_module,
+        "module_attrs": module_attrs,
+        "module_global_infos": module_global_infos,
+        "GlobalVar": GlobalVar,
+    },
+)

@@ -1,0 +1,177 @@
+"""Loop forms: ``T.serial``, ``T.parallel``, ``T.vectorized``, ``T.unroll``, ``T.thread_binding``, ``T.grid``, ``range``.
+
+A stepped loop becomes one of unit steps, its name standing for ``start + i * step``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tirlower.diagnostics import Span, TirError
+from tirlower.ir import build
+from tirlower.ir.buffer import Range
+from tirlower.ir.expr import Expr, IntImm, Var, as_expr, const
+from tirlower.ir.linear import linear_difference
+from tirlower.ir.stmt import For, ForKind, Stmt
+from tirlower.script.builder import Builder
+
+__all__ = ["LoopFrame", "grid", "parallel", "serial", "thread_binding", "unroll", "vectorized"]
+
+
+class _Loop:
+    """One loop of a frame: from ``start``, ``extent`` iterations, ``step`` apart."""
+
+    __slots__ = ("extent", "start", "step")
+
+    def __init__(self, start: Any, stop: Any, step: Any = None) -> None:
+        if isinstance(start, Range):
+            # Stated as a Range, the extent is taken as it is; start and stop leave it to be simplified.
+            if stop is not None or step is not None:
+                raise TirError("a loop over a Range has neither a stop nor a step")
+            self.start, self.extent, self.step = start.min, start.extent, None
+            return
+        if stop is None:
+            start, stop = 0, start
+        first, last = _integer(start), _integer(stop)
+        first, last = build.match_types(*build.operands(*_literals(start, stop, first, last)))
+        self.start: Expr = first
+        self.step: Expr | None = None
+        self.extent: Expr = linear_difference(last, first)
+        if step is not None and not (isinstance(step, int) and step == 1):
+            stride = build.cast(first.dtype, _integer(step))
+            if isinstance(stride, IntImm) and stride.value == 0:
+                raise TirError("the step of a loop is not 0")
+            if isinstance(stride, IntImm) and stride.value == 1:
+                return
+            self.step = stride
+            if isinstance(stride, IntImm) and stride.value < 0:
+                self.extent = build.ceildiv(linear_difference(first, last), const(-stride.value, first.dtype))
+            else:
+                self.extent = build.ceildiv(self.extent, stride)
+
+
+def _literals(start: Any, stop: Any, first: Expr, last: Expr) -> tuple[Any, Any]:
+    """Python numbers stay literals, which take the other bound's dtype."""
+    return (start if isinstance(start, int) else first, stop if isinstance(stop, int) else last)
+
+
+def _integer(value: Any) -> Expr:
+    expr = as_expr(value)
+    if not expr.dtype.is_integral or expr.dtype.is_vector:
+        raise TirError(f"the bounds of a loop are integers, got {expr.dtype!s}: {expr}", span=expr.span)
+    return build.cast("int32", expr) if expr.dtype.is_bool else expr
+
+
+class LoopFrame:
+    """What stands after ``in`` of a for statement: one loop, or the nest of ``T.grid``."""
+
+    __slots__ = ("annotations", "kind", "loops", "tag", "var")
+
+    def __init__(
+        self,
+        kind: ForKind,
+        loops: list[_Loop],
+        tag: str | None = None,
+        annotations: dict[str, Any] | None = None,
+        var: Var | None = None,
+    ) -> None:
+        self.kind = kind
+        self.loops = loops
+        self.tag = tag
+        self.annotations = annotations or {}
+        self.var = var
+        if var is not None and (not isinstance(var, Var) or any(var.dtype is not x.extent.dtype for x in loops)):
+            raise TirError("var= of a loop is a variable of its bounds' type", help="declare it with i = T.int32()")
+
+    def start(self, builder: Builder, names: list[str]) -> tuple[list[Expr], Callable[[Stmt, Span | None], Stmt]]:
+        """Make the loop variables; returns what the names stand for, and what makes the loops around a body."""
+        func = builder.need_function("a loop")
+        made: list[tuple[Var, _Loop]] = []
+        values: list[Expr] = []
+        for name, loop in zip(names, self.loops, strict=True):
+            dtype = loop.extent.dtype
+            if self.var is not None:
+                var = self.var
+                if self.tag is not None:
+                    func.open_threads.append(self.tag)
+            elif self.tag is not None:
+                var = builder.thread_var(self.tag, dtype, name)
+                func.open_threads.append(self.tag)
+            else:
+                var = Var(name, dtype, span=builder.here())
+            first = const(0, dtype) if loop.step is not None else loop.start
+            func.loops[var] = Range(first, loop.extent)
+            made.append((var, loop))
+            values.append(var if loop.step is None else build.add(loop.start, build.mul(var, loop.step)))
+
+        def finish(body: Stmt, span: Span | None) -> Stmt:
+            for var, loop in reversed(made):
+                first = const(0, var.dtype) if loop.step is not None else loop.start
+                body = For(var, first, loop.extent, self.kind, self.tag, self.annotations, body, span=span)
+                if self.tag is not None:
+                    func.open_threads.remove(self.tag)
+            return body
+
+        return values, finish
+
+
+def serial(
+    start: Any, stop: Any = None, *, annotations: dict[str, Any] | None = None, step: Any = None, var: Any = None
+) -> LoopFrame:
+    """A loop in order, from ``start`` (0 where only the extent is given) up to, not including, ``stop``."""
+    return LoopFrame(ForKind.SERIAL, [_Loop(start, stop, step)], None, annotations, var)
+
+
+def parallel(
+    start: Any, stop: Any = None, *, annotations: dict[str, Any] | None = None, step: Any = None, var: Any = None
+) -> LoopFrame:
+    """A loop whose iterations may run at the same time."""
+    return LoopFrame(ForKind.PARALLEL, [_Loop(start, stop, step)], None, annotations, var)
+
+
+def vectorized(
+    start: Any, stop: Any = None, *, annotations: dict[str, Any] | None = None, step: Any = None, var: Any = None
+) -> LoopFrame:
+    """A loop whose iterations are the lanes of vectors."""
+    return LoopFrame(ForKind.VECTORIZED, [_Loop(start, stop, step)], None, annotations, var)
+
+
+def unroll(
+    start: Any, stop: Any = None, *, annotations: dict[str, Any] | None = None, step: Any = None, var: Any = None
+) -> LoopFrame:
+    """A loop that is written out iteration by iteration."""
+    return LoopFrame(ForKind.UNROLLED, [_Loop(start, stop, step)], None, annotations, var)
+
+
+def thread_binding(
+    start: Any,
+    stop: Any = None,
+    thread: str | None = None,
+    *,
+    annotations: dict[str, Any] | None = None,
+    var: Any = None,
+) -> LoopFrame:
+    """A loop over the threads of an axis: ``T.thread_binding(128, thread="threadIdx.x")``."""
+    if thread is None:
+        if not isinstance(stop, str):
+            raise TirError(
+                "T.thread_binding needs the thread axis", help='write T.thread_binding(extent, thread="threadIdx.x")'
+            )
+        thread, stop = stop, None
+    return LoopFrame(ForKind.THREAD_BINDING, [_Loop(start, stop)], str(thread), annotations, var)
+
+
+def grid(*extents: Any, annotations: dict[str, Any] | None = None) -> LoopFrame:
+    """A nest of serial loops; an extent may be a pair (start, stop)."""
+    if not extents:
+        raise TirError("T.grid takes at least one extent")
+    loops = [_Loop(e[0], e[1]) if isinstance(e, tuple) and len(e) == 2 else _Loop(e, None) for e in extents]
+    return LoopFrame(ForKind.SERIAL, loops, None, annotations)
+
+
+def python_range(*args: Any) -> LoopFrame:
+    """``range`` as a loop of a script."""
+    if not 1 <= len(args) <= 3:
+        raise TirError(f"range takes 1 to 3 arguments, got {len(args)}")
+    return serial(*args[:2], step=args[2] if len(args) == 3 else None)

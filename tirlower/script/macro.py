@@ -1,0 +1,89 @@
+"""``@T.macro``: a piece of script that is parsed again at each call, in the place of the call."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from tirlower.diagnostics import Source, TirError
+from tirlower.script.scope import PythonScope
+from tirlower.script.source import definition_at
+
+if TYPE_CHECKING:
+    from tirlower.script.parse_stmt import Parser
+
+__all__ = ["Macro"]
+
+_DEEPEST = 100
+
+
+class Macro:
+    """A macro: its parameters are replaced by the arguments' values, its statements stand where it is called.
+
+    Hygienic (the default): other names are those around the macro's definition, read when it is called. Not
+    hygienic: they are those at the call. Names that the body assigns are its own in both cases.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        definition: ast.FunctionDef,
+        source: Source,
+        line_shift: int,
+        scope: PythonScope,
+        hygienic: bool,
+        signature: inspect.Signature,
+        text_only: bool = False,
+    ) -> None:
+        self.__name__ = name
+        self.definition = definition
+        self.source = source
+        self.line_shift = line_shift
+        self.scope = scope
+        self.hygienic = hygienic
+        self.signature = signature
+        self.text_only = text_only
+
+    @classmethod
+    def of_function(cls, func: FunctionType, hygienic: bool, frame: Any) -> Macro:
+        """The macro of a decorated Python function."""
+        definition, source, shift = definition_at(func.__code__, func.__globals__, func.__name__)
+        scope = PythonScope.of_function(func, frame)
+        return cls(func.__name__, definition, source, shift, scope, hygienic, inspect.signature(func))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises: a macro is called inside a prim_func only."""
+        raise TirError(f"the macro {self.__name__!r} is called inside a prim_func only")
+
+    def expand_in(self, parser: Parser, args: list[Any], kwargs: dict[str, Any], node: ast.AST) -> Any:
+        """Parse the body at a call; returns the value of its ``return``, if it ends with one."""
+        bound = self.signature.bind(*[parser.enter_value(a) for a in args], **kwargs)
+        bound.apply_defaults()
+        names = parser.names
+        state = (parser.source, parser.line_shift, parser.scope, parser.current, names.table, parser.text_only)
+        parser.helper_depth += 1
+        names.push()
+        try:
+            if parser.helper_depth > _DEEPEST:
+                raise parser.error(f"the macro {self.__name__!r} expands itself without an end", node)
+            if self.hygienic:
+                names.table = {}
+                parser.scope = self.scope
+                # A macro given as text is as restricted as the text; one of Python brings its own scope.
+                parser.text_only = self.text_only
+            parser.source, parser.line_shift = self.source, self.line_shift
+            for name, value in bound.arguments.items():
+                names.set(name, value)
+            return parser.macro_body(self.definition.body)
+        finally:
+            if not self.hygienic:
+                names.pop()
+            parser.source, parser.line_shift, parser.scope, parser.current, names.table, parser.text_only = state
+            if self.hygienic:
+                names.discard()
+            parser.helper_depth -= 1
+
+    def __repr__(self) -> str:
+        return f"<macro {self.__name__}>"

@@ -1,0 +1,57 @@
+"""What names lead to: the namespaces of the dialect, the module at hand, and its functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from tirlower.ir.dtype import DataType
+from tirlower.script.scope import MISSING
+
+__all__ = ["NAMESPACES", "GlobalCallee", "ModuleRef", "Namespace"]
+
+
+class Namespace:
+    """What a module of the dialect (``T``, ``I``) offers to scripts: its members, and those made on demand."""
+
+    def __init__(self, module: ModuleType, members: dict[str, Any], make: Callable[[str], Any] | None = None) -> None:
+        self.module = module
+        self.members = members
+        self.make = make
+        self.more: list[str] = []
+
+    def find(self, name: str) -> Any:
+        """The member of that name, or ``MISSING``."""
+        found = self.members.get(name, MISSING)
+        if found is MISSING and self.make is not None:
+            found = self.make(name)
+        return found
+
+    def names(self) -> list[str]:
+        """The names of the members, for suggestions."""
+        return [*self.members, *self.more]
+
+
+NAMESPACES: dict[str, Namespace] = {}
+"""The namespaces of the dialect by their module's name; each module adds itself when it is imported."""
+
+
+class ModuleRef:
+    """The name of the module being parsed: ``Module.f`` is its function ``f``."""
+
+    __slots__ = ("functions", "name")
+
+    def __init__(self, name: str, functions: dict[str, GlobalCallee]) -> None:
+        self.name = name
+        self.functions = functions
+
+
+class GlobalCallee:
+    """A function of the module, or a function met in the Python scope, as a callee."""
+
+    __slots__ = ("name", "ret_type")
+
+    def __init__(self, name: str, ret_type: DataType) -> None:
+        self.name = name
+        self.ret_type = ret_type

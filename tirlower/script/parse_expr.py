@@ -1,0 +1,500 @@
+"""Expressions of a script: Python's syntax tree to values of the dialect.
+
+A value is a node, a Python value (numbers, strings, tuples … stay Python's until they meet a node) or a form. The
+tree is walked by a table on the node's class; long chains of one operator are walked without recursion.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import operator
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any
+
+from tirlower.diagnostics import ScriptError, nearest_name
+from tirlower.ir import build
+from tirlower.ir.buffer import Buffer, BufferRegion, IterVar, MatchBufferRegion, Range
+from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, as_expr
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.op import GlobalVar
+from tirlower.ir.stmt import Stmt
+from tirlower.script.helpers import ScriptLambda, call_helper, is_helper
+from tirlower.script.namespace import NAMESPACES, GlobalCallee, ModuleRef
+from tirlower.script.places import Places, describe, kind_of
+from tirlower.script.scope import MISSING
+from tirlower.script.values import Frame, MetaVar, ScopeName, Sliced, TypeFunc
+
+__all__ = ["Evaluator"]
+
+_BINARY: dict[type, tuple[str, Callable[[Any, Any], Any], Callable[..., Any]]] = {
+    ast.Add: ("+", operator.add, build.add),
+    ast.Sub: ("-", operator.sub, build.sub),
+    ast.Mult: ("*", operator.mul, build.mul),
+    ast.Div: ("/", operator.truediv, build.true_div),
+    ast.FloorDiv: ("//", operator.floordiv, build.floordiv),
+    ast.Mod: ("%", operator.mod, build.floormod),
+    ast.LShift: ("<<", operator.lshift, build.shift_left),
+    ast.RShift: (">>", operator.rshift, build.shift_right),
+    ast.BitAnd: ("&", operator.and_, build.bitwise_and),
+    ast.BitOr: ("|", operator.or_, build.bitwise_or),
+    ast.BitXor: ("^", operator.xor, build.bitwise_xor),
+}
+_COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any], Callable[..., Any] | None]] = {
+    ast.Eq: ("==", operator.eq, build.eq),
+    ast.NotEq: ("!=", operator.ne, build.ne),
+    ast.Lt: ("<", operator.lt, build.lt),
+    ast.LtE: ("<=", operator.le, build.le),
+    ast.Gt: (">", operator.gt, build.gt),
+    ast.GtE: (">=", operator.ge, build.ge),
+    ast.Is: ("is", operator.is_, None),
+    ast.IsNot: ("is not", operator.is_not, None),
+    ast.In: ("in", lambda a, b: a in b, None),
+    ast.NotIn: ("not in", lambda a, b: a not in b, None),
+}
+
+
+_TEXT_ATTRIBUTES = (
+    Expr, Buffer, DataType, TypeFunc, Range, IterVar, BufferRegion, MatchBufferRegion, PointerType, Stmt,
+)  # fmt: skip
+"""What a script given as text may read attributes of."""
+
+_SYMBOLIC = (Expr, Sliced, IterVar)
+_CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
+
+
+class Evaluator(Places):
+    """Evaluates expressions; statements are the business of the parser, which derives from it."""
+
+    # Evaluation
+
+    def eval(self, node: ast.AST) -> Any:
+        """The value of an expression. Raises :class:`ScriptError` at the part that is wrong."""
+        handler = _EVAL.get(node.__class__)
+        if handler is None:
+            raise self.error(f"{describe(node)} is not part of the dialect", node)
+        try:
+            return handler(self, node)
+        except ScriptError:
+            raise
+        except Exception as err:
+            raise self.explain(err, node) from err
+
+    def eval_Constant(self, node: ast.Constant) -> Any:
+        """A literal."""
+        value = node.value
+        if isinstance(value, (complex, bytes)):
+            raise self.error(f"a {type(value).__name__} literal is not part of the dialect", node)
+        return value
+
+    def eval_Name(self, node: ast.Name) -> Any:
+        """A name of the script, or of the Python scope around it."""
+        found = self.names.table.get(node.id, MISSING)
+        if found is not MISSING:
+            return found
+        return self.outer_name(node.id, node)
+
+    def outer_name(self, name: str, node: ast.AST) -> Any:
+        """A name of the Python scope."""
+        found = self.scope.lookup(name)
+        if found is not MISSING:
+            return found
+        found = self.functions.get(name, MISSING)
+        if found is not MISSING:
+            return found
+        near = nearest_name(name, [*self.names.table, *self.functions, *self.scope.known()])
+        raise self.error(
+            f"the name {name!r} is not defined here",
+            node,
+            help=f"did you mean {near!r}?" if near else "define it before its use, or in the Python scope around",
+        )
+
+    def eval_Attribute(self, node: ast.Attribute) -> Any:
+        """An attribute: of a namespace, of a node, of a Python object."""
+        value = self.eval(node.value)
+        attr = node.attr
+        if isinstance(value, ModuleType):
+            space = NAMESPACES.get(value.__name__)
+            if space is None and self.text_only:
+                raise self.error(f"a script given as text reads no Python module, as {value.__name__!r}", node)
+            found = space.find(attr) if space is not None else getattr(value, attr, MISSING)
+            if found is not MISSING:
+                return found
+            shown = ast.unparse(node.value)
+            near = nearest_name(attr, dir(value) if space is None else space.names())
+            raise self.error(
+                f"{shown} has no {attr!r}",
+                node,
+                help=f"did you mean `{shown}.{near}`?" if near else None,
+            )
+        if isinstance(value, ModuleRef):
+            callee = value.functions.get(attr)
+            if callee is None:
+                near = nearest_name(attr, value.functions)
+                raise self.error(
+                    f"the module {value.name!r} has no function {attr!r}",
+                    node,
+                    help=f"did you mean {near!r}?" if near else None,
+                )
+            return callee
+        if isinstance(value, Frame):
+            value = value.enter(self, None)
+        if attr.startswith("_"):
+            raise self.error(f"names with a leading underscore are not part of the dialect: {attr!r}", node)
+        if isinstance(value, Buffer) and attr == "scope":
+            return ScopeName(value.scope)
+        if isinstance(value, Sliced):
+            value = value.as_expr()
+        if isinstance(value, Expr) and attr == "dtype":
+            return TypeFunc(value.dtype)
+        if self.text_only and not isinstance(value, _TEXT_ATTRIBUTES) and not callable(getattr(value, "remap", None)):
+            raise self.error(
+                f"a script given as text reads no attribute of {type(value).__name__} values: {attr!r}", node
+            )
+        try:
+            return getattr(value, attr)
+        except AttributeError:
+            known = [name for name in dir(value) if not name.startswith("_")]
+            near = nearest_name(attr, known)
+            what = f"buffer {value.name!r}" if isinstance(value, Buffer) else f"{type(value).__name__} value"
+            raise self.error(
+                f"a {what} has no {attr!r}", node, help=f"did you mean {near!r}?" if near else None
+            ) from None
+
+    def eval_BinOp(self, node: ast.BinOp) -> Any:
+        """``a op b``; the left spine of a chain is walked in a loop."""
+        chain = [node]
+        left: ast.AST = node.left
+        while left.__class__ is ast.BinOp:
+            chain.append(left)
+            left = left.left
+        value = self.eval(left)
+        for part in reversed(chain):
+            right = self.eval(part.right)
+            try:
+                value = self.binary(part.op, value, right, part)
+            except ScriptError:
+                raise
+            except Exception as err:
+                raise self.explain(err, part) from err
+        return value
+
+    def binary(self, op: ast.operator, a: Any, b: Any, node: ast.AST) -> Any:
+        """The operator on two values: Python's on Python values, else the node."""
+        entry = _BINARY.get(op.__class__)
+        if entry is None:
+            if op.__class__ is ast.Pow:
+                if not isinstance(a, _SYMBOLIC) and not isinstance(b, _SYMBOLIC):
+                    return a**b
+                x, y = build.match_types(*build.operands(a, b))
+                if not x.dtype.is_float:
+                    raise self.error(f"** is for floats, got {x.dtype!s}", node, help="multiply, or cast first")
+                return build.call("tir.pow", x, y, span=self.span(node))
+            raise self.error(f"the operator {type(op).__name__} is not part of the dialect", node)
+        if isinstance(a, Expr) or isinstance(b, Expr) or isinstance(a, _SYMBOLIC) or isinstance(b, _SYMBOLIC):
+            self._need_value(a, node)
+            self._need_value(b, node)
+            return entry[2](a, b, self.span(node))
+        if isinstance(a, (Buffer, Frame, BufferRegion)) or isinstance(b, (Buffer, Frame, BufferRegion)):
+            wrong = a if isinstance(a, (Buffer, Frame, BufferRegion)) else b
+            raise self.error(f"{entry[0]} takes numbers, got {kind_of(wrong)}", node, help="index it: A[i, j]")
+        return entry[1](a, b)
+
+    def _need_value(self, value: Any, node: ast.AST) -> None:
+        if isinstance(value, (Buffer, BufferRegion)):
+            name = value.name if isinstance(value, Buffer) else value.buffer.name
+            raise self.error(f"a buffer is no value: {name!r}", node, help=f"index it: {name}[…]")
+
+    def eval_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        """``-a``, ``+a``, ``~a``, ``not a``."""
+        value = self.eval(node.operand)
+        op = node.op.__class__
+        if isinstance(value, _SYMBOLIC):
+            span = self.span(node)
+            if op is ast.USub:
+                return build.neg(value, span)
+            if op is ast.Not:
+                return build.logical_not(value, span)
+            if op is ast.Invert:
+                return build.bitwise_not(value, span)
+            return as_expr(value)
+        if op is ast.USub:
+            return -value
+        if op is ast.Not:
+            return not value
+        return ~value if op is ast.Invert else +value
+
+    def eval_Compare(self, node: ast.Compare) -> Any:
+        """``a < b < c``: the conjunction of its pairs."""
+        left = self.eval(node.left)
+        result: Any = None
+        for op, operand in zip(node.ops, node.comparators, strict=True):
+            right = self.eval(operand)
+            name, python, symbolic = _COMPARE[op.__class__]
+            if isinstance(left, _SYMBOLIC) or isinstance(right, _SYMBOLIC):
+                if symbolic is None:
+                    if op.__class__ in (ast.In, ast.NotIn):
+                        raise self.error(f"`{name}` is not for expressions of the program", node)
+                    found = python(left, right)
+                else:
+                    self._need_value(left, node)
+                    self._need_value(right, node)
+                    found = symbolic(left, right, self.span(node))
+            else:
+                found = python(left, right)
+            if result is None:
+                result = found
+            elif isinstance(result, Expr) or isinstance(found, Expr):
+                result = build.logical_and(result, found, self.span(node))
+            else:
+                result = result and found
+            left = right
+        return result
+
+    def eval_BoolOp(self, node: ast.BoolOp) -> Any:
+        """``a and b``, ``a or b``: short-circuit on Python values, nodes otherwise."""
+        is_and = node.op.__class__ is ast.And
+        join = build.logical_and if is_and else build.logical_or
+        result = self.eval(node.values[0])
+        for part in node.values[1:]:
+            if not isinstance(result, _SYMBOLIC):
+                if bool(result) is not is_and:
+                    return result
+                result = self.eval(part)
+                continue
+            value = self.eval(part)
+            if not isinstance(value, _SYMBOLIC):
+                value = bool(value)
+            result = join(result, value, self.span(node))
+        return result
+
+    def eval_IfExp(self, node: ast.IfExp) -> Any:
+        """``a if c else b``: chosen at once by a Python condition, else only the chosen arm is evaluated at run time."""
+        condition = self.eval(node.test)
+        if not isinstance(condition, _SYMBOLIC):
+            return self.eval(node.body if condition else node.orelse)
+        test = build.as_bool(condition)
+        first, second = self.eval(node.body), self.eval(node.orelse)
+        if test.dtype.is_vector:
+            return build.select(test, first, second, self.span(node))
+        return build.if_then_else(test, first, second, self.span(node))
+
+    def eval_Tuple(self, node: ast.Tuple) -> Any:
+        """A tuple."""
+        return tuple(self._elements(node.elts))
+
+    def eval_List(self, node: ast.List) -> Any:
+        """A list."""
+        return self._elements(node.elts)
+
+    def _elements(self, parts: list[ast.expr]) -> list[Any]:
+        found: list[Any] = []
+        for part in parts:
+            if part.__class__ is ast.Starred:
+                found += self.eval(part.value)
+            else:
+                found.append(self.eval(part))
+        return found
+
+    def eval_Dict(self, node: ast.Dict) -> Any:
+        """A dictionary."""
+        found: dict[Any, Any] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                found.update(self.eval(value))
+            else:
+                found[self.eval(key)] = self.eval(value)
+        return found
+
+    def eval_Slice(self, node: ast.Slice) -> Any:
+        """``a:b:c`` inside an index."""
+        return slice(
+            None if node.lower is None else self.eval(node.lower),
+            None if node.upper is None else self.eval(node.upper),
+            None if node.step is None else self.eval(node.step),
+        )
+
+    def eval_Subscript(self, node: ast.Subscript) -> Any:
+        """``A[i, j]``: a load or region of a buffer; an element of a Python sequence."""
+        value = self.eval(node.value)
+        if value.__class__ is Buffer:
+            return self.access(value, self.indices(node.slice), node)
+        index = self.eval(node.slice)
+        if isinstance(value, Frame):
+            value = value.enter(self, None)
+            if isinstance(value, Buffer):
+                return self.access(value, index if isinstance(index, tuple) else (index,), node)
+        if isinstance(value, BufferRegion):
+            raise self.error(f"a region of buffer {value.buffer.name!r} is not indexed", node)
+        if isinstance(value, Expr):
+            raise self.error(
+                f"an expression of type {value.dtype!s} is not indexed: {value}",
+                node,
+                help="index a buffer; a pointer becomes one by T.decl_buffer(shape, dtype, data=…)",
+            )
+        if isinstance(index, IntImm):
+            index = index.value
+        return value[index]
+
+    def indices(self, node: ast.expr) -> tuple[Any, ...]:
+        """The indices of an access."""
+        if node.__class__ is ast.Tuple:
+            return tuple(self._elements(node.elts))
+        if node.__class__ is ast.Starred:
+            return tuple(self.eval(node.value))
+        value = self.eval(node)
+        return value if isinstance(value, tuple) else (value,)
+
+    def access(self, buffer: Buffer, indices: tuple[Any, ...], node: ast.AST) -> Any:
+        """A load, or what is a region or a vector load by its place."""
+        span = self.span(node)
+        for index in indices:
+            if index.__class__ is slice or index.__class__ is Range:
+                return Sliced(buffer, indices, span)
+        if len(indices) < len(buffer.shape):
+            return Sliced(buffer, indices, span)
+        return BufferLoad(buffer, indices, span=span)
+
+    def eval_Call(self, node: ast.Call) -> Any:
+        """A call: of a form or function of the dialect, of a function of the module, a macro, a Python helper."""
+        func = self.eval(node.func)
+        args = self._elements(node.args)
+        kwargs: dict[str, Any] = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                kwargs.update(self.eval(keyword.value))
+            else:
+                kwargs[keyword.arg] = self.eval(keyword.value)
+        made = self.call(func, args, kwargs, node)
+        if isinstance(made, Expr):
+            if made.span is None:
+                made.span = self.span(node)
+        elif isinstance(made, Frame):
+            made.span = self.span(node)
+        return made
+
+    def call(self, func: Any, args: list[Any], kwargs: dict[str, Any], node: ast.Call) -> Any:
+        """Call a value of the script."""
+        expand = getattr(func, "expand_in", None)
+        if expand is not None:
+            return expand(self, args, kwargs, node)
+        if isinstance(func, PrimFunc):
+            func = GlobalCallee(
+                func.name, DataType("handle") if isinstance(func.ret_type, PointerType) else func.ret_type
+            )
+        if isinstance(func, GlobalVar):
+            func = self.functions.get(func.name) or GlobalCallee(func.name, DataType("void"))
+        if isinstance(func, GlobalCallee):
+            if kwargs:
+                raise self.error(f"a call of the function {func.name!r} takes positional arguments only", node)
+            exprs = tuple(a.data if isinstance(a, Buffer) else as_expr(a) for a in args)
+            return Call(GlobalVar(func.name), exprs, func.ret_type)
+        symbolic = _SYMBOLIC_BUILTINS.get(id(func))
+        if symbolic is not None and any(isinstance(a, _SYMBOLIC) for a in args):
+            func = symbolic
+        if not callable(func):
+            raise self.error(f"{kind_of(func)} is not called: {ast.unparse(node.func)}", node.func)
+        if isinstance(func, FunctionType) and is_helper(func) and not self.text_only:
+            return call_helper(self, func, args, kwargs, node)
+        try:
+            return func(*args, **kwargs)
+        except TypeError as err:
+            raise self.call_error(func, args, kwargs, node, err) from err
+
+    def eval_Lambda(self, node: ast.Lambda) -> Any:
+        """A function of the script, as for ``T.comm_reducer``: its body is evaluated by the dialect."""
+        spec = node.args
+        if spec.vararg or spec.kwarg or spec.kwonlyargs or spec.defaults:
+            raise self.error("a lambda of a script has plain parameters only", node)
+        names = [a.arg for a in [*spec.posonlyargs, *spec.args]]
+        return ScriptLambda(self, names, node)
+
+    def eval_ListComp(self, node: ast.ListComp | ast.GeneratorExp) -> Any:
+        """A comprehension over Python sequences."""
+        found: list[Any] = []
+        self._comprehend(node.generators, lambda: found.append(self.eval(node.elt)))
+        return found
+
+    def eval_DictComp(self, node: ast.DictComp) -> Any:
+        """A dictionary comprehension over Python sequences."""
+        found: dict[Any, Any] = {}
+        self._comprehend(node.generators, lambda: found.update({self.eval(node.key): self.eval(node.value)}))
+        return found
+
+    def _comprehend(self, generators: list[ast.comprehension], yield_one: Callable[[], None]) -> None:
+        if not generators:
+            yield_one()
+            return
+        first, rest = generators[0], generators[1:]
+        items = self.eval(first.iter)
+        if hasattr(items, "loops"):
+            raise self.error("a comprehension runs over Python sequences, not over a loop of the program", first.iter)
+        for item in items:
+            self.names.push()
+            try:
+                self.assign_names(first.target, item)
+                if all(self.eval(test) for test in first.ifs):
+                    self._comprehend(rest, yield_one)
+            finally:
+                self.names.pop()
+
+    def assign_names(self, target: ast.AST, value: Any) -> None:
+        """Python's assignment to names (with unpacking), without effect in the program."""
+        if isinstance(target, ast.Name):
+            self.names.set(target.id, value)
+            return
+        if isinstance(target, (ast.Tuple, ast.List)):
+            parts = list(value)
+            starred = [i for i, t in enumerate(target.elts) if isinstance(t, ast.Starred)]
+            if starred:
+                at, after = starred[0], len(target.elts) - starred[0] - 1
+                cut = len(parts) - after
+                parts = [*parts[:at], parts[at:cut], *parts[cut:]]
+            if len(parts) != len(target.elts):
+                raise self.error(f"{len(target.elts)} names for {len(parts)} values", target)
+            for part, item in zip(target.elts, parts, strict=True):
+                self.assign_names(part.value if isinstance(part, ast.Starred) else part, item)
+            return
+        raise self.error("a name or a tuple of names is expected here", target)
+
+    def eval_JoinedStr(self, node: ast.JoinedStr) -> Any:
+        """An f-string of Python values."""
+        parts: list[str] = []
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                value = self.eval(part.value)
+                spec = self.eval(part.format_spec) if part.format_spec is not None else ""
+                convert: Callable[[Any], Any] | None = _CONVERSIONS.get(part.conversion)
+                value = value if convert is None else convert(value)
+                parts.append(format(value, spec))
+            else:
+                parts.append(str(self.eval(part)))
+        return "".join(parts)
+
+    def eval_Starred(self, node: ast.Starred) -> Any:
+        """``*a`` where it means nothing."""
+        raise self.error("`*` unpacks arguments and indices only", node)
+
+    def enter_value(self, value: Any) -> Any:
+        """A form met as an argument takes effect where it stands."""
+        if isinstance(value, Frame):
+            return value.enter(self, None)
+        return value.value if isinstance(value, MetaVar) else value
+
+
+_SYMBOLIC_BUILTINS: dict[int, Callable[..., Any]] = {
+    id(min): lambda a, b, *more: functools.reduce(build.min_, more, build.min_(a, b)),
+    id(max): lambda a, b, *more: functools.reduce(build.max_, more, build.max_(a, b)),
+    id(abs): build.abs_,
+}
+"""What Python's builtins mean on expressions, by their identity."""
+
+
+_EVAL: dict[type, Callable[[Any, Any], Any]] = {
+    getattr(ast, name.removeprefix("eval_")): method
+    for name, method in vars(Evaluator).items()
+    if name.startswith("eval_")
+}
+_EVAL[ast.GeneratorExp] = Evaluator.eval_ListComp

@@ -1,0 +1,388 @@
+"""Statements of a script: the function, its parameters, loops, blocks, assignments."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from tirlower.diagnostics import ScriptError
+from tirlower.ir import build
+from tirlower.ir.buffer import Buffer, IterVar
+from tirlower.ir.dtype import HANDLE, INT32, DataType
+from tirlower.ir.expr import Call, Expr, PointerType, StringImm, Var, as_expr
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.op import Op
+from tirlower.ir.stmt import Assert, Block, Evaluate, IfThenElse, Stmt, While
+from tirlower.script.blocks import implicit_root
+from tirlower.script.buffers import BufferSpec, parameter_buffer
+from tirlower.script.builder import FunctionState
+from tirlower.script.loops import LoopFrame, python_range
+from tirlower.script.parse_assign import Assignments
+from tirlower.script.places import describe, kind_of
+from tirlower.script.scope import MISSING, activate, deactivate
+from tirlower.script.sugar import leave_loop
+from tirlower.script.values import Frame, Sliced, is_number, type_of_annotation
+
+__all__ = ["Parser"]
+
+_SYMBOLIC = (Expr, Sliced, IterVar)
+
+
+class Parser(Assignments):
+    """Parses the body of a function, statement by statement, into the IR."""
+
+    # Functions
+
+    def function(self, node: ast.FunctionDef, private: bool = False) -> PrimFunc:
+        """The function of a definition."""
+        before = activate(self)
+        outer = self.func
+        try:
+            return self._function(node, private)
+        finally:
+            self.func = outer
+            deactivate(before)
+
+    def _function(self, node: ast.FunctionDef, private: bool) -> PrimFunc:
+        self.current = node
+        place = self.span(node)
+        place.end_line, place.end_col = place.line, place.col + len("def ") + len(node.name)
+        func = self.func = FunctionState(node.name)
+        # An error ends the parse as a whole: what is open then stays open.
+        self.open()
+        self._parameters(node, func)
+        ret_type = self.return_type(node)
+        self.body(node.body)
+        body = self.close()
+        if func.has_block and implicit_root(body):
+            body = Block("root", (), as_expr(True), (), (), None, (), {}, body, span=place)
+        attrs = dict(func.attrs)
+        if not private:
+            attrs.setdefault("global_symbol", node.name)
+        try:
+            return PrimFunc(tuple(func.params), func.buffer_map, ret_type, attrs, body, span=place)
+        except ScriptError:
+            raise
+        except Exception as err:
+            raise self.explain(err, node) from err
+
+    def return_type(self, node: ast.FunctionDef) -> DataType | PointerType:
+        """What the function returns, by its ``-> T.int32``."""
+        if node.returns is None:
+            return DataType("void")
+        value = self.annotation(node.returns)
+        if value is None:
+            return DataType("void")
+        kind = type_of_annotation(value)
+        if kind is None:
+            raise self.error("a function returns a type such as T.int32, or None", node.returns)
+        return kind
+
+    def symbolic(self, text: str) -> Any:
+        """A symbolic dimension given as a string: a name (made at its first use) or an expression of such names."""
+        if text.isidentifier():
+            known = self.names.table.get(text, MISSING)
+            if known is not MISSING:
+                return known
+            made = Var(text, INT32, span=self.here())
+            # Dimensions are the function's own: they are seen after the scope that first names them, too.
+            self.names.set_outermost(text, made)
+            return made
+        for part in ast.walk(ast.parse(text, mode="eval")):
+            if isinstance(part, ast.Name) and self.names.table.get(part.id, MISSING) is MISSING:
+                self.symbolic(part.id)
+        assert self.current is not None
+        return self.text_expression(text, self.current)
+
+    def _parameters(self, node: ast.FunctionDef, func: FunctionState) -> None:
+        spec = node.args
+        if spec.vararg or spec.kwarg or spec.kwonlyargs or spec.defaults:
+            wrong: ast.AST = next(filter(None, [spec.vararg, spec.kwarg, *spec.kwonlyargs, *spec.defaults]))
+            raise self.error(
+                "a prim_func has plain parameters without defaults", wrong, help="n: T.int32, A: T.Buffer(shape, dtype)"
+            )
+        params = [*spec.posonlyargs, *spec.args]
+        # Scalars first: a buffer's shape may name a parameter that stands after it.
+        made: dict[str, Var] = {}
+        for param in params:
+            if param.annotation is None:
+                raise self.error(
+                    f"the parameter {param.arg!r} has no annotation",
+                    param,
+                    help="annotate it with T.Buffer(shape, dtype), a type such as T.int32, or T.handle",
+                )
+            if not _names_a_type(param.annotation):
+                continue
+            value = self.annotation(param.annotation)
+            kind = None if isinstance(value, (Buffer, BufferSpec)) else type_of_annotation(value)
+            if kind is not None:
+                nonneg = isinstance(value, Var) and value.nonneg
+                var = Var(param.arg, kind, nonneg, span=self.span(param))
+                made[param.arg] = var
+                self.names.set(param.arg, var)
+        for param in params:
+            self.current = param
+            if param.arg in made:
+                func.params.append(made[param.arg])
+                continue
+            assert param.annotation is not None
+            value = self.annotation(param.annotation)
+            if not isinstance(value, (Buffer, BufferSpec)):
+                raise self.error(
+                    f"the annotation of the parameter {param.arg!r} is a T.Buffer(…) or a type, got {value!r}",
+                    param.annotation,
+                )
+            try:
+                buffer = parameter_buffer(self, param.arg, value)
+            except ScriptError:
+                raise
+            except Exception as err:
+                raise self.explain(err, param.annotation) from err
+            var = Var(f"{param.arg}_handle", HANDLE, span=self.span(param))
+            func.params.append(var)
+            func.buffer_map[var] = buffer
+            self.know_buffer(buffer)
+            self.names.set(param.arg, buffer)
+        self.current = node
+
+    # Bodies
+
+    def body(self, stmts: list[ast.stmt]) -> None:
+        """Parse statements into the scope at hand."""
+        for stmt in stmts:
+            self.current = stmt
+            handler = _STMT.get(stmt.__class__)
+            if handler is None:
+                raise self.error(
+                    f"{describe(stmt)} is not part of the dialect",
+                    stmt,
+                    help="a script has assignments, for, while, if, with, assert, return and calls of T functions",
+                )
+            try:
+                handler(self, stmt)
+            except ScriptError:
+                raise
+            except Exception as err:
+                raise self.explain(err, stmt) from err
+
+    def macro_body(self, stmts: list[ast.stmt]) -> Any:
+        """Parse the statements of a macro; the value of a final ``return``."""
+        last = stmts[-1]
+        if isinstance(last, ast.Return) and last.value is not None:
+            self.body(stmts[:-1])
+            self.current = last
+            return self.eval(last.value)
+        self.body(stmts)
+        return None
+
+    def stmt_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """Functions do not nest."""
+        raise self.error(
+            "a function inside a prim_func is not part of the dialect", node, help="define it outside, or as @T.macro"
+        )
+
+    def stmt_For(self, node: ast.For) -> None:
+        """A loop of the program."""
+        if node.orelse:
+            raise self.error("`else` of a loop is not part of the dialect", node.orelse[0])
+        frame = self._loop(node.iter)
+        names = self._loop_names(node.target, len(frame.loops))
+        span = self.span(node)
+        self.open()
+        values, finish = frame.start(self, names)
+        self._bind_loop(node.target, values)
+        self.body(node.body)
+        self.emit(finish(self.close(), span), span)
+
+    def _loop(self, node: ast.expr) -> LoopFrame:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "range"
+            and self.eval(node.func) is range
+        ):
+            try:
+                return python_range(*[self.eval(arg) for arg in node.args])
+            except ScriptError:
+                raise
+            except Exception as err:
+                raise self.explain(err, node) from err
+        value = self.eval(node)
+        if isinstance(value, LoopFrame):
+            return value
+        raise self.error(
+            f"a loop runs over range, T.serial, T.parallel, T.vectorized, T.unroll, T.thread_binding or T.grid, "
+            f"got a {type(value).__name__}",
+            node,
+        )
+
+    def _loop_names(self, target: ast.expr, count: int) -> list[str]:
+        if isinstance(target, ast.Name):
+            return [target.id] if count == 1 else [f"{target.id}_{i}" for i in range(count)]
+        if isinstance(target, (ast.Tuple, ast.List)):
+            names: list[str] = []
+            for part in target.elts:
+                if isinstance(part, ast.Starred) and isinstance(part.value, ast.Name):
+                    extra = count - (len(target.elts) - 1)
+                    names += [f"{part.value.id}_{i}" for i in range(max(extra, 0))]
+                elif isinstance(part, ast.Name):
+                    names.append(part.id)
+            if len(names) == count:
+                return names
+            raise self.error(f"{len(target.elts)} loop variables for {count} loops", target)
+        raise self.error("a loop variable is a name", target)
+
+    def _bind_loop(self, target: ast.expr, values: list[Expr]) -> None:
+        if isinstance(target, ast.Name) and len(values) == 1:
+            self.names.set(target.id, values[0])
+        else:
+            self.assign_names(target, values)
+
+    def stmt_While(self, node: ast.While) -> None:
+        """A loop while a condition holds."""
+        if node.orelse:
+            raise self.error("`else` of a loop is not part of the dialect", node.orelse[0])
+        condition = self.condition(node.test)
+        span = self.span(node)
+        self.emit(While(condition, self.nested(node.body), span=span), span)
+
+    def condition(self, node: ast.expr) -> Expr:
+        """A condition of the program."""
+        value = self.eval(node)
+        try:
+            return build.as_bool(bool(value) if is_number(value) else value, self.span(node))
+        except ScriptError:
+            raise
+        except Exception as err:
+            raise self.explain(err, node) from err
+
+    def nested(self, stmts: list[ast.stmt]) -> Stmt:
+        """Statements in a scope of their own, as one."""
+        self.open()
+        self.body(stmts)
+        return self.close()
+
+    def stmt_If(self, node: ast.If) -> None:
+        """A branch: of the program, or chosen now by a Python condition."""
+        # A chain of elif is walked in a loop: it may be long.
+        arms: list[tuple[Expr, Stmt, ast.If]] = []
+        rest: list[ast.stmt] = [node]
+        while len(rest) == 1 and isinstance(rest[0], ast.If):
+            arm = rest[0]
+            self.current = arm
+            test = self.eval(arm.test)
+            if isinstance(test, _SYMBOLIC):
+                condition = build.as_bool(test, self.span(arm.test))
+                arms.append((condition, self.nested(arm.body), arm))
+                rest = arm.orelse
+            elif isinstance(test, (Buffer, Frame)) or callable(test):
+                raise self.error(f"a condition is an expression or a Python value, got {kind_of(test)}", arm.test)
+            elif test:
+                rest = arm.body
+                break
+            else:
+                rest = arm.orelse
+        if not arms:
+            # What a branch chosen now declares stays in its own Python scope, its statements stand here.
+            self.names.push()
+            self.body(rest)
+            self.names.pop()
+            return
+        made = self.nested(rest) if rest else None
+        for condition, then_case, arm in reversed(arms):
+            made = IfThenElse(condition, then_case, made, span=self.span(arm))
+        assert made is not None
+        self.emit(made)
+
+    def stmt_With(self, node: ast.With) -> None:
+        """``with`` a form that opens a scope."""
+        opened: list[Frame] = []
+        for item in node.items:
+            frame = self.eval(item.context_expr)
+            if not isinstance(frame, Frame):
+                raise self.error("`with` takes a form such as T.block or T.attr", item.context_expr)
+            frame.span = self.span(node)
+            self.current = node
+            target = item.optional_vars
+            name = target.id if isinstance(target, ast.Name) else None
+            try:
+                value = frame.begin(self, name)
+            except ScriptError:
+                raise
+            except Exception as err:
+                raise self.explain(err, item.context_expr) from err
+            opened.append(frame)
+            if target is not None:
+                if value is None:
+                    raise self.error(f"{frame.what} has no value to bind", target)
+                if name is not None:
+                    self.take_name(value, name)
+                self.assign_names(target, value)
+        self.body(node.body)
+        for frame in reversed(opened):
+            self.current = node
+            frame.end(self)
+
+    # Simple statements
+
+    def stmt_Expr(self, node: ast.Expr) -> None:
+        """An expression evaluated for its effects, or a form."""
+        value = self.eval(node.value)
+        if value is None or isinstance(value, str) or value is Ellipsis:
+            return
+        if isinstance(value, Frame):
+            value.enter(self, None)
+        elif isinstance(value, Stmt):
+            self.emit(value)
+        elif isinstance(value, (*_SYMBOLIC, int, float)):
+            self.emit(Evaluate(as_expr(value)))
+        elif isinstance(value, LoopFrame):
+            raise self.error("a loop needs a body", node, help="write `for i in …:`")
+        else:
+            raise self.error(f"this statement has no effect: it is a {type(value).__name__}", node)
+
+    def stmt_Assert(self, node: ast.Assert) -> None:
+        """``assert condition, "message"``."""
+        condition = self.condition(node.test)
+        message = "" if node.msg is None else self.eval(node.msg)
+        if not isinstance(message, (str, StringImm)):
+            raise self.error("the message of an assertion is a string", node.msg)
+        self.emit(Assert(condition, as_expr(message)))
+
+    def stmt_Return(self, node: ast.Return) -> None:
+        """``return value``: the same as ``T.ret(value)``."""
+        value = None if node.value is None else self.eval(node.value)
+        ret = Op.get("tir.ret")
+        if isinstance(value, Call) and value.op is ret:
+            made: Expr = value
+        else:
+            made = build.call("tir.ret") if value is None else build.call("tir.ret", value)
+        made.span = self.here()
+        self.emit(Evaluate(made))
+
+    def stmt_Break(self, node: ast.Break) -> None:
+        """``break``."""
+        self.emit(leave_loop("break"))
+
+    def stmt_Continue(self, node: ast.Continue) -> None:
+        """``continue``."""
+        self.emit(leave_loop("continue"))
+
+    def stmt_Pass(self, node: ast.Pass) -> None:
+        """``pass``: nothing."""
+
+
+def _names_a_type(node: ast.expr) -> bool:
+    """Whether an annotation can be a scalar's or handle's: not a call of ``T.Buffer``."""
+    if isinstance(node, ast.Call):
+        func = node.func
+        return (func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")) != "Buffer"
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return "Buffer" not in node.value
+    return not isinstance(node, ast.Subscript)
+
+
+_STMT: dict[type, Callable[[Any, Any], None]] = {
+    getattr(ast, name.removeprefix("stmt_")): getattr(Parser, name) for name in dir(Parser) if name.startswith("stmt_")
+}

@@ -1,0 +1,130 @@
+"""The printer: IR as a script that parses back to a structurally equal program.
+
+:func:`script` gives the text, :func:`print_with_spans` also where each node stands in it, so that errors can
+underline printed IR. Ill-formed IR is printed too, with marks: undefined variables are declared under a comment, what
+no script can say is a comment itself; the printer never raises for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tirlower.diagnostics import Span, deep_recursion
+from tirlower.ir import expr as ir_expr
+from tirlower.ir import func as ir_func
+from tirlower.ir import stmt as ir_stmt
+from tirlower.ir import structural
+from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
+from tirlower.ir.expr import Expr
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.node import Node
+from tirlower.ir.stmt import BlockIter, Stmt
+from tirlower.script.namespace import NAMESPACES
+from tirlower.script.printer.deep import cuts
+from tirlower.script.printer.document import Document, NodeSpans, PrintedScript
+from tirlower.script.printer.expressions import ExprPrinter
+from tirlower.script.printer.functions import print_function, print_module
+from tirlower.script.printer.highlight import colored, wants_color
+from tirlower.script.printer.names import Names
+from tirlower.script.printer.scan import Scan
+from tirlower.script.printer.statements import StmtPrinter
+
+__all__ = ["NodeSpans", "PrintedScript", "colored", "install", "print_with_spans", "script", "show"]
+
+HEADER = "# from tirlower.script import tir as T"
+MODULE_HEADER = "# from tirlower.script import ir as I\n" + HEADER
+
+
+def _lookup(name: str) -> Any:
+    """A function of the dialect by its name after ``T.``."""
+    return NAMESPACES["tirlower.script.tir"].find(name)
+
+
+def _document(node: Any, indent: int, marks: bool, header: bool) -> Document:
+    doc = Document(indent, marks)
+    with deep_recursion():
+        if isinstance(node, IRModule):
+            if header:
+                doc.lines += [*MODULE_HEADER.split("\n"), ""]
+            print_module(doc, node, _lookup)
+        elif isinstance(node, PrimFunc):
+            if header:
+                doc.lines += [HEADER, ""]
+            print_function(doc, node, _lookup)
+        elif isinstance(node, Stmt):
+            scan = Scan()
+            scan.node(node)
+            StmtPrinter(doc, _lookup, scan).rest(node)
+        else:
+            _print_part(doc, node)
+    return doc
+
+
+def _print_part(doc: Document, node: Any) -> None:
+    """A node that is no statement: an expression, or an object of one."""
+    printer = StmtPrinter(doc, _lookup, Scan())
+    if isinstance(node, Expr):
+        pieces = printer.pieces(node)
+    elif isinstance(node, (BufferRegion, MatchBufferRegion)):
+        pieces = printer.region(node.source if isinstance(node, MatchBufferRegion) else node)
+    elif isinstance(node, Range):
+        pieces = printer.flatten(printer.attr_object(node))
+    elif isinstance(node, BlockIter):
+        printer.axis(node)
+        return
+    elif isinstance(node, Buffer):
+        pieces = ["T.Buffer(", *printer.spec(node), ")"]
+    else:
+        pieces = printer.attr_pieces(node)
+    printer.emit(pieces)
+
+
+def script(node: Any, *, header: bool = False, indent: int = 4) -> str:
+    """The script of a function or module (or the text of any other node).
+
+    ``header`` puts the import line, as a comment, on top; ``indent`` is the width of an indentation. ``parse`` of a
+    function's or module's text gives a structurally equal one.
+    """
+    return _document(node, indent, False, header).text()
+
+
+def print_with_spans(node: Any, name: str = "<printed>", *, header: bool = False, indent: int = 4) -> PrintedScript:
+    """The script with the place of every node: ``printed.spans[node]``; ``name`` is what messages call the text."""
+    doc = _document(node, indent, True, header)
+    return PrintedScript(node, doc.text(), doc.places, name)
+
+
+def show(node: Any, *, color: bool | None = None, header: bool = False, indent: int = 4) -> None:
+    """Print the script to standard output; in colour on a terminal, or as ``color`` says."""
+    text = script(node, header=header, indent=indent)
+    print(colored(text) if (wants_color() if color is None else color) else text)
+
+
+def _expr_text(expr: Expr) -> str:
+    """An expression on one line; what is shared and would explode stands on lines before it."""
+    if cuts(expr, deep=False):
+        return script(expr)
+    return ExprPrinter(Names(), _lookup).text(expr)
+
+
+def _range_text(node: Range) -> str:
+    return f"{node.min}:{node.min + node.extent}"
+
+
+def _locate(root: Any, name: str, chain: list[Any]) -> Span | None:
+    return print_with_spans(root, name).spans.locate(chain)
+
+
+def install() -> None:
+    """Give nodes their texts: ``str(node)``, ``func.script()``, ``func.show()``, and places for comparisons' errors."""
+    ir_expr.EXPR_PRINTER[0] = _expr_text
+    ir_stmt.STMT_PRINTER[0] = script
+    ir_func.METHODS["script"] = script
+    ir_func.METHODS["show"] = show
+    structural.LOCATORS[:] = [_locate]
+    texts: dict[type[Node], Callable[[Any], str]] = {
+        Range: _range_text, BufferRegion: script, MatchBufferRegion: script, BlockIter: script,
+    }  # fmt: skip
+    for cls, text in texts.items():
+        cls.__str__ = text  # type: ignore[method-assign]

@@ -1,0 +1,156 @@
+"""From a Python function or class to the text and syntax tree of its definition, with the file's own line numbers."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import gc
+import linecache
+import re
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any
+
+from tirlower.diagnostics import ScriptError, Source, Span, deep_recursion
+
+__all__ = ["class_at", "definition_at", "parse_text", "without_collection"]
+
+Definition = ast.FunctionDef | ast.ClassDef
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """Hold the cyclic garbage collector for a while.
+
+    A syntax tree or IR of 10,000 statements is built of live objects only; looking through them again and again
+    doubles the time of a parse.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def parse_text(text: str, name: str, first_line: int = 1) -> tuple[ast.Module, Source]:
+    """The syntax tree of a text. Raises :class:`ScriptError` where it is not Python, or exceeds CPython's limits."""
+    source = Source(text, name, first_line)
+    try:
+        with deep_recursion(200_000):
+            return ast.parse(text), source
+    except SyntaxError as err:
+        raise _syntax_error(err, source, first_line - 1) from None
+    except (RecursionError, MemoryError):
+        raise ScriptError(
+            "the script nests more deeply than this Python's parser allows (its recursion limit)",
+            labels=(),
+            notes=[f"in {name}"],
+            help="split the expression over several lines with `x = T.meta_var(…)`, or build it through the API",
+        ) from None
+    except ValueError as err:
+        raise ScriptError(f"the script is not Python text: {err}") from None
+
+
+def _syntax_error(err: SyntaxError, source: Source, shift: int) -> ScriptError:
+    message = err.msg or "invalid syntax"
+    line = min((err.lineno or 1) + shift, source.first_line + len(source.lines) - 1)
+    col = max((err.offset or 1) - 1, 0)
+    end = (err.end_offset or 0) - 1 if err.end_lineno in (None, err.lineno) else col + 1
+    limits = {
+        "too many nested parentheses": "Python's parser allows 200 nested parentheses",
+        "too many levels of indentation": "Python's tokenizer allows 100 levels of indentation",
+        "too many statically nested blocks": "Python's compiler allows 20 nested blocks",
+    }
+    limit = next((text for key, text in limits.items() if key in message), None)
+    return ScriptError(
+        message,
+        span=Span(source, line, col, line, max(end, col + 1)),
+        notes=[f"the limit is CPython's own: {limit}"] if limit else (),
+        help="bind parts with `x = T.meta_var(…)`, or build the program through the API" if limit else None,
+    )
+
+
+def _lines(filename: str, scope: dict[str, Any], what: str) -> list[str]:
+    lines = linecache.getlines(filename, scope)
+    if not lines:
+        raise ScriptError(
+            f"the source of {what} cannot be read (from {filename})",
+            help="put it in a file, or give its text to tirlower.script.parse",
+        )
+    return lines
+
+
+def definition_at(code: CodeType, scope: dict[str, Any], name: str) -> tuple[ast.FunctionDef, Source, int]:
+    """The definition of a function from its code object.
+
+    Returns the syntax tree, the source, and what to add to the tree's line numbers. The end of the definition is the
+    first less indented line with which the text parses: much faster than tokenizing it in Python.
+    """
+    lines = _lines(code.co_filename, scope, f"{name!r}")
+    tree, source, shift = _block_at(lines, code.co_firstlineno, code.co_filename, name)
+    if not isinstance(tree, ast.FunctionDef):
+        raise ScriptError(f"{name!r} is not a plain function (def)", span=Span(source, code.co_firstlineno, 0, 0, 1))
+    return tree, source, shift
+
+
+def class_at(cls: type, first: int, filename: str, scope: dict[str, Any]) -> tuple[ast.ClassDef, Source, int]:
+    """The definition of a class that has a line numbered ``first`` in its body."""
+    lines = _lines(filename, scope, f"class {cls.__name__!r}")
+    pattern = re.compile(rf"\s*class\s+{re.escape(cls.__name__)}\b")
+    at = min(first, len(lines))
+    while at > 0 and not pattern.match(lines[at - 1]):
+        at -= 1
+    if at == 0:
+        raise ScriptError(f"the source of class {cls.__name__!r} cannot be found in {filename}")
+    tree, source, shift = _block_at(lines, at, filename, cls.__name__)
+    assert isinstance(tree, ast.ClassDef)
+    return tree, source, shift
+
+
+def _block_at(lines: list[str], first: int, filename: str, name: str) -> tuple[Definition, Source, int]:
+    start = first - 1
+    if start >= len(lines):
+        raise ScriptError(
+            f"the source of {name!r} is not where it was: {filename} has {len(lines)} lines, it began on line {first}",
+            help="reload the changed file",
+        )
+    indent = len(lines[start]) - len(lines[start].lstrip())
+    header = re.compile(r"\s*(async\s+def|def|class)\b")
+    end = start
+    while end < len(lines) and not header.match(lines[end]):
+        end += 1
+    end += 1
+    failure: SyntaxError | None = None
+    while True:
+        while end < len(lines) and not _ends(lines[end], indent):
+            end += 1
+        block = lines[start:end]
+        # An indented definition is put under an `if` instead of being dedented: columns stay the file's.
+        text = ("if 1:\n" if indent else "") + "".join(block)
+        shift = start - (1 if indent else 0)
+        try:
+            with deep_recursion(200_000):
+                module = ast.parse(text)
+            break
+        except SyntaxError as err:
+            failure = failure or err
+            if end >= len(lines):
+                source = Source("".join(lines[start:]).rstrip("\n"), filename, first)
+                raise _syntax_error(failure, source, shift) from None
+            end += 1
+        except (RecursionError, MemoryError):
+            raise ScriptError(
+                f"{name!r} nests more deeply than this Python's parser allows (its recursion limit)",
+                help="bind parts of the expression with `x = T.meta_var(…)`",
+            ) from None
+    source = Source("".join(block).rstrip("\n"), filename, first)
+    body: Any = module.body[0].body if indent else module.body  # type: ignore[attr-defined]
+    return body[0], source, shift
+
+
+def _ends(line: str, indent: int) -> bool:
+    """Whether a line may be the first after a definition: text, no comment, at most as indented."""
+    stripped = line.lstrip()
+    return bool(stripped) and not stripped.startswith("#") and len(line) - len(stripped) <= indent
