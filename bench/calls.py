@@ -47,7 +47,7 @@ def candidates() -> dict[str, Candidate]:
 
 
 def _tvm(tvm, a, b, c) -> dict[str, Candidate]:
-    from tvm.script import tir as S
+    from tvm.script import tirx as S
 
     @S.prim_func
     def main(A: S.Buffer((16,), "float32"), B: S.Buffer((16,), "float32"), C: S.Buffer((16,), "float32")):

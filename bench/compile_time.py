@@ -61,12 +61,26 @@ KERNELS = """
 
 def _python(code: str, cache: str, repeat: int = 5) -> list[list[float]]:
     """Run a script in fresh processes; each prints numbers on its last line."""
-    env = {**os.environ, "TIRLOWER_CACHE_DIR": cache}
+    env = _environment(cache)
+    script = _script(code, cache)
     rows = []
     for _ in range(repeat):
-        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
+        out = subprocess.run([sys.executable, script], capture_output=True, text=True, env=env, check=True)
         rows.append([float(x) for x in out.stdout.strip().splitlines()[-1].split()])
     return rows
+
+
+def _environment(cache: str) -> dict[str, str]:
+    paths = [os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "TIRLOWER_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _script(code: str, folder: str) -> str:
+    """A file with the code: decorated functions are read from their source."""
+    path = os.path.join(folder, "script.py")
+    with open(path, "w") as file:
+        file.write(code)
+    return path
 
 
 def _median(rows: list[list[float]]) -> list[float]:
@@ -120,9 +134,9 @@ def fresh_process() -> dict[str, float]:
     """)
 
     def run(cache: str) -> float:
-        env = {**os.environ, "TIRLOWER_CACHE_DIR": cache}
+        script, env = _script(code, cache), _environment(cache)
         start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], env=env, check=True)
+        subprocess.run([sys.executable, script], env=env, check=True)
         return (time.perf_counter() - start) * 1e3
 
     cold, warm = [], []
@@ -178,7 +192,7 @@ def tvm_cold() -> dict[str, float]:
     if peers.tvm() is None:
         return {}
     import tvm
-    from tvm.script import tir as S
+    from tvm.script import tirx as S
 
     def make():
         @S.prim_func

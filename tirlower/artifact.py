@@ -119,7 +119,9 @@ class Artifact:
 
     def explain_miss(self) -> str:
         """Why the machine code was compiled rather than read from the disk cache."""
-        return "the machine code came from the disk cache" if self.cached else self.miss
+        if self.cached:
+            return "the machine code came from the disk cache"
+        return self.miss or str(self.cache.explain_miss(self.key))
 
     def report(self) -> Report:
         """What the build did."""

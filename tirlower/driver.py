@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
@@ -296,10 +297,16 @@ class _Pending(JitFunction):
         # The entry's own state comes with the compilation.
         self._source = source
         self._options = options
+        self._lock = threading.Lock()
         self.name = source.name
 
     def compile(self) -> Kernel:
-        """Compile, and become a :class:`JitFunction`."""
+        """Compile, and become a :class:`JitFunction`. Of several threads one compiles, the others wait."""
+        with self._lock:
+            # Once a JitFunction, the object may be executing: its code must not be replaced.
+            return self if type(self) is JitFunction else self._become()
+
+    def _become(self) -> Kernel:
         artifact, kernels = _build(
             _module_of(self._source)[0],
             _target_of(self._options["target"]),
@@ -307,10 +314,9 @@ class _Pending(JitFunction):
             self._options["outputs"],
             self._options["gil"],
         )
-        made = kernels[self.name]
-        self.__class__ = JitFunction  # type: ignore[assignment]
-        made.move_into(self)
+        kernels[self.name].move_into(self)
         self.artifact = artifact
+        self.__class__ = JitFunction  # type: ignore[assignment]
         return self
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -322,7 +328,7 @@ class _Pending(JitFunction):
 
     def __getattr__(self, key: str) -> Any:
         # What a compiled kernel knows (artifact, signature, …) asks for the compilation.
-        if key.startswith("__") or key in ("_source", "_options", "name"):
+        if key.startswith("__") or key in ("_source", "_options", "_lock", "name"):
             raise AttributeError(key)
         return getattr(self.compile(), key)
 
