@@ -11,6 +11,7 @@ import pytest
 from tirlower import ir
 from tirlower.diagnostics import Label, TirError
 from tirlower.ir import DataType, PointerType
+from tirlower.ir.index_map import IndexMap
 from tirlower.ir.op import Op
 from tirlower.ir.structural import StructuralMismatch, assert_structural_equal, structural_equal
 from tirlower.script import ir as I
@@ -396,7 +397,7 @@ A = ir.Buffer("A", (4, 4), "float32")
         (ir.BufferLoad(A, (x, ir.Ramp(x, y, 4))), "A[x, T.Ramp(x, y, 4)]"),
         # Lets
         (ir.Let(x, 1, ir.Add(x, y)), "T.Let(x + y, where={x: 1})"),
-        (ir.Let(x, x, ir.Add(x, y)), "T.Let(x + y, where={x: x_1})"),
+        (ir.Let(x, x, ir.Add(x, y)), "T.Let(x_1 + y, where={x_1: x})"),
         (ir.Let(x, 1, ir.Let(ir.Var("x"), x, x)), "T.Let(T.Let(x, where={x_1: x}), where={x: 1})"),
     ],
 )  # fmt: skip
@@ -536,13 +537,60 @@ def test_attribute_values():
     reducer = ir.CommReducer((i,), (j,), (ir.Add(i, j),), (0,))
     attrs = {
         "a": [1, (2.5, None)], "b": {"c": True, "d": "x"}, "e": ir.IntImm("int64", 3), "f": reducer,
-        "g": ir.Range(0, 4), "h": float("inf"), "k": 0.1,
+        "g": ir.Range(0, 4), "h": float("inf"), "k": 0.1, "m": IndexMap.from_func(lambda i, j: [i // 4, j, i % 4]),
     }  # fmt: skip
     func = function(ir.Evaluate(0), **attrs)
     assert body_of(func).split("\n")[0] == (
         'T.func_attr({"a": [1, [2.5, None]], "b": {"c": True, "d": "x"}, "e": T.int64(3), '
-        '"f": T.comm_reducer(lambda i, j: i + j, [0]), "g": T.Range(0, extent=4), "h": T.float32("inf"), "k": 0.1})'
+        '"f": T.comm_reducer(lambda i, j: i + j, [0]), "g": T.Range(0, extent=4), "h": T.float32("inf"), "k": 0.1, '
+        '"m": T.index_map(lambda i, j: [i // 4, j, i % 4])})'
     )
+    assert_structural_equal(parse(func.script()), func)
+
+
+# Exact forms, where the usual one would come back as another node
+
+
+def test_a_loop_whose_extent_would_be_simplified_states_its_range():
+    i = ir.Var("i")
+    func = function(ir.For(i, x, ir.Add(y, x), "serial", None, {}, ir.Evaluate(i)), params=(x, y))
+    assert "for i in T.serial(T.Range(x, extent=y + x)):" in func.script()
+    assert_structural_equal(parse(func.script()), func)
+
+
+def test_a_seq_that_is_no_scope_of_its_first_statement():
+    inner = ir.Seq((ir.Evaluate(1), ir.Bind(ir.Var("v"), 2), ir.Evaluate(3)))
+    func = function(inner, ir.Evaluate(4))
+    assert body_of(func) == lines("""
+        with T.Seq():
+            T.evaluate(1)
+            v: T.int32 = 2
+            T.evaluate(3)
+        T.evaluate(4)
+    """)
+    assert_structural_equal(parse(func.script()), func)
+    for body in (ir.Seq(()), ir.Seq((ir.Evaluate(1),))):
+        func = function(body)
+        assert "with T.Seq():" in func.script()
+        assert_structural_equal(parse(func.script()), func)
+
+
+def test_an_attribute_names_the_loop_inside_it():
+    i = ir.Var("i")
+    func = function(ir.AttrStmt(i, "pragma_unroll", 1, ir.For(i, 0, 4, "serial", None, {}, ir.Evaluate(i))))
+    assert body_of(func) == lines("""
+        i = T.int32()
+        with T.attr(i, "pragma_unroll", 1):
+            for i in T.serial(4, var=i):
+                T.evaluate(i)
+    """)
+    assert_structural_equal(parse(func.script()), func)
+
+
+def test_a_line_before_a_statement_takes_no_name_of_its_lets():
+    size = ir.Var("v", "int64", nonneg=True)
+    value = ir.Let(ir.Var("v"), 1, ir.Cast("int64", ir.IntImm("int32", 2)))
+    func = function(ir.Seq((ir.Bind(size, value), ir.Evaluate(size))), ir.Evaluate(0))
     assert_structural_equal(parse(func.script()), func)
 
 

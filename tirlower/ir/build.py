@@ -400,7 +400,8 @@ def cast(dtype: DataType | str, value: Any, span: Span | None = None) -> Expr:
         return value
     if wanted.is_vector and kind.is_scalar:
         return Broadcast(cast(wanted.element, value, span), _lanes_of(wanted), span=span)
-    if value.__class__ is Broadcast and kind.lanes == wanted.lanes and value.value.dtype.is_scalar:
+    same_lanes = kind.lanes == wanted.lanes and kind.scalable == wanted.scalable
+    if value.__class__ is Broadcast and same_lanes and value.value.dtype.is_scalar:
         return Broadcast(cast(wanted.element, value.value, span), value.lanes, span=span)
     if isinstance(value, IntImm) and not wanted.is_custom and not wanted.is_handle:
         return const(value.value, wanted, span)

@@ -133,9 +133,9 @@ def expr_digest(root: Expr) -> bytes:
     """The digest of an expression, variables and buffers by identity; kept in the node."""
     if root.digest is not None:
         return root.digest
-    stack: list[Expr] = [root]
+    stack: list[Any] = [root]
     while stack:
-        op = stack[-1]
+        op: Any = stack[-1]
         if op.digest is not None:
             stack.pop()
             continue

@@ -7,6 +7,7 @@ Constructors build exactly the node asked for and never fold; the operators (``a
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -195,6 +196,9 @@ def wrap_int(value: int, dtype: DataType) -> int:
     return value
 
 
+_FLOAT32 = struct.Struct("<f")
+
+
 def round_float(value: float, dtype: DataType) -> float:
     """``value`` rounded to the nearest value of a float dtype, as a Python float.
 
@@ -203,6 +207,12 @@ def round_float(value: float, dtype: DataType) -> float:
     """
     if dtype.bits == 64 or value != value or math.isinf(value):
         return float(value)
+    if dtype.bits == 32 and not dtype.is_float8:
+        # By far the most frequent; ten times as fast as through NumPy.
+        try:
+            return float(_FLOAT32.unpack(_FLOAT32.pack(value))[0])
+        except OverflowError:
+            return math.copysign(math.inf, value)
     with np.errstate(over="ignore"):
         return float(np.float64(value).astype(dtype.element.numpy))
 

@@ -23,6 +23,7 @@ from tirlower.ir.expr import (
     Add,
     And,
     BufferLoad,
+    Call,
     Cast,
     Div,
     Expr,
@@ -191,8 +192,6 @@ class Mutator:
             elif role is Role.BUFFER:
                 if self.maps_buffers:
                     changes[field.name] = self.map_buffer(old)
-            elif role is Role.ATTRS and self.maps_attrs and old:
-                changes[field.name] = self.map_attr(old)
         for name in op.child_names:
             old = getattr(op, name)
             if old.__class__ is tuple:
@@ -201,6 +200,12 @@ class Mutator:
                     changes[name] = tuple(new)
             elif old is not None:
                 changes[name] = self.visit(old)
+        if self.maps_attrs:
+            # Attributes last: they may name what is defined inside.
+            for field in op.fields:
+                if field.role is Role.ATTRS:
+                    old = getattr(op, field.name)
+                    changes[field.name] = self.map_attr(old) if old else old
         return op.with_(**changes) if changes else op
 
     def _map_definition(self, old: Any) -> Any:
@@ -243,6 +248,8 @@ class Mutator:
             if root.__class__ is not BufferLoad:
                 return root
         memo: dict[int, Any] = {}
+        entered: set[int] = set()
+        definitions: dict[int, Var] = {}
         stack: list[Any] = [root]
         while stack:
             op = stack[-1]
@@ -250,7 +257,8 @@ class Mutator:
             if key in memo:
                 stack.pop()
                 continue
-            if enter:
+            if key not in entered and (enter or op.__class__ is Let):
+                entered.add(key)
                 before = enter.get(op.__class__)
                 if before is not None:
                     replaced = before(self, op)
@@ -258,6 +266,9 @@ class Mutator:
                         memo[key] = replaced
                         stack.pop()
                         continue
+                if self.maps_definitions and op.__class__ is Let:
+                    # Before the body, which uses what is defined.
+                    definitions[key] = self.map_var_def(op.var)
             if not op.is_leaf:
                 waiting = [c for c in op.children() if id(c) not in memo]
                 if waiting:
@@ -270,8 +281,10 @@ class Mutator:
                 new = fold(new)
             if self.maps_buffers and new.__class__ is BufferLoad:
                 new = new.with_(buffer=self.map_buffer(new.buffer))
-            elif self.maps_definitions and new.__class__ is Let:
-                new = new.with_(var=self.map_var_def(new.var))
+            elif key in definitions:
+                new = new.with_(var=definitions[key])
+            elif self.maps_attrs and new.__class__ is Call and new.annotations:
+                new = new.with_(annotations=self.map_attr(new.annotations))
             method = table.get(new.__class__)
             memo[key] = new if method is None else method(self, new)
         return memo[id(root)]

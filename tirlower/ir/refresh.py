@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import Var
+from tirlower.diagnostics import deep_recursion
+from tirlower.ir.buffer import Buffer, MatchBufferRegion
+from tirlower.ir.expr import Let, Var
 from tirlower.ir.functor import Substituter
-from tirlower.ir.stmt import AllocBuffer, AllocConst, For, ForKind, Stmt
+from tirlower.ir.scopes import buffer_variables
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, For, ForKind, Stmt
 
 __all__ = ["copy_var", "refresh_binders"]
 
@@ -22,6 +24,18 @@ class _Refresher(Substituter):
 
     def __init__(self) -> None:
         super().__init__({})
+        self.defined: dict[Buffer, Buffer] = {}
+        self.uses: dict[Var, list[Buffer]] = {}
+
+    def map_buffer(self, buffer: Buffer) -> Buffer:
+        """The new buffer of a definition; else the buffer with its variables renamed."""
+        known = self.defined.get(buffer)
+        if known is not None:
+            return known
+        if buffer not in self.buffers:
+            for var in buffer_variables(buffer):
+                self.uses.setdefault(var, []).append(buffer)
+        return super().map_buffer(buffer)
 
     def map_var_def(self, var: Var) -> Var:
         known = self.vmap.get(var)
@@ -29,17 +43,22 @@ class _Refresher(Substituter):
             known = copy_var(var)
             self.vmap[var] = known
             # A buffer seen before its shape or data was renamed would be stale.
-            self.buffers.clear()
+            for buffer in self.uses.pop(var, ()):
+                self.buffers.pop(buffer, None)
         return known  # type: ignore[return-value]
 
     def map_buffer_def(self, buffer: Buffer) -> Buffer:
-        known = self.buffers.get(buffer)
+        known = self.defined.get(buffer)
         if known is None:
             # A definition is always a new object, also when none of its parts changed.
             changed = self.map_buffer(buffer)
             known = changed if changed is not buffer else Buffer(*[getattr(buffer, f.name) for f in buffer.fields])
-            self.buffers[buffer] = known
+            self.defined[buffer] = known
         return known
+
+    def enter_Let(self, op: Let) -> None:
+        """The variable is new before the body, which mentions it, is rewritten."""
+        self.map_var_def(op.var)
 
     def visit_AllocBuffer(self, op: AllocBuffer) -> Stmt:
         self.map_var_def(op.buffer.data)
@@ -55,6 +74,29 @@ class _Refresher(Substituter):
             return op.map_children(self.visit)
         return self.generic(op)
 
+    def visit_Block(self, op: Block) -> Stmt:
+        """What a block defines is in scope in its init too, which comes before the body."""
+        for it in op.iters:
+            self.map_var_def(it.var)
+        for match in op.match_buffers:
+            self._define_match(match)
+        for buffer in op.alloc_buffers:
+            self.map_var_def(buffer.data)
+            self.map_buffer_def(buffer)
+        return self.generic(op)
+
+    def _define_match(self, match: MatchBufferRegion) -> None:
+        """A matched buffer defines its data, and the variables that stand bare as its strides, offset or extents.
+
+        An extent that is the very extent of the region is the variable around it.
+        """
+        buffer = match.buffer
+        extents = {part.extent for part in match.source.region}
+        for part in (buffer.data, *buffer.strides, buffer.elem_offset, *buffer.shape):
+            if isinstance(part, Var) and part not in extents:
+                self.map_var_def(part)
+        self.map_buffer_def(buffer)
+
 
 def refresh_binders(stmt: Any) -> Any:
     """A copy of a statement (or expression) in which every variable and buffer defined inside is new.
@@ -62,4 +104,5 @@ def refresh_binders(stmt: Any) -> Any:
     A pass that places a body twice refreshes the copies, so that each definition stays unique. The variables of
     thread loops are shared by all loops of their axis and stay.
     """
-    return _Refresher().visit(stmt)
+    with deep_recursion():
+        return _Refresher().visit(stmt)

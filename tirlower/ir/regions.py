@@ -70,10 +70,10 @@ def block_access_regions(block: Block, buffers: Mapping[Var, Buffer] | None = No
     ``buffers`` maps data variables to the buffers outside the block (for accesses through pointers). If the block
     has an init, the buffers that it writes are left out of the reads. Buffers allocated inside are left out.
     """
-    detector = _Detector(dict(buffers or {}))
+    detector = _Detector(buffers or {})
     for match in block.match_buffers:
         detector.matched[match.buffer] = match
-        detector.buffers[match.buffer.data] = match.buffer
+        detector.own[match.buffer.data] = match.buffer
     if block.init is not None:
         detector.stmt(block.init)
     detector.stmt(block.body)
@@ -285,8 +285,10 @@ def _as_range(interval: Interval | None, extent: Expr) -> Range:
 class _Detector:
     """Walk a block's body and collect, for each buffer, the union of its access intervals."""
 
-    def __init__(self, buffers: dict[Var, Buffer]) -> None:
-        self.buffers = buffers
+    def __init__(self, buffers: Mapping[Var, Buffer]) -> None:
+        self.outer = buffers  # shared by all blocks of a function, so never copied
+        self.own: dict[Var, Buffer] = {}
+        self.hidden: set[Var] = set()
         self.relaxer = _Relaxer()
         self.matched: dict[Buffer, MatchBufferRegion] = {}
         self.inside: set[int] = set()
@@ -294,6 +296,11 @@ class _Detector:
         self.reads: dict[int, tuple[Buffer, list[Interval | None], set[Any]]] = {}
         self.writes: dict[int, tuple[Buffer, list[Interval | None], set[Any]]] = {}
         self.opaque: dict[int, Buffer] = {}
+
+    def buffer_of(self, data: Any) -> Buffer | None:
+        """The buffer, not allocated inside, that a data variable belongs to."""
+        found = self.own.get(data)
+        return found if found is not None or data in self.hidden else self.outer.get(data)
 
     def collect(self, table: dict[int, Any]) -> tuple[BufferRegion, ...]:
         return tuple(
@@ -336,9 +343,9 @@ class _Detector:
             self.relaxer.known[op.var] = self.relaxer.interval(op.value) if op.value.dtype.is_integral else None
         elif isinstance(op, (AllocBuffer, AllocConst)):
             self.inside.add(id(op.buffer))
-            self.buffers.pop(op.buffer.data, None)
+            self.hidden.add(op.buffer.data)
         elif isinstance(op, DeclBuffer):
-            base = self.buffers.get(op.buffer.data)
+            base = self.buffer_of(op.buffer.data)
             if base is not None:
                 self.views[id(op.buffer)] = base
             else:
@@ -373,8 +380,8 @@ class _Detector:
             if isinstance(op, BufferLoad):
                 self.access(self.reads, op.buffer, op.indices)
             elif isinstance(op, Var):
-                if isinstance(op.type, PointerType) and op in self.buffers:
-                    buffer = self.buffers[op]
+                buffer = self.buffer_of(op) if isinstance(op.type, PointerType) else None
+                if buffer is not None:
                     self.opaque.setdefault(id(buffer), buffer)
                 continue
             elif isinstance(op, Let):
@@ -391,7 +398,7 @@ class _Detector:
     def pointer(self, call: Call) -> bool:
         """An access pointer with a constant mask reads and writes its whole buffer."""
         data, mask = call.args[1], call.args[4]
-        buffer = self.buffers.get(data) if isinstance(data, Var) else None
+        buffer = self.buffer_of(data)
         if buffer is None or not isinstance(mask, IntImm):
             return buffer is None and isinstance(mask, IntImm)
         whole: list[Interval | None] = [None] * len(buffer.shape)

@@ -53,9 +53,7 @@ class _BlockFrame(Frame):
 
 def _infer(made: Block, builder: Builder, span: Span | None) -> Block:
     func = builder.need_function("T.block")
-    inner = {match.buffer.data for match in made.match_buffers}
-    outer = {var: buffer for var, buffer in func.data_buffers.items() if var not in inner}
-    found = block_access_regions(made, outer)
+    found = block_access_regions(made, func.data_buffers)
     if found.opaque:
         names = ", ".join(sorted(buffer.name for buffer in found.opaque))
         missing = " and ".join(

@@ -111,8 +111,9 @@ class Builder:
         """The value of a symbolic dimension given as a string: a variable of the function, made at its first use."""
         known = self.names.table.get(text)
         if known is None:
-            known = Var(text, INT32)
-            self.names.set(text, known)
+            known = Var(text, INT32, span=self.here())
+            # Dimensions are the function's own: they are seen after the scope that first names them, too.
+            self.names.set_outermost(text, known)
         return known
 
     # Scopes

@@ -24,6 +24,10 @@ class _Loop:
 
     __slots__ = ("extent", "start", "step")
 
+    start: Expr
+    extent: Expr
+    step: Expr | None
+
     def __init__(self, start: Any, stop: Any, step: Any = None) -> None:
         if isinstance(start, Range):
             # Stated as a Range, the extent is taken as it is; start and stop leave it to be simplified.
@@ -35,9 +39,9 @@ class _Loop:
             start, stop = 0, start
         first, last = _integer(start), _integer(stop)
         first, last = build.match_types(*build.operands(*_literals(start, stop, first, last)))
-        self.start: Expr = first
-        self.step: Expr | None = None
-        self.extent: Expr = linear_difference(last, first)
+        self.start = first
+        self.step = None
+        self.extent = linear_difference(last, first)
         if step is not None and not (isinstance(step, int) and step == 1):
             stride = build.cast(first.dtype, _integer(step))
             if isinstance(stride, IntImm) and stride.value == 0:

@@ -224,11 +224,16 @@ def parse(
         "I": NAMESPACES["tirlower.script.ir"].module,
         **(extra_vars or {}),
     }
-    scope = PythonScope([values, SAFE_BUILTINS])
     with deep_recursion(200_000), without_collection():
-        tree, source = parse_text(text, name)
-        found: PrimFunc | IRModule = _parsed(lambda: _text(tree, source, scope, values), source, check_well_formed)
-        return found
+        return _parse_text(text, name, values, check_well_formed)
+
+
+def _parse_text(text: str, name: str, values: dict[str, Any], check_well_formed: bool) -> PrimFunc | IRModule:
+    # A function of its own, so that the syntax tree is gone before the garbage collector looks around again.
+    scope = PythonScope([values, SAFE_BUILTINS])
+    tree, source = parse_text(text, name)
+    found: PrimFunc | IRModule = _parsed(lambda: _text(tree, source, scope, values), source, check_well_formed)
+    return found
 
 
 def _text(tree: ast.Module, source: Source, scope: PythonScope, values: dict[str, Any]) -> PrimFunc | IRModule:

@@ -9,7 +9,7 @@ from typing import Any
 from tirlower.diagnostics import ScriptError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterVar
-from tirlower.ir.dtype import HANDLE, INT32, DataType
+from tirlower.ir.dtype import HANDLE, DataType
 from tirlower.ir.expr import Call, Expr, PointerType, StringImm, Var, as_expr
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
@@ -82,13 +82,7 @@ class Parser(Assignments):
     def symbolic(self, text: str) -> Any:
         """A symbolic dimension given as a string: a name (made at its first use) or an expression of such names."""
         if text.isidentifier():
-            known = self.names.table.get(text, MISSING)
-            if known is not MISSING:
-                return known
-            made = Var(text, INT32, span=self.here())
-            # Dimensions are the function's own: they are seen after the scope that first names them, too.
-            self.names.set_outermost(text, made)
-            return made
+            return super().symbolic(text)
         for part in ast.walk(ast.parse(text, mode="eval")):
             if isinstance(part, ast.Name) and self.names.table.get(part.id, MISSING) is MISSING:
                 self.symbolic(part.id)

@@ -54,6 +54,13 @@ class TypeFunc(str):
                     help="float types take 'inf', '-inf' and 'nan' as text",
                 )
             return const(float(value), kind)
+        if isinstance(value, int) and kind.element.is_integral and not kind.is_bool:
+            least, most = kind.element.min_value, kind.element.max_value
+            if not least <= value <= most:
+                raise TirError(
+                    f"the value {value} does not fit in {self}",
+                    help=f"{self} holds {least} to {most}; T.Cast wraps a wider value",
+                )
         return build.cast(kind, value)
 
     def __repr__(self) -> str:

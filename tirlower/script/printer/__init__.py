@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tirlower.diagnostics import Span, deep_recursion
+from tirlower.diagnostics import Span, TirError, deep_recursion
 from tirlower.ir import expr as ir_expr
 from tirlower.ir import func as ir_func
 from tirlower.ir import stmt as ir_stmt
@@ -27,7 +27,7 @@ from tirlower.script.printer.expressions import ExprPrinter
 from tirlower.script.printer.functions import print_function, print_module
 from tirlower.script.printer.highlight import colored, wants_color
 from tirlower.script.printer.names import Names
-from tirlower.script.printer.scan import Scan
+from tirlower.script.printer.scan import ROOT, Scan
 from tirlower.script.printer.statements import StmtPrinter
 
 __all__ = ["NodeSpans", "PrintedScript", "colored", "install", "print_with_spans", "script", "show"]
@@ -43,33 +43,41 @@ def _lookup(name: str) -> Any:
 
 def _document(node: Any, indent: int, marks: bool, header: bool) -> Document:
     doc = Document(indent, marks)
+    if header and isinstance(node, (IRModule, PrimFunc)):
+        doc.lines += [*(MODULE_HEADER if isinstance(node, IRModule) else HEADER).split("\n"), ""]
     with deep_recursion():
-        if isinstance(node, IRModule):
-            if header:
-                doc.lines += [*MODULE_HEADER.split("\n"), ""]
-            print_module(doc, node, _lookup)
-        elif isinstance(node, PrimFunc):
-            if header:
-                doc.lines += [HEADER, ""]
-            print_function(doc, node, _lookup)
-        elif isinstance(node, Stmt):
-            scan = Scan()
-            scan.node(node)
-            StmtPrinter(doc, _lookup, scan).rest(node)
-        else:
-            _print_part(doc, node)
+        try:
+            if isinstance(node, IRModule):
+                print_module(doc, node, _lookup)
+            elif isinstance(node, PrimFunc):
+                print_function(doc, node, _lookup)
+            elif isinstance(node, Stmt):
+                _fragment(doc, node).rest(node)
+            else:
+                _print_part(doc, node)
+        except (AttributeError, LookupError, TirError, TypeError, ValueError) as err:
+            # Outside its statements, which mark such things themselves, a function holds what no field can.
+            doc.line([f"# ill-formed: {type(node).__name__}: {type(err).__name__}: {err}"])
     return doc
+
+
+def _fragment(doc: Document, node: Any) -> StmtPrinter:
+    """A printer for something outside a function, in which what is free has its name from the start."""
+    scan = Scan()
+    scan.node(node)
+    printer = StmtPrinter(doc, _lookup, scan)
+    for item in (*scan.free, *scan.views.get(ROOT, ())):
+        printer.name_free(item)
+    return printer
 
 
 def _print_part(doc: Document, node: Any) -> None:
     """A node that is no statement: an expression, or an object of one."""
-    printer = StmtPrinter(doc, _lookup, Scan())
+    printer = _fragment(doc, node)
     if isinstance(node, Expr):
         pieces = printer.pieces(node)
     elif isinstance(node, (BufferRegion, MatchBufferRegion)):
         pieces = printer.region(node.source if isinstance(node, MatchBufferRegion) else node)
-    elif isinstance(node, Range):
-        pieces = printer.flatten(printer.attr_object(node))
     elif isinstance(node, BlockIter):
         printer.axis(node)
         return
@@ -105,7 +113,17 @@ def _expr_text(expr: Expr) -> str:
     """An expression on one line; what is shared and would explode stands on lines before it."""
     if cuts(expr, deep=False):
         return script(expr)
-    return ExprPrinter(Names(), _lookup).text(expr)
+    printer = ExprPrinter(Names(), _lookup)
+    text = printer.text(expr)
+    if not printer.prelude:
+        return text
+    # With a Let inside, free variables need their names first, so that none is taken for a bound one.
+    scan = Scan()
+    scan.expr(expr)
+    printer = ExprPrinter(Names(), _lookup)
+    for item in (*scan.free, *scan.views.get(ROOT, ())):
+        printer.name_free(item)
+    return printer.text(expr)
 
 
 def _range_text(node: Range) -> str:

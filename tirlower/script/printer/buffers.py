@@ -69,6 +69,20 @@ class BufferPrinter(ExprPrinter):
             self.discard()
         self.doc.line(pieces, *nodes)
 
+    def make(self, variables: Sequence[Var], names: Sequence[str]) -> None:
+        """Write the line that makes variables, ``m, n = T.int32(), T.int32()``, under names close to those given.
+
+        The line stands before the statement whose expressions were rendered already, so its names are none of theirs.
+        """
+        made = []
+        for var, wanted in zip(variables, names, strict=True):
+            name = self.names.define(var, wanted)
+            while name in self.prelude:
+                name = self.names.define(var, wanted)
+            made.append(name)
+        if made:
+            self.doc.line([", ".join(made), " = ", ", ".join(new_var(var) for var in variables)])
+
     def mark(self, node: Any, text: str) -> list[Piece]:
         """A text that stands for a node."""
         return [open_mark(node), text, CLOSE] if self.marks else [text]
@@ -122,9 +136,8 @@ class BufferPrinter(ExprPrinter):
             return known
         if self.usual_pointer(buffer):
             return None
-        name = self.names.define(data, f"{buffer.name}_data")
-        self.emit([f"{name} = {new_var(data)}"])
-        return name
+        self.make([data], [f"{buffer.name}_data"])
+        return self.names.of[data]
 
     def _shared(self, buffer: Buffer) -> bool:
         return buffer.data in self.parameter_data
@@ -135,9 +148,7 @@ class BufferPrinter(ExprPrinter):
     def symbolic(self, buffer: Buffer) -> None:
         """Declare the variables that a buffer's definition defines."""
         made = [v for v in self.scan.symbolic.get(id(buffer), ()) if v not in self.names.of]
-        if made:
-            names = [self.names.define(v, v.name) for v in made]
-            self.emit([", ".join(names), " = ", ", ".join(new_var(v) for v in made)])
+        self.make(made, [v.name for v in made])
 
     def introduce(self, buffer: Buffer, owner: bool = True) -> str:
         """Name a buffer from here on. ``name.data`` is its data variable, unless that has a name already.

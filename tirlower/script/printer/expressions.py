@@ -158,8 +158,8 @@ class ExprPrinter:
                         stack.append(")")
                     stack += ((op.b, level + 1), sign, (op.a, level + (level == COMPARE)))
                 else:
-                    handler: Callable[[Any, Any], list[Any]] = _HANDLERS.get(cls, ExprPrinter.print_other)
-                    parts = handler(self, op)
+                    handler: Callable[[Any, Any], list[Any]] | None = _HANDLERS.get(cls)
+                    parts = self.print_other(op) if handler is None else handler(self, op)
                     level = parts[0]
                     if level < need:
                         out.append("(")

@@ -87,7 +87,7 @@ class Scan:
         stack: list[Any] = [root]
         seen: set[int] = set()
         while stack:
-            op = stack.pop()
+            op: Any = stack.pop()
             cls = op.__class__
             if cls is Var:
                 if op not in bound or op not in self.used:
@@ -103,7 +103,7 @@ class Scan:
                 else:
                     self._pop()
                 continue
-            if id(op) in seen or not isinstance(op, Expr):
+            if id(op) in seen or not issubclass(cls, Expr):
                 continue
             seen.add(id(op))
             if cls is Let:
@@ -180,9 +180,9 @@ class Scan:
         if op.__class__ is Buffer:
             self._use_buffer(op)
             return
-        if not isinstance(op, Node):
+        cls: Any = op.__class__
+        if not issubclass(cls, Node):
             return
-        cls = op.__class__
         name = cls.__name__
         before = self._key
         if isinstance(op, Stmt) or cls is PrimFunc:

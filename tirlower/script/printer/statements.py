@@ -12,11 +12,10 @@ from typing import Any
 
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
-from tirlower.ir.buffer import BufferRegion, CommReducer, IterKind, IterVar, Range
+from tirlower.ir.buffer import IterKind, IterVar
 from tirlower.ir.digest import expr_deep_equal
 from tirlower.ir.dtype import INT32
-from tirlower.ir.expr import Call, Expr, IntImm, StringImm, Var, is_const_int
-from tirlower.ir.index_map import IndexMap
+from tirlower.ir.expr import Call, Expr, StringImm, Var, is_const_int
 from tirlower.ir.linear import linear_difference
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -36,10 +35,9 @@ from tirlower.ir.stmt import (
     While,
     true_condition,
 )
-from tirlower.ir.target import Target
-from tirlower.script.printer.buffers import BufferPrinter
 from tirlower.script.printer.document import CLOSE, Piece, open_mark
-from tirlower.script.printer.literals import annotation_text, new_var, string_text, type_text
+from tirlower.script.printer.literals import annotation_text, string_text, type_text
+from tirlower.script.printer.regions import EXACT, RegionPrinter
 
 __all__ = ["StmtPrinter"]
 
@@ -48,11 +46,10 @@ _KINDS = {
     ForKind.UNROLLED: "unroll", ForKind.THREAD_BINDING: "thread_binding",
 }  # fmt: skip
 _LETTERS = {IterKind.SPATIAL: "S", IterKind.REDUCE: "R", IterKind.SCAN: "C", IterKind.OPAQUE: "O"}
-_EXACT = "T.Range("
 _DECLARATIONS = (Bind, AllocBuffer, AllocConst, DeclBuffer)
 
 
-class StmtPrinter(BufferPrinter):
+class StmtPrinter(RegionPrinter):
     """Prints statements into a document."""
 
     def statement(self, op: Any) -> None:
@@ -100,6 +97,10 @@ class StmtPrinter(BufferPrinter):
                 self.statement(stmt)
         else:
             self.statement(op)
+
+    def print_other(self, op: Any) -> list[Any]:
+        """What is no expression of the dialect makes its statement ill-formed. Raises TypeError."""
+        raise TypeError(f"{type(op).__name__} is no expression of the dialect")
 
     # Sequences and declarations
 
@@ -162,7 +163,7 @@ class StmtPrinter(BufferPrinter):
         elif early or var.nonneg or var.dtype.is_custom:
             # The variable is made first, for an attribute that names it or for what no annotation can say.
             if not early:
-                self.emit([f"{self.names.define(var, var.name)} = {new_var(var)}"])
+                self.make([var], [var.name])
             head = ["T.LetStmt(", *value, ", var=", *self.mark(var, self.var(var)), ")"]
             self.emit(head if scope is None else ["with ", *head, ":"], *nodes)
         else:
@@ -214,7 +215,7 @@ class StmtPrinter(BufferPrinter):
         self.names.push()
         if early is not None:
             options.append(f", var={early}")
-        plain = op.kind is ForKind.SERIAL and not options and bounds[0] != _EXACT
+        plain = op.kind is ForKind.SERIAL and not options and bounds[0] != EXACT
         name = self.mark(var, early or self.names.define(var, var.name))
         return ["for ", *name, f" in {'range' if plain else 'T.' + _KINDS[op.kind]}(", *bounds, *options, "):"]
 
@@ -246,10 +247,7 @@ class StmtPrinter(BufferPrinter):
         stop = build.add(op.min, op.extent)
         if expr_deep_equal(linear_difference(stop, op.min), op.extent):
             return [*self.pieces(op.min), ", ", *self.pieces(stop)]
-        return self._exact_range(op.min, op.extent)
-
-    def _exact_range(self, start: Expr, extent: Expr) -> list[Piece]:
-        return [_EXACT, *self.pieces(start), ", extent=", *self.pieces(extent), ")"]
+        return self.exact_range(op.min, op.extent)
 
     def print_while(self, op: While) -> None:
         """``while condition:``."""
@@ -307,7 +305,7 @@ class StmtPrinter(BufferPrinter):
         """``with T.attr(node, "key", value):``."""
         self.names.push()
         for var in self._named_early(op.node):
-            self.emit([f"{self.names.define(var, var.name)} = {new_var(var)}"])
+            self.make([var], [var.name])
         node = self.attr_pieces(op.node)
         value = self.pieces(op.value)
         self.emit(["with T.attr(", *node, f", {string_text(op.key)}, ", *value, "):"], op)
@@ -405,87 +403,12 @@ class StmtPrinter(BufferPrinter):
             if expr_deep_equal(build.sub(stop, domain.min), domain.extent):
                 text = ["(", *self.pieces(domain.min, explicit=typed), ", ", *self.pieces(stop, explicit=typed), ")"]
             else:
-                text = self._exact_range(domain.min, domain.extent)
+                text = self.exact_range(domain.min, domain.extent)
         if self.marks:
             text = [open_mark(domain), *text, CLOSE]
         value = [", ", *self.pieces(it.value)] if it.value is not None else []
         name = self.mark(it.var, self.names.define(it.var, it.var.name))
         self.emit([*name, f" = T.axis.{it.kind.value}(", *text, *value, ")"], it)
-
-    # Regions
-
-    def attr_region(self, region: Any) -> list[Any]:
-        """The region that ``T.match_buffer`` names."""
-        return self.region(region)
-
-    def region(self, op: BufferRegion) -> list[Piece]:
-        """``A[i, 0:4]``."""
-        out: list[Piece] = [open_mark(op)] if self.marks else []
-        out += [*self.mark(op.buffer, self.buffer(op.buffer)), "["]
-        for i, part in enumerate(op.region):
-            out += ([", "] if i else []) + self._range_index(part)
-        out.append("()]" if not op.region else "]")
-        return [*out, CLOSE] if self.marks else out
-
-    def _range_index(self, part: Range) -> list[Piece]:
-        start, extent = part.min, part.extent
-        if extent.__class__ is IntImm and is_const_int(extent, 1) and extent.dtype is start.dtype:
-            text = self.pieces(start)
-        else:
-            stop = extent if is_const_int(start, 0) else build.add(start, extent)
-            if expr_deep_equal(linear_difference(stop, start), extent):
-                text = [*self.pieces(start), ":", *self.pieces(stop)]
-            else:
-                text = self._exact_range(start, extent)
-        return [open_mark(part), *text, CLOSE] if self.marks else text
-
-    # Objects in attributes
-
-    def attr_object(self, value: Any) -> list[Any]:
-        """Ranges, regions, iteration variables and reducers as attribute values."""
-        if isinstance(value, Range):
-            return self._exact_range(value.min, value.extent)
-        if isinstance(value, BufferRegion):
-            ranges: list[Any] = []
-            for part in value.region:
-                ranges += ([", "] if ranges else []) + self._exact_range(part.min, part.extent)
-            name = self.mark(value.buffer, self.buffer(value.buffer))
-            return ["T.BufferRegion(", *name, ", [", *ranges, "])"]
-        if isinstance(value, IterVar):
-            domain = ["None"] if value.dom is None else self.attr_object(value.dom)
-            kinds = f", {string_text(value.kind)}, {string_text(value.thread_tag)})"
-            return ["T.iter_var(", *self.mark(value.var, self.var(value.var)), ", ", *domain, kinds]
-        if isinstance(value, CommReducer):
-            return self._reducer(value)
-        if isinstance(value, IndexMap):
-            return self._index_map(value)
-        if isinstance(value, Target):
-            return ["T.target(", *self.attr(value.export()), ")"]
-        return super().attr_object(value)
-
-    def _reducer(self, value: CommReducer) -> list[Any]:
-        self.names.push()
-        names = [self.names.define(var, var.name) for var in (*value.lhs, *value.rhs)]
-        results = self.listed(value.result)
-        if len(value.result) != 1:
-            results = ["(", *results, ")"]
-        self.names.pop()
-        return [f"T.comm_reducer(lambda {', '.join(names)}: ", *results, ", [", *self.listed(value.identity), "])"]
-
-    def _index_map(self, value: IndexMap) -> list[Any]:
-        kinds = {var.dtype for var in value.initial_indices}
-        if len(kinds) > 1:
-            return super().attr_object(value)
-        self.names.push()
-        names = [self.names.define(var, var.name) for var in value.initial_indices]
-        results = self.listed(value.final_indices)
-        self.names.pop()
-        options: list[Any] = []
-        if value.inverse_index_map is not None:
-            options += [", inverse_index_map=", *self.attr_object(value.inverse_index_map)]
-        if kinds - {INT32}:
-            options.append(f', index_dtype="{next(iter(kinds))}"')
-        return [f"T.index_map(lambda {', '.join(names)}: [", *results, "]", *options, ")"]
 
 
 def _mentions(expr: Expr, variables: set[Var]) -> bool:

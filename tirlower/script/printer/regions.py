@@ -1,0 +1,103 @@
+"""Regions of buffers, and the objects that attributes hold, as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tirlower.ir import build
+from tirlower.ir.buffer import BufferRegion, CommReducer, IterVar, Range
+from tirlower.ir.digest import expr_deep_equal
+from tirlower.ir.dtype import INT32
+from tirlower.ir.expr import Expr, IntImm, is_const_int
+from tirlower.ir.index_map import IndexMap
+from tirlower.ir.linear import linear_difference
+from tirlower.ir.target import Target
+from tirlower.script.printer.buffers import BufferPrinter
+from tirlower.script.printer.document import CLOSE, Piece, open_mark
+from tirlower.script.printer.literals import string_text
+
+__all__ = ["EXACT", "RegionPrinter"]
+
+EXACT = "T.Range("
+"""How a range starts whose extent is stated."""
+
+
+class RegionPrinter(BufferPrinter):
+    """A printer that knows ranges and regions too."""
+
+    def exact_range(self, start: Expr, extent: Expr) -> list[Piece]:
+        """``T.Range(start, extent=extent)``: nothing of it is simplified."""
+        return [EXACT, *self.pieces(start), ", extent=", *self.pieces(extent), ")"]
+
+    def attr_region(self, region: Any) -> list[Any]:
+        """The region that ``T.match_buffer`` names."""
+        return self.region(region)
+
+    def region(self, op: BufferRegion) -> list[Piece]:
+        """``A[i, 0:4]``."""
+        out: list[Piece] = [open_mark(op)] if self.marks else []
+        out += [*self.mark(op.buffer, self.buffer(op.buffer)), "["]
+        for i, part in enumerate(op.region):
+            out += ([", "] if i else []) + self._range_index(part)
+        out.append("()]" if not op.region else "]")
+        return [*out, CLOSE] if self.marks else out
+
+    def _range_index(self, part: Range) -> list[Piece]:
+        start, extent = part.min, part.extent
+        if extent.__class__ is IntImm and is_const_int(extent, 1) and extent.dtype is start.dtype:
+            text = self.pieces(start)
+        else:
+            stop = extent if is_const_int(start, 0) else build.add(start, extent)
+            if expr_deep_equal(linear_difference(stop, start), extent):
+                text = [*self.pieces(start), ":", *self.pieces(stop)]
+            else:
+                text = self.exact_range(start, extent)
+        return [open_mark(part), *text, CLOSE] if self.marks else text
+
+    # Objects in attributes
+
+    def attr_object(self, value: Any) -> list[Any]:
+        """Ranges, regions, iteration variables and reducers as attribute values."""
+        if isinstance(value, Range):
+            return self.exact_range(value.min, value.extent)
+        if isinstance(value, BufferRegion):
+            ranges: list[Any] = []
+            for part in value.region:
+                ranges += ([", "] if ranges else []) + self.exact_range(part.min, part.extent)
+            name = self.mark(value.buffer, self.buffer(value.buffer))
+            return ["T.BufferRegion(", *name, ", [", *ranges, "])"]
+        if isinstance(value, IterVar):
+            domain = ["None"] if value.dom is None else self.attr_object(value.dom)
+            kinds = f", {string_text(value.kind)}, {string_text(value.thread_tag)})"
+            return ["T.iter_var(", *self.mark(value.var, self.var(value.var)), ", ", *domain, kinds]
+        if isinstance(value, CommReducer):
+            return self._reducer(value)
+        if isinstance(value, IndexMap):
+            return self._index_map(value)
+        if isinstance(value, Target):
+            return ["T.target(", *self.attr(value.export()), ")"]
+        return super().attr_object(value)
+
+    def _reducer(self, value: CommReducer) -> list[Any]:
+        self.names.push()
+        names = [self.names.define(var, var.name) for var in (*value.lhs, *value.rhs)]
+        results = self.listed(value.result)
+        if len(value.result) != 1:
+            results = ["(", *results, ")"]
+        self.names.pop()
+        return [f"T.comm_reducer(lambda {', '.join(names)}: ", *results, ", [", *self.listed(value.identity), "])"]
+
+    def _index_map(self, value: IndexMap) -> list[Any]:
+        kinds = {var.dtype for var in value.initial_indices}
+        if len(kinds) > 1:
+            return super().attr_object(value)
+        self.names.push()
+        names = [self.names.define(var, var.name) for var in value.initial_indices]
+        results = self.listed(value.final_indices)
+        self.names.pop()
+        options: list[Any] = []
+        if value.inverse_index_map is not None:
+            options += [", inverse_index_map=", *self.attr_object(value.inverse_index_map)]
+        if kinds - {INT32}:
+            options.append(f', index_dtype="{next(iter(kinds))}"')
+        return [f"T.index_map(lambda {', '.join(names)}: [", *results, "]", *options, ")"]
