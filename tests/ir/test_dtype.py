@@ -1,0 +1,84 @@
+"""Data types: names, parts and ranges, against NumPy and ml_dtypes."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tirlower.ir.dtype import FLOAT8_KINDS, DataType, DataTypeError
+
+NUMPY_NAMES = ["bool", *[f"{s}int{b}" for s in ("", "u") for b in (8, 16, 32, 64)], "float16", "float32", "float64"]
+ML_NAMES = ["bfloat16", *FLOAT8_KINDS]
+
+
+@pytest.mark.parametrize("name", NUMPY_NAMES + ML_NAMES)
+def test_numpy_agrees(name):
+    t = DataType(name)
+    kind = np.dtype(getattr(ml_dtypes, name, None) or name)
+    assert t.numpy == kind and t.bytes == kind.itemsize
+    assert DataType.from_numpy(kind) is t
+    assert t == name and hash(t) == hash(name) and {name: 1}[t] == 1
+    if t.is_float:
+        assert (t.min_value, t.max_value) == (float(ml_dtypes.finfo(kind).min), float(ml_dtypes.finfo(kind).max))
+    elif not t.is_bool:
+        assert (t.min_value, t.max_value) == (np.iinfo(kind).min, np.iinfo(kind).max)
+
+
+@given(
+    st.sampled_from(["int", "uint"]), st.integers(2, 64), st.integers(1, 64), st.booleans()
+)  # fmt: skip
+def test_names_and_parts(code, bits, lanes, scalable):
+    suffix = f"xvscalex{lanes}" if scalable else f"x{lanes}" if lanes > 1 else ""
+    t = DataType(f"{code}{bits}{suffix}")
+    assert (t.code, t.bits, t.lanes, t.scalable) == (code, bits, lanes, scalable)
+    assert DataType.of(code, bits, lanes, scalable) is t is DataType(str(t))
+    assert t.element is DataType(f"{code}{bits}") and t.element.with_lanes(lanes, scalable) is t
+    assert t.is_scalar is (lanes == 1 and not scalable) and t.is_vector is not t.is_scalar
+    assert t.is_integral and not t.is_float and t.with_bits(8).bits == 8 and t.with_bits(8).lanes == lanes
+    low, high = t.min_value, t.max_value
+    assert high - low == 2**bits - 1 and (low == 0) is (code == "uint")
+    assert np.iinfo(t.numpy).bits >= bits
+
+
+def test_spellings():
+    assert DataType("int1") is DataType("uint1") is DataType("bool") and DataType("uint1x4") is DataType("boolx4")
+    assert DataType("") is DataType("void") is DataType()
+    assert DataType("float32x1") is DataType("float32")
+    assert DataType("bool").bits == 1 and DataType("handle").bits == 64 and DataType("bfloat16x2").bits == 16
+    assert DataType("float8_e4m3fnx4").element is DataType("float8_e4m3fn")
+    assert DataType("float8_e4m3fn").code == "float8_e4m3fn" and DataType("float8_e4m3").bits == 8
+    custom = DataType("custom[posit]16x4")
+    assert custom.is_custom and custom.bits == 16 and custom.lanes == 4 and custom.element == "custom[posit]16"
+    assert not custom.is_float and not custom.is_integral
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["int", "int0", "int65", "int32x", "int32x0", "int32 ", "float8", "float33", "bfloat32", "float", "INT32", "i32",
+     "float32xvscale", "custom[]8", "custom[1x]8", "handle64", "float8_e4m3fnz", "boolx0"],
+)  # fmt: skip
+def test_texts_that_are_no_data_type(name):
+    with pytest.raises(DataTypeError, match="lane" if name.endswith("x0") else "no data type"):
+        DataType(name)
+
+
+def test_other_values_are_no_data_type():
+    for value in (3, None, np.float32, ["int32"][:0]):
+        with pytest.raises((DataTypeError, TypeError)):
+            DataType(value)
+    with pytest.raises(DataTypeError):
+        DataType("custom[a]8").numpy  # noqa: B018
+    with pytest.raises(DataTypeError):
+        DataType("handle").min_value  # noqa: B018
+
+
+def test_copies_are_the_same_object():
+    for name in ("int32", "float32xvscalex4", "custom[a]8x2", "bool"):
+        t = DataType(name)
+        assert pickle.loads(pickle.dumps(t)) is t and copy.deepcopy(t) is t
