@@ -23,6 +23,7 @@ def elementwise(n: int, kind: str = "serial") -> PrimFunc:
 
     @T.prim_func
     def axpz(X: T.Buffer((n,), "float32"), Z: T.Buffer((n,), "float32"), Y: T.Buffer((n,), "float32")):
+        T.func_attr({"tir.noalias": True})
         for i in rows_loop(n // 4096):
             for j in range(4096):
                 Y[i * 4096 + j] = X[i * 4096 + j] * T.float32(2) + Z[i * 4096 + j]

@@ -9,10 +9,14 @@ from tirlower.ir import PrimFunc
 from tirlower.script import tir as T
 
 
-def layer_norm(rows: int, cols: int, lanes: int = 16, kind: str = "serial") -> PrimFunc:
-    """``Y = (X - mean) / sqrt(var + 1e-5) * gamma + beta`` by rows; ``cols`` is a multiple of ``lanes``."""
+def layer_norm(rows: int, cols: int, lanes: int = 16, chains: int = 4, kind: str = "serial") -> PrimFunc:
+    """``Y = (X - mean) / sqrt(var + 1e-5) * gamma + beta`` by rows; ``cols`` is a multiple of ``lanes * chains``.
+
+    A sum is kept in ``chains`` independent vectors: one alone would wait for the latency of each addition.
+    """
     rows_loop = T.parallel if kind == "parallel" else T.serial
     inverse = 1.0 / cols
+    step = lanes * chains
 
     @T.prim_func
     def layer_norm(
@@ -21,29 +25,42 @@ def layer_norm(rows: int, cols: int, lanes: int = 16, kind: str = "serial") -> P
         beta: T.Buffer((cols,), "float32"),
         Y: T.Buffer((rows, cols), "float32"),
     ):
+        T.func_attr({"tir.noalias": True})
         for i in rows_loop(rows):
-            sums = T.alloc_buffer((lanes,), "float32", scope="local")
-            squares = T.alloc_buffer((lanes,), "float32", scope="local")
+            sums = T.alloc_buffer((chains, lanes), "float32", scope="local")
+            squares = T.alloc_buffer((chains, lanes), "float32", scope="local")
             mean = T.alloc_buffer((1,), "float32", scope="local")
             scale = T.alloc_buffer((1,), "float32", scope="local")
-            for l in T.vectorized(lanes):
-                sums[l] = T.float32(0)
-            for j in range(cols // lanes):
+            for u in T.unroll(chains):
                 for l in T.vectorized(lanes):
-                    sums[l] += X[i, j * lanes + l]
+                    sums[u, l] = T.float32(0)
+            for j in range(cols // step):
+                for u in T.unroll(chains):
+                    for l in T.vectorized(lanes):
+                        sums[u, l] += X[i, j * step + u * lanes + l]
+            for u in T.unroll(1, chains):
+                for l in T.vectorized(lanes):
+                    sums[0, l] += sums[u, l]
             mean[0] = T.float32(0)
             for l in T.unroll(lanes):
-                mean[0] += sums[l]
+                mean[0] += sums[0, l]
             mean[0] *= T.float32(inverse)
             # The second pass over the row subtracts the mean first: sums of squares would cancel.
-            for l in T.vectorized(lanes):
-                squares[l] = T.float32(0)
-            for j in range(cols // lanes):
+            for u in T.unroll(chains):
                 for l in T.vectorized(lanes):
-                    squares[l] += (X[i, j * lanes + l] - mean[0]) * (X[i, j * lanes + l] - mean[0])
+                    squares[u, l] = T.float32(0)
+            for j in range(cols // step):
+                for u in T.unroll(chains):
+                    for l in T.vectorized(lanes):
+                        squares[u, l] += (X[i, j * step + u * lanes + l] - mean[0]) * (
+                            X[i, j * step + u * lanes + l] - mean[0]
+                        )
+            for u in T.unroll(1, chains):
+                for l in T.vectorized(lanes):
+                    squares[0, l] += squares[u, l]
             scale[0] = T.float32(0)
             for l in T.unroll(lanes):
-                scale[0] += squares[l]
+                scale[0] += squares[0, l]
             scale[0] = T.float32(1) / T.sqrt(scale[0] * T.float32(inverse) + T.float32(1e-5))
             for j in range(cols // lanes):
                 for l in T.vectorized(lanes):

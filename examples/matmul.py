@@ -36,6 +36,7 @@ def tiled(M: int, N: int, K: int, *, MR: int = 8, NR: int = 32, MC: int = 128, K
 
     @T.prim_func
     def matmul_tiled(A: T.Buffer((M, K), "float32"), B: T.Buffer((K, N), "float32"), C: T.Buffer((M, N), "float32")):
+        T.func_attr({"tir.noalias": True})
         packed_b = T.alloc_buffer((N // NR, KC, NR), "float32")
         packed_a = T.alloc_buffer((MC // MR, KC, MR), "float32")
         for k0 in range(K // KC):

@@ -18,6 +18,7 @@ def softmax(rows: int, cols: int, lanes: int = 16, kind: str = "serial") -> Prim
 
     @T.prim_func
     def softmax(X: T.Buffer((rows, cols), "float32"), Y: T.Buffer((rows, cols), "float32")):
+        T.func_attr({"tir.noalias": True})
         for i in rows_loop(rows):
             peak = T.alloc_buffer((lanes,), "float32", scope="local")
             total = T.alloc_buffer((lanes,), "float32", scope="local")

@@ -17,7 +17,7 @@ __all__ = ["CONFIG_KEYS", "PASS_NAMES", "PassContext"]
 CONFIG_KEYS: dict[str, str] = {
     "tir.legality": "check or off: whether build and lower check every loop kind",
     "tir.unproved_bounds": "guard, trust or refuse: what happens to an access not proved inside its buffer",
-    "tir.noalias": "whether parameter buffers are assumed not to overlap (the default)",
+    "tir.noalias": "mark every function as having parameter buffers that do not overlap",
     "tir.disable_vectorize": "make vectorized loops serial",
     "tir.enable_buffer_level_predication": "let VectorizeLoop mask accesses instead of scalarizing conditions",
     "tir.disable_cse_tir": "leave repeated subexpressions",

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tirlower.ir.expr import Call, StringImm
 from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.functor import Mutator
+from tirlower.ir.op import Op
 from tirlower.ir.target import Target
 from tirlower.llvm.codegen import GeneratedModule, compile_options, generate, resolve_imports
 from tirlower.llvm.engine import engine
@@ -71,6 +74,23 @@ def elementwise(
         f'@T.prim_func\ndef kernel({params}, OUT: T.Buffer(({n},), "{result}")):\n'
         f"    for i in range({n // lanes}):\n{setup}        OUT[{index}] = {text}\n"
     )
+
+
+class _Rename(Mutator):
+    def __init__(self, marker: str, name: str) -> None:
+        self.marker, self.name = marker, name
+
+    def visit_Call(self, op: Call) -> Any:
+        args = op.args
+        if op.op is not Op.get("tir.call_pure_extern") or not isinstance(args[0], StringImm):
+            return op
+        return Call(Op.get(self.name), args[1:], op.dtype) if args[0].value == self.marker else op
+
+
+def with_operation(program: str, name: str, marker: str = "it") -> PrimFunc:
+    """A function in which ``T.call_pure_extern(dtype, "it", ...)`` is a call of an operation that the script refuses."""
+    func = parse(textwrap.dedent(program))
+    return func.with_body(_Rename(marker, name).visit(func.body))
 
 
 @pytest.fixture

@@ -24,14 +24,18 @@ def float32_sample(rng: np.random.Generator, n: int) -> np.ndarray:
     parts = [rng.integers(0, 2**32, n, dtype=np.uint32).view("float32")]
     for name in NARROW:
         kind = DataType(name).numpy
-        codes = np.arange(2 ** (8 * kind.itemsize), dtype=f"uint{8 * kind.itemsize}")[:: max(1, 2 ** (8 * kind.itemsize) // 512)]
+        codes = np.arange(2 ** (8 * kind.itemsize), dtype=f"uint{8 * kind.itemsize}")[
+            :: max(1, 2 ** (8 * kind.itemsize) // 512)
+        ]
         with np.errstate(all="ignore"):
             values = codes.view(kind).astype("float32")
             values = values[np.isfinite(values)]
             middle = ((values[:-1].astype("float64") + values[1:]) / 2).astype("float32")
         for v in (values, middle):
             parts += [v, np.nextafter(v, np.float32(np.inf)), np.nextafter(v, np.float32(-np.inf))]
-    parts.append(np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.4e38, 448, 464, 465, 57344, 61440], "float32"))
+    parts.append(
+        np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.4e38, 448, 464, 465, 57344, 61440], "float32")
+    )
     out = np.concatenate(parts).astype("float32")
     return out[: len(out) // 16 * 16]
 
@@ -41,7 +45,9 @@ def float32_sample(rng: np.random.Generator, n: int) -> np.ndarray:
 def test_float32_to_the_narrow_kinds_as_ml_dtypes(name: str, lanes: int, rng: np.random.Generator) -> None:
     kind = DataType(name).numpy
     x = float32_sample(rng, 4096)
-    f = build(elementwise(f'T.Cast("{name}{"" if lanes == 1 else f"x{lanes}"}", a)', [("a", "float32")], name, len(x), lanes))
+    f = build(
+        elementwise(f'T.Cast("{name}{"" if lanes == 1 else f"x{lanes}"}", a)', [("a", "float32")], name, len(x), lanes)
+    )
     out = np.zeros(len(x), kind)
     f(x, out)
     with np.errstate(all="ignore"):
@@ -59,7 +65,9 @@ def test_the_narrow_kinds_to_float32_exactly(name: str, lanes: int) -> None:
     width = 8 * kind.itemsize
     codes = np.arange(2**width, dtype=f"uint{width}")
     x = codes.view(kind)
-    f = build(elementwise(f'T.Cast("float32{"" if lanes == 1 else f"x{lanes}"}", a)', [("a", name)], "float32", len(x), lanes))
+    f = build(
+        elementwise(f'T.Cast("float32{"" if lanes == 1 else f"x{lanes}"}", a)', [("a", name)], "float32", len(x), lanes)
+    )
     out = np.zeros(len(x), "float32")
     f(x, out)
     expected = x.astype("float32")
@@ -96,7 +104,9 @@ INTS = ["bool", "int5", "int8", "uint8", "int16", "int32", "uint32", "int33", "i
 def test_integers_wrap(source: str, target: str, rng: np.random.Generator) -> None:
     s, t = DataType(source), DataType(target)
     n = 32
-    values = rng.integers(int(s.min_value), int(s.max_value), n, endpoint=True, dtype="uint64" if s.is_uint else "int64")
+    values = rng.integers(
+        int(s.min_value), int(s.max_value), n, endpoint=True, dtype="uint64" if s.is_uint else "int64"
+    )
     values[:2] = s.min_value, s.max_value
     x = values.astype(s.numpy)
     out = np.zeros(n, t.numpy)
@@ -115,7 +125,9 @@ def test_integers_wrap(source: str, target: str, rng: np.random.Generator) -> No
 def test_integers_to_floats(source: str, target: str, rng: np.random.Generator) -> None:
     s, t = DataType(source), DataType(target)
     n = 64
-    values = rng.integers(int(s.min_value), int(s.max_value), n, endpoint=True, dtype="uint64" if s.is_uint else "int64")
+    values = rng.integers(
+        int(s.min_value), int(s.max_value), n, endpoint=True, dtype="uint64" if s.is_uint else "int64"
+    )
     values[:2] = s.min_value, s.max_value
     values[2:10] = np.clip(np.arange(-4, 4), int(s.min_value), int(s.max_value)).astype(values.dtype)
     x = values.astype(s.numpy)
@@ -151,7 +163,9 @@ def test_wide_integers_to_bfloat16_are_rounded_once() -> None:
 @pytest.mark.parametrize("source", ["float16", "float32", "float64", "bfloat16", "float8_e5m2"])
 def test_floats_to_integers_truncate_and_saturate(source: str, target: str) -> None:
     s, t = DataType(source), DataType(target)
-    x = np.array([0.0, -0.0, 0.5, 0.99, 1.5, 2.5, -0.5, 3.0, 100.0, 7.9, np.inf, -np.inf, np.nan, 1e4, -1e4, -1.5], "float64")
+    x = np.array(
+        [0.0, -0.0, 0.5, 0.99, 1.5, 2.5, -0.5, 3.0, 100.0, 7.9, np.inf, -np.inf, np.nan, 1e4, -1e4, -1.5], "float64"
+    )
     with np.errstate(all="ignore"):
         x = x.astype(s.numpy)
     out = np.zeros(len(x), t.numpy)

@@ -8,6 +8,14 @@ import numpy as np
 import pytest
 
 from tirlower.llvm import vmath
+from tirlower.llvm.vmath import (
+    error_function,
+    exponential,
+    inverse_trigonometric,
+    logarithm,
+    power,
+    trigonometric,
+)
 
 UNARY = sorted(name for name in vmath.SUPPORTED if vmath.ARITY[name] == 1)
 BINARY = sorted(name for name in vmath.SUPPORTED if vmath.ARITY[name] == 2)
@@ -51,9 +59,7 @@ def test_binary_over_all_exponents(loop, exact, ulps, name, target):
     y = np.random.default_rng(0).permutation(x)
     grid = np.meshgrid(SPECIALS, SPECIALS)
     x, y = np.concatenate([x, grid[0].ravel()]), np.concatenate([y, grid[1].ravel()])
-    errors = ulps(
-        loop(name, "f32", LANES[target], target)(x, y), exact(name, wide(x), wide(y))
-    )
+    errors = ulps(loop(name, "f32", LANES[target], target)(x, y), exact(name, wide(x), wide(y)))
     assert errors.max() <= vmath.ERRORS[name], worst(errors, x, y)
 
 
@@ -66,9 +72,7 @@ def test_pow_where_the_exponent_magnifies_the_error_of_the_logarithm(loop, exact
     with np.errstate(all="ignore"):
         y = (rng.choice([-1, 1], n) * rng.uniform(0, 149, n) / np.log2(wide(x))).astype(np.float32)
     x, y = x[np.isfinite(y)], y[np.isfinite(y)]
-    errors = ulps(
-        loop("pow", "f32", LANES[target], target)(x, y), exact("pow", wide(x), wide(y))
-    )
+    errors = ulps(loop("pow", "f32", LANES[target], target)(x, y), exact("pow", wide(x), wide(y)))
     assert errors.max() <= vmath.ERRORS["pow"], worst(errors, x, y)
 
 
@@ -86,6 +90,14 @@ def test_the_bounds_are_those_that_we_promise():
     assert max(vmath.ERRORS.values()) <= 2.0
     assert max(vmath.ERRORS_F64.values()) <= 2.0
     assert vmath.ERRORS.keys() == vmath.SUPPORTED == vmath.ARITY.keys()
+
+
+@pytest.mark.parametrize("name", sorted(vmath.SUPPORTED))
+def test_docstrings_state_the_bounds(name):
+    modules = [exponential, logarithm, trigonometric, inverse_trigonometric, error_function, power]
+    (formula,) = [getattr(m, name) for m in modules if name in m.__all__]
+    in_float64 = f", in float64 {vmath.ERRORS_F64[name]:g} ulp" if name in vmath.ERRORS_F64 else ""
+    assert f"At most {vmath.ERRORS[name]:g} ulp{in_float64}." in formula.__doc__
 
 
 @pytest.mark.nightly

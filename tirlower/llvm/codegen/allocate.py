@@ -201,15 +201,17 @@ def emit_alloc_const(em: Emitter, op: AllocConst) -> None:
 # -- ahead of loops --------------------------------------------------------------------------------------------------
 
 
-def hoist_allocations(em: Emitter, loop: Stmt) -> list[Var]:
+def hoist_allocations(em: Emitter, loop: Stmt, *variables: Var) -> list[Var]:
     """Allocate heap buffers of a loop's body whose size does not change in it; gives their data variables.
+
+    ``variables`` change in it besides those that are bound in ``loop``.
 
     Bodies of parallel loops are left out: they become functions of their own.
     """
     found: list[Var] = []
     if not em.kernel.allocates:
         return found
-    bound: set[Var] = set()
+    bound: set[Var] = set(variables)
 
     def visit(stmt: Any) -> None:
         if isinstance(stmt, For):

@@ -44,7 +44,7 @@ from tirlower.llvm.writer import FALSE, I1, TRUE, Builder, FastMath, Type, Value
 
 __all__ = ["binary_float", "binary_value", "compare", "divide", "select_lanes"]
 
-_RING: Final = {Add: ("add", "fadd"), Sub: ("sub", "fsub"), Mul: ("mul", "fmul")}
+_RING: Final[dict[type, tuple[str, str]]] = {Add: ("add", "fadd"), Sub: ("sub", "fsub"), Mul: ("mul", "fmul")}
 
 
 @combine(Add, Sub, Mul)
@@ -223,7 +223,7 @@ INDEX.update(
 
 # -- comparison ------------------------------------------------------------------------------------------------------
 
-_PREDICATES: Final = {
+_PREDICATES: Final[dict[type, tuple[str, str, str]]] = {
     EQ: ("eq", "eq", "oeq"),
     NE: ("ne", "ne", "une"),
     LT: ("slt", "ult", "olt"),
@@ -266,8 +266,8 @@ def _logic(run: Run, op: Any) -> None:
 
     def decide(_: Any) -> None:
         first = run.get(op.a)
-        arms = (op.b, FALSE) if both else (TRUE, op.b)
-        in_branches(run, first, *arms, finish=lambda phi: run.set(op, phi))
+        then, otherwise = (op.b, FALSE) if both else (TRUE, op.b)
+        in_branches(run, first, then, otherwise, finish=lambda phi: run.set(op, phi))
 
     run.then(decide)
     run.evaluate(op.a)

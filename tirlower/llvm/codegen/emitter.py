@@ -116,7 +116,8 @@ class ModuleState:
 
     def recorder(self, count: int, claimed: bool) -> FunctionRef:
         """The cold function that fills an error record with a code and ``count`` values."""
-        return self.helper(("record", count, claimed), lambda: self._make_recorder(count, claimed))
+        made: FunctionRef = self.helper(("record", count, claimed), lambda: self._make_recorder(count, claimed))
+        return made
 
     def _make_recorder(self, count: int, claimed: bool) -> FunctionRef:
         values = [(I64, f"v{i}") for i in range(count)]

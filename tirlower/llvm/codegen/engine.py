@@ -42,7 +42,7 @@ __all__ = ["CALLS", "COMBINE", "CONTROL", "Run", "call_rule", "combine", "contro
 
 Combine = Callable[..., Value]
 Control = Callable[["Run", Any], None]
-CallRule = Callable[[Emitter, Call, list[Value]], Value]
+CallRule = Callable[[Emitter, Any, list[Value]], Value]
 
 #: node class -> function (emitter, node, *values of its children)
 COMBINE: Final[dict[type, Combine]] = {}
@@ -153,7 +153,7 @@ class Run:
     def get_index(self, op: Expr) -> Value:
         """The index value of an expression evaluated before."""
         if op.__class__ is IntImm:
-            return Value(I64, str(op.value))  # type: ignore[attr-defined]
+            return Value(I64, str(op.value))
         return self.memo[~id(op)]
 
     def set(self, op: Expr, value: Value) -> None:
@@ -212,7 +212,7 @@ class Run:
             found = memo.get(id(child))
             args.append(leaf_value(em, child) if found is None else found)
         if op.__class__ is Call:
-            value = CALLS[op.op](em, op, args)
+            value = CALLS[op.op](em, op, args)  # type: ignore[index]  # visited as an Op
         else:
             rule = COMBINE.get(op.__class__)
             if rule is None:
@@ -280,7 +280,7 @@ def value_of(em: Emitter, root: Expr) -> Value:
 def index_of(em: Emitter, root: Expr) -> Value:
     """Emit an expression as an index."""
     if root.__class__ is IntImm:
-        return Value(I64, str(root.value))  # type: ignore[attr-defined]
+        return Value(I64, str(root.value))
     run = Run(em)
     run.evaluate_index(root)
     run.run()
@@ -365,8 +365,8 @@ def pointer_alias(em: Emitter, var: Var, value: Expr) -> None:
     """Where a handle variable is another pointer, or points into its memory, it shares what is known of that memory."""
     if not var.dtype.is_handle:
         return
-    if value.__class__ is Var and value in em.kernel.roots:  # type: ignore[operator]
-        em.kernel.roots[var] = em.kernel.roots[value]  # type: ignore[index]
+    if value.__class__ is Var and value in em.kernel.roots:
+        em.kernel.roots[var] = em.kernel.roots[value]
 
 
 # Installed by the modules that know: constants of all float types, and calls of no registered rule.

@@ -140,7 +140,7 @@ def _combine(b: Builder, node: Any, args: list[Value]) -> Value:
     if cls is Cast:
         return b.zext(b.icmp("ne", args[0], zero), I64) if node.dtype.is_bool else args[0]
     if cls in _COMPARE:
-        return b.zext(b.icmp(_COMPARE[cls], *args), I64)
+        return b.zext(b.icmp(_COMPARE[cls], args[0], args[1]), I64)
     if cls is Not:
         return b.xor(args[0], const(I64, 1))
     if cls is Select or (cls is Call and node.op is _IF):
@@ -153,7 +153,7 @@ def _combine(b: Builder, node: Any, args: list[Value]) -> Value:
         return b.binary(word, args[0], amount)
     simple = {Add: "add", Sub: "sub", Mul: "mul", And: "and", Or: "or"}.get(cls)
     if simple is not None:
-        return b.binary(simple, *args)
+        return b.binary(simple, args[0], args[1])
     if cls in (Min, Max):
         return b.intrinsic("llvm.smin" if cls is Min else "llvm.smax", I64, args, [I64])
     x, y = args

@@ -148,10 +148,10 @@ class Facts:
             if op.__class__ is Let and stage < 2:
                 stack.append((op, stage + 1))
                 if stage == 0:
-                    stack.append((op.value, 0))  # type: ignore[attr-defined]
+                    stack.append((op.value, 0))
                 else:
-                    self.define_as(op.var, op.value)  # type: ignore[attr-defined]
-                    stack.append((op.body, 0))  # type: ignore[attr-defined]
+                    self.define_as(op.var, op.value)
+                    stack.append((op.body, 0))
                 continue
             if not op.is_leaf and stage == 0:
                 stack.append((op, 1))
@@ -233,7 +233,7 @@ class Facts:
         if op.__class__ is BufferLoad:
             flags |= DATA | FAULTS
         elif op.__class__ is Call:
-            callee = op.op  # type: ignore[attr-defined]
+            callee = op.op
             flags |= DATA
             if callee.__class__ is not Op or callee.purity > Purity.PURE:
                 flags |= FAULTS | HEAVY

@@ -144,7 +144,7 @@ def signature_of(func: PrimFunc, *, written: frozenset[str] | None = None, outpu
 def _signature(
     name: str, func: PrimFunc, written: set[Var], outputs: tuple[str, ...], returns: DataType | None
 ) -> tuple[Signature, tuple[Var, ...]]:
-    noalias = bool(func.attrs.get("tir.noalias", True))
+    noalias = bool(func.attrs.get("tir.noalias"))
     param_names, names = _names(func)
     params: list[Param] = []
     for param in func.params:
@@ -239,7 +239,7 @@ def param_align(buffer: Buffer) -> int:
 def declare_kernel(state: ModuleState, prototype: Prototype, symbol: str, internal: bool) -> Function:
     """The LLVM function of a prim func, without its body."""
     func, body = prototype.func, prototype.body
-    noalias = bool(func.attrs.get("tir.noalias", True))
+    noalias = bool(func.attrs.get("tir.noalias"))
     params: list[Any] = []
     parameters = prototype.parameters()
     for position, (kind, var) in enumerate(parameters):
@@ -317,7 +317,7 @@ def _alias_scopes(state: ModuleState, prototype: Prototype, kernel: Kernel) -> N
     """Tell LLVM that distinct buffers do not overlap: allocations never, parameters where the function says so."""
     func = prototype.func
     distinct = list(prototype.body.allocated)
-    if func.attrs.get("tir.noalias", True):
+    if func.attrs.get("tir.noalias"):
         distinct = [buffer.data for buffer in func.buffers] + distinct
     distinct = list(dict.fromkeys(distinct))[:_MOST_SCOPES]
     if len(distinct) < 2:

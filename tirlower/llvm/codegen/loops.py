@@ -53,7 +53,7 @@ def emit_for(em: Emitter, op: For, body: Body) -> None:
 
 def _task(em: Emitter, op: For, begin: Value, end: Value, body: Body) -> None:
     """The iterations of a parallel loop that one task function call makes (at least one)."""
-    hoist_allocations(em, op.body)
+    hoist_allocations(em, op.body, op.loop_var)
     serial_range(em, op, begin, end, body, nonempty=True, task=True)
     if not em.b.terminated:
         em.unwind(0)

@@ -43,6 +43,7 @@ def _vector(unit: Type, lanes: int) -> Type:
 @control(BufferLoad)
 def _load(run: Run, op: BufferLoad) -> None:
     predicate = None if op.predicate is None or is_const_int(op.predicate, 1) else op.predicate
+    run.em.type_of(op.dtype)  # refuses scalable vectors
     form: Any = None
 
     def finish(_: Any) -> None:
@@ -157,6 +158,7 @@ def emit_store(em: Emitter, op: BufferStore) -> None:
     predicate = None if op.predicate is None or is_const_int(op.predicate, 1) else op.predicate
     if predicate is not None and is_const_int(predicate, 0):
         return
+    em.type_of(op.value.dtype)  # refuses scalable vectors
     run = Run(em)
     form = schedule_access(run, op.buffer, op.indices)
     if predicate is not None:
@@ -256,7 +258,7 @@ def _access_ptr(run: Run, op: Call) -> None:
 
 
 @call_rule("tir.isnullptr")
-def _is_null(em: Emitter, op: Call, args: list[Value]) -> Value:
+def _is_null(em: Emitter, op: Any, args: list[Value]) -> Value:
     return em.b.icmp("eq", args[0], null())
 
 

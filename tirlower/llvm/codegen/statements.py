@@ -86,11 +86,11 @@ def _evaluate(em: Emitter, op: Evaluate) -> None:
         if not isinstance(value, (IntImm, StringImm)):
             em.value(value)
         return
-    callee = value.op  # type: ignore[attr-defined]
-    args = value.args  # type: ignore[attr-defined]
+    callee = value.op
+    args = value.args
     if callee is _RET or callee is _THREAD_RETURN:
         _return(em, value, args)
-    elif callee in _JUMPS:
+    elif isinstance(callee, Op) and callee in _JUMPS:
         jump_out(em, _JUMPS[callee], value)
     else:
         em.value(value)
@@ -203,11 +203,11 @@ def _message(em: Emitter, op: Assert) -> tuple[type[Exception], str, list[Expr]]
 
     pre_order_visit(op.condition, look)
     chosen = [var for var in variables if var in em.vars or em.parent is not None][:4]
-    template = escape_template(text)
+    shown = escape_template(text)
     if chosen:
         pairs = [f"{escape_template(var.name)} = {{{i}}}" for i, var in enumerate(chosen)]
-        template += f" ({', '.join(pairs)})"
-    return RuntimeAssertError, template, list(chosen)
+        shown += f" ({', '.join(pairs)})"
+    return RuntimeAssertError, shown, list(chosen)
 
 
 def _attr(em: Emitter, op: AttrStmt) -> None:

@@ -38,10 +38,9 @@ def register_symbol(name: str, function: Any) -> None:
     if isinstance(function, int) and not isinstance(function, bool) and function > 0:
         _registered[name] = function
         return
-    try:
+    address = None
+    if hasattr(function, "restype") or isinstance(function, ctypes.c_void_p):
         address = ctypes.cast(function, ctypes.c_void_p).value
-    except (ctypes.ArgumentError, TypeError):
-        address = None
     if not address:
         raise ArgumentTypeError(
             f"the symbol {name!r} is registered with {function!r}",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Broadcast, IntImm, Ramp, Shuffle
@@ -65,13 +66,11 @@ def from_lanes(em: Emitter, values: Sequence[Value]) -> Value:
     return made
 
 
-def map_lanes(em: Emitter, fn: object, args: Sequence[Value]) -> Value:
+def map_lanes(em: Emitter, fn: Callable[..., Value], args: Sequence[Value]) -> Value:
     """A function of scalars applied lane by lane (to scalars directly)."""
-    assert callable(fn)
     count = max(arg.type.lanes for arg in args)
     if count == 1 and not any(arg.type.is_vector for arg in args):
-        made: Value = fn(*args)
-        return made
+        return fn(*args)
     return from_lanes(em, [fn(*[lane(em, arg, i) for arg in args]) for i in range(count)])
 
 
@@ -104,7 +103,7 @@ def _pair(em: Emitter, a: Value, b: Value | None = None) -> Value:
 
 @combine(Ramp)
 def _ramp(em: Emitter, op: Ramp, base: Value, stride: Value) -> Value:
-    count = op.dtype.lanes
+    count = em.type_of(op.dtype).lanes
     if count == 1:
         return base
     start = em.b.splat(base, count)
@@ -117,6 +116,7 @@ def _ramp(em: Emitter, op: Ramp, base: Value, stride: Value) -> Value:
 
 @combine(Broadcast)
 def _broadcast(em: Emitter, op: Broadcast, value: Value) -> Value:
+    em.type_of(op.dtype)  # refuses scalable vectors
     return repeat(em, value, op.dtype.lanes // op.value.dtype.lanes)
 
 
@@ -146,8 +146,8 @@ def _shuffle(em: Emitter, op: Shuffle, *values: Value) -> Value:
 
 
 @call_rule("tir.vectorlow", "tir.vectorhigh")
-def _half(em: Emitter, op: object, args: list[Value]) -> Value:
-    from_low = op.op.short == "vectorlow"  # type: ignore[attr-defined]
+def _half(em: Emitter, op: Any, args: list[Value]) -> Value:
+    from_low = op.op.short == "vectorlow"
     (value,) = args
     count = value.type.lanes
     half = count // 2
@@ -161,16 +161,16 @@ def _half(em: Emitter, op: object, args: list[Value]) -> Value:
 
 
 @call_rule("tir.vectorcombine")
-def _combine(em: Emitter, op: object, args: list[Value]) -> Value:
+def _combine(em: Emitter, op: Any, args: list[Value]) -> Value:
     return concatenate(em, args)
 
 
 @call_rule("tir.get_active_lane_mask")
-def _active_lanes(em: Emitter, op: object, args: list[Value]) -> Value:
-    base, limit = op.args  # type: ignore[attr-defined]
+def _active_lanes(em: Emitter, op: Any, args: list[Value]) -> Value:
+    base, limit = op.args
     kind = DataType("int64")
     first, last = convert(em, args[0], base.dtype, kind), convert(em, args[1], limit.dtype, kind)
-    count = op.dtype.lanes  # type: ignore[attr-defined]
+    count = op.dtype.lanes
     if count == 1:
         return em.b.icmp("slt", first, last)
     # base + i < limit without a sum that could wrap: i < limit - base, which is cut to the lanes first.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Add, Call, Max, Min
+from tirlower.ir.expr import Add, Max, Min
 from tirlower.llvm.codegen.arithmetic import binary_value
 from tirlower.llvm.codegen.emitter import Emitter
 from tirlower.llvm.codegen.engine import call_rule
@@ -17,7 +19,7 @@ _KINDS = {"atomic_add": Add, "atomic_max": Max, "atomic_min": Min}
 
 
 @call_rule("tir.atomic_add", "tir.atomic_max", "tir.atomic_min")
-def _atomic(em: Emitter, op: Call, args: list[Value]) -> Value:
+def _atomic(em: Emitter, op: Any, args: list[Value]) -> Value:
     pointer, value = args
     kind = op.args[1].dtype
     if not op.args[0].dtype.is_handle or kind.is_vector or kind.is_handle:

@@ -75,18 +75,18 @@ def _choose_lanes(run: Run, op: Call, faults: bool) -> None:
 
 
 @call_rule("tir.likely")
-def _likely(em: Emitter, op: Call, args: list[Value]) -> Value:
+def _likely(em: Emitter, op: Any, args: list[Value]) -> Value:
     (value,) = args
     return em.b.intrinsic("llvm.expect", I1, [value, TRUE], [I1]) if value.type is I1 else value
 
 
 @call_rule("tir.ignore_loop_partition", "tir.tvm_thread_invariant")
-def _same(em: Emitter, op: Call, args: list[Value]) -> Value:
+def _same(em: Emitter, op: Any, args: list[Value]) -> Value:
     return args[0]
 
 
 @call_rule("tir.assume")
-def _assume(em: Emitter, op: Call, args: list[Value]) -> Value:
+def _assume(em: Emitter, op: Any, args: list[Value]) -> Value:
     """A fact for the optimiser; checked instead where the generator was asked to."""
     (cond,) = args
     if cond.type.is_vector:
@@ -101,7 +101,7 @@ def _assume(em: Emitter, op: Call, args: list[Value]) -> Value:
 
 
 @call_rule("tir.undef")
-def _undef(em: Emitter, op: Call, args: list[Value]) -> Value:
+def _undef(em: Emitter, op: Any, args: list[Value]) -> Value:
     return em.b.freeze(poison(em.type_of(op.dtype)))
 
 
@@ -116,7 +116,7 @@ def _as_bits(em: Emitter, value: Value, kind: DataType) -> Value:
 
 
 @call_rule("tir.reinterpret")
-def _reinterpret(em: Emitter, op: Call, args: list[Value]) -> Value:
+def _reinterpret(em: Emitter, op: Any, args: list[Value]) -> Value:
     (value,) = args
     source, target = op.args[0].dtype, op.dtype
     t = em.type_of(target)
@@ -152,7 +152,7 @@ def _nothing(run: Run, op: Call) -> None:
 
 
 @call_rule("tir.dma_copy")
-def _dma_copy(em: Emitter, op: Call, args: list[Value]) -> Value:
+def _dma_copy(em: Emitter, op: Any, args: list[Value]) -> Value:
     """An asynchronous copy that is complete at once."""
     _, target, source, size, _ = args
     wide = size if size.type is I64 else em.b.sext(size, I64)

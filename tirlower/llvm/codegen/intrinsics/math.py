@@ -8,7 +8,7 @@ is left is the C library's, lane by lane. Types of at most 16 bits are computed 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Add, Call, Mod, Mul
@@ -55,7 +55,7 @@ def math_function(em: Emitter, name: str, args: list[Value]) -> Value:
     if found is not None:
         return b.call(found, args)
     if name == "fmod":
-        return b.frem(*args, fast_math=FastMath.NONE)
+        return b.frem(args[0], args[1], fast_math=FastMath.NONE)
     return map_lanes(em, lambda *xs: b.call(library_function(em, name, xs[0].type, len(xs)), xs), args)
 
 
@@ -82,7 +82,7 @@ def library_function(em: Emitter, name: str, t: Type, count: int) -> FunctionRef
 
 
 @call_rule(*[f"tir.{name}" for name in (*UNARY_MATH, *BINARY_MATH) if name != "nextafter"])
-def _math(em: Emitter, op: Call, args: list[Value]) -> Value:
+def _math(em: Emitter, op: Any, args: list[Value]) -> Value:
     name, kind = op.op.name.removeprefix("tir."), op.dtype
     if kind.is_float:
         return _in_float(em, kind, args, lambda *xs: math_function(em, name, list(xs)))
@@ -104,7 +104,7 @@ def _integer_function(em: Emitter, op: Call, name: str, args: list[Value]) -> Va
     if name == "fmod":
         facts = em.facts
         marker = Mod(op.args[0], op.args[1], span=op.span)
-        return divide(em, marker, *args, facts.value_range(op.args[0]), facts.value_range(op.args[1]))
+        return divide(em, marker, args[0], args[1], facts.value_range(op.args[0]), facts.value_range(op.args[1]))
     if name == "pow":
         helper = em.state.helper(("ipow", t.scalar.text), lambda: _make_integer_power(em, t.scalar))
         return map_lanes(em, lambda x, y: em.b.call(helper, [x, y]), args)
@@ -141,7 +141,7 @@ def _make_integer_power(em: Emitter, t: Type) -> FunctionRef:
 
 
 @call_rule("tir.fma")
-def _fma(em: Emitter, op: Call, args: list[Value]) -> Value:
+def _fma(em: Emitter, op: Any, args: list[Value]) -> Value:
     kind = op.dtype
     b = em.b
     if kind.is_integral:
@@ -187,7 +187,7 @@ def _odd_fma(em: Emitter, args: list[Value]) -> Value:
 
 
 @call_rule("tir.ldexp")
-def _ldexp(em: Emitter, op: Call, args: list[Value]) -> Value:
+def _ldexp(em: Emitter, op: Any, args: list[Value]) -> Value:
     kind, power_kind = op.dtype, op.args[1].dtype
     if not kind.is_float:
         raise em.error(f"{op.op.name} has no meaning on {kind!s}: {op}", op)
@@ -206,7 +206,7 @@ def _ldexp(em: Emitter, op: Call, args: list[Value]) -> Value:
 
 
 @call_rule("tir.nextafter")
-def _next_after(em: Emitter, op: Call, args: list[Value]) -> Value:
+def _next_after(em: Emitter, op: Any, args: list[Value]) -> Value:
     """The neighbour in the type's own format: a step of the bit pattern."""
     kind = op.dtype
     if not kind.is_float or kind.element == "float8_e8m0fnu":
@@ -229,7 +229,7 @@ def _next_after(em: Emitter, op: Call, args: list[Value]) -> Value:
 
 
 @call_rule("tir.isnan", "tir.isinf", "tir.isfinite")
-def _classify(em: Emitter, op: Call, args: list[Value]) -> Value:
+def _classify(em: Emitter, op: Any, args: list[Value]) -> Value:
     kind, short = op.args[0].dtype, op.op.short
     b, none = em.b, FastMath.NONE
     t = em.type_of(op.dtype)
