@@ -41,6 +41,7 @@ ROOM_OF_FILE = {
 LAZY = {
     "__init__.py": "the public surface imports what is used when it is first used",
     "poly/isl.py": "the one wrapper of islpy",
+    "driver.py": "finds the exception classes that a cached artifact names",
     "llvm/entry/dtypes.py": "the one place of the entry that needs ml_dtypes",
 }
 

@@ -150,7 +150,7 @@ def test_types_meet(a, b, want):
 
 @pytest.mark.parametrize(("a", "b"), [("int32x4", "int32x8"), ("int32x4", "int32xvscalex4"), ("handle", "float32")])
 def test_types_that_do_not_meet(a, b):
-    with pytest.raises(TirError, match="different lanes|no common type"):
+    with pytest.raises(TirError, match=r"different lanes|no common type"):
         ir.Var("x", a) + ir.Var("y", b)
 
 

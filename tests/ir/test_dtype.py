@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tirlower.ir.dtype import FLOAT8_KINDS, DataType, DataTypeError
+from tirlower.ir.dtype import FLOAT8_KINDS, VOID, DataType, DataTypeError
 
 NUMPY_NAMES = ["bool", *[f"{s}int{b}" for s in ("", "u") for b in (8, 16, 32, 64)], "float16", "float32", "float64"]
 ML_NAMES = ["bfloat16", *FLOAT8_KINDS]
@@ -48,7 +48,7 @@ def test_names_and_parts(code, bits, lanes, scalable):
 
 def test_spellings():
     assert DataType("int1") is DataType("uint1") is DataType("bool") and DataType("uint1x4") is DataType("boolx4")
-    assert DataType("") is DataType("void") is DataType()
+    assert DataType("") is VOID and DataType("void") is VOID and DataType() is VOID
     assert DataType("float32x1") is DataType("float32")
     assert DataType("bool").bits == 1 and DataType("handle").bits == 64 and DataType("bfloat16x2").bits == 16
     assert DataType("float8_e4m3fnx4").element is DataType("float8_e4m3fn")
@@ -73,9 +73,9 @@ def test_other_values_are_no_data_type():
         with pytest.raises((DataTypeError, TypeError)):
             DataType(value)
     with pytest.raises(DataTypeError):
-        DataType("custom[a]8").numpy  # noqa: B018
+        DataType("custom[a]8").numpy
     with pytest.raises(DataTypeError):
-        DataType("handle").min_value  # noqa: B018
+        DataType("handle").min_value
 
 
 def test_copies_are_the_same_object():

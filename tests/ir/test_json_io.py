@@ -26,7 +26,7 @@ def attr(value: Any) -> Any:
 
 
 def test_every_kind_of_node():
-    n, i, x, t = ir.Var("n", "int64", nonneg=True), ir.Var("i", "int64"), ir.Var("x"), ir.Var("t")
+    n, i, x, t, u = ir.Var("n", "int64", nonneg=True), ir.Var("i", "int64"), ir.Var("x"), ir.Var("t"), ir.Var("u")
     a = ir.Var("a", "handle")
     A = ir.Buffer("A", (n, 8), "float32", strides=(ir.Var("s", "int64"), 1), align=128, axis_separators=(1,))
     L = ir.Buffer("L", (4,), "bfloat16", scope="shared")
@@ -59,7 +59,7 @@ def test_every_kind_of_node():
         ir.While(ir.GT(x, 1), ir.IfThenElse(ir.LE(x, 4), ir.Assert(ir.LT(x, 9), "no"), ir.Evaluate(1))),
         ir.AllocBuffer(L),
         ir.DeclBuffer(V),
-        ir.AttrStmt(ir.IterVar(None, t, "opaque", "tag"), "k", 1, ir.Evaluate(0)),
+        ir.AttrStmt(ir.IterVar(None, u, "opaque", "tag"), "k", 1, ir.For(u, 0, 4, "serial", None, {}, ir.Evaluate(u))),
         ir.AttrStmt(ir.CommReducer((x,), (t,), (ir.Add(x, t),), (0,)), "k", 1, ir.Evaluate(0)),
     ))  # fmt: skip
     attrs = {"global_symbol": "f", "target": Target("llvm", mcpu="x86-64-v4", host="c"), "t": ir.DataType("int8")}

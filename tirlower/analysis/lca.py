@@ -113,7 +113,24 @@ class _Detector(Visitor):
         if carrying is not None:
             for region in op.writes or ():
                 self.touch(region.buffer, carrying)
+        self._touch_ordered_reads(op)
         self.scope = outer
+
+    def _touch_ordered_reads(self, op: Block) -> None:
+        """A region read at a scan or opaque iterator may hold what an earlier iteration of its loop wrote."""
+        ordered: dict[Var, _Scope] = {}
+        for it in op.iters:
+            if it.kind in (IterKind.SPATIAL, IterKind.REDUCE) or it.value is None:
+                continue
+            loops = [self.loop_scope[var] for var in _variables(it.value) if var in self.loop_scope]
+            parents = [loop.parent for loop in loops if loop.parent is not None]
+            if parents:
+                ordered[it.var] = min(parents, key=lambda scope: scope.depth)
+        for region in (op.reads or ()) if ordered else ():
+            for part in region.region:
+                for var in (*_variables(part.min), *_variables(part.extent)):
+                    if var in ordered:
+                        self.touch(region.buffer, ordered[var])
 
     def _declare_head(self, op: Block) -> None:
         for buffer in op.alloc_buffers:

@@ -78,7 +78,7 @@ class DataType(str):
     @classmethod
     def _parse(cls, name: str) -> DataType:
         if name in ("void", ""):
-            found = cls._make("void", 0, 0, False, "void")
+            found = cls._known.get("void") or cls._make("void", 0, 0, False, "void")
         elif match := _NUMERIC.fullmatch(name):
             code, bits = match["code"], int(match["bits"])
             widths = {"float": (16, 32, 64), "bfloat": (16,)}.get(code, range(1, 65))

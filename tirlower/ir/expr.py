@@ -205,7 +205,7 @@ def round_float(value: float, dtype: DataType) -> float:
     >>> round_float(0.1, DataType("float32"))
     0.10000000149011612
     """
-    if dtype.bits == 64 or value != value or math.isinf(value):
+    if dtype.bits == 64 or value != value:
         return float(value)
     if dtype.bits == 32 and not dtype.is_float8:
         # By far the most frequent; ten times as fast as through NumPy.
@@ -213,7 +213,8 @@ def round_float(value: float, dtype: DataType) -> float:
             return float(_FLOAT32.unpack(_FLOAT32.pack(value))[0])
         except OverflowError:
             return math.copysign(math.inf, value)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        # An infinity becomes what the type has for it: float8_e4m3fn has NaN only.
         return float(np.float64(value).astype(dtype.element.numpy))
 
 
@@ -224,7 +225,7 @@ def _dtype(value: Any) -> DataType:
 def as_expr(value: Any) -> Expr:
     """An expression from an expression, a Python or NumPy number, or a string.
 
-    An int is int32, or int64 when it does not fit; a float is float32; a bool is bool.
+    An int is int32, or int64 when it does not fit; a float is float32; a bool is bool; a NumPy number keeps its dtype.
     Raises :class:`TirError` for anything else.
     """
     if isinstance(value, Expr):
@@ -233,7 +234,7 @@ def as_expr(value: Any) -> Expr:
         return IntImm(BOOL, int(value))
     if isinstance(value, int):
         return IntImm(INT32 if -(2**31) <= value < 2**31 else INT64 if value < 2**63 else DataType("uint64"), value)
-    if isinstance(value, float):
+    if isinstance(value, float) and not isinstance(value, np.generic):  # np.float64 is a float with a dtype
         return FloatImm(DataType("float32"), value)
     if isinstance(value, str):
         return StringImm(value)

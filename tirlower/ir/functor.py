@@ -205,7 +205,7 @@ class Mutator:
             for field in op.fields:
                 if field.role is Role.ATTRS:
                     old = getattr(op, field.name)
-                    changes[field.name] = self.map_attr(old) if old else old
+                    changes[field.name] = None if old is None else self.map_attr(old)
         return op.with_(**changes) if changes else op
 
     def _map_definition(self, old: Any) -> Any:
@@ -310,8 +310,10 @@ def fold(expr: Any) -> Any:
             if kind is Not and expr.a.__class__ is IntImm:
                 return build.logical_not(expr.a)
             return build.cast(expr.dtype, expr.value) if kind is Cast and expr.value.__class__ is IntImm else expr
-    folded = fn(expr.a, expr.b, expr.span)
-    return expr if folded.__class__ is kind else folded
+    folded: Any = fn(expr.a, expr.b, expr.span)
+    # An operand of the same kind may be what is left: x + y of (x + y) + 0.
+    same = folded.__class__ is kind and folded.a is expr.a and folded.b is expr.b
+    return expr if same else folded
 
 
 class Substituter(Mutator):

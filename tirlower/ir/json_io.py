@@ -3,7 +3,7 @@
 The text holds a table of nodes, each after the nodes that it refers to, so that reading is one pass and writing needs
 no recursion. A node that several others share stands there once: sharing, and with it the identity of variables and
 buffers, survives. What is written of a node are the fields that its class declares (:mod:`tirlower.ir.node`), spans
-left out; a new node class needs nothing here.
+and what stands there by default left out; a new node class needs nothing here.
 
 A value in the table is ``null``, true or false, a number, a string, a list, or an object of one key that says what it
 is: ``{"n": 3}`` is node 3, ``{"t": "int32"}`` a dtype, ``{"f": "nan"}`` a float that JSON lacks, and so on.
@@ -48,7 +48,15 @@ def _parts(value: Any) -> dict[str, Any]:
     """The fields of a node or module that are written."""
     if isinstance(value, IRModule):
         return {"functions": value.functions, "attrs": value.attrs}
-    return {field.name: getattr(value, field.name) for field in value.fields if field.name != "span"}
+    found = {}
+    for field in value.fields:
+        part = getattr(value, field.name)
+        # What stands there by default is left out: most nodes have no predicate, no annotations of their own.
+        default = field.default
+        stands = part is default or (part.__class__ is str and default.__class__ is str and part == default)
+        if field.name != "span" and not stands:
+            found[field.name] = part
+    return found
 
 
 class _Writer:

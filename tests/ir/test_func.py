@@ -1,0 +1,61 @@
+"""Functions and modules as values."""
+
+from __future__ import annotations
+
+import pytest
+
+from tirlower import ir
+from tirlower.diagnostics import TirError, WellFormedError
+from tirlower.ir import GlobalVar, IRModule, PrimFunc
+
+
+def func(name: str | None = "main", value: int = 0) -> PrimFunc:
+    return PrimFunc((), {}, None, {"global_symbol": name} if name else {}, ir.Evaluate(value))
+
+
+def test_functions():
+    a, n = ir.Var("a", "handle"), ir.Var("n")
+    A = ir.Buffer("A", (n,))
+    f = PrimFunc([n, a], {a: A}, "void", {"k": [1]}, ir.Evaluate(0))
+    assert f.params == (n, a) and f.buffers == (A,) and f.ret_type == "void" and f.attrs == {"k": (1,)}
+    assert f.name == "main" and func("g").name == "g" and "2 parameters" in repr(f)
+    with pytest.raises(WellFormedError, match="no parameter"):
+        PrimFunc((), {a: A}, "void", {}, ir.Evaluate(0))
+    with pytest.raises(WellFormedError, match="handle"):
+        PrimFunc((n,), {n: A}, "void", {}, ir.Evaluate(0))
+
+
+def test_attributes():
+    f = func()
+    g = f.with_attr("x", 1).with_attr({"y": 2, "x": 3})
+    assert g.attrs == {"global_symbol": "main", "x": 3, "y": 2} and "x" not in f.attrs
+    assert g.without_attr("x").attrs == {"global_symbol": "main", "y": 2} and g.without_attr("z") is g
+    assert f.with_body(f.body) is f and f.with_body(ir.Evaluate(1)).attrs == f.attrs
+
+
+def test_modules():
+    f, g = func("f"), func("g")
+    module = IRModule({"f": f, GlobalVar("g"): g}, {"k": [1]})
+    assert list(module) == ["f", "g"] and len(module) == 2 and module["f"] is f and module[GlobalVar("g")] is g
+    assert "f" in module and GlobalVar("g") in module and "h" not in module and module.attrs == {"k": (1,)}
+    assert module.items() == [("f", f), ("g", g)]
+    with pytest.raises(TirError, match=r"no function 'ff'.*\n.*did you mean 'f'"):
+        module["ff"]
+    with pytest.raises(WellFormedError, match="prim funcs"):
+        IRModule({"f": 3})
+    assert IRModule.from_expr(f)["f"] is f and IRModule(f)["f"] is f
+    assert module.get_global_var("f") == GlobalVar("f")
+    with pytest.raises(TirError):
+        module.get_global_var("h")
+
+
+def test_modules_do_not_change():
+    f, g = func("f"), func("g")
+    module = IRModule({"f": f})
+    assert module.with_functions({"f": f}) is module and module.map_functions(lambda one: one) is module
+    assert list(module.with_func("g", g)) == ["f", "g"] and list(module) == ["f"]
+    changed = module.map_functions(lambda one: one.with_attr("x", 1))
+    assert changed["f"].attrs["x"] == 1 and changed is not module and "x" not in f.attrs
+    assert module.with_attr("k", [1]).attrs == {"k": (1,)} and module.with_attr("k", 1).without_attr("k").attrs == {}
+    # Another order is another module only where a function differs.
+    assert module.with_functions({"f": g})["f"] is g

@@ -1,0 +1,137 @@
+"""refresh_binders: a copy is the same program, and shares no definition with the original."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tirlower import ir
+from tirlower.ir import structural_equal, verify_well_formed
+from tirlower.ir.refresh import copy_var, refresh_binders
+
+
+def definitions(root: Any) -> list[Any]:
+    found: list[Any] = []
+
+    def look(op: Any) -> None:
+        for field in op.fields:
+            if field.role is ir.Role.BINDS:
+                value = getattr(op, field.name)
+                found.append(value)
+                if isinstance(value, ir.Buffer):
+                    found.append(value.data)
+
+    ir.post_order_visit(root, look)
+    return found
+
+
+def twice(stmt: ir.Stmt, *buffers: ir.Buffer, params: tuple[ir.Var, ...] = ()) -> ir.Stmt:
+    """A refreshed copy, checked: equal, nothing defined shared, and both together well-formed."""
+    copy = refresh_binders(stmt)
+    assert structural_equal(copy, stmt)
+    views = [b for b in definitions(stmt) if isinstance(b, ir.Buffer)]
+    assert not set(map(id, definitions(copy))) & set(map(id, definitions(stmt))), views
+    handles = {ir.Var(b.name, "handle"): b for b in buffers}
+    both = ir.Seq((ir.Seq((stmt,)), ir.Seq((copy,))))
+    verify_well_formed(ir.PrimFunc((*params, *handles), handles, "void", {}, both))
+    return copy
+
+
+def loop(var: ir.Var, body: ir.Stmt, extent: Any = 4) -> ir.For:
+    return ir.For(var, 0, extent, "serial", None, {}, body)
+
+
+def test_loops_lets_and_binds():
+    i, x, y, n = ir.Var("i"), ir.Var("x"), ir.Var("y"), ir.Var("n", nonneg=True)
+    stmt = loop(i, ir.Seq((ir.Bind(x, ir.Add(i, n)), ir.Evaluate(ir.Let(y, x, ir.Add(y, ir.Mul(y, n)))))), n)
+    copy = twice(stmt, params=(n,))
+    assert copy.loop_var.name == "i" and copy.extent is n
+    let = copy.body.stmts[1].value
+    assert let.body.a is let.var and let.var is not y
+
+
+def test_allocations_keep_their_buffer():
+    i, j, B = ir.Var("i"), ir.Var("j"), ir.Buffer("B", (4,))
+    V, W = ir.Buffer("V", (2, 2), data=B.data), ir.Buffer("W", (4,), "int32", data=B.data)
+    body = ir.Seq(
+        (
+            ir.AllocBuffer(B),
+            ir.BufferStore(B, 0.0, (0,)),
+            ir.DeclBuffer(V),
+            loop(i, ir.BufferStore(B, ir.BufferLoad(V, (0, 1)), (i,))),
+            loop(j, ir.BufferStore(W, 1, (j,))),
+            ir.BufferStore(W, 2, (0,)),
+            ir.AttrStmt(B.data, "volatile", 1, ir.Evaluate(ir.BufferLoad(B, (1,)))),
+        )
+    )
+    copy = twice(body)
+    new = copy.stmts[0].buffer
+    assert copy.stmts[1].buffer is new and copy.stmts[3].body.buffer is new and copy.stmts[6].node is new.data
+    assert copy.stmts[3].body.value.buffer is copy.stmts[2].buffer
+    assert copy.stmts[4].body.buffer is copy.stmts[5].buffer and copy.stmts[5].buffer.data is new.data
+
+
+def test_an_attribute_in_front_of_what_it_names():
+    i, B = ir.Var("i"), ir.Buffer("B", (4,))
+    inside = ir.Seq((ir.AllocBuffer(B), loop(i, ir.BufferStore(B, 0.0, (i,)))))
+    copy = twice(ir.AttrStmt(B, "double_buffer", 1, ir.AttrStmt(i, "pragma_x", 1, inside)))
+    assert copy.node is copy.body.body.stmts[0].buffer and copy.body.node is copy.body.body.stmts[1].loop_var
+
+
+def test_blocks():
+    i, vi, s, o = (ir.Var(n) for n in ("i", "vi", "s", "o"))
+    A, B = ir.Buffer("A", (16,)), ir.Buffer("B", (4,))
+    M = ir.Buffer("M", (4,), strides=(s,), elem_offset=o)
+    region = ir.BufferRegion(A, (ir.Range(ir.Mul(vi, 4), 4),))
+    init = ir.Seq((ir.BufferStore(B, 0.0, (0,)), ir.BufferStore(M, ir.Cast("float32", s), (0,))))
+    body = ir.Seq((ir.AllocBuffer(B), ir.BufferStore(M, ir.BufferLoad(B, (0,)), (ir.Sub(o, o),))))
+    it = ir.BlockIter(vi, ir.Range(0, 4), "spatial", i)
+    match = (ir.MatchBufferRegion(M, region),)
+    block = ir.Block("b", (it,), ir.LT(i, 3), (region,), (region,), init, match, {"k": vi}, body)
+    copy = twice(loop(i, block), A).body
+    new = copy.match_buffers[0].buffer
+    assert copy.init.stmts[1].buffer is new and copy.body.stmts[1].buffer is new
+    assert copy.init.stmts[0].buffer is copy.body.stmts[0].buffer
+    assert copy.init.stmts[1].value.value is new.strides[0] is not s
+    assert copy.annotations["k"] is copy.iters[0].var and copy.reads[0].region[0].min.a is copy.iters[0].var
+    assert copy.reads[0].buffer is A
+
+
+def test_a_matched_buffer_of_the_shape_around_it():
+    n, m = ir.Var("n"), ir.Var("m")
+    A = ir.Buffer("A", (n, 8))
+    M = ir.Buffer("M", (n, m))
+    match = ir.MatchBufferRegion(M, A.region())
+    block = ir.Block("b", (), True, (), (), None, (match,), {}, ir.BufferStore(M, 1.0, (0, m)))
+    copy = twice(block, A)
+    made = copy.match_buffers[0].buffer
+    assert made.shape[0] is n and made.shape[1] is not m and copy.body.indices[1] is made.shape[1]
+
+
+def test_thread_loops_share_their_variable():
+    t, v = ir.Var("t"), ir.Var("v")
+    threads = ir.For(t, 0, 4, "thread_binding", "threadIdx.x", {}, ir.Evaluate(t))
+    assert refresh_binders(threads).loop_var is t
+    virtual = ir.For(v, 0, 4, "thread_binding", "vthread", {}, ir.Evaluate(v))
+    assert refresh_binders(virtual).loop_var is not v
+
+
+def test_nothing_defined_is_the_same_object():
+    stmt = ir.Evaluate(ir.Var("x"))
+    assert refresh_binders(stmt) is stmt
+
+
+def test_cost_is_near_linear():
+    B = ir.Buffer("B", (4,))
+    loops = []
+    for k in range(20_000):
+        i = ir.Var(f"i{k}")
+        loops.append(loop(i, ir.BufferStore(B, 0.0, (i,))))
+    copy = refresh_binders(ir.Seq((ir.AllocBuffer(B), *loops)))
+    assert all(s.body.buffer is copy.stmts[0].buffer for s in copy.stmts[1:])
+
+
+def test_copy_var():
+    x = ir.Var("x", ir.PointerType("int8", "shared"))
+    y = copy_var(x)
+    assert y is not x and y.name == "x" and y.type == x.type and copy_var(x, "z").name == "z"
+    assert copy_var(ir.Var("n", nonneg=True)).nonneg

@@ -1,0 +1,92 @@
+"""``PassContext(validate=True)``: the first guilty pass is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tirlower as tl
+from tirlower.diagnostics import TransformError
+from tirlower.ir import BufferStore, For, Mutator, PrimFunc
+from tirlower.ir.expr import IntImm, Var
+from tirlower.script import tir as T
+from tirlower.transforms import Sequential, Simplify, prim_func_pass
+from tirlower.transforms.validate import WORK_LIMIT, estimated_work, random_arguments
+
+
+@T.prim_func
+def scale(A: T.Buffer(("n", 4), "float32"), B: T.Buffer(("n", 4), "float32"), k: T.int32):
+    for i, j in T.grid(n, 4):
+        B[i, j] = A[i, j] * T.float32(2) + T.Cast("float32", k)
+
+
+@prim_func_pass(opt_level=0, name="OffByOne")
+def off_by_one(func: PrimFunc, mod, ctx) -> PrimFunc:
+    class Worker(Mutator):
+        def visit_For(self, op: For):
+            op = self.generic(op)
+            return op.with_(extent=IntImm(op.extent.dtype, 3)) if isinstance(op.extent, IntImm) else op
+
+    return func.with_body(Worker().visit(func.body))
+
+
+@prim_func_pass(opt_level=0, name="OutOfBounds")
+def out_of_bounds(func: PrimFunc, mod, ctx) -> PrimFunc:
+    class Worker(Mutator):
+        def visit_BufferStore(self, op: BufferStore):
+            return op.with_(indices=(op.indices[0] + 1, *op.indices[1:]))
+
+    return func.with_body(Worker().visit(func.body))
+
+
+@prim_func_pass(opt_level=0, name="Undefined")
+def undefined(func: PrimFunc, mod, ctx) -> PrimFunc:
+    class Worker(Mutator):
+        def visit_BufferStore(self, op: BufferStore):
+            return op.with_(indices=(Var("nowhere", "int32"), *op.indices[1:]))
+
+    return func.with_body(Worker().visit(func.body))
+
+
+def test_a_right_pipeline_passes():
+    with tl.PassContext(validate=True):
+        tl.lower(scale)
+
+
+@pytest.mark.parametrize(
+    ("guilty", "message"),
+    [
+        (off_by_one, "OffByOne changes"),
+        (out_of_bounds, "OutOfBounds broke"),
+        (undefined, "Undefined made an ill-formed"),
+    ],
+)
+def test_the_guilty_pass_is_named(guilty, message):
+    with tl.PassContext(validate=True), pytest.raises(TransformError, match=message):
+        Sequential([Simplify(), guilty, Simplify()])(scale)
+
+
+def test_without_validation_nothing_is_said():
+    Sequential([Simplify(), off_by_one])(scale)
+
+
+def test_large_programs_are_not_executed():
+    @T.prim_func
+    def large(A: T.Buffer((4096, 4096), "float32")):
+        for i, j in T.grid(4096, 4096):
+            A[i, j] = T.float32(0)
+
+    assert estimated_work(large) > WORK_LIMIT
+    assert estimated_work(scale) < WORK_LIMIT
+    with tl.PassContext(validate=True):
+        tl.lower(large)
+
+
+def test_arguments_fit_the_parameters():
+    arguments = random_arguments(scale)
+    assert arguments is not None
+    a, b, k = arguments
+    assert a.shape == b.shape == (3, 4)
+    assert a.dtype == np.float32
+    tl.interpret(scale, a, b, k)
+    np.testing.assert_allclose(b, a * 2 + k, rtol=1e-6)
