@@ -24,6 +24,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from tirlower.diagnostics import (
         ArgumentError,
+        ArgumentTypeError,
+        ArgumentValueError,
         BoundsError,
         CodegenError,
         DeviceError,
@@ -38,10 +40,11 @@ if TYPE_CHECKING:
         WellFormedError,
     )
     from tirlower.driver import build, jit, lower
-    from tirlower.interp import interpret
+    from tirlower.interp import interpret, register_extern
     from tirlower.ir import IRModule, PrimFunc
     from tirlower.ir.target import Target
     from tirlower.kernel import Executable, Kernel
+    from tirlower.llvm.codegen import register_symbol
     from tirlower.transforms.context import PassContext
 
 # What stands where. Each is imported at its first use: `import tirlower` alone costs next to nothing.
@@ -54,11 +57,15 @@ _WHERE = {
     "interpret": "tirlower.interp",
     "Target": "tirlower.ir.target",
     "PassContext": "tirlower.transforms",
+    "register_symbol": "tirlower.llvm.codegen",
+    "register_extern": "tirlower.interp",
     "IRModule": "tirlower.ir",
     "PrimFunc": "tirlower.ir",
     **dict.fromkeys(
         (
             "ArgumentError",
+            "ArgumentTypeError",
+            "ArgumentValueError",
             "BoundsError",
             "CodegenError",
             "DeviceError",

@@ -208,3 +208,16 @@ def test_reinterpret_across_lanes() -> None:
     out = np.zeros(4, "int32")
     f(a, out)
     assert (out == a.view("int32")).all()
+
+
+@pytest.mark.parametrize("opt_level", [0, 3])
+def test_integers_beyond_half_overflow_also_on_the_way_back(opt_level: int) -> None:
+    text = elementwise(
+        'T.Cast("float32", T.Cast("float16", a << 21)) * b', [("a", "int32"), ("b", "float32")], "float32", 8
+    )
+    a, b = np.arange(8, dtype="int32") - 3, np.arange(8, dtype="float32") - 4
+    out = np.zeros(8, "float32")
+    build(text, opt_level=opt_level)(a, b, out)
+    with np.errstate(all="ignore"):
+        want = (a << 21).astype("float16").astype("float32") * b
+    np.testing.assert_array_equal(out, want)

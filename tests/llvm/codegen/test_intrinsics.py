@@ -313,7 +313,6 @@ def test_a_deep_chain_of_choices_and_conditions() -> None:
         )
     for _ in range(3000):
         cond = And(cond, EQ(BufferLoad(buffer, (zero,)), zero))
-        cond = cond if cond.dtype == "bool" else cond
     right = EQ(BufferLoad(buffer, (zero,)), zero)
     for _ in range(3000):
         right = And(EQ(BufferLoad(buffer, (zero,)), zero), right)

@@ -151,7 +151,7 @@ def test_what_has_no_place_on_the_host_is_refused() -> None:
             def kernel(A: T.Buffer((64,), "float32")):
                 A[T.Ramp(0, 1, 4 * T.vscale())] = T.Broadcast(T.float32(1), 4 * T.vscale())
         """)
-    with pytest.raises((CodegenError, LoweringError), match="custom|handle"):
+    with pytest.raises((CodegenError, LoweringError), match=r"custom|handle"):
         llvm_text('@T.prim_func\ndef kernel(A: T.Buffer((64,), "handle")):\n    T.evaluate(0)\n')
 
 

@@ -18,7 +18,7 @@ from tirlower.llvm.codegen.types import memory_bytes, memory_type
 from tirlower.llvm.codegen.vectors import spread, steps
 from tirlower.llvm.writer import I64, Type, Value, const_vector, vector
 
-__all__ = ["Access", "LaneForm", "address", "affine_lanes", "finish_access", "schedule_access"]
+__all__ = ["Access", "LaneForm", "affine_lanes", "finish_access", "schedule_access"]
 
 #: sums nested deeper than this are not taken apart: their lanes are gathered
 _DEPTH = 64
@@ -96,7 +96,9 @@ class Access:
 
 def schedule_access(run: Run, buffer: Buffer, indices: Sequence[Expr]) -> LaneForm | None:
     """Schedule what the address needs; gives the form of a vector index that has one."""
-    em = run.em
+    if len(indices) == 1 and indices[0].dtype.is_scalar and _is_flat(buffer):
+        run.evaluate_index(indices[0])
+        return None
     scalars = list(indices)
     form = None
     if indices and indices[-1].dtype.is_vector:
@@ -116,7 +118,6 @@ def schedule_access(run: Run, buffer: Buffer, indices: Sequence[Expr]) -> LaneFo
             run.evaluate_index(extent)
     if not is_const_int(buffer.elem_offset, 0):
         run.evaluate_index(buffer.elem_offset)
-    em.root(buffer.data)
     return form
 
 
@@ -127,6 +128,12 @@ def finish_access(run: Run, buffer: Buffer, indices: Sequence[Expr], form: LaneF
     pointer = em.lookup(buffer.data).value
     group = buffer.dtype.lanes
     unit, unit_bytes = memory_type(buffer.dtype), memory_bytes(buffer.dtype)
+    if group == 1 and len(indices) == 1 and indices[0].dtype.is_scalar and _is_flat(buffer):
+        # A scalar of a flat buffer, which is most accesses: its own alignment is all that it needs.
+        at = run.get_index(indices[0])
+        if at.text != "0":
+            pointer = b.gep(unit, pointer, at, inbounds=not root.offset)
+        return Access(root, pointer, 1, 0, None, 1, unit, unit_bytes, _natural(unit_bytes))
     facts = em.facts
     total = _Sum(em)
     divisor = 1 << 16
@@ -164,6 +171,10 @@ def finish_access(run: Run, buffer: Buffer, indices: Sequence[Expr], form: LaneF
     known_align = root.align if place is None or place.text == "0" else min(root.align, _power(divisor * element_bytes))
     align = max(known_align, _natural(unit_bytes))
     return Access(root, pointer, count, lane_stride, offsets, group, unit, unit_bytes, align)
+
+
+def _is_flat(buffer: Buffer) -> bool:
+    return len(buffer.shape) == 1 and not buffer.strides and is_const_int(buffer.elem_offset, 0)
 
 
 def _natural(unit_bytes: int) -> int:
@@ -268,11 +279,6 @@ def _wide_lanes(em: Emitter, value: Value, op: Expr) -> Value:
     if value.type == t:
         return value
     return em.b.sext(value, t) if op.dtype.is_int else em.b.zext(value, t)
-
-
-def address(run: Run, buffer: Buffer, indices: Sequence[Expr]) -> Value:
-    """The pointer to an element, scheduled before by :func:`schedule_access`."""
-    return finish_access(run, buffer, indices, None).pointer
 
 
 def lane_pointers(em: Emitter, access: Access) -> Value:

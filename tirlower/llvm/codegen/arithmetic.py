@@ -23,7 +23,6 @@ from tirlower.ir.expr import (
     Add,
     And,
     Div,
-    Expr,
     FloorDiv,
     FloorMod,
     Max,
@@ -40,7 +39,7 @@ from tirlower.llvm.codegen.emitter import Emitter, constant
 from tirlower.llvm.codegen.engine import INDEX, Run, combine, control, in_branches
 from tirlower.llvm.codegen.facts import FAULTS
 from tirlower.llvm.codegen.types import compute_type
-from tirlower.llvm.writer import FALSE, I1, TRUE, Builder, FastMath, Type, Value
+from tirlower.llvm.writer import FALSE, I1, TRUE, Builder, FastMath, Value
 
 __all__ = ["binary_float", "binary_value", "compare", "divide", "select_lanes"]
 
@@ -286,13 +285,3 @@ def _select(em: Emitter, op: Select, cond: Value, a: Value, b: Value) -> Value:
 def select_lanes(em: Emitter, cond: Value, a: Value, b: Value) -> Value:
     """``a`` where ``cond`` else ``b``; a condition of another number of lanes than the values chooses all of them."""
     return em.b.select(cond, a, b, fast_math=FastMath.NONE)
-
-
-def splat_bits(t: Type, value: int) -> Value:
-    """An integer constant in every lane of a type."""
-    return constant(t, value)
-
-
-def is_cheap(em: Emitter, *exprs: Expr) -> bool:
-    """Whether expressions may as well be evaluated where they are not needed."""
-    return not any(em.facts.of(expr).flags & FAULTS for expr in exprs)

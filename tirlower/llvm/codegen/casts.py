@@ -269,7 +269,20 @@ def _int_to_float(em: Emitter, value: Value, source: DataType, target: DataType)
         return to_float(value, FLOAT if target.bits == 32 else DOUBLE)
     # Up to 2**24 float32 is exact; beyond, all these kinds have overflowed, but for two.
     if source.bits <= 24 or not (target.is_bfloat16 or target.element == "float8_e8m0fnu"):
-        return narrow_float(em, to_float(value, FLOAT), target)
+        wide = to_float(value, FLOAT)
+        if target.code == "float" and source.bits > 16:
+            # LLVM 22 takes the way to half and back for exact where the mantissa suffices, and forgets overflow.
+            size = b.intrinsic("llvm.fabs", wide.type, [wide], [wide.type], fast_math=FastMath.NONE)
+            overflow = b.fcmp("oge", size, const(wide.type, 65520.0), fast_math=FastMath.NONE)
+            infinity = b.intrinsic(
+                "llvm.copysign",
+                wide.type,
+                [const(wide.type, float("inf")), wide],
+                [wide.type],
+                fast_math=FastMath.NONE,
+            )
+            wide = b.select(overflow, infinity, wide, fast_math=FastMath.NONE)
+        return narrow_float(em, wide, target)
     if source.bits > 53:
         # Keep what lies below float64's precision as one bit that marks it inexact.
         t = value.type

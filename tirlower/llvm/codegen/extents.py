@@ -46,6 +46,9 @@ _LIKELY: Final = Op.get("tir.likely")
 _SHL: Final = Op.get("tir.shift_left")
 _SHR: Final = Op.get("tir.shift_right")
 _AND: Final = Op.get("tir.bitwise_and")
+_KINDS: Final[frozenset[type]] = frozenset(
+    (IntImm, Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, Select, Cast, And, Or, Not, EQ, NE, LT, LE, GT, GE)
+)
 _COMPARE: Final = {EQ: "eq", NE: "ne", LT: "slt", LE: "sle", GT: "sgt", GE: "sge"}
 
 
@@ -105,9 +108,8 @@ def compound(expr: Expr, names: Mapping[Var, str], what: str) -> Compound:
 
 def _supported(node: Any) -> bool:
     if isinstance(node, Call):
-        return node.op in (_IF, _LIKELY) or node.op in (_SHL, _SHR, _AND)
-    kinds = (IntImm, Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, Select, Cast, And, Or, Not, *_COMPARE)
-    return isinstance(node, kinds) and node.dtype.is_integral and node.dtype.is_scalar
+        return node.op in (_IF, _LIKELY, _SHL, _SHR, _AND)
+    return type(node) in _KINDS and bool(node.dtype.is_integral and node.dtype.is_scalar)
 
 
 def _emit(b: Builder, nodes: list[Any], env: Mapping[str, Value], names: Mapping[Var, str]) -> Value:

@@ -12,7 +12,7 @@ from tirlower.llvm.codegen.emitter import Emitter, constant
 from tirlower.llvm.codegen.engine import Run, call_control, call_rule, control
 from tirlower.llvm.codegen.types import memory_type
 from tirlower.llvm.codegen.vectors import lane, mask_of, repeat, reverse
-from tirlower.llvm.writer import I1, I64, PTR, VOID, Builder, Type, Value, null, vector, zero
+from tirlower.llvm.writer import I1, PTR, VOID, Builder, Type, Value, null, vector, zero
 
 __all__ = ["from_memory", "store_access", "to_memory"]
 
@@ -285,10 +285,3 @@ def _prefetch(run: Run, op: Call) -> None:
         handle: Expr = where
         run.then(lambda _: emit(run.get(handle)))
         run.evaluate(handle)
-
-
-def pointer_at(em: Emitter, pointer: Value, nbytes: Value | int) -> Value:
-    """An address some bytes behind another."""
-    step = em.b.i64(nbytes) if isinstance(nbytes, int) else nbytes
-    assert step.type is I64
-    return em.b.gep(memory_type(DataType("int8")), pointer, step, inbounds=False)

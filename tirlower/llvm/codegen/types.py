@@ -137,9 +137,3 @@ def compute_type(dtype: DataType, native_half: bool) -> DataType:
     if dtype.is_float and (is_bits_float(dtype) or (dtype.bits == 16 and not native_half)):
         return DataType.of("float", 32, dtype.lanes)
     return dtype
-
-
-@functools.cache
-def index_vector(lanes: int) -> Type:
-    """A vector of 64-bit indices."""
-    return vector(I64, lanes)

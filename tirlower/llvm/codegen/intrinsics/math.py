@@ -76,8 +76,15 @@ def _polynomial(em: Emitter, name: str, t: Type) -> FunctionRef | None:
 def library_function(em: Emitter, name: str, t: Type, count: int) -> FunctionRef:
     """The C library's function on a scalar type."""
     symbol = name + ("f" if t is FLOAT else "")
+    params = [t] * count
+    known = em.module.symbol(symbol)
+    if isinstance(known, FunctionRef) and (known.ret != t or list(known.params) != params):
+        raise em.error(
+            f"the C library's `{symbol}` is called with other types elsewhere in the module",
+            help=f"call it as {FunctionRef('', t, params).signature}",
+        )
     return em.module.get_or_declare(
-        symbol, t, [t] * count, attrs=("nounwind", "willreturn", "memory(none)", "nosync", "nofree")
+        symbol, t, params, attrs=("nounwind", "willreturn", "memory(none)", "nosync", "nofree")
     )
 
 

@@ -1,0 +1,90 @@
+"""Ranges and divisors hold for every value of the variables, by enumeration."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tirlower.ir import Add, Div, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mod, Mul, Select, Sub, Var
+from tirlower.ir.build import lt
+from tirlower.ir.dtype import DataType
+from tirlower.llvm.codegen.facts import WRAPS, Facts
+
+KIND = DataType("int8")
+
+
+def wrap(value: int) -> int:
+    return (value + 128) % 256 - 128
+
+
+def evaluate(op: Expr, env: dict[Var, int], exact: bool) -> int:
+    if isinstance(op, Var):
+        return env[op]
+    if isinstance(op, IntImm):
+        return op.value
+    if isinstance(op, Select):
+        chosen = op.true_value if evaluate(op.condition, env, exact) else op.false_value
+        return evaluate(chosen, env, exact)
+    a, b = evaluate(op.a, env, exact), evaluate(op.b, env, exact)  # type: ignore[attr-defined]
+    if op.dtype.is_bool:
+        return int(a < b)
+    if isinstance(op, (Div, Mod, FloorDiv, FloorMod)) and b == 0:
+        raise ZeroDivisionError
+    quotient = (abs(a) // abs(b) if (a < 0) == (b < 0) else -(abs(a) // abs(b))) if isinstance(op, (Div, Mod)) else 0
+    value = {
+        Add: lambda: a + b, Sub: lambda: a - b, Mul: lambda: a * b, Min: lambda: min(a, b), Max: lambda: max(a, b),
+        FloorDiv: lambda: a // b, FloorMod: lambda: a % b, Div: lambda: quotient, Mod: lambda: a - b * quotient,
+    }[type(op)]()  # fmt: skip
+    return value if exact else wrap(value)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_ranges_hold(seed: int) -> None:
+    rng = random.Random(seed)
+    x, y = Var("x", KIND), Var("y", KIND)
+    ranges = {x: (rng.randint(-20, 5), rng.randint(6, 40)), y: (rng.randint(-3, 2), rng.randint(3, 9))}
+
+    def expr(depth: int) -> Expr:
+        if depth == 0:
+            return rng.choice([x, y, IntImm(KIND, rng.choice([-3, -1, 0, 1, 2, 4, 8, 7]))])
+        if rng.random() < 0.1:
+            return Select(lt(x, y), expr(depth - 1), expr(depth - 1))
+        kind = rng.choice([Add, Sub, Mul, Min, Max, FloorDiv, FloorMod, Div, Mod])
+        return kind(expr(depth - 1), expr(depth - 1))
+
+    for _ in range(30):
+        facts = Facts()
+        for var, (low, high) in ranges.items():
+            facts.define(var, low, high)
+        root = expr(rng.choice([1, 2, 3]))
+        fact = facts.of(root)
+        low, high = facts.value_range(root)
+        for a in range(ranges[x][0], ranges[x][1] + 1):
+            for b in range(ranges[y][0], ranges[y][1] + 1):
+                env = {x: a, y: b}
+                try:
+                    value = evaluate(root, env, exact=False)
+                    exact = evaluate(root, env, exact=True)
+                except ZeroDivisionError:
+                    continue
+                assert low <= value <= high, (root, env, value, fact)
+                assert value % fact.divisor == 0 or fact.divisor > 128, (root, env, value, fact)
+                if not fact.flags & WRAPS:
+                    assert fact.low <= exact <= fact.high
+
+
+def test_a_variable_bound_again_is_known_anew() -> None:
+    facts = Facts()
+    i = Var("i", "int32")
+    twice = Mul(i, IntImm("int32", 2))
+    facts.define(i, 0, 9)
+    assert facts.value_range(twice) == (0, 18)
+    facts.define(i, -5, 9)
+    assert facts.value_range(twice) == (-10, 18)
+
+
+def test_a_size_is_not_negative() -> None:
+    facts = Facts()
+    n = Var("n", "int32", nonneg=True)
+    assert facts.value_range(n)[0] == 0
