@@ -95,7 +95,11 @@ def matmul_tiled_with_predicate():
 
 
 @kernel(
-    lambda g, n, m, k: [g.floats(k, n, dtype="float64"), g.floats(m, k, dtype="float64"), g.blank(n, m, dtype="float64")],
+    lambda g, n, m, k: [
+        g.floats(k, n, dtype="float64"),
+        g.floats(m, k, dtype="float64"),
+        g.blank(n, m, dtype="float64"),
+    ],
     lambda a, b, c: put(c, a.T @ b.T),
     sizes=MATMUL_SIZES,
     large=[{"n": 40, "m": 30, "k": 20}],

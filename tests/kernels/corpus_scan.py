@@ -22,7 +22,7 @@ def prefix_sum():
     def prefix_sum(A: T.Buffer(("n",), "int64"), B: T.Buffer(("n",), "int64")):
         total = T.alloc_buffer((1,), "int64", scope="local")
         total[0] = T.int64(0)
-        for i in range(n):  # noqa: F821
+        for i in range(n):
             total[0] += A[i]
             B[i] = total[0]
 
@@ -149,9 +149,7 @@ def fibonacci_wrapping():
         n = T.int32()
         B = T.match_buffer(b, (n,), "uint32")
         for i in range(n):
-            B[i] = T.if_then_else(
-                i < 2, T.Cast("uint32", i), B[T.max(i - 1, 0)] + B[T.max(i - 2, 0)]
-            )
+            B[i] = T.if_then_else(i < 2, T.Cast("uint32", i), B[T.max(i - 1, 0)] + B[T.max(i - 2, 0)])
 
     return fibonacci
 

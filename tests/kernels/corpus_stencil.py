@@ -55,7 +55,7 @@ def jacobi_2d(n, m):
     def jacobi(A: T.Buffer((n, m), "float32"), B: T.Buffer((n, m), "float32")):
         for i in T.parallel(n):
             for j in range(m):
-                if 0 < i and i < n - 1 and 0 < j and j < m - 1:
+                if i > 0 and i < n - 1 and j > 0 and j < m - 1:
                     B[i, j] = T.float32(0.25) * (A[i - 1, j] + A[i + 1, j] + A[i, j - 1] + A[i, j + 1])
                 else:
                     B[i, j] = A[i, j]
@@ -293,9 +293,7 @@ def edit_distance():
         for j in range(m + 1):
             D[0, j] = j
         for i, j in T.grid(n, m):
-            D[i + 1, j + 1] = T.min(
-                T.min(D[i, j + 1] + 1, D[i + 1, j] + 1), D[i, j] + T.Select(X[i] == Y[j], 0, 1)
-            )
+            D[i + 1, j + 1] = T.min(T.min(D[i, j + 1] + 1, D[i + 1, j] + 1), D[i, j] + T.Select(X[i] == Y[j], 0, 1))
         out[0] = D[n, m]
 
     return distance

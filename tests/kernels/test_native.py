@@ -8,12 +8,14 @@ bit by bit, but for the kernels that say why not (``differs``).
 from __future__ import annotations
 
 import functools
+import platform
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tirlower as tl
+from tests.checking import roundtrips
 from tests.kernels.base import Program, Size, differences, same_bits
 from tests.kernels.corpus import CORPUS, Kernel
 from tirlower.interp import interpret
@@ -106,8 +108,36 @@ def test_native_code_agrees_with_the_interpreter(kernel):
         assert not wrong, f"{kernel.name} at {dict(size)}: {wrong}"
 
 
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names a processor of the x86 family")
+@pytest.mark.parametrize("name", [name for i, name in enumerate(CORPUS) if i % 4 == 0])
+def test_native_code_for_the_oldest_processor_agrees_with_numpy(name):
+    """Without any vector extension since SSE2, float16 and bfloat16 are converted by other code."""
+    one = CORPUS[name]
+    run = built(one, one.sizes[-1], "llvm -mcpu=x86-64")
+    against_numpy(one, one.sizes[-1], run)
+
+
+PARALLEL = [name for name, one in CORPUS.items() if "T.parallel" in one.program(one.sizes[0]).script()]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", PARALLEL)
+def test_the_number_of_threads_changes_nothing(name, threads):
+    one = CORPUS[name]
+    for sizes in one.builds.values():
+        run = built(one, sizes[0], f"llvm -num_threads={threads}")
+        for size in sizes:
+            against_numpy(one, size, run)
+
+
+def test_the_script_parses_back(kernel):
+    program = kernel.program(kernel.sizes[0])
+    roundtrips(program)
+    roundtrips(tl.lower(program))
+
+
 def test_the_corpus_is_wide():
     families = {one.family for one in CORPUS.values()}
-    assert len(CORPUS) >= 75 and len(families) >= 10
+    assert len(CORPUS) >= 75 and len(families) >= 10 and len(PARALLEL) >= 10
     inexact = [one.name for one in CORPUS.values() if one.differs]
     assert len(inexact) < len(CORPUS) // 3, "most kernels must agree with the interpreter bit by bit"
