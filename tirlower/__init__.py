@@ -23,12 +23,14 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from tirlower.diagnostics import (
+        AllocationError,
         ArgumentError,
         ArgumentTypeError,
         ArgumentValueError,
         BoundsError,
         CodegenError,
         DeviceError,
+        DivisionByZeroError,
         InterpreterError,
         LegalityError,
         LoweringError,
@@ -63,12 +65,14 @@ _WHERE = {
     "PrimFunc": "tirlower.ir",
     **dict.fromkeys(
         (
+            "AllocationError",
             "ArgumentError",
             "ArgumentTypeError",
             "ArgumentValueError",
             "BoundsError",
             "CodegenError",
             "DeviceError",
+            "DivisionByZeroError",
             "InterpreterError",
             "LegalityError",
             "LoweringError",

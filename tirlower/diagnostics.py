@@ -17,14 +17,17 @@ import difflib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 __all__ = [
+    "AllocationError",
     "ArgumentError",
     "ArgumentTypeError",
     "ArgumentValueError",
     "BoundsError",
     "CodegenError",
     "DeviceError",
+    "DivisionByZeroError",
     "InterpreterError",
     "Label",
     "LegalityError",
@@ -111,6 +114,9 @@ class TirError(Exception):
       = help: use an extent of at least 0
     """
 
+    default_help: ClassVar[str | None] = None
+    """What to do when the place that raises says nothing: for errors whose remedy is always the same."""
+
     def __init__(
         self,
         message: str,
@@ -126,7 +132,7 @@ class TirError(Exception):
         self.origin = origin
         self.labels: list[Label] = ([Label(span)] if span is not None else []) + list(labels)
         self.notes = list(notes)
-        self.help = help
+        self.help = help or self.default_help
 
     def __str__(self) -> str:
         return render(self)
@@ -205,6 +211,18 @@ class BoundsError(TirError, IndexError):
 
 class RuntimeAssertError(TirError, AssertionError):
     """A ``T.Assert`` (or a checked ``T.assume``) of the program failed at run time."""
+
+
+class DivisionByZeroError(TirError, ZeroDivisionError):
+    """An integer division by zero in a running kernel."""
+
+    default_help = "guard the division: T.if_then_else(d != 0, x // d, …)"
+
+
+class AllocationError(TirError, MemoryError):
+    """A running kernel asked for more memory than there is, or for a negative amount."""
+
+    default_help = "check the extents that the allocation's size is computed from"
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:

@@ -133,7 +133,9 @@ class Generator:
             return kind(self.integer(depth - 1), self.constant() if rng.random() < 0.3 else self.integer(depth - 1))
         if roll < 0.55:
             other = self.constant() if rng.random() < 0.85 else self.integer(depth - 2)
-            return ir.Mul(self.integer(depth - 1), other) if rng.random() < 0.8 else ir.Mul(other, self.integer(depth - 1))
+            return (
+                ir.Mul(self.integer(depth - 1), other) if rng.random() < 0.8 else ir.Mul(other, self.integer(depth - 1))
+            )
         if roll < 0.8:
             kind = rng.choice((ir.FloorDiv, ir.FloorMod, ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod))
             return kind(self.integer(depth - 1), self.divisor())

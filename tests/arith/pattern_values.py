@@ -116,7 +116,9 @@ def condition_holds(rule: Rule, env: dict[str, Any], count: int):
     if not rule.when:
         return np.ones(count, dtype=bool)
     with np.errstate(all="ignore"):
-        return np.broadcast_to(np.asarray(_condition(ast.parse(rule.when, mode="eval").body, env), dtype=bool), (count,))
+        return np.broadcast_to(
+            np.asarray(_condition(ast.parse(rule.when, mode="eval").body, env), dtype=bool), (count,)
+        )
 
 
 def _condition(tree: ast.expr, env: dict[str, Any]):

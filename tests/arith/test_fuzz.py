@@ -49,7 +49,11 @@ def check_one(seed, dtype="int32"):
     is_condition = rng.random() < 0.35
     expr = generator.condition(3) if is_condition else generator.integer(rng.choice((2, 3, 4)))
     analyzer = _analyzer(ranges, fact)
-    methods = {"simplify": analyzer.simplify, "rewrite": analyzer.rewrite_simplify, "canonical": analyzer.canonical_simplify}
+    methods = {
+        "simplify": analyzer.simplify,
+        "rewrite": analyzer.rewrite_simplify,
+        "canonical": analyzer.canonical_simplify,
+    }
     results = {name: method(expr) for name, method in methods.items()}
     bound = analyzer.const_int_bound(expr) if not is_condition else None
     modular = analyzer.modular_set(expr) if not is_condition else None
@@ -64,7 +68,7 @@ def check_one(seed, dtype="int32"):
             after = evaluate(result, env)
             assert before == after and not isinstance(after, NoValue), (
                 f"seed {seed} {dtype}: {name} of {show(expr)} under {show(fact) if fact is not None else None} is "
-                f"{show(result)}; at {({v.name: x for v, x in env.items()})} {before} becomes {after!r}"
+                f"{show(result)}; at { ({v.name: x for v, x in env.items()}) } {before} becomes {after!r}"
             )
         if bound is not None:
             assert bound.min_value <= before <= bound.max_value, f"seed {seed}: {show(expr)} = {before} outside {bound}"

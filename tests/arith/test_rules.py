@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from pattern_values import LANES, Values, condition_holds, sorts_of
 
-from tirlower.arith import rules
+from tirlower.arith import Analyzer, rewrite, rules
 from tirlower.arith.matcher import matcher_source
-from tirlower.arith.pattern import Domain, PVar, PConst, rule as make_rule
+from tirlower.arith.pattern import Domain, PConst, PVar
+from tirlower.arith.pattern import rule as make_rule
+from tirlower.ir import Var
 
 CASES = [(one, each.domain) for each in rules.ALL for one in each]
 INTEGERS = [(r, d) for r, d in CASES if d is not Domain.FLOAT]
@@ -127,7 +129,9 @@ def test_float_rule_keeps_every_bit(rule, domain):
     rng = np.random.default_rng(7)
     names = list(sorts_of(rule, domain))
     random_bits = rng.integers(0, 2**32, 2000, dtype=np.uint32).view(np.float32)
-    columns = [np.concatenate([g.reshape(-1), rng.permutation(random_bits)]) for g in np.meshgrid(*[SPECIAL] * len(names))]
+    columns = [
+        np.concatenate([g.reshape(-1), rng.permutation(random_bits)]) for g in np.meshgrid(*[SPECIAL] * len(names))
+    ]
     env = dict(zip(names, columns, strict=True))
 
     def value(pat):
@@ -197,3 +201,20 @@ def test_variants_cover_the_orders():
     # (xy, yx) times (xz, zx): exchanging the products renames y and z only.
     assert len(orders) == 4
     assert all(len(set(v)) for v in itertools.islice(orders, 4))
+
+
+def test_rules_are_counted():
+    x = Var("x")
+    before = rules.statistics()
+    Analyzer().rewrite_simplify(x * 8 // 4)
+    after = rules.statistics()
+    applied = [r for r in after if after[r][1] > before.get(r, (0, 0))[1]]
+    assert any(str(r).startswith("((x * c0) // c1)") for r in applied)
+    assert all(attempts >= hits for attempts, hits in after.values())
+
+
+def test_the_number_of_steps_is_limited(monkeypatch):
+    x = Var("x")
+    monkeypatch.setattr(rewrite, "MAX_STEPS", 0)
+    expr = x * 8 // 4
+    assert Analyzer().rewrite_simplify(expr) is expr

@@ -1,8 +1,74 @@
-"""Arithmetic: what expressions are equal to, bounded by, and known to be."""
+"""Arithmetic: what expressions are equal to, bounded by, and known to be.
+
+:class:`Analyzer` simplifies index expressions and proves conditions about them. Its rules are in ``arith/rules``, a file
+for each family of operations, both sides visible.
+
+What is assumed of overflow. Index arithmetic, which is that of scalar ``int32`` and ``int64``, is taken not to
+overflow, as TIR takes it: ``x < x + 1`` is true of them. (The constants that the simplifier itself computes never
+overflow; a rule that would need one that does is not applied.) All other integer types wrap, and so does what is done
+to them: only identities that hold modulo ``2**bits``, and facts about the values themselves, apply to ``uint32``,
+``int8`` and the rest. A float keeps every bit of its value. A divisor is taken not to be zero where an expression
+divides by it. Calls with effects are neither merged, dropped nor moved.
+"""
 
 from __future__ import annotations
 
 from tirlower.arith.analyzer import Analyzer, ConstIntBound, Extension, ProofStrength
+from tirlower.arith.int_set import IntervalSet, intersect_sets, union_sets
+from tirlower.arith.iter_detect import (
+    detect_iter_map,
+    inverse_affine_iter_map,
+    iter_map_simplify,
+    normalize_iter_map_to_expr,
+    normalize_to_iter_sum,
+)
+from tirlower.arith.iter_map import IterMapLevel, IterMapResult, IterMark, IterSplit, IterSum
+from tirlower.arith.linear import detect_clip_bound, detect_linear_equation
 from tirlower.arith.modular import ModularSet
+from tirlower.arith.region import (
+    domain_touched,
+    estimate_region_lower_bound,
+    estimate_region_strict_bound,
+    estimate_region_upper_bound,
+    eval_set,
+)
+from tirlower.arith.solve import (
+    IntConstraints,
+    IntConstraintsTransform,
+    IntGroupBounds,
+    solve_linear_equations,
+    solve_linear_inequalities,
+)
 
-__all__ = ["Analyzer", "ConstIntBound", "Extension", "ModularSet", "ProofStrength"]
+__all__ = [
+    "Analyzer",
+    "ConstIntBound",
+    "Extension",
+    "IntConstraints",
+    "IntConstraintsTransform",
+    "IntGroupBounds",
+    "IntervalSet",
+    "IterMapLevel",
+    "IterMapResult",
+    "IterMark",
+    "IterSplit",
+    "IterSum",
+    "ModularSet",
+    "ProofStrength",
+    "detect_clip_bound",
+    "detect_iter_map",
+    "detect_linear_equation",
+    "domain_touched",
+    "estimate_region_lower_bound",
+    "estimate_region_strict_bound",
+    "estimate_region_upper_bound",
+    "eval_set",
+    "intersect_sets",
+    "inverse_affine_iter_map",
+    "iter_map_simplify",
+    "normalize_iter_map_to_expr",
+    "normalize_to_iter_sum",
+    "solve_linear_equations",
+    "solve_linear_inequalities",
+    "union_sets",
+]

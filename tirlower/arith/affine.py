@@ -19,6 +19,9 @@ __all__ = ["Affine", "affine_of", "bound_of_terms", "collect_terms"]
 
 Terms = dict[Expr, int]
 
+MAX_WEIGHT = 1 << 70
+"""A coefficient beyond every type: the sum overflows, and has no useful form."""
+
 
 class Affine:
     """``sum(coefficient * atom) + constant``, the atoms in order of appearance."""
@@ -57,14 +60,16 @@ class Affine:
 def is_additive(op: Any) -> bool:
     """Whether a node adds, subtracts, or multiplies by a constant."""
     kind = op.__class__
-    return kind is ir.Add or kind is ir.Sub or (kind is ir.Mul and (op.b.__class__ is IntImm or op.a.__class__ is IntImm))
+    return (
+        kind is ir.Add or kind is ir.Sub or (kind is ir.Mul and (op.b.__class__ is IntImm or op.a.__class__ is IntImm))
+    )
 
 
 def collect_terms(root: Any, limit: int | None = None) -> tuple[list[tuple[Any, int]], int] | None:
     """The leaves of a sum with their coefficients, in order of first appearance, and its constant.
 
     A shared subexpression is expanded once, its coefficient summed over its uses. None when the sum has more than
-    ``limit`` inner nodes.
+    ``limit`` inner nodes, or a coefficient beyond every type.
     """
     if not is_additive(root):
         if root.__class__ is IntImm:
@@ -100,6 +105,8 @@ def collect_terms(root: Any, limit: int | None = None) -> tuple[list[tuple[Any, 
     constant = 0
     for op in reversed(order):
         w = weight[op]
+        if not -MAX_WEIGHT < w < MAX_WEIGHT:
+            return None
         kind = op.__class__
         if kind is ir.Mul:
             c, operand = (op.b.value, op.a) if op.b.__class__ is IntImm else (op.a.value, op.b)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tirlower import ir
@@ -12,12 +12,13 @@ from tirlower.arith.affine import affine_of
 from tirlower.arith.bounds import BoundAnalysis, is_index_type
 from tirlower.arith.canonical import Canonicalizer
 from tirlower.arith.facts import Facts
+from tirlower.arith.int_set import IntervalSet, SetEvaluator
 from tirlower.arith.keys import Keys
 from tirlower.arith.modular import ModularAnalysis, ModularSet
 from tirlower.arith.normal import and_of_ors
 from tirlower.arith.rewrite import Rewriter
 from tirlower.diagnostics import TirError
-from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build
+from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
 
 __all__ = ["Analyzer", "ConstIntBound", "Extension", "ProofStrength"]
 
@@ -42,7 +43,10 @@ class ConstIntBound:
         self.max_value = max_value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ConstIntBound) and (self.min_value, self.max_value) == (other.min_value, other.max_value)
+        return isinstance(other, ConstIntBound) and (self.min_value, self.max_value) == (
+            other.min_value,
+            other.max_value,
+        )
 
     def __hash__(self) -> int:
         return hash((self.min_value, self.max_value))
@@ -101,6 +105,7 @@ class Analyzer:
         self._extensions = Extension.NO_EXTENSIONS
         self.proof_steps = 1
         """How many known inequalities a proof may add up."""
+        self.compares_products = False
 
     # -- facts -------------------------------------------------------------------------------------------------------
     def bind(self, var: Var, value: Expr | Range | int, allow_override: bool = False) -> None:
@@ -109,12 +114,14 @@ class Analyzer:
         A second, different statement about a variable needs ``allow_override``; without it :class:`TirError` is raised.
         """
         if isinstance(value, Range):
-            if build.is_const_int(value.extent, 1):
+            if is_const_int(value.extent, 1):
                 self._bind_expr(var, value.min, allow_override)
             else:
                 self._bind_range(var, value, allow_override)
         else:
-            self._bind_expr(var, as_expr(value) if not isinstance(value, int) else ir.const(value, var.dtype), allow_override)
+            self._bind_expr(
+                var, as_expr(value) if not isinstance(value, int) else ir.const(value, var.dtype), allow_override
+            )
 
     def _check_override(self, var: Var, known: Any, allow_override: bool) -> None:
         if known and not allow_override:
@@ -227,6 +234,7 @@ class Analyzer:
     def enabled_extensions(self, value: Extension | int) -> None:
         self._extensions = Extension(value)
         self.proof_steps = 4 if self._extensions & Extension.TRANSITIVELY_PROVE_INEQUALITIES else 1
+        self.compares_products = bool(self._extensions & Extension.COMPARISON_OF_PRODUCT_AND_SUM)
         self.rewriter.branch_facts = bool(self._extensions & Extension.APPLY_CONSTRAINTS_TO_BOOLEAN_BRANCHES)
         self._fresh_memos()
 
@@ -237,14 +245,14 @@ class Analyzer:
         ``steps`` limits the turns as in TIR: 0 is the canonical form alone, 1 adds rewriting, 2 and more go on to the
         fixed point, which is canonical. The same object comes back when nothing changes.
         """
-        expr = as_expr(expr)
-        if expr.is_leaf and expr.__class__ is not Var:
-            return expr
+        start: Expr = as_expr(expr)
+        if start.is_leaf and not isinstance(start, Var):
+            return start
         self.rewriter.steps = 0
-        current = self.canonical.simplify(expr)
+        current: Expr = self.canonical.simplify(start)
         rounds = steps // 2 if steps < 2 else MAX_ROUNDS
         for _ in range(rounds):
-            if current.__class__ is IntImm:
+            if isinstance(current, IntImm):
                 return current
             rewritten = self.rewriter.simplify(current)
             if rewritten is current:
@@ -257,7 +265,7 @@ class Analyzer:
             current = self.rewriter.simplify(current)
         if self._extensions & Extension.CONVERT_BOOLEAN_TO_AND_OF_ORS and current.dtype.is_bool:
             current = and_of_ors(self, current)
-        return expr if current is not expr and self.keys.same(current, expr) else current
+        return start if current is not start and self.keys.same(current, start) else current
 
     def rewrite_simplify(self, expr: Any) -> Expr:
         """The normal form under the rules."""
@@ -283,11 +291,18 @@ class Analyzer:
         """What is known of an expression's remainder."""
         return self.modular.of(as_expr(expr))
 
+    def int_set(self, expr: Any, dom_map: Mapping[Var, Range | IntervalSet] | None = None) -> IntervalSet:
+        """The interval that an expression ranges over when the variables of ``dom_map`` do.
+
+        Without a map all variables that are bound to ranges are relaxed.
+        """
+        return SetEvaluator(self, self.ranges if dom_map is None else dom_map).of(self.simplify(expr))
+
     def can_prove(self, condition: Any, strength: ProofStrength | int = ProofStrength.DEFAULT) -> bool:
         """Whether a condition is certainly true under what is known. False means that no proof was found."""
         condition = as_expr(condition)
         if condition.__class__ is IntImm:
-            return bool(condition.value)  # type: ignore[attr-defined]
+            return bool(condition.value)
         result: Any = self.simplify(condition)
         if result.__class__ is IntImm:
             return bool(result.value)
@@ -312,7 +327,7 @@ class Analyzer:
         if a is b or self.keys.same(a, b):
             return True
         if a.__class__ is IntImm and b.__class__ is IntImm:
-            return a.value == b.value  # type: ignore[attr-defined, no-any-return]
+            return a.value == b.value
         if a.dtype.is_handle or b.dtype.is_handle:
             return False
         return self.can_prove(build.eq(a, b))

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from tirlower import ir
 from tirlower.arith.matcher import truncdiv
-from tirlower.ir import DataType, Expr, IntImm, Op, Var
+from tirlower.ir import DataType, Expr, IntImm, Var
+from tirlower.ir.op import Op
 
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
@@ -25,6 +26,8 @@ INF = math.inf
 num = int | float
 Bound = tuple[num, num]
 EVERYTHING: Bound = (-INF, INF)
+SATURATED = 1 << 66
+"""Ends beyond every type are infinite, so that long products stay cheap."""
 
 _INDEX_BITS = (32, 64)
 
@@ -52,13 +55,19 @@ def dtype_bound(dtype: DataType) -> Bound:
 
 def mul_num(a: num, b: num) -> num:
     """The product, where zero times infinity is zero."""
-    return 0 if a == 0 or b == 0 else a * b
+    if a == 0 or b == 0:
+        return 0
+    if a.__class__ is float or b.__class__ is float:
+        return INF if (a > 0) == (b > 0) else -INF
+    return a * b
 
 
 def floordiv_num(a: num, b: num) -> num:
     """The flooring quotient of possibly infinite numbers, ``b`` not zero."""
     if math.isinf(b):
-        return (0 if (a >= 0) == (b > 0) or a == 0 else -1) if not math.isinf(a) else (INF if (a > 0) == (b > 0) else -INF)
+        return (
+            (0 if (a >= 0) == (b > 0) or a == 0 else -1) if not math.isinf(a) else (INF if (a > 0) == (b > 0) else -INF)
+        )
     if math.isinf(a):
         return a if b > 0 else -a
     return a // b
@@ -258,6 +267,8 @@ class BoundAnalysis:
 
     def _tighten(self, op: Any, bound: Bound, limits: Bound, dtype: DataType) -> Bound:
         low, high = bound
+        if high > SATURATED or low < -SATURATED:
+            low, high = (-INF if low < -SATURATED else low), (INF if high > SATURATED else high)
         if (low < limits[0] or high > limits[1]) and not (dtype.is_int and dtype.bits in _INDEX_BITS):
             low, high = limits  # it may have wrapped
         facts = self._analyzer.facts

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from tirlower import ir
 from tirlower.arith.affine import collect_terms, is_additive
-from tirlower.arith.bounds import Bound, is_index_type, mul_num
+from tirlower.arith.bounds import is_index_type
+from tirlower.arith.digits import DIVISIONS, DigitArithmetic
 from tirlower.arith.keys import is_impure_call
 from tirlower.arith.rewrite import MAX_SCOPES
-from tirlower.arith.sums import FLOOR, TRUNC, Split, Sum, add_up, writing_key, writing_order
+from tirlower.arith.sums import Split, Sum, add_up, writing_key
 from tirlower.ir import DataType, Expr, IntImm
 
 if TYPE_CHECKING:
@@ -23,25 +24,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Canonicalizer"]
 
-_DIVISIONS = {ir.FloorDiv: FLOOR, ir.FloorMod: FLOOR, ir.Div: TRUNC, ir.Mod: TRUNC}
-_SCALED = frozenset((ir.Mul, *_DIVISIONS))
+_SCALED = frozenset((ir.Mul, *DIVISIONS))
 _ORDER = frozenset((ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE))
 _RULED = frozenset((ir.Min, ir.Max, ir.And, ir.Or, *_ORDER))
 _MAX_RULE_ROUNDS = 3
 _MAX_LT_FACTORS = 4
 
 
-class Canonicalizer:
+class Canonicalizer(DigitArithmetic):
     """Canonical forms under the facts of one analyzer."""
 
     def __init__(self, analyzer: Analyzer) -> None:
-        self._analyzer = analyzer
-        self._rewriter = analyzer.rewriter
-        self.memo: dict[Expr, Expr] = {}
-        self.forms: dict[Expr, Sum] = {}
-        self._written: dict[tuple[Split, DataType], Expr] = {}
-        self._products: dict[tuple[int, ...], Expr] = {}
+        super().__init__(analyzer)
         self._tainted = False
+        self._depth = 0
 
     # -- the walk ----------------------------------------------------------------------------------------------------
     def simplify(self, root: Expr) -> Expr:
@@ -49,14 +45,28 @@ class Canonicalizer:
 
         An expression with effects comes back as it is: its calls may be neither merged nor dropped.
         """
-        memo = self.memo
-        found = memo.get(root)
+        found = self.memo.get(root)
         if found is not None:
             return found
+        self._depth += 1
+        try:
+            new = self._walk(root)
+        finally:
+            self._depth -= 1
+        if self._tainted and self._depth == 0:
+            # What was computed may have merged or dropped a call with effects.
+            self._tainted = False
+            self.memo, self.forms = {}, {}
+            return root
+        return new
+
+    def _walk(self, root: Expr) -> Expr:
+        memo = self.memo
         links: dict[Expr, Expr] = {}
         rounds: dict[Expr, int] = {}
         outer_span = self._rewriter.span
         stack: list[Any] = [root]
+        waiting: list[Any] | None
         while stack:
             op = stack[-1]
             if op in memo:
@@ -71,8 +81,19 @@ class Canonicalizer:
                     stack.append(link)
                 continue
             if op.is_leaf:
-                memo[op] = self._rewriter.substitution.get(op, op)
+                value = self._rewriter.substitution.get(op, op)
+                if value is not op and value not in memo:
+                    stack.append(value)  # what takes a variable's place is canonical itself
+                    continue
+                memo[op] = memo.get(value, value)
                 stack.pop()
+                continue
+            if op.__class__ is ir.Let:
+                waiting = self._let(op)
+                if waiting:
+                    stack += waiting
+                else:
+                    stack.pop()
                 continue
             if is_index_type(op.dtype):
                 waiting = self._arithmetic(op)
@@ -98,26 +119,7 @@ class Canonicalizer:
                 rounds[new] = rounds.get(op, 0) + 1
                 links[op] = new
         self._rewriter.span = outer_span
-        new = memo[root]
-        if self._tainted and self._rewriter.scopes == 0:
-            self._tainted = False
-            self.memo, self.forms = {}, {}
-            return root
-        return new
-
-    def form(self, expr: Any) -> Sum:
-        """The canonical sum of an index expression that :meth:`simplify` has seen."""
-        found = self.forms.get(expr)
-        if found is None:
-            new: Any = self.memo[expr]
-            found = self.forms.get(new)
-            if found is None:
-                if new.__class__ is IntImm:
-                    found = Sum((), new.value)
-                else:
-                    found = Sum.of(Split(self._analyzer.keys.rep(new)))
-            self.forms[expr] = found
-        return found
+        return memo[root]
 
     def _arithmetic(self, op: Any) -> list[Any] | None:
         """Handle a node of index type: the operands it waits for, or None when it is done."""
@@ -127,14 +129,17 @@ class Canonicalizer:
             if self._written_already(op):
                 return None
             collected = collect_terms(op)
-            assert collected is not None
+            if collected is None:
+                memo[op] = op
+                return None
             leaves, constant = collected
-            waiting = [leaf for leaf, factor in leaves if factor and leaf not in memo]
+            # Terms that cancel are looked at too: they may have effects.
+            waiting = [leaf for leaf, _ in leaves if leaf not in memo]
             if waiting:
                 return waiting
             self._finish(op, add_up([(self.form(leaf), factor) for leaf, factor in leaves if factor], constant))
             return None
-        if kind in _DIVISIONS or kind is ir.Mul:
+        if kind in DIVISIONS or kind is ir.Mul:
             waiting = [c for c in (op.a, op.b) if c not in memo]
             if waiting:
                 return waiting
@@ -162,8 +167,9 @@ class Canonicalizer:
         This is the common case, and avoids building the sum anew only to find it unchanged. Leaves that are not
         canonical yet, nested sums, and digits of one index leave the question to the full collection.
         """
-        memo, forms = self.memo, self.forms
-        op = root
+        memo: dict[Any, Any] = self.memo
+        forms: dict[Any, Sum] = self.forms
+        op: Any = root
         splits: list[Split] = []
         seen: set[Expr] = set()
         base = 0
@@ -172,13 +178,12 @@ class Canonicalizer:
         stage = 0
         last: tuple[float, ...] | None = None
         while True:
-            kind = op.__class__
-            if kind is ir.Add:
-                term, sign, rest = op.b, 1, op.a
-            elif kind is ir.Sub:
-                term, sign, rest = op.b, -1, op.a
-            else:
-                term, sign, rest = op, 1, None
+            rest: Any = None
+            term: Any = op
+            sign = 1
+            if op.__class__ is ir.Add or op.__class__ is ir.Sub:
+                term, rest = op.b, op.a
+                sign = 1 if op.__class__ is ir.Add else -1
             if term.__class__ is IntImm:
                 value = term.value
                 # One constant at most: taken away at the very end, or added between the positive and negative terms.
@@ -207,15 +212,13 @@ class Canonicalizer:
                 stage, last = wanted, None
             if memo.get(term) is not term:
                 return False
-            form = forms.get(term)
-            if form is None:
-                form = self.form(term)
-            if form.base or len(form.splits) != 1:
+            known = forms.get(term) or self.form(term)
+            if known.base or len(known.splits) != 1:
                 return False
-            split = form.splits[0]
-            if split.scale != 1 or split.index in seen:
+            split = known.splits[0]
+            if split.scale != 1 or split.atom in seen:
                 return False
-            seen.add(split.index)
+            seen.add(split.atom)
             split = split.with_scale(scale)
             key = writing_key(split)
             if last is not None and key > last:
@@ -233,7 +236,7 @@ class Canonicalizer:
 
     def _finish(self, op: Any, form: Sum) -> None:
         """Note the form of a node, and what it is written as."""
-        new: Expr | None
+        new: Any
         if op.span is not None:
             self._rewriter.span = op.span
         if op.__class__ in _SCALED and form.base == 0 and len(form.splits) == 1 and form.splits[0].scale < 0:
@@ -256,6 +259,18 @@ class Canonicalizer:
             self.memo.setdefault(new, new)
             self.forms.setdefault(new, form)
 
+    def _let(self, op: Any) -> list[Any]:
+        """Handle a let: its value, then its body under what is known of the value; what it waits for, if anything."""
+        memo = self.memo
+        if op.value not in memo:
+            return [op.value]
+        if op.body not in memo:
+            self._rewriter.enter_let(op.var, memo[op.value])
+            return [op.body]
+        memo[op] = new = self._rewriter.make_let(op, memo[op.value], memo[op.body])
+        memo.setdefault(new, new)
+        return []
+
     def _node(self, op: Any) -> Expr:
         """A node that is no sum, its operands canonical, after the rules of its class."""
         memo = self.memo
@@ -272,235 +287,9 @@ class Canonicalizer:
                 return shorter
             return rewriter.binary(kind, a, b, op if a is op.a and b is op.b else None)
         new = op.map_children(memo.__getitem__)
-        return new if is_index_type(op.dtype) and kind in _DIVISIONS else rewriter.rules_of(new)
+        return new if is_index_type(op.dtype) and kind in DIVISIONS else rewriter.rules_of(new)
 
-    # -- sums --------------------------------------------------------------------------------------------------------
-    def write(self, form: Sum, dtype: DataType) -> Expr | None:
-        """A sum as an expression; None when a coefficient is outside the type."""
-        most = (1 << (dtype.bits - 1)) - 1
-        span = self._rewriter.span
-        splits = form.splits if len(form.splits) < 2 else writing_order(form.splits)
-        result: Expr | None = None
-        for split in splits:
-            if split.scale > most or split.scale < -most:
-                return None
-            if split.scale > 0:
-                term = self._term(split, dtype)
-                result = term if result is None else ir.Add(result, term, span=span)
-        base = form.base
-        if not -most - 1 <= base <= most:
-            return None
-        if base > 0 or base == -most - 1:
-            constant = IntImm(dtype, base)
-            result = constant if result is None else ir.Add(result, constant, span=span)
-            base = 0
-        for split in splits:
-            if split.scale < 0:
-                term = self._term(split.scaled(-1), dtype)
-                result = ir.Sub(result if result is not None else IntImm(dtype, 0), term, span=span)
-        if base < 0:
-            return IntImm(dtype, base) if result is None else ir.Sub(result, IntImm(dtype, -base), span=span)
-        return result if result is not None else IntImm(dtype, 0)
-
-    def _term(self, split: Split, dtype: DataType) -> Expr:
-        if split.scale == 1 and split.lower == 1 and split.upper is None:
-            return split.index
-        key = (split, dtype)
-        found = self._written.get(key)
-        if found is None:
-            found = split.index
-            floors = split.mode == FLOOR
-            if split.upper is not None:
-                found = (ir.FloorMod if floors else ir.Mod)(found, IntImm(dtype, split.upper))
-            if split.lower != 1:
-                found = (ir.FloorDiv if floors else ir.Div)(found, IntImm(dtype, split.lower))
-            if split.scale != 1:
-                found = ir.Mul(found, IntImm(dtype, split.scale))
-            self._written[key] = found
-        return found
-
-    def _bounds(self, form: Sum, dtype: DataType) -> Bound:
-        """Bounds of a sum: those of its terms, added."""
-        low: Any = form.base
-        high: Any = form.base
-        for split in form.splits:
-            least, most = self._analyzer.bounds.of(self._term(split.with_scale(1), dtype))
-            if split.scale > 0:
-                low, high = low + mul_num(least, split.scale), high + mul_num(most, split.scale)
-            else:
-                low, high = low + mul_num(most, split.scale), high + mul_num(least, split.scale)
-        if len(form.splits) > 1 and self._analyzer.facts.bounds:
-            # A fact may bound the sum as a whole.
-            written = self.write(form, dtype)
-            if written is not None:
-                known = self._analyzer.bounds.of(written)
-                return (max(low, known[0]), min(high, known[1]))
-        return (low, high)
-
-    # -- products, quotients and remainders --------------------------------------------------------------------------
-    def _product(self, op: Any) -> Sum:
-        a, b = self.form(op.a), self.form(op.b)
-        if a.is_constant:
-            return b.scaled(a.base)
-        if b.is_constant:
-            return a.scaled(b.base)
-        (left, p), (right, q) = (self._factor(form, self.memo[x]) for form, x in ((a, op.a), (b, op.b)))
-        factors: list[int] = []
-        stack: list[Any] = [right, left]
-        while stack:
-            part = stack.pop()
-            if part.__class__ is ir.Mul:
-                stack += (part.b, part.a)
-            else:
-                factors.append(id(self._analyzer.keys.rep(part)))
-        key = tuple(sorted(factors))
-        # x * y and y * x are one product, written as it was met first.
-        index = self._products.get(key)
-        if index is None:
-            made = op if left is op.a and right is op.b else ir.Mul(left, right, span=op.span)
-            index = self._products[key] = self._analyzer.keys.rep(made)
-        return Sum.of(Split(index, scale=p * q))
-
-    def _factor(self, form: Sum, expr: Expr) -> tuple[Expr, int]:
-        """An operand of a product without its constant factor, and that factor."""
-        if form.base == 0 and len(form.splits) == 1:
-            split = form.splits[0]
-            return self._term(split.with_scale(1), expr.dtype), split.scale
-        return expr, 1
-
-    def _division(self, op: Any) -> Sum | None:
-        """A quotient or remainder by a constant; None for a symbolic divisor."""
-        divisor = self.form(op.b)
-        if not divisor.is_constant or divisor.base == 0:
-            return None
-        kind, c, a = op.__class__, divisor.base, self.form(op.a)
-        mode = _DIVISIONS[kind]
-        remainder = kind in (ir.FloorMod, ir.Mod)
-        sign = 1
-        if c < 0:
-            # a // -c is -a // c; a % -c is -(-a % c). Truncation only changes the sign of the quotient.
-            c = -c
-            if mode == FLOOR:
-                a = a.scaled(-1)
-                sign = -1 if remainder else 1
-            else:
-                sign = 1 if remainder else -1
-        result = self._remainder(a, c, mode, op.dtype) if remainder else self._quotient(a, c, mode, op.dtype)
-        return result.scaled(sign) if result is not None else None
-
-    def _opaque(self, form: Sum, dtype: DataType) -> Expr | None:
-        written = self.write(form, dtype)
-        if written is None:
-            return None
-        index = self._analyzer.keys.rep(written)
-        self.memo.setdefault(index, index)
-        self.forms.setdefault(index, form)
-        return index
-
-    def _rounds_down(self, whole: Sum, rest: Sum, mode: int, dtype: DataType) -> bool:
-        """Whether the parts of a division may be divided apart: always when flooring, else when none is negative."""
-        return mode == FLOOR or (self._bounds(whole, dtype)[0] >= 0 and self._bounds(rest, dtype)[0] >= 0)
-
-    def _quotient(self, a: Sum, c: int, mode: int, dtype: DataType) -> Sum | None:
-        whole, rest = a.separate(c)
-        if not rest.splits and rest.base == 0:
-            return whole.divided(c)
-        if not whole.splits and whole.base == 0 and len(rest.splits) == 1 and rest.base == 0 and mode == TRUNC:
-            return self._split_quotient(rest.splits[0], c, mode, dtype)
-        if not self._rounds_down(whole, rest, mode, dtype):
-            index = self._opaque(a, dtype)
-            return None if index is None else Sum.of(Split(index, lower=c, mode=mode))
-        low, high = self._bounds(rest, dtype)
-        if math.isfinite(low) and math.isfinite(high) and low // c == high // c:
-            return whole.divided(c).plus(int(low // c))
-        if len(rest.splits) == 1 and rest.base == 0:
-            part = self._split_quotient(rest.splits[0], c, mode, dtype)
-        else:
-            digits = self._higher_digits(rest, c, dtype)
-            if digits is not None:
-                g, high, _ = digits
-                part = self._quotient(high, c // g, mode, dtype)
-                part = None if part is None else part.plus(rest.base // c)
-            else:
-                index = self._opaque(rest, dtype)
-                part = None if index is None else Sum.of(Split(index, lower=c, mode=mode))
-        return None if part is None else add_up(((whole.divided(c), 1), (part, 1)))
-
-    def _higher_digits(self, a: Sum, c: int, dtype: DataType) -> tuple[int, Sum, Sum] | None:
-        """``a`` modulo ``c`` as ``g * high + low`` with ``0 <= low < g`` for a ``g`` that divides ``c``, if there is one.
-
-        Then the quotient by ``c`` is that of ``high`` by ``c // g``, and the remainder ``g`` times its remainder, plus
-        ``low``. The constant of ``a`` is reduced modulo ``c`` first.
-        """
-        base = a.base % c
-        for g in sorted({abs(s.scale) for s in a.splits}, reverse=True):
-            if g <= 1 or g >= c or c % g:
-                continue
-            high, low = Sum(a.splits, 0).separate(g)
-            low = low.plus(base)
-            if not high.splits or (not low.splits and low.base == 0):
-                continue
-            least, most = self._bounds(low, dtype)
-            if 0 <= least and most < g:
-                return g, high.divided(g), low
-        return None
-
-    def _split_quotient(self, split: Split, c: int, mode: int, dtype: DataType) -> Sum | None:
-        if split.mode == mode or split.plain:
-            if split.scale % c == 0:
-                return Sum.of(split.with_scale(split.scale // c))
-            if split.scale > 0 and c % split.scale == 0:
-                lower = split.lower * (c // split.scale)
-                if split.upper is not None and split.upper <= lower:
-                    return Sum((), 0)
-                if split.upper is None or split.upper % lower == 0:
-                    return Sum.of(Split(split.index, lower, split.upper, 1, mode))
-        index = self._opaque(Sum.of(split), dtype)
-        return None if index is None else Sum.of(Split(index, lower=c, mode=mode))
-
-    def _remainder(self, a: Sum, c: int, mode: int, dtype: DataType) -> Sum | None:
-        whole, rest = a.separate(c)
-        if not rest.splits and rest.base == 0:
-            return Sum((), 0)
-        if not whole.splits and whole.base == 0 and len(rest.splits) == 1 and rest.base == 0 and mode == TRUNC:
-            low, high = self._bounds(rest, dtype)
-            if -c < low and high < c:
-                return rest
-            return self._split_remainder(rest.splits[0], c, mode, dtype)
-        if not self._rounds_down(whole, rest, mode, dtype):
-            index = self._opaque(a, dtype)
-            return None if index is None else Sum.of(Split(index, upper=c, mode=mode))
-        low, high = self._bounds(rest, dtype)
-        if math.isfinite(low) and math.isfinite(high) and low // c == high // c:
-            return rest.plus(-int(low // c) * c)
-        if len(rest.splits) == 1 and rest.base == 0:
-            return self._split_remainder(rest.splits[0], c, mode, dtype)
-        digits = self._higher_digits(rest, c, dtype)
-        if digits is not None and (mode == FLOOR or rest.base < c):
-            g, top, bottom = digits
-            inner = self._remainder(top, c // g, mode, dtype)
-            return None if inner is None else add_up(((inner, g), (bottom, 1)))
-        if mode == FLOOR:
-            rest = Sum(rest.splits, rest.base % c)
-        index = self._opaque(rest, dtype)
-        return None if index is None else Sum.of(Split(index, upper=c, mode=mode))
-
-    def _split_remainder(self, split: Split, c: int, mode: int, dtype: DataType) -> Sum | None:
-        if split.scale % c == 0:
-            return Sum((), 0)
-        if (split.mode == mode or split.plain) and split.scale > 0 and c % split.scale == 0:
-            upper = split.lower * (c // split.scale)
-            if split.upper is None:
-                return Sum.of(Split(split.index, split.lower, upper, split.scale, mode))
-            if upper % split.upper == 0:
-                return Sum.of(split)
-            if split.upper % upper == 0:
-                inner = self._remainder(self.forms.get(split.index) or Sum.of(Split(split.index)), upper, mode, dtype)
-                outer = inner if inner is None or split.lower == 1 else self._quotient(inner, split.lower, mode, dtype)
-                return None if outer is None else outer.scaled(split.scale)
-        index = self._opaque(Sum.of(split), dtype)
-        return None if index is None else Sum.of(Split(index, upper=c, mode=mode))
-
+    # -- casts and comparisons ----------------------------------------------------------------------------------------
     def _push_cast(self, op: Any) -> Sum | None:
         """A cast of a sum as a sum of casts: to a wider type always, to a narrower one where all parts fit."""
         form = self.form(op.value)
@@ -511,7 +300,7 @@ class Canonicalizer:
             least, most = target.min_value, target.max_value
             running = Sum((), form.base)
             for split in form.splits:
-                for part in (Sum.of(Split(split.index)), Sum.of(split)):
+                for part in (Sum.of(Split(split.atom)), Sum.of(split)):
                     low, high = self._bounds(part, source)
                     if low < least or high > most:
                         return None
@@ -523,11 +312,10 @@ class Canonicalizer:
                 return None
         splits = []
         for split in form.splits:
-            inner = self._rewriter.rules_of(ir.Cast(target, split.index, span=op.span))
-            splits.append(split._replace(index=self._analyzer.keys.rep(inner)))
+            inner = self._rewriter.rules_of(ir.Cast(target, split.atom, span=op.span))
+            splits.append(split._replace(atom=self._analyzer.keys.rep(inner)))
         return add_up(((Sum(tuple(splits), form.base), 1),))
 
-    # -- comparisons -------------------------------------------------------------------------------------------------
     def _compare(self, kind: Any, a: Any, b: Any) -> Expr | None:
         """A comparison with what both sides share taken away and a common factor divided out; None if nothing is."""
         left, right = self.form(a), self.form(b)

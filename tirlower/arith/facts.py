@@ -14,7 +14,8 @@ from tirlower import ir
 from tirlower.arith.affine import Affine, affine_of, bound_of_terms
 from tirlower.arith.bounds import INF, Bound, floordiv_num, is_index_type, mul_num
 from tirlower.arith.modular import ModularSet, intersect
-from tirlower.ir import Call, Expr, IntImm, Op, Purity, post_order_visit
+from tirlower.ir import Call, Expr, IntImm, post_order_visit
+from tirlower.ir.op import Op, Purity
 
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
@@ -23,9 +24,10 @@ __all__ = ["Facts", "conjuncts", "is_pure", "negated"]
 
 _LIKELY = Op.get("tir.likely")
 _MISSING: Any = object()
-_OPPOSITE = {ir.LT: ir.LE, ir.LE: ir.LT, ir.GT: ir.GE, ir.GE: ir.GT}
+_OPPOSITE: dict[Any, type[ir.CompareOp]] = {ir.LT: ir.LE, ir.LE: ir.LT, ir.GT: ir.GE, ir.GE: ir.GT}
 MAX_LINEAR_ATOMS = 8
 MAX_PROOF_FACTS = 64
+MAX_REPEATED = 16
 
 
 def conjuncts(condition: Expr) -> list[Expr]:
@@ -49,11 +51,12 @@ def negated(condition: Any) -> Expr:
     """The negation of a condition, with comparisons of integers turned round."""
     kind = condition.__class__
     if kind is ir.Not:
-        return condition.a
+        inner: Expr = condition.a
+        return inner
     if kind is ir.EQ or kind is ir.NE:
         return (ir.NE if kind is ir.EQ else ir.EQ)(condition.a, condition.b)
     if kind in _OPPOSITE and condition.a.dtype.is_integral:
-        return _OPPOSITE[kind](condition.b, condition.a)  # type: ignore[return-value]
+        return _OPPOSITE[kind](condition.b, condition.a)
     if kind is IntImm:
         return IntImm(condition.dtype, 1 - condition.value)
     return ir.Not(condition)
@@ -65,9 +68,9 @@ def is_pure(expr: Expr) -> bool:
 
     def look(op: Any) -> None:
         nonlocal pure
-        if op.__class__ is ir.BufferLoad:
-            pure = False
-        elif op.__class__ is Call and (not isinstance(op.op, Op) or op.op.purity > Purity.PURE):
+        if op.__class__ is ir.BufferLoad or (
+            op.__class__ is Call and (not isinstance(op.op, Op) or op.op.purity > Purity.PURE)
+        ):
             pure = False
 
     post_order_visit(expr, look)
@@ -106,13 +109,21 @@ class Facts:
     def _set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
         self._log.append((table, key, table.get(key, _MISSING)))
         table[key] = value
+        if table is self.bounds or table is self.moduli:
+            # What was computed without this fact is weaker than it need be.
+            self._analyzer.bounds.memo = {}
+            self._analyzer.modular.memo = {}
 
     def add(self, condition: Expr) -> None:
         """Take a condition as true."""
-        for part in conjuncts(condition):
-            if is_pure(part):
-                self.conditions.append(part)
-                self._add_literal(part)
+        parts = [part for part in conjuncts(condition) if is_pure(part)]
+        for part in parts:
+            self.conditions.append(part)
+            self._add_literal(part)
+            self._add_comparison(part)
+        if 1 < len(parts) <= MAX_REPEATED:
+            # Each may say more once the others are known: j >= 0 makes i < 4 of i * 4 + j < 16.
+            for part in parts:
                 self._add_comparison(part)
 
     def _add_literal(self, part: Expr) -> None:

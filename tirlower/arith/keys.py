@@ -31,13 +31,11 @@ from tirlower.ir import (
     Min,
     Mod,
     Mul,
-    Node,
-    Op,
     Or,
-    Purity,
     Sub,
     Var,
 )
+from tirlower.ir.op import Op, Purity
 
 __all__ = ["Keys", "is_impure_call"]
 
@@ -147,5 +145,5 @@ class Keys:
             if value.__class__ is tuple:
                 parts.append(tuple([reps[v] for v in value]))
             else:
-                parts.append(reps[value] if isinstance(value, Node) else value)
+                parts.append(reps[value] if isinstance(value, Expr) else value)
         return tuple(parts)

@@ -28,6 +28,7 @@ from tirlower.arith.pattern import (
     RuleSet,
     is_constant,
 )
+from tirlower.ir.node import NODES
 
 __all__ = ["Matcher", "RuleIndex", "compile_variant", "matcher_source", "truncdiv", "truncmod"]
 
@@ -61,7 +62,7 @@ _SCOPE: dict[str, Any] = {
     "tdiv": truncdiv,
     "tmod": truncmod,
     "copysign": math.copysign,
-    **{f"K_{name}": kind for name, kind in ir.NODES.items()},
+    **{f"K_{name}": kind for name, kind in NODES.items()},
 }
 
 
@@ -282,13 +283,14 @@ def compile_variant(rule: Rule, variant: PNode, domain: Domain) -> Matcher:
 
 
 class Entry:
-    """The rules that can match one combination of operand classes."""
+    """The rules that can match one combination of operand classes, and how often they were tried and applied."""
 
-    __slots__ = ("calls", "rules")
+    __slots__ = ("calls", "hits", "rules")
 
     def __init__(self, rules: tuple[tuple[Matcher, Rule], ...]) -> None:
         self.rules = rules
         self.calls = 0
+        self.hits: dict[Rule, int] = {}
 
 
 class RuleIndex:

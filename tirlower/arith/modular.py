@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tirlower import ir
 from tirlower.arith.bounds import is_index_type
-from tirlower.ir import Expr, IntImm, Op, Var
+from tirlower.ir import Expr, IntImm, Var
+from tirlower.ir.op import Op
 
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
@@ -170,7 +171,9 @@ class ModularAnalysis:
                 return _normal(low, 0)
             if op.op is _SHL and 0 <= b.base < 64:
                 value = _mul(a, ModularSet(0, 1 << b.base))
-                return value if is_index_type(op.dtype) else _normal(math.gcd(value.coeff, 1 << op.dtype.bits), value.base)
+                return (
+                    value if is_index_type(op.dtype) else _normal(math.gcd(value.coeff, 1 << op.dtype.bits), value.base)
+                )
             if op.op is _SHR and 0 <= b.base < 64 and a.coeff % (1 << b.base) == 0:
                 return _normal(a.coeff >> b.base, a.base >> b.base)
         return EVERYTHING

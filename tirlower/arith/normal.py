@@ -36,7 +36,7 @@ def and_of_ors(analyzer: Analyzer, condition: Expr) -> Expr:
         if not parts:
             return false
         kept.append(parts)
-    kept = _absorb(analyzer, kept)
+    kept = _absorb(analyzer, _merged(analyzer, kept))
     whole = _reduce(analyzer, [_join(ir.Or, parts) for parts in kept], ir.And)
     if any(_is(part, 0) for part in whole):
         return false
@@ -89,6 +89,33 @@ def _reduce(analyzer: Analyzer, parts: list[Expr], kind: Any) -> list[Expr]:
             if changed:
                 break
     return parts
+
+
+def _merged(analyzer: Analyzer, clauses: list[list[Expr]]) -> list[list[Expr]]:
+    """Join clauses that differ in one part: ``(a or x) and (a or y)`` is ``a or (x and y)``, where that is simple."""
+    clauses = list(clauses)
+    rep = analyzer.keys.rep
+    changed = True
+    while changed:
+        changed = False
+        for i in range(len(clauses)):
+            for j in range(i + 1, len(clauses)):
+                p = {rep(part): part for part in clauses[i]}
+                q = {rep(part): part for part in clauses[j]}
+                mine, other = p.keys() - q.keys(), q.keys() - p.keys()
+                if len(mine) != 1 or len(other) != 1:
+                    continue
+                joined = analyzer.rewriter.binary(ir.And, p[next(iter(mine))], q[next(iter(other))])
+                if joined.__class__ is ir.And:
+                    continue
+                common = [part for key, part in p.items() if key not in mine]
+                clauses[i] = common if _is(joined, 0) and common else [*common, joined]
+                del clauses[j]
+                changed = True
+                break
+            if changed:
+                break
+    return clauses
 
 
 def _absorb(analyzer: Analyzer, clauses: list[list[Expr]]) -> list[list[Expr]]:

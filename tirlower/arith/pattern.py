@@ -255,11 +255,11 @@ _WORDS = PROOF_FUNCTIONS | CONSTANT_FUNCTIONS | {"and", "or", "not"}
 class Rule:
     """``lhs`` becomes ``rhs`` where ``when`` holds.
 
-    ``where`` is the file and line that states it; ``hits`` counts its uses in this process. Raises ValueError for
+    ``where`` is the file and line that states it. Raises ValueError for
     names that the left side does not bind.
     """
 
-    __slots__ = ("_variants", "hits", "lhs", "names", "rhs", "when", "where")
+    __slots__ = ("_variants", "lhs", "names", "rhs", "when", "where")
 
     def __init__(self, lhs: Pat, rhs: Pat, when: str, where: str) -> None:
         if not isinstance(lhs, PNode):
@@ -268,7 +268,6 @@ class Rule:
         self.rhs = rhs
         self.when = when
         self.where = where
-        self.hits = 0
         self.names = {leaf.name: leaf for leaf in leaves(lhs) if isinstance(leaf, (PVar, PConst, PLanes))}
         used = {leaf.name for leaf in leaves(rhs) if isinstance(leaf, (PVar, PConst, PLanes))}
         used |= set(_IDENTIFIER.findall(when)) - _WORDS

@@ -7,16 +7,16 @@ stack; only the rules recurse, and only ``MAX_DEPTH`` deep.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tirlower import ir
 from tirlower.arith import rules
-from tirlower.arith.affine import affine_of
-from tirlower.arith.bounds import INF, is_index_type, num
+from tirlower.arith.bounds import is_index_type
+from tirlower.arith.fold import FOLD, fold_call, fold_float, holds_values_of
 from tirlower.arith.keys import BINARY, is_impure_call
-from tirlower.arith.matcher import RuleIndex, truncdiv, truncmod
+from tirlower.arith.matcher import RuleIndex
+from tirlower.arith.prove import Prover
 from tirlower.diagnostics import Span
 from tirlower.ir import (
     BOOL,
@@ -28,13 +28,13 @@ from tirlower.ir import (
     FloatImm,
     IntImm,
     Not,
-    Op,
     Ramp,
     Select,
     Var,
     build,
     wrap_int,
 )
+from tirlower.ir.op import Op
 
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
@@ -44,38 +44,18 @@ __all__ = ["MAX_DEPTH", "MAX_STEPS", "Rewriter"]
 MAX_DEPTH = 40
 """How deep the results of rules are simplified inside one another."""
 
-MAX_PROOF_DEPTH = 4
-"""How deep a rule's condition may itself call for rules."""
-
 MAX_SCOPES = 24
 """How many conditions of nested selects count as facts at once."""
 
 MAX_STEPS = 200_000
 """Rules applied in one call before the simplifier stops and returns what it has."""
 
-_FOLD: dict[Any, Callable[[int, int], int]] = {
-    ir.Add: lambda a, b: a + b,
-    ir.Sub: lambda a, b: a - b,
-    ir.Mul: lambda a, b: a * b,
-    ir.Min: min,
-    ir.Max: max,
-    ir.FloorDiv: lambda a, b: a // b,
-    ir.FloorMod: lambda a, b: a % b,
-    ir.Div: truncdiv,
-    ir.Mod: truncmod,
-    ir.LT: lambda a, b: a < b,
-    ir.LE: lambda a, b: a <= b,
-    ir.GT: lambda a, b: a > b,
-    ir.GE: lambda a, b: a >= b,
-    ir.EQ: lambda a, b: a == b,
-    ir.NE: lambda a, b: a != b,
-    ir.And: lambda a, b: a and b,
-    ir.Or: lambda a, b: a or b,
-}
 _DIVISIONS = frozenset((ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod))
 _ORDER = frozenset((ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE))
 _LOGICAL = frozenset((ir.And, ir.Or))
-_FACTLESS = frozenset((ir.Add, ir.Sub, ir.Mul, Var, IntImm, FloatImm, ir.StringImm, ir.BufferLoad, ir.Broadcast, ir.Ramp))
+_FACTLESS = frozenset(
+    (ir.Add, ir.Sub, ir.Mul, Var, IntImm, FloatImm, ir.StringImm, ir.BufferLoad, ir.Broadcast, ir.Ramp)
+)
 _LEAVES = frozenset((Var, IntImm, FloatImm, ir.StringImm))
 _ITE = Op.get("tir.if_then_else")
 _LIKELY = Op.get("tir.likely")
@@ -96,7 +76,27 @@ def _rules_for(dtype: DataType) -> RuleIndex:
     return rules.BOOL if dtype.is_bool else rules.FLOAT if dtype.is_float else rules.OTHER
 
 
-class Rewriter:
+def _may_fault(root: Any) -> bool:
+    """Whether evaluating an expression may fail: it loads, or divides by what may be zero."""
+    seen: set[int] = set()
+    stack: list[Any] = [root]
+    while stack:
+        op = stack.pop()
+        if id(op) in seen:
+            continue
+        seen.add(id(op))
+        if op.__class__ is ir.BufferLoad:
+            return True
+        if op.__class__ in _DIVIDES and op.dtype.is_integral and not isinstance(op.b, IntImm):
+            return True
+        stack += op.children()
+    return False
+
+
+_DIVIDES = (ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod)
+
+
+class Rewriter(Prover):
     """Applies the rules under the facts of one analyzer.
 
     Besides ``simplify`` it offers what the compiled rules call: constructors that simplify what they build
@@ -104,21 +104,18 @@ class Rewriter:
     """
 
     def __init__(self, analyzer: Analyzer) -> None:
-        self._analyzer = analyzer
+        super().__init__(analyzer)
         self.memo: dict[Expr, Expr] = {}
         self.substitution: dict[Var, Expr] = {}
-        self.same = analyzer.keys.same
         self.ops = Op._registry
         self.true = IntImm(BOOL, 1)
         self.false = IntImm(BOOL, 0)
         self.span: Span | None = None
         self.steps = 0
         self.depth = 0
-        self.proof_depth = 0
         self.scopes = 0
         self.branch_facts = False
         self.impure: set[Expr] = set()
-        self._differences: dict[tuple[Expr, Expr], tuple[num, num]] = {}
         self._immediates: dict[tuple[int, DataType], IntImm] = {}
 
     # -- the walk ----------------------------------------------------------------------------------------------------
@@ -161,8 +158,8 @@ class Rewriter:
                     memo[op] = new = self.choice(op, self.simplify)
                     memo.setdefault(new, new)
                     continue
-                if kind is ir.Let and op.value in memo and op.var not in self.substitution:
-                    self._enter_let(op)
+                if kind is ir.Let and op.value in memo and op.body not in memo:
+                    self.enter_let(op.var, memo[op.value])
                 waiting = [c for c in op.children() if c not in memo]
                 if waiting:
                     if kind is ir.Let:
@@ -201,7 +198,7 @@ class Rewriter:
             value = memo[op.value]
             return self.make_broadcast(value, op.lanes, op if value is op.value else None)
         if kind is ir.Let:
-            return self._let(op)
+            return self.make_let(op, memo[op.value], memo[op.body])
         return self._mark(op.map_children(memo.__getitem__), *[memo[c] for c in op.children()])
 
     def rules_of(self, op: Any) -> Expr:
@@ -250,7 +247,7 @@ class Rewriter:
                     if found is not None:
                         self.depth -= 1
                         self.steps += 1
-                        rule.hits += 1
+                        entry.hits[rule] = entry.hits.get(rule, 0) + 1
                         return found  # type: ignore[no-any-return]
                 self.depth -= 1
         if kind in _ORDER:
@@ -262,7 +259,7 @@ class Rewriter:
             if simpler is not None:
                 return simpler
         elif dtype.is_float:
-            folded = self._fold_float(kind, a, b)
+            folded = fold_float(kind, a, b)
             if folded is not None:
                 return folded
         if original is not None:
@@ -285,7 +282,7 @@ class Rewriter:
                 found = match(self, *args)
                 if found is not None:
                     self.steps += 1
-                    rule.hits += 1
+                    entry.hits[rule] = entry.hits.get(rule, 0) + 1
                     return found  # type: ignore[no-any-return]
         finally:
             self.depth -= 1
@@ -312,7 +309,8 @@ class Rewriter:
 
     def _ternary(self, op: Any, condition: Any, true_value: Any, false_value: Any) -> Expr:
         if condition.__class__ is IntImm and not self._any_impure((true_value, false_value)):
-            return true_value if condition.value else false_value
+            chosen: Expr = true_value if condition.value else false_value
+            return chosen
         if not self._any_impure((condition, true_value, false_value)):
             key = (Select, condition.__class__, true_value.__class__, false_value.__class__)
             found = self._apply(_rules_for(true_value.dtype), key, (condition, true_value, false_value))
@@ -325,13 +323,17 @@ class Rewriter:
             and false_value is op.false_value
         ):
             return op  # type: ignore[no-any-return]
-        return self._mark(Select(condition, true_value, false_value, span=self.span), condition, true_value, false_value)
+        return self._mark(
+            Select(condition, true_value, false_value, span=self.span), condition, true_value, false_value
+        )
 
     def make_ramp(self, base: Any, stride: Any, lanes: Any, original: Expr | None = None) -> Expr:
         """``Ramp``, simplified."""
         if lanes.__class__ is int and lanes == 1:
             return base  # type: ignore[no-any-return]
-        found = self._apply(_rules_for(base.dtype.with_lanes(2)), (Ramp, base.__class__, stride.__class__, int), (base, stride, lanes))
+        found = self._apply(
+            _rules_for(base.dtype.with_lanes(2)), (Ramp, base.__class__, stride.__class__, int), (base, stride, lanes)
+        )
         if found is not None:
             return found
         return original if original is not None else Ramp(base, stride, lanes, span=self.span)
@@ -348,7 +350,7 @@ class Rewriter:
 
     def _call(self, op: Any, args: tuple[Any, ...], original: Expr | None, like: Any) -> Expr:
         if op is _LIKELY and args[0].__class__ is IntImm:
-            return args[0]  # type: ignore[no-any-return]
+            return args[0]
         if op is _ITE and args[0].__class__ is IntImm:
             return args[1] if args[0].value else args[2]  # type: ignore[no-any-return]
         if isinstance(op, Op) and not (self.impure and self._any_impure(args)):
@@ -389,7 +391,7 @@ class Rewriter:
             inner = value.value
             source, middle = inner.dtype, value.dtype
             # A middle type that holds every value of the source adds nothing.
-            if source.is_integral and middle.is_integral and dtype.is_integral and _holds(middle, source):
+            if source.is_integral and middle.is_integral and dtype.is_integral and holds_values_of(middle, source):
                 return self._cast(dtype, inner, None)
             if source.is_integral and middle.is_integral and dtype.is_integral and not dtype.is_bool:
                 # Both truncate: only the low bits count.
@@ -434,6 +436,9 @@ class Rewriter:
         test: Any = simplify(condition)
         if test.__class__ is IntImm:
             return simplify(yes if test.value else no)
+        if op.__class__ is Select and (_may_fault(yes) or _may_fault(no)):
+            # A select evaluates both arms: an index that is inside only under the condition must not become one.
+            return self._ternary(op, test, simplify(yes), simplify(no))
         yes_new = self._under(test, yes, simplify)
         no_new = self._under(self.make_not(test) if self._asks_facts(no) else None, no, simplify)
         if op.__class__ is Select:
@@ -457,15 +462,15 @@ class Rewriter:
         if root.is_leaf:
             return False
         seen: set[Any] = set()
-        stack = [root]
+        stack: list[Any] = [root]
         while stack:
             op = stack.pop()
             if op in seen:
                 continue
             seen.add(op)
-            if op.__class__ not in _FACTLESS:
+            if type(op) not in _FACTLESS:
                 return True
-            stack += op.children()
+            stack.extend(op.children())
         return False
 
     def _logical_choice(self, op: Any, simplify: Callable[[Any], Expr]) -> Expr:
@@ -476,18 +481,18 @@ class Rewriter:
         a = self._under(b if conjunction else self.make_not(b), a, simplify)
         return self.binary(op.__class__, a, b, op if a is op.a and b is op.b else None)
 
-    def _enter_let(self, op: Any) -> None:
+    def enter_let(self, var: Var, value: Expr) -> None:
         """A let whose value is simple is substituted; of another one the bounds are known in the body."""
-        value = self.memo[op.value]
         if value.__class__ in _LEAVES:
-            self.substitution[op.var] = value
-            self.memo.pop(op.var, None)
-            self._analyzer.bounds.memo.pop(op.var, None)
-        elif op.var.dtype.is_integral:
-            self._analyzer.facts.restrict(op.var, self._analyzer.bounds.of(value))
+            self.substitution[var] = value
+            self.memo.pop(var, None)
+            self._analyzer.canonical.memo.pop(var, None)
+            self._analyzer.bounds.memo.pop(var, None)
+        elif var.dtype.is_integral and var.dtype.is_scalar:
+            self._analyzer.facts.restrict(var, self._analyzer.bounds.of(value))
 
-    def _let(self, op: Any) -> Expr:
-        value, body = self.memo[op.value], self.memo[op.body]
+    def make_let(self, op: Any, value: Expr, body: Expr) -> Expr:
+        """A let with its parts simplified; its body where the value was substituted."""
         if value.__class__ in _LEAVES:
             return body
         if value is op.value and body is op.body:
@@ -520,24 +525,10 @@ class Rewriter:
     def _fold(self, kind: Any, a: Any, b: Any) -> Expr | None:
         if kind in _DIVISIONS and b.value == 0:
             return None
-        value = _FOLD[kind](a.value, b.value)
+        value = FOLD[kind](a.value, b.value)
         if kind in _ORDER:
             return self.true if value else self.false
         return IntImm(a.dtype, wrap_int(value, a.dtype) if not a.dtype.is_bool else int(bool(value)))
-
-    def _fold_float(self, kind: Any, a: Any, b: Any) -> Expr | None:
-        if a.__class__ is not FloatImm or b.__class__ is not FloatImm or a.dtype.is_custom:
-            return None
-        if kind in (ir.Min, ir.Max) and (a.value != a.value or b.value != b.value or a.value == b.value):
-            return None
-        if kind in (ir.Add, ir.Sub, ir.Mul, ir.Min, ir.Max):
-            # float32 and narrower: the exact float64 sum or product of two rounds as the operation itself does.
-            value = _FOLD[kind](a.value, b.value)  # type: ignore[arg-type]
-        elif kind is ir.Div and b.value != 0:
-            value = a.value / b.value
-        else:
-            return None
-        return FloatImm(a.dtype, value)
 
     def _known(self, kind: Any, a: Any, b: Any) -> Expr | None:
         """A comparison that a fact in scope states, or that bounds decide in every lane."""
@@ -551,7 +542,7 @@ class Rewriter:
             if known is not None:
                 return self.true if known else self.false
         if a.__class__ is FloatImm and b.__class__ is FloatImm:
-            return self.true if _FOLD[kind](a.value, b.value) else self.false  # type: ignore[arg-type]
+            return self.true if FOLD[kind](a.value, b.value) else self.false  # type: ignore[arg-type]
         return None
 
     def _known_vector(self, kind: Any, a: Any, b: Any) -> Expr | None:
@@ -577,142 +568,17 @@ class Rewriter:
         facts = self._analyzer.facts
         if facts.literals and kind in (ir.And, ir.Or):
             keys = self._analyzer.keys
+            rep = keys.table.get((kind, keys.rep(a), keys.rep(b)))
+            whole = facts.literals.get(rep) if rep is not None else None
+            if whole is not None:
+                return self.true if whole else self.false
             for part, other in ((a, b), (b, a)):
                 known = facts.literals.get(keys.rep(part))
                 if known is not None:
                     if kind is ir.And:
-                        return other if known else self.false  # type: ignore[no-any-return]
-                    return self.true if known else other  # type: ignore[no-any-return]
+                        return other if known else self.false
+                    return self.true if known else other
         return None
-
-    # -- what the conditions of rules ask ----------------------------------------------------------------------------
-    def integral(self, x: Expr) -> bool:
-        """Whether a value is no float."""
-        return x.dtype.is_integral
-
-    def divides(self, c: int, x: Expr) -> bool:
-        """Whether ``x`` is a multiple of ``c``."""
-        found = self._analyzer.modular.of(x)
-        return found.coeff % c == 0 and found.base % c == 0
-
-    def in_block(self, x: Expr, stride: int, size: int, lanes: Any) -> bool:
-        """Whether ``x + stride * lane`` has one quotient by ``size`` in all lanes."""
-        if not isinstance(lanes, int):
-            return False
-        reach = stride * (lanes - 1)
-        found = self._analyzer.modular.of(x)
-        if found.coeff % size == 0:
-            return 0 <= found.base % size + min(reach, 0) and found.base % size + max(reach, 0) < size
-        low, high = self._analyzer.bounds.of(x)
-        low, high = low + min(reach, 0), high + max(reach, 0)
-        return math.isfinite(low) and math.isfinite(high) and low // size == high // size
-
-    def same_lanes(self, a: Any, b: Any) -> bool:
-        """Whether two numbers of lanes are equal."""
-        if isinstance(a, int) or isinstance(b, int):
-            return isinstance(a, int) and isinstance(b, int) and a == b
-        return self.same(a, b)
-
-    def bound_lt(self, x: Expr, c: int) -> bool:
-        """``x < c`` from bounds."""
-        return self._analyzer.bounds.of(x)[1] < c
-
-    def bound_le(self, x: Expr, c: int) -> bool:
-        """``x <= c`` from bounds."""
-        return self._analyzer.bounds.of(x)[1] <= c
-
-    def bound_gt(self, x: Expr, c: int) -> bool:
-        """``x > c`` from bounds."""
-        return self._analyzer.bounds.of(x)[0] > c
-
-    def bound_ge(self, x: Expr, c: int) -> bool:
-        """``x >= c`` from bounds."""
-        return self._analyzer.bounds.of(x)[0] >= c
-
-    def bound_ne(self, x: Expr, c: int) -> bool:
-        """``x != c`` from bounds and modular sets."""
-        low, high = self._analyzer.bounds.of(x)
-        if c < low or c > high:
-            return True
-        found = self._analyzer.modular.of(x)
-        return (c - found.base) % found.coeff != 0 if found.coeff else found.base != c
-
-    def bound_eq(self, x: Expr, c: int) -> bool:
-        """``x == c`` from bounds."""
-        return self._analyzer.bounds.of(x) == (c, c)
-
-    def prove_lt(self, x: Expr, y: Expr) -> bool:
-        """``x < y``."""
-        return self.difference(x, y)[1] < 0
-
-    def prove_le(self, x: Expr, y: Expr) -> bool:
-        """``x <= y``."""
-        return self.difference(x, y)[1] <= 0
-
-    def prove_gt(self, x: Expr, y: Expr) -> bool:
-        """``x > y``."""
-        return self.difference(x, y)[0] > 0
-
-    def prove_ge(self, x: Expr, y: Expr) -> bool:
-        """``x >= y``."""
-        return self.difference(x, y)[0] >= 0
-
-    def prove_eq(self, x: Expr, y: Expr) -> bool:
-        """``x == y``."""
-        return self.difference(x, y) == (0, 0)
-
-    def prove_ne(self, x: Expr, y: Expr) -> bool:
-        """``x != y``."""
-        low, high = self.difference(x, y)
-        if low > 0 or high < 0:
-            return True
-        p, q = self._analyzer.modular.of(x), self._analyzer.modular.of(y)
-        shared = math.gcd(p.coeff, q.coeff)
-        return shared > 1 and (p.base - q.base) % shared != 0
-
-    def difference(self, x: Any, y: Any) -> tuple[num, num]:
-        """Bounds of ``x - y``: from the bounds of both, from their affine forms and the facts, then from the rules."""
-        bounds = self._analyzer.bounds
-        p, q = bounds.of(x), bounds.of(y)
-        low, high = p[0] - q[1], p[1] - q[0]
-        if x.__class__ is IntImm or y.__class__ is IntImm:
-            if not self._analyzer.facts.linear or x.__class__ is Var or y.__class__ is Var:
-                return (low, high)
-        if low > 0 or high < 0 or x.dtype.is_vector or not x.dtype.is_int:
-            return (low, high)
-        if not is_index_type(x.dtype):
-            return (low, high)
-        key = (x, y)
-        found = self._differences.get(key)
-        if found is not None:
-            return found
-        better = self._difference(x, y)
-        result = (max(low, better[0]), min(high, better[1]))
-        if self.proof_depth == 0:
-            self._differences[key] = result
-        return result
-
-    def _difference(self, x: Any, y: Any) -> tuple[num, num]:
-        analyzer = self._analyzer
-        left, right = affine_of(analyzer.keys, x, 64), affine_of(analyzer.keys, y, 64)
-        low: num = -INF
-        high: num = INF
-        if left is not None and right is not None:
-            form = left - right
-            depth = analyzer.proof_steps
-            high = analyzer.facts.upper_bound(form, depth)
-            low = -analyzer.facts.upper_bound(form.plus(form, -2), depth)
-            if low > 0 or high < 0 or not form.terms:
-                return (low, high)
-        if self.proof_depth < MAX_PROOF_DEPTH and (x.__class__ in _DEEP or y.__class__ in _DEEP):
-            # Rules see what the affine form does not: min and max, quotients and remainders.
-            self.proof_depth += 1
-            try:
-                least, most = analyzer.bounds.of(self.binary(ir.Sub, x, y))
-            finally:
-                self.proof_depth -= 1
-            low, high = max(low, least), min(high, most)
-        return (low, high)
 
     def enter(self) -> Any:
         """Start a scope of more facts; returns what :meth:`leave` needs."""
@@ -723,53 +589,3 @@ class Rewriter:
     def leave(self, outer: Any) -> None:
         """Back to the facts before."""
         self.memo, self._differences = outer
-
-
-_DEEP = frozenset((ir.Add, ir.Sub, ir.Mul, ir.Min, ir.Max, ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod))
-
-
-def _holds(wide: DataType, narrow: DataType) -> bool:
-    """Whether every value of one integer type is a value of another."""
-    return bool(wide.min_value <= narrow.min_value and narrow.max_value <= wide.max_value)
-
-
-_INT_CALLS: dict[str, Callable[[int, int, DataType], int | None]] = {
-    "tir.bitwise_and": lambda a, b, t: a & b,
-    "tir.bitwise_or": lambda a, b, t: a | b,
-    "tir.bitwise_xor": lambda a, b, t: a ^ b,
-    "tir.shift_left": lambda a, b, t: a << b if 0 <= b < t.bits else None,
-    "tir.shift_right": lambda a, b, t: a >> b if 0 <= b < t.bits else None,
-}
-_FLOAT_CALLS: dict[str, Callable[[float], float]] = {
-    "tir.floor": math.floor,
-    "tir.ceil": math.ceil,
-    "tir.trunc": math.trunc,
-    "tir.fabs": abs,
-}
-
-
-def fold_call(op: Op, args: tuple[Any, ...], dtype: DataType | None) -> Expr | None:
-    """A call of constants whose result is exact, or None."""
-    if not args or args[0].__class__ not in (IntImm, FloatImm):
-        return None
-    first = args[0]
-    if len(args) == 2 and first.__class__ is IntImm and args[1].__class__ is IntImm:
-        whole = _INT_CALLS.get(op.name)
-        value = whole(first.value, args[1].value, first.dtype) if whole is not None else None
-        return None if value is None else IntImm(first.dtype, wrap_int(value, first.dtype) if not first.dtype.is_bool else value)
-    if first.__class__ is IntImm:
-        bits = first.dtype.bits
-        pattern = first.value & ((1 << bits) - 1)
-        if op.name == "tir.popcount":
-            return IntImm(first.dtype, wrap_int(pattern.bit_count(), first.dtype))
-        if op.name == "tir.clz" and dtype is not None:
-            return IntImm(dtype, bits - pattern.bit_length())
-        if op.name == "tir.bitwise_not" and not first.dtype.is_bool:
-            return IntImm(first.dtype, wrap_int(~first.value, first.dtype))
-        return None
-    exact = _FLOAT_CALLS.get(op.name)
-    if exact is None or not math.isfinite(first.value) or first.value == 0 or first.dtype.is_custom:
-        return None
-    rounded = exact(first.value)
-    # -0.5 rounds up to -0.0, which an int cannot say.
-    return FloatImm(first.dtype, math.copysign(float(rounded), first.value) if rounded == 0 else float(rounded))

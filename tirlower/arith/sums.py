@@ -24,7 +24,7 @@ FLOOR, TRUNC = 0, 1
 class Split(NamedTuple):
     """``((index % upper) // lower) * scale``; ``upper`` None means no remainder is taken."""
 
-    index: Expr
+    atom: Expr
     lower: int = 1
     upper: int | None = None
     scale: int = 1
@@ -41,7 +41,7 @@ class Split(NamedTuple):
 
     def with_scale(self, scale: int) -> Split:
         """The split with another scale."""
-        return Split(self.index, self.lower, self.upper, scale, self.mode)
+        return Split(self.atom, self.lower, self.upper, scale, self.mode)
 
 
 class Sum:
@@ -95,7 +95,7 @@ def add_up(parts: Iterable[tuple[Sum, int]], base: int = 0) -> Sum:
     for part, factor in parts:
         base += part.base * factor
         for split in part.splits:
-            key = (split.index, split.lower, split.upper, split.mode)
+            key = (split.atom, split.lower, split.upper, split.mode)
             have = terms.get(key)
             if have is not None:
                 split = split.with_scale(split.scale * factor + have.scale)
@@ -103,7 +103,7 @@ def add_up(parts: Iterable[tuple[Sum, int]], base: int = 0) -> Sum:
                 split = split.with_scale(split.scale * factor)
             terms[key] = split
     splits = [s for s in terms.values() if s.scale]
-    indices = {s.index for s in splits}
+    indices = {s.atom for s in splits}
     if len(indices) < len(splits):
         splits = _merge_groups(splits)
     return Sum(tuple(splits), base)
@@ -112,7 +112,7 @@ def add_up(parts: Iterable[tuple[Sum, int]], base: int = 0) -> Sum:
 def _merge_groups(splits: list[Split]) -> list[Split]:
     groups: dict[Expr, list[Split]] = {}
     for split in splits:
-        groups.setdefault(split.index, []).append(split)
+        groups.setdefault(split.atom, []).append(split)
     merged: dict[Expr, list[Split]] = {}
     for index, group in groups.items():
         if len(group) > 1:
@@ -121,12 +121,12 @@ def _merge_groups(splits: list[Split]) -> list[Split]:
                 merged[index] = digits
     result: list[Split] = []
     for split in splits:
-        if split.index not in merged:
+        if split.atom not in merged:
             result.append(split)
         else:
             # What a group has become stands where its first digit stood.
-            result += merged[split.index]
-            merged[split.index] = []
+            result += merged[split.atom]
+            merged[split.atom] = []
     return result
 
 
@@ -161,9 +161,9 @@ def _merge(high: Split, low: Split) -> Split | None:
     mode = low.mode if high.plain else high.mode
     ratio = high.lower // low.lower
     if low.upper == high.lower and high.scale == low.scale * ratio:
-        return Split(low.index, low.lower, high.upper, low.scale, mode)
+        return Split(low.atom, low.lower, high.upper, low.scale, mode)
     if low.upper == high.upper and high.scale == -low.scale * ratio:
-        return Split(low.index, low.lower, high.lower, low.scale, mode)
+        return Split(low.atom, low.lower, high.lower, low.scale, mode)
     return None
 
 

@@ -10,11 +10,12 @@ from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
-from tirlower.ir.expr import And, Call, Expr, IntImm, const, is_const_int
+from tirlower.ir.expr import And, Call, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.ir.op import Op, Purity
-from tirlower.ir.stmt import Assert, Block, Evaluate, For, IfThenElse, Seq, Stmt, While
+from tirlower.ir.stmt import Assert, Bind, Block, Evaluate, For, IfThenElse, Seq, Stmt, While
+from tirlower.transforms.wrapping import Wrapping
 
 __all__ = ["AnalyzedMutator"]
 
@@ -29,6 +30,7 @@ class AnalyzedMutator(Mutator):
 
     def __init__(self, func: PrimFunc | None = None) -> None:
         self.analyzer = Analyzer()
+        self.wrapping = Wrapping(self.analyzer)
         if func is not None:
             self.know_shapes(func)
 
@@ -41,23 +43,40 @@ class AnalyzedMutator(Mutator):
 
     @contextmanager
     def holding(self, condition: Expr) -> Iterator[None]:
-        """The facts of a condition hold inside: those of its conjuncts that read no memory, which may change."""
+        """The facts of a condition hold inside: those of its conjuncts that read no memory, which may change, and do
+        not wrap.
+        """
         with ExitStack() as facts:
             for conjunct in conjuncts(condition):
-                if not is_const_int(conjunct) and side_effect(conjunct) is Purity.PURE:
+                if is_const_int(conjunct) or side_effect(conjunct) is not Purity.PURE:
+                    continue
+                if not self.wrapping.wraps(conjunct):
                     facts.enter_context(self.analyzer.constraint_scope(conjunct))
             yield
 
     def visit_For(self, op: For) -> Stmt:
         low, extent = self.visit(op.min), self.visit(op.extent)
-        self.analyzer.bind(op.loop_var, Range(low, extent), allow_override=True)
-        return op.with_(min=low, extent=extent, body=self.visit(op.body))
+        with self.in_loop(op.loop_var, low, extent):
+            body = self.visit(op.body)
+        return op.with_(min=low, extent=extent, body=body)
+
+    @contextmanager
+    def in_loop(self, var: Var, low: Expr, extent: Expr) -> Iterator[None]:
+        """Inside a loop its variable lies in its range. That the range is not empty is a fact only there."""
+        runs = build.gt(extent, const(0, extent.dtype))
+        with self.holding(runs) if not is_const_int(runs) else ExitStack():
+            self.analyzer.bind(var, Range(low, extent), allow_override=True)
+            yield
 
     def visit_Block(self, op: Block) -> Stmt:
+        predicate = self.visit(op.predicate)
         for it in op.iters:
             self.analyzer.bind(it.var, it.domain, allow_override=True)
-        with self.holding(op.predicate):
-            return self.generic(op)
+        with self.holding(predicate):
+            # The predicate is a fact for the rest of the block, not for itself.
+            rest = self.generic(op.with_(predicate=const(True, "bool")))
+        parts = {name: getattr(rest, name) for name in op.child_names if name != "predicate"}
+        return op.with_(predicate=predicate, **parts)
 
     def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
         return self.branches(op, self.visit(op.condition))
@@ -84,11 +103,18 @@ class AnalyzedMutator(Mutator):
             for stmt in op.stmts:
                 new = self.visit(stmt)
                 done.append(new)
+                self.note_binding(new)
                 fact = stated_fact(new)
                 if fact is not None:
                     facts.enter_context(self.holding(fact))
             changed = any(a is not b for a, b in zip(done, op.stmts, strict=True))
             return op.with_(stmts=tuple(done)) if changed else op
+
+
+    def note_binding(self, stmt: Any) -> None:
+        """Remember that a variable is bound to data, whose arithmetic wraps."""
+        if isinstance(stmt, Bind) and stmt.var.dtype.is_int and self.wrapping.is_data(stmt.value):
+            self.wrapping.data.add(stmt.var)
 
 
 def without_likely(condition: Expr) -> Expr:

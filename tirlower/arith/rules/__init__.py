@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from tirlower.arith.matcher import RuleIndex
-from tirlower.arith.pattern import Domain
+from tirlower.arith.pattern import Domain, Rule
 from tirlower.arith.rules import (
     add,
     compare,
@@ -45,3 +45,25 @@ VECTOR = RuleIndex(ALL, (Domain.VECTOR,))
 INT_VECTOR = RuleIndex(ALL, (Domain.VECTOR, Domain.INT_VECTOR))
 INDEX_VECTOR = RuleIndex(ALL, (Domain.VECTOR, Domain.INT_VECTOR, Domain.INDEX_VECTOR))
 OTHER = RuleIndex(ALL, (Domain.ANY,))
+_INDEXES = (INDEX, INTEGER, BOOL, FLOAT, VECTOR, INT_VECTOR, INDEX_VECTOR, OTHER)
+
+
+def statistics() -> dict[Rule, tuple[int, int]]:
+    """How often each rule was attempted, and how often it applied, in this process so far.
+
+    A rule is attempted when a node's operands have the classes that it asks for and no rule before it applied.
+    """
+    counts: dict[Rule, tuple[int, int]] = {}
+    for index in _INDEXES:
+        for entry in index.entries.values():
+            left = entry.calls
+            seen: set[Rule] = set()
+            for _, rule in entry.rules:
+                if rule in seen:
+                    continue  # another order of the same rule
+                seen.add(rule)
+                hits = entry.hits.get(rule, 0)
+                attempts, applied = counts.get(rule, (0, 0))
+                counts[rule] = (attempts + left, applied + hits)
+                left -= hits
+    return counts

@@ -3,6 +3,7 @@
 The normal forms are ``a < b``, ``a <= b``, ``a == b`` and ``a != b``; ``a > b`` and ``a >= b`` are turned round.
 """
 
+# ruff: noqa: SIM300 -- the sides of a rule are written as they are matched
 from __future__ import annotations
 
 from tirlower.arith.pattern import FALSE, TRUE, Domain, RuleSet, eq, ne, pmax, pmin, rule, select, tdiv, tmod

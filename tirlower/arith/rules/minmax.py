@@ -89,9 +89,7 @@ INDEX = RuleSet(
     rule(pmin((x // c1) * c1, x), (x // c1) * c1, when="c1 > 0"),
     rule(pmax((x // c1) * c1, x), x, when="c1 > 0"),
     rule(pmin(((x + c0) // c1) * c1, pmax(x, c1)), pmax(x, c1), when="c1 > 0 and c0 + 1 == c1 and x > 0"),
-    rule(
-        pmax(((x + c0) // c1) * c1, pmax(x, c1)), ((x + c0) // c1) * c1, when="c1 > 0 and c0 + 1 == c1 and x > 0"
-    ),
+    rule(pmax(((x + c0) // c1) * c1, pmax(x, c1)), ((x + c0) // c1) * c1, when="c1 > 0 and c0 + 1 == c1 and x > 0"),
     rule(pmin(tdiv(x + c0, c1) * c1, x), x, when="c1 > 0 and c0 + 1 == c1 and x >= 0"),
     rule(pmax(tdiv(x + c0, c1) * c1, x), tdiv(x + c0, c1) * c1, when="c1 > 0 and c0 + 1 == c1 and x >= 0"),
     # clamps of shifted operands

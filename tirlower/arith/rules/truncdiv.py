@@ -41,9 +41,7 @@ INDEX = RuleSet(
         x * tdiv(c0, c1) + tdiv(y, c1),
         when="c0 > 0 and c1 > 0 and c0 % c1 == 0 and x >= 0 and y >= 0",
     ),
-    rule(
-        tmod(x * c0 + y, c1), tmod(y, c1), when="c0 > 0 and c1 > 0 and c0 % c1 == 0 and x >= 0 and y >= 0"
-    ),
+    rule(tmod(x * c0 + y, c1), tmod(y, c1), when="c0 > 0 and c1 > 0 and c0 % c1 == 0 and x >= 0 and y >= 0"),
     rule(
         tdiv(x * c0 + y + z, c1),
         x * tdiv(c0, c1) + tdiv(y + z, c1),

@@ -29,23 +29,23 @@ from tirlower.arith.pattern import (
 from tirlower.arith.rules.names import c0, c1, lanes, p, q, s, w, x, y, z
 
 _OPERATIONS: tuple[Callable[[Pat, Pat], PNode], ...] = (
-    lambda a, b: a + b,  # type: ignore[operator]
-    lambda a, b: a - b,  # type: ignore[operator]
-    lambda a, b: a * b,  # type: ignore[operator]
-    lambda a, b: a // b,  # type: ignore[operator]
-    lambda a, b: a % b,  # type: ignore[operator]
+    lambda a, b: a + b,
+    lambda a, b: a - b,
+    lambda a, b: a * b,
+    lambda a, b: a // b,
+    lambda a, b: a % b,
     tdiv,
     tmod,
     pmin,
     pmax,
-    lambda a, b: a < b,  # type: ignore[operator]
-    lambda a, b: a <= b,  # type: ignore[operator]
-    lambda a, b: a > b,  # type: ignore[operator]
-    lambda a, b: a >= b,  # type: ignore[operator]
+    lambda a, b: a < b,
+    lambda a, b: a <= b,
+    lambda a, b: a > b,
+    lambda a, b: a >= b,
     eq,
     ne,
-    lambda a, b: a & b,  # type: ignore[operator]
-    lambda a, b: a | b,  # type: ignore[operator]
+    lambda a, b: a & b,
+    lambda a, b: a | b,
 )
 
 LANES = RuleSet(
@@ -138,8 +138,14 @@ INDEX = RuleSet(
     rule(pmax(ramp(x, y, lanes), ramp(z, y, lanes)), ramp(pmax(x, z), y, lanes)),
     rule(ramp(x, y, lanes) < ramp(z, y, lanes), broadcast(x < z, lanes)),
     rule(ramp(x, y, lanes) <= ramp(z, y, lanes), broadcast(x <= z, lanes)),
-    rule((s * broadcast(c0, lanes) + w) // broadcast(c1, lanes), s * broadcast(c0 // c1, lanes) + w // broadcast(c1, lanes), when="c1 > 0 and c0 % c1 == 0"),
-    rule((s * broadcast(c0, lanes) + w) % broadcast(c1, lanes), w % broadcast(c1, lanes), when="c1 > 0 and c0 % c1 == 0"),
+    rule(
+        (s * broadcast(c0, lanes) + w) // broadcast(c1, lanes),
+        s * broadcast(c0 // c1, lanes) + w // broadcast(c1, lanes),
+        when="c1 > 0 and c0 % c1 == 0",
+    ),
+    rule(
+        (s * broadcast(c0, lanes) + w) % broadcast(c1, lanes), w % broadcast(c1, lanes), when="c1 > 0 and c0 % c1 == 0"
+    ),
 )
 
 RULES = (LANES, RAMPS, INDEX)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from tirlower.diagnostics import AllocationError
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
 from tirlower.ir.expr import Expr, IntImm, Var, is_const_int
 from tirlower.ir.functor import post_order_visit
@@ -99,7 +100,7 @@ def allocate(em: Emitter, buffer: Buffer) -> None:
     size = _size_in_bytes(em, buffer)
     pointer = _aligned_alloc(em, buffer, size)
     code = em.state.errors.code(
-        MemoryError, f"cannot allocate {{0}} bytes for buffer `{_brace(buffer.name)}` of `{_brace(em.kernel.name)}`"
+        AllocationError, f"cannot allocate {{0}} bytes for buffer `{_brace(buffer.name)}` of `{_brace(em.kernel.name)}`"
     )
     em.fail_if(em.b.icmp("eq", pointer, null()), code, [size])
     em.define(buffer.data, pointer)
@@ -176,7 +177,7 @@ def _size_in_bytes(em: Emitter, buffer: Buffer) -> Value:
     if bad is not None:
         shown = ", ".join(f"{{{i}}}" for i in range(len(values)))
         code = em.state.errors.code(
-            MemoryError,
+            AllocationError,
             f"cannot allocate buffer `{_brace(buffer.name)}` of `{_brace(em.kernel.name)}`: its extents are {shown}",
         )
         em.fail_if(bad, code, values[:16])

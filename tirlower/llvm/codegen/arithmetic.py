@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tirlower.diagnostics import CodegenError
+from tirlower.diagnostics import CodegenError, DivisionByZeroError
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
     EQ,
@@ -149,7 +149,7 @@ def _nonzero(em: Emitter, op: Any, a: Value, b: Value) -> Value:
     if not b.type.is_vector:
         shown, how = em.recorded(a, op.dtype)
         code = em.state.errors.code(
-            ZeroDivisionError, f"division by zero: {{0}} {sign} 0 in `{em.kernel.name}`", (how,), op.span
+            DivisionByZeroError, f"division by zero: {{0}} {sign} 0 in `{em.kernel.name}`", (how,), op.span
         )
         em.fail_if(zero, code, [shown])
         return b
@@ -158,7 +158,7 @@ def _nonzero(em: Emitter, op: Any, a: Value, b: Value) -> Value:
         # Lanes that are not taken divide by one.
         b = builder.select(mask, b, constant(b.type, 1))
         zero = builder.and_(zero, mask)
-    code = em.state.errors.code(ZeroDivisionError, f"division by zero in `{em.kernel.name}`", (), op.span)
+    code = em.state.errors.code(DivisionByZeroError, f"division by zero in `{em.kernel.name}`", (), op.span)
     em.fail_if(builder.intrinsic("llvm.vector.reduce.or", I1, [zero], [zero.type]), code)
     return b
 

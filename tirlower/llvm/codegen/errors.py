@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tirlower.diagnostics import BoundsError, DeviceError, RuntimeAssertError, Span
+from tirlower.diagnostics import (
+    AllocationError,
+    BoundsError,
+    DeviceError,
+    DivisionByZeroError,
+    RuntimeAssertError,
+    Span,
+)
 from tirlower.llvm.entry.abi import MAX_ERROR_VALUES, ErrorSite
 
 __all__ = ["ERROR_KINDS", "ErrorTable", "escape_template"]
@@ -14,8 +21,8 @@ ERROR_KINDS: dict[str, type[Exception]] = {
     "IndexError": BoundsError,
     "ValueError": ValueError,
     "TypeError": TypeError,
-    "ZeroDivisionError": ZeroDivisionError,
-    "MemoryError": MemoryError,
+    "ZeroDivisionError": DivisionByZeroError,
+    "MemoryError": AllocationError,
     "OverflowError": OverflowError,
     "DeviceError": DeviceError,
 }

@@ -68,7 +68,8 @@ class _Lowerer(AnalyzedMutator):
 
     def visit_Bind(self, op: Bind) -> Stmt:
         kind = op.var.dtype
-        if kind.is_int and kind.is_scalar:
+        self.note_binding(op)
+        if kind.is_int and kind.is_scalar and not self.wrapping.wraps(op.value):
             bound = self.analyzer.const_int_bound(op.value)
             low, count = bound.min_value, bound.max_value - bound.min_value + 1
             if low >= 0:
@@ -80,11 +81,11 @@ class _Lowerer(AnalyzedMutator):
     def _nonneg(self, expr: Expr) -> bool:
         if expr.dtype.is_uint or (isinstance(expr, Var) and (expr.nonneg or expr in self.known_nonneg)):
             return True
-        return self.analyzer.can_prove_greater_equal(expr, 0)
+        return not self.wrapping.wraps(expr) and self.analyzer.can_prove_greater_equal(expr, 0)
 
     def _shift(self, a: Expr, b: Expr) -> int | None:
         """A numerator lower bound makes ``a + c * b`` nonnegative for a small constant c; that c."""
-        if not self._nonneg(b):
+        if not self._nonneg(b) or self.wrapping.wraps(a):
             return None
         low = self.analyzer.const_int_bound(a).min_value
         least = self.analyzer.const_int_bound(b).min_value
@@ -92,7 +93,8 @@ class _Lowerer(AnalyzedMutator):
             return None
         c = -(low // least)
         most_a, most_b = self.analyzer.const_int_bound(a).max_value, self.analyzer.const_int_bound(b).max_value
-        return c if most_a + c * most_b <= a.dtype.max_value else None
+        # Neither the product nor the sum may overflow.
+        return c if c * most_b <= a.dtype.max_value and most_a + c * most_b <= a.dtype.max_value else None
 
     def visit_FloorDiv(self, op: FloorDiv) -> Expr:
         a, b, kind = op.a, op.b, op.dtype
@@ -178,6 +180,10 @@ class LowerIntrin(FuncPass):
     ...     for i in range(64):
     ...         A[i] = i // 8 + i // 3 + (n - i) // 3
     ... ''')).script())
+    @T.prim_func
+    def f(A: T.Buffer((64,), "int32"), n: T.int32):
+        for i in range(64):
+            A[i] = T.shift_right(i, 3) + T.Div(i, 3) + (T.Div(n - i, 3) + T.shift_right(T.truncmod(n - i, 3), 31))
     """
 
     name = "tir.LowerIntrin"

@@ -104,6 +104,9 @@ class _Simplifier(AnalyzedMutator):
     def visit_expr(self, root: Any) -> Any:
         if root.is_leaf and (root.__class__ is not Var or root.dtype.is_handle):
             return root
+        return self.wrapping.simplify(root, self._simplify)
+
+    def _simplify(self, root: Expr) -> Expr:
         return self.analyzer.simplify(root)
 
     def visit_Seq(self, op: Seq) -> Stmt:
@@ -122,7 +125,7 @@ class _Simplifier(AnalyzedMutator):
                 fact = stated_fact(new)
                 if fact is not None:
                     facts.enter_context(self.holding(fact))
-        if len(done) == len(op.stmts) and all(a is b for a, b in zip(done, op.stmts, strict=True)):
+        if done and len(done) == len(op.stmts) and all(a is b for a, b in zip(done, op.stmts, strict=True)):
             return op
         return as_scope(seq(*done))
 
@@ -133,7 +136,9 @@ class _Simplifier(AnalyzedMutator):
             self.analyzer.bind(op.var, value, allow_override=True)
             if op.var not in self.keep:
                 return None
-        return op.with_(value=value)
+        made = op.with_(value=value)
+        self.note_binding(made)
+        return made
 
     @staticmethod
     def _inlines(value: Expr) -> bool:
@@ -160,7 +165,9 @@ class _Simplifier(AnalyzedMutator):
     def visit_Evaluate(self, op: Evaluate) -> Stmt:
         # The operands of a call for its effects are simplified, the call itself stays.
         value = op.value
-        return op.with_(value=value.map_children(self.visit) if isinstance(value, Call) else self.visit(value))
+        if isinstance(value, Call) and side_effect(value) > Purity.READS:
+            return op.with_(value=value.map_children(self.visit))
+        return op.with_(value=self.visit(value))
 
 
 def _is_small(expr: Expr) -> bool:
@@ -195,6 +202,10 @@ class Simplify(FuncPass):
     ...         if i * 4 + j < 16:
     ...             A[(i * 4 + j) // 4 * 4 + (i * 4 + j) % 4] = i + 0
     ... ''')).script())
+    @T.prim_func
+    def f(A: T.Buffer((16,), "int32")):
+        for i, j in T.grid(4, 4):
+            A[i * 4 + j] = i
     """
 
     name = "tir.Simplify"

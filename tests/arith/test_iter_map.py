@@ -1,0 +1,218 @@
+"""Iteration maps: detection, levels, padding, normal forms and inverses, against enumeration."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from evaluate import evaluate, show
+
+from tirlower.arith import (
+    Analyzer,
+    IterMapLevel,
+    detect_iter_map,
+    inverse_affine_iter_map,
+    iter_map_simplify,
+    normalize_iter_map_to_expr,
+    normalize_to_iter_sum,
+)
+from tirlower.diagnostics import TirError
+from tirlower.ir import IntImm, Range, Var, build
+from tirlower.ir.structural import structural_equal
+
+i, j, k, l = (Var(name) for name in "ijkl")
+a, b, c = (Var(name) for name in "abc")
+n = Var("n", nonneg=True)
+
+
+def found(indices, iters, level="surjective", predicate=True):
+    ranges = {v: Range(0, e) if not isinstance(e, Range) else e for v, e in iters.items()}
+    return detect_iter_map(indices, ranges, predicate, level)
+
+
+BIJECTIVE = [
+    ([i * 4 + j], {i: 8, j: 4}),
+    ([j, i], {i: 8, j: 4}),
+    ([i // 4, i % 4], {i: 32}),
+    ([i % 4, i // 4], {i: 32}),
+    ([(i * 4 + j) // 8, (i * 4 + j) % 8], {i: 8, j: 4}),
+    ([(i * 4 + j) // 16, (i * 4 + j) // 4 % 4, j], {i: 8, j: 4}),
+    ([i // 16, i // 4 % 4, i % 4], {i: 64}),
+    ([i // 16 * 4 + i % 4, i // 4 % 4], {i: 64}),
+    ([i - 2], {i: Range(2, 8)}),
+    ([(i - 4) // 4, (i - 4) % 4], {i: Range(4, 8)}),
+    ([i * n + j], {i: 8, j: n}),
+    ([(i * n + j) // n, (i * n + j) % n], {i: 8, j: n}),
+    ([i, j], {i: 8, j: 1}),
+    ([i * 12 + j * 4 + k], {i: 2, j: 3, k: 4}),
+    ([(i * 12 + j * 4 + k) // 6, (i * 12 + j * 4 + k) % 6], {i: 2, j: 3, k: 4}),
+]
+
+
+@pytest.mark.parametrize(("indices", "iters"), BIJECTIVE)
+def test_bijective_maps(indices, iters):
+    result = found(indices, iters, "bijective")
+    assert result.indices and not result.errors, result.errors
+    assert isinstance(result.padding_predicate, IntImm) and not result.padding_predicate.value
+
+
+REFUSED = [
+    ([i * 4 + j], {i: 8, j: 3}, "surjective", "do not fit"),
+    ([i, i], {i: 8}, "surjective", "overlap"),
+    ([i // 4, i % 8], {i: 32}, "surjective", "overlap"),
+    ([i + j], {i: 8, j: 8}, "surjective", "do not fit"),
+    ([i * j], {i: 8, j: 8}, "surjective", "product"),
+    ([7 - i], {i: 8}, "surjective", "falls"),
+    ([i // 3, i % 3], {i: 10}, "surjective", "does not divide"),
+    ([i // 4 % 2, i // 8], {i: 32}, "bijective", "takes no part"),
+    ([i], {i: 8, j: 4}, "bijective", "takes no part"),
+    ([i // 4], {i: 32}, "bijective", "takes no part"),
+    ([i // j], {i: 8, j: 4}, "surjective", "divisor"),
+    ([build.min_(i, j)], {i: 8, j: 4}, "surjective", "no sum"),
+]
+
+
+@pytest.mark.parametrize(("indices", "iters", "level", "reason"), REFUSED)
+def test_refusals_say_why(indices, iters, level, reason):
+    result = found(indices, iters, level)
+    assert result.indices == []
+    assert any(reason in error for error in result.errors), result.errors
+
+
+def test_surjective_maps_may_leave_parts_unused():
+    assert found([i // 4 % 2, i // 8], {i: 32}).indices
+    assert found([i], {i: 8, j: 4}).indices
+    assert found([i // 4], {i: 32}).indices
+
+
+def test_predicates_bound_fused_iterators():
+    assert found([i * 4 + j], {i: 8, j: 4}, "bijective", i * 4 + j < 30).indices
+    assert found([(i * 4 + j) // 3, (i * 4 + j) % 3], {i: 8, j: 4}, "bijective", i * 4 + j < 30).indices
+    assert not found([(i * 4 + j) // 3, (i * 4 + j) % 3], {i: 8, j: 4}, "bijective").indices
+    assert found([(i * 4 + j) * 2 + k], {i: 8, j: 4, k: 2}, "bijective", i * 4 + j < 30).indices
+    assert found([i // 5, i % 5], {i: 32}, "bijective", i < 30).indices
+    # A bound that the indices take apart makes them depend on one another.
+    assert not found([i, j], {i: 8, j: 4}, "bijective", i * 4 + j < 30).indices
+    assert not found([i], {i: 8, j: 8}, "surjective", build.ne(i, j)).indices
+
+
+def test_padding():
+    result = found([i // 3, i % 3], {i: 10}, "nocheck")
+    assert result.indices
+    assert structural_equal(
+        result.padding_predicate, build.logical_and(build.eq(i // 3, 3), build.le(IntImm("int32", 1), i % 3))
+    )
+    result = found([(i + 1) // 4, (i + 1) % 4], {i: 6}, "nocheck")
+    # Beyond its range on both sides the iterator stands for padding, within it never.
+    for value in range(-1, 7):
+        assert evaluate(result.padding_predicate, {i: value}) == (not 0 <= value < 6)
+
+
+def test_normal_forms():
+    ranges = {i: Range(0, 8), j: Range(0, 4)}
+    first, second = iter_map_simplify([(i * 4 + j) // 4, (i * 4 + j) % 4], ranges)
+    assert first is i and second is j
+    (kept,) = iter_map_simplify([i * j], ranges)
+    assert structural_equal(kept, i * j)
+    total = normalize_to_iter_sum(j + i * 4 + 3, ranges)
+    assert [arg.scale.value for arg in total.args] == [4, 1] and total.base.value == 3
+    assert structural_equal(Analyzer().simplify(normalize_iter_map_to_expr(total)), i * 4 + j + 3)
+    with pytest.raises(TirError, match="product"):
+        normalize_to_iter_sum(i * j, ranges)
+
+
+def test_levels_by_name():
+    assert IterMapLevel.of("bijective") is IterMapLevel.BIJECTIVE
+    assert IterMapLevel.of("NoCheck") is IterMapLevel.NO_CHECK
+    assert IterMapLevel.of(1) is IterMapLevel.SURJECTIVE
+
+
+def test_inverses():
+    result = found([(i * 4 + j) // 8, (i * 4 + j) % 8], {i: 8, j: 4}, "bijective")
+    inverse = inverse_affine_iter_map(result.indices, [a, b])
+    assert structural_equal(inverse[i], a * 2 + b // 4)
+    assert structural_equal(inverse[j], b % 4)
+    shifted = inverse_affine_iter_map(found([i - 2], {i: Range(2, 8)}, "bijective").indices, [a])
+    assert structural_equal(shifted[i], a + 2)
+    with pytest.raises(TirError, match="outputs"):
+        inverse_affine_iter_map(result.indices, [a])
+
+
+def _random_map(rng):
+    """Digits of a few loops, shuffled and fused into indices: bijective by construction."""
+    variables = [i, j, k][: rng.choice((1, 2, 3))]
+    digits = []
+    iters = {}
+    for var in variables:
+        factors = [rng.choice((1, 2, 3, 4)) for _ in range(rng.choice((1, 2, 3)))]
+        extent = 1
+        for factor in factors:
+            digit = build.floormod(build.floordiv(var, extent), factor) if extent * factor else var
+            digits.append((digit, factor))
+            extent *= factor
+        iters[var] = extent
+    rng.shuffle(digits)
+    indices = []
+    while digits:
+        count = rng.randint(1, len(digits))
+        total, size = None, 1
+        for digit, factor in reversed(digits[:count]):
+            term = build.mul(digit, size)
+            total = term if total is None else build.add(term, total)
+            size *= factor
+        indices.append((total, size))
+        digits = digits[count:]
+    return iters, indices
+
+
+def test_random_maps_are_found_and_inverted():
+    for seed in range(200):
+        rng = random.Random(seed)
+        iters, outputs = _random_map(rng)
+        indices = [index for index, _ in outputs]
+        result = found(indices, iters, "bijective")
+        text = f"seed {seed}: {[show(e) for e in indices]} over { ({v.name: e for v, e in iters.items()}) }"
+        assert result.indices, f"{text}: {result.errors}"
+        names = [Var(f"o{p}") for p in range(len(indices))]
+        inverse = inverse_affine_iter_map(result.indices, names)
+        seen = set()
+        for values in itertools.product(*[range(e) for e in iters.values()]):
+            env = dict(zip(iters, values, strict=True))
+            image = tuple(evaluate(index, env) for index in indices)
+            assert image not in seen, text
+            seen.add(image)
+            for index, total in zip(indices, result.indices, strict=True):
+                assert evaluate(normalize_iter_map_to_expr(total), env) == evaluate(index, env), text
+            back = dict(zip(names, image, strict=True))
+            for var, value in env.items():
+                if iters[var] > 1:
+                    assert evaluate(inverse[var], back) == value, text
+
+
+def test_no_map_that_is_not_one_to_one_passes_as_bijective():
+    accepted = 0
+    for seed in range(400):
+        rng = random.Random(seed)
+        iters = {i: rng.choice((2, 3, 4, 6, 8)), j: rng.choice((1, 2, 4, 6))}
+        pool = [
+            i,
+            j,
+            i // 2,
+            i % 2,
+            i * iters[j] + j,
+            j * iters[i] + i,
+            (i + j) % 4,
+            i // 3,
+            i % 4,
+            j // 2,
+            j % 2,
+            i + 1,
+        ]
+        indices = rng.sample(pool, rng.choice((1, 2, 3)))
+        result = found(indices, iters, "bijective")
+        images = [tuple(evaluate(e, {i: p, j: q}) for e in indices) for p in range(iters[i]) for q in range(iters[j])]
+        if result.indices:
+            accepted += 1
+            assert len(set(images)) == len(images), f"seed {seed}: {[show(e) for e in indices]} over {iters}"
+    assert accepted > 20

@@ -1,0 +1,79 @@
+"""Data wraps, indices do not: which expressions the analyzer may treat as indices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tirlower as tl
+from tirlower.arith import Analyzer
+from tirlower.ir import Buffer, BufferLoad, Range, Var, structural_equal
+from tirlower.script import tir as T
+from tirlower.transforms import LowerIntrin, Simplify
+from tirlower.transforms.wrapping import Wrapping
+
+I32 = np.iinfo("int32")
+EXTREMES = np.array([I32.min, I32.min + 1, -7, -1, 0, 1, 7, I32.max - 1, I32.max], dtype="int32")
+
+
+def load(dtype: str) -> BufferLoad:
+    return BufferLoad(Buffer("A", (16,), dtype), (Var("i", "int32"),))
+
+
+def test_sums_of_data_wrap_and_sums_of_indices_do_not():
+    analyzer = Analyzer()
+    wrapping = Wrapping(analyzer)
+    i = Var("i", "int32")
+    analyzer.bind(i, Range(0, 16))
+    assert wrapping.wraps(load("int32") * 4 // 2)
+    assert wrapping.wraps(load("int32") // -3)
+    assert not wrapping.wraps((i * 4 + 3) // 2)
+    assert not wrapping.wraps(load("int8").astype("int32") * 4 // 2)
+    assert not wrapping.wraps(load("float32") * 4.0)
+
+
+def test_a_variable_bound_to_data_is_data():
+    wrapping = Wrapping(Analyzer())
+    x = Var("x", "int32")
+    assert not wrapping.wraps(x * 4 // 2)
+    wrapping.data.add(x)
+    assert wrapping.is_data(x + 1)
+    assert wrapping.wraps(x * 4 // 2)
+
+
+def test_the_parts_that_do_not_wrap_are_simplified():
+    analyzer = Analyzer()
+    wrapping = Wrapping(analyzer)
+    i, a = Var("i", "int32"), load("int32")
+    made = wrapping.simplify(a * 4 // 2 + (i * 4 // 4), analyzer.simplify)
+    assert structural_equal(made, a * 4 // 2 + i)
+
+
+@T.prim_func
+def computed(A: T.Buffer((9,), "int32"), B: T.Buffer((6, 9), "int32")):
+    for i in range(9):
+        x: T.int32 = A[i]
+        B[0, i] = x * 4 // 2
+        B[1, i] = T.cast(x + 1 > x, "int32")
+        B[2, i] = x // -3
+        B[3, i] = T.truncdiv(x * 6, 3)
+        B[4, i] = (x * 3 + x) % 3
+        if x + 1 < 5:
+            B[5, i] = T.cast(x < 4, "int32")
+        else:
+            B[5, i] = 7
+
+
+@pytest.mark.parametrize("transform", [Simplify(), LowerIntrin()])
+def test_values_at_the_ends_of_the_type_are_kept(transform):
+    before, after = np.zeros((6, 9), "int32"), np.zeros((6, 9), "int32")
+    tl.interpret(computed, EXTREMES.copy(), before)
+    tl.interpret(transform(computed), EXTREMES.copy(), after)
+    np.testing.assert_array_equal(before, after)
+
+
+def test_native_code_agrees():
+    before, after = np.zeros((6, 9), "int32"), np.zeros((6, 9), "int32")
+    tl.interpret(computed, EXTREMES.copy(), before)
+    tl.build(computed)(EXTREMES.copy(), after)
+    np.testing.assert_array_equal(before, after)

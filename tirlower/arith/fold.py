@@ -1,0 +1,102 @@
+"""Folding: operations on constants whose result is exact."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tirlower import ir
+from tirlower.arith.matcher import truncdiv, truncmod
+from tirlower.ir import DataType, Expr, FloatImm, IntImm, wrap_int
+from tirlower.ir.op import Op
+
+__all__ = ["FOLD", "fold_call", "fold_float", "holds_values_of"]
+
+FOLD: dict[Any, Callable[[int, int], int]] = {
+    ir.Add: lambda a, b: a + b,
+    ir.Sub: lambda a, b: a - b,
+    ir.Mul: lambda a, b: a * b,
+    ir.Min: min,
+    ir.Max: max,
+    ir.FloorDiv: lambda a, b: a // b,
+    ir.FloorMod: lambda a, b: a % b,
+    ir.Div: truncdiv,
+    ir.Mod: truncmod,
+    ir.LT: lambda a, b: a < b,
+    ir.LE: lambda a, b: a <= b,
+    ir.GT: lambda a, b: a > b,
+    ir.GE: lambda a, b: a >= b,
+    ir.EQ: lambda a, b: a == b,
+    ir.NE: lambda a, b: a != b,
+    ir.And: lambda a, b: a and b,
+    ir.Or: lambda a, b: a or b,
+}
+"""What each binary operation makes of two integers."""
+
+
+def fold_float(kind: Any, a: Any, b: Any) -> Expr | None:
+    """An operation on two float constants, where it rounds as the operation itself does; else None."""
+    if a.__class__ is not FloatImm or b.__class__ is not FloatImm or a.dtype.is_custom:
+        return None
+    if kind in (ir.Min, ir.Max) and (a.value != a.value or b.value != b.value or a.value == b.value):
+        return None
+    if kind in (ir.Add, ir.Sub, ir.Mul, ir.Min, ir.Max):
+        # float32 and narrower: the exact float64 sum or product of two rounds as the operation itself does.
+        value: Any = FOLD[kind](a.value, b.value)  # type: ignore[arg-type]
+    elif kind is ir.Div and b.value != 0:
+        value = a.value / b.value
+    else:
+        return None
+    return FloatImm(a.dtype, value)
+
+
+def holds_values_of(wide: DataType, narrow: DataType) -> bool:
+    """Whether every value of one integer type is a value of another."""
+    return bool(wide.min_value <= narrow.min_value and narrow.max_value <= wide.max_value)
+
+
+_INT_CALLS: dict[str, Callable[[int, int, DataType], int | None]] = {
+    "tir.bitwise_and": lambda a, b, t: a & b,
+    "tir.bitwise_or": lambda a, b, t: a | b,
+    "tir.bitwise_xor": lambda a, b, t: a ^ b,
+    "tir.shift_left": lambda a, b, t: a << b if 0 <= b < t.bits else None,
+    "tir.shift_right": lambda a, b, t: a >> b if 0 <= b < t.bits else None,
+}
+_FLOAT_CALLS: dict[str, Callable[[float], float]] = {
+    "tir.floor": math.floor,
+    "tir.ceil": math.ceil,
+    "tir.trunc": math.trunc,
+    "tir.fabs": abs,
+}
+
+
+def fold_call(op: Op, args: tuple[Any, ...], dtype: DataType | None) -> Expr | None:
+    """A call of constants whose result is exact, or None."""
+    if not args or args[0].__class__ not in (IntImm, FloatImm):
+        return None
+    first = args[0]
+    if len(args) == 2 and first.__class__ is IntImm and args[1].__class__ is IntImm:
+        whole = _INT_CALLS.get(op.name)
+        value = whole(first.value, args[1].value, first.dtype) if whole is not None else None
+        return (
+            None
+            if value is None
+            else IntImm(first.dtype, wrap_int(value, first.dtype) if not first.dtype.is_bool else value)
+        )
+    if first.__class__ is IntImm:
+        bits = first.dtype.bits
+        pattern = first.value & ((1 << bits) - 1)
+        if op.name == "tir.popcount":
+            return IntImm(first.dtype, wrap_int(pattern.bit_count(), first.dtype))
+        if op.name == "tir.clz" and dtype is not None:
+            return IntImm(dtype, bits - pattern.bit_length())
+        if op.name == "tir.bitwise_not" and not first.dtype.is_bool:
+            return IntImm(first.dtype, wrap_int(~first.value, first.dtype))
+        return None
+    exact = _FLOAT_CALLS.get(op.name)
+    if exact is None or not math.isfinite(first.value) or first.value == 0 or first.dtype.is_custom:
+        return None
+    rounded = exact(first.value)
+    # -0.5 rounds up to -0.0, which an int cannot say.
+    return FloatImm(first.dtype, math.copysign(float(rounded), first.value) if rounded == 0 else float(rounded))

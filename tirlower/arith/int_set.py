@@ -1,0 +1,360 @@
+"""Interval sets with symbolic ends, and what an expression ranges over when variables do.
+
+``eval_set(i * 4 + j, {i: Range(0, n), j: Range(0, 4)})`` is ``[0, n * 4 - 1]``: variables of the map are relaxed over
+their domains, others stay in the ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tirlower import ir
+from tirlower.arith.bounds import is_index_type
+from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
+from tirlower.ir.op import Op
+
+if TYPE_CHECKING:
+    from tirlower.arith.analyzer import Analyzer
+
+__all__ = ["IntervalSet", "SetEvaluator", "intersect_sets", "union_sets"]
+
+
+class IntervalSet:
+    """The integers from ``min_value`` to ``max_value``, both included; None means without end.
+
+    >>> IntervalSet(0, 7)
+    IntervalSet[0, 7]
+    >>> IntervalSet.everything().is_everything
+    True
+    """
+
+    __slots__ = ("is_nothing", "max_value", "min_value")
+
+    def __init__(self, min_value: Any, max_value: Any) -> None:
+        self.min_value: Expr | None = None if min_value is None else as_expr(min_value)
+        self.max_value: Expr | None = None if max_value is None else as_expr(max_value)
+        self.is_nothing = False
+
+    @classmethod
+    def everything(cls) -> IntervalSet:
+        """All integers."""
+        return cls(None, None)
+
+    @classmethod
+    def nothing(cls) -> IntervalSet:
+        """The empty set."""
+        made = cls(None, None)
+        made.is_nothing = True
+        return made
+
+    @classmethod
+    def single_point(cls, value: Any) -> IntervalSet:
+        """The set of one value."""
+        value = as_expr(value)
+        return cls(value, value)
+
+    @classmethod
+    def from_range(cls, dom: Range) -> IntervalSet:
+        """The integers of a range."""
+        return cls(dom.min, build.sub(build.add(dom.min, dom.extent), 1))
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether it is known to be without end on both sides."""
+        return not self.is_nothing and self.min_value is None and self.max_value is None
+
+    @property
+    def is_single_point(self) -> bool:
+        """Whether both ends are one expression."""
+        low, high = self.min_value, self.max_value
+        return low is not None and (low is high or (isinstance(low, IntImm) and is_const_int(high, low.value)))
+
+    def to_range(self, analyzer: Analyzer | None = None) -> Range | None:
+        """The set as a range, or None when it has no end."""
+        if self.min_value is None or self.max_value is None:
+            return None
+        extent = build.add(build.sub(self.max_value, self.min_value), 1)
+        return Range(self.min_value, analyzer.simplify(extent) if analyzer is not None else extent)
+
+    def __repr__(self) -> str:
+        if self.is_nothing:
+            return "IntervalSet[]"
+        low = "neg_inf" if self.min_value is None else str(self.min_value)
+        high = "pos_inf" if self.max_value is None else str(self.max_value)
+        return f"IntervalSet[{low}, {high}]"
+
+
+def union_sets(analyzer: Analyzer, sets: Iterable[IntervalSet]) -> IntervalSet:
+    """The least interval around some sets."""
+    result = IntervalSet.nothing()
+    for one in sets:
+        if one.is_nothing:
+            continue
+        if result.is_nothing:
+            result = one
+            continue
+        low = _pick(analyzer, build.min_, result.min_value, one.min_value)
+        high = _pick(analyzer, build.max_, result.max_value, one.max_value)
+        result = IntervalSet(low, high)
+    return result
+
+
+def intersect_sets(analyzer: Analyzer, sets: Iterable[IntervalSet]) -> IntervalSet:
+    """The interval common to some sets; nothing when they certainly do not meet."""
+    low: Expr | None = None
+    high: Expr | None = None
+    for one in sets:
+        if one.is_nothing:
+            return one
+        low = (
+            one.min_value
+            if low is None
+            else low
+            if one.min_value is None
+            else _pick(analyzer, build.max_, low, one.min_value)
+        )
+        high = (
+            one.max_value
+            if high is None
+            else high
+            if one.max_value is None
+            else _pick(analyzer, build.min_, high, one.max_value)
+        )
+    if low is not None and high is not None and analyzer.can_prove(build.lt(high, low)):
+        return IntervalSet.nothing()
+    return IntervalSet(low, high)
+
+
+def _pick(analyzer: Analyzer, choose: Any, a: Expr | None, b: Expr | None) -> Expr | None:
+    """``choose(a, b)`` simplified; an open end stays open."""
+    if a is None or b is None:
+        return None
+    return a if a is b else analyzer.simplify(choose(a, b))
+
+
+_ITE = Op.get("tir.if_then_else")
+_SAME = (Op.get("tir.likely"), Op.get("tir.ignore_loop_partition"))
+_SHIFTS = (Op.get("tir.shift_right"), Op.get("tir.shift_left"))
+
+
+class SetEvaluator:
+    """Evaluates expressions over the domains of some variables."""
+
+    def __init__(self, analyzer: Analyzer, dom_map: Mapping[Var, IntervalSet | Range]) -> None:
+        self._analyzer = analyzer
+        self._domains = {v: IntervalSet.from_range(d) if isinstance(d, Range) else d for v, d in dom_map.items()}
+        self._memo: dict[Expr, IntervalSet] = {}
+
+    def of(self, root: Any) -> IntervalSet:
+        """The interval that an expression ranges over."""
+        memo = self._memo
+        stack: list[Any] = [root]
+        while stack:
+            op = stack[-1]
+            if op in memo:
+                stack.pop()
+                continue
+            parts = self._operands(op)
+            waiting = [part for part in parts if part not in memo]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            memo[op] = self._combine(op, [memo[part] for part in parts])
+        return memo[root]
+
+    def _operands(self, op: Any) -> tuple[Any, ...]:
+        kind = op.__class__
+        if kind in _COMBINE or kind is ir.Mul or kind in _DIVISIONS:
+            return (op.a, op.b)
+        if kind is ir.Select:
+            return (op.true_value, op.false_value)
+        if kind is ir.Cast:
+            return (op.value,) if op.value.dtype.is_integral else ()
+        if kind is ir.Ramp:
+            return (op.base, op.stride)
+        if kind is ir.Broadcast:
+            return (op.value,)
+        if kind is ir.Call:
+            if op.op is _ITE:
+                return (op.args[1], op.args[2])
+            if op.op in _SAME:
+                return (op.args[0],)
+            if op.op in _SHIFTS and isinstance(op.args[1], IntImm):
+                return (op.args[0],)
+        return ()
+
+    def _combine(self, op: Any, parts: list[IntervalSet]) -> IntervalSet:
+        kind = op.__class__
+        if kind is Var:
+            return self._variable(op)
+        if any(part.is_nothing for part in parts):
+            return IntervalSet.nothing()
+        if parts and all(part.is_single_point for part in parts) and kind is not ir.Ramp and not op.dtype.is_vector:
+            if kind is not ir.Select and not (kind is ir.Call and op.op is _ITE):
+                return self._point(op, parts)
+        if kind is ir.Add or kind is ir.Sub:
+            a, b = parts
+            first, second = (b.min_value, b.max_value) if kind is ir.Add else (b.max_value, b.min_value)
+            step = build.add if kind is ir.Add else build.sub
+            return IntervalSet(self._apply(step, a.min_value, first), self._apply(step, a.max_value, second))
+        if kind is ir.Min:
+            return self._extreme(parts, build.min_, low_open=any, high_open=all)
+        if kind is ir.Max:
+            return self._extreme(parts, build.max_, low_open=all, high_open=any)
+        if kind is ir.Mul:
+            return self._product(*parts)
+        if kind in _DIVISIONS:
+            return self._division(op, *parts)
+        if kind is ir.Select or (kind is ir.Call and op.op is _ITE):
+            return union_sets(self._analyzer, parts)
+        if kind is ir.Cast and parts and is_index_type(op.dtype) and is_index_type(op.value.dtype):
+            low, high = (
+                None if e is None else build.cast(op.dtype, e) for e in (parts[0].min_value, parts[0].max_value)
+            )
+            return IntervalSet(low, high)
+        if kind is ir.Ramp:
+            return self._ramp(op, *parts)
+        if kind is ir.Broadcast or (kind is ir.Call and op.op in _SAME):
+            return parts[0]
+        if kind is ir.Call and parts and op.op in _SHIFTS:
+            factor = IntervalSet.single_point(IntImm(op.dtype, 1 << op.args[1].value))
+            return self._product(parts[0], factor) if op.op is _SHIFTS[1] else self._floordiv(parts[0], factor)
+        if self._uses_domains(op):
+            return self._constant_bounds(op)
+        return IntervalSet.single_point(op)
+
+    def _constant_bounds(self, op: Any) -> IntervalSet:
+        """What the type and the facts say of an expression that cannot be followed."""
+        if not op.dtype.is_integral or op.dtype.is_vector:
+            return IntervalSet.everything()
+        found = self._analyzer.const_int_bound(op)
+        limits = (op.dtype.min_value, op.dtype.max_value)
+        low = None if found.min_value <= limits[0] else IntImm(op.dtype, found.min_value)
+        high = None if found.max_value >= limits[1] else IntImm(op.dtype, found.max_value)
+        return IntervalSet(low, high)
+
+    def _variable(self, var: Var) -> IntervalSet:
+        domain = self._domains.get(var)
+        if domain is None:
+            return IntervalSet.single_point(var)
+        if domain.is_nothing:
+            return domain
+        # A domain may be in terms of other variables of the map (a triangular loop): those are relaxed too.
+        others = SetEvaluator(self._analyzer, {v: d for v, d in self._domains.items() if v is not var})
+        low, high = domain.min_value, domain.max_value
+        return IntervalSet(
+            None if low is None else others.of(low).min_value, None if high is None else others.of(high).max_value
+        )
+
+    def _uses_domains(self, root: Any) -> bool:
+        found = False
+
+        def look(op: Any) -> None:
+            nonlocal found
+            found = found or (op.__class__ is Var and op in self._domains)
+
+        ir.post_order_visit(root, look)
+        return found
+
+    def _point(self, op: Any, parts: list[IntervalSet]) -> IntervalSet:
+        """An operation on points is the point of the operation."""
+        operands = self._operands(op)
+        if all(part.min_value is operand for part, operand in zip(parts, operands, strict=True)):
+            return IntervalSet.single_point(op)
+        replaced = {id(operand): part.min_value for operand, part in zip(operands, parts, strict=True)}
+        new = op.map_children(lambda c: replaced.get(id(c), c))
+        return IntervalSet.single_point(self._analyzer.simplify(new))
+
+    def _apply(self, step: Any, a: Expr | None, b: Expr | None) -> Expr | None:
+        return None if a is None or b is None else self._analyzer.simplify(step(a, b))
+
+    def _extreme(self, parts: list[IntervalSet], choose: Any, low_open: Any, high_open: Any) -> IntervalSet:
+        lows, highs = [p.min_value for p in parts], [p.max_value for p in parts]
+        return IntervalSet(self._fold(lows, choose, low_open), self._fold(highs, choose, high_open))
+
+    def _fold(self, ends: list[Expr | None], choose: Any, is_open: Any) -> Expr | None:
+        if is_open(end is None for end in ends):
+            return None
+        known = [end for end in ends if end is not None]
+        return known[0] if len(known) == 1 else self._analyzer.simplify(choose(*known))
+
+    def _product(self, a: IntervalSet, b: IntervalSet) -> IntervalSet:
+        if not b.is_single_point:
+            a, b = b, a
+        prove = self._analyzer.can_prove
+        if not b.is_single_point:
+            if all(e is not None and prove(build.ge(e, 0)) for e in (a.min_value, b.min_value)):
+                return IntervalSet(
+                    self._apply(build.mul, a.min_value, b.min_value), self._apply(build.mul, a.max_value, b.max_value)
+                )
+            return IntervalSet.everything()
+        factor = b.min_value
+        low, high = (self._apply(build.mul, end, factor) for end in (a.min_value, a.max_value))
+        if is_const_int(factor, 0):
+            return b
+        if prove(build.ge(factor, 0)):
+            return IntervalSet(low, high)
+        if prove(build.le(factor, 0)):
+            return IntervalSet(high, low)
+        if low is None or high is None:
+            return IntervalSet.everything()
+        sign = build.ge(factor, 0)
+        return IntervalSet(build.select(sign, low, high), build.select(sign, high, low))
+
+    def _division(self, op: Any, a: IntervalSet, b: IntervalSet) -> IntervalSet:
+        kind = op.__class__
+        prove = self._analyzer.can_prove
+        if not b.is_single_point or b.min_value is None or not prove(build.gt(b.min_value, 0)):
+            if b.is_single_point and isinstance(b.min_value, IntImm) and b.min_value.value < 0 and kind is ir.FloorDiv:
+                negated = IntervalSet(self._negated(a.max_value), self._negated(a.min_value))
+                return self._floordiv(negated, IntervalSet.single_point(build.neg(b.min_value)))
+            return IntervalSet.everything()
+        if kind in (ir.Div, ir.Mod) and not (a.min_value is not None and prove(build.ge(a.min_value, 0))):
+            if kind is ir.Div:
+                step = build.truncdiv
+                return IntervalSet(
+                    self._apply(step, a.min_value, b.min_value), self._apply(step, a.max_value, b.min_value)
+                )
+            last = build.sub(b.min_value, 1)
+            return IntervalSet(self._analyzer.simplify(build.neg(last)), self._analyzer.simplify(last))
+        if kind in (ir.FloorDiv, ir.Div):
+            return self._floordiv(a, b, build.floordiv if kind is ir.FloorDiv else build.truncdiv)
+        return self._floormod(a, b, build.floormod if kind is ir.FloorMod else build.truncmod)
+
+    def _negated(self, end: Expr | None) -> Expr | None:
+        return None if end is None else self._analyzer.simplify(build.neg(end))
+
+    def _floordiv(self, a: IntervalSet, b: IntervalSet, step: Any = build.floordiv) -> IntervalSet:
+        return IntervalSet(self._apply(step, a.min_value, b.min_value), self._apply(step, a.max_value, b.min_value))
+
+    def _floormod(self, a: IntervalSet, b: IntervalSet, step: Any) -> IntervalSet:
+        divisor = b.min_value
+        assert divisor is not None
+        if a.min_value is not None and a.max_value is not None:
+            first, last = build.floordiv(a.min_value, divisor), build.floordiv(a.max_value, divisor)
+            if self._analyzer.can_prove_equal(first, last):
+                return IntervalSet(self._apply(step, a.min_value, divisor), self._apply(step, a.max_value, divisor))
+            top = self._analyzer.simplify(build.sub(divisor, 1))
+            # From 0 on, the remainder is at most the value itself.
+            if self._analyzer.can_prove(build.ge(a.min_value, 0)) and self._analyzer.can_prove(
+                build.lt(a.max_value, divisor)
+            ):
+                return a
+            return IntervalSet(IntImm(divisor.dtype, 0), top)
+        return IntervalSet(IntImm(divisor.dtype, 0), self._analyzer.simplify(build.sub(divisor, 1)))
+
+    def _ramp(self, op: Any, base: IntervalSet, stride: IntervalSet) -> IntervalSet:
+        if not isinstance(op.lanes, int) or not stride.is_single_point:
+            return IntervalSet.everything()
+        reach = build.mul(stride.min_value, op.lanes - 1)
+        if self._analyzer.can_prove(build.ge(reach, 0)):
+            return IntervalSet(base.min_value, self._apply(build.add, base.max_value, reach))
+        if self._analyzer.can_prove(build.le(reach, 0)):
+            return IntervalSet(self._apply(build.add, base.min_value, reach), base.max_value)
+        return IntervalSet.everything()
+
+
+_COMBINE = frozenset((ir.Add, ir.Sub, ir.Min, ir.Max))
+_DIVISIONS = frozenset((ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod))

@@ -1,0 +1,196 @@
+"""Proofs of the conditions of rules: from bounds, modular sets, affine forms and the facts in scope."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from tirlower import ir
+from tirlower.arith.affine import Affine, affine_of, bound_of_terms
+from tirlower.arith.bounds import INF, is_index_type, num
+from tirlower.ir import Expr, IntImm, Var
+
+if TYPE_CHECKING:
+    from tirlower.arith.analyzer import Analyzer
+
+__all__ = ["Prover"]
+
+MAX_PROOF_DEPTH = 4
+"""How deep a rule's condition may itself call for rules."""
+
+MAX_PROOF_TERMS = 64
+"""Sums longer than this are compared by their bounds alone."""
+
+_DEEP = frozenset((ir.Add, ir.Sub, ir.Mul, ir.Min, ir.Max, ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod))
+
+
+class Prover:
+    """What the compiled conditions of rules call: ``bound_lt(x, 4)``, ``prove_le(x, y)``, ``divides(4, x)`` …"""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self._analyzer = analyzer
+        self.same = analyzer.keys.same
+        self.proof_depth = 0
+        self._differences: dict[tuple[Expr, Expr], tuple[num, num]] = {}
+
+    def binary(self, kind: Any, a: Any, b: Any, original: Expr | None = None) -> Expr:
+        """``kind(a, b)``, simplified by the rules (see the rewriter)."""
+        raise TypeError(f"{type(self).__name__} applies no rules")
+
+    def integral(self, x: Expr) -> bool:
+        """Whether a value is no float."""
+        return x.dtype.is_integral
+
+    def divides(self, c: int, x: Expr) -> bool:
+        """Whether ``x`` is a multiple of ``c``."""
+        found = self._analyzer.modular.of(x)
+        return found.coeff % c == 0 and found.base % c == 0
+
+    def in_block(self, x: Expr, stride: int, size: int, lanes: Any) -> bool:
+        """Whether ``x + stride * lane`` has one quotient by ``size`` in all lanes."""
+        if not isinstance(lanes, int):
+            return False
+        reach = stride * (lanes - 1)
+        found = self._analyzer.modular.of(x)
+        if found.coeff % size == 0:
+            first = found.base % size
+            return first + min(reach, 0) >= 0 and first + max(reach, 0) < size
+        low, high = self._analyzer.bounds.of(x)
+        low, high = low + min(reach, 0), high + max(reach, 0)
+        return math.isfinite(low) and math.isfinite(high) and low // size == high // size
+
+    def same_lanes(self, a: Any, b: Any) -> bool:
+        """Whether two numbers of lanes are equal."""
+        if isinstance(a, int) or isinstance(b, int):
+            return isinstance(a, int) and isinstance(b, int) and a == b
+        return self.same(a, b)
+
+    def bound_lt(self, x: Expr, c: int) -> bool:
+        """``x < c`` from bounds."""
+        return self._analyzer.bounds.of(x)[1] < c
+
+    def bound_le(self, x: Expr, c: int) -> bool:
+        """``x <= c`` from bounds."""
+        return self._analyzer.bounds.of(x)[1] <= c
+
+    def bound_gt(self, x: Expr, c: int) -> bool:
+        """``x > c`` from bounds."""
+        return self._analyzer.bounds.of(x)[0] > c
+
+    def bound_ge(self, x: Expr, c: int) -> bool:
+        """``x >= c`` from bounds."""
+        return self._analyzer.bounds.of(x)[0] >= c
+
+    def bound_ne(self, x: Expr, c: int) -> bool:
+        """``x != c`` from bounds and modular sets."""
+        low, high = self._analyzer.bounds.of(x)
+        if c < low or c > high:
+            return True
+        found = self._analyzer.modular.of(x)
+        return (c - found.base) % found.coeff != 0 if found.coeff else found.base != c
+
+    def bound_eq(self, x: Expr, c: int) -> bool:
+        """``x == c`` from bounds."""
+        return self._analyzer.bounds.of(x) == (c, c)
+
+    def prove_lt(self, x: Expr, y: Expr) -> bool:
+        """``x < y``."""
+        return self.difference(x, y)[1] < 0
+
+    def prove_le(self, x: Expr, y: Expr) -> bool:
+        """``x <= y``."""
+        return self.difference(x, y)[1] <= 0
+
+    def prove_gt(self, x: Expr, y: Expr) -> bool:
+        """``x > y``."""
+        return self.difference(x, y)[0] > 0
+
+    def prove_ge(self, x: Expr, y: Expr) -> bool:
+        """``x >= y``."""
+        return self.difference(x, y)[0] >= 0
+
+    def prove_eq(self, x: Expr, y: Expr) -> bool:
+        """``x == y``."""
+        return self.difference(x, y) == (0, 0)
+
+    def prove_ne(self, x: Expr, y: Expr) -> bool:
+        """``x != y``."""
+        low, high = self.difference(x, y)
+        if low > 0 or high < 0:
+            return True
+        p, q = self._analyzer.modular.of(x), self._analyzer.modular.of(y)
+        shared = math.gcd(p.coeff, q.coeff)
+        return shared > 1 and (p.base - q.base) % shared != 0
+
+    def difference(self, x: Any, y: Any) -> tuple[num, num]:
+        """Bounds of ``x - y``: from the bounds of both, from their affine forms and the facts, then from the rules."""
+        bounds = self._analyzer.bounds
+        p, q = bounds.of(x), bounds.of(y)
+        low, high = p[0] - q[1], p[1] - q[0]
+        if x.__class__ is IntImm or y.__class__ is IntImm:
+            if not self._analyzer.facts.linear or x.__class__ is Var or y.__class__ is Var:
+                return (low, high)
+        if low > 0 or high < 0 or x.dtype.is_vector or not x.dtype.is_int:
+            return (low, high)
+        if not is_index_type(x.dtype):
+            return (low, high)
+        key = (x, y)
+        found = self._differences.get(key)
+        if found is not None:
+            return found
+        better = self._difference(x, y)
+        result = (max(low, better[0]), min(high, better[1]))
+        if self.proof_depth == 0:
+            self._differences[key] = result
+        return result
+
+    def _product_bound(self, form: Affine) -> num:
+        """An upper bound of ``p * a + q * b - d * (a * b) + rest`` for positive a and b.
+
+        With ``a >= a0`` and ``b >= b0`` the first two terms are at most ``(p / b0 + q / a0) * (a * b)``.
+        """
+        bounds, rep = self._analyzer.bounds.of, self._analyzer.keys.rep
+        best: num = INF
+        for product, factor in form.terms.items():
+            if product.__class__ is not ir.Mul or factor >= 0:
+                continue
+            a, b = rep(product.a), rep(product.b)
+            least_a, least_b = bounds(a)[0], bounds(b)[0]
+            if least_a < 1 or least_b < 1 or math.isinf(least_a) or math.isinf(least_b):
+                continue
+            weights = [(form.terms.get(a, 0), least_b), (form.terms.get(b, 0), least_a)]
+            ratio = sum((Fraction(p, int(least)) for p, least in weights if p > 0), Fraction(factor))
+            if ratio > 0:
+                continue
+            taken = {product, *(e for e in (a, b) if form.terms.get(e, 0) > 0)}
+            rest = [(atom, c) for atom, c in form.terms.items() if atom not in taken]
+            high = bound_of_terms(rest, form.constant, bounds)[1]
+            best = min(best, high + math.floor(ratio * int(least_a) * int(least_b)))
+        return best
+
+    def _difference(self, x: Any, y: Any) -> tuple[num, num]:
+        analyzer = self._analyzer
+        left, right = (affine_of(analyzer.keys, e, MAX_PROOF_TERMS) for e in (x, y))
+        low: num = -INF
+        high: num = INF
+        if left is not None and right is not None:
+            form = left - right
+            depth = analyzer.proof_steps
+            high = analyzer.facts.upper_bound(form, depth)
+            opposite = form.plus(form, -2)
+            low = -analyzer.facts.upper_bound(opposite, depth)
+            if analyzer.compares_products:
+                high = min(high, self._product_bound(form))
+                low = max(low, -self._product_bound(opposite))
+            if low > 0 or high < 0 or not form.terms:
+                return (low, high)
+        if self.proof_depth < MAX_PROOF_DEPTH and (x.__class__ in _DEEP or y.__class__ in _DEEP):
+            # Rules see what the affine form does not: min and max, quotients and remainders.
+            self.proof_depth += 1
+            try:
+                least, most = analyzer.bounds.of(self.binary(ir.Sub, x, y))
+            finally:
+                self.proof_depth -= 1
+            low, high = max(low, least), min(high, most)
+        return (low, high)

@@ -1,0 +1,185 @@
+"""Bounds of regions over loop domains, and the part of a buffer that a statement touches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tirlower.arith.analyzer import Analyzer
+from tirlower.arith.int_set import IntervalSet, SetEvaluator, intersect_sets, union_sets
+from tirlower.arith.iter_detect import detect_iter_map
+from tirlower.arith.iter_map import IterMapLevel
+from tirlower.arith.linear import detect_clip_bound, uses
+from tirlower.ir import (
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    IfThenElse,
+    Range,
+    Stmt,
+    Var,
+    Visitor,
+    as_expr,
+    build,
+)
+
+__all__ = [
+    "domain_touched",
+    "estimate_region_lower_bound",
+    "estimate_region_strict_bound",
+    "estimate_region_upper_bound",
+    "eval_set",
+]
+
+
+def estimate_region_strict_bound(
+    region: Sequence[Range],
+    var_dom: Mapping[Var, Range],
+    predicate: Any = True,
+    analyzer: Analyzer | None = None,
+) -> list[IntervalSet] | None:
+    """The exact box that a region covers as its variables run, or None when it is no box or cannot be told."""
+    analyzer = analyzer or Analyzer()
+    minima = [dom.min for dom in region]
+    # Variables that are in no index do not matter to the region, unless the predicate ties them to those that are.
+    tied = [*minima, as_expr(predicate)]
+    used = {v: d for v, d in var_dom.items() if any(uses(m, (v,)) for m in tied)}
+    found = detect_iter_map(minima, used, predicate, IterMapLevel.SURJECTIVE, analyzer=analyzer)
+    if not found.indices:
+        return None
+    result = []
+    for dom, total in zip(region, found.indices, strict=True):
+        last = build.sub(dom.extent, 1)
+        for split in total.args:
+            # Steps wider than the region's extent leave holes: no box.
+            if not analyzer.can_prove(build.le(split.scale, dom.extent)):
+                return None
+            last = build.add(last, build.mul(build.sub(split.extent, 1), split.scale))
+        result.append(IntervalSet(total.base, analyzer.simplify(build.add(total.base, last))))
+    return result
+
+
+def estimate_region_lower_bound(
+    region: Sequence[Range],
+    var_dom: Mapping[Var, Range],
+    predicate: Any = True,
+    analyzer: Analyzer | None = None,
+) -> list[IntervalSet] | None:
+    """A box that the region certainly covers whole as its variables run, or None when none is known.
+
+    The digits that detection finds are independent, so a box that is known to be covered is the exact one.
+    """
+    return estimate_region_strict_bound(region, var_dom, predicate, analyzer)
+
+
+def eval_set(expr: Any, dom_map: Mapping[Var, Range | IntervalSet], analyzer: Analyzer | None = None) -> IntervalSet:
+    """The interval that an expression ranges over when the variables of the map do.
+
+    >>> i, n = Var("i"), Var("n")
+    >>> eval_set(i * 4 + n, {i: Range(0, 8)})
+    IntervalSet[n, n + 28]
+    """
+    analyzer = analyzer or Analyzer()
+    return SetEvaluator(analyzer, dom_map).of(analyzer.simplify(expr))
+
+
+def estimate_region_upper_bound(
+    region: Sequence[Range],
+    var_dom: Mapping[Var, Range],
+    predicate: Any = True,
+    analyzer: Analyzer | None = None,
+) -> list[IntervalSet]:
+    """A box around all that the region covers as its variables run."""
+    analyzer = analyzer or Analyzer()
+    lower = estimate_region_strict_bound(region, var_dom, predicate, analyzer)
+    if lower is not None:
+        return lower
+    domains: dict[Var, IntervalSet] = {v: IntervalSet.from_range(d) for v, d in var_dom.items()}
+    clipped = detect_clip_bound(predicate, list(var_dom), analyzer)
+    for position, var in enumerate(var_dom):
+        if clipped:
+            ends = IntervalSet(clipped[2 * position], clipped[2 * position + 1])
+            domains[var] = intersect_sets(analyzer, [domains[var], ends])
+    evaluator = SetEvaluator(analyzer, domains)
+    result = []
+    for dom in region:
+        low = evaluator.of(analyzer.simplify(dom.min))
+        high = evaluator.of(analyzer.simplify(build.sub(build.add(dom.min, dom.extent), 1)))
+        if low.is_nothing or high.is_nothing:
+            result.append(IntervalSet.nothing())
+        else:
+            result.append(IntervalSet(low.min_value, high.max_value))
+    return result
+
+
+class _Touched(Visitor):
+    def __init__(self, analyzer: Analyzer, buffer: Buffer, loads: bool, stores: bool) -> None:
+        self.analyzer = analyzer
+        self.buffer = buffer
+        self.loads = loads
+        self.stores = stores
+        self.domains: dict[Var, IntervalSet] = {}
+        self.sets: list[list[IntervalSet]] = [[] for _ in buffer.shape]
+
+    def visit_For(self, op: For) -> None:
+        """The loop variable is relaxed over its range in the body."""
+        self.visit_expr(op.min)
+        self.visit_expr(op.extent)
+        self.domains[op.loop_var] = IntervalSet.from_range(Range(op.min, op.extent))
+        self.visit(op.body)
+        del self.domains[op.loop_var]
+
+    def visit_IfThenElse(self, op: IfThenElse) -> None:
+        """The condition clips the variables it bounds, in its branch."""
+        self.visit_expr(op.condition)
+        outer = dict(self.domains)
+        variables = list(outer)
+        clipped = detect_clip_bound(op.condition, variables, self.analyzer)
+        for position, var in enumerate(variables if clipped else ()):
+            ends = IntervalSet(clipped[2 * position], clipped[2 * position + 1])
+            self.domains[var] = intersect_sets(self.analyzer, [outer[var], ends])
+        self.visit(op.then_case)
+        self.domains = outer
+        if op.else_case is not None:
+            self.visit(op.else_case)
+
+    def visit_BufferLoad(self, op: BufferLoad) -> None:
+        """A read."""
+        if op.buffer is self.buffer and self.loads:
+            self.note(op.indices)
+
+    def visit_BufferStore(self, op: BufferStore) -> None:
+        """A write."""
+        self.generic(op)
+        if op.buffer is self.buffer and self.stores:
+            self.note(op.indices)
+
+    def note(self, indices: Sequence[Any]) -> None:
+        """Add the range of an access."""
+        evaluator = SetEvaluator(self.analyzer, self.domains)
+        for sets, index in zip(self.sets, indices, strict=True):
+            sets.append(evaluator.of(self.analyzer.simplify(index)))
+
+
+def domain_touched(
+    stmt: Stmt,
+    buffer: Buffer,
+    consider_loads: bool = True,
+    consider_stores: bool = True,
+    analyzer: Analyzer | None = None,
+) -> list[Range]:
+    """The box around all accesses of a buffer in a statement, its loops relaxed, conditions used where they clip.
+
+    A dimension whose accesses have no bound is returned whole; without accesses the list is empty.
+    """
+    analyzer = analyzer or Analyzer()
+    worker = _Touched(analyzer, buffer, consider_loads, consider_stores)
+    worker.visit(stmt)
+    if buffer.shape and not worker.sets[0]:
+        return []
+    result = []
+    for sets, extent in zip(worker.sets, buffer.shape, strict=True):
+        box = union_sets(analyzer, sets).to_range(analyzer)
+        result.append(box if box is not None else Range.from_extent(extent))
+    return result
