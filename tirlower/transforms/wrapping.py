@@ -14,8 +14,8 @@ from typing import Any
 
 from tirlower.arith import Analyzer
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BinaryOp, BufferLoad, Call, Cast, CompareOp, Expr, Var
-from tirlower.ir.functor import fold
+from tirlower.ir.expr import Add, BinaryOp, BufferLoad, Call, Cast, CompareOp, Expr, Mul, Sub, Var
+from tirlower.ir.functor import fold, pre_order_visit
 from tirlower.ir.op import Op, Purity
 
 __all__ = ["Wrapping"]
@@ -39,6 +39,20 @@ class Wrapping:
     def wraps(self, root: Expr) -> bool:
         """Whether an expression holds a wrapping operation."""
         return id(root) in self._classify(root)[1]
+
+    def overflows(self, root: Expr) -> bool:
+        """Whether a sum or product of data inside an expression may leave its type: bounds of it mean nothing then."""
+        found = False
+
+        def look(op: Any) -> bool:
+            nonlocal found
+            if isinstance(op, (Add, Sub, Mul)) and _is_index_type(op.dtype) and self.is_data(op):
+                bound = self.analyzer.const_int_bound(op)
+                found = found or bound.min_value < op.dtype.min_value or bound.max_value > op.dtype.max_value
+            return not found and op.__class__ is not BufferLoad
+
+        pre_order_visit(root, look)
+        return found
 
     def _classify(self, root: Expr) -> tuple[bool, set[int]]:
         """Whether the root is data, and the ids of the wrapping nodes: operations and everything around them."""

@@ -69,7 +69,7 @@ class _Lowerer(AnalyzedMutator):
     def visit_Bind(self, op: Bind) -> Stmt:
         kind = op.var.dtype
         self.note_binding(op)
-        if kind.is_int and kind.is_scalar and not self.wrapping.wraps(op.value):
+        if kind.is_int and kind.is_scalar and not self.wrapping.overflows(op.value):
             bound = self.analyzer.const_int_bound(op.value)
             low, count = bound.min_value, bound.max_value - bound.min_value + 1
             if low >= 0:
@@ -81,11 +81,11 @@ class _Lowerer(AnalyzedMutator):
     def _nonneg(self, expr: Expr) -> bool:
         if expr.dtype.is_uint or (isinstance(expr, Var) and (expr.nonneg or expr in self.known_nonneg)):
             return True
-        return not self.wrapping.wraps(expr) and self.analyzer.can_prove_greater_equal(expr, 0)
+        return not self.wrapping.overflows(expr) and self.analyzer.can_prove_greater_equal(expr, 0)
 
     def _shift(self, a: Expr, b: Expr) -> int | None:
         """A numerator lower bound makes ``a + c * b`` nonnegative for a small constant c; that c."""
-        if not self._nonneg(b) or self.wrapping.wraps(a):
+        if not self._nonneg(b) or self.wrapping.overflows(a):
             return None
         low = self.analyzer.const_int_bound(a).min_value
         least = self.analyzer.const_int_bound(b).min_value
