@@ -13,7 +13,7 @@ from tirlower.script import tir as T
 def prefix_sum(values: T.Buffer(("n",), "int64"), out: T.Buffer(("n",), "int64")):
     total = T.alloc_buffer((1,), "int64", scope="local")
     total[0] = T.int64(0)
-    for i in range(n):  # noqa: F821 - the extent of `values`
+    for i in range(n):
         total[0] += values[i]
         out[i] = total[0]
 

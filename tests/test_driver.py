@@ -15,6 +15,7 @@ from tirlower.diagnostics import ArgumentError, LoweringError, TirError, Transfo
 from tirlower.ir import For, IRModule, PrimFunc, pre_order_visit
 from tirlower.ir.expr import Var
 from tirlower.script import ir as I
+from tirlower.script import parse
 from tirlower.script import tir as T
 
 
@@ -78,7 +79,7 @@ def test_a_module_gives_an_executable(cache_dir):
     with pytest.raises(TirError, match="twice"):
         exe["twise"]
     with pytest.raises(AttributeError, match="exports no function"):
-        exe.nothing  # noqa: B018
+        exe.nothing
 
 
 def test_lower_stops_where_it_is_told():
@@ -227,6 +228,20 @@ def test_names_belong_to_the_content(cache_dir):
     kernel = tl.build(other.with_attr("global_symbol", "main"))
     with pytest.raises(ArgumentError, match="`B`"):
         kernel(np.zeros(4, "int64"))
+
+
+def test_errors_name_the_lines_of_this_program(cache_dir):
+    """The same program from two files: the second must not report the first's lines from the cache."""
+    text = """
+@T.prim_func
+def f(A: T.Buffer((4,), "int32")):
+    assert A[0] == 0, "not zero"
+    A[1] = 1
+"""
+    for name in ("first.py", "second.py"):
+        kernel = tl.build(parse(text, name=name))
+        with pytest.raises(tl.RuntimeAssertError, match=name):
+            kernel(np.ones(4, "int32"))
 
 
 def test_damaged_entries_are_rebuilt(cache_dir):

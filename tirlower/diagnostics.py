@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import gc
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ __all__ = [
     "WellFormedError",
     "deep_recursion",
     "nearest_name",
+    "paused_collection",
     "render",
 ]
 
@@ -251,6 +253,23 @@ def deep_recursion(limit: int = 50_000) -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(before)
+
+
+@contextlib.contextmanager
+def paused_collection() -> Iterator[None]:
+    """Pause Python's cyclic garbage collector for the length of a ``with`` block.
+
+    Trees of nodes hold no cycles, but each full collection walks all of them: parsing, passes and code generation of
+    10,000 statements would cost 11 to 22 times those of 1,000 instead of 10 times.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _underline(span: Span, mark: str, text: str, gutter: str) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
 
 from tirlower.artifact import Artifact, Recipe
-from tirlower.diagnostics import LoweringError, TirError
+from tirlower.diagnostics import LoweringError, TirError, paused_collection
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.json_io import save_json
 from tirlower.ir.target import Target
@@ -73,8 +73,9 @@ def lower(program: PrimFunc | IRModule, target: Any = None, *, until: str | None
     """
     mod, _ = _module_of(program)
     where = _target_of(target)
-    verify_well_formed(mod)
-    return pipeline_for(where).run(mod, PassContext.current(), until)
+    with paused_collection():
+        verify_well_formed(mod)
+        return pipeline_for(where).run(mod, PassContext.current(), until)
 
 
 @overload
@@ -112,7 +113,8 @@ def build(
     array([1, 2, 3], dtype=int32)
     """
     mod, single = _module_of(program)
-    made = _build(mod, _target_of(target), PassContext.current(), outputs, gil)
+    with paused_collection():
+        made = _build(mod, _target_of(target), PassContext.current(), outputs, gil)
     if not single:
         return Executable(*made)
     _, kernels = made
@@ -164,6 +166,8 @@ def _build(
     # Whoever traces, validates or instruments wants to see the passes run.
     watched = ctx.trace or ctx.validate or bool(ctx.instruments)
     entry = None if watched else cache.load(key)
+    if entry is not None and _errors_of(entry) and entry.metadata["origin"] != _origin(mod):
+        entry = None  # the same program from another place: its errors would name the old lines
     artifact = Artifact(recipe, 0, entry is not None, key, cache, "")
     if entry is None:
         artifact.miss = "the passes were watched (trace, validate or instruments)" if watched else ""
@@ -224,8 +228,22 @@ def _compile(
             **{f"llvm {step}": ms for step, ms in compiled.timings.items()},
         }
     )
-    metadata = {"kernels": kernels, "imports": sorted(generated.imports), "threads": generated.num_threads}
+    metadata = {
+        "kernels": kernels,
+        "imports": sorted(generated.imports),
+        "threads": generated.num_threads,
+        "origin": _origin(recipe.module),
+    }
     return CacheEntry(compiled.object, metadata)
+
+
+def _errors_of(entry: CacheEntry) -> bool:
+    return any(one["errors"] for one in entry.metadata["kernels"].values())
+
+
+def _origin(mod: IRModule) -> str:
+    """Where the functions stand in their files: the places that error messages name depend on it."""
+    return " ".join(f"{name}={func.span}" for name, func in mod.items())
 
 
 def _gil(gil: GilChoice, info: KernelInfo) -> GilPolicy:
@@ -267,7 +285,8 @@ def _error_class(module: str, name: str) -> type[Exception]:
 
 def generate_text(mod: IRModule, target: Target) -> str:
     """The LLVM IR of a lowered module, without the Python entry (our share of code generation alone)."""
-    return generate(mod, target).text
+    with paused_collection():
+        return generate(mod, target).text
 
 
 class JitFunction(Kernel):

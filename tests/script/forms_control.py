@@ -55,9 +55,9 @@ def symbolic_vars(a: T.handle, b: T.handle):
 @form(lambda A, B: _set(B, A.sum(axis=1)), m=3, n=4)
 @T.prim_func
 def symbolic_strings(A: T.Buffer(("m", "n"), "int64"), B: T.Buffer(("m",), "int64")):
-    for i in range(m):  # noqa: F821
+    for i in range(m):
         B[i] = T.int64(0)
-        for j in range(n):  # noqa: F821
+        for j in range(n):
             B[i] += A[i, j]
 
 
@@ -113,7 +113,7 @@ def store_twice(buf, index, value):
 
 @T.macro(hygienic=False)
 def store_here(value):
-    A[i] = A[i] + value  # noqa: F821
+    A[i] = A[i] + value
 
 
 @form(lambda A: _set(A, np.array([0, 0, 2, 16, 4, 32, 6, 48]) + 1))

@@ -36,12 +36,12 @@ def test_hygiene():
 
     @T.macro
     def hygienic(buf):
-        buf[0] = local  # noqa: F821
+        buf[0] = local
 
     @T.macro(hygienic=False)
     def unhygienic(buf):
-        buf[0] = local  # noqa: F821
-        other = local + FACTOR  # noqa: F821
+        buf[0] = local
+        other = local + FACTOR
         buf[1] = other
 
     @T.prim_func
@@ -63,7 +63,7 @@ def test_hygiene():
         @T.prim_func
         def h(A: T.Buffer((8,), "int32"), local: T.int32):
             unhygienic(A)
-            A[2] = other  # noqa: F821
+            A[2] = other
 
 
 def test_a_hygienic_macro_reads_its_scope_when_it_is_called():

@@ -259,7 +259,8 @@ class Parameters:
                 f"argument {name!r} has {ndim} dimensions{more}, got {array.ndim} (shape {array.shape})",
                 origin="interpret",
             )
-        if lanes > 1 and (array.shape[-1] != lanes or array.strides[-1] != array.itemsize):
+        # The strides of an array without elements mean nothing.
+        if lanes > 1 and (array.shape[-1] != lanes or (array.size and array.strides[-1] != array.itemsize)):
             raise ArgumentValueError(
                 f"the last dimension of argument {name!r} holds the {lanes} lanes of {buffer.dtype!s}, contiguous; "
                 f"got shape {array.shape}",
@@ -354,8 +355,8 @@ class Parameters:
         skip_units: bool = False,
     ) -> None:
         for axis, (part, wanted) in enumerate(zip(parts, expected, strict=True)):
-            if skip_units and array.shape[axis] <= 1:
-                continue  # the stride of a dimension of one element means nothing
+            if skip_units and (array.shape[axis] <= 1 or not array.size):
+                continue  # the stride of a dimension of one element means nothing, nor do those of no elements
             want = wanted(frame)
             if want != values[axis]:
                 shown = f"{want}" if isinstance(part.expr, IntImm) else f"{want} ({part.expr})"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType, FunctionType
 from typing import Any
 
-from tirlower.diagnostics import ScriptError, Source, TirError, deep_recursion
+from tirlower.diagnostics import ScriptError, Source, TirError, deep_recursion, paused_collection
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import PointerType
 from tirlower.ir.func import IRModule, PrimFunc
@@ -19,7 +19,7 @@ from tirlower.script.macro import Macro
 from tirlower.script.namespace import NAMESPACES, GlobalCallee, ModuleRef
 from tirlower.script.parse_stmt import Parser
 from tirlower.script.scope import SAFE_BUILTINS, PythonScope
-from tirlower.script.source import class_at, definition_at, parse_text, without_collection
+from tirlower.script.source import class_at, definition_at, parse_text
 
 __all__ = ["ir_module", "macro", "parse", "prim_func"]
 
@@ -48,7 +48,7 @@ def prim_func(
             raise TirError(f"@T.prim_func decorates a function, got {type(target).__name__}")
         if _in_ir_module(target, where):
             return target
-        with deep_recursion(), without_collection():
+        with deep_recursion(), paused_collection():
             tree, source, shift = definition_at(target.__code__, target.__globals__, target.__name__)
             parser = Parser(source, PythonScope.of_function(target, where), shift)
             return _parsed(lambda: parser.function(tree, private), source, check_well_formed)
@@ -224,7 +224,7 @@ def parse(
         "I": NAMESPACES["tirlower.script.ir"].module,
         **(extra_vars or {}),
     }
-    with deep_recursion(200_000), without_collection():
+    with deep_recursion(200_000), paused_collection():
         return _parse_text(text, name, values, check_well_formed)
 
 

@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import ast
-import contextlib
-import gc
 import linecache
 import re
-from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
 from tirlower.diagnostics import ScriptError, Source, Span, deep_recursion
 
-__all__ = ["class_at", "definition_at", "parse_text", "without_collection"]
+__all__ = ["class_at", "definition_at", "parse_text"]
 
 Definition = ast.FunctionDef | ast.ClassDef
-
-
-@contextlib.contextmanager
-def without_collection() -> Iterator[None]:
-    """Hold the cyclic garbage collector for a while.
-
-    A syntax tree or IR of 10,000 statements is built of live objects only; looking through them again and again
-    doubles the time of a parse.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def parse_text(text: str, name: str, first_line: int = 1) -> tuple[ast.Module, Source]:

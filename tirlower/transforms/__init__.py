@@ -25,11 +25,21 @@ from tirlower.transforms.blocks.lower_match_buffer import LowerMatchBuffer
 from tirlower.transforms.blocks.lower_opaque import LowerOpaqueBlock
 from tirlower.transforms.blocks.plan_allocation import PlanAndUpdateBufferAllocationLocation
 from tirlower.transforms.catalog import CatalogEntry, catalog
+from tirlower.transforms.cleanup.common_subexpr import CommonSubexprElimTIR
+from tirlower.transforms.cleanup.convert_ssa import ConvertSSA
 from tirlower.transforms.cleanup.lower_intrin import LowerIntrin
+from tirlower.transforms.cleanup.remove_assume import RemoveAssume
 from tirlower.transforms.cleanup.remove_no_op import RemoveNoOp
+from tirlower.transforms.cleanup.rewrite_unsafe_select import RewriteUnsafeSelect
+from tirlower.transforms.cleanup.skip_assert import SkipAssert
 from tirlower.transforms.context import CONFIG_KEYS, PassContext
+from tirlower.transforms.host.make_packed_api import MakePackedAPI
+from tirlower.transforms.host.make_unpacked_api import MakeUnpackedAPI
 from tirlower.transforms.instruments import DumpIR, PassTimingInstrument, PrintAfterAll, PrintBeforeAll
+from tirlower.transforms.loops.renormalize_split import RenormalizeSplitPattern
 from tirlower.transforms.loops.simplify import Simplify
+from tirlower.transforms.loops.to_serial import ConvertForLoopsToSerial
 from tirlower.transforms.loops.unroll import UnrollLoop
 from tirlower.transforms.loops.vectorize import VectorizeLoop
 from tirlower.transforms.memory.flatten_buffer import FlattenBuffer
+from tirlower.transforms.validate import validate_pass

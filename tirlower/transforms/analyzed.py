@@ -110,7 +110,6 @@ class AnalyzedMutator(Mutator):
             changed = any(a is not b for a, b in zip(done, op.stmts, strict=True))
             return op.with_(stmts=tuple(done)) if changed else op
 
-
     def note_binding(self, stmt: Any) -> None:
         """Remember that a variable is bound to data, whose arithmetic wraps."""
         if isinstance(stmt, Bind) and stmt.var.dtype.is_int and self.wrapping.is_data(stmt.value):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, overload
 
-from tirlower.diagnostics import TirError, TransformError, deep_recursion, nearest_name
+from tirlower.diagnostics import TirError, TransformError, deep_recursion, nearest_name, paused_collection
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.transforms.context import PASS_NAMES, PassContext
 
@@ -230,7 +230,11 @@ class _FunctionModulePass(ModulePass):
 def _info(
     pass_func: Any, opt_level: int | None, name: str | None, required: Sequence[str] | None, traceable: bool
 ) -> PassInfo:
-    return PassInfo(name or pass_func.__name__, opt_level or 0, tuple(required or ()), traceable)
+    if not callable(pass_func):
+        raise TransformError(f"a pass is made of a function or a class, got {pass_func!r}")
+    return PassInfo(
+        name or str(getattr(pass_func, "__name__", "pass")), opt_level or 0, tuple(required or ()), traceable
+    )
 
 
 def _class_pass(cls: type, method: str, base: type[Pass], info: PassInfo) -> type[Pass]:
@@ -292,8 +296,6 @@ def prim_func_pass(
         info = _info(target, opt_level, name, required, traceable)
         if inspect.isclass(target):
             return _class_pass(target, "transform_function", PrimFuncPass, info)
-        if not callable(target):
-            raise TransformError(f"a pass is made of a function or a class, got {target!r}")
         return PrimFuncPass(target, info)
 
     return decorate if pass_func is None else decorate(pass_func)
@@ -312,8 +314,6 @@ def module_pass(
         info = _info(target, opt_level, name, required, traceable)
         if inspect.isclass(target):
             return _class_pass(target, "transform_module", _FunctionModulePass, info)
-        if not callable(target):
-            raise TransformError(f"a pass is made of a function or a class, got {target!r}")
         return _FunctionModulePass(target, info)
 
     return decorate if pass_func is None else decorate(pass_func)
@@ -425,7 +425,7 @@ def run_pass(one: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
             return mod
     ctx.notify("run_before_pass", mod, info)
     try:
-        with deep_recursion():
+        with deep_recursion(), paused_collection():
             after = one.transform_module(mod, ctx)
     except TirError as error:
         if error.origin is None:

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from tirlower.diagnostics import AllocationError
+from tirlower.ir import build
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
-from tirlower.ir.expr import Expr, IntImm, Var, is_const_int
+from tirlower.ir.expr import Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.functor import post_order_visit
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, DeclBuffer, For, ForKind, Stmt
 from tirlower.llvm.codegen.emitter import Emitter, Root
@@ -38,9 +39,14 @@ def element_bytes(buffer: Buffer) -> int:
 
 def _extents(buffer: Buffer) -> tuple[Expr, ...]:
     """What the size of an allocation is the product of."""
-    if buffer.strides:
-        return (buffer.strides[0], buffer.shape[0])
-    return buffer.shape
+    if not buffer.strides:
+        return buffer.shape
+    # The last element stands at the sum of the strides; in what order they grow does not matter.
+    kind = buffer.strides[0].dtype
+    span: Expr = const(1, kind)
+    for extent, stride in zip(buffer.shape, buffer.strides, strict=True):
+        span = build.add(span, build.mul(build.sub(build.cast(kind, extent), const(1, kind)), build.cast(kind, stride)))
+    return (span,)
 
 
 def constant_elements(buffer: Buffer) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tirlower.diagnostics import TransformError
 from tirlower.ir.expr import Expr, Var
 from tirlower.ir.func import PrimFunc
@@ -19,6 +21,10 @@ class _Converter(Substituter):
     def __init__(self) -> None:
         super().__init__({})
         self.left: set[Var] = set()
+
+    def visit_expr(self, root: Any) -> Any:
+        """Expressions before the first block hold no iterator."""
+        return super().visit_expr(root) if self.vmap or self.left else root
 
     def visit_Var(self, op: Var) -> Expr:
         """The binding of an iterator in scope."""
@@ -56,7 +62,25 @@ class _Converter(Substituter):
 class ConvertBlocksToOpaque(FuncPass):
     """Block iterators are replaced by their bindings; every block is left without iterators.
 
-    Needs LowerInitBlock. Raises :class:`TransformError` when an iterator has no binding or is used outside its block.
+    Needs LowerInitBlock. Raises :class:`TransformError` when an iterator has no binding or is used outside its block,
+    and for a block that still has an init.
+
+    >>> from tirlower.script import parse
+    >>> print(ConvertBlocksToOpaque()(parse('''
+    ... @T.prim_func
+    ... def fill(A: T.Buffer((4, 4), "int32")):
+    ...     for f in range(16):
+    ...         with T.block("A"):
+    ...             vi, vj = T.axis.spatial(4, f // 4), T.axis.spatial(4, f % 4)
+    ...             A[vi, vj] = vi
+    ... ''')).script())
+    @T.prim_func
+    def fill(A: T.Buffer((4, 4), "int32")):
+        for f in range(16):
+            with T.block("A"):
+                T.reads()
+                T.writes(A[f // 4, f % 4])
+                A[f // 4, f % 4] = f // 4
     """
 
     name = "tir.ConvertBlocksToOpaque"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tirlower.ir import build
 from tirlower.ir.buffer import IterKind
 from tirlower.ir.expr import EQ, And, Expr
@@ -25,6 +27,9 @@ def split_head(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
 
 
 class _Lowerer(Mutator):
+    def visit_expr(self, root: Any) -> Any:
+        return root
+
     def visit_Block(self, op: Block) -> Stmt:
         op = self.generic(op)
         if op.init is None:
@@ -59,6 +64,16 @@ class LowerInitBlock(FuncPass):
     ...                 B[0] = T.float32(0)
     ...             B[0] = B[0] + A[vk]
     ... ''')).script())
+    @T.prim_func
+    def total(A: T.Buffer((8,), "float32"), B: T.Buffer((1,), "float32")):
+        for k in range(8):
+            with T.block("B"):
+                vk = T.axis.reduce(8, k)
+                T.reads(A[vk])
+                T.writes(B[0])
+                if vk == 0:
+                    B[0] = T.float32(0)
+                B[0] = B[0] + A[vk]
     """
 
     name = "tir.LowerInitBlock"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
@@ -25,6 +27,10 @@ class _Lowerer(Substituter):
         # Pointers to the start of a region, where the match states no offset: the source's data and the offset.
         self.starts: dict[Var, tuple[Buffer, Expr]] = {}
         self.pointers: dict[Expr, Var] = {}
+
+    def visit_expr(self, root: Any) -> Any:
+        """Without a match around there is nothing to replace."""
+        return super().visit_expr(root) if self.vmap else root
 
     def visit_For(self, op: For) -> Stmt:
         self.analyzer.bind(op.loop_var, Range(op.min, op.extent), allow_override=True)
@@ -173,6 +179,26 @@ class LowerMatchBuffer(FuncPass):
     The variables of the match (data, element offset, strides, extents) are replaced by what the region gives; what
     is declared as a value is checked against it. Raises :class:`TransformError` where they differ, where the dtype or
     scope does, where a dropped leading dimension is not of extent one, or where ``offset_factor`` does not divide.
+    In a pipeline it stands after ConvertBlocksToOpaque.
+
+    >>> from tirlower.script import parse
+    >>> print(LowerMatchBuffer()(parse('''
+    ... @T.prim_func
+    ... def fill(A: T.Buffer((8, 8), "float32")):
+    ...     for i in range(2):
+    ...         with T.block("A"):
+    ...             T.reads()
+    ...             T.writes(A[i * 4 : i * 4 + 4, 0:8])
+    ...             S = T.match_buffer(A[i * 4 : i * 4 + 4, 0:8], (4, 8), offset_factor=8)
+    ...             S[1, 2] = T.float32(0)
+    ... ''')).script())
+    @T.prim_func
+    def fill(A: T.Buffer((8, 8), "float32")):
+        for i in range(2):
+            with T.block("A"):
+                T.reads()
+                T.writes(A[i * 4:i * 4 + 4, 0:8])
+                A[i * 4 + 1, 2] = T.float32(0)
     """
 
     name = "tir.LowerMatchBuffer"

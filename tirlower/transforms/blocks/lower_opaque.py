@@ -28,6 +28,9 @@ class _Alignments(Visitor):
     def __init__(self) -> None:
         self.found: dict[Var, list[tuple[int, ...]]] = {}
 
+    def visit_expr(self, root: Expr) -> None:
+        """Expressions hold no blocks."""
+
     def visit_Block(self, op: Block) -> None:
         for entry in op.annotations.get(BUFFER_DIM_ALIGN, ()):
             position, *rest = (int(x.value if isinstance(x, IntImm) else x) for x in entry)
@@ -44,6 +47,10 @@ class _Lowerer(Substituter):
     def __init__(self, alignments: dict[Var, list[tuple[int, ...]]]) -> None:
         super().__init__({})
         self.alignments = alignments
+
+    def visit_expr(self, root: Any) -> Any:
+        """Without a dropped loop around there is nothing to replace."""
+        return super().visit_expr(root) if self.vmap else root
 
     def visit_Block(self, op: Block) -> Stmt:
         if op.iters:
@@ -97,7 +104,9 @@ class _Lowerer(Substituter):
                 min=low, extent=extent, annotations=kept if changed else op.annotations, body=self.visit(op.body)
             )
         self.vmap[op.loop_var] = low
-        return as_scope(self.visit(op.body))
+        body = as_scope(self.visit(op.body))
+        del self.vmap[op.loop_var]
+        return body
 
 
 def _attr_expr(value: Any, op: Block) -> Expr:
@@ -118,6 +127,27 @@ class LowerOpaqueBlock(FuncPass):
     Loops of extent one without annotations are dropped, their variable replaced by its value; thread loops stay.
     Other annotations of blocks are dropped, but for ``buffer_dim_align``, which moves to the allocation.
     Needs ConvertBlocksToOpaque, LowerInitBlock and LowerMatchBuffer; raises :class:`TransformError` otherwise.
+
+    >>> from tirlower.script import parse
+    >>> print(LowerOpaqueBlock()(parse('''
+    ... @T.prim_func
+    ... def fill(A: T.Buffer((13,), "int32")):
+    ...     for i, j, k in T.grid(4, 4, 1):
+    ...         with T.block():
+    ...             T.where(i * 4 + j < 13)
+    ...             T.reads()
+    ...             T.writes(A[i * 4 + j])
+    ...             B = T.alloc_buffer((1,), "int32")
+    ...             B[0] = i + k
+    ...             A[i * 4 + j] = B[0]
+    ... ''')).script())
+    @T.prim_func
+    def fill(A: T.Buffer((13,), "int32")):
+        for i, j in T.grid(4, 4):
+            B = T.alloc_buffer((1,), "int32")
+            if i * 4 + j < 13:
+                B[0] = i
+                A[i * 4 + j] = B[0]
     """
 
     name = "tir.LowerOpaqueBlock"

@@ -148,12 +148,14 @@ class _Placer(Mutator):
     @contextmanager
     def _seeing(self, *buffers: Buffer) -> Iterator[None]:
         """The buffers can be named inside."""
-        new = [buffer for buffer in buffers if buffer.data not in self.visible]
-        for buffer in new:
-            self.visible[buffer.data] = buffer
+        new: dict[Var, Buffer] = {}
+        for buffer in buffers:
+            if buffer.data not in self.visible:
+                new.setdefault(buffer.data, buffer)  # views of one allocation share its data variable
+        self.visible.update(new)
         yield
-        for buffer in new:
-            del self.visible[buffer.data]
+        for data in new:
+            del self.visible[data]
 
     def visit_Block(self, op: Block) -> Stmt:
         if op.init is not None:
@@ -228,6 +230,23 @@ class PlanAndUpdateBufferAllocationLocation(FuncPass):
     ...             vi = T.axis.spatial(8, i)
     ...             C[vi] = B[vi]
     ... ''')).script())
+    @T.prim_func
+    def twice(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.block(""):
+                T.reads(A[i])
+                T.writes(C[i])
+                B = T.alloc_buffer((8,))
+                with T.block("B"):
+                    vi = T.axis.spatial(8, i)
+                    T.reads(A[vi])
+                    T.writes(B[vi])
+                    B[vi] = A[vi] + A[vi]
+                with T.block("C"):
+                    vi = T.axis.spatial(8, i)
+                    T.reads(B[vi])
+                    T.writes(C[vi])
+                    C[vi] = B[vi]
     """
 
     name = "tir.PlanAndUpdateBufferAllocationLocation"

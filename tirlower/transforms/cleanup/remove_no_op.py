@@ -118,7 +118,7 @@ class _Remover(AnalyzedMutator):
                     facts.enter_context(self.holding(fact))
         if any(isinstance(s, DECLARATIONS) for s in done):
             done = self._without_dead_declarations(done, uses)
-        if len(done) == len(op.stmts) and all(a is b for a, b in zip(done, op.stmts, strict=True)):
+        if done and len(done) == len(op.stmts) and all(a is b for a, b in zip(done, op.stmts, strict=True)):
             return op
         return seq(*done)
 
@@ -199,6 +199,9 @@ class RemoveNoOp(FuncPass):
     ...     for i in range(0):
     ...         A[0] = 2
     ... ''')).script())
+    @T.prim_func
+    def f(A: T.Buffer((16,), "int32")):
+        A[0] = 1
     """
 
     name = "tir.RemoveNoOp"

@@ -206,6 +206,10 @@ class UnrollLoop(FuncPass):
     ...     for i in T.unroll(2):
     ...         A[i * 4] = i
     ... ''')).script())
+    @T.prim_func
+    def f(A: T.Buffer((8,), "int32")):
+        A[0] = 0
+        A[4] = 1
     """
 
     name = "tir.UnrollLoop"

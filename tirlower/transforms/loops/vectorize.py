@@ -107,7 +107,7 @@ class _Vectorizer(Mutator):
     def _assume(self, op: Any) -> Stmt:
         if self.exprs.rewrite(op.value.args[0]) is not op.value.args[0]:
             raise Scalarize("an assumption for each lane")
-        return op  # type: ignore[no-any-return]
+        return op
 
     def visit_Bind(self, op: Bind) -> Stmt:
         value = self.visit(op.value)
@@ -297,6 +297,9 @@ class VectorizeLoop(FuncPass):
     ...     for i in T.vectorized(4):
     ...         A[i] = A[i] * T.float32(2)
     ... ''')).script())
+    @T.prim_func
+    def twice(A: T.Buffer((4,), "float32")):
+        A[0:4] = A[0:4] * T.Broadcast(T.float32(2), 4)
     """
 
     name = "tir.VectorizeLoop"

@@ -180,7 +180,7 @@ class ExprVectorizer:
         if isinstance(op, Call) and (not isinstance(op.op, Op) or op.op.purity >= Purity.WRITES):
             raise Scalarize(f"{op.op.name} has effects: it runs once for each lane")
         if all(memo[id(c)] is c for c in op.children()):
-            return op  # type: ignore[no-any-return]
+            return op
         handler = _HANDLERS.get(op.__class__)
         if handler is None:
             raise Scalarize(f"{type(op).__name__} has no vector form")
@@ -298,7 +298,13 @@ class ExprVectorizer:
         llvm = name == "tir.call_llvm_pure_intrin"
         if not (callee.elementwise or llvm or name == "tir.likely"):
             raise Scalarize(f"{name} takes no vectors")
-        fixed = 1 if llvm else 0  # the name of LLVM's intrinsic
+        fixed = 0
+        if llvm:
+            # The name of LLVM's intrinsic, and in TVM's form the number of arguments.
+            count = op.args[1] if len(op.args) > 1 else None
+            fixed = (
+                2 if isinstance(count, IntImm) and count.dtype == "uint32" and count.value == len(op.args) - 2 else 1
+            )
         inner = max(a.dtype.lanes for a in op.args[fixed:])
         wide = [*op.args[:fixed], *(self.widen(a, new(a), inner) for a in op.args[fixed:])]
         first = wide[fixed].dtype

@@ -115,7 +115,7 @@ class Masker(Mutator):
     def _no_division(self, op: Any) -> Expr:
         if op.dtype.is_integral and not _nonzero(op.b):
             raise Scalarize("a division that may be by zero under a condition that differs between lanes")
-        return op  # type: ignore[no-any-return]
+        return op
 
     visit_Div = visit_Mod = visit_FloorDiv = visit_FloorMod = _no_division
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,14 @@ from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range, pointer_dtype
-from tirlower.ir.dtype import BOOL
+from tirlower.ir.dtype import BOOL, INT64, DataType
 from tirlower.ir.expr import BufferLoad, Call, Cast, Expr, IntImm, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, AllocConst, AttrStmt, Block, BufferStore, DeclBuffer, Seq, Stmt
 from tirlower.transforms.analyzed import AnalyzedMutator
 from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.blocks.lower_init import split_head
 from tirlower.transforms.context import PassContext
 
 __all__ = ["FlattenBuffer", "flattened_buffer"]
@@ -68,8 +70,12 @@ def _extent(buffer: Buffer, group: list[int], analyzer: Analyzer, lowest: Expr |
     """The elements that a group of dimensions spans."""
     size: Expr = const(1, buffer.shape[0].dtype if buffer.shape else "int32")
     if not buffer.strides:
-        for axis in group:
-            size = build.mul(size, buffer.shape[axis])
+        extents = [buffer.shape[axis] for axis in group]
+        known = [extent.value for extent in extents if isinstance(extent, IntImm)]
+        if len(known) == len(extents):
+            return _constant_extent(buffer, known, size.dtype)
+        for extent in extents:
+            size = build.mul(size, extent)
         return size
     reach = size
     for axis in group:
@@ -86,6 +92,18 @@ def _extent(buffer: Buffer, group: list[int], analyzer: Analyzer, lowest: Expr |
         if analyzer.can_prove(build.ge(padded, reach)):
             return padded
     return reach
+
+
+def _constant_extent(buffer: Buffer, extents: list[int], kind: DataType) -> Expr:
+    """The product of extents in their type, or in int64 where that is too narrow."""
+    count = math.prod(extents)
+    if count > INT64.max_value:
+        raise TransformError(
+            f"buffer {buffer.name!r} has {' * '.join(map(str, extents))} elements, more than int64 counts",
+            origin="tir.FlattenBuffer",
+            help="use smaller extents",
+        )
+    return const(count, kind if count <= kind.max_value else INT64)
 
 
 def flattened_buffer(buffer: Buffer, analyzer: Analyzer, allocated: bool = False) -> Buffer:
@@ -130,8 +148,10 @@ class _Flattener(AnalyzedMutator):
         if flat is buffer:
             return indices
         made: list[Expr] = []
-        for group in _groups(buffer):
-            offset: Expr = const(0, indices[0].dtype.element if indices else "int32")
+        for group, extent in zip(_groups(buffer), flat.shape, strict=True):
+            # Elements that only int64 counts have positions of int64.
+            wide = buffer.shape and extent.dtype.bits > buffer.shape[0].dtype.bits
+            offset: Expr = const(0, INT64 if wide else indices[0].dtype.element if indices else "int32")
             for axis in group:
                 if buffer.strides:
                     offset = build.add(offset, build.mul(indices[axis], buffer.strides[axis]))
@@ -256,6 +276,11 @@ class FlattenBuffer(FuncPass):
     ...     for i, j in T.grid(4, 8):
     ...         A[i, j] = A[i, j] * T.float32(2)
     ... ''')).script())
+    @T.prim_func
+    def scale(A: T.Buffer((4, 8), "float32")):
+        A_1 = T.decl_buffer((32,), data=A.data)
+        for i, j in T.grid(4, 8):
+            A_1[i * 8 + j] = A_1[i * 8 + j] * T.float32(2)
     """
 
     name = "tir.FlattenBuffer"
@@ -267,7 +292,16 @@ class FlattenBuffer(FuncPass):
         worker = _Flattener(func)
         body = worker.visit(func.body)
         used = [(buffer, worker.remap.get(buffer, buffer)) for buffer in func.buffers]
-        views = [DeclBuffer(flat) for buffer, flat in used if flat is not buffer]
-        if not views:
-            return func.with_body(body)
-        return func.with_body(Seq((*views, *(body.stmts if isinstance(body, Seq) else (body,)))))
+        views: list[Stmt] = [DeclBuffer(flat) for buffer, flat in used if flat is not buffer]
+        return func.with_body(_with_views(body, views) if views else body)
+
+
+def _with_views(body: Stmt, views: list[Stmt]) -> Stmt:
+    """A body with declarations at its head: inside the root block, where there is one."""
+    if not isinstance(body, Block):
+        return Seq((*views, *(body.stmts if isinstance(body, Seq) else (body,))))
+    if body.reads or body.writes:
+        # Its regions name the views, so they stand in a root block around it.
+        return Block("root", (), const(True, "bool"), (), (), None, (), {}, Seq((*views, body)))
+    head, rest = split_head(body.body)
+    return body.with_(body=Seq((*head, *views, *rest)))

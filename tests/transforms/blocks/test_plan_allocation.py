@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.checking import check
+from tirlower.diagnostics import TransformError
+from tirlower.script import tir as T
+from tirlower.transforms import LowerInitBlock, PlanAndUpdateBufferAllocationLocation
+
+PLAN = PlanAndUpdateBufferAllocationLocation()
+
+
+def test_an_allocation_moves_into_the_common_loop() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+        B = T.alloc_buffer((16, 16), "float32")
+        for i in range(16):
+            for j in range(16):
+                with T.block("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] + T.float32(1)
+            for j in range(16):
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = B[vi, vj] * T.float32(2)
+
+    @T.prim_func
+    def expected(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+        for i in range(16):
+            with T.block():
+                T.reads(A[i, 0:16])
+                T.writes(C[i, 0:16])
+                B = T.alloc_buffer((16, 16), "float32")
+                for j in range(16):
+                    with T.block("B"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        T.reads(A[vi, vj])
+                        T.writes(B[vi, vj])
+                        B[vi, vj] = A[vi, vj] + T.float32(1)
+                for j in range(16):
+                    with T.block("C"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        T.reads(B[vi, vj])
+                        T.writes(C[vi, vj])
+                        C[vi, vj] = B[vi, vj] * T.float32(2)
+
+    check(PLAN, before, expected)
+
+
+def test_a_reduction_keeps_its_buffer_outside_the_loops_that_carry_it() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((6, 8), "float32"), C: T.Buffer((6,), "float32")):
+        B = T.alloc_buffer((6,), "float32")
+        for i in range(6):
+            for k in range(8):
+                with T.block("B"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + A[vi, vk]
+            with T.block("C"):
+                vi = T.axis.spatial(6, i)
+                C[vi] = B[vi]
+
+    after = check(PLAN, LowerInitBlock()(before))
+    lines = [line.strip() for line in after.script().splitlines()]
+    assert (
+        lines.index("for i in range(6):") < lines.index("B = T.alloc_buffer((6,))") < lines.index("for k in range(8):")
+    )
+
+
+def test_an_opaque_iterator_carries_values_over_its_loop() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8, 8, 8), "int32"), B: T.Buffer((8, 8, 8), "int32")):
+        C = T.alloc_buffer((8, 8, 8), dtype="int32")
+        for i in T.serial(8):
+            for j in T.serial(8):
+                for k in T.serial(8):
+                    with T.block("b0"):
+                        vi, vj, vk = T.axis.remap("SSS", [i, j, k])
+                        C[vi, vj, vk] = A[vi, vj, vk] + 1
+                for k in T.serial(8):
+                    with T.block("b1"):
+                        vi, vk = T.axis.remap("SS", [i, k])
+                        vj = T.axis.opaque(8, j)
+                        B[vi, vj, vk] = C[vi, vj, vk] + T.if_then_else(vj > 0, C[vi, vj - 1, vk], 0)
+
+    after = check(PLAN, before, samples=1)
+    lines = [line.strip() for line in after.script().splitlines()]
+    place = next(n for n, line in enumerate(lines) if line.startswith("C = T.alloc_buffer"))
+    assert lines.index("for i in range(8):") < place < lines.index("for j in range(8):")
+
+
+def test_values_carried_by_plain_statements_stay_outside() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((5,), "int32"), C: T.Buffer((5,), "int32")):
+        B = T.alloc_buffer((1,), "int32")
+        for i in range(5):
+            with T.block("step"):
+                T.reads(A[i], B[0])
+                T.writes(B[0], C[i])
+                if i == 0:
+                    B[0] = 0
+                B[0] = B[0] + A[i]
+                C[i] = B[0]
+
+    check(PLAN, before, before)
+
+
+def test_a_buffer_stored_first_in_each_iteration_moves_in() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((5,), "int32"), C: T.Buffer((5,), "int32")):
+        B = T.alloc_buffer((1,), "int32")
+        for i in range(5):
+            with T.block("step"):
+                T.reads(A[i])
+                T.writes(B[0], C[i])
+                B[0] = A[i]
+                C[i] = B[0] * 2
+
+    after = check(PLAN, before)
+    lines = [line.strip() for line in after.script().splitlines()]
+    assert (
+        lines.index("for i in range(5):")
+        < lines.index('with T.block("step"):')
+        < lines.index('B = T.alloc_buffer((1,), "int32")')
+    )
+
+
+def test_an_unused_buffer_is_dropped() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32")):
+        _B = T.alloc_buffer((4,), "int32")
+        for i in range(4):
+            with T.block("A"):
+                vi = T.axis.spatial(4, i)
+                A[vi] = vi
+
+    assert "alloc" not in check(PLAN, before).script()
+
+
+def test_opaque_access_and_matched_regions_count() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8, 4), "float32")):
+        B = T.alloc_buffer((8, 4), "float32")
+        for i in range(8):
+            with T.block("fill"):
+                v = T.axis.spatial(8, i)
+                T.reads()
+                T.writes(B[v, 0:4])
+                T.evaluate(T.call_extern("void", "memset", T.address_of(B[v, 0]), 0, 16))
+            with T.block("copy"):
+                v = T.axis.spatial(8, i)
+                T.reads(B[v, 0:4])
+                T.writes(A[v, 0:4])
+                S = T.match_buffer(B[v, 0:4], (4,), offset_factor=1)
+                for j in range(4):
+                    A[v, j] = S[j] + T.float32(1)
+
+    after = check(PLAN, before)
+    lines = [line.strip() for line in after.script().splitlines()]
+    assert lines.index("for i in range(8):") < lines.index("B = T.alloc_buffer((8, 4))")
+
+
+def test_the_allocation_stays_where_its_shape_is_known() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((6,), "int32")):
+        for i in range(6):
+            with T.block("outer"):
+                v = T.axis.spatial(6, i)
+                T.reads()
+                T.writes(A[v])
+                C = T.alloc_buffer((v + 1,), "int32")
+                for k in range(v + 1):
+                    with T.block("fill"):
+                        w = T.axis.spatial(v + 1, k)
+                        T.reads()
+                        T.writes(C[w])
+                        C[w] = w
+                A[v] = C[v]
+
+    check(PLAN, before, before)
+
+
+def test_a_view_counts_for_the_buffer_that_it_views() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((6, 4), "int32")):
+        B = T.alloc_buffer((4,), "int32")
+        for i in range(6):
+            with T.block("outer"):
+                v = T.axis.spatial(6, i)
+                T.reads()
+                T.writes(A[v, 0:4])
+                V = T.decl_buffer((2, 2), "int32", data=B.data)
+                for j in range(4):
+                    B[j] = v + j
+                for j in range(4):
+                    A[v, j] = V[j // 2, j % 2]
+
+    check(PLAN, before)
+
+
+def test_symbolic_sizes_sequential_loops_and_several_dtypes() -> None:
+    @T.prim_func
+    def before(A: T.Buffer(("n", 3), "float16"), C: T.Buffer(("n",), "float32")):
+        B = T.alloc_buffer((n, 3), "float32")
+        D = T.alloc_buffer((n,), "bool")
+        for i in range(n):
+            for j in range(3):
+                with T.block("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = T.Cast("float32", A[vi, vj])
+            with T.block("D"):
+                vi = T.axis.spatial(n, i)
+                D[vi] = B[vi, 0] < B[vi, 1]
+        for i in range(n):
+            with T.block("C"):
+                vi = T.axis.spatial(n, i)
+                C[vi] = T.if_then_else(D[vi], T.float32(1), T.float32(2))
+
+    after = check(PLAN, before, sizes=(0, 1, 5))
+    lines = [line.strip() for line in after.script().splitlines()]
+    first = lines.index("for i in range(n):")
+    assert lines.index('D = T.alloc_buffer((n,), "bool")') < first < lines.index("B = T.alloc_buffer((n, 3))")
+
+
+def test_a_block_with_an_init_is_refused() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32"), B: T.Buffer((1,), "int32")):
+        for k in range(4):
+            with T.block("B"):
+                v = T.axis.reduce(4, k)
+                with T.init():
+                    B[0] = 0
+                B[0] += A[v]
+
+    with pytest.raises(TransformError, match="run LowerInitBlock before"):
+        PLAN(before)
+
+
+def test_a_function_without_blocks_comes_back_as_it_is() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32")):
+        for i in range(4):
+            B = T.alloc_buffer((1,), "int32")
+            B[0] = i
+            A[i] = B[0]
+
+    check(PLAN, before, before)

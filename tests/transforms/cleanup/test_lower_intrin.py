@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.checking import check
+from tirlower.interp import interpret
+from tirlower.ir import BufferLoad, FloorDiv, FloorMod, PrimFunc, decl_buffer, pre_order_visit
+from tirlower.ir import stmt as S
+from tirlower.ir.expr import Var, const
+from tirlower.script import tir as T
+from tirlower.transforms import LowerIntrin
+
+
+def left_over(func: PrimFunc) -> int:
+    """The divisions rounding down that are left."""
+    found = []
+    pre_order_visit(func.body, lambda op: found.append(op) if isinstance(op, (FloorDiv, FloorMod)) else None)
+    return len(found)
+
+
+def test_powers_of_two_become_shifts_and_masks() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((64,), "int32"), n: T.int32):
+        for i in range(64):
+            A[i] = i // 8 + (n - i) // 4 + (n - i) % 16 + i % 1
+
+    @T.prim_func
+    def expected(A: T.Buffer((64,), "int32"), n: T.int32):
+        for i in range(64):
+            A[i] = T.shift_right(i, 3) + T.shift_right(n - i, 2) + T.bitwise_and(n - i, 15) + 0
+
+    after = check(LowerIntrin(), before)
+    assert left_over(after) == 0
+    for word in ("T.shift_right(i, 3)", "T.shift_right(n - i, 2)", "T.bitwise_and(n - i, 15)"):
+        assert word in after.script()
+
+
+def test_operands_known_not_to_be_negative_need_no_correction() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((60,), "int32")):
+        for i in range(60):
+            A[i] = i // 7 * 100 + i % 7
+
+    @T.prim_func
+    def expected(A: T.Buffer((60,), "int32")):
+        for i in range(60):
+            A[i] = T.truncdiv(i, 7) * 100 + T.truncmod(i, 7)
+
+    check(LowerIntrin(), before, expected)
+
+
+def test_a_known_least_value_shifts_the_numerator() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((60,), "int32")):
+        for i in range(60):
+            A[i] = (i - 10) // 7 * 100 + (i - 10) % 7
+
+    @T.prim_func
+    def expected(A: T.Buffer((60,), "int32")):
+        for i in range(60):
+            A[i] = (T.truncdiv(i - 10 + 14, 7) - 2) * 100 + T.truncmod(i - 10 + 14, 7)
+
+    check(LowerIntrin(), before, expected)
+
+
+def test_a_shifted_numerator_does_not_overflow() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((48,), "int32"), n: T.int32):
+        A[T.min(n, -3) // 3 % 48] = T.min(n, -3) // 3
+
+    after = check(LowerIntrin(), before)
+    assert "2147483647" not in after.script()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32"])
+@pytest.mark.parametrize("divisor", ["constant", "variable"])
+def test_every_sign_and_width_divides_as_python_does(dtype: str, divisor: str) -> None:
+    info = np.iinfo(dtype)
+    values = sorted({v for v in (info.min, info.min + 1, -9, -8, -7, -1, 0, 1, 2, 7, 8, 9, info.max) if v >= info.min})
+    dividers = [v for v in values if v != 0]
+    A, B = decl_buffer((1,), dtype, "A"), decl_buffer((2,), dtype, "B")
+    a, b, x, y = Var("a", "handle"), Var("b", "handle"), Var("x", dtype), Var("y", dtype)
+    for fixed in dividers if divisor == "constant" else [None]:
+        by = y if fixed is None else const(int(fixed), dtype)
+        zero, one = const(0, "int32"), const(1, "int32")
+        body = S.Seq(
+            (
+                S.BufferStore(B, FloorDiv(x + BufferLoad(A, (zero,)), by), (zero,)),
+                S.BufferStore(B, FloorMod(x + BufferLoad(A, (zero,)), by), (one,)),
+            )
+        )
+        func = PrimFunc((a, b, x, y), {a: A, b: B}, None, {}, body)
+        after = LowerIntrin()(func)
+        assert left_over(after) == 0
+        for p, q in itertools.product(values, dividers if fixed is None else [fixed]):
+            if p == info.min and q == -1:
+                continue  # the quotient does not fit
+            out = np.zeros(2, dtype)
+            interpret(after, np.zeros(1, dtype), out, int(p), int(q))
+            assert (int(out[0]), int(out[1])) == (int(p) // int(q), int(p) % int(q)), (p, q)
+
+
+def test_vectors() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), n: T.int32):
+        B[0:8] = A[0:8] // T.Broadcast(4, 8) + A[0:8] % T.Broadcast(3, 8)
+        A[0:8] = (T.Ramp(0, 1, 8) + T.Broadcast(n, 8)) // T.Broadcast(5, 8)
+        B[0:4] = B[0:4] // (T.Broadcast(T.max(n, 1), 4) * T.Broadcast(-1, 4))
+
+    assert left_over(check(LowerIntrin(), before)) == 0
+
+
+def test_a_test_of_divisibility_needs_no_rounding_down() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((64,), "int32"), n: T.int32):
+        for i in range(64):
+            if (n - i) % 3 == 0:
+                A[i] = 1
+            if (n - i) % 8 != 0:
+                A[i] = A[i] + 2
+
+    @T.prim_func
+    def expected(A: T.Buffer((64,), "int32"), n: T.int32):
+        for i in range(64):
+            if T.truncmod(n - i, 3) == 0:
+                A[i] = 1
+            if T.truncmod(n - i, 8) != 0:
+                A[i] = A[i] + 2
+
+    check(LowerIntrin(), before, expected)
+
+
+def test_conditions_bindings_and_shapes_tell_signs() -> None:
+    @T.prim_func
+    def before(A: T.Buffer(("m",), "int32"), n: T.int32):
+        if n >= 5:
+            A[n // 5 % m] = n % 7
+        x: T.int32 = T.max(A[0], 0)
+        A[0] = x // 3
+        for i in range(m):
+            A[i // 3] = i % m
+
+    after = check(LowerIntrin(), before, sizes=(5, 8))
+    assert left_over(after) == 0 and "shift_right" not in after.script() and "Select" not in after.script()
+
+
+def test_floats_round_their_quotient_down() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+        for i in range(16):
+            B[i] = T.FloorDiv(A[i], T.float32(1.5)) + T.FloorMod(A[i], T.float32(-0.75))
+
+    assert left_over(check(LowerIntrin(), before)) == 0
+
+
+def test_dead_divisions_by_zero_stay_dead() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32"), n: T.int32):
+        if n < 0:
+            A[0] = T.FloorDiv(n, 0) + T.FloorMod(n, 0)
+        while A[1] % 5 != 4:
+            A[1] = A[1] + 1
+
+    check(LowerIntrin(), before)
+
+
+def test_blocks_views_and_calls() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((6, 6), "int32")):
+        V = T.decl_buffer((36,), "int32", data=A.data)
+        for f in T.serial(-36, 0):
+            with T.block("A"):
+                v = T.axis.spatial((-36, 0), f)
+                T.reads()
+                T.writes(A[(v + 36) // 6, (v + 36) % 6])
+                A[(v + 36) // 6, (v + 36) % 6] = v // 5
+        T.evaluate(T.call_extern("handle", "memset", T.address_of(V[35 // 6]), 0, 8))
+
+    assert left_over(check(LowerIntrin(), before)) == 0
+
+
+def test_nothing_to_do() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), n: T.int32):
+        for i in range(16):
+            A[i] = T.truncdiv(i + n, 3) + i
+
+    check(LowerIntrin(), before, before)

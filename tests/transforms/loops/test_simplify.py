@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+from tests.checking import check
+from tirlower.ir import Bind, pre_order_visit
+from tirlower.script import tir as T
+from tirlower.transforms import PassContext, Simplify
+
+
+def test_indices_fold_under_the_loops_around() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+        for i, j in T.grid(4, 4):
+            A[(i * 4 + j) // 4 * 4 + (i * 4 + j) % 4] = B[T.min(i * 4 + j, 15)] + 0
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+        for i, j in T.grid(4, 4):
+            A[i * 4 + j] = B[i * 4 + j]
+
+    check(Simplify(), before, expected)
+
+
+def test_decided_branches_are_taken() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32")):
+        for i in range(2, 10):
+            if i < 12:
+                A[i] = 1
+            else:
+                A[i] = 2
+            if T.likely(i == 1):
+                A[0] = 3
+            if i > 10:
+                A[1] = 4
+            else:
+                A[i] = A[i] + 5
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32")):
+        for i in range(2, 10):
+            A[i] = 1
+            A[i] = A[i] + 5
+
+    check(Simplify(), before, expected)
+
+
+def test_conditions_hold_in_their_branches() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), n: T.int32):
+        for i in range(16):
+            if i < n:
+                if i < n + 2:
+                    A[i] = T.max(i - n, -1)
+            else:
+                if i >= n:
+                    A[i] = T.if_then_else(i < n, 7, 9)
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32"), n: T.int32):
+        for i in range(16):
+            if i < n:
+                A[i] = T.max(i - n, -1)
+            else:
+                A[i] = 9
+
+    after = check(Simplify(), before)
+    assert "i < n + 2" not in after.script() and "if_then_else" not in after.script()
+
+
+def test_asserts_and_assumes_state_facts_for_what_follows() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), n: T.int32):
+        if n == 16:
+            A[0] = 1
+        assert n < 14, "small"
+        if n < 15:
+            A[1] = 2
+        T.evaluate(T.assume(n > 0))
+        if n >= 1:
+            A[2] = 3
+
+    after = check(Simplify(), before, sizes=(1, 3, 13))
+    assert after.script().count("if ") == 1
+
+
+def test_facts_end_with_their_scope() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), n: T.int32):
+        for i in range(2):
+            assert n > 0 or i == 0, "only then"
+            A[i] = i
+        if n > 3:
+            A[0] = 1
+        if n > 3:
+            A[1] = 1
+        else:
+            if n > 2:
+                A[2] = 1
+
+    check(Simplify(), before, sizes=(1, 3, 4))
+
+
+def test_conditions_that_read_memory_are_no_facts() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32")):
+        if A[0] < 5:
+            A[0] = A[0] + 100
+            if A[0] < 5:
+                A[1] = 1
+
+    check(Simplify(), before, before)
+
+
+def test_bindings_of_integers_take_their_place() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "float32")):
+        for i in range(8):
+            x: T.int32 = i * 8
+            y: T.int32 = x + 3
+            z: T.float32 = B[y]
+            for j in range(8):
+                A[x + j] = y
+                B[x + j] = z
+
+    @T.prim_func
+    def expected(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "float32")):
+        for i in range(8):
+            z: T.float32 = B[i * 8 + 3]
+            for j in range(8):
+                A[i * 8 + j] = i * 8 + 3
+                B[i * 8 + j] = z
+
+    check(Simplify(), before, expected)
+
+
+def test_bindings_that_a_layout_or_memory_needs_stay() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((64,), "int32"), n: T.int32):
+        m: T.int32 = n * 2
+        B = T.alloc_buffer((m,), "int32")
+        w: T.int32 = A[0]
+        A[0] = 5
+        for i in range(m):
+            B[i] = w
+        A[1] = B[m - 1] + w
+
+    after = check(Simplify(), before)
+    names = []
+    pre_order_visit(after.body, lambda op: names.append(op.var.name) if isinstance(op, Bind) else None)
+    assert names == ["m", "w"]
+
+
+def test_a_chain_of_bindings_is_not_unfolded_without_end() -> None:
+    lines = ["x0: T.int32 = n % 7"]
+    lines += [f"x{i + 1}: T.int32 = x{i} * x{i} // 3 % 5" for i in range(60)]
+    from tirlower.script import parse
+
+    before = parse(
+        "@T.prim_func\ndef f(A: T.Buffer((4,), 'int32'), n: T.int32):\n    " + "\n    ".join([*lines, "A[0] = x60"])
+    )
+    after = check(Simplify(), before)
+    assert len(after.script()) < 40_000
+
+
+def test_storing_what_stands_there_is_dropped() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+        for i in range(16):
+            A[i] = A[i + 0]
+            B[i] = A[i]
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+        for i in range(16):
+            B[i] = A[i]
+
+    check(Simplify(), before, expected)
+
+
+def test_wrap_around_and_floats_are_left_alone() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int8"), B: T.Buffer((16,), "float32"), n: T.int8):
+        for i in range(16):
+            if A[i] + T.int8(100) < A[i]:
+                A[i] = n + T.int8(1)
+            B[i] = B[i] + T.float32(0) - B[i] * T.float32(0)
+
+    check(Simplify(), before)
+
+
+def test_while_loops_views_and_opaque_calls() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4, 4), "int32"), n: T.int32):
+        V = T.decl_buffer((16,), "int32", data=A.data)
+        while V[0] * 1 < n + 0:
+            V[0] = V[0] + 2 - 1
+        T.evaluate(T.call_extern("handle", "memset", T.address_of(V[4 * 1 + 0]), 0 * n, 8 // 2))
+
+    after = check(Simplify(), before)
+    assert "memset" in after.script() and "0 * n" not in after.script() and "8 // 2" not in after.script()
+
+
+def test_symbolic_shapes_are_not_negative() -> None:
+    @T.prim_func
+    def before(A: T.Buffer(("n", "m"), "float32")):
+        for i, j in T.grid(n, m):
+            if n >= 0:
+                A[(i * m + j) // m, (i * m + j) % m] = T.float32(1)
+
+    @T.prim_func
+    def expected(A: T.Buffer(("n", "m"), "float32")):
+        for i, j in T.grid(n, m):
+            A[i, j] = T.float32(1)
+
+    after = check(Simplify(), before, sizes=(0, 1, 4))
+    assert "if " not in after.script()
+
+
+def test_block_iterators_and_predicates_are_facts() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((13,), "int32")):
+        for i, j in T.grid(4, 4):
+            with T.block("A"):
+                v = T.axis.spatial(13, i * 4 + j)
+                T.where(i * 4 + j < 13)
+                T.reads()
+                T.writes(A[v])
+                if v < 13:
+                    A[v % 13] = v
+
+    after = check(Simplify(), before)
+    assert "if v" not in after.script() and "v %" not in after.script()
+
+
+def test_options_reach_the_analyzer() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "bool"), i: T.int32, j: T.int32, k: T.int32):
+        if i < j and j < k:
+            A[0] = i < k
+
+    plain = Simplify()(before)
+    proved = check(Simplify(transitively_prove_inequalities=True), before)
+    assert "A[0] = T.bool(True)" in proved.script() or "A[0] = True" in proved.script()
+    assert "i < k" in plain.script()
+    with PassContext(config={"tir.Simplify": {"transitively_prove_inequalities": True}}):
+        assert Simplify()(before).script() == proved.script()
+
+    @T.prim_func
+    def ors(A: T.Buffer((1,), "bool"), i: T.int32, j: T.int32, k: T.int32):
+        A[0] = (i == 0 and j == 10) or k == 20
+
+    made = check(Simplify(convert_boolean_to_and_of_ors=True), ors)
+    assert "(i == 0 or k == 20) and (j == 10 or k == 20)" in made.script()
+
+
+def test_a_simple_function_comes_back_as_it_is() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "float32"), n: T.int32):
+        for i in range(16):
+            if i < n:
+                A[i] = A[i] * T.float32(2)
+
+    check(Simplify(), before, before)

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.checking import check
+from tirlower.diagnostics import TransformError
+from tirlower.script import tir as T
+from tirlower.transforms import PassContext, UnrollLoop
+
+
+def test_a_marked_loop_becomes_one_copy_for_each_iteration() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4, 4), "float32")):
+        for i in range(4):
+            for j in T.unroll(2):
+                A[i, j + 1] = A[i, j] * T.float32(2)
+
+    @T.prim_func
+    def expected(A: T.Buffer((4, 4), "float32")):
+        for i in range(4):
+            A[i, 1] = A[i, 0] * T.float32(2)
+            A[i, 2] = A[i, 1] * T.float32(2)
+
+    check(UnrollLoop(), before, expected)
+
+
+@pytest.mark.parametrize("extent", [0, 1, 5])
+def test_extents_and_minimums(extent: int) -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int16"), n: T.int32):
+        A[7] = T.int16(1)
+        for i in T.unroll(2, 2 + extent):
+            A[i] = T.Cast("int16", i * n)
+        for k in range(n - n, 1):
+            for i in T.unroll(k - 3, k - 3 + extent):
+                A[i + 3] = A[i + 3] + T.Cast("int16", i)
+
+    after = check(UnrollLoop(), before)
+    assert "unroll" not in after.script()
+
+
+def test_nested_loops_inner_ones_first() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((6,), "int32")):
+        for i in T.unroll(2):
+            for j in T.unroll(3):
+                A[i * 3 + j] = i * 10 + j
+
+    after = check(UnrollLoop(), before)
+    assert len(after.body.stmts) == 6
+
+
+def test_what_a_copy_defines_is_its_own() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4, 4), "int32"), C: T.Buffer((4,), "int32")):
+        for i in T.unroll(3):
+            B = T.alloc_buffer((4,), "int32")
+            V = T.decl_buffer((2, 2), "int32", data=B.data)
+            W = T.decl_buffer((16,), "int32", data=A.data)
+            x: T.int32 = C[i]
+            for k in range(4):
+                B[k] = W[i * 4 + k] + x
+            y = T.int32()
+            C[i + 1] = V[1, 0] + T.Let(y + y, where={y: B[0]})
+
+    check(UnrollLoop(), before)
+
+
+def test_a_declaration_alone_does_not_reach_other_copies() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32")):
+        for i in T.unroll(2):
+            _x: T.int32 = A[i]
+        A[0] = 7
+
+    check(UnrollLoop(), before)
+
+
+def test_steps_depth_and_extent_choose_serial_loops() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((64,), "int32"), n: T.int32):
+        for i in range(4):
+            A[i] = i
+        for i in range(16):
+            A[i] = A[i] + 1
+        for i in range(n):
+            A[i] = A[i] + 2
+
+    assert check(UnrollLoop(auto_max_step=4), before).script().count("for ") == 2
+    assert check(UnrollLoop(auto_max_step=16), before).script().count("for ") == 1
+    assert check(UnrollLoop(auto_max_extent=4), before).script().count("for ") == 2
+    assert check(UnrollLoop(), before, before) is before
+    with PassContext(config={"tir.UnrollLoop": {"auto_max_step": 16}}):
+        assert UnrollLoop()(before).script().count("for ") == 1
+
+
+def test_loops_around_loops_are_not_chosen() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((64,), "int32"), n: T.int32):
+        for i in range(2):
+            for j in range(n):
+                A[i * n + j] = 1
+        for i in range(2):
+            for j in range(2):
+                A[i * 2 + j] = A[i * 2 + j] + 1
+
+    after = check(UnrollLoop(auto_max_step=64), before)
+    assert after.script().count("for ") == 1 and "T.grid(2, n)" in after.script()
+    # The inner loop counts as an unrolled level: a depth of 0 allows one.
+    shallow = check(UnrollLoop(auto_max_step=64, auto_max_depth=0), before, idempotent=False)
+    assert "for i in range(2)" in shallow.script()
+
+
+def test_without_copying_loops_are_marked() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32")):
+        for i in T.unroll(2):
+            A[i] = i
+        for i in range(4):
+            A[i] = A[i] + 1
+
+    @T.prim_func
+    def expected(A: T.Buffer((8,), "int32")):
+        for i in T.unroll(2):
+            A[i] = i
+        for i in T.unroll(4):
+            A[i] = A[i] + 1
+
+    check(UnrollLoop(auto_max_step=8, explicit_unroll=False), before, expected)
+
+
+def test_pragmas_of_loops_and_regions() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32")):
+        for i in T.serial(4, annotations={"pragma_auto_unroll_max_step": 16, "pragma_unroll_explicit": 1}):
+            A[i] = i
+        with T.attr(0, "pragma_auto_unroll_max_step", 2):
+            for i in range(2):
+                A[i] = A[i] + 1
+            for i in range(3):
+                A[i] = A[i] + 2
+        with T.attr(0, "pragma_unroll_explicit", 0):
+            for i in T.unroll(2):
+                A[i] = A[i] + 3
+
+    @T.prim_func
+    def expected(A: T.Buffer((8,), "int32")):
+        A[0] = 0
+        A[1] = 1
+        A[2] = 2
+        A[3] = 3
+        A[0] = A[0] + 1
+        A[1] = A[1] + 1
+        for i in range(3):
+            A[i] = A[i] + 2
+        for i in T.unroll(2):
+            A[i] = A[i] + 3
+
+    check(UnrollLoop(), before, expected, idempotent=False)
+
+
+def test_loops_that_index_local_memory() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "float32")):
+        B = T.alloc_buffer((8,), "float32", scope="local")
+        for i in range(8):
+            B[i] = A[i]
+        for i in range(8):
+            A[i] = A[i] + T.float32(1)
+        A[0] = B[7]
+
+    after = check(UnrollLoop(unroll_local_access=True), before)
+    assert after.script().count("for ") == 1
+
+
+def test_views_calls_predicates_and_while_loops() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4, 4), "float32"), n: T.int32):
+        for i in T.unroll(4):
+            V = T.decl_buffer((4,), "float32", data=A.data, elem_offset=i * 4)
+            V.vstore([T.Ramp(0, 1, 4)], T.Broadcast(T.float32(i), 4), predicate=T.Ramp(i, 1, 4) < T.Broadcast(n, 4))
+            while V[0] < T.float32(2):
+                V[0] = V[0] + T.float32(1)
+            if i != 2:
+                T.evaluate(T.call_extern("handle", "memset", T.address_of(A[i, 3]), 0, 4))
+
+    check(UnrollLoop(), before)
+
+
+def test_loops_that_are_left_early_stay() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32")):
+        for i in T.unroll(4):
+            if A[i] > 3:
+                T.evaluate(T.break_loop())
+            A[i] = i
+
+    after = check(UnrollLoop(), before, before)
+    assert after is before
+
+
+def test_an_extent_that_is_not_constant_is_refused() -> None:
+    @T.prim_func
+    def before(A: T.Buffer(("n",), "int32")):
+        for i in T.unroll(n):
+            A[i] = i
+
+    with pytest.raises(TransformError, match="cannot unroll loop 'i': its extent n is not a constant") as error:
+        UnrollLoop()(before)
+    assert error.value.origin == "tir.UnrollLoop"
+
+
+def test_too_many_copies_are_refused() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4000,), "int32")):
+        for i in T.unroll(4000):
+            for j in T.unroll(4000):
+                A[i] = j
+
+    with pytest.raises(TransformError, match="would make more than 1000000 statements"):
+        UnrollLoop()(before)

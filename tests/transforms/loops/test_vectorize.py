@@ -1,0 +1,448 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.checking import check, executes_alike
+from tirlower.diagnostics import TransformError
+from tirlower.interp import interpret, register_extern
+from tirlower.ir import BufferLoad, BufferStore, For, PrimFunc, Var, decl_buffer, pre_order_visit
+from tirlower.ir.target import Target
+from tirlower.script import tir as T
+from tirlower.transforms import PassContext, VectorizeLoop
+
+
+def loops(func) -> int:
+    """The loops that are left."""
+    found = []
+    pre_order_visit(func.body, lambda op: found.append(op) if isinstance(op, For) else None)
+    return len(found)
+
+
+@pytest.mark.parametrize("extent", [0, 1, 2, 5, 16])
+def test_extents(extent: int) -> None:
+    @T.prim_func
+    def before(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+        for i in T.vectorized(extent):
+            A[i] = B[i] * T.float32(2) + T.Cast("float32", i)
+        A[31] = T.float32(0)
+
+    assert loops(check(VectorizeLoop(), before)) == 0
+
+
+def test_contiguous_accesses_become_ramps() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        for i in range(16):
+            for j in T.vectorized(4):
+                A[i * 4 + j] = B[i * 4 + j] + T.float32(1)
+
+    @T.prim_func
+    def expected(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        for i in range(16):
+            A[i * 4 : i * 4 + 4] = B[i * 4 : i * 4 + 4] + T.Broadcast(T.float32(1), 4)
+
+    check(VectorizeLoop(), before, expected)
+
+
+def test_strided_reversed_gathered_and_scattered_accesses() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((64,), "int32"), P: T.Buffer((8,), "int32"), n: T.int32):
+        for i in T.vectorized(8):
+            P[i] = (i * 3) % 8
+        for i in T.vectorized(8):
+            A[i * 3] = i
+            A[63 - i] = A[i * 3] + n
+            A[P[i] + 24] = A[P[i] * 2] + i * n
+            A[i * -1 + 40] = i
+
+    assert loops(check(VectorizeLoop(), before)) == 0
+
+
+def test_a_minimum_other_than_zero() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int64"), n: T.int32):
+        for i in T.vectorized(n, n + 4):
+            A[i - n + 2] = T.Cast("int64", i)
+
+    assert loops(check(VectorizeLoop(), before)) == 0
+
+
+def test_bindings_become_vectors() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "float32"), n: T.int32):
+        for i in T.vectorized(4):
+            v: T.float32 = A[i] + T.float32(1)
+            w: T.int32 = n + 1
+            A[i] = v * v + T.Cast("float32", w)
+
+    @T.prim_func
+    def expected(A: T.Buffer((4,), "float32"), n: T.int32):
+        v: T.float32x4 = A[0:4] + T.Broadcast(T.float32(1), 4)
+        w: T.int32 = n + 1
+        A[0:4] = v * v + T.Broadcast(T.Cast("float32", w), 4)
+
+    check(VectorizeLoop(), before, expected)
+
+
+def test_let_expressions_and_shared_operands() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32")):
+        for i in T.vectorized(8):
+            y = T.int32()
+            A[i] = T.Let(y * y + i, where={y: A[i] + 1})
+
+    assert loops(check(VectorizeLoop(), before)) == 0
+    # e + e, thirty times over, is thirty operations and not a billion.
+    A, a, i = decl_buffer((8,), "int32", "A"), Var("a", "handle"), Var("i", "int32")
+    value = BufferLoad(A, (i,))
+    for _ in range(30):
+        value = value + value
+    func = PrimFunc((a,), {a: A}, None, {}, For(i, 0, 8, "vectorized", None, {}, BufferStore(A, value, (i,))))
+    assert loops(VectorizeLoop()(func)) == 0
+
+
+def test_allocations_get_a_part_for_each_lane() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        for i in T.vectorized(8):
+            C = T.alloc_buffer((3,), "int32")
+            V = T.decl_buffer((1, 3), "int32", data=C.data)
+            S = T.alloc_buffer((), "int32")
+            for k in range(3):
+                C[k] = A[i] * k
+            S[()] = C[0] + V[0, 2]
+            if B[i] > 0:
+                S[()] = S[()] + C[1]
+            B[i] = S[()]
+
+    after = check(VectorizeLoop(), before)
+    assert "T.alloc_buffer((24,)" in after.script() and "T.alloc_buffer((8,)" in after.script()
+
+
+def test_an_allocation_whose_address_is_taken_runs_lane_by_lane() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32")):
+        for i in T.vectorized(4):
+            C = T.alloc_buffer((2,), "int32")
+            T.evaluate(T.call_extern("handle", "memset", T.address_of(C[0]), 1, 8))
+            A[i] = C[1] + i
+
+    after = check(VectorizeLoop(), before)
+    assert "for i_s in range(4)" in after.script()
+
+
+def test_conditions_that_differ_between_lanes_are_kept() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((25,), "float32"), n: T.int32, x: T.int32):
+        for i in T.vectorized(4):
+            if x < n:
+                A[i] = A[i] + T.float32(1)
+            else:
+                if i < n:
+                    A[i] = T.float32(2)
+
+    @T.prim_func
+    def expected(A: T.Buffer((25,), "float32"), n: T.int32, x: T.int32):
+        if x < n:
+            A[0:4] = A[0:4] + T.Broadcast(T.float32(1), 4)
+        else:
+            for i_s in range(4):
+                if i_s < n:
+                    A[i_s] = T.float32(2)
+
+    check(VectorizeLoop(), before, expected)
+
+
+def test_selects_and_guarded_expressions() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), n: T.int32):
+        for i in T.vectorized(8):
+            A[i] = T.Select(i < n, B[i], T.float32(-1))
+            A[i] = A[i] + T.if_then_else(i + 4 < 8, B[(i + 4) % 8], T.float32(0))
+            B[i] = T.if_then_else(n > 3, A[i], T.float32(5))
+
+    after = check(VectorizeLoop(), before)
+    assert loops(after) == 1 and "T.Select" in after.script()
+
+
+def test_the_guard_of_a_faulting_access_is_never_dropped() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((6,), "int32"), B: T.Buffer((8,), "int32")):
+        for i in T.vectorized(8):
+            if i < 6:
+                A[i] = B[i] // (6 - i)
+            B[i] = T.if_then_else(i < 6, A[T.min(i, 5)], 0)
+
+    check(VectorizeLoop(), before)
+    check(VectorizeLoop(predicate=True), before)
+
+
+def test_masks_instead_of_scalar_loops() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((14,), "float32"), B: T.Buffer((14,), "float32")):
+        for i in range(4):
+            for j in T.vectorized(4):
+                if T.likely(i * 4 + j < 14):
+                    B[i * 4 + j] = A[i * 4 + j] + T.float32(1)
+
+    @T.prim_func
+    def expected(A: T.Buffer((14,), "float32"), B: T.Buffer((14,), "float32")):
+        for i in range(4):
+            mask = T.meta_var(T.get_active_lane_mask("boolx4", i * 4, 14))
+            B.vstore(
+                [T.Ramp(i * 4, 1, 4)],
+                A.vload([T.Ramp(i * 4, 1, 4)], predicate=mask) + T.Broadcast(T.float32(1), 4),
+                predicate=mask,
+            )
+
+    check(VectorizeLoop(predicate=True), before, expected)
+    with PassContext(config={"tir.enable_buffer_level_predication": True}):
+        check(VectorizeLoop(), before, expected)
+    assert loops(check(VectorizeLoop(), before)) == 2
+
+
+def test_masks_of_any_condition_and_what_cannot_be_masked() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), n: T.int32):
+        for i in T.vectorized(8):
+            if A[i] > 0:
+                B[i] = A[i] * 2
+            if i < n:
+                B[0] = B[0] + i
+            if i < n:
+                T.evaluate(T.call_extern("handle", "memset", T.address_of(B[i]), 0, 4))
+            if i < n:
+                B[i] = 7
+            else:
+                B[i] = 8
+
+    after = check(VectorizeLoop(predicate=True), before)
+    assert loops(after) == 3
+
+
+def test_calls_lane_by_lane_or_not_at_all() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "int32"), n: T.int32):
+        for i in T.vectorized(8):
+            A[i] = T.fabs(A[i]) + T.pow(T.float32(2), T.Cast("float32", i))
+            B[i] = T.popcount(B[i]) + T.shift_left(i, 1) + T.clz(n)
+            B[i] = B[i] + T.reinterpret("int32", A[i])
+            A[i] = T.call_llvm_pure_intrin("float32", "llvm.fabs", A[i] - T.float32(3))
+            T.evaluate(T.call_extern("handle", "memset", T.address_of(B[i]), i, 1))
+            A[i] = A[i] + T.call_extern("float32", "fabsf", T.float32(-1))
+
+    after = check(VectorizeLoop(), before)
+    assert loops(after) == 2
+
+
+def test_calls_with_effects_run_once_for_each_lane() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32")):
+        for i in T.vectorized(4):
+            A[i] = T.call_extern("int32", "next_number")
+            T.evaluate(T.call_extern("int32", "next_number"))
+
+    counts = []
+    for func in (before, VectorizeLoop()(before)):
+        calls: list[int] = []
+        before_fn = register_extern("next_number", lambda calls=calls: calls.append(1) or len(calls))
+        interpret(func, np.zeros(4, "int32"))
+        register_extern("next_number", before_fn)
+        counts.append(len(calls))
+    assert counts == [8, 8]
+
+
+def test_inner_serial_loops() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4, 8), "int32"), n: T.int32):
+        V = T.decl_buffer((32,), "int32", data=A.data)
+        for i in T.vectorized(8):
+            for k in range(n % 4):
+                V[k * 8 + i] = V[k * 8 + i] + k
+            for k in range(i % 4):
+                V[k * 8 + i] = V[k * 8 + i] * 3
+            while V[i] > 10:
+                V[i] = V[i] // 2
+            for k in range(3):
+                if V[k] > 100:
+                    T.evaluate(T.break_loop())
+                V[k * 8 + i] = V[k * 8 + i] + 1
+
+    after = check(VectorizeLoop(), before)
+    assert loops(after) == 6 and "for k in range(n % 4)" in after.script()
+
+
+def test_vectors_inside_become_longer_ones() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((32,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in T.vectorized(4):
+            A[i * 8 : i * 8 + 8] = T.Broadcast(B[i], 8) + B[0:8] * T.Broadcast(T.float32(2), 8)
+        for i in T.vectorized(2):
+            A[T.Ramp(i, 3, 4)] = A[T.Ramp(i * 4, 1, 4)] + T.Cast("float32x4", T.Ramp(i, 2, 4))
+            B[i] = T.Shuffle([A[i * 4 : i * 4 + 4], A[0:4]], [5])
+
+    after = check(VectorizeLoop(), before)
+    assert loops(after) == 0 and "A[0:32]" in after.script()
+
+
+def test_buffers_of_vectors() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "float32x4"), B: T.Buffer((4,), "float32x4")):
+        for i in T.vectorized(4):
+            A[i] = T.Broadcast(T.float32(1), 4)
+        for i in T.vectorized(2):
+            B[i + 2] = A[i] + B[1 - i]
+
+    @T.prim_func
+    def expected(A: T.Buffer((4,), "float32x4"), B: T.Buffer((4,), "float32x4")):
+        A[0:4] = T.Broadcast(T.float32(1), 16)
+        B[2:4] = A[0:2] + B[T.Ramp(1, -1, 2)]
+
+    check(VectorizeLoop(), before, expected)
+
+
+def test_several_dtypes_and_casts_between_widths() -> None:
+    @T.prim_func
+    def before(
+        A: T.Buffer((8,), "int8"),
+        B: T.Buffer((8,), "float16"),
+        C: T.Buffer((8,), "bfloat16"),
+        D: T.Buffer((8,), "bool"),
+        E: T.Buffer((8,), "uint64"),
+    ):
+        for i in T.vectorized(8):
+            B[i] = T.Cast("float16", A[i])
+            C[i] = T.Cast("bfloat16", T.Cast("float32", B[i]))
+            D[i] = (A[i] > T.int8(3) and not D[i]) or A[i] == T.Cast("int8", i)
+            E[i] = T.Cast("uint64", T.Cast("int64", A[i])) * T.uint64(3) + T.Cast("uint64", D[i])
+
+    assert loops(check(VectorizeLoop(), before)) == 0
+
+
+def test_stores_to_one_place_and_reads_of_one() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), B: T.Buffer((2,), "int32")):
+        for i in T.vectorized(8):
+            B[0] = A[i]
+            A[i] = B[0] + B[1]
+            B[1] = 3
+
+    after = check(VectorizeLoop(), before)
+    assert "B[1] = 3" in after.script()
+
+
+def test_views_of_the_lane_and_multi_dimensional_indices_run_lane_by_lane() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4, 4), "int32")):
+        for i in T.vectorized(4):
+            A[i, 2] = i
+            A[2, i] = i + 1
+        for i in T.vectorized(4):
+            V = T.decl_buffer((4,), "int32", data=A.data, elem_offset=i * 4)
+            V[1] = i
+            A[0, i] = V[3]
+
+    after = check(VectorizeLoop(), before)
+    assert "A[2, 0:4] = T.Ramp(1, 1, 4)" in after.script() and loops(after) == 2
+
+
+def test_asserts_attributes_and_nested_scopes() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32"), n: T.int32):
+        for i in T.vectorized(4):
+            assert n >= 0, "n"
+            assert A[i] < 1000, "A"
+            with T.attr(0, "pragma_x", 1):
+                x: T.int32 = A[i]
+                A[i] = x + n
+            if n > 2:
+                x: T.int32 = A[i] * 2
+                A[i] = x
+
+    assert loops(check(VectorizeLoop(), before)) == 1
+
+
+def test_disabled_loops_become_serial() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), n: T.int32):
+        for i in T.vectorized(16):
+            A[i] = i
+        for i in T.vectorized(n):
+            A[i] = A[i] + 1
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32"), n: T.int32):
+        for i in range(16):
+            A[i] = i
+        for i in range(n):
+            A[i] = A[i] + 1
+
+    check(VectorizeLoop(False), before, expected)
+    check(VectorizeLoop(enable_vectorize=False), before, expected)
+    with PassContext(config={"tir.disable_vectorize": True}):
+        check(VectorizeLoop(), before, expected)
+
+
+def test_scalable_vectors_need_a_target_that_has_them() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((64,), "float32")):
+        for i in T.vectorized(T.vscale() * 4):
+            A[i] = A[i] + T.float32(1)
+            if i < 3:
+                A[i] = T.float32(0)
+
+    with pytest.raises(TransformError, match="not a constant"):
+        VectorizeLoop()(before)
+    with Target("llvm", mattr="+sve"):
+        after = VectorizeLoop()(before)
+    assert "A[T.Ramp(0, 1, T.vscale() * 4)]" in after.script() and "for i_s in range(T.vscale() * 4)" in after.script()
+    executes_alike(before, after)
+
+
+def test_what_is_refused() -> None:
+    @T.prim_func
+    def symbolic(A: T.Buffer(("n",), "int32")):
+        for i in T.vectorized(n):
+            A[i] = i
+
+    with pytest.raises(TransformError, match="cannot vectorize loop 'i': its extent n is not a constant"):
+        VectorizeLoop()(symbolic)
+
+    @T.prim_func
+    def nested(A: T.Buffer((16,), "int32")):
+        for i in T.vectorized(4):
+            for j in T.vectorized(4):
+                A[i * 4 + j] = i
+
+    with pytest.raises(TransformError, match="'j' stands inside vectorized loop 'i'"):
+        VectorizeLoop()(nested)
+
+    @T.prim_func
+    def block(A: T.Buffer((16,), "int32")):
+        for i in T.vectorized(16):
+            with T.block("A"):
+                v = T.axis.spatial(16, i)
+                A[v] = v
+
+    with pytest.raises(TransformError, match="run LowerOpaqueBlock and FlattenBuffer before VectorizeLoop"):
+        VectorizeLoop()(block)
+
+    @T.prim_func
+    def leaving(A: T.Buffer((16,), "int32")):
+        for i in T.vectorized(16):
+            if A[i] > 3:
+                T.evaluate(T.break_loop())
+            A[i] = i
+
+    with pytest.raises(TransformError, match="a lane may break, continue or return alone"):
+        VectorizeLoop()(leaving)
+
+
+def test_nothing_to_vectorize() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32")):
+        for i in range(16):
+            A[i] = i
+
+    check(VectorizeLoop(), before, before)

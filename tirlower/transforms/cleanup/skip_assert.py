@@ -1,0 +1,60 @@
+"""SkipAssert: asserts go away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import Mutator
+from tirlower.ir.stmt import Assert, Block, Seq, Stmt, seq
+from tirlower.transforms.base import FuncPass
+from tirlower.transforms.cleanup.remove_no_op import effects_of
+from tirlower.transforms.context import PassContext
+from tirlower.transforms.nesting import as_scope
+
+__all__ = ["SkipAssert"]
+
+
+class _Skipper(Mutator):
+    def visit_expr(self, root: Any) -> Any:
+        return root
+
+    def visit_Block(self, op: Block) -> Stmt:
+        # Only statements change: the parts of a block that hold expressions stay.
+        return op.with_(init=None if op.init is None else self.visit(op.init), body=self.visit(op.body))
+
+    def visit_Assert(self, op: Assert) -> Stmt:
+        return effects_of(op.condition)
+
+    def visit_Seq(self, op: Seq) -> Stmt:
+        done = [self.visit(stmt) for stmt in op.stmts]
+        if all(a is b for a, b in zip(done, op.stmts, strict=True)):
+            return op
+        return as_scope(seq(*done))
+
+
+class SkipAssert(FuncPass):
+    """Asserts are removed; what their conditions do besides being tested stays.
+
+    A function then no longer stops where an assert would have failed, and later passes no longer know what the
+    assert said: Simplify stands before this pass. Needs nothing, raises nothing.
+
+    >>> from tirlower.script import parse
+    >>> print(SkipAssert()(parse('''
+    ... @T.prim_func
+    ... def f(A: T.Buffer((4,), "int32"), n: T.int32):
+    ...     assert n <= 4, "n is at most 4"
+    ...     for i in range(n):
+    ...         A[i] = i
+    ... ''')).script())
+    @T.prim_func
+    def f(A: T.Buffer((4,), "int32"), n: T.int32):
+        for i in range(n):
+            A[i] = i
+    """
+
+    name = "tir.SkipAssert"
+
+    def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
+        """Remove the asserts of a function."""
+        return func.with_body(_Skipper().visit(func.body))

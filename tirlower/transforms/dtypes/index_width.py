@@ -1,0 +1,303 @@
+"""Index arithmetic in another width: which expressions may be narrowed, and the rewriting itself.
+
+Both passes of `narrow` share this. :class:`WidthAnalysis` walks a function with the facts of its loops, conditions and
+asserts, and notes what must keep its width: an expression whose bounds do not fit, and every operand of such a one,
+which has to be computed in the wide type too. :class:`Narrower` rewrites: constants, loop variables, casts and bindings
+not noted become narrow, operands of different widths meet at the wider, and what a call, a store or a callee takes in
+its own type is widened back. Comparisons and loads end an expression in this sense: they are exact on narrow operands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tirlower.ir import build
+from tirlower.ir.buffer import Buffer, BufferRegion, Range
+from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import (
+    BinaryOp,
+    BufferLoad,
+    Call,
+    Cast,
+    CompareOp,
+    Expr,
+    IntImm,
+    Ramp,
+    Select,
+    Shuffle,
+    Var,
+)
+from tirlower.ir.functor import substitute
+from tirlower.ir.op import Op
+from tirlower.ir.stmt import Bind, Block, BlockIter, BufferStore, For, Stmt
+from tirlower.transforms.analyzed import AnalyzedMutator
+from tirlower.transforms.dtypes.retype import Retyper
+
+__all__ = ["Narrower", "WidthAnalysis", "fits"]
+
+_LIKE_OPERANDS = frozenset(
+    Op.get(f"tir.{name}")
+    for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "likely", "ignore_loop_partition")
+)
+"""Operations whose result is exact in the width of their operands, if those are."""
+_SHIFTS = frozenset((Op.get("tir.shift_left"), Op.get("tir.shift_right")))
+_IF_THEN_ELSE = Op.get("tir.if_then_else")
+
+
+def fits(low: int, high: int, bits: int) -> bool:
+    """Whether a range of integers lies in a signed type of that many bits."""
+    half = 1 << (bits - 1)
+    return -half <= low and high < half
+
+
+class WidthAnalysis(AnalyzedMutator):
+    """Finds what must stay wide. ``wide`` holds the ids of expressions, ``wide_vars`` variables.
+
+    Expressions are visited parents first: one that must stay wide makes its operands wide.
+    """
+
+    def __init__(self, func: Any, bits: int) -> None:
+        super().__init__(func)
+        self.bits = bits
+        self.wide: set[int] = set()
+        self.wide_vars: set[Var] = set()
+        self.kept: list[Expr] = []
+        """The expressions whose ids are noted; held so that no id is given away again."""
+
+    def too_wide(self, op: Expr) -> bool:
+        """Whether an integer expression's own value may not fit."""
+        kind = op.dtype
+        if not kind.is_int or kind.bits <= self.bits:
+            return False
+        bound = self.analyzer.const_int_bound(op)
+        if not fits(bound.min_value, bound.max_value, self.bits):
+            return True
+        if op.__class__ is Call and op.op in _SHIFTS:  # type: ignore[attr-defined]
+            amount = self.analyzer.const_int_bound(op.args[1])  # type: ignore[attr-defined]
+            return amount.min_value < 0 or amount.max_value >= self.bits
+        return False
+
+    def note(self, op: Expr) -> None:
+        """An expression must stay wide."""
+        if id(op) not in self.wide:
+            self.wide.add(id(op))
+            self.kept.append(op)
+
+    def visit_expr(self, root: Any) -> Any:
+        """Note what must stay wide in an expression, which comes back as it is."""
+        if root.is_leaf:
+            self._look(root, False)
+            return root
+        wide_here: set[int] = set()
+        for op in parents_first(root):
+            wide = id(op) in wide_here
+            if self._look(op, wide):
+                wide_here.update(id(c) for c in op.children())
+        return root
+
+    def _look(self, op: Any, wide: bool) -> bool:
+        """Note one node, wide by its parents or by itself; whether its operands must be wide then."""
+        kind = op.dtype
+        if kind.is_int and kind.bits > self.bits:
+            wide = wide or self.too_wide(op)
+            if wide:
+                self.note(op)
+                if op.__class__ is Var:
+                    self.wide_vars.add(op)
+        if op.__class__ in (BufferLoad, Cast) or isinstance(op, CompareOp):
+            return False  # exact on narrow operands
+        return wide
+
+    def visit_For(self, op: For) -> Stmt:
+        low, extent = self.analyzer.const_int_bound(op.min), self.analyzer.const_int_bound(op.extent)
+        ends = (min(low.min_value, extent.min_value), max(low.max_value + max(extent.max_value, 0), extent.max_value))
+        if not fits(*ends, self.bits):
+            self.wide_vars.add(op.loop_var)
+        return super().visit_For(op)
+
+    def visit_Block(self, op: Block) -> Stmt:
+        for it in op.iters:
+            parts = [it.domain.min, it.domain.extent, build.add(it.domain.min, it.domain.extent)]
+            parts += [] if it.value is None else [it.value]
+            for part in parts:
+                bound = self.analyzer.const_int_bound(part)
+                if not fits(bound.min_value, bound.max_value, self.bits):
+                    self.wide_vars.add(it.var)
+        return super().visit_Block(op)
+
+
+def parents_first(root: Expr) -> list[Expr]:
+    """The distinct nodes of an expression, each after all nodes that hold it."""
+    order: list[Expr] = []
+    done: set[int] = set()
+    stack: list[tuple[Any, bool]] = [(root, False)]
+    while stack:
+        op, ready = stack.pop()
+        if ready:
+            order.append(op)
+        elif id(op) not in done:
+            done.add(id(op))
+            stack.append((op, True))
+            stack += [(c, False) for c in op.children() if id(c) not in done]
+    order.reverse()
+    return order
+
+
+class Narrower(Retyper):
+    """Rewrites a body by what a :class:`WidthAnalysis` found.
+
+    ``loop_vars`` says which definitions of variables are renewed: those of loops and block iterators that are not
+    wide. A variable bound to a value takes the type of the value.
+    """
+
+    def __init__(self, analysis: WidthAnalysis) -> None:
+        super().__init__()
+        self.analysis = analysis
+        self.bits = analysis.bits
+        self.buffers: dict[Buffer, Buffer] = {}
+
+    # -- types -------------------------------------------------------------------------------------------------------
+    def narrow(self, kind: DataType) -> DataType:
+        """The narrow type in place of an integer type."""
+        return kind.with_bits(self.bits) if kind.is_int and kind.bits > self.bits else kind
+
+    def is_wide(self, op: Expr) -> bool:
+        """Whether an expression keeps its type."""
+        return id(op) in self.analysis.wide
+
+    def define(self, var: Var, kind: DataType | None = None) -> Var:
+        """The definition in place of a variable's."""
+        wanted = kind
+        if wanted is None:
+            wanted = var.dtype if var in self.analysis.wide_vars else self.narrow(var.dtype)
+        if wanted is var.dtype:
+            return var
+        known = self.vars.get(var)
+        if known is None:
+            known = self.vars[var] = Var(var.name, wanted, var.nonneg, span=var.span)
+        return known
+
+    def back(self, old: Expr, new: Expr) -> Expr:
+        """A rewritten expression in the type that it had."""
+        if new.dtype is old.dtype:
+            return new
+        if old.__class__ is Cast and old.value is new:  # type: ignore[attr-defined]
+            return old
+        return build.cast(old.dtype, new, span=old.span)
+
+    # -- expressions -------------------------------------------------------------------------------------------------
+    def leaf(self, op: Expr) -> Expr:
+        """Constants that fit, and the renewed variables."""
+        if op.__class__ is IntImm and not self.is_wide(op):
+            kind = self.narrow(op.dtype)
+            return op if kind is op.dtype else IntImm(kind, op.value, span=op.span)  # type: ignore[attr-defined]
+        return super().leaf(op)
+
+    def rebuild(self, op: Any, operands: list[Expr]) -> Expr:
+        """Bring the operands of a node to one width, and rebuild it."""
+        kind = op.__class__
+        if isinstance(op, (BinaryOp, CompareOp)):
+            operands = self._match(op, operands)
+        elif kind is Select:
+            operands = [operands[0], *self._match(op, operands[1:])]
+        elif kind is Ramp:
+            operands = self._match(op, operands)
+        elif kind is Cast:
+            return self._cast(op, operands[0])
+        elif kind is Shuffle:
+            count = len(op.vectors)
+            operands = [*self._match(op, operands[:count]), *op.indices]
+        elif kind is Call:
+            return self._call(op, operands)
+        return super().rebuild(op, operands)
+
+    def _match(self, op: Any, operands: list[Expr]) -> list[Expr]:
+        """Integer operands at the width of the widest, which is the old one where the result needs it."""
+        first = operands[0].dtype
+        if not first.is_int or not any(old is not new for old, new in zip(op.children(), operands, strict=False)):
+            if all(o.dtype.element is first.element for o in operands):
+                return operands
+        bits = max(o.dtype.bits for o in operands)
+        if op.dtype.is_int and self.is_wide(op):
+            bits = max(bits, op.dtype.bits)
+        return [build.cast(o.dtype.with_bits(bits), o, span=o.span) if o.dtype.bits != bits else o for o in operands]
+
+    def _cast(self, op: Cast, value: Expr) -> Expr:
+        wanted = op.dtype if self.is_wide(op) else self.narrow(op.dtype)
+        if wanted is op.dtype:
+            return op if value is op.value else build.cast(wanted, value, span=op.span)
+        if not op.value.dtype.is_integral:
+            return build.cast(wanted, value, span=op.span)
+        return build.cast(wanted, value, span=op.span)
+
+    def _call(self, op: Call, operands: list[Expr]) -> Expr:
+        callee = op.op
+        if all(a is b for a, b in zip(op.args, operands, strict=True)):
+            return super().rebuild(op, operands)
+        if callee in _LIKE_OPERANDS or callee in _SHIFTS:
+            operands = self._match(op, operands)
+            return op.with_(args=tuple(operands), dtype=operands[0].dtype)
+        if callee is _IF_THEN_ELSE:
+            arms = self._match(op, operands[1:])
+            return op.with_(args=(operands[0], *arms), dtype=arms[0].dtype)
+        return super().rebuild(op, self.arguments(op, operands))
+
+    def arguments(self, op: Call, operands: list[Expr]) -> list[Expr]:
+        """The arguments of a call that takes them in the types that they have."""
+        return [self.back(old, new) for old, new in zip(op.args, operands, strict=True)]
+
+    # -- buffers -----------------------------------------------------------------------------------------------------
+    def map_buffer(self, buffer: Buffer) -> Buffer:
+        """The buffer with renewed variables in its shape, strides and offset."""
+        known = self.buffers.get(buffer)
+        if known is None:
+            known = buffer
+            if self.vars:
+                known = substitute(buffer, {old: build.cast(old.dtype, new) for old, new in self.vars.items()})
+            self.buffers[buffer] = known
+        return known
+
+    # -- statements --------------------------------------------------------------------------------------------------
+    def index(self, expr: Expr, kind: DataType) -> Expr:
+        """A bound or binding in the type of the variable that it belongs to."""
+        new = self.visit(expr)
+        if new.dtype is kind:
+            return new
+        return self.back(expr, new) if kind is expr.dtype else build.cast(kind, new, span=expr.span)
+
+    def visit_For(self, op: For) -> Stmt:
+        var = self.define(op.loop_var)
+        low, extent = self.index(op.min, var.dtype), self.index(op.extent, var.dtype)
+        annotations = self.map_attr(op.annotations)
+        return op.with_(loop_var=var, min=low, extent=extent, annotations=annotations, body=self.visit(op.body))
+
+    def visit_BlockIter(self, op: BlockIter) -> BlockIter:
+        var = self.define(op.var)
+        domain = self._range(op.domain, var.dtype)
+        return op.with_(var=var, domain=domain, value=None if op.value is None else self.index(op.value, var.dtype))
+
+    def _range(self, op: Range, kind: DataType) -> Range:
+        return op.with_(min=self.index(op.min, kind), extent=self.index(op.extent, kind))
+
+    def visit_BufferRegion(self, op: BufferRegion) -> BufferRegion:
+        made = []
+        for part in op.region:
+            low, extent = self.visit(part.min), self.visit(part.extent)
+            wider = low.dtype if low.dtype.bits >= extent.dtype.bits else extent.dtype
+            made.append(part.with_(min=build.cast(wider, low), extent=build.cast(wider, extent)))
+        region = op.region if all(a is b for a, b in zip(made, op.region, strict=True)) else tuple(made)
+        return op.with_(buffer=self.map_buffer(op.buffer), region=region)
+
+    def visit_Bind(self, op: Bind) -> Stmt:
+        value = self.visit(op.value)
+        if value.dtype is op.var.dtype:
+            return op.with_(value=value)
+        return op.with_(var=self.define(op.var, value.dtype), value=value)
+
+    def visit_BufferStore(self, op: BufferStore) -> Stmt:
+        value = self.back(op.value, self.visit(op.value))
+        indices = tuple([self.visit(i) for i in op.indices])
+        if all(a is b for a, b in zip(indices, op.indices, strict=True)):
+            indices = op.indices
+        predicate = None if op.predicate is None else self.visit(op.predicate)
+        return op.with_(buffer=self.map_buffer(op.buffer), value=value, indices=indices, predicate=predicate)

@@ -1,0 +1,124 @@
+"""A mutator for passes that change the types of expressions: operands are brought together before a node is rebuilt.
+
+The plain :class:`Mutator` puts rewritten operands into a copy of their node at once, which fails where an operation's
+two operands no longer have one type. Here :meth:`Retyper.rebuild` gets the node and its new operands, and decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import BufferLoad, Call, Expr, Let, Var
+from tirlower.ir.functor import Mutator
+from tirlower.ir.node import Node
+
+__all__ = ["Retyper", "with_operands"]
+
+
+def with_operands(op: Any, operands: Sequence[Any]) -> Any:
+    """A node with other children, in the order of ``op.children()``; the same object when none changed."""
+    waiting = iter(operands)
+    return op.map_children(lambda _: next(waiting))
+
+
+class Retyper(Mutator):
+    """Rewrites expressions bottom-up where types change; statements as :class:`Mutator` does.
+
+    Subclasses override :meth:`rebuild` (any node with operands), :meth:`leaf`, :meth:`enter` (a node before its
+    operands; not None means done) and :meth:`define_let` (the variable of a ``Let``, once its value is known).
+    Variables, buffers and attribute values that changed are found in ``vars`` and through :meth:`map_buffer`.
+    """
+
+    def __init__(self) -> None:
+        self.vars: dict[Var, Var] = {}
+
+    def enter(self, op: Expr) -> Expr | None:
+        """A replacement for a node whose operands are not to be rewritten, or None."""
+        return None
+
+    def leaf(self, op: Expr) -> Expr:
+        """The replacement of a node without operands."""
+        return self.vars.get(op, op) if op.__class__ is Var else op  # type: ignore[call-overload]
+
+    def define_let(self, op: Let, value: Expr) -> None:
+        """Called between the value and the body of a ``Let``. By default a value of a new type renews the variable."""
+        if value.dtype is not op.var.dtype:
+            self.vars[op.var] = Var(op.var.name, value.dtype, op.var.nonneg, span=op.var.span)
+
+    def rebuild(self, op: Any, operands: list[Expr]) -> Expr:
+        """The node with its new operands."""
+        made = with_operands(op, operands)
+        if made.__class__ is BufferLoad:
+            return made.with_(buffer=self.map_buffer(made.buffer))
+        if made.__class__ is Call and made.annotations:
+            return made.with_(annotations=self.map_attr(made.annotations))
+        return made
+
+    def visit_expr(self, root: Any) -> Any:
+        """Rewrite an expression; each distinct node once."""
+        memo: dict[int, Expr] = {}
+        entered: set[int] = set()
+        stack: list[Any] = [root]
+        while stack:
+            op = stack[-1]
+            key = id(op)
+            if key in memo:
+                stack.pop()
+                continue
+            if op.is_leaf:
+                memo[key] = self.leaf(op)
+                stack.pop()
+                continue
+            if key not in entered:
+                entered.add(key)
+                replaced = self.enter(op)
+                if replaced is not None:
+                    memo[key] = replaced
+                    stack.pop()
+                    continue
+            if op.__class__ is Let:
+                if id(op.value) not in memo:
+                    stack.append(op.value)
+                    continue
+                if id(op.body) not in memo:
+                    # The body may be visited only now: it uses what is defined here.
+                    self.define_let(op, memo[id(op.value)])
+                    stack.append(op.body)
+                    continue
+                stack.pop()
+                value, body = memo[id(op.value)], memo[id(op.body)]
+                var = self.vars.get(op.var, op.var)
+                memo[key] = op.with_(var=var, value=value, body=body)
+                continue
+            waiting = [c for c in op.children() if id(c) not in memo]
+            if waiting:
+                waiting.reverse()
+                stack += waiting
+                continue
+            stack.pop()
+            memo[key] = self.rebuild(op, [memo[id(c)] for c in op.children()])
+        return memo[id(root)]
+
+    def map_var_def(self, var: Var) -> Var:
+        """The renewed variable."""
+        return self.vars.get(var, var)
+
+    def map_attr(self, value: Any) -> Any:
+        """Variables, buffers and expressions that attribute values name are the new ones."""
+        if isinstance(value, Var):
+            return self.vars.get(value, value)
+        if isinstance(value, Expr):
+            return self.visit_expr(value)
+        if isinstance(value, Buffer):
+            return self.map_buffer(value)
+        if isinstance(value, Node):
+            return self.visit(value)
+        if isinstance(value, tuple):
+            new = tuple([self.map_attr(v) for v in value])
+            return value if all(a is b for a, b in zip(value, new, strict=True)) else new
+        if isinstance(value, dict):
+            made = {k: self.map_attr(v) for k, v in value.items()}
+            return value if all(made[k] is v for k, v in value.items()) else made
+        return value

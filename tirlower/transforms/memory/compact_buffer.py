@@ -1,0 +1,208 @@
+"""CompactBufferAllocation: allocations shrink to what is accessed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tirlower.ir import build
+from tirlower.ir.buffer import Buffer, BufferRegion, Range
+from tirlower.ir.expr import BufferLoad, Expr, IntImm, const, is_const_int
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.functor import Visitor
+from tirlower.ir.linear import expr_key
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, BufferStore, Stmt
+from tirlower.transforms.analyzed import AnalyzedMutator
+from tirlower.transforms.base import VALIDATORS, FuncPass, Pass, Stage
+from tirlower.transforms.context import PassContext
+from tirlower.transforms.memory.compact_check import verify_compaction
+from tirlower.transforms.memory.compact_regions import Region, accessed_regions
+
+__all__ = ["CompactBufferAllocation"]
+
+BUFFER_DIM_ALIGN = "buffer_dim_align"
+"""Annotation of blocks (and, later, of allocations): tuples (written buffer, axis, factor, offset) that pad strides."""
+
+Alignment = dict[int, tuple[int, int]]
+
+
+class _Alignments(Visitor):
+    """The factor and offset that schedules ask for of each axis's stride."""
+
+    def __init__(self) -> None:
+        self.found: dict[Buffer, Alignment] = {}
+
+    def visit_Block(self, op: Block) -> None:
+        for entry in op.annotations.get(BUFFER_DIM_ALIGN, ()):
+            position, axis, factor, offset = _numbers(entry)
+            if 0 <= position < len(op.writes):
+                self.found.setdefault(op.writes[position].buffer, {})[axis] = (factor, offset)
+        self.generic(op)
+
+    def visit_AllocBuffer(self, op: AllocBuffer) -> None:
+        for entry in op.annotations.get(BUFFER_DIM_ALIGN, ()):
+            _, axis, factor, offset = _numbers(entry)
+            self.found.setdefault(op.buffer, {})[axis] = (factor, offset)
+
+    def visit_expr(self, root: Expr) -> None:
+        """Expressions hold no annotations of buffers."""
+
+
+def _numbers(entry: Sequence[Any]) -> list[int]:
+    return [int(x.value if isinstance(x, IntImm) else x) for x in entry]
+
+
+class _Compactor(AnalyzedMutator):
+    def __init__(self, func: PrimFunc, regions: dict[Buffer, Region]) -> None:
+        super().__init__(func)
+        alignments = _Alignments()
+        alignments.visit(func.body)
+        self.layouts = AnalyzedMutator(func).analyzer
+        self.made: dict[Buffer, Buffer] = {}
+        self.starts: dict[Buffer, tuple[Expr, ...]] = {}
+        for buffer in {**regions, **alignments.found}:
+            region = regions.get(buffer) or tuple((const(0, e.dtype), e) for e in buffer.shape)
+            made = self._compact(buffer, region, alignments.found.get(buffer))
+            if made is not buffer:
+                self.made[buffer] = made
+                self.starts[buffer] = tuple(start for start, _ in region)
+
+    def _compact(self, buffer: Buffer, region: Region, alignment: Alignment | None) -> Buffer:
+        shape = tuple(
+            old if expr_key(old) == expr_key(new) else new for old, (_, new) in zip(buffer.shape, region, strict=True)
+        )
+        made = buffer
+        if any(a is not b for a, b in zip(shape, buffer.shape, strict=True)) or any(
+            not is_const_int(start, 0) for start, _ in region
+        ):
+            made = buffer.with_(shape=shape)
+        if alignment and not buffer.strides:
+            made = made.with_(strides=self._strides(shape, alignment))
+        return made
+
+    def _strides(self, shape: tuple[Expr, ...], alignment: Alignment) -> tuple[Expr, ...]:
+        """Row-major strides, padded so that each aligned one is its offset modulo its factor."""
+        strides: list[Expr] = []
+        stride: Expr = const(1, shape[0].dtype)
+        for axis in reversed(range(len(shape))):
+            factor, offset = alignment.get(axis, (0, 0))
+            if factor:
+                gap = build.sub(const(factor + offset, stride.dtype), build.floormod(stride, factor))
+                stride = self.layouts.simplify(build.add(stride, build.floormod(gap, factor)))
+            strides.insert(0, stride)
+            stride = self.layouts.simplify(build.mul(stride, shape[axis]))
+        return tuple(strides)
+
+    def shifted(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        moved = []
+        for index, start in zip(indices, self.starts[buffer], strict=True):
+            moved.append(index if is_const_int(start, 0) else self.analyzer.simplify(build.sub(index, start)))
+        return tuple(moved)
+
+    def visit_AllocBuffer(self, op: AllocBuffer) -> Stmt:
+        op = self.generic(op)
+        return op.with_(buffer=self.made.get(op.buffer, op.buffer))
+
+    def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
+        op = self.generic(op)
+        return op.with_(node=self.made[op.node]) if isinstance(op.node, Buffer) and op.node in self.made else op
+
+    def visit_BufferStore(self, op: BufferStore) -> Stmt:
+        op = self.generic(op)
+        made = self.made.get(op.buffer)
+        return op if made is None else op.with_(buffer=made, indices=self.shifted(op.buffer, op.indices))
+
+    def visit_BufferLoad(self, op: BufferLoad) -> Expr:
+        made = self.made.get(op.buffer)
+        return op if made is None else op.with_(buffer=made, indices=self.shifted(op.buffer, op.indices))
+
+    def visit_BufferRegion(self, op: BufferRegion) -> BufferRegion:
+        """A declared region moves along; where it may be larger than what is left, it is all of that."""
+        op = self.generic(op)
+        made = self.made.get(op.buffer)
+        if made is None:
+            return op
+        starts = self.shifted(op.buffer, tuple(part.min for part in op.region))
+        parts = []
+        for start, part, shape in zip(starts, op.region, made.shape, strict=True):
+            inside = build.logical_and(
+                build.ge(start, const(0, start.dtype)), build.le(build.add(start, part.extent), shape)
+            )
+            parts.append(Range(start, part.extent) if self.analyzer.can_prove(inside) else Range.from_extent(shape))
+        return BufferRegion(made, tuple(parts), span=op.span)
+
+    def visit_Block(self, op: Block) -> Stmt:
+        made = super().visit_Block(op)
+        if not isinstance(made, Block) or not made.match_buffers:
+            return made
+        matches = []
+        for match in made.match_buffers:
+            extents = [part.extent for part in match.source.region]
+            old = next(m for m in op.match_buffers if m.buffer is match.buffer).source
+            # A matched region is an access, so it lies inside: its extents stay whatever the proof above found.
+            if any(a is not b.extent for a, b in zip(extents, old.region, strict=True)):
+                starts = self.shifted(old.buffer, tuple(part.min for part in old.region))
+                ranges = tuple(Range(s, part.extent) for s, part in zip(starts, old.region, strict=True))
+                match = match.with_(source=BufferRegion(match.source.buffer, ranges, span=old.span))
+            matches.append(match)
+        return made.with_(match_buffers=tuple(matches))
+
+
+class CompactBufferAllocation(FuncPass):
+    """Allocated buffers shrink to the region that is accessed of them, and their accesses shift to its start.
+
+    The region is the box around all accesses in the allocation's scope, the loops inside it relaxed; loops over
+    threads around it are relaxed too where the buffer's storage scope is shared by them. It is exact where indices,
+    loop bounds and conditions are linear; divisions are followed as iteration maps, else as intervals. Predicates of
+    blocks, ``if``, ``if_then_else`` and asserts narrow it. An extent that depends on a loop around the allocation
+    becomes its greatest value. A buffer that is used through a view, a pointer or the address of an element keeps its
+    shape; a matched region is an access. ``buffer_dim_align`` annotations give the new shape padded strides; strides
+    that are stated stay.
+
+    Option ``is_strict`` (default True): no dimension grows. Otherwise a dimension is as large as what is accessed,
+    also beyond the old shape or below index 0.
+
+    Needs ConvertBlocksToOpaque where there are blocks. Raises :class:`TransformError` for blocks with iterators and
+    for an allocation that nothing accesses. In validate mode every access is enumerated and checked to lie inside.
+    After TIR's pass of the name; exactness by elimination of linear inequalities (see ``extremes``).
+
+    >>> from tirlower.script import parse
+    >>> print(CompactBufferAllocation()(parse('''
+    ... @T.prim_func
+    ... def f(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+    ...     for i in range(16):
+    ...         B = T.alloc_buffer((16, 16), "float32")
+    ...         for j in range(8):
+    ...             B[i, j + 4] = A[i, j]
+    ...         for j in range(8):
+    ...             C[i, j] = B[i, j + 4] * T.float32(2)
+    ... ''')).script())
+    @T.prim_func
+    def f(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+        for i in range(16):
+            B = T.alloc_buffer((1, 8))
+            for j in range(8):
+                B[0, j] = A[i, j]
+            for j in range(8):
+                C[i, j] = B[0, j] * T.float32(2)
+    """
+
+    name = "tir.CompactBufferAllocation"
+    stage = Stage.OPAQUE
+    options = {"is_strict": True}
+    positional = ("is_strict",)
+
+    def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
+        """Compact the allocations of a function."""
+        regions = accessed_regions(func, bool(self.option("is_strict", ctx)))
+        worker = _Compactor(func, regions)
+        return func.with_body(worker.visit(func.body)) if worker.made else func
+
+
+def _validate(one: Pass, before: IRModule, after: IRModule) -> None:
+    if isinstance(one, CompactBufferAllocation):
+        for name, func in before.items():
+            verify_compaction(func, after[name])
+
+
+VALIDATORS.append(_validate)

@@ -1,0 +1,239 @@
+"""PointerValueTypeRewrite: memory that is always accessed as vectors gets the vector as its element type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tirlower.arith import Analyzer
+from tirlower.ir.buffer import Buffer, BufferRegion, pointer_dtype
+from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import (
+    BufferLoad,
+    Call,
+    Div,
+    Expr,
+    IntImm,
+    PointerType,
+    Ramp,
+    Shuffle,
+    Var,
+    const,
+    is_const_int,
+)
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import Mutator, Visitor
+from tirlower.ir.op import Op
+from tirlower.ir.stmt import AllocBuffer, AllocConst, AttrStmt, BufferStore, DeclBuffer, Stmt
+from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.context import PassContext
+
+__all__ = ["PointerValueTypeRewrite", "rewrite_pointer_types"]
+
+_ACCESS_PTR = Op.get("tir.tvm_access_ptr")
+_ADDRESS_OF = Op.get("tir.address_of")
+
+
+class _Memory:
+    """How the memory of one data variable is accessed."""
+
+    def __init__(self) -> None:
+        self.buffers: dict[Buffer, None] = {}
+        self.lanes: set[int] = set()
+        self.moduli: set[int] = set()
+        """For loads of one element whose remainder is known: modulo what."""
+        self.fixed = False
+
+    def width(self, analyzer: Analyzer) -> int:
+        """The lanes of the element type that all accesses agree on, else 1."""
+        if self.fixed or len(self.lanes) != 1:
+            return 1
+        (lanes,) = self.lanes
+        kinds = {buffer.dtype for buffer in self.buffers}
+        if lanes == 1 or len(kinds) != 1 or next(iter(kinds)).is_vector or next(iter(kinds)).is_handle:
+            return 1
+        if any(modulus % lanes for modulus in self.moduli):
+            return 1
+        for buffer in self.buffers:
+            if buffer.strides or not buffer.shape or not is_const_int(buffer.elem_offset, 0) or buffer.axis_separators:
+                return 1
+            extent = analyzer.modular_set(buffer.shape[-1])
+            if extent.coeff % lanes or extent.base % lanes:
+                return 1
+        return lanes
+
+
+class _Accesses(Visitor):
+    def __init__(self, func: PrimFunc, params: bool, constants: bool, shuffles: bool) -> None:
+        self.analyzer = Analyzer()
+        self.memory: dict[Var, _Memory] = {}
+        self.constants = constants
+        self.shuffles = shuffles
+        if params:
+            for buffer in func.buffers:
+                self.declare(buffer)
+
+    def declare(self, buffer: Buffer) -> None:
+        self.memory.setdefault(buffer.data, _Memory()).buffers[buffer] = None
+
+    def visit_AllocBuffer(self, op: AllocBuffer) -> None:
+        self.declare(op.buffer)
+        if op.annotations:
+            self.memory[op.buffer.data].fixed = True
+        self.visit(op.condition)
+
+    def visit_AllocConst(self, op: AllocConst) -> None:
+        if self.constants:
+            self.declare(op.buffer)
+
+    def visit_DeclBuffer(self, op: DeclBuffer) -> None:
+        if op.buffer.data in self.memory:
+            self.declare(op.buffer)
+
+    def visit_BufferRegion(self, op: BufferRegion) -> None:
+        """A region names elements one by one."""
+        self.note(op.buffer, None, False)
+        self.generic(op)
+
+    def visit_AttrStmt(self, op: AttrStmt) -> None:
+        if isinstance(op.node, (Buffer, Var)):
+            data = op.node.data if isinstance(op.node, Buffer) else op.node
+            if data in self.memory:
+                self.memory[data].fixed = True
+        self.generic(op)
+
+    def visit_BufferStore(self, op: BufferStore) -> None:
+        self.note(op.buffer, op.indices[-1] if op.indices else None, False, op.predicate is not None)
+        self.generic(op)
+
+    def visit_BufferLoad(self, op: BufferLoad) -> None:
+        self.note(op.buffer, op.indices[-1] if op.indices else None, True, op.predicate is not None)
+
+    def visit_Call(self, op: Call) -> Any:
+        if op.op is _ADDRESS_OF and isinstance(op.args[0], BufferLoad):
+            self.note(op.args[0].buffer, None, False)
+            for index in op.args[0].indices:
+                self.visit(index)
+            return False
+        if op.op is _ACCESS_PTR and op.args[1] in self.memory:
+            self.memory[op.args[1]].lanes.add(1)  # type: ignore[index]  # a Var, as the line above found
+        return None
+
+    def note(self, buffer: Buffer, index: Any, load: bool, masked: bool = False) -> None:
+        memory = self.memory.get(buffer.data)
+        if memory is None:
+            return
+        memory.buffers[buffer] = None
+        memory.fixed = memory.fixed or masked
+        if isinstance(index, Ramp) and is_const_int(index.stride, 1) and isinstance(index.lanes, int):
+            base = self.analyzer.modular_set(index.base)
+            if base.coeff % index.lanes == 0 and base.base % index.lanes == 0:
+                memory.lanes.add(index.lanes)
+                return
+        if self.shuffles and load and index is not None and index.dtype.is_scalar:
+            memory.moduli.add(self.analyzer.modular_set(index).coeff)
+            return
+        memory.lanes.add(1)
+
+
+class _Rewriter(Mutator):
+    def __init__(self, memory: dict[Var, int], buffers: dict[Buffer, Buffer], vars: dict[Var, Var]) -> None:
+        self.memory = memory
+        self.buffers = buffers
+        self.vars = vars
+        self.analyzer = Analyzer()
+
+    def visit_Var(self, op: Var) -> Expr:
+        return self.vars.get(op, op)
+
+    def visit_AllocBuffer(self, op: AllocBuffer) -> Stmt:
+        op = self.generic(op)
+        return op.with_(buffer=self.buffers.get(op.buffer, op.buffer))
+
+    def visit_AllocConst(self, op: AllocConst) -> Stmt:
+        made = self.buffers.get(op.buffer)
+        if made is None:
+            return op
+        return op.with_(buffer=made)
+
+    def visit_DeclBuffer(self, op: DeclBuffer) -> Stmt:
+        return op.with_(buffer=self.buffers.get(op.buffer, op.buffer))
+
+    def visit_BufferStore(self, op: BufferStore) -> Stmt:
+        op = self.generic(op)
+        made = self.buffers.get(op.buffer)
+        if made is None:
+            return op
+        return op.with_(buffer=made, indices=(*op.indices[:-1], self.wide(op.indices[-1], made.dtype)))
+
+    def visit_BufferLoad(self, op: BufferLoad) -> Expr:
+        made = self.buffers.get(op.buffer)
+        if made is None:
+            return op
+        last = op.indices[-1]
+        load = op.with_(buffer=made, indices=(*op.indices[:-1], self.wide(last, made.dtype)))
+        if last.dtype.is_scalar:
+            lane = self.analyzer.modular_set(last).base % made.dtype.lanes
+            return Shuffle((load,), (IntImm(last.dtype, lane),), span=op.span)
+        return load
+
+    @staticmethod
+    def wide(index: Any, kind: DataType) -> Expr:
+        """The index in vectors. TIR leaves the division as it is; Simplify resolves it."""
+        base = index.base if isinstance(index, Ramp) else index
+        return Div(base, const(kind.lanes, base.dtype), span=index.span)
+
+
+def rewrite_pointer_types(
+    func: PrimFunc, params: bool = True, constants: bool = True, shuffles: bool = True
+) -> PrimFunc:
+    """Give vector element types to the memory of a function that is always accessed so.
+
+    ``params``: parameter buffers too, whose callers then see a shorter last dimension of vectors. ``constants``:
+    constant arrays too. ``shuffles``: loads of single elements become lanes of vector loads, where the lane is known.
+    """
+    accesses = _Accesses(func, params, constants, shuffles)
+    accesses.visit(func.body)
+    widths = {data: memory.width(accesses.analyzer) for data, memory in accesses.memory.items()}
+    widths = {data: lanes for data, lanes in widths.items() if lanes > 1}
+    if not widths:
+        return func
+    buffers: dict[Buffer, Buffer] = {}
+    variables: dict[Var, Var] = {}
+    for data, lanes in widths.items():
+        for buffer in accesses.memory[data].buffers:
+            kind = buffer.dtype.with_lanes(lanes)
+            if data not in variables:
+                variables[data] = Var(data.name, PointerType(pointer_dtype(kind), buffer.scope), span=data.span)
+            last = accesses.analyzer.simplify(buffer.shape[-1] // lanes)
+            buffers[buffer] = buffer.with_(dtype=kind, shape=(*buffer.shape[:-1], last), data=variables[data])
+    body = _Rewriter(widths, buffers, variables).visit(func.body)
+    mapped = {param: buffers.get(buffer, buffer) for param, buffer in func.buffer_map.items()}
+    return func.with_(buffer_map=mapped, body=body) if params else func.with_body(body)
+
+
+class PointerValueTypeRewrite(FuncPass):
+    """Memory that is accessed as vectors of one width everywhere, aligned to it, gets the vector as element type.
+
+    The last dimension shrinks by the width, and indices count vectors. Parameter buffers are rewritten too, so that
+    their arrays are of vectors from then on. A load of a single element becomes a lane of a vector load (``Shuffle``)
+    where the lane is known. An access pointer or the address of an element keeps the scalar type, as do strides,
+    offsets, masked accesses and views of several types.
+
+    Needs FlattenBuffer and VectorizeLoop in a pipeline. Raises nothing. After TIR's pass of the name.
+
+    >>> from tirlower.script import parse
+    >>> print(PointerValueTypeRewrite()(parse('''
+    ... @T.prim_func
+    ... def f(A: T.Buffer((16,), "float32"), B: T.Buffer((4,), "float32")):
+    ...     for i in range(4):
+    ...         B[i] = A[i * 4] + A[i * 4 + 3]
+    ...         A[i * 4:i * 4 + 4] = T.Broadcast(T.float32(0), 4)
+    ... ''')).script())
+    """
+
+    name = "tir.PointerValueTypeRewrite"
+    stage = Stage.FLAT_1D
+
+    def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
+        """Rewrite the memory of a function."""
+        return rewrite_pointer_types(func)
