@@ -6,7 +6,7 @@ import numpy as np
 
 import tirlower as tl
 from bench import peers
-from bench.measure import Candidate, Timing, interleave
+from bench.measure import Call, Candidate, Timing, interleave
 from tirlower.script import tir as T
 
 
@@ -22,8 +22,8 @@ def candidates() -> dict[str, Candidate]:
     c = np.empty(16, np.float32)
     kernel = tl.build(add16)
     found: dict[str, Candidate] = {
-        "tirlower": lambda: kernel(a, b, c),
-        "numpy": lambda: np.add(a, b, out=c),
+        "tirlower": Call(kernel, (a, b, c)),
+        "numpy": Call(np.add, (a, b, c)),
     }
     nb = peers.numba()
     if nb is not None:
@@ -34,12 +34,12 @@ def candidates() -> dict[str, Candidate]:
                 z[i] = x[i] + y[i]
 
         add(a, b, c)
-        found["numba"] = lambda: add(a, b, c)
+        found["numba"] = Call(add, (a, b, c))
     th = peers.torch()
     if th is not None:
         ta, tb, tc = (th.from_numpy(x) for x in (a, b, c))
         found["torch"] = lambda: th.add(ta, tb, out=tc)
-        found["tirlower (tensors)"] = lambda: kernel(ta, tb, tc)
+        found["tirlower (tensors)"] = Call(kernel, (ta, tb, tc))
     tvm = peers.tvm()
     if tvm is not None:
         found.update(_tvm(tvm, a, b, c))
@@ -57,7 +57,7 @@ def _tvm(tvm, a, b, c) -> dict[str, Candidate]:
     built = tvm.compile(tvm.IRModule({"main": main}), target="llvm")
     fn = built["main"]
     x, y, z = (tvm.runtime.tensor(v) for v in (a, b, c))
-    return {"tvm": lambda: fn(x, y, z)}
+    return {"tvm": Call(fn, (x, y, z))}
 
 
 def measure() -> dict[str, dict[str, Timing]]:

@@ -199,12 +199,11 @@ def tvm_cold() -> dict[str, float]:
         def matmul(
             A: S.Buffer((64, 64), "float32"), B: S.Buffer((64, 64), "float32"), C: S.Buffer((64, 64), "float32")
         ):
-            for i, j, k in S.grid(64, 64, 64):
-                with S.block("C"):
-                    vi, vj, vk = S.axis.remap("SSR", [i, j, k])
-                    with S.init():
-                        C[vi, vj] = S.float32(0)
-                    C[vi, vj] += A[vi, vk] * B[vk, vj]
+            for i in range(64):
+                for j in range(64):
+                    C[i, j] = S.float32(0)
+                    for k in range(64):
+                        C[i, j] = C[i, j] + A[i, k] * B[k, j]
 
         return matmul
 

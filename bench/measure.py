@@ -5,10 +5,36 @@ from __future__ import annotations
 import gc
 import statistics
 import time
+import timeit
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Candidate = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call as a user writes it, ``fn(*args)``: timed in a generated loop, without a function around it."""
+
+    fn: Callable[..., object]
+    args: tuple[object, ...]
+
+    def __call__(self) -> object:
+        return self.fn(*self.args)
+
+    def run(self, count: int) -> float:
+        """Seconds of ``count`` calls."""
+        names = {f"x{i}": arg for i, arg in enumerate(self.args)}
+        return timeit.Timer(f"fn({', '.join(names)})", globals={"fn": self.fn, **names}).timeit(count)
+
+
+def _run(candidate: Candidate, count: int) -> float:
+    if isinstance(candidate, Call):
+        return candidate.run(count)
+    start = time.perf_counter()
+    for _ in range(count):
+        candidate()
+    return time.perf_counter() - start
 
 
 @dataclass(frozen=True)
@@ -42,11 +68,7 @@ def interleave(candidates: Mapping[str, Candidate], rounds: int = 15, slice_seco
     try:
         for _ in range(rounds):
             for name, fn in candidates.items():
-                count = counts[name]
-                start = time.perf_counter()
-                for _ in range(count):
-                    fn()
-                samples[name].append((time.perf_counter() - start) / count)
+                samples[name].append(_run(fn, counts[name]) / counts[name])
     finally:
         if collecting:
             gc.enable()
