@@ -338,3 +338,21 @@ def test_the_report_lists_the_loops(cache_dir):
     found = []
     pre_order_visit(f.body, lambda op: found.append(op) if isinstance(op, For) else None)
     assert len(found) == 2
+
+
+def test_an_auto_broadcast_buffer_repeats_its_one_row(cache_dir):
+    @T.prim_func
+    def f(a: T.handle, B: T.Buffer((3, 4), "float32")):
+        n = T.int32()
+        A = T.match_buffer(a, (n, 4), "float32", buffer_type="auto_broadcast")
+        for i, j in T.grid(3, 4):
+            B[i, j] = A[i, j]
+
+    kernel = tl.build(f)
+    rng = np.random.default_rng(0)
+    for rows in (1, 3):
+        a, b, c = rng.random((rows, 4), dtype="float32"), np.zeros((3, 4), "float32"), np.zeros((3, 4), "float32")
+        kernel(a, b)
+        np.testing.assert_array_equal(b, np.broadcast_to(a, (3, 4)))
+        kernel.slow_path(a, c)
+        np.testing.assert_array_equal(c, b)

@@ -227,7 +227,8 @@ def _buffer_param(
             )
     # 64 bytes is what every buffer promises by default, also one that nobody asked: it is asked of allocations alone.
     align = buffer.align if buffer.align != ALLOC_ALIGNMENT else 0
-    return BufferParam(name, str(element), shape, strides, offset, align, written, noalias)
+    broadcast = buffer.buffer_type == "auto_broadcast" and strides is not None
+    return BufferParam(name, str(element), shape, strides, offset, align, written, noalias, broadcast)
 
 
 def param_align(buffer: Buffer) -> int:

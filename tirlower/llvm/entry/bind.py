@@ -202,6 +202,8 @@ class Binder:
 
     def _stride(self, param: BufferParam, view: View, axis: int) -> int:
         """A stride in elements; where no second element exists along the axis, any byte stride is as good."""
+        if param.broadcast and view.shape[axis] == 1:
+            return 0
         elements, rest = divmod(view.strides[axis], view.itemsize)
         if not rest:
             return elements

@@ -105,6 +105,10 @@ class ArrayReader:
             wholes = [b.shl(stride, shift) for stride in facts.strides]
             exact = [b.icmp("eq", whole, stride) for whole, stride in zip(wholes, found, strict=True)]
             frame.require(frame.all_of(exact), "strides")
+            if param.broadcast:
+                # The one element along an axis stands for all that the program reads there.
+                pairs = zip(facts.dims, facts.strides, strict=True)
+                facts.strides = [b.select(b.icmp("eq", dim, b.i64(1)), b.i64(0), stride) for dim, stride in pairs]
         return facts
 
     def _read_ndarray(self, param: BufferParam, obj: Value) -> list[Value]:

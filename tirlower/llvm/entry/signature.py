@@ -55,7 +55,8 @@ class BufferParam:
 
     ``strides`` and ``elem_offset`` count elements; ``strides=None`` demands a C-contiguous array. ``alignment`` is in
     bytes (0: that of the dtype) and holds for the pointer that the kernel gets. ``noalias`` demands that the array share
-    no memory with another one if either is written.
+    no memory with another one if either is written. ``broadcast`` makes the stride of an axis of extent one 0, so that
+    its one element is read at every index.
     """
 
     name: str
@@ -66,6 +67,7 @@ class BufferParam:
     alignment: int = 0
     written: bool = False
     noalias: bool = False
+    broadcast: bool = False
 
     @property
     def ndim(self) -> int:
