@@ -121,7 +121,7 @@ def store_here(value):
 def macros(A: T.Buffer((8,), "int32")):
     for i in T.serial(0, 8, step=2):
         store_twice(A, i, i)
-    for i in range(8):  # noqa: B007
+    for i in range(8):
         store_here(1)
 
 

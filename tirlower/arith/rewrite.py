@@ -218,7 +218,7 @@ class Rewriter(Prover):
             return self.make_ramp(op.base, op.stride, op.lanes, op)
         if kind is Broadcast:
             return self.make_broadcast(op.value, op.lanes, op)
-        return op  # type: ignore[no-any-return]
+        return op
 
     # -- constructors that simplify ----------------------------------------------------------------------------------
     def binary(self, kind: Any, a: Any, b: Any, original: Expr | None = None) -> Expr:
@@ -248,7 +248,7 @@ class Rewriter(Prover):
                         self.depth -= 1
                         self.steps += 1
                         entry.hits[rule] = entry.hits.get(rule, 0) + 1
-                        return found  # type: ignore[no-any-return]
+                        return found
                 self.depth -= 1
         if kind in _ORDER:
             decided = self._known(kind, a, b)
@@ -264,7 +264,7 @@ class Rewriter(Prover):
                 return folded
         if original is not None:
             return original
-        return kind(a, b, span=self.span)  # type: ignore[no-any-return]
+        return kind(a, b, span=self.span)
 
     make = binary
 
@@ -283,7 +283,7 @@ class Rewriter(Prover):
                 if found is not None:
                     self.steps += 1
                     entry.hits[rule] = entry.hits.get(rule, 0) + 1
-                    return found  # type: ignore[no-any-return]
+                    return found
         finally:
             self.depth -= 1
         return None
@@ -300,7 +300,7 @@ class Rewriter(Prover):
             if found is not None:
                 return found
         if op is not None and a is op.a:
-            return op  # type: ignore[no-any-return]
+            return op
         return self._mark(Not(a, span=self.span), a)
 
     def make_select(self, condition: Any, true_value: Any, false_value: Any) -> Expr:
@@ -322,7 +322,7 @@ class Rewriter(Prover):
             and true_value is op.true_value
             and false_value is op.false_value
         ):
-            return op  # type: ignore[no-any-return]
+            return op
         return self._mark(
             Select(condition, true_value, false_value, span=self.span), condition, true_value, false_value
         )
@@ -330,7 +330,7 @@ class Rewriter(Prover):
     def make_ramp(self, base: Any, stride: Any, lanes: Any, original: Expr | None = None) -> Expr:
         """``Ramp``, simplified."""
         if lanes.__class__ is int and lanes == 1:
-            return base  # type: ignore[no-any-return]
+            return base
         found = self._apply(
             _rules_for(base.dtype.with_lanes(2)), (Ramp, base.__class__, stride.__class__, int), (base, stride, lanes)
         )
@@ -341,7 +341,7 @@ class Rewriter(Prover):
     def make_broadcast(self, value: Any, lanes: Any, original: Expr | None = None) -> Expr:
         """``Broadcast``, simplified."""
         if lanes == 1 and lanes.__class__ is int:
-            return value  # type: ignore[no-any-return]
+            return value
         return original if original is not None else self._mark(Broadcast(value, lanes, span=self.span), value)
 
     def make_call(self, name: str, args: tuple[Any, ...]) -> Expr:
@@ -352,7 +352,7 @@ class Rewriter(Prover):
         if op is _LIKELY and args[0].__class__ is IntImm:
             return args[0]
         if op is _ITE and args[0].__class__ is IntImm:
-            return args[1] if args[0].value else args[2]  # type: ignore[no-any-return]
+            return args[1] if args[0].value else args[2]
         if isinstance(op, Op) and not (self.impure and self._any_impure(args)):
             folded = fold_call(op, args, like.dtype if like is not None else None)
             if folded is not None:
@@ -382,7 +382,7 @@ class Rewriter(Prover):
 
     def _cast(self, dtype: DataType, value: Any, op: Any) -> Expr:
         if value.dtype is dtype:
-            return value  # type: ignore[no-any-return]
+            return value
         if value.__class__ is IntImm or value.__class__ is FloatImm or value.__class__ is Broadcast:
             new = build.cast(dtype, value, span=self.span)
             if new.__class__ is not Cast:
@@ -405,7 +405,7 @@ class Rewriter(Prover):
                     self._cast(element, value.base, None), self._cast(element, value.stride, None), value.lanes
                 )
         if op is not None and op.value is value:
-            return op  # type: ignore[no-any-return]
+            return op
         return self._mark(Cast(dtype, value, span=self.span), value)
 
     def _any_impure(self, parts: tuple[Any, ...]) -> bool:
@@ -496,7 +496,7 @@ class Rewriter(Prover):
         if value.__class__ in _LEAVES:
             return body
         if value is op.value and body is op.body:
-            return op  # type: ignore[no-any-return]
+            return op
         return self._mark(ir.Let(op.var, value, body, span=self.span), value, body)
 
     # -- folding and knowledge ---------------------------------------------------------------------------------------

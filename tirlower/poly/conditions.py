@@ -1,0 +1,301 @@
+"""Conditions over quasi-affine forms: comparisons, conjunctions, disjunctions, and what is not known.
+
+Minima, maxima and choices inside a comparison are pushed out of it: ``v < min(a, b)`` is two comparisons,
+``v < max(a, b)`` a disjunction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tirlower.ir import Var
+    from tirlower.poly.affine import Lin
+
+__all__ = [
+    "FALSE",
+    "TRUE",
+    "AllOf",
+    "AnyOf",
+    "AtLeast",
+    "Condition",
+    "Equal",
+    "Unknown",
+    "all_of",
+    "any_of",
+    "at_least",
+    "conjuncts",
+    "equal",
+    "negate",
+]
+
+
+class Condition:
+    """Base of the conditions."""
+
+    __slots__ = ()
+
+    @property
+    def is_true(self) -> bool:
+        """Whether it is the constant true."""
+        return False
+
+    @property
+    def is_false(self) -> bool:
+        """Whether it is the constant false."""
+        return False
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it says all there is to say."""
+        return True
+
+    def forms(self) -> Iterator[Lin]:
+        """The forms compared with zero."""
+        yield from ()
+
+    def unknown_deps(self) -> frozenset[Var]:
+        """The loop variables that parts not known depend on."""
+        return frozenset()
+
+    def holds(self, value: Callable[[Lin], int | None]) -> bool | None:
+        """Whether it holds where the forms have given values; None where that is not known."""
+        return None
+
+
+class AtLeast(Condition):
+    """``lin >= 0``."""
+
+    __slots__ = ("lin",)
+
+    def __init__(self, lin: Lin) -> None:
+        self.lin = lin
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its atoms are."""
+        return _exact(self.lin)
+
+    def forms(self) -> Iterator[Lin]:
+        """Its form."""
+        yield self.lin
+
+    def holds(self, value: Callable[[Lin], int | None]) -> bool | None:
+        """Whether the value is at least 0."""
+        found = value(self.lin)
+        return None if found is None else found >= 0
+
+    def __repr__(self) -> str:
+        return f"{self.lin} >= 0"
+
+
+class Equal(Condition):
+    """``lin == 0``."""
+
+    __slots__ = ("lin",)
+
+    def __init__(self, lin: Lin) -> None:
+        self.lin = lin
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its atoms are."""
+        return _exact(self.lin)
+
+    def forms(self) -> Iterator[Lin]:
+        """Its form."""
+        yield self.lin
+
+    def holds(self, value: Callable[[Lin], int | None]) -> bool | None:
+        """Whether the value is 0."""
+        found = value(self.lin)
+        return None if found is None else found == 0
+
+    def __repr__(self) -> str:
+        return f"{self.lin} == 0"
+
+
+class _Parts(Condition):
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: tuple[Condition, ...]) -> None:
+        self.parts = parts
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all parts are."""
+        return all(part.is_exact for part in self.parts)
+
+    def forms(self) -> Iterator[Lin]:
+        """The forms of the parts."""
+        for part in self.parts:
+            yield from part.forms()
+
+    def unknown_deps(self) -> frozenset[Var]:
+        """Those of the parts."""
+        return frozenset().union(*(part.unknown_deps() for part in self.parts))
+
+
+class AllOf(_Parts):
+    """A conjunction; true of nothing."""
+
+    __slots__ = ()
+
+    @property
+    def is_true(self) -> bool:
+        """Whether it has no parts."""
+        return not self.parts
+
+    def holds(self, value: Callable[[Lin], int | None]) -> bool | None:
+        """Whether all parts hold."""
+        found = [part.holds(value) for part in self.parts]
+        return False if False in found else None if None in found else True
+
+    def __repr__(self) -> str:
+        return " and ".join(map(repr, self.parts)) or "true"
+
+
+class AnyOf(_Parts):
+    """A disjunction; false of nothing."""
+
+    __slots__ = ()
+
+    @property
+    def is_false(self) -> bool:
+        """Whether it has no parts."""
+        return not self.parts
+
+    def holds(self, value: Callable[[Lin], int | None]) -> bool | None:
+        """Whether one part holds."""
+        found = [part.holds(value) for part in self.parts]
+        return True if True in found else None if None in found else False
+
+    def __repr__(self) -> str:
+        return "(" + (" or ".join(map(repr, self.parts)) or "false") + ")"
+
+
+class Unknown(Condition):
+    """A condition that is not affine: it may hold or not, by values at run time."""
+
+    __slots__ = ("deps", "text")
+
+    def __init__(self, text: str, deps: frozenset[Var]) -> None:
+        self.text = text
+        self.deps = deps
+
+    @property
+    def is_exact(self) -> bool:
+        """Never."""
+        return False
+
+    def unknown_deps(self) -> frozenset[Var]:
+        """What it depends on."""
+        return self.deps
+
+    def __repr__(self) -> str:
+        return f"unknown({self.text})"
+
+
+TRUE = AllOf(())
+FALSE = AnyOf(())
+
+
+def _exact(lin: Lin) -> bool:
+    return all(getattr(dim, "exact", True) for dim in lin.terms)
+
+
+def all_of(parts: Iterable[Condition]) -> Condition:
+    """The conjunction."""
+    kept: list[Condition] = []
+    for part in parts:
+        if part.is_false:
+            return FALSE
+        if isinstance(part, AllOf):
+            kept += part.parts
+        else:
+            kept.append(part)
+    return kept[0] if len(kept) == 1 else AllOf(tuple(kept)) if kept else TRUE
+
+
+def any_of(parts: Iterable[Condition]) -> Condition:
+    """The disjunction."""
+    kept: list[Condition] = []
+    for part in parts:
+        if part.is_true:
+            return TRUE
+        if isinstance(part, AnyOf):
+            kept += part.parts
+        else:
+            kept.append(part)
+    return kept[0] if len(kept) == 1 else AnyOf(tuple(kept)) if kept else FALSE
+
+
+def at_least(lin: Lin) -> Condition:
+    """``lin >= 0``, with minima, maxima and choices pushed out."""
+    if not lin.terms:
+        return TRUE if lin.const >= 0 else FALSE
+    found = _piece(lin)
+    if found is None:
+        return AtLeast(_without_floors(lin))
+    atom, c = found
+    rest = lin.without(atom)
+    if hasattr(atom, "options"):
+        parts = [at_least(rest.plus(option, c)) for option in atom.options]
+        # A minimum is at least something where all its options are, a maximum where one is.
+        return all_of(parts) if (c > 0) != atom.is_max else any_of(parts)
+    return any_of(
+        [
+            all_of([atom.condition, at_least(rest.plus(atom.then, c))]),
+            all_of([negate(atom.condition), at_least(rest.plus(atom.other, c))]),
+        ]
+    )
+
+
+def _without_floors(lin: Lin) -> Lin:
+    """The same inequality without its lone floor divisions: ``floor(x / d) >= y`` is ``x >= d * y``."""
+    for dim, c in lin.terms.items():
+        if c in (1, -1) and getattr(dim, "floors", False):
+            atom: Any = dim
+            rest = lin.without(dim).scaled(atom.divisor)
+            whole = rest.plus(atom.of) if c == 1 else rest.plus(atom.of, -1).shifted(atom.divisor - 1)
+            return _without_floors(whole)
+    return lin
+
+
+def equal(lin: Lin) -> Condition:
+    """``lin == 0``, with minima, maxima and choices pushed out."""
+    if not lin.terms:
+        return TRUE if lin.const == 0 else FALSE
+    if _piece(lin) is None:
+        return Equal(lin)
+    return all_of([at_least(lin), at_least(-lin)])
+
+
+def _piece(lin: Lin) -> tuple[Any, int] | None:
+    for dim, c in lin.terms.items():
+        if hasattr(dim, "options") or hasattr(dim, "condition"):
+            return dim, c
+    return None
+
+
+def negate(condition: Condition) -> Condition:
+    """The negation; what is not known stays not known."""
+    if isinstance(condition, AtLeast):
+        return at_least((-condition.lin).shifted(-1))
+    if isinstance(condition, Equal):
+        return any_of([at_least(condition.lin.shifted(-1)), at_least((-condition.lin).shifted(-1))])
+    if isinstance(condition, AllOf):
+        return any_of([negate(part) for part in condition.parts])
+    if isinstance(condition, AnyOf):
+        return all_of([negate(part) for part in condition.parts])
+    return condition
+
+
+def conjuncts(conditions: Sequence[Condition]) -> Iterator[Condition]:
+    """The parts of conditions that all hold."""
+    for condition in conditions:
+        if isinstance(condition, AllOf):
+            yield from condition.parts
+        else:
+            yield condition

@@ -1,0 +1,387 @@
+"""From expressions of the IR to quasi-affine forms and conditions.
+
+Every integer expression becomes a form: what is not affine becomes an opaque atom with the bounds that are known, so
+that a form always covers all values that the expression can have. Bindings are substituted. A value of int32 or int64
+is taken as computed without overflow; arithmetic on other types may wrap, and is opaque.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tirlower import ir
+from tirlower.ir import Buffer, BufferLoad, Call, DataType, Expr, IntImm, Op, Purity, Var
+from tirlower.poly.affine import Interval, Lin, Space, constant, single
+from tirlower.poly.conditions import FALSE, TRUE, Condition, Unknown, all_of, any_of, at_least, equal, negate
+
+__all__ = ["Converter"]
+
+MAX_TERMS = 20_000
+"""The terms of a sum, counted as often as they are used, beyond which it is taken as opaque."""
+
+
+class Converter:
+    """Converts the expressions of one function.
+
+    ``loops`` are the loop variables around the place at hand; ``lane`` is the variable of the lanes of the access at
+    hand; ``written`` holds the data variables that the function writes (a load of any other is a fixed value).
+    """
+
+    def __init__(self, space: Space, written: set[Var]) -> None:
+        self.space = space
+        self.written = written
+        self.values: dict[Var, Lin] = {}
+        self.truths: dict[Var, Condition] = {}
+        self.loops: tuple[Var, ...] = ()
+        self.lane: Var | None = None
+        self.bound_deps: dict[Var, frozenset[Var]] = {}
+
+    def bind(self, var: Var, value: Expr) -> None:
+        """A variable stands for a value from here on."""
+        if value.dtype.is_bool:
+            self.truths[var] = self.condition(value)
+        if value.dtype.is_integral and value.dtype.is_scalar:
+            lin = self.lin(value)
+            # What it stands for was computed here: a later change of memory does not change it.
+            self.values[var] = lin
+        self.bound_deps[var] = self.deps_of(value)
+
+    # Forms
+
+    def lin(self, root: Expr) -> Lin:
+        """The form of an integer expression (of a vector: of its lane)."""
+        kind = root.__class__
+        if kind is IntImm:
+            return constant(root.value)  # type: ignore[attr-defined]
+        if kind is Var:
+            return self._var(root)  # type: ignore[arg-type]
+        if kind not in (ir.Add, ir.Sub, ir.Mul) or not _is_index(root.dtype):
+            return self._leaf(root)
+        total = constant(0)
+        terms = total.terms
+        const = 0
+        stack: list[tuple[Any, int]] = [(root, 1)]
+        steps = 0
+        while stack:
+            op, factor = stack.pop()
+            kind = op.__class__
+            steps += 1
+            if steps > MAX_TERMS:  # operands shared many times over
+                return self.unknown(root)
+            if kind is IntImm:
+                const += factor * op.value
+                continue
+            if kind is ir.Add:
+                stack += [(op.b, factor), (op.a, factor)]
+                continue
+            if kind is ir.Sub:
+                stack += [(op.b, -factor), (op.a, factor)]
+                continue
+            if kind is ir.Mul:
+                if op.b.__class__ is IntImm:
+                    stack.append((op.a, factor * op.b.value))
+                    continue
+                if op.a.__class__ is IntImm:
+                    stack.append((op.b, factor * op.a.value))
+                    continue
+                part = self.space.multiply(self.lin(op.a), self.lin(op.b))
+            else:
+                part = self.lin(op)
+            const += factor * part.const
+            for dim, c in part.terms.items():
+                sum_ = terms.get(dim, 0) + factor * c
+                if sum_:
+                    terms[dim] = sum_
+                else:
+                    terms.pop(dim, None)
+        return Lin(terms, const)
+
+    def _var(self, var: Var) -> Lin:
+        found = self.values.get(var)
+        if found is not None:
+            return found
+        if var in self.truths:
+            return self.space.choice(self.truths[var], constant(1), constant(0))
+        if var not in self.space.ranges and var not in self.space.iterated:
+            if var in self.bound_deps:
+                lin = self.space.opaque(("bound", var), var.name, self.bound_deps[var], dtype_interval(var.dtype))
+                self.values[var] = lin
+                return lin
+            low, high = dtype_interval(var.dtype)
+            self.space.ranges[var] = (0 if var.nonneg and (low is None or low < 0) else low, high)
+        return single(var)
+
+    def _leaf(self, op: Any) -> Lin:
+        rule = _RULES.get(op.__class__)
+        if rule is not None:
+            made = rule(self, op)
+            if made is not None:
+                return made
+        return self.unknown(op)
+
+    def unknown(self, op: Any) -> Lin:
+        """An opaque value for an expression: one for equal expressions that read no changing memory."""
+        return self.space.opaque(self._key(op), _short(op), self.deps_of(op), self._interval(op))
+
+    def deps_of(self, root: Any) -> frozenset[Var]:
+        """The loop variables that an expression's value is a function of: all around it if it reads memory that
+        changes."""
+        found: set[Var] = set()
+        for op in _distinct(root):
+            if op.__class__ is Var:
+                found |= self._deps_of_var(op)
+            elif (op.__class__ is BufferLoad and op.buffer.data in self.written) or (
+                op.__class__ is Call and not _is_pure(op)
+            ):
+                return frozenset(self.loops)
+        return frozenset(found)
+
+    def _deps_of_var(self, var: Var) -> frozenset[Var]:
+        if var in self.values:
+            return self.space.deps(self.values[var])
+        if var in self.truths:
+            return self.space.deps_of_condition(self.truths[var])
+        if var in self.bound_deps:
+            return self.bound_deps[var]
+        return frozenset((var,)) if var in self.space.iterated else frozenset()
+
+    def _key(self, root: Any) -> Any:
+        """A key for expressions that have one value in one iteration, or None."""
+        kind = root.__class__
+        if kind is BufferLoad:
+            if root.buffer.data in self.written or root.predicate is not None or root.dtype.is_vector:
+                return None
+            return ("load", root.buffer, tuple(self.lin(i).key for i in root.indices))
+        if kind is Call and _is_pure(root) and all(a.dtype.is_integral for a in root.args) and root.dtype.is_scalar:
+            return ("call", root.op, root.dtype, tuple(self.lin(a).key for a in root.args))
+        if kind in (ir.Mul, ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod, ir.Add, ir.Sub) and root.dtype.is_integral:
+            return (kind, root.dtype, self.lin(root.a).key, self.lin(root.b).key) if root.dtype.is_scalar else None
+        if kind is ir.Cast and root.value.dtype.is_integral and root.dtype.is_scalar:
+            return (kind, root.dtype, self.lin(root.value).key)
+        return None
+
+    def _interval(self, op: Any) -> Interval:
+        low, high = dtype_interval(op.dtype)
+        if op.__class__ is ir.Cast and op.value.dtype.is_integral:
+            a, b = self.space.interval(self.lin(op.value))
+            inside = a is not None and b is not None and (low is None or a >= low) and (high is None or b <= high)
+            return (a, b) if inside else (low, high)
+        return low, high
+
+    # Conditions
+
+    def condition(self, root: Any) -> Condition:
+        """The condition that a bool expression is."""
+        kind = root.__class__
+        if kind is IntImm:
+            return TRUE if root.value else FALSE
+        if kind is ir.And or kind is ir.Or:
+            parts = [self.condition(part) for part in _chain(root, kind)]
+            return all_of(parts) if kind is ir.And else any_of(parts)
+        if kind is ir.Not:
+            return negate(self.condition(root.a))
+        if kind in _COMPARISONS and root.a.dtype.is_integral:
+            # A comparison of what may wrap is one of opaque values, which the forms say.
+            return self._compare(kind, self.lin(root.a), self.lin(root.b))
+        if kind is Var and root in self.truths:
+            return self.truths[root]
+        if kind is ir.Broadcast:
+            return self.condition(root.value)
+        if kind is ir.Let:
+            self.bind(root.var, root.value)
+            return self.condition(root.body)
+        if kind is ir.Cast and root.value.dtype.is_bool:
+            return self.condition(root.value)
+        if kind is ir.Cast and root.value.dtype.is_integral:
+            return negate(equal(self.lin(root.value)))
+        if kind is ir.Select or (kind is Call and root.op is Op.find("tir.if_then_else")):
+            operands = root.args if kind is Call else (root.condition, root.true_value, root.false_value)
+            chosen, then, other = (self.condition(part) for part in operands)
+            return any_of([all_of([chosen, then]), all_of([negate(chosen), other])])
+        if kind is Call and root.op in (Op.find("tir.likely"), Op.find("tir.ignore_loop_partition")):
+            return self.condition(root.args[0])
+        if kind is Call and root.op is Op.find("tir.get_active_lane_mask") and self.lane is not None:
+            base, limit = self.lin(root.args[0]), self.lin(root.args[1])
+            return at_least((limit - base - single(self.lane)).shifted(-1))
+        return Unknown(_short(root), self.deps_of(root))
+
+    def _compare(self, kind: type, a: Lin, b: Lin) -> Condition:
+        if kind is ir.LT:
+            return at_least((b - a).shifted(-1))
+        if kind is ir.LE:
+            return at_least(b - a)
+        if kind is ir.GT:
+            return at_least((a - b).shifted(-1))
+        if kind is ir.GE:
+            return at_least(a - b)
+        same = equal(a - b)
+        return same if kind is ir.EQ else negate(same)
+
+
+_COMPARISONS = (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE)
+Rule = Callable[[Converter, Any], Lin | None]
+
+
+def _is_index(dtype: DataType) -> bool:
+    return dtype.is_int and dtype.bits in (32, 64)
+
+
+def dtype_interval(dtype: DataType) -> Interval:
+    """The values of a data type, where that is worth saying: those of 16 bits and less, and that unsigned ones are
+    not negative."""
+    if dtype.is_bool:
+        return (0, 1)
+    if dtype.is_integral and dtype.bits <= 16:
+        return (int(dtype.element.min_value), int(dtype.element.max_value))
+    return (0, None) if dtype.is_uint else (None, None)
+
+
+def _division(conv: Converter, op: Any) -> Lin | None:
+    if not _is_index(op.dtype):
+        return None
+    a, b = conv.lin(op.a), conv.lin(op.b)
+    kind = op.__class__
+    space = conv.space
+    if b.is_constant:
+        if b.const == 0:
+            return None
+        if kind is ir.FloorDiv:
+            return space.floordiv(a, b.const)
+        if kind is ir.FloorMod:
+            return space.floormod(a, b.const)
+        quotient = space.truncdiv(a, b.const)
+        return quotient if kind is ir.Div else a.plus(quotient, -b.const)
+    low, high = space.interval(b)
+    if kind in (ir.Div, ir.Mod):
+        least = space.interval(a)[0]
+        if least is None or least < 0 or low is None or low < 0:
+            return None
+    if (low is None or low < 0) and (high is None or high > 0) and kind is ir.FloorMod:
+        return None
+    return space.symbolic_div(a, b, kind in (ir.FloorMod, ir.Mod))
+
+
+def _extremum(conv: Converter, op: Any) -> Lin | None:
+    if not op.dtype.is_integral:
+        return None
+    return conv.space.extremum([conv.lin(part) for part in _chain(op, op.__class__)], op.__class__ is ir.Max)
+
+
+def _select(conv: Converter, op: Any) -> Lin | None:
+    if not op.dtype.is_integral:
+        return None
+    return conv.space.choice(conv.condition(op.condition), conv.lin(op.true_value), conv.lin(op.false_value))
+
+
+def _cast(conv: Converter, op: Any) -> Lin | None:
+    source, target = op.value.dtype, op.dtype
+    if source.is_bool:
+        return conv.space.choice(conv.condition(op.value), constant(1), constant(0))
+    if not source.is_integral or not target.is_integral or target.is_bool:
+        return None
+    lin = conv.lin(op.value)
+    if _is_index(target) and (_is_index(source) or source.bits < target.bits):
+        return lin
+    low, high = conv.space.interval(lin)
+    least, most = int(target.element.min_value), int(target.element.max_value)
+    fits = low is not None and high is not None and least <= low and high <= most
+    return lin if fits else None
+
+
+def _ramp(conv: Converter, op: Any) -> Lin | None:
+    if conv.lane is None or op.base.dtype.is_vector:
+        return None
+    return conv.lin(op.base) + conv.space.multiply(conv.lin(op.stride), single(conv.lane))
+
+
+def _call(conv: Converter, op: Any) -> Lin | None:
+    name = op.op.name if isinstance(op.op, Op) else ""
+    if name == "tir.if_then_else" and op.dtype.is_integral:
+        return conv.space.choice(conv.condition(op.args[0]), conv.lin(op.args[1]), conv.lin(op.args[2]))
+    if name in ("tir.likely", "tir.ignore_loop_partition"):
+        return conv.lin(op.args[0])
+    if _is_index(op.dtype):
+        if name in ("tir.shift_left", "tir.shift_right") and op.args[1].__class__ is IntImm:
+            by = 1 << op.args[1].value
+            lin = conv.lin(op.args[0])
+            return lin.scaled(by) if name == "tir.shift_left" else conv.space.floordiv(lin, by)
+        if name == "tir.bitwise_and" and op.args[1].__class__ is IntImm:
+            mask = op.args[1].value
+            if mask >= 0 and mask & (mask + 1) == 0:  # 2**k - 1: the last k bits
+                return conv.space.floormod(conv.lin(op.args[0]), mask + 1)
+    if name == "tir.vscale":
+        return conv.space.opaque(("vscale",), "vscale", frozenset(), (1, None))
+    return None
+
+
+def _let(conv: Converter, op: Any) -> Lin | None:
+    conv.bind(op.var, op.value)
+    return conv.lin(op.body)
+
+
+_RULES: dict[type, Rule] = {
+    ir.FloorDiv: _division,
+    ir.FloorMod: _division,
+    ir.Div: _division,
+    ir.Mod: _division,
+    ir.Min: _extremum,
+    ir.Max: _extremum,
+    ir.Select: _select,
+    ir.Cast: _cast,
+    ir.Ramp: _ramp,
+    ir.Broadcast: lambda conv, op: conv.lin(op.value),
+    ir.Call: _call,
+    ir.Let: _let,
+}
+
+
+def _is_pure(call: Call) -> bool:
+    return isinstance(call.op, Op) and call.op.purity is Purity.PURE
+
+
+def _distinct(root: Any) -> Iterable[Any]:
+    stack, seen = [root], set()
+    while stack:
+        op = stack.pop()
+        if id(op) not in seen:
+            seen.add(id(op))
+            yield op
+            stack += op.children()
+
+
+def _chain(op: Any, kind: Any) -> list[Any]:
+    """The operands of a chain of one operation, in order."""
+    found: list[Any] = []
+    stack: list[Any] = [op]
+    while stack:
+        part = stack.pop()
+        if part.__class__ is kind:
+            stack += [part.b, part.a]
+        else:
+            found.append(part)
+    return found
+
+
+def _short(op: Any) -> str:
+    text = str(op) if not _is_large(op) else f"<{type(op).__name__}>"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _is_large(op: Any) -> bool:
+    return any(count > 30 for count, _ in enumerate(_distinct(op)))
+
+
+def buffer_forms(conv: Converter, buffer: Buffer) -> tuple[tuple[Lin, ...], tuple[Lin, ...], Lin]:
+    """The shape, strides (row-major where none are stated) and offset of a buffer as forms."""
+    shape = tuple(conv.lin(extent) for extent in buffer.shape)
+    if buffer.strides:
+        strides = tuple(conv.lin(stride) for stride in buffer.strides)
+    else:
+        made: list[Lin] = []
+        step = constant(1)
+        for extent in reversed(shape):
+            made.append(step)
+            step = conv.space.multiply(step, extent)
+        strides = tuple(reversed(made))
+    return shape, strides, conv.lin(buffer.elem_offset)

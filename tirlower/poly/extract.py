@@ -1,0 +1,457 @@
+"""``extract``: a function of any stage as loops, statements and accesses with quasi-affine forms.
+
+One walk in the order of the text. Guards, block predicates, assumptions and assertions become conditions of what
+stands in their scope; bindings and block iterators are substituted; matched regions are resolved to their sources. What
+is not affine makes an access a may-access over the smallest set that its bounds allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from tirlower import ir
+from tirlower.diagnostics import deep_recursion
+from tirlower.ir import (
+    AllocBuffer,
+    AllocConst,
+    Assert,
+    AttrStmt,
+    Bind,
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    DeclBuffer,
+    Evaluate,
+    Expr,
+    For,
+    IfThenElse,
+    IterKind,
+    MatchBufferRegion,
+    Op,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Var,
+    While,
+)
+from tirlower.poly.affine import Lin, Space, constant, single
+from tirlower.poly.conditions import Condition, at_least, equal, negate
+from tirlower.poly.expressions import Converter, buffer_forms
+from tirlower.poly.extract_calls import CallEffects, written_data
+from tirlower.poly.layouts import settle
+from tirlower.poly.reductions import Reduction, guarded_extremum, reduction_of
+from tirlower.poly.scop import Access, Loop, Scop, Statement
+
+__all__ = ["extract"]
+
+_JUMPS = ("tir.ret", "tir.thread_return", "tir.break_loop", "tir.continue_loop")
+
+
+def extract(func: PrimFunc | Scop) -> Scop:
+    """The polyhedral view of a function (a Scop is returned as it is). Does not need islpy.
+
+    >>> from tirlower.script import parse
+    >>> scop = extract(parse('''
+    ... @T.prim_func
+    ... def shift(A: T.Buffer((9,), "float32")):
+    ...     for i in range(8):
+    ...         A[i + 1] = A[i]
+    ... '''))
+    >>> [(a.is_write, a.indices) for a in scop.accesses]
+    [(False, (i,)), (True, (i + 1,))]
+    """
+    if isinstance(func, Scop):
+        return func
+    with deep_recursion():
+        return _Extractor(func).run()
+
+
+class _Extractor:
+    _table: ClassVar[dict[type, Callable[[Any, Any], None]]]
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.func = func
+        self.space = Space()
+        self.scop = Scop(func, self.space)
+        self.aliases: dict[Var, tuple[Buffer, tuple[Lin, ...]]] = {}
+        self.conv = Converter(self.space, written_data(func))
+        self.loops: tuple[Loop, ...] = ()
+        self.conditions: tuple[Condition, ...] = ()
+        self.order = 0
+        self.shapes: dict[Buffer, tuple[Lin, ...]] = {}
+        self.matched: dict[Buffer, tuple[Buffer, list[Lin]]] = {}
+        self.bound: dict[Var, Bind] = {}
+        self.bound_at: dict[Var, Statement] = {}
+        self.calls = CallEffects(self)
+
+    def run(self) -> Scop:
+        func = self.func
+        for param in func.params:
+            if param.dtype.is_integral:
+                self.conv.lin(param)
+        for buffer in func.buffers:
+            self.scop.scopes[buffer.data] = buffer.scope
+            for extent in buffer.shape:
+                lin = self.conv.lin(extent)
+                if isinstance(extent, Var) and extent in self.space.ranges:
+                    low, high = self.space.ranges[extent]
+                    self.space.ranges[extent] = (max(low or 0, 0), high)
+                elif lin.terms:
+                    self.scop.context.append(at_least(lin))
+        self.visit(func.body)
+        settle(self.scop, self.conv)
+        return self.scop
+
+    # Statements
+
+    def visit(self, stmt: Any) -> None:
+        """A statement."""
+        method = self._table.get(stmt.__class__)
+        if method is not None:
+            method(self, stmt)
+
+    def inside(self, stmt: Any, *conditions: Condition) -> None:
+        """A statement that is a scope of its own, under further conditions."""
+        before = self.conditions
+        if conditions:
+            self.conditions = (*before, *[c for c in conditions if not c.is_true])
+        self.visit(stmt)
+        self.conditions = before
+
+    def statement(self, node: Stmt) -> Statement:
+        """A new statement at this place."""
+        made = Statement(node, self.loops, self.conditions, self.order)
+        self.order += 1
+        return made
+
+    def keep(self, statement: Statement) -> None:
+        """Enter a statement that accesses memory."""
+        if statement.accesses:
+            self.scop.statements.append(statement)
+            self.scop.accesses += statement.accesses
+
+    def visit_seq(self, op: Seq) -> None:
+        before = self.conditions
+        for stmt in op.stmts:
+            self.visit(stmt)
+        self.conditions = before
+
+    def visit_for(self, op: For) -> None:
+        self.header(op, op.min, op.extent)
+        var = op.loop_var
+        start, extent = self.conv.lin(op.min), self.conv.lin(op.extent)
+        low, high = self.space.interval(start)[0], self.space.interval((start + extent).shifted(-1))[1]
+        known = self.space.ranges.get(var) if var in self.space.iterated else None
+        if known is not None:  # the loops of one thread axis share their variable
+            low = None if low is None or known[0] is None else min(low, known[0])
+            high = None if high is None or known[1] is None else max(high, known[1])
+        self.space.iterated.add(var)
+        self.space.ranges[var] = (low, high)
+        own = single(var)
+        # Split at minima: v < start + min(a, b).
+        conditions = (at_least(own - start), at_least((start + extent - own).shifted(-1)))
+        loop = Loop(op, var, start, extent, conditions, self.loops, self.order)
+        self.enter(loop)
+
+    def visit_while(self, op: While) -> None:
+        var = Var("while")
+        self.space.iterated.add(var)
+        self.space.ranges[var] = (0, None)
+        loop = Loop(op, var, constant(0), None, (at_least(single(var)),), self.loops, self.order)
+        self.enter(loop)
+
+    def enter(self, loop: Loop) -> None:
+        """The body of a loop (of a while loop: its condition too)."""
+        self.order += 1
+        self.scop.loops.append(loop)
+        before, self.loops = self.loops, loop.nest
+        self.conv.loops = tuple(each.var for each in self.loops)
+        if isinstance(loop.node, While):
+            self.header(loop.node, loop.node.condition)
+        self.inside(loop.node.body)
+        self.loops = before
+        self.conv.loops = tuple(each.var for each in before)
+
+    def header(self, node: Stmt, *values: Expr) -> None:
+        """The loads of the expressions that steer a statement."""
+        if all(value.is_leaf for value in values):
+            return
+        statement = self.statement(node)
+        for value in values:
+            self.reads(statement, value)
+        self.keep(statement)
+
+    def visit_if(self, op: IfThenElse) -> None:
+        first = len(self.scop.statements)
+        self.header(op, op.condition)
+        condition = self.conv.condition(op.condition)
+        found = guarded_extremum(op)
+        self.inside(op.then_case, condition)
+        if found is not None:
+            for statement in self.scop.statements[first:]:
+                statement.reduction = found[1]
+        if op.else_case is not None:
+            self.inside(op.else_case, negate(condition))
+
+    def visit_store(self, op: BufferStore) -> None:
+        statement = self.statement(op)
+        statement.reduction = self.reduction(statement, op)
+        for index in op.indices:
+            self.reads(statement, index)
+        if op.predicate is not None:
+            self.reads(statement, op.predicate)
+        self.reads(statement, op.value)
+        self.access(statement, op, op.buffer, op.indices, True, (), op.predicate)
+        self.keep(statement)
+
+    def reduction(self, statement: Statement, op: BufferStore) -> Reduction | None:
+        """What a store reduces; ``t = a + x; a = t`` too."""
+        value: Any = op.value
+        binding = self.bound.get(value) if value.__class__ is Var else None
+        if binding is None:
+            return reduction_of(op)
+        found = reduction_of(op, binding.value)
+        source = self.bound_at[binding.var]
+        if found is None or source.loops != statement.loops:
+            return None
+        source.reduction = found
+        return found
+
+    def visit_bind(self, op: Bind) -> None:
+        statement = self.statement(op)
+        self.reads(statement, op.value)
+        self.keep(statement)
+        self.bound[op.var] = op
+        self.bound_at[op.var] = statement
+        if op.value.dtype.is_handle:
+            self.calls.bind_pointer(op.var, op.value)
+        self.conv.bind(op.var, op.value)
+
+    def visit_evaluate(self, op: Evaluate) -> None:
+        call = op.value
+        name = call.op.name if isinstance(call, Call) and isinstance(call.op, Op) else ""
+        if name in _JUMPS:
+            self.jump(op, name)
+            return
+        statement = self.statement(op)
+        self.reads(statement, call)
+        self.keep(statement)
+        if name == "tir.assume":
+            self.conditions = (*self.conditions, self.conv.condition(call.args[0]))  # type: ignore[attr-defined]
+        elif name in ("tir.tvm_storage_sync", "tir.tvm_global_barrier_kinit"):
+            scope = str(getattr(call.args[0], "value", "global")) if call.args else "global"  # type: ignore[attr-defined]
+            self.scop.barriers.append((statement.order, self.loops, scope))
+
+    def jump(self, op: Evaluate, name: str) -> None:
+        """A statement that leaves a loop or the function, or ends an iteration."""
+        value: Any = op.value
+        statement = self.statement(op)
+        for arg in value.args:
+            self.reads(statement, arg)
+        self.keep(statement)
+        if name in ("tir.ret", "tir.thread_return"):
+            if self.loops or self.conditions:
+                self.scop.irregular = "the function may return early"
+                for loop in self.loops:
+                    loop.leaves.append(op)
+        elif self.loops:
+            self.loops[-1].regular = False
+            if name == "tir.break_loop":
+                self.loops[-1].leaves.append(op)
+
+    def visit_assert(self, op: Assert) -> None:
+        self.header(op, op.condition)
+        self.conditions = (*self.conditions, self.conv.condition(op.condition))
+
+    def visit_alloc(self, op: AllocBuffer) -> None:
+        self.header(op, *op.buffer.shape, op.condition)
+        self.allocate(op.buffer)
+
+    def allocate(self, buffer: Buffer) -> None:
+        """New memory: each iteration around it has its own."""
+        self.scop.homes[buffer.data] = self.loops
+        self.scop.scopes[buffer.data] = buffer.scope
+
+    def visit_const(self, op: AllocConst) -> None:
+        self.allocate(op.buffer)
+
+    def visit_decl(self, op: DeclBuffer) -> None:
+        self.header(op, *op.buffer.shape, *op.buffer.strides, op.buffer.elem_offset)
+
+    def visit_attr(self, op: AttrStmt) -> None:
+        self.header(op, op.value)
+        self.inside(op.body)
+
+    def visit_block(self, op: Block) -> None:
+        values = [it.value for it in op.iters if it.value is not None]
+        self.header(op, *values, op.predicate)
+        for it in op.iters:
+            if it.value is not None:
+                self.conv.bind(it.var, it.value)
+            else:
+                self.conv.bound_deps[it.var] = frozenset(self.conv.loops)
+        before = self.conditions
+        predicate = self.conv.condition(op.predicate)
+        if not predicate.is_true:
+            self.conditions = (*before, predicate)
+        for match in op.match_buffers:
+            self.match(match)
+        stmts = op.body.stmts if isinstance(op.body, Seq) else (op.body,)
+        heads = 0
+        while heads < len(stmts) and isinstance(stmts[heads], AllocBuffer):
+            self.visit(stmts[heads])
+            self.scop.planned.add(stmts[heads].buffer.data)  # type: ignore[attr-defined]
+            heads += 1
+        before_init = len(self.scop.statements)
+        if op.init is not None:
+            starts = [
+                equal(self.conv.lin(it.var) - self.conv.lin(it.domain.min))
+                for it in op.iters
+                if it.kind is IterKind.REDUCE
+            ]
+            self.inside(op.init, *starts)
+        first = len(self.scop.statements)
+        for stmt in stmts[heads:]:
+            self.visit(stmt)
+        if op.init is not None:
+            self.join_init(before_init, first)
+        self.conditions = before
+
+    def join_init(self, start: int, body: int) -> None:
+        """The init of a reduction block is part of the reduction: partial results begin with it."""
+        found = {s.reduction.buffer.data: s.reduction for s in self.scop.statements[body:] if s.reduction is not None}
+        for statement in self.scop.statements[start:body]:
+            if isinstance(statement.node, BufferStore) and statement.reduction is None:
+                statement.reduction = found.get(statement.node.buffer.data)
+
+    def match(self, match: MatchBufferRegion) -> None:
+        """A buffer that names a region: its subscripts count from the region's start."""
+        target, region = match.buffer, match.source
+        source = region.buffer
+        mins = [self.conv.lin(part.min) for part in region.region]
+        if source in self.matched:
+            outer, starts = self.matched[source]
+            lead = len(starts) - len(mins)
+            mins = [*starts[:lead], *[a + b for a, b in zip(starts[lead:], mins, strict=True)]]
+            source = outer
+        self.matched[target] = (source, mins)
+        _, strides, offset = buffer_forms(self.conv, source)
+        lead = len(mins) - len(target.shape)
+        extents = [self.conv.lin(part.extent) for part in region.region[len(region.region) - len(target.shape) :]]
+        start = offset
+        for low, stride in zip(mins, strides, strict=True):
+            start = start + self.space.multiply(low, stride)
+        named = [*zip(target.shape, extents, strict=True), *zip(target.strides, strides[lead:], strict=False)]
+        for part, value in [*named, (target.elem_offset, start)]:
+            if isinstance(part, Var) and part not in self.space.ranges:
+                self.conv.values[part] = value
+        stated = isinstance(target.elem_offset, Var)
+        if target.data is not source.data:
+            shift = constant(0) if stated else start - self.conv.lin(target.elem_offset)
+            self.aliases[target.data] = (source, (shift,))
+
+    # Accesses
+
+    def extents(self, buffer: Buffer) -> tuple[Lin, ...]:
+        """The shape of a buffer as forms."""
+        found = self.shapes.get(buffer)
+        if found is None:
+            found = self.shapes[buffer] = tuple(self.conv.lin(extent) for extent in buffer.shape)
+        return found
+
+    def reads(self, statement: Statement, root: Expr) -> None:
+        """The loads and calls of an expression; the arms of an ``if_then_else`` are guarded by its condition."""
+        if root.is_leaf and root.__class__ is not BufferLoad:
+            return
+        stack: list[tuple[Any, tuple[Condition, ...]]] = [(root, ())]
+        seen: set[tuple[int, int]] = set()
+        kept: list[Any] = []  # conditions whose ids stand in `seen`
+        while stack:
+            op, guards = stack.pop()
+            if op.is_leaf and op.__class__ is not BufferLoad:
+                continue
+            key = (id(op), id(guards))
+            if key in seen:
+                continue
+            seen.add(key)
+            kind = op.__class__
+            if kind is BufferLoad:
+                self.access(statement, op, op.buffer, op.indices, False, guards, op.predicate)
+            elif kind is Call:
+                if op.op is _IF_THEN_ELSE:
+                    condition = self.conv.condition(op.args[0])
+                    arms = ((*guards, condition), (*guards, negate(condition)))
+                    kept += arms
+                    stack += [(op.args[2], arms[1]), (op.args[1], arms[0]), (op.args[0], guards)]
+                    continue
+                stack += [(arg, guards) for arg in reversed(self.calls.visit(statement, op, guards))]
+                continue
+            elif kind in (ir.And, ir.Or) and op.dtype.is_scalar:
+                first = self.conv.condition(op.a)
+                second = (*guards, first if kind is ir.And else negate(first))
+                kept.append(second)
+                stack += [(op.b, second), (op.a, guards)]
+                continue
+            elif kind is ir.Let:
+                self.conv.bind(op.var, op.value)
+            stack += [(child, guards) for child in reversed(list(op.children()))]
+
+    def access(
+        self,
+        statement: Statement,
+        node: Any,
+        buffer: Buffer,
+        indices: Sequence[Expr],
+        is_write: bool,
+        guards: tuple[Condition, ...],
+        predicate: Expr | None = None,
+    ) -> Access:
+        """Record an access of a buffer."""
+        conv = self.conv
+        if indices and (indices[-1].dtype.is_vector or indices[-1].dtype.scalable):
+            kind = indices[-1].dtype
+            conv.lane = self.space.lane(kind.lanes)
+            if kind.scalable:
+                self.space.ranges[conv.lane] = (0, None)
+                factor = self.space.opaque(("vscale",), "vscale", frozenset(), (1, None))
+                guards = (*guards, at_least((factor.scaled(kind.lanes) - single(conv.lane)).shifted(-1)))
+        forms = tuple(conv.lin(index) for index in indices)
+        if predicate is not None:
+            guards = (*guards, conv.condition(predicate))
+        conv.lane = None
+        conditions = (*statement.conditions, *guards) if guards else statement.conditions
+        made = Access(statement, node, buffer, buffer.data, forms, is_write, conditions, True)
+        made.extents = self.extents(buffer)
+        found = self.matched.get(buffer)
+        if found is not None:
+            source, mins = found
+            lead = len(mins) - len(forms)
+            made.site = (source, (*mins[:lead], *[m + f for m, f in zip(mins[lead:], forms, strict=True)]))
+            made.data = source.data
+        elif buffer.data in self.aliases:
+            source, (shift,) = self.aliases[buffer.data]
+            made.data = source.data
+            made.layout = shift
+        statement.accesses.append(made)
+        return made
+
+
+_Extractor._table = {
+    Seq: _Extractor.visit_seq,
+    For: _Extractor.visit_for,
+    While: _Extractor.visit_while,
+    IfThenElse: _Extractor.visit_if,
+    BufferStore: _Extractor.visit_store,
+    Bind: _Extractor.visit_bind,
+    Evaluate: _Extractor.visit_evaluate,
+    Assert: _Extractor.visit_assert,
+    AllocBuffer: _Extractor.visit_alloc,
+    AllocConst: _Extractor.visit_const,
+    DeclBuffer: _Extractor.visit_decl,
+    AttrStmt: _Extractor.visit_attr,
+    Block: _Extractor.visit_block,
+}
+_IF_THEN_ELSE = Op.get("tir.if_then_else")

@@ -1,0 +1,220 @@
+"""The memory effects of calls: pointers given to callees, atomics, and state that is not memory.
+
+A callee may touch what its pointers reach: ``tvm_access_ptr`` states a region and a mask, ``address_of`` and a bare
+data variable leave the whole buffer open. All of that is "may": no verdict is proved or refuted on it as if it
+happened. An opaque call without pointers touches a state of its own, which orders such calls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tirlower.ir import (
+    HANDLE,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Evaluate,
+    Expr,
+    GlobalVar,
+    IntImm,
+    Op,
+    PointerType,
+    PrimFunc,
+    Purity,
+    StringImm,
+    Var,
+    post_order_visit,
+)
+from tirlower.poly.affine import single
+from tirlower.poly.conditions import Condition, at_least
+from tirlower.poly.expressions import buffer_forms
+from tirlower.poly.scop import Access, Statement
+
+if TYPE_CHECKING:
+    from tirlower.poly.extract import _Extractor
+
+__all__ = ["CallEffects", "written_data"]
+
+# Calls with effects that no order of other statements can be told by.
+_HARMLESS = frozenset(
+    "tir." + name
+    for name in (
+        "assume", "undef", "prefetch", "tvm_storage_sync", "tvm_global_barrier_kinit", "start_profile_intrinsic",
+        "end_profile_intrinsic", "ptx_commit_group", "ptx_wait_group", "ptx_wait_barrier", "ptx_arrive_barrier",
+        "ptx_init_barrier_thread_count", "ptx_arrive_barrier_expect_tx", "create_barriers", "tvm_warp_activemask",
+        "tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down", "dma_wait", "dma_start_group",
+        "dma_end_group", "tvm_context_id",
+    )
+)  # fmt: skip
+_HARMLESS_LLVM = ("llvm.prefetch", "llvm.assume", "llvm.x86.sse.sfence")
+_ATOMICS = {"tir.atomic_add": "add", "tir.atomic_max": "max", "tir.atomic_min": "min"}
+_POINTERS = ("tir.tvm_access_ptr", "tir.address_of")
+
+
+def _name(call: Call) -> str:
+    return call.op.name if isinstance(call.op, Op) else ""
+
+
+def _purity(call: Call) -> Purity:
+    name = _name(call)
+    if name in _HARMLESS:
+        return Purity.PURE
+    if name == "tir.call_llvm_intrin" and isinstance(call.args[0], StringImm):
+        if call.args[0].value.startswith(_HARMLESS_LLVM):
+            return Purity.PURE
+    return Purity.OPAQUE if isinstance(call.op, GlobalVar) else call.op.purity
+
+
+def written_data(func: PrimFunc) -> set[Var]:
+    """The data variables that a function may write: those of stores, and those whose address a call takes."""
+    found: set[Var] = set()
+
+    def look(op: Any) -> None:
+        if op.__class__ is BufferStore:
+            found.add(op.buffer.data)
+        elif op.__class__ is Call:
+            if _name(op) == "tir.tvm_access_ptr":
+                mask = op.args[4]
+                if not isinstance(mask, IntImm) or mask.value & 2:
+                    if isinstance(op.args[1], Var):
+                        found.add(op.args[1])
+                return
+            for arg in op.args:
+                if isinstance(arg, Var) and isinstance(arg.type, PointerType):
+                    found.add(arg)
+                elif isinstance(arg, BufferLoad) and _name(op) == "tir.address_of":
+                    found.add(arg.buffer.data)
+
+    post_order_visit(func.body, look)
+    return found
+
+
+class CallEffects:
+    """Records what calls access, for an extractor."""
+
+    def __init__(self, extractor: _Extractor) -> None:
+        self.to = extractor
+        self.state: Var | None = None
+        self.pointers: dict[Var, Expr] = {}
+
+    def bind_pointer(self, var: Var, value: Expr) -> None:
+        """A variable stands for a pointer: what is seen through it is the pointer's memory."""
+        self.pointers[var] = value
+        load = value.args[0] if isinstance(value, Call) and _name(value) == "tir.address_of" else None
+        if isinstance(load, BufferLoad):
+            conv = self.to.conv
+            _, strides, start = buffer_forms(conv, load.buffer)
+            for index, stride in zip(load.indices, strides, strict=True):
+                start = start + self.to.space.multiply(conv.lin(index), stride)
+            self.to.aliases[var] = (load.buffer, (start,))
+
+    def visit(self, statement: Statement, call: Call, guards: tuple[Condition, ...]) -> list[Any]:
+        """Record the accesses of a call; returns the arguments to look into further."""
+        name = _name(call)
+        if name in _ATOMICS and isinstance(call.args[0], Call):
+            return self.atomic(statement, call, _ATOMICS[name], guards)
+        purity = _purity(call)
+        rest: list[Any] = []
+        touched = False
+        for arg in call.args:
+            pointer = self.pointers.get(arg, arg) if isinstance(arg, Var) else arg
+            if isinstance(pointer, Call) and _name(pointer) in _POINTERS:
+                touched = True
+                rest += self.pointer(statement, pointer, purity, guards)
+            elif isinstance(pointer, Var) and isinstance(pointer.type, PointerType):
+                touched = True
+                self.whole(statement, call, None, pointer, purity, guards)
+            else:
+                rest.append(arg)
+        if not touched and purity >= Purity.READS and name not in _POINTERS:
+            self.whole(statement, call, None, self.own_state(), purity, guards)
+        return rest
+
+    def own_state(self) -> Var:
+        """What calls without pointers may change."""
+        if self.state is None:
+            self.state = Var("the state of external functions", HANDLE)
+        return self.state
+
+    def atomic(self, statement: Statement, call: Call, kind: str, guards: tuple[Condition, ...]) -> list[Any]:
+        """An atomic update of an element. Two whose results are not used commute."""
+        pointer: Any = call.args[0]
+        target = pointer.args[0] if _name(pointer) == "tir.address_of" else None
+        rest = list(call.args[1:])
+        if not isinstance(target, BufferLoad):
+            return [*self.pointer(statement, pointer, Purity.OPAQUE, guards), *rest]
+        unused = isinstance(statement.node, Evaluate) and statement.node.value is call
+        for is_write in (False, True):
+            made = self.to.access(statement, target, target.buffer, target.indices, is_write, guards)
+            made.atomic = kind if unused else ""
+        return [*target.indices, *rest]
+
+    def pointer(self, statement: Statement, call: Call, purity: Purity, guards: tuple[Condition, ...]) -> list[Any]:
+        """A pointer given to a callee; returns what is left to look into."""
+        if _name(call) == "tir.address_of":
+            load: Any = call.args[0]
+            if isinstance(load, BufferLoad):
+                self.whole(statement, load, load.buffer, load.buffer.data, purity, guards)
+                return list(load.indices)
+            return [load]
+        kind, data, offset, extent, mask = call.args
+        if not isinstance(data, Var):
+            return list(call.args)
+        bits = mask.value if isinstance(mask, IntImm) else 3
+        for is_write, bit in ((False, 1), (True, 2)):
+            if bits & bit:
+                self.region(statement, call, data, kind.dtype, offset, extent, is_write, guards)
+        return [offset, extent]
+
+    def region(
+        self,
+        statement: Statement,
+        call: Call,
+        data: Var,
+        dtype: Any,
+        offset: Expr,
+        extent: Expr,
+        is_write: bool,
+        guards: tuple[Condition, ...],
+    ) -> None:
+        """The elements ``offset`` to ``offset + extent - 1`` of a pointer's memory."""
+        to = self.to
+        lane = to.space.lane(1)
+        to.space.ranges[lane] = (0, None)
+        start, size = to.conv.lin(offset), to.conv.lin(extent)
+        guards = (*guards, at_least((size - single(lane)).shifted(-1)))
+        made = self.record(statement, call, data, is_write, guards)
+        made.indices = made.coordinates = (start + single(lane),)
+        view = Buffer("pointer", (extent,), dtype, data)
+        made.buffer = view
+        if data in to.aliases:
+            source, (shift,) = to.aliases[data]
+            made.data, made.layout = source.data, shift
+
+    def whole(
+        self,
+        statement: Statement,
+        node: Any,
+        buffer: Buffer | None,
+        data: Var,
+        purity: Purity,
+        guards: tuple[Condition, ...],
+    ) -> None:
+        """Any element of a buffer."""
+        alias = self.to.aliases.get(data)
+        for is_write in (False, True) if purity >= Purity.WRITES else (False,):
+            made = self.record(statement, node, data if alias is None else alias[0].data, is_write, guards)
+            made.indices = None
+            made.coordinates = ()
+            made.buffer = None if buffer is None else buffer
+
+    def record(
+        self, statement: Statement, node: Any, data: Var, is_write: bool, guards: tuple[Condition, ...]
+    ) -> Access:
+        """A may-access."""
+        conditions = (*statement.conditions, *guards)
+        made = Access(statement, node, None, data, None, is_write, conditions, False)
+        statement.accesses.append(made)
+        return made

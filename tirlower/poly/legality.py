@@ -1,0 +1,319 @@
+"""May the iterations of a loop run at once? Parallel, vectorized, unrolled and thread-bound loops; races.
+
+Every answer is a :class:`Verdict`. A dependence that certainly exists refutes, with a witness; one that may exist
+(an indirect index, a callee) makes the answer unknown; none at all proves. Facts of ``T.assume`` and assertions in
+scope are used; sizes of buffers are at least 0. Buffers of different data variables do not overlap, and index arithmetic
+does not overflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tirlower.ir import For, ForKind, IntImm, PrimFunc, Var, While
+from tirlower.poly.affine import Lin, single
+from tirlower.poly.conflicts import MAX_PAIRS, Conflicts, Relation
+from tirlower.poly.extract import extract
+from tirlower.poly.isl import Solver
+from tirlower.poly.order import common_loops, in_step_violations
+from tirlower.poly.privacy import is_private
+from tirlower.poly.quick import Sign
+from tirlower.poly.scop import Access, Loop, Scop
+from tirlower.poly.verdict import PROVED, Verdict
+
+__all__ = ["Race", "can_bind", "is_parallel", "is_unrollable", "is_vectorizable", "races"]
+
+LoopLike = For | While | Var | str | Loop
+Case = tuple[Access, Access, Mapping[Loop, Sign], Sequence[Relation]]
+"""A way in which two accesses would conflict: the first belongs to the first iteration."""
+
+
+def is_parallel(
+    func: PrimFunc | Scop, loop: LoopLike, *, reductions: bool = False, solver: Solver | None = None
+) -> Verdict:
+    """Whether the iterations of a loop may run in any order and at once.
+
+    Refuted when two iterations touch one element and one of them writes it. Buffers allocated inside the loop are
+    private to an iteration. ``reductions=True`` leaves out what the updates of a recognised reduction do to each
+    other (for a loop that is compiled with partial results). ``loop`` is a For node, a variable or a name.
+
+    >>> from tirlower.script import parse
+    >>> scan = parse('''
+    ... @T.prim_func
+    ... def scan(A: T.Buffer((8,), "int32")):
+    ...     for i in range(7):
+    ...         A[i + 1] = A[i + 1] + A[i]
+    ... ''')
+    >>> verdict = is_parallel(scan, "i")
+    >>> verdict.status, str(verdict.witness)
+    ('refuted', 'iteration (i = 0) writes A[1] and iteration (i = 1) reads A[1]')
+    """
+    check = _Check(func, loop, solver, "parallel", reductions)
+    return check.run(check.parallel_cases)
+
+
+def is_vectorizable(
+    func: PrimFunc | Scop, loop: LoopLike, *, reductions: bool = False, solver: Solver | None = None
+) -> Verdict:
+    """Whether each statement of a loop may run for all lanes in turn: its loads before its store, inner loops in step.
+
+    Refuted when a dependence runs from a lane to a later lane's textually earlier, or same, statement instance (a
+    statement's loads come before its store). ``reductions`` as in :func:`is_parallel`.
+    """
+    check = _Check(func, loop, solver, "vectorized", reductions)
+    return check.run(check.vector_cases)
+
+
+def is_unrollable(func: PrimFunc | Scop, loop: LoopLike) -> Verdict:
+    """Whether a loop can be replaced by one copy of its body per iteration: its extent is a number, nothing leaves
+    or continues it."""
+    scop = extract(func)
+    found = scop.loop(loop)
+    if isinstance(found.node, While):
+        return Verdict("refuted", "a while loop has no extent", help="use a for loop")
+    if found.leaves or not found.regular:
+        return Verdict("refuted", f"the body leaves or continues the loop {found.name!r}")
+    assert found.extent is not None  # only a while loop has none
+    low, high = scop.space.interval(found.extent)
+    if found.extent.is_constant or (low is not None and low == high) or (high is not None and high <= 0):
+        return PROVED
+    if isinstance(found.node.extent, IntImm):
+        return PROVED
+    return Verdict(
+        "refuted",
+        f"the extent {found.node.extent} of the loop {found.name!r} is not a constant",
+        help="split the loop by a constant and unroll the inner one",
+    )
+
+
+def can_bind(
+    func: PrimFunc | Scop, loop: LoopLike, thread: str, *, reductions: bool = False, solver: Solver | None = None
+) -> Verdict:
+    """Whether a loop may become the thread axis ``thread`` (``blockIdx.x``, ``threadIdx.y``, ``vthread.x`` …).
+
+    Blocks are independent. Threads of a block may hand values on through memory that they share (scopes ``shared``,
+    ``shared.dyn``, ``warp``) where a barrier can stand between: from a statement to a later one.
+    """
+    check = _Check(func, loop, solver, f"bound to {thread}", reductions, thread)
+    if thread.startswith("threadIdx") or thread.startswith("vthread"):
+        return check.run(check.thread_cases)
+    return check.run(check.parallel_cases)
+
+
+@dataclass(frozen=True)
+class Race:
+    """A concurrent loop that is not proved free of races."""
+
+    loop: Loop
+    verdict: Verdict
+
+
+def races(func: PrimFunc | Scop, *, solver: Solver | None = None) -> list[Race]:
+    """The parallel and thread-bound loops of a function that are not proved free of races, with their verdicts."""
+    scop = extract(func)
+    found = []
+    for loop in scop.loops:
+        if loop.kind is ForKind.PARALLEL:
+            check = _Check(scop, loop, solver, "parallel", False)
+            verdict = check.run(check.parallel_cases)
+        elif loop.kind is ForKind.THREAD_BINDING:
+            check = _Check(scop, loop, solver, f"bound to {loop.tag}", False, loop.tag)
+            is_thread = loop.tag.startswith("threadIdx") or loop.tag.startswith("vthread")
+            verdict = check.run(check.gpu_cases if is_thread else check.parallel_cases)
+        else:
+            continue
+        if not verdict.proved:
+            found.append(Race(loop, verdict))
+    return found
+
+
+_SHARED = ("shared", "warp")
+_PER_THREAD = ("local", "wmma", "m16n8k8", "metal.simdgroup")
+
+
+class _Check:
+    """One question about one loop."""
+
+    def __init__(
+        self,
+        func: PrimFunc | Scop,
+        loop: LoopLike,
+        solver: Solver | None,
+        kind: str,
+        reductions: bool,
+        thread: str = "",
+    ) -> None:
+        self.scop = extract(func)
+        self.loop = self.scop.loop(loop)
+        self.conflicts = Conflicts(self.scop, solver)
+        self.kind = kind
+        self.reductions = reductions
+        self.thread = thread
+        self.outer: dict[Loop, Sign] = dict.fromkeys(self.loop.outer, "=")
+
+    def run(self, cases: Callable[[Access, Access], Iterator[Case]]) -> Verdict:
+        """Ask about every pair of accesses in the loop."""
+        loop = self.loop
+        if loop.leaves:
+            return Verdict(
+                "unknown",
+                f"an iteration may leave the loop {loop.name!r} early, so which of them run depends on their order",
+                help="compute a flag and test it after the loop",
+            )
+        low, high = self.scop.space.interval_of_dim(loop.var)
+        if low is not None and high is not None and high <= low:
+            return PROVED  # at most one iteration
+        accesses = [a for a in self.scop.inside(loop) if not self.is_private(a.data)]
+        unknown: Verdict | None = None
+        only_reductions: Case | None = None
+        last: Any = None
+        for pair in self.conflicts.pairs(accesses, {**self.outer, loop: "!"}):
+            if pair is None:
+                unknown = Verdict("unknown", f"gave up after {MAX_PAIRS} pairs of accesses")
+                break
+            a, b = pair
+            if a.atomic and a.atomic == b.atomic:
+                continue
+            updates = _same_reduction(a, b)
+            if updates and (self.reductions or only_reductions is not None):
+                continue
+            for case in cases(a, b):
+                found = self.conflicts.ask(*case)
+                if found.status == "empty":
+                    continue
+                if found.status == "found" and found.exact:
+                    if updates:
+                        only_reductions, last = case, found
+                        break
+                    return self.refuted(case, found)
+                if unknown is None:
+                    unknown = self.undecided(case, found.reason)
+        if only_reductions is not None:
+            return self.refuted(only_reductions, last, unknown is None)
+        return PROVED if unknown is None else unknown
+
+    def is_private(self, data: Var) -> bool:
+        """Whether every iteration of the loop has a buffer of its own."""
+        scope = self.scop.scopes.get(data, "")
+        if self.thread.startswith(("threadIdx", "vthread")):
+            if scope.startswith(_PER_THREAD):
+                return True
+            if scope.startswith(_SHARED) and not self.thread.startswith("vthread"):
+                return False
+        return is_private(self.scop, data, self.loop, self.conflicts.solver)
+
+    # The ways to conflict
+
+    def parallel_cases(self, a: Access, b: Access) -> Iterator[Case]:
+        """Any two iterations."""
+        yield a, b, {**self.outer, self.loop: "!"}, ()
+
+    def vector_cases(self, a: Access, b: Access) -> Iterator[Case]:
+        """An earlier lane whose instance does not run before that of a later lane when they run in step."""
+        for first, second in ((a, b), (b, a)) if a is not b else ((a, b),):
+            inner = common_loops(first, second)[len(self.outer) + 1 :]
+            for signs in in_step_violations(first, second, inner):
+                yield self._in_step(first, second, signs)
+
+    def _in_step(self, first: Access, second: Access, signs: Mapping[Loop, Sign]) -> Case:
+        """Steps of a loop whose start differs between lanes are counted from its start."""
+        related: dict[Loop, Sign] = {**self.outer, self.loop: "<"}
+        relations: list[Relation] = []
+        skewed = False
+        for loop, sign in signs.items():
+            if skewed or self._varies(loop.start):
+                count = single(loop.var) - loop.start
+                relations.append((count, count, sign))
+                skewed = True
+            else:
+                related[loop] = sign
+        return first, second, related, relations
+
+    def _varies(self, lin: Lin) -> bool:
+        return bool(self.scop.space.deps(lin) - {loop.var for loop in self.outer})
+
+    def thread_cases(self, a: Access, b: Access) -> Iterator[Case]:
+        """Threads of one block: memory that they share is ordered by barriers between statements."""
+        if not self.scop.scopes.get(a.data, "").startswith(_SHARED) and not self.thread.startswith("vthread"):
+            yield from self.parallel_cases(a, b)
+            return
+        for first, second in ((a, b), (b, a)) if a is not b else ((a, b),):
+            inner = common_loops(first, second)[len(self.outer) + 1 :]
+            for signs in in_step_violations(first, second, inner):
+                yield self._in_step(first, second, signs)
+            if first.statement is second.statement and not first.is_write and second.is_write:
+                # No barrier separates the loads of a statement from its store.
+                yield self._in_step(first, second, dict.fromkeys(inner, "="))
+
+    def gpu_cases(self, a: Access, b: Access) -> Iterator[Case]:
+        """Loops that are thread axes already: a barrier may order any two statements of shared memory."""
+        scope = self.scop.scopes.get(a.data, "")
+        if scope.startswith(_SHARED) or self.thread.startswith("vthread"):
+            if a.statement is b.statement:
+                inner = common_loops(a, b)[len(self.outer) + 1 :]
+                yield a, b, {**self.outer, self.loop: "!", **dict.fromkeys(inner, "=")}, ()
+            return
+        yield from self.parallel_cases(a, b)
+
+    # Verdicts
+
+    def refuted(self, case: Case, found: Any, only: bool = False) -> Verdict:
+        """The verdict on a dependence that exists."""
+        witness = self.conflicts.witness(*case, found)
+        a, b = case[0], case[1]
+        update = _same_reduction(a, b)
+        reason = f"its iterations depend on each other through {_name(a)}"
+        if update:
+            reduction = a.statement.reduction
+            reason = f"the loop {self.loop.name!r} carries the reduction of {_name(a)} ({reduction})"
+            return Verdict("refuted", reason, witness, self.remedy(a, b), str(reduction) if only else "")
+        if witness is not None and witness.sink is not None:
+            mine, other = witness.source, witness.sink
+            variables = [
+                f"{name} = {value}" for point in (mine, other) for name, value in point.loops if name == self.loop.name
+            ]
+            if len(variables) == 2:
+                reason = (
+                    f"iteration {variables[0]} {mine.action}, which iteration {variables[1]} {other.action.split()[0]}"
+                )
+        return Verdict("refuted", reason, witness, self.remedy(a, b))
+
+    def remedy(self, a: Access, b: Access) -> str:
+        """What would make it legal."""
+        if _same_reduction(a, b):
+            return (
+                'keep the loop serial, use rfactor, or annotate it with {"tir.reduction": True} for partial results '
+                "that are combined in order"
+            )
+        if a.data in self.scop.homes and self._written_first(a.data):
+            return f"allocate {_name(a)} inside the loop {self.loop.name!r}, so that each iteration has its own"
+        if self.kind == "parallel":
+            return "keep the loop serial, or run the statements that depend on each other in loops of their own"
+        return "keep the loop serial, or distribute its statements over loops of their own"
+
+    def _written_first(self, data: Var) -> bool:
+        first = next(a for a in self.scop.inside(self.loop) if a.data is data)
+        return first.is_write
+
+    def undecided(self, case: Case, why: str) -> Verdict:
+        """The verdict on a dependence that may exist."""
+        a, b = case[0], case[1]
+        both = f"{a.text} and {b.text}" if a.text != b.text else a.text
+        reason = f"whether iterations of {self.loop.name!r} meet in {_name(a)} through {both} is not known: {why}"
+        return Verdict(
+            "unknown",
+            reason,
+            help='state what is known with T.assume(…), or mark the loop with annotations={"tir.unchecked": "reason"}',
+        )
+
+
+def _name(access: Access) -> str:
+    return access.buffer.name if access.buffer is not None else access.data.name
+
+
+def _same_reduction(a: Access, b: Access) -> bool:
+    """Whether both belong to updates of one reduction (whose order alone they could change)."""
+    one, other = a.statement.reduction, b.statement.reduction
+    return one is not None and other is not None and one.op == other.op and a.data is b.data is one.buffer.data

@@ -1,0 +1,321 @@
+"""May loops change places? Reordering, fusion and distribution, decided by the dependences that they would turn round.
+
+A structural refusal (loops that are not nested, bounds that depend on each other) has a reason and no witness; one by
+a dependence has two iterations whose order would change.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from tirlower.ir import Bind, For, PrimFunc, Seq, Stmt, Var, While, post_order_visit
+from tirlower.poly.affine import single
+from tirlower.poly.conflicts import MAX_PAIRS, Conflicts, Relation
+from tirlower.poly.extract import extract
+from tirlower.poly.isl import Solver
+from tirlower.poly.quick import Sign
+from tirlower.poly.scop import Access, Loop, Scop
+from tirlower.poly.verdict import PROVED, Verdict
+
+__all__ = ["can_distribute", "can_fuse", "can_reorder"]
+
+LoopLike = For | While | Var | str | Loop
+Case = tuple[Access, Access, Mapping[Loop, Sign], Sequence[Relation]]
+
+
+def can_reorder(
+    func: PrimFunc | Scop, loops: Sequence[LoopLike], *, reassociate: bool = False, solver: Solver | None = None
+) -> Verdict:
+    """Whether nested loops may be put in the given order, outermost first; loops between them keep their place.
+
+    Refuted where a dependence would be turned round. The updates of one reduction may change their order where that
+    cannot be told from the result (integers, minima, maxima); sums and products of floats only with ``reassociate``.
+
+    >>> from tirlower.script import parse
+    >>> stencil = parse('''
+    ... @T.prim_func
+    ... def stencil(A: T.Buffer((9, 9), "int32")):
+    ...     for i, j in T.grid(8, 8):
+    ...         A[i + 1, j] = A[i, j + 1]
+    ... ''')
+    >>> verdict = can_reorder(stencil, ["j", "i"])
+    >>> verdict.status, str(verdict.witness)
+    ('refuted', 'iteration (i = 0, j = 1) writes A[1, 1] and iteration (i = 1, j = 0) reads A[1, 1]')
+    """
+    scop = extract(func)
+    wanted = [scop.loop(loop) for loop in loops]
+    if len(set(wanted)) != len(wanted):
+        return Verdict("refuted", "a loop is named twice in the new order")
+    if len(wanted) < 2:
+        return PROVED
+    innermost = max(wanted, key=lambda loop: len(loop.outer))
+    outermost = min(wanted, key=lambda loop: len(loop.outer))
+    for loop in wanted:
+        if loop not in innermost.nest:
+            return Verdict("refuted", f"the loops {loop.name!r} and {innermost.name!r} are not nested in each other")
+    chain = innermost.nest[len(outermost.outer) :]
+    places = iter(wanted)
+    order = [next(places) if loop in wanted else loop for loop in chain]
+    structural = _reorderable(scop, chain, order)
+    if structural is not None:
+        return structural
+    return _Order(scop, solver, reassociate).reordered(chain, order)
+
+
+def _reorderable(scop: Scop, chain: Sequence[Loop], order: Sequence[Loop]) -> Verdict | None:
+    for loop in chain:
+        if isinstance(loop.node, While):
+            return Verdict("refuted", "a while loop cannot change places")
+        if loop.leaves:
+            return Verdict("refuted", f"a statement leaves the loop {loop.name!r} early")
+    for at, loop in enumerate(order):
+        inner = {later.var for later in order[at + 1 :]}
+        deps = {var for condition in loop.conditions for var in scop.space.deps_of_condition(condition)}
+        for var in deps & inner:
+            return Verdict(
+                "refuted",
+                f"the bounds of the loop {loop.name!r} depend on {var.name!r}, which would be inside it",
+                help=f"give {loop.name!r} bounds that hold for every {var.name!r}, and guard the body",
+            )
+    for outer, inner_loop in itertools.pairwise(chain):
+        if any(inner_loop not in access.loops for access in scop.inside(outer)):
+            return Verdict(
+                "refuted",
+                f"the loop {outer.name!r} has statements beside the loop {inner_loop.name!r}",
+                help=f"distribute {outer.name!r} over its statements first",
+            )
+    return None
+
+
+def can_fuse(
+    func: PrimFunc | Scop,
+    first: LoopLike,
+    second: LoopLike,
+    *,
+    reassociate: bool = False,
+    solver: Solver | None = None,
+) -> Verdict:
+    """Whether two loops may become one.
+
+    Of nested loops, the iterations of both become those of one loop: they must be perfectly nested, and the inner
+    bounds not depend on the outer variable. Of adjacent loops with equal extents, the bodies are put together: refuted
+    where an iteration of the second needs, or overwrites, what a later iteration of the first computes or uses.
+    """
+    scop = extract(func)
+    one, two = scop.loop(first), scop.loop(second)
+    if one in two.outer:
+        return _fuse_nested(scop, one, two)
+    if two in one.outer:
+        return Verdict("refuted", f"the loop {one.name!r} is inside {two.name!r}: name the outer one first")
+    if one.outer != two.outer:
+        return Verdict("refuted", f"the loops {one.name!r} and {two.name!r} do not stand in the same loops")
+    if one.order > two.order:
+        return Verdict("refuted", f"the loop {one.name!r} comes after {two.name!r}: name the first one first")
+    between = _between(scop, one, two)
+    if between is not None:
+        return between
+    if one.extent is None or two.extent is None or one.leaves or two.leaves:
+        return Verdict("refuted", "a loop that ends by what it computes cannot be fused")
+    if one.extent.key != two.extent.key:
+        return Verdict(
+            "refuted",
+            f"the extents of {one.name!r} and {two.name!r} differ: {_extent(one)} and {_extent(two)}",
+        )
+    return _Order(scop, solver, reassociate).fused(one, two)
+
+
+def _extent(loop: Loop) -> str:
+    return str(loop.node.extent) if isinstance(loop.node, For) else "?"
+
+
+def _fuse_nested(scop: Scop, outer: Loop, inner: Loop) -> Verdict:
+    if inner.outer[-1] is not outer:
+        return Verdict("refuted", f"there are loops between {outer.name!r} and {inner.name!r}")
+    if outer.leaves or inner.leaves or outer.extent is None or inner.extent is None:
+        return Verdict("refuted", "a loop that ends by what it computes cannot be fused")
+    if any(outer.var in scop.space.deps_of_condition(condition) for condition in inner.conditions):
+        return Verdict("refuted", f"the bounds of {inner.name!r} depend on {outer.name!r}")
+    if any(inner not in access.loops for access in scop.inside(outer)):
+        return Verdict("refuted", f"the loop {outer.name!r} has statements beside {inner.name!r}")
+    return PROVED
+
+
+def _between(scop: Scop, one: Loop, two: Loop) -> Verdict | None:
+    last = max([one.order, *(a.order for a in scop.inside(one)), *(x.order for x in scop.loops if one in x.outer)])
+    for statement in scop.statements:
+        if last < statement.order < two.order:
+            return Verdict("refuted", f"a statement stands between the loops {one.name!r} and {two.name!r}")
+    return None
+
+
+def can_distribute(
+    func: PrimFunc | Scop,
+    loop: LoopLike,
+    at: int | None = None,
+    *,
+    reassociate: bool = False,
+    solver: Solver | None = None,
+) -> Verdict:
+    """Whether a loop may become several, one for each statement of its body; with ``at``, two: before and from the
+    statement of that number.
+
+    Refuted where a later statement hands a value on to an earlier one of a later iteration, and where the parts share
+    what the body allocates or binds.
+    """
+    scop = extract(func)
+    found = scop.loop(loop)
+    body = found.node.body
+    stmts: tuple[Stmt, ...] = body.stmts if isinstance(body, Seq) else (body,)
+    if at is not None and not 0 < at < len(stmts):
+        return Verdict("refuted", f"the body of {found.name!r} has {len(stmts)} statements: it cannot be cut at {at}")
+    if found.leaves or isinstance(found.node, While):
+        return Verdict("refuted", f"how long the loop {found.name!r} runs depends on what it computes")
+    cuts = [at] if at is not None else list(range(1, len(stmts)))
+    part_of: dict[int, int] = {}
+    for n, stmt in enumerate(stmts):
+        part_of.update(dict.fromkeys(_statement_ids(stmt), n))
+    order = _Order(scop, solver, reassociate)
+    unknown: Verdict | None = None
+    for cut in cuts:
+        shared = _shared_names(stmts, cut, scop, found, part_of)
+        verdict = shared if shared is not None else order.distributed(found, part_of, cut)
+        if verdict.refuted:
+            return verdict
+        if verdict.unknown:
+            if unknown is None:
+                unknown = verdict
+    return PROVED if unknown is None else unknown
+
+
+def _statement_ids(root: Stmt) -> list[int]:
+    found: list[int] = []
+    post_order_visit(root, lambda op: found.append(id(op)) if isinstance(op, Stmt) else None)
+    return found
+
+
+def _shared_names(
+    stmts: Sequence[Stmt], cut: int, scop: Scop, loop: Loop, part_of: Mapping[int, int]
+) -> Verdict | None:
+    bound = {stmt.var for stmt in stmts[:cut] if isinstance(stmt, Bind)}
+    used: list[Var] = []
+    for stmt in stmts[cut:]:
+        post_order_visit(stmt, lambda op: used.append(op) if isinstance(op, Var) and op in bound else None)
+    if used:
+        return Verdict(
+            "refuted",
+            f"{used[0].name!r} is bound before the cut and used after it",
+            help="store it in a buffer with an element for each iteration",
+        )
+    sides: dict[Var, set[bool]] = {}
+    for access in scop.inside(loop):
+        if loop in scop.homes.get(access.data, ()):
+            sides.setdefault(access.data, set()).add(part_of[id(access.statement.node)] >= cut)
+    for data, both in sides.items():
+        if len(both) == 2:
+            return Verdict(
+                "refuted",
+                f"the buffer {data.name!r} is allocated in the body and used on both sides of the cut",
+                help=f"allocate {data.name!r} outside the loop, with a dimension for {loop.name!r}",
+            )
+    return None
+
+
+class _Order:
+    """Asks whether a new order turns a dependence round."""
+
+    def __init__(self, scop: Scop, solver: Solver | None, reassociate: bool) -> None:
+        self.scop = scop
+        self.conflicts = Conflicts(scop, solver)
+        self.reassociate = reassociate
+
+    def commutes(self, a: Access, b: Access) -> bool:
+        """Whether both are updates of a reduction whose order does not matter."""
+        one, other = a.statement.reduction, b.statement.reduction
+        if one is None or other is None or one.op != other.op or a.data is not one.buffer.data:
+            return False
+        return one.reorders or self.reassociate
+
+    def reordered(self, chain: Sequence[Loop], order: Sequence[Loop]) -> Verdict:
+        """The verdict on a permutation of a perfect nest."""
+        outer: dict[Loop, Sign] = dict.fromkeys(chain[0].outer, "=")
+        cases: list[Case] = []
+        for a, b in self._pairs(self.scop.inside(chain[0]), outer):
+            for first, second in ((a, b), (b, a)) if a is not b else ((a, b),):
+                own = self.scop.homes.get(first.data, ())
+                private: dict[Loop, Sign] = {loop: "=" for loop in chain if loop in own}
+                for signs in _turned(chain, order):
+                    if all(signs.get(loop, "=") == "=" for loop in private):
+                        cases.append((first, second, {**outer, **signs, **private}, ()))
+        return self._decide(cases, "the new order turns round a dependence")
+
+    def fused(self, one: Loop, two: Loop) -> Verdict:
+        """The verdict on putting the bodies of adjacent loops together."""
+        outer: dict[Loop, Sign] = dict.fromkeys(one.outer, "=")
+        inside = self.scop.inside(one), self.scop.inside(two)
+        relation: Relation = (single(one.var) - one.start, single(two.var) - two.start, ">")
+        cases: list[Case] = [
+            (a, b, outer, (relation,))
+            for a, b in self._pairs([*inside[0], *inside[1]], outer)
+            if a.loops[len(outer)] is one and b.loops[len(outer)] is two
+        ]
+        cases += [
+            (b, a, outer, (relation,))
+            for a, b in self._pairs([*inside[0], *inside[1]], outer)
+            if a.loops[len(outer)] is two and b.loops[len(outer)] is one
+        ]
+        return self._decide(cases, "fusing turns round a dependence")
+
+    def distributed(self, loop: Loop, part_of: Mapping[int, int], cut: int) -> Verdict:
+        """The verdict on cutting a loop in two."""
+        outer: dict[Loop, Sign] = dict.fromkeys(loop.outer, "=")
+        cases: list[Case] = []
+        for a, b in self._pairs(self.scop.inside(loop), outer):
+            for first, second in ((a, b), (b, a)):
+                late, early = part_of[id(first.statement.node)], part_of[id(second.statement.node)]
+                if late >= cut > early:
+                    if loop not in self.scop.homes.get(first.data, ()):
+                        cases.append((first, second, {**outer, loop: "<"}, ()))
+        return self._decide(cases, "the cut turns round a dependence")
+
+    def _pairs(self, accesses: Sequence[Access], signs: Mapping[Loop, Sign]) -> Iterator[tuple[Access, Access]]:
+        self.complete = True
+        for pair in self.conflicts.pairs(accesses, signs):
+            if pair is None:
+                self.complete = False
+                return
+            if not self.commutes(*pair):
+                yield pair
+
+    def _decide(self, cases: Sequence[Case], reason: str) -> Verdict:
+        unknown = None if self.complete else Verdict("unknown", f"gave up after {MAX_PAIRS} pairs of accesses")
+        for case in cases:
+            found = self.conflicts.ask(*case)
+            if found.status == "empty":
+                continue
+            a, b = case[0], case[1]
+            if found.status == "found" and found.exact:
+                witness = self.conflicts.witness(a, b, case[2], case[3], found)
+                help = ""
+                if a.statement.reduction is not None and a.statement.reduction is b.statement.reduction:
+                    help = (
+                        "the updates of a float reduction round differently in another order: allow it with reassociate"
+                    )
+                return Verdict("refuted", f"{reason} between {a.text} and {b.text}", witness, help)
+            if unknown is None:
+                unknown = Verdict(
+                    "unknown",
+                    f"whether {reason} between {a.text} and {b.text} is not known: {found.reason}",
+                    help="state what is known with T.assume(…)",
+                )
+        return PROVED if unknown is None else unknown
+
+
+def _turned(chain: Sequence[Loop], order: Sequence[Loop]) -> Iterator[dict[Loop, Sign]]:
+    """The signs of the loops for which the source comes first in ``chain`` and last in ``order``."""
+    for p, carrier in enumerate(chain):
+        before: dict[Loop, Sign] = {**dict.fromkeys(chain[:p], "="), carrier: "<"}
+        for q, turned in enumerate(order):
+            after: dict[Loop, Sign] = {**dict.fromkeys(order[:q], "="), turned: ">"}
+            if all(before.get(loop, sign) == sign for loop, sign in after.items()):
+                yield {**before, **after}

@@ -1,0 +1,286 @@
+"""The polyhedral view of a function: loops, statements, accesses; and its isl objects, made when asked for.
+
+A :class:`Scop` is made by :func:`tirlower.poly.extract`. Its parts are plain Python: forms and conditions over the
+loop variables. ``domains``, ``reads``, ``writes`` and ``schedule`` give the same as isl unions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+from tirlower.diagnostics import Label, TirError
+from tirlower.ir import Buffer, BufferLoad, BufferStore, Expr, For, ForKind, PrimFunc, Stmt, Var, While
+from tirlower.poly import to_isl
+from tirlower.poly.affine import Lin, Space
+from tirlower.poly.conditions import Condition
+from tirlower.poly.reductions import Reduction
+
+__all__ = ["Access", "Loop", "Scop", "Statement"]
+
+
+class Loop:
+    """A loop around statements.
+
+    ``var`` is its variable (one of its own for a while loop); ``start`` and ``extent`` its bounds as forms;
+    ``conditions`` what they say about the variable; ``order`` its place in the text; ``leaves`` the statements that
+    leave it early; ``regular`` says that its iterations are known exactly.
+    """
+
+    __slots__ = ("conditions", "extent", "leaves", "node", "order", "outer", "regular", "start", "var")
+
+    def __init__(
+        self,
+        node: For | While,
+        var: Var,
+        start: Lin,
+        extent: Lin | None,
+        conditions: tuple[Condition, ...],
+        outer: tuple[Loop, ...],
+        order: int,
+    ) -> None:
+        self.node = node
+        self.var = var
+        self.start = start
+        self.extent = extent
+        self.conditions = conditions
+        self.outer = outer
+        self.order = order
+        self.regular = isinstance(node, For)
+        self.leaves: list[Stmt] = []
+
+    @property
+    def name(self) -> str:
+        """The variable's name."""
+        return self.var.name
+
+    @property
+    def kind(self) -> ForKind:
+        """How its iterations run."""
+        return self.node.kind if isinstance(self.node, For) else ForKind.SERIAL
+
+    @property
+    def tag(self) -> str:
+        """The thread axis, or nothing."""
+        return (self.node.thread_tag or "") if isinstance(self.node, For) else ""
+
+    @property
+    def nest(self) -> tuple[Loop, ...]:
+        """The loops around it, outermost first, and itself."""
+        return (*self.outer, self)
+
+    def __repr__(self) -> str:
+        return f"<loop {self.name}>"
+
+
+class Statement:
+    """A statement that accesses memory, with the loops around it and its place in the text."""
+
+    __slots__ = ("accesses", "conditions", "loops", "node", "order", "reduction")
+
+    def __init__(self, node: Stmt, loops: tuple[Loop, ...], conditions: tuple[Condition, ...], order: int) -> None:
+        self.node = node
+        self.loops = loops
+        self.conditions = conditions
+        self.order = order
+        self.accesses: list[Access] = []
+        self.reduction: Reduction | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in isl objects."""
+        return f"S{self.order}"
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {type(self.node).__name__}>"
+
+
+class Access:
+    """A read or write of elements of a buffer by a statement.
+
+    ``indices`` are the subscripts as forms (None where the access is of a pointer); ``coordinates`` what is compared
+    to tell elements apart: subscripts, or an address where a buffer is seen through different views; ``digits`` what a
+    flattened subscript was taken apart into, ``stride`` the stride of the first, after an offset
+    ``base``; ``extents`` the buffer's shape. ``conditions`` guard it within its loops. ``must`` says that it happens in every instance; ``atomic`` names an atomic update.
+    """
+
+    __slots__ = (
+        "atomic",
+        "base",
+        "buffer",
+        "conditions",
+        "coordinates",
+        "data",
+        "digits",
+        "extents",
+        "indices",
+        "is_write",
+        "layout",
+        "must",
+        "node",
+        "phase",
+        "site",
+        "statement",
+        "stride",
+    )
+
+    def __init__(
+        self,
+        statement: Statement,
+        node: BufferLoad | BufferStore | Expr,
+        buffer: Buffer | None,
+        data: Var,
+        indices: tuple[Lin, ...] | None,
+        is_write: bool,
+        conditions: tuple[Condition, ...],
+        must: bool,
+    ) -> None:
+        self.statement = statement
+        self.node = node
+        self.buffer = buffer
+        self.data = data
+        self.indices = indices
+        self.is_write = is_write
+        self.conditions = conditions
+        self.must = must
+        self.phase = 1 if is_write else 0
+        self.atomic = ""
+        self.coordinates: tuple[Lin, ...] = indices or ()
+        self.digits: tuple[Lin, ...] | None = None
+        self.extents: tuple[Lin, ...] | None = None
+        self.stride: Lin | None = None
+        self.base = 0
+        self.site: tuple[Buffer, tuple[Lin, ...]] | None = None
+        self.layout: Any = None
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The loops around it, outermost first."""
+        return self.statement.loops
+
+    @property
+    def order(self) -> int:
+        """Its place in the text."""
+        return self.statement.order
+
+    @property
+    def regular(self) -> bool:
+        """Whether it certainly happens in each instance of its domain, to the elements that its forms name."""
+        return self.must and all(loop.regular for loop in self.statement.loops)
+
+    @property
+    def text(self) -> str:
+        """The access as the script writes it."""
+        if isinstance(self.node, BufferStore):
+            return f"{self.node.buffer.name}[{', '.join(map(str, self.node.indices))}]"
+        return str(self.node)
+
+    def __repr__(self) -> str:
+        return f"<{'write' if self.is_write else 'read'} {self.text} in {self.statement.name}>"
+
+
+class Scop:
+    """The loops, statements and accesses of a function.
+
+    ``space`` owns the forms; ``context`` holds what is known of the parameters; ``homes`` maps data variables that
+    are allocated inside to the loops around the allocation; ``planned`` are those that a block allocates, which move
+    to where they are used; ``irregular`` says why the function may end early, if it may.
+    """
+
+    def __init__(self, func: PrimFunc, space: Space) -> None:
+        self.func = func
+        self.space = space
+        self.loops: list[Loop] = []
+        self.statements: list[Statement] = []
+        self.accesses: list[Access] = []
+        self.context: list[Condition] = []
+        self.homes: dict[Var, tuple[Loop, ...]] = {}
+        self.planned: set[Var] = set()
+        self.scopes: dict[Var, str] = {}
+        self.barriers: list[tuple[int, tuple[Loop, ...], str]] = []
+        self.irregular = ""
+        self._inside: dict[Loop, list[Access]] | None = None
+
+    def loop(self, which: For | While | Var | str | Loop) -> Loop:
+        """The loop given as its node, variable or name.
+
+        Raises :class:`TirError` where the function has none such, or several of a name.
+        """
+        if isinstance(which, (Loop, For, While)):
+            # A loop of another extraction of the same function is known by its node.
+            found = self._by_node.get(id(which.node if isinstance(which, Loop) else which), [])
+        elif isinstance(which, Var):
+            found = [loop for loop in self.loops if loop.var is which]
+        else:
+            found = [loop for loop in self.loops if loop.name == which]
+        if len(found) == 1:
+            return found[0]
+        what = (
+            which
+            if isinstance(which, str)
+            else which.name
+            if isinstance(which, Var)
+            else getattr(getattr(which, "loop_var", None), "name", "while")
+        )
+        if not found:
+            raise TirError(
+                f"function {self.func.name!r} has no loop {what!r}",
+                origin="poly",
+                help=f"its loops are: {', '.join(dict.fromkeys(loop.name for loop in self.loops)) or 'none'}",
+            )
+        raise TirError(
+            f"function {self.func.name!r} has {len(found)} loops named {what!r}",
+            origin="poly",
+            labels=[Label(loop.node.span, "one of them", primary=n == 0) for n, loop in enumerate(found)],
+            help="give the loop as its For node",
+        )
+
+    @cached_property
+    def _by_node(self) -> dict[int, list[Loop]]:
+        found: dict[int, list[Loop]] = {}
+        for loop in self.loops:
+            found.setdefault(id(loop.node), []).append(loop)
+        return found
+
+    def inside(self, loop: Loop) -> list[Access]:
+        """The accesses within a loop, in the order of the text."""
+        if self._inside is None:
+            self._inside = {each: [] for each in self.loops}
+            for access in self.accesses:
+                for each in access.loops:
+                    self._inside[each].append(access)
+        return self._inside[loop]
+
+    def exact(self, access: Access) -> bool:
+        """Whether an access is known exactly: its domain, its elements, and that it happens."""
+        if self.irregular or not access.regular:
+            return False
+        forms: Iterable[Lin] = access.coordinates
+        return (
+            all(getattr(dim, "exact", True) for lin in forms for dim in lin.terms)
+            and all(condition.is_exact for condition in access.conditions)
+            and all(condition.is_exact for loop in access.loops for condition in loop.conditions)
+        )
+
+    # isl objects
+
+    @cached_property
+    def domains(self) -> Any:
+        """The instances of the statements: an isl UnionSet. Raises ImportError without islpy."""
+        return to_isl.domains(self)
+
+    @cached_property
+    def reads(self) -> Any:
+        """Statement instances to the elements that they read: an isl UnionMap."""
+        return to_isl.accesses(self, write=False)
+
+    @cached_property
+    def writes(self) -> Any:
+        """Statement instances to the elements that they write: an isl UnionMap."""
+        return to_isl.accesses(self, write=True)
+
+    @cached_property
+    def schedule(self) -> Any:
+        """Statement instances to their time in the order of the text: an isl UnionMap."""
+        return to_isl.schedule(self)
