@@ -337,10 +337,10 @@ class _Collector(AnalyzedMutator):
         if self.strict:
             if isinstance(low, IntImm) and isinstance(high, IntImm) and isinstance(shape, IntImm):
                 # Only what lies inside counts, even of accesses that guards not understood keep from happening.
-                low, high = max(low.value, 0), min(high.value, shape.value - 1)
-                if low > high:
+                first, last = max(low.value, 0), min(high.value, shape.value - 1)
+                if first > last:
                     return zero, shape
-                return const(low, shape.dtype), const(high - low + 1, shape.dtype)
+                return const(first, shape.dtype), const(last - first + 1, shape.dtype)
             low = simplify(build.max_(zero, low))
             extent = simplify(build.min_(shape, extent))
         if isinstance(extent, IntImm):

@@ -43,7 +43,7 @@ class Domain:
         return cls(var, _alternatives(start, Max), _alternatives(last, Min))
 
 
-def _alternatives(expr: Any, choice: type) -> list[Expr]:
+def _alternatives(expr: Any, choice: type[Min | Max]) -> list[Expr]:
     """The operands of a minimum (maximum), what is added around it put into each."""
     if expr.__class__ is choice:
         return _alternatives(expr.a, choice) + _alternatives(expr.b, choice)

@@ -23,7 +23,7 @@ from tirlower.ir.expr import (
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import AllocBuffer, AllocConst, AttrStmt, BufferStore, DeclBuffer, Stmt
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, BufferStore, DeclBuffer, Stmt
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
 
@@ -63,10 +63,9 @@ class _Memory:
 
 
 class _Accesses(Visitor):
-    def __init__(self, func: PrimFunc, params: bool, constants: bool, shuffles: bool) -> None:
+    def __init__(self, func: PrimFunc, params: bool, shuffles: bool) -> None:
         self.analyzer = Analyzer()
         self.memory: dict[Var, _Memory] = {}
-        self.constants = constants
         self.shuffles = shuffles
         if params:
             for buffer in func.buffers:
@@ -80,10 +79,6 @@ class _Accesses(Visitor):
         if op.annotations:
             self.memory[op.buffer.data].fixed = True
         self.visit(op.condition)
-
-    def visit_AllocConst(self, op: AllocConst) -> None:
-        if self.constants:
-            self.declare(op.buffer)
 
     def visit_DeclBuffer(self, op: DeclBuffer) -> None:
         if op.buffer.data in self.memory:
@@ -115,7 +110,7 @@ class _Accesses(Visitor):
                 self.visit(index)
             return False
         if op.op is _ACCESS_PTR and op.args[1] in self.memory:
-            self.memory[op.args[1]].lanes.add(1)  # type: ignore[index]  # a Var, as the line above found
+            self.memory[op.args[1]].lanes.add(1)
         return None
 
     def note(self, buffer: Buffer, index: Any, load: bool, masked: bool = False) -> None:
@@ -149,12 +144,6 @@ class _Rewriter(Mutator):
         op = self.generic(op)
         return op.with_(buffer=self.buffers.get(op.buffer, op.buffer))
 
-    def visit_AllocConst(self, op: AllocConst) -> Stmt:
-        made = self.buffers.get(op.buffer)
-        if made is None:
-            return op
-        return op.with_(buffer=made)
-
     def visit_DeclBuffer(self, op: DeclBuffer) -> Stmt:
         return op.with_(buffer=self.buffers.get(op.buffer, op.buffer))
 
@@ -183,15 +172,12 @@ class _Rewriter(Mutator):
         return Div(base, const(kind.lanes, base.dtype), span=index.span)
 
 
-def rewrite_pointer_types(
-    func: PrimFunc, params: bool = True, constants: bool = True, shuffles: bool = True
-) -> PrimFunc:
+def rewrite_pointer_types(func: PrimFunc, params: bool = True, shuffles: bool = True) -> PrimFunc:
     """Give vector element types to the memory of a function that is always accessed so.
 
-    ``params``: parameter buffers too, whose callers then see a shorter last dimension of vectors. ``constants``:
-    constant arrays too. ``shuffles``: loads of single elements become lanes of vector loads, where the lane is known.
+    ``params``: parameter buffers too, whose callers then see a shorter last dimension of vectors. ``shuffles``: loads of single elements become lanes of vector loads, where the lane is known.
     """
-    accesses = _Accesses(func, params, constants, shuffles)
+    accesses = _Accesses(func, params, shuffles)
     accesses.visit(func.body)
     widths = {data: memory.width(accesses.analyzer) for data, memory in accesses.memory.items()}
     widths = {data: lanes for data, lanes in widths.items() if lanes > 1}
@@ -217,7 +203,7 @@ class PointerValueTypeRewrite(FuncPass):
     The last dimension shrinks by the width, and indices count vectors. Parameter buffers are rewritten too, so that
     their arrays are of vectors from then on. A load of a single element becomes a lane of a vector load (``Shuffle``)
     where the lane is known. An access pointer or the address of an element keeps the scalar type, as do strides,
-    offsets, masked accesses and views of several types.
+    offsets, masked accesses, views of several types, and constant arrays.
 
     Needs FlattenBuffer and VectorizeLoop in a pipeline. Raises nothing. After TIR's pass of the name.
 
@@ -229,6 +215,11 @@ class PointerValueTypeRewrite(FuncPass):
     ...         B[i] = A[i * 4] + A[i * 4 + 3]
     ...         A[i * 4:i * 4 + 4] = T.Broadcast(T.float32(0), 4)
     ... ''')).script())
+    @T.prim_func
+    def f(A: T.Buffer((4,), "float32x4"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            B[i] = T.Shuffle([A[T.Div(i * 4, 4)]], [0]) + T.Shuffle([A[T.Div(i * 4 + 3, 4)]], [3])
+            A[T.Div(i * 4, 4)] = T.Broadcast(T.float32(0), 4)
     """
 
     name = "tir.PointerValueTypeRewrite"

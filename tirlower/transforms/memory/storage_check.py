@@ -1,8 +1,8 @@
 """The checker of StorageRewrite: no buffer is read after another one was written into its memory.
 
 It shares nothing with the plan. The accesses of the two programs are paired in order, which tells for each buffer of
-the first the memory that it has in the second. Then the first program is simulated, loops twice (so that what one
-iteration leaves is seen by the next) and branches one after the other, keeping for each buffer whether it is fresh,
+the first the memory that it has in the second. Then the first program is simulated, loops twice (what one iteration
+leaves is seen by the next) and branches one after the other, keeping for each buffer whether it is fresh,
 written, or spoilt: written, and then another buffer of the same memory was written. A read of a spoilt buffer is an
 overlap of two live buffers. A store whose value reads the buffer that it spoils works in place; for such a store, the
 iterations around it are enumerated, and no two may touch one element.
@@ -149,17 +149,23 @@ class _Simulator(Visitor):
         self.visit(op.min)
         self.visit(op.extent)
         self.loops.append(op)
-        for _ in range(2):
-            self.visit(op.body)
+        self.repeat(op.body)
         self.loops.pop()
 
     def visit_While(self, op: While) -> None:
-        self.loops.append(op)
-        for _ in range(2):
-            self.visit(op.condition)
-            self.visit(op.body)
         self.visit(op.condition)
+        self.loops.append(op)
+        self.repeat(op.body, op.condition)
         self.loops.pop()
+
+    def repeat(self, *parts: Any) -> None:
+        """Run a body, and once more where the first run left something that the second may see."""
+        before = dict(self.state)
+        for part in parts:
+            self.visit(part)
+        if self.state != before:
+            for part in parts:
+                self.visit(part)
 
     def visit_IfThenElse(self, op: IfThenElse) -> None:
         self.visit(op.condition)
@@ -290,7 +296,5 @@ def verify_storage(before: PrimFunc, after: PrimFunc) -> None:
         if have is not None and need is not None and have < need:
             raise TransformError(f"buffer {buffer.name!r} needs {need} bytes, its memory {found.name!r} has {have}")
         if [loop.loop_var for loop in old.homes[buffer]] != [loop.loop_var for loop in new.homes.get(found, ())]:
-            raise TransformError(
-                f"the memory of buffer {buffer.name!r} left a loop whose iterations run side by side"
-            )
+            raise TransformError(f"the memory of buffer {buffer.name!r} left a loop whose iterations run side by side")
     _Simulator(memory, old.homes).visit(before.body)

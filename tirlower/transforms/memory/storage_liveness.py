@@ -55,7 +55,7 @@ class Frame:
     ) -> None:
         self.stmt = stmt
         self.parent = parent
-        self.depth = 0 if parent is None else parent.depth + 1
+        self.depth: int = 0 if parent is None else parent.depth + 1
         self.begin = begin
         self.end = begin
         self.repeats = repeats
@@ -87,6 +87,11 @@ class Allocation:
     def data(self) -> Var:
         """The data variable that names the memory."""
         return self.op.buffer.data
+
+    @property
+    def touched(self) -> int:
+        """When it is first accessed; -1 if it never is."""
+        return -1 if self.touches is None else self.touches[0][1]
 
     def touch(self, frame: Frame, time: int, stmt: Stmt) -> None:
         """Note an access."""

@@ -10,7 +10,7 @@ from tirlower.ir.expr import Expr, PointerType, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Substituter
 from tirlower.ir.linear import expr_key
-from tirlower.ir.stmt import AllocBuffer, Bind, DeclBuffer, For, Seq, Stmt, seq
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, DeclBuffer, For, Seq, Stmt, seq
 from tirlower.transforms.base import VALIDATORS, FuncPass, Pass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.memory.pointer_type import rewrite_pointer_types
@@ -34,7 +34,8 @@ class _Rewriter(Substituter):
         self.instead: dict[AllocBuffer, Stmt] = {a.op: _DROPPED for a in plan.unused}
         self.heads: dict[Any, list[Stmt]] = {}
         self.unused = {a.data for a in plan.unused}
-        for entry in plan.entries:
+        # Memory is allocated in the order in which it is first touched.
+        for entry in sorted(plan.entries, key=lambda e: min(member.touched for member in e.members)):
             self._place(entry)
 
     def _place(self, entry: Entry) -> None:
@@ -76,7 +77,7 @@ class _Rewriter(Substituter):
         if len(first.buffer.shape) == 1 and not first.buffer.strides and kind is first.buffer.dtype:
             if expr_key(first.buffer.shape[0]) == expr_key(size) and first.buffer.align == align:
                 return first
-        buffer = Buffer(first.buffer.name, (size,), kind, data, align=align)  # type: ignore[call-arg]
+        buffer = Buffer(first.buffer.name, (size,), kind, data, align=align)
         return AllocBuffer(buffer, first.condition, first.annotations, span=first.span)
 
     # Statements
@@ -117,12 +118,18 @@ class _Rewriter(Substituter):
         return _kept(op, tuple(done))
 
     def visit_For(self, op: For) -> Stmt:
-        made: Any = self.generic(op)
-        return made.with_(body=self._headed(op, made.body, op.body))
+        if op not in self.heads:
+            made: Stmt = self.generic(op)
+            return made
+        body = self._headed(op, self.visit(op.body), op.body)
+        return op.with_(min=self.visit(op.min), extent=self.visit(op.extent), body=body)
 
-    def visit_AttrStmt(self, op: Any) -> Stmt:
-        made = self.generic(op)
-        return made.with_(body=self._headed(op, made.body, op.body))
+    def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
+        if op not in self.heads:
+            made: Stmt = self.generic(op)
+            return made
+        body = self._headed(op, self.visit(op.body), op.body)
+        return op.with_(node=self.map_attr(op.node), value=self.visit(op.value), body=body)
 
 
 def _kept(old: Stmt, stmts: tuple[Stmt, ...]) -> Stmt:
@@ -204,6 +211,16 @@ class StorageRewrite(FuncPass):
     ...     for i in range(8):
     ...         A[i] = C[i]
     ... ''')).script())
+    @T.prim_func
+    def f(A: T.Buffer((8,), "float32")):
+        B = T.alloc_buffer((8,))
+        C = T.decl_buffer((8,), data=B.data)
+        for i in range(8):
+            B[i] = A[i] * T.float32(2)
+        for i in range(8):
+            C[i] = B[i] + T.float32(1)
+        for i in range(8):
+            A[i] = C[i]
     """
 
     name = "tir.StorageRewrite"
@@ -220,7 +237,7 @@ class StorageRewrite(FuncPass):
         if not plan.entries and not plan.unused:
             return func
         made = func.with_body(_Rewriter(func, plan).rewrite())
-        return rewrite_pointer_types(made, params=False, constants=False, shuffles=False)
+        return rewrite_pointer_types(made, params=False, shuffles=False)
 
 
 def _validate(one: Pass, before: IRModule, after: IRModule) -> None:

@@ -1,0 +1,289 @@
+"""InstrumentBoundCheckers: every access is preceded by asserts that its indices lie in the buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tirlower.ir import build
+from tirlower.ir.assertion import failure
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.dtype import BOOL
+from tirlower.ir.expr import And, Broadcast, BufferLoad, Call, Expr, IntImm, Let, Or, Ramp, Shuffle, const
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import Mutator, pre_order_visit
+from tirlower.ir.op import Op
+from tirlower.ir.refresh import refresh_binders
+from tirlower.ir.stmt import (
+    AllocBuffer,
+    Assert,
+    Bind,
+    Block,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    Seq,
+    Stmt,
+    While,
+    seq,
+)
+from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.context import PassContext
+
+__all__ = ["InstrumentBoundCheckers"]
+
+_IF_THEN_ELSE = Op.get("tir.if_then_else")
+_ADDRESS_OF = Op.get("tir.address_of")
+
+Wrap = Callable[[Expr], Expr]
+"""Puts the bindings around a place in an expression around another expression that uses them."""
+
+
+class _Place:
+    """Where an expression is evaluated: under which conditions, and with which ``Let`` variables."""
+
+    __slots__ = ("condition", "let", "outer")
+
+    def __init__(self, outer: _Place | None = None, let: Let | None = None, condition: Expr | None = None) -> None:
+        self.outer = outer
+        self.let = let
+        self.condition = condition
+
+    def fact(self, claim: Expr) -> Expr:
+        """A claim about the place as a condition that can be asserted before the statement."""
+        place: _Place | None = self
+        while place is not None:
+            if place.let is not None:
+                claim = Let(place.let.var, place.let.value, claim)
+            elif place.condition is not None:
+                # A path not taken claims nothing.
+                claim = build.logical_or(build.logical_not(place.condition), claim)
+            place = place.outer
+        return claim
+
+    def value(self, shown: Expr) -> Expr:
+        """A value of the place, to be shown when its claim fails."""
+        place: _Place | None = self
+        while place is not None:
+            if place.let is not None:
+                shown = Let(place.let.var, place.let.value, shown)
+            place = place.outer
+        return shown
+
+    @property
+    def binds(self) -> bool:
+        """Whether a ``Let`` is around it."""
+        return self.let is not None or (self.outer is not None and self.outer.binds)
+
+
+_TOP = _Place()
+
+
+def _lanes(index: Expr) -> list[tuple[str, Expr]]:
+    """The scalars to check of an index: itself, both ends of a ramp, every lane of any other vector."""
+    if index.dtype.is_scalar:
+        return [("", index)]
+    if isinstance(index, Broadcast) and index.value.dtype.is_scalar:
+        return [("", index.value)]
+    if isinstance(index, Ramp) and isinstance(index.lanes, int):
+        last = build.add(index.base, build.mul(index.stride, const(index.lanes - 1, index.base.dtype)))
+        return [(" (lane 0)", index.base), (f" (lane {index.lanes - 1})", last)]
+    return [(f" (lane {lane})", _lane(index, lane)) for lane in range(index.dtype.lanes)]
+
+
+def _lane(vector: Expr, lane: int) -> Expr:
+    if isinstance(vector, Broadcast) and vector.value.dtype.is_scalar:
+        return vector.value
+    if isinstance(vector, Ramp):
+        return build.add(vector.base, build.mul(vector.stride, const(lane, vector.base.dtype)))
+    return Shuffle((vector,), (const(lane, "int32"),))
+
+
+class _Checks:
+    """Collects the asserts of one statement, in the order in which its accesses are evaluated."""
+
+    def __init__(self, span: Any) -> None:
+        self.asserts: list[Stmt] = []
+        self.span = span
+        self.seen: set[tuple[int, int]] = set()
+
+    def expression(self, root: Expr) -> None:
+        """The accesses inside an expression."""
+        if not root.is_leaf:
+            self._walk(root)
+
+    def _walk(self, root: Expr) -> None:
+        # Entries to visit, and (after their indices) accesses to check; what is shared is checked once a place.
+        stack: list[tuple[Any, _Place, bool]] = [(root, _TOP, False)]
+        while stack:
+            op, place, ready = stack.pop()
+            if ready:
+                self.access(op.buffer, op.indices, op.predicate, place)
+                continue
+            if op.is_leaf or (id(op), id(place)) in self.seen:
+                continue
+            self.seen.add((id(op), id(place)))
+            steps = self._steps(op, place)
+            stack += reversed(steps)
+
+    def _steps(self, op: Any, place: _Place) -> list[tuple[Any, _Place, bool]]:
+        kind = op.__class__
+        if kind is Let:
+            return [(op.value, place, False), (op.body, _Place(place, let=op), False)]
+        if kind is Call and op.op is _IF_THEN_ELSE and op.args[0].dtype.is_scalar:
+            taken = _Place(place, condition=op.args[0])
+            other = _Place(place, condition=build.logical_not(op.args[0]))
+            return [(op.args[0], place, False), (op.args[1], taken, False), (op.args[2], other, False)]
+        if kind in (And, Or) and op.dtype.is_scalar:
+            reached = op.a if kind is And else build.logical_not(op.a)
+            return [(op.a, place, False), (op.b, _Place(place, condition=reached), False)]
+        if kind is Call and op.op is _ADDRESS_OF and isinstance(op.args[0], BufferLoad):
+            return [(index, place, False) for index in op.args[0].indices]  # named, not read
+        steps = [(child, place, False) for child in op.children()]
+        return [*steps, (op, place, True)] if kind is BufferLoad else steps
+
+    def access(self, buffer: Buffer, indices: tuple[Expr, ...], predicate: Expr | None, place: _Place) -> None:
+        """The asserts of one access: each index at least 0 and less than its extent, in the lanes that are not masked."""
+        for axis, (index, extent) in enumerate(zip(indices, buffer.shape, strict=True)):
+            masked = predicate is not None and axis == len(indices) - 1
+            if masked and index.dtype.is_vector:
+                lanes = [(f" (lane {lane})", _lane(index, lane)) for lane in range(index.dtype.lanes)]
+            else:
+                lanes = _lanes(index)
+            for number, (which, scalar) in enumerate(lanes):
+                mask = None
+                if masked and predicate is not None:
+                    mask = _lane(predicate, number) if predicate.dtype.is_vector else predicate
+                self._index(
+                    buffer, axis, which, scalar, extent, place if mask is None else _Place(place, condition=mask)
+                )
+
+    def _index(self, buffer: Buffer, axis: int, which: str, index: Expr, extent: Expr, place: _Place) -> None:
+        index, extent = build.match_types(index, extent)
+        inside = build.logical_and(build.ge(index, const(0, index.dtype)), build.lt(index, extent))
+        if isinstance(inside, IntImm) and inside.value:
+            return
+        text = f"{buffer.name}: index {{0}}{which} of dimension {axis} is outside the bounds 0 <= index < {{1}}"
+        condition = place.fact(inside)
+        message = failure("IndexError", text, place.value(index), place.value(extent))
+        if place.binds:
+            # Each copy of a Let has variables of its own.
+            condition, message = refresh_binders(condition), refresh_binders(message)
+        self.asserts.append(Assert(condition, message, span=self.span))
+
+
+def _reads(expr: Expr) -> bool:
+    found: list[Any] = []
+    pre_order_visit(expr, lambda op: found.append(op) if isinstance(op, BufferLoad) else None)
+    return bool(found)
+
+
+class _Instrumenter(Mutator):
+    """Statements come back with their asserts in front, as a list that the Seq around takes in."""
+
+    def visit_expr(self, root: Any) -> Any:
+        return root
+
+    def guarded(self, op: Any, made: Stmt, *exprs: Expr | None) -> Stmt:
+        """A statement with the asserts of the expressions that it evaluates first."""
+        checks = _Checks(op.span)
+        for expr in exprs:
+            if expr is not None:
+                checks.expression(expr)
+        return self.after(checks, made)
+
+    @staticmethod
+    def after(checks: _Checks, made: Stmt) -> Stmt:
+        """A statement behind its asserts."""
+        return Seq((*checks.asserts, made)) if checks.asserts else made
+
+    def visit_Seq(self, op: Seq) -> Stmt:
+        done: list[Stmt] = []
+        for stmt in op.stmts:
+            made = self.visit(stmt)
+            if made is not stmt and isinstance(made, Seq) and not isinstance(stmt, Seq):
+                # The asserts and their statement: what it declares is in scope in what follows.
+                done += made.stmts
+            else:
+                done.append(made)
+        if len(done) == len(op.stmts) and all(a is b for a, b in zip(done, op.stmts, strict=True)):
+            return op
+        return op.with_(stmts=tuple(done))
+
+    def visit_BufferStore(self, op: BufferStore) -> Stmt:
+        checks = _Checks(op.span)
+        for expr in (op.value, *op.indices, *(() if op.predicate is None else (op.predicate,))):
+            checks.expression(expr)
+        checks.access(op.buffer, op.indices, op.predicate, _TOP)
+        return self.after(checks, op)
+
+    def visit_Bind(self, op: Bind) -> Stmt:
+        return self.guarded(op, op, op.value)
+
+    def visit_Evaluate(self, op: Evaluate) -> Stmt:
+        return self.guarded(op, op, op.value)
+
+    def visit_Assert(self, op: Assert) -> Stmt:
+        # The message is evaluated only when the condition fails, and then as it is.
+        return self.guarded(op, op, op.condition)
+
+    def visit_AllocBuffer(self, op: AllocBuffer) -> Stmt:
+        return self.guarded(op, op, op.condition, *op.buffer.shape)
+
+    def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
+        return self.guarded(op, self.generic(op), op.condition)
+
+    def visit_For(self, op: For) -> Stmt:
+        return self.guarded(op, self.generic(op), op.min, op.extent)
+
+    def visit_While(self, op: While) -> Stmt:
+        made = self.generic(op)
+        if not _reads(op.condition):
+            return made
+        # The condition is evaluated before each iteration, after a `continue` too.
+        checks = _Checks(op.span)
+        checks.expression(op.condition)
+        if not checks.asserts:
+            return made
+        leave = Evaluate(build.call("tir.break_loop"))
+        stop = IfThenElse(build.logical_not(op.condition), leave, None, span=op.span)
+        return While(const(True, BOOL), seq([*checks.asserts, stop, made.body]), span=op.span)
+
+    def visit_Block(self, op: Block) -> Stmt:
+        values = [it.value for it in op.iters]
+        return self.guarded(op, self.generic(op), *values, op.predicate if _reads(op.predicate) else None)
+
+
+class InstrumentBoundCheckers(FuncPass):
+    """Before each statement stand asserts that every index of its accesses lies in its buffer's shape.
+
+    An assert that fails raises IndexError (:class:`BoundsError`) with the buffer, the index, its dimension and the
+    bounds. Each dimension of a load or store is checked, in the order of evaluation; of a ramp both ends, of any other
+    vector every lane, masked lanes not. An access that is evaluated under a condition (``T.if_then_else``, ``and``,
+    ``or``) is checked under it. A loop whose condition loads checks it before each iteration. Only accesses whose index
+    and extent are constants in bounds have no assert: nothing else is taken on trust. The address of an element
+    (``T.address_of``) may be one that is not accessed, and is not checked.
+
+    In a pipeline it stands after FlattenBuffer and VectorizeLoop (there an index is one of the flat buffer), enabled by
+    ``PassContext(config={"tir.instrument_bound_checkers": True})``; on its own it takes any stage. Running it twice
+    checks twice. Raises nothing.
+
+    >>> from tirlower.script import parse
+    >>> print(InstrumentBoundCheckers()(parse('''
+    ... @T.prim_func
+    ... def f(A: T.Buffer((8,), "int32"), i: T.int32):
+    ...     A[i] = 1
+    ... ''')).script())
+    @T.prim_func
+    def f(A: T.Buffer((8,), "int32"), i: T.int32):
+        T.Assert(i >= 0 and i < 8, T.tvm_tuple("IndexError", "A: index {0} of dimension 0 is outside the bounds 0 <= index < {1}", i, 8))
+        A[i] = 1
+    """
+
+    name = "tir.InstrumentBoundCheckers"
+    stage = Stage.ANY
+
+    def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
+        """Guard every access of a function."""
+        return func.with_body(_Instrumenter().visit(func.body))
