@@ -34,6 +34,7 @@ ROOM_OF_FILE = {
     "kernel": "pipeline",
     "artifact": "pipeline",
     "report": "pipeline",
+    "legality": "pipeline",
     "demo": "__main__",
 }
 

@@ -15,6 +15,7 @@ from tirlower.ir.json_io import save_json
 from tirlower.ir.target import Target
 from tirlower.ir.verify import verify_well_formed
 from tirlower.kernel import Executable, Kernel
+from tirlower.legality import check_legality
 from tirlower.llvm.cache import CacheEntry, CacheKey, default_cache
 from tirlower.llvm.codegen import KernelInfo, compile_options, generate, resolve_imports, signature_of
 from tirlower.llvm.compile import CompileOptions
@@ -75,6 +76,7 @@ def lower(program: PrimFunc | IRModule, target: Any = None, *, until: str | None
     where = _target_of(target)
     with paused_collection():
         verify_well_formed(mod)
+        check_legality(mod, PassContext.current())
         return pipeline_for(where).run(mod, PassContext.current(), until)
 
 
@@ -187,6 +189,8 @@ def _compile(
     start = time.perf_counter()
     verify_well_formed(recipe.module)
     verified = time.perf_counter()
+    check_legality(recipe.module, ctx)
+    checked = time.perf_counter()
     timing = PassTimingInstrument()
     ctx.instruments.append(timing)
     try:
@@ -223,7 +227,8 @@ def _compile(
     artifact.timings.update(
         {
             "verify": (verified - start) * 1e3,
-            "passes": (lowered_at - verified) * 1e3,
+            "legality": (checked - verified) * 1e3,
+            "passes": (lowered_at - checked) * 1e3,
             "generate": (generated_at - lowered_at) * 1e3,
             **{f"llvm {step}": ms for step, ms in compiled.timings.items()},
         }

@@ -91,7 +91,28 @@ class Conflicts:
             return []
         else:
             pairs = list(zip(a.coordinates, b.coordinates, strict=True))
-        return _joined(pairs)
+        return self._joined(pairs)
+
+    def _joined(self, pairs: list[tuple[Lin, Lin]]) -> list[tuple[Lin, Lin]]:
+        """Subscripts ``x // n`` and ``x % n`` by one size, in source and sink alike, are equal where ``x`` is."""
+        quotients = {}
+        for at, (a, b) in enumerate(pairs):
+            x, y = _lone(a), _lone(b)
+            if x is None or y is None or x.divisor.key != y.divisor.key or x.remainder != y.remainder:
+                continue
+            if not self.scop.space.deps(x.divisor):
+                quotients[at] = (x, y)
+        if len(quotients) < 2:
+            return pairs
+        made = list(pairs)
+        for at, (x, y) in quotients.items():
+            for other, (p, q) in quotients.items():
+                if x.remainder or not p.remainder:
+                    continue
+                if x.divisor.key == p.divisor.key and x.of.key == p.of.key and y.of.key == q.of.key:
+                    made[at] = (x.of, y.of)
+                    made[other] = (x.of, y.of)
+        return made
 
     def system(
         self,
@@ -287,26 +308,6 @@ def _relate(system: System, source: Lin, sink: Lin, sign: Sign) -> None:
         system.add_before(source, sink)
     elif sign == ">":
         system.add_after(source, sink)
-
-
-def _joined(pairs: list[tuple[Lin, Lin]]) -> list[tuple[Lin, Lin]]:
-    """Subscripts ``x // n`` and ``x % n`` by a symbol, in source and sink alike, are equal where ``x`` is."""
-    quotients = {}
-    for at, (a, b) in enumerate(pairs):
-        x, y = _lone(a), _lone(b)
-        if x is not None and y is not None and x.divisor.key == y.divisor.key and x.remainder == y.remainder:
-            quotients[at] = (x, y)
-    if len(quotients) < 2:
-        return pairs
-    made = list(pairs)
-    for at, (x, y) in quotients.items():
-        for other, (p, q) in quotients.items():
-            if x.remainder or not p.remainder:
-                continue
-            if x.divisor.key == p.divisor.key and x.of.key == p.of.key and y.of.key == q.of.key:
-                made[at] = (x.of, y.of)
-                made[other] = (x.of, y.of)
-    return made
 
 
 def _lone(lin: Lin) -> SymbolicDiv | None:

@@ -28,6 +28,7 @@ from tirlower.ir import (
     Expr,
     For,
     IfThenElse,
+    IRModule,
     IterKind,
     MatchBufferRegion,
     Op,
@@ -50,8 +51,10 @@ __all__ = ["extract"]
 _JUMPS = ("tir.ret", "tir.thread_return", "tir.break_loop", "tir.continue_loop")
 
 
-def extract(func: PrimFunc | Scop) -> Scop:
+def extract(func: PrimFunc | Scop, module: IRModule | None = None) -> Scop:
     """The polyhedral view of a function (a Scop is returned as it is). Does not need islpy.
+
+    With its ``module``, calls of the module's functions that have no effects are seen as such.
 
     >>> from tirlower.script import parse
     >>> scop = extract(parse('''
@@ -66,14 +69,15 @@ def extract(func: PrimFunc | Scop) -> Scop:
     if isinstance(func, Scop):
         return func
     with deep_recursion():
-        return _Extractor(func).run()
+        return _Extractor(func, module).run()
 
 
 class _Extractor:
     _table: ClassVar[dict[type, Callable[[Any, Any], None]]]
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: PrimFunc, module: IRModule | None) -> None:
         self.func = func
+        self.module = module
         self.space = Space()
         self.scop = Scop(func, self.space)
         self.aliases: dict[Var, tuple[Buffer, tuple[Lin, ...]]] = {}

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from tirlower.ir import (
     HANDLE,
+    AllocBuffer,
+    AllocConst,
+    Block,
     Buffer,
     BufferLoad,
     BufferStore,
@@ -19,6 +22,7 @@ from tirlower.ir import (
     Expr,
     GlobalVar,
     IntImm,
+    IRModule,
     Op,
     PointerType,
     PrimFunc,
@@ -57,6 +61,10 @@ def _name(call: Call) -> str:
     return call.op.name if isinstance(call.op, Op) else ""
 
 
+def _is_pointer(expr: Any) -> bool:
+    return isinstance(expr, Call) and _name(expr) in _POINTERS
+
+
 def _purity(call: Call) -> Purity:
     name = _name(call)
     if name in _HARMLESS:
@@ -70,10 +78,13 @@ def _purity(call: Call) -> Purity:
 def written_data(func: PrimFunc) -> set[Var]:
     """The data variables that a function may write: those of stores, and those whose address a call takes."""
     found: set[Var] = set()
+    matched: list[tuple[Var, Var]] = []
 
     def look(op: Any) -> None:
         if op.__class__ is BufferStore:
             found.add(op.buffer.data)
+        elif op.__class__ is Block:
+            matched.extend((match.buffer.data, match.source.buffer.data) for match in op.match_buffers)
         elif op.__class__ is Call:
             if _name(op) == "tir.tvm_access_ptr":
                 mask = op.args[4]
@@ -88,7 +99,40 @@ def written_data(func: PrimFunc) -> set[Var]:
                     found.add(arg.buffer.data)
 
     post_order_visit(func.body, look)
+    # A matched region is its source's memory; inner matches may be of outer ones.
+    before = -1
+    while matched and before != len(found):
+        before = len(found)
+        for target, source in matched:
+            if target in found or source in found:
+                found.update((target, source))
     return found
+
+
+def is_pure_function(name: str, module: IRModule | None, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether a function of a module has no effect and depends on its arguments alone: it takes no pointers, writes
+    only what it allocates, and calls only what is pure. One that calls itself is taken as not pure."""
+    func = None if module is None or name not in module or name in seen else module[name]
+    if func is None or any(param.dtype.is_handle for param in func.params):
+        return False
+    own: set[Var] = set()
+    touched: set[Var] = set()
+    pure = True
+
+    def look(op: Any) -> None:
+        nonlocal pure
+        if op.__class__ is AllocBuffer or op.__class__ is AllocConst:
+            own.add(op.buffer.data)
+        elif op.__class__ is BufferStore or op.__class__ is BufferLoad:
+            touched.add(op.buffer.data)
+        elif op.__class__ is Call and _name(op) != "tir.ret":
+            if isinstance(op.op, GlobalVar):
+                pure = pure and is_pure_function(op.op.name, module, seen | {name})
+            else:
+                pure = pure and _purity(op) is Purity.PURE and _name(op) not in _POINTERS
+
+    post_order_visit(func.body, look)
+    return pure and touched <= own
 
 
 class CallEffects:
@@ -113,14 +157,20 @@ class CallEffects:
     def visit(self, statement: Statement, call: Call, guards: tuple[Condition, ...]) -> list[Any]:
         """Record the accesses of a call; returns the arguments to look into further."""
         name = _name(call)
+        if name in _POINTERS:
+            return self.inside(call)  # taken here, followed where it is given to a callee
+        if name in _HARMLESS or name == "tir.isnullptr":
+            return [part for arg in call.args for part in (self.inside(arg) if _is_pointer(arg) else (arg,))]
         if name in _ATOMICS and isinstance(call.args[0], Call):
             return self.atomic(statement, call, _ATOMICS[name], guards)
         purity = _purity(call)
+        if isinstance(call.op, GlobalVar) and is_pure_function(call.op.name, self.to.module):
+            return list(call.args)
         rest: list[Any] = []
         touched = False
         for arg in call.args:
             pointer = self.pointers.get(arg, arg) if isinstance(arg, Var) else arg
-            if isinstance(pointer, Call) and _name(pointer) in _POINTERS:
+            if isinstance(pointer, Call) and _is_pointer(pointer):
                 touched = True
                 rest += self.pointer(statement, pointer, purity, guards)
             elif isinstance(pointer, Var) and isinstance(pointer.type, PointerType):
@@ -128,9 +178,17 @@ class CallEffects:
                 self.whole(statement, call, None, pointer, purity, guards)
             else:
                 rest.append(arg)
-        if not touched and purity >= Purity.READS and name not in _POINTERS:
+        if not touched and purity >= Purity.READS:
             self.whole(statement, call, None, self.own_state(), purity, guards)
         return rest
+
+    @staticmethod
+    def inside(pointer: Any) -> list[Any]:
+        """The expressions that a pointer is made of, without the element that it points to."""
+        if _name(pointer) == "tir.address_of":
+            load = pointer.args[0]
+            return list(load.indices) if isinstance(load, BufferLoad) else [load]
+        return list(pointer.args[2:4])
 
     def own_state(self) -> Var:
         """What calls without pointers may change."""
@@ -157,8 +215,7 @@ class CallEffects:
             load: Any = call.args[0]
             if isinstance(load, BufferLoad):
                 self.whole(statement, load, load.buffer, load.buffer.data, purity, guards)
-                return list(load.indices)
-            return [load]
+            return self.inside(call)
         kind, data, offset, extent, mask = call.args
         if not isinstance(data, Var):
             return list(call.args)

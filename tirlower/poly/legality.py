@@ -202,6 +202,8 @@ class _Check:
                 return True
             if scope.startswith(_SHARED) and not self.thread.startswith("vthread"):
                 return False
+        elif self.loop.tag and scope.startswith((*_PER_THREAD, *_SHARED)):
+            return True  # a block of threads has its own
         return is_private(self.scop, data, self.loop, self.conflicts.solver)
 
     # The ways to conflict
@@ -283,10 +285,7 @@ class _Check:
     def remedy(self, a: Access, b: Access) -> str:
         """What would make it legal."""
         if _same_reduction(a, b):
-            return (
-                'keep the loop serial, use rfactor, or annotate it with {"tir.reduction": True} for partial results '
-                "that are combined in order"
-            )
+            return "keep the loop serial, or give each iteration a partial result of its own and add those up after it"
         if a.data in self.scop.homes and self._written_first(a.data):
             return f"allocate {_name(a)} inside the loop {self.loop.name!r}, so that each iteration has its own"
         if self.kind == "parallel":

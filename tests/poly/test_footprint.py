@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.poly.brute import events
+from tests.poly.nests import random_nest
+from tirlower.diagnostics import TirError
+from tirlower.poly import extract, footprint
+from tirlower.script import tir as T
+
+
+def elements(found) -> set[tuple[int, ...]]:
+    import islpy as isl
+
+    points: set[tuple[int, ...]] = set()
+    count = found.elements.n_dim()
+    found.elements.foreach_point(
+        lambda p: points.add(tuple(p.get_coordinate_val(isl.dim_type.set, n).to_python() for n in range(count)))
+    )
+    return points
+
+
+@pytest.mark.parametrize("seed", range(300, 330))
+def test_the_whole_function_equals_brute_force(seed: int):
+    func = random_nest(seed)
+    run = events(func)
+    for name in "AB":
+        want = {index for e in run for index in e.indices if e.node.buffer.name == name}
+        try:
+            found = footprint(func, name)
+        except TirError:
+            assert not want
+            continue
+        assert elements(found) == want
+        if want:
+            widths = [max(axis) - min(axis) + 1 for axis in zip(*want, strict=True)]
+            assert list(found.extents) == widths
+
+
+def test_a_tile_with_its_halo():
+    @T.prim_func
+    def conv(A: T.Buffer((34, 34), "float32"), B: T.Buffer((32, 32), "float32")):
+        for io, jo in T.grid(4, 4):
+            for ii, ji, r, s in T.grid(8, 8, 3, 3):
+                B[io * 8 + ii, jo * 8 + ji] += A[io * 8 + ii + r, jo * 8 + ji + s]
+
+    found = footprint(conv, conv.buffers[0], at="jo")
+    assert found.extents == (10, 10) and found.exact
+    assert str(found.box) == "(Range(8 * io, 8 * io + 10), Range(8 * jo, 8 * jo + 10))"
+    assert footprint(conv, "B", at="io", reads=False).extents == (8, 32)
+    assert "(8io), (8jo)" in str(found.lexmin) and "(9 + 8io), (9 + 8jo)" in str(found.lexmax)
+
+
+def test_symbolic_sizes_clip_the_box():
+    @T.prim_func
+    def copy(A: T.Buffer(("n",), "float32"), B: T.Buffer(("n",), "float32"), n: T.int32):
+        for io, ii in T.grid((n + 7) // 8, 8):
+            if io * 8 + ii < n:
+                B[io * 8 + ii] = A[io * 8 + ii]
+
+    found = footprint(copy, "A", at="io")
+    assert found.extents == (8,)
+    ((only),) = found.box
+    assert "io" in str(only.min) and "n" in str(only.extent)
+    assert footprint(copy, "A").extents == (None,)
+
+
+def test_a_gather_covers_what_it_may_touch():
+    @T.prim_func
+    def gather(A: T.Buffer((64,), "float32"), X: T.Buffer((8,), "int32"), B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            B[i] = A[i * 8 + X[i] % 8]
+
+    found = footprint(gather, "A", at="i")
+    assert not found.exact and found.extents == (8,)
+
+
+def test_a_buffer_that_is_not_accessed_is_an_error():
+    @T.prim_func
+    def f(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            A[i] = 0.0
+
+    with pytest.raises(TirError, match=r"'B'.*loop 'i'"):
+        footprint(f, "B", at="i")
+    with pytest.raises(TirError, match="'A'"):
+        footprint(extract(f), "A", writes=False)
