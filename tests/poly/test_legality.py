@@ -129,7 +129,11 @@ def total(A: T.Buffer((128,), "float32"), S: T.Buffer((1,), "float32")):
 
 def test_a_reduction_is_named_and_can_be_left_out():
     verdict = is_parallel(total, "i")
-    assert verdict.reduction == "sum into S" and "carries the reduction" in verdict.reason and "partial result" in verdict.help
+    assert (
+        verdict.reduction == "sum into S"
+        and "carries the reduction" in verdict.reason
+        and "partial result" in verdict.help
+    )
     assert is_parallel(total, "i", reductions=True).proved
     assert is_vectorizable(total, "i", reductions=True).proved
 

@@ -14,7 +14,10 @@ from tirlower.script import parse
 def random_script(seed: int) -> str:
     """Two or three loops of symbolic and constant extents over flat and two-dimensional symbolic buffers."""
     rng = random.Random(seed)
-    loops = [("i", rng.choice(["n", "n", "m", "3", "n - 1", "(n + 1) // 2"])), ("j", rng.choice(["m", "m", "n", "2", "i + 1"]))]
+    loops = [
+        ("i", rng.choice(["n", "n", "m", "3", "n - 1", "(n + 1) // 2"])),
+        ("j", rng.choice(["m", "m", "n", "2", "i + 1"])),
+    ]
     if rng.random() < 0.4:
         loops.append(("k", rng.choice(["2", "n", "m"])))
     names = [name for name, _ in loops]
@@ -29,7 +32,9 @@ def random_script(seed: int) -> str:
         )  # fmt: skip
 
     def square() -> str:
-        return rng.choice(["i, j", "j, i", "i, j + 1", "i + 1, j", "i, 0", "0, j", "(i * m + j) // m, (i * m + j) % m", "i // 2, j"])
+        return rng.choice(
+            ["i, j", "j, i", "i, j + 1", "i + 1, j", "i, 0", "0, j", "(i * m + j) // m, (i * m + j) % m", "i // 2, j"]
+        )
 
     def element() -> str:
         return f"F[{flat()}]" if rng.random() < 0.6 else f"S[{square()}]"
@@ -61,7 +66,10 @@ def test_symbolic_verdicts_agree_with_runs(first: int):
         runs = {}
         for n in range(5):
             for m in range(5):
-                found = events(func, {"n": n, "m": m})
+                try:
+                    found = events(func, {"n": n, "m": m})
+                except ZeroDivisionError:  # by a size of 0
+                    continue
                 if all(event.inside for event in found):
                     runs[n, m] = found
         for loop in scop.loops:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from tirlower.diagnostics import InterpreterError, RuntimeAssertError
+from tirlower.diagnostics import InterpreterError, RuntimeAssertError, TirError
 from tirlower.interp.access import make_view
 from tirlower.interp.blocks import compile_block
 from tirlower.interp.expressions import ExpressionCompiler
@@ -21,6 +21,7 @@ from tirlower.interp.scope import Collective, Frame, Place, State, Team, Value
 from tirlower.interp.threads import WARP_SIZE
 from tirlower.interp.values import Fault
 from tirlower.ir import stmt as ir
+from tirlower.ir.assertion import failure_of
 from tirlower.ir.buffer import CommReducer
 from tirlower.ir.expr import Call, Expr
 from tirlower.ir.op import Op
@@ -206,16 +207,20 @@ class StatementCompiler(ExpressionCompiler):
 
     def _assert(self, stmt: ir.Assert) -> Runner:
         place = self.place(stmt.span)
-        condition, message = self.expression(stmt.condition), self.expression(stmt.message)
+        condition = self.expression(stmt.condition)
+        stated = failure_of(stmt.message)
+        kind, template, values = stated or (RuntimeAssertError, "{0}", (stmt.message,))
+        shown = [self.expression(value) for value in values]
 
         def run(team: Team) -> Team:
             frame = team[0]
             try:
                 for frame in team:
                     if not condition(frame):
-                        raise RuntimeAssertError(
-                            str(message(frame)), origin="assert", span=place.span, notes=place.notes(frame)
-                        )
+                        text = template.format(*[value(frame) for value in shown])
+                        if issubclass(kind, TirError):
+                            raise kind(text, origin="assert", span=place.span, notes=place.notes(frame))
+                        raise kind(text)
             except Fault as fault:
                 raise place.error(fault, frame) from None
             return team

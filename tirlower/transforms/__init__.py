@@ -30,16 +30,30 @@ from tirlower.transforms.cleanup.convert_ssa import ConvertSSA
 from tirlower.transforms.cleanup.lower_intrin import LowerIntrin
 from tirlower.transforms.cleanup.remove_assume import RemoveAssume
 from tirlower.transforms.cleanup.remove_no_op import RemoveNoOp
+from tirlower.transforms.cleanup.remove_store_undef import RemoveStoreUndef
 from tirlower.transforms.cleanup.rewrite_unsafe_select import RewriteUnsafeSelect
 from tirlower.transforms.cleanup.skip_assert import SkipAssert
 from tirlower.transforms.context import CONFIG_KEYS, PassContext
+from tirlower.transforms.dtypes.compute import BF16ComputeLegalize, FP8ComputeLegalize
+from tirlower.transforms.dtypes.narrow import ForceNarrowIndexToInt32, NarrowDataType
+from tirlower.transforms.dtypes.storage import BF16StorageLegalize, FP8StorageLegalize
+from tirlower.transforms.host.bind_target import AnnotateEntryFunc, BindTarget
+from tirlower.transforms.host.extract_constants import ExtractPrimFuncConstants
+from tirlower.transforms.host.inline_private import InlinePrivateFunctions
 from tirlower.transforms.host.make_packed_api import MakePackedAPI
 from tirlower.transforms.host.make_unpacked_api import MakeUnpackedAPI
 from tirlower.transforms.instruments import DumpIR, PassTimingInstrument, PrintAfterAll, PrintBeforeAll
+from tirlower.transforms.loops.hoist import HoistedConditionals, HoistedLetBindings, HoistExpression, HoistIfThenElse
+from tirlower.transforms.loops.partition import LoopPartition
+from tirlower.transforms.loops.profile_intrinsics import InstrumentProfileIntrinsics, ProfileSite, profile_sites
 from tirlower.transforms.loops.renormalize_split import RenormalizeSplitPattern
 from tirlower.transforms.loops.simplify import Simplify
 from tirlower.transforms.loops.to_serial import ConvertForLoopsToSerial
 from tirlower.transforms.loops.unroll import UnrollLoop
 from tirlower.transforms.loops.vectorize import VectorizeLoop
+from tirlower.transforms.memory.bound_checkers import InstrumentBoundCheckers
+from tirlower.transforms.memory.compact_buffer import CompactBufferAllocation
 from tirlower.transforms.memory.flatten_buffer import FlattenBuffer
+from tirlower.transforms.memory.pointer_type import PointerValueTypeRewrite
+from tirlower.transforms.memory.storage_rewrite import StorageReport, StorageRewrite, storage_report
 from tirlower.transforms.validate import validate_pass

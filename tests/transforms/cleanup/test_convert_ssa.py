@@ -108,7 +108,9 @@ def test_an_allocation_made_twice_is_two_buffers() -> None:
     )
     after = converted(PrimFunc((param,), {param: out}, None, {}, Seq((part, part))))
     made: list[Buffer] = []
-    post_order_visit(after.body, lambda op: made.append(op.buffer) if isinstance(op, (AllocBuffer, DeclBuffer)) else None)
+    post_order_visit(
+        after.body, lambda op: made.append(op.buffer) if isinstance(op, (AllocBuffer, DeclBuffer)) else None
+    )
     assert len(set(made)) == 4 and len({one.data for one in made}) == 2
 
 
@@ -155,7 +157,7 @@ def test_functions_of_a_module_share_nothing() -> None:
 
 
 def test_symbolic_shapes_strides_and_offsets_of_a_second_function() -> None:
-    first = parse('''
+    first = parse("""
 @T.prim_func
 def f(a: T.handle, b: T.handle):
     n, s = T.int32(), T.int32()
@@ -163,7 +165,7 @@ def f(a: T.handle, b: T.handle):
     B = T.match_buffer(b, (n,), "int32")
     for i in range(n):
         A[i, n - 1 - i] = B[i] + n
-''')
+""")
     after = ConvertSSA()(IRModule({"f": first, "g": first.with_attr("global_symbol", "g")}))
     verify_well_formed(after)
     executes_alike(first, after["g"])

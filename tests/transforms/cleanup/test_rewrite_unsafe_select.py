@@ -99,9 +99,7 @@ def test_guarded_operands_and_addresses_are_not_evaluated() -> None:
     @T.prim_func
     def before(A: T.Buffer((8,), "int32"), n: T.int32):
         A[0] = T.Select(n > 1, T.if_then_else(n < 8, A[n % 8], 0), 1)
-        T.evaluate(
-            T.call_extern("handle", "memset", T.Select(n > 1, T.address_of(A[n % 8]), T.address_of(A[0])), 0, 4)
-        )
+        T.evaluate(T.call_extern("handle", "memset", T.Select(n > 1, T.address_of(A[n % 8]), T.address_of(A[0])), 0, 4))
 
     check(RewriteUnsafeSelect(), before, before)
 
@@ -109,9 +107,7 @@ def test_guarded_operands_and_addresses_are_not_evaluated() -> None:
 def test_vector_conditions_stay() -> None:
     @T.prim_func
     def before(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-        B[0:8] = T.Select(
-            T.Ramp(0, 1, 8) < T.Broadcast(3, 8), A[T.Ramp(0, 1, 8)], T.Broadcast(T.float32(0), 8)
-        )
+        B[0:8] = T.Select(T.Ramp(0, 1, 8) < T.Broadcast(3, 8), A[T.Ramp(0, 1, 8)], T.Broadcast(T.float32(0), 8))
         B[0:4] = T.Select(B[5] > T.float32(0), A[T.Ramp(0, 2, 4)], B[T.Ramp(4, 1, 4)])
 
     after = check(RewriteUnsafeSelect(), before)
@@ -125,7 +121,7 @@ def test_effects_in_an_arm_are_unsafe() -> None:
         A[1] = T.Select(n > 1, T.call_extern("int32", "abs", n), 1)
 
     text = check(RewriteUnsafeSelect(), before).script()
-    assert 'A[0] = T.Select' in text and 'A[1] = T.if_then_else' in text
+    assert "A[0] = T.Select" in text and "A[1] = T.if_then_else" in text
 
 
 def test_a_long_chain_is_walked_once() -> None:

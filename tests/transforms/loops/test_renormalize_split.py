@@ -116,7 +116,9 @@ def test_narrow_remainders_do_not_wrap() -> None:
 def test_vectors(base: int, stride: int) -> None:
     out, param, n = decl_buffer((4,), "int32", "A"), Var("A", "handle"), Var("n")
     ramp = Ramp(n * 16 + base, const(stride), 4)
-    value = FloorDiv(ramp, Broadcast(const(4), 4)) + FloorDiv(FloorMod(ramp, Broadcast(const(8), 4)), Broadcast(const(2), 4))
+    value = FloorDiv(ramp, Broadcast(const(4), 4)) + FloorDiv(
+        FloorMod(ramp, Broadcast(const(8), 4)), Broadcast(const(2), 4)
+    )
     store = BufferStore(out, value, (Ramp(const(0), const(1), 4),))
     before = PrimFunc((param, n), {param: out}, None, {}, store)
     after = check(RenormalizeSplitPattern(), before)

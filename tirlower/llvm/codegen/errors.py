@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-from tirlower.diagnostics import (
-    AllocationError,
-    BoundsError,
-    DeviceError,
-    DivisionByZeroError,
-    RuntimeAssertError,
-    Span,
-)
+from tirlower.diagnostics import Span
+from tirlower.ir.assertion import ERROR_KINDS
 from tirlower.llvm.entry.abi import MAX_ERROR_VALUES, ErrorSite
 
 __all__ = ["ERROR_KINDS", "ErrorTable", "escape_template"]
-
-#: the exception classes that an assertion may name (see `tirlower.llvm.codegen.statements`)
-ERROR_KINDS: dict[str, type[Exception]] = {
-    "AssertionError": RuntimeAssertError,
-    "RuntimeError": RuntimeAssertError,
-    "IndexError": BoundsError,
-    "ValueError": ValueError,
-    "TypeError": TypeError,
-    "ZeroDivisionError": DivisionByZeroError,
-    "MemoryError": AllocationError,
-    "OverflowError": OverflowError,
-    "DeviceError": DeviceError,
-}
 
 
 def escape_template(text: str) -> str:

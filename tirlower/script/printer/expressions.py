@@ -90,6 +90,7 @@ class ExprPrinter:
         self.lookup = lookup
         self.marks = marks
         self.prelude: dict[str, str] = {}
+        self.lets: dict[str, Var] = {}
         self.meta: dict[int, str] = {}
         self.undefined: Callable[[Any], str] = self.name_free
         self.module: str | None = None
@@ -176,10 +177,11 @@ class ExprPrinter:
         made = new_var(var)
         self.names.push()
         name = self.names.define(var, var.name)
-        while self.prelude.get(name, made) != made:
-            # Lets of one statement share a name only where their variables are made alike.
+        while name in self.prelude and self.lets.get(name) is not var:
+            # A name of a statement stands for one variable, which a script declares before it.
             name = self.names.define(var, var.name)
         self.prelude[name] = made
+        self.lets[name] = var
         step.name = name
 
     def arguments(self, values: Any, close: str = ")") -> list[Any]:

@@ -9,6 +9,7 @@ its own type is widened back. Comparisons and loads end an expression in this se
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tirlower.ir import build
@@ -26,14 +27,16 @@ from tirlower.ir.expr import (
     Select,
     Shuffle,
     Var,
+    const,
 )
 from tirlower.ir.functor import substitute
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import Bind, Block, BlockIter, BufferStore, For, Stmt
+from tirlower.ir.scopes import buffer_variables
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, Block, BlockIter, BufferStore, For, Stmt
 from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.dtypes.retype import Retyper
+from tirlower.transforms.dtypes.retype import Retyper, with_operands
 
-__all__ = ["Narrower", "WidthAnalysis", "fits"]
+__all__ = ["Narrower", "WidthAnalysis", "fits", "parents_first"]
 
 _LIKE_OPERANDS = frozenset(
     Op.get(f"tir.{name}")
@@ -72,8 +75,8 @@ class WidthAnalysis(AnalyzedMutator):
         bound = self.analyzer.const_int_bound(op)
         if not fits(bound.min_value, bound.max_value, self.bits):
             return True
-        if op.__class__ is Call and op.op in _SHIFTS:  # type: ignore[attr-defined]
-            amount = self.analyzer.const_int_bound(op.args[1])  # type: ignore[attr-defined]
+        if op.__class__ is Call and op.op in _SHIFTS:
+            amount = self.analyzer.const_int_bound(op.args[1])
             return amount.min_value < 0 or amount.max_value >= self.bits
         return False
 
@@ -107,6 +110,19 @@ class WidthAnalysis(AnalyzedMutator):
         if op.__class__ in (BufferLoad, Cast) or isinstance(op, CompareOp):
             return False  # exact on narrow operands
         return wide
+
+    def visit_Bind(self, op: Bind) -> Stmt:
+        self.know_binding(op)
+        return self.generic(op)
+
+    def know_binding(self, op: Bind) -> None:
+        """The bounds of a value are those of the variable bound to it."""
+        kind = op.var.dtype
+        if kind.is_int and kind.is_scalar:
+            bound = self.analyzer.const_int_bound(op.value)
+            low, count = bound.min_value, bound.max_value - bound.min_value + 1
+            if kind.min_value <= low and count <= kind.max_value:
+                self.analyzer.bind(op.var, Range(const(low, kind), const(count, kind)), allow_override=True)
 
     def visit_For(self, op: For) -> Stmt:
         low, extent = self.analyzer.const_int_bound(op.min), self.analyzer.const_int_bound(op.extent)
@@ -146,8 +162,8 @@ def parents_first(root: Expr) -> list[Expr]:
 class Narrower(Retyper):
     """Rewrites a body by what a :class:`WidthAnalysis` found.
 
-    ``loop_vars`` says which definitions of variables are renewed: those of loops and block iterators that are not
-    wide. A variable bound to a value takes the type of the value.
+    The variables of loops and block iterators are renewed where they are not wide; one bound to a value takes the type
+    of the value.
     """
 
     def __init__(self, analysis: WidthAnalysis) -> None:
@@ -181,7 +197,7 @@ class Narrower(Retyper):
         """A rewritten expression in the type that it had."""
         if new.dtype is old.dtype:
             return new
-        if old.__class__ is Cast and old.value is new:  # type: ignore[attr-defined]
+        if old.__class__ is IntImm or (old.__class__ is Cast and old.value is new):
             return old
         return build.cast(old.dtype, new, span=old.span)
 
@@ -190,44 +206,45 @@ class Narrower(Retyper):
         """Constants that fit, and the renewed variables."""
         if op.__class__ is IntImm and not self.is_wide(op):
             kind = self.narrow(op.dtype)
-            return op if kind is op.dtype else IntImm(kind, op.value, span=op.span)  # type: ignore[attr-defined]
+            return op if kind is op.dtype else IntImm(kind, op.value, span=op.span)
         return super().leaf(op)
 
     def rebuild(self, op: Any, operands: list[Expr]) -> Expr:
         """Bring the operands of a node to one width, and rebuild it."""
         kind = op.__class__
         if isinstance(op, (BinaryOp, CompareOp)):
-            operands = self._match(op, operands)
+            operands = self._match(op, operands, (op.a, op.b))
         elif kind is Select:
-            operands = [operands[0], *self._match(op, operands[1:])]
+            operands = [operands[0], *self._match(op, operands[1:], (op.true_value, op.false_value))]
         elif kind is Ramp:
-            operands = self._match(op, operands)
+            operands = self._match(op, operands, (op.base, op.stride))
         elif kind is Cast:
             return self._cast(op, operands[0])
         elif kind is Shuffle:
             count = len(op.vectors)
-            operands = [*self._match(op, operands[:count]), *op.indices]
+            operands = [*self._match(op, operands[:count], op.vectors), *op.indices]
         elif kind is Call:
             return self._call(op, operands)
         return super().rebuild(op, operands)
 
-    def _match(self, op: Any, operands: list[Expr]) -> list[Expr]:
+    def _match(self, op: Any, operands: list[Expr], olds: Sequence[Expr]) -> list[Expr]:
         """Integer operands at the width of the widest, which is the old one where the result needs it."""
-        first = operands[0].dtype
-        if not first.is_int or not any(old is not new for old, new in zip(op.children(), operands, strict=False)):
-            if all(o.dtype.element is first.element for o in operands):
-                return operands
-        bits = max(o.dtype.bits for o in operands)
+        if all(old is new for old, new in zip(olds, operands, strict=True)):
+            return operands
+        bits = max(new.dtype.bits for new in operands)
         if op.dtype.is_int and self.is_wide(op):
             bits = max(bits, op.dtype.bits)
-        return [build.cast(o.dtype.with_bits(bits), o, span=o.span) if o.dtype.bits != bits else o for o in operands]
+        return [self._widened(old, new, bits) for old, new in zip(olds, operands, strict=True)]
+
+    def _widened(self, old: Expr, new: Expr, bits: int) -> Expr:
+        if not new.dtype.is_int or new.dtype.bits == bits:
+            return new
+        return self.back(old, new) if old.dtype.bits == bits else build.cast(new.dtype.with_bits(bits), new)
 
     def _cast(self, op: Cast, value: Expr) -> Expr:
         wanted = op.dtype if self.is_wide(op) else self.narrow(op.dtype)
-        if wanted is op.dtype:
-            return op if value is op.value else build.cast(wanted, value, span=op.span)
-        if not op.value.dtype.is_integral:
-            return build.cast(wanted, value, span=op.span)
+        if wanted is op.dtype and value is op.value:
+            return op
         return build.cast(wanted, value, span=op.span)
 
     def _call(self, op: Call, operands: list[Expr]) -> Expr:
@@ -235,11 +252,11 @@ class Narrower(Retyper):
         if all(a is b for a, b in zip(op.args, operands, strict=True)):
             return super().rebuild(op, operands)
         if callee in _LIKE_OPERANDS or callee in _SHIFTS:
-            operands = self._match(op, operands)
-            return op.with_(args=tuple(operands), dtype=operands[0].dtype)
+            operands = self._match(op, operands, op.args)
+            return with_operands(op, operands).with_(dtype=operands[0].dtype)
         if callee is _IF_THEN_ELSE:
-            arms = self._match(op, operands[1:])
-            return op.with_(args=(operands[0], *arms), dtype=arms[0].dtype)
+            arms = self._match(op, operands[1:], op.args[1:])
+            return with_operands(op, [operands[0], *arms]).with_(dtype=arms[0].dtype)
         return super().rebuild(op, self.arguments(op, operands))
 
     def arguments(self, op: Call, operands: list[Expr]) -> list[Expr]:
@@ -251,11 +268,15 @@ class Narrower(Retyper):
         """The buffer with renewed variables in its shape, strides and offset."""
         known = self.buffers.get(buffer)
         if known is None:
-            known = buffer
-            if self.vars:
-                known = substitute(buffer, {old: build.cast(old.dtype, new) for old, new in self.vars.items()})
-            self.buffers[buffer] = known
+            renewed = {v: build.cast(v.dtype, self.vars[v]) for v in buffer_variables(buffer) if v in self.vars}
+            known = self.buffers[buffer] = substitute(buffer, renewed)
         return known
+
+    def map_attr(self, value: Any) -> Any:
+        """Values of attributes keep their types; a variable is the renewed one."""
+        if isinstance(value, Expr) and not isinstance(value, Var):
+            return self.back(value, self.visit_expr(value))
+        return super().map_attr(value)
 
     # -- statements --------------------------------------------------------------------------------------------------
     def index(self, expr: Expr, kind: DataType) -> Expr:
@@ -301,3 +322,10 @@ class Narrower(Retyper):
             indices = op.indices
         predicate = None if op.predicate is None else self.visit(op.predicate)
         return op.with_(buffer=self.map_buffer(op.buffer), value=value, indices=indices, predicate=predicate)
+
+    def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
+        node, value = self.map_attr(op.node), self.back(op.value, self.visit(op.value))
+        return op.with_(node=node, value=value, body=self.visit(op.body))
+
+    def visit_AllocBuffer(self, op: AllocBuffer) -> Stmt:
+        return op.with_(buffer=self.map_buffer(op.buffer), condition=self.visit(op.condition))

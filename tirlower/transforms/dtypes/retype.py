@@ -27,7 +27,7 @@ class Retyper(Mutator):
     """Rewrites expressions bottom-up where types change; statements as :class:`Mutator` does.
 
     Subclasses override :meth:`rebuild` (any node with operands), :meth:`leaf`, :meth:`enter` (a node before its
-    operands; not None means done) and :meth:`define_let` (the variable of a ``Let``, once its value is known).
+    operands; not None means done) and :meth:`let_value` (what a ``Let`` binds).
     Variables, buffers and attribute values that changed are found in ``vars`` and through :meth:`map_buffer`.
     """
 
@@ -40,10 +40,14 @@ class Retyper(Mutator):
 
     def leaf(self, op: Expr) -> Expr:
         """The replacement of a node without operands."""
-        return self.vars.get(op, op) if op.__class__ is Var else op  # type: ignore[call-overload]
+        return self.vars.get(op, op) if op.__class__ is Var else op
+
+    def let_value(self, op: Let, value: Expr) -> Expr:
+        """What to bind the variable of a ``Let`` to, given the rewritten value: that value."""
+        return value
 
     def define_let(self, op: Let, value: Expr) -> None:
-        """Called between the value and the body of a ``Let``. By default a value of a new type renews the variable."""
+        """Called between the value and the body of a ``Let``: a value of a new type renews the variable."""
         if value.dtype is not op.var.dtype:
             self.vars[op.var] = Var(op.var.name, value.dtype, op.var.nonneg, span=op.var.span)
 
@@ -59,6 +63,7 @@ class Retyper(Mutator):
     def visit_expr(self, root: Any) -> Any:
         """Rewrite an expression; each distinct node once."""
         memo: dict[int, Expr] = {}
+        bound: dict[int, Expr] = {}
         entered: set[int] = set()
         stack: list[Any] = [root]
         while stack:
@@ -82,13 +87,14 @@ class Retyper(Mutator):
                 if id(op.value) not in memo:
                     stack.append(op.value)
                     continue
-                if id(op.body) not in memo:
-                    # The body may be visited only now: it uses what is defined here.
-                    self.define_let(op, memo[id(op.value)])
+                if key not in bound:
+                    # The body is visited only now: it uses what is defined here.
+                    bound[key] = self.let_value(op, memo[id(op.value)])
+                    self.define_let(op, bound[key])
                     stack.append(op.body)
                     continue
                 stack.pop()
-                value, body = memo[id(op.value)], memo[id(op.body)]
+                value, body = bound[key], memo[id(op.body)]
                 var = self.vars.get(op.var, op.var)
                 memo[key] = op.with_(var=var, value=value, body=body)
                 continue

@@ -12,7 +12,15 @@ from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.struct_field import CallingConvention
 from tirlower.ir.target import Target
 
-__all__ = ["convert_exposed", "exposed_name", "host_of", "needs_entry", "private_copy", "symbolic_variables", "target_of"]
+__all__ = [
+    "convert_exposed",
+    "exposed_name",
+    "host_of",
+    "needs_entry",
+    "private_copy",
+    "symbolic_variables",
+    "target_of",
+]
 
 
 def exposed_name(func: PrimFunc) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tirlower.ir import build
@@ -36,9 +35,6 @@ __all__ = ["InstrumentBoundCheckers"]
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 _ADDRESS_OF = Op.get("tir.address_of")
 
-Wrap = Callable[[Expr], Expr]
-"""Puts the bindings around a place in an expression around another expression that uses them."""
-
 
 class _Place:
     """Where an expression is evaluated: under which conditions, and with which ``Let`` variables."""
@@ -71,11 +67,6 @@ class _Place:
             place = place.outer
         return shown
 
-    @property
-    def binds(self) -> bool:
-        """Whether a ``Let`` is around it."""
-        return self.let is not None or (self.outer is not None and self.outer.binds)
-
 
 _TOP = _Place()
 
@@ -107,10 +98,13 @@ class _Checks:
         self.asserts: list[Stmt] = []
         self.span = span
         self.seen: set[tuple[int, int]] = set()
+        self.lets = False
+        """Whether the statement has a ``Let``, which copies must not repeat."""
 
     def expression(self, root: Expr) -> None:
         """The accesses inside an expression."""
         if not root.is_leaf:
+            self.lets = self.lets or _holds(root, Let)
             self._walk(root)
 
     def _walk(self, root: Expr) -> None:
@@ -161,21 +155,20 @@ class _Checks:
 
     def _index(self, buffer: Buffer, axis: int, which: str, index: Expr, extent: Expr, place: _Place) -> None:
         index, extent = build.match_types(index, extent)
-        inside = build.logical_and(build.ge(index, const(0, index.dtype)), build.lt(index, extent))
+        # Each copy of a Let has a variable of its own.
+        copy = refresh_binders if self.lets else lambda expr: expr
+        inside = build.logical_and(build.ge(index, const(0, index.dtype)), build.lt(copy(index), extent))
         if isinstance(inside, IntImm) and inside.value:
             return
         text = f"{buffer.name}: index {{0}}{which} of dimension {axis} is outside the bounds 0 <= index < {{1}}"
-        condition = place.fact(inside)
-        message = failure("IndexError", text, place.value(index), place.value(extent))
-        if place.binds:
-            # Each copy of a Let has variables of its own.
-            condition, message = refresh_binders(condition), refresh_binders(message)
-        self.asserts.append(Assert(condition, message, span=self.span))
+        message = failure("IndexError", text, copy(place.value(index)), extent)
+        self.asserts.append(Assert(copy(place.fact(inside)), message, span=self.span))
 
 
-def _reads(expr: Expr) -> bool:
+def _holds(expr: Expr, kind: type[Expr]) -> bool:
+    """Whether an expression has a node of a class in it."""
     found: list[Any] = []
-    pre_order_visit(expr, lambda op: found.append(op) if isinstance(op, BufferLoad) else None)
+    pre_order_visit(expr, lambda op: found.append(op) if op.__class__ is kind else not found)
     return bool(found)
 
 
@@ -239,7 +232,7 @@ class _Instrumenter(Mutator):
 
     def visit_While(self, op: While) -> Stmt:
         made = self.generic(op)
-        if not _reads(op.condition):
+        if not _holds(op.condition, BufferLoad):
             return made
         # The condition is evaluated before each iteration, after a `continue` too.
         checks = _Checks(op.span)
@@ -252,7 +245,7 @@ class _Instrumenter(Mutator):
 
     def visit_Block(self, op: Block) -> Stmt:
         values = [it.value for it in op.iters]
-        return self.guarded(op, self.generic(op), *values, op.predicate if _reads(op.predicate) else None)
+        return self.guarded(op, self.generic(op), *values, op.predicate if _holds(op.predicate, BufferLoad) else None)
 
 
 class InstrumentBoundCheckers(FuncPass):
