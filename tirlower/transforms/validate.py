@@ -82,7 +82,10 @@ def random_arguments(func: PrimFunc, seed: int = 0) -> list[Any] | None:
 
 
 def estimated_work(func: PrimFunc) -> int:
-    """Statement instances of a run, loops of unknown length counted as 16; nested extents multiply."""
+    """Statement instances of a run, loops of unknown length counted as 16; nested extents multiply.
+
+    A while loop may never end on random values: it counts as more than any limit.
+    """
     values = _symbols(func)
 
     def work(stmt: Any) -> int:
@@ -90,7 +93,7 @@ def estimated_work(func: PrimFunc) -> int:
         if isinstance(stmt, For):
             extent = _number(stmt.extent, values)
             return inner * max(16 if extent is None else extent, 0) + 1
-        return inner * 16 if isinstance(stmt, While) else inner
+        return WORK_LIMIT + 1 if isinstance(stmt, While) else inner
 
     with deep_recursion():
         return work(func.body)

@@ -189,3 +189,17 @@ def test_nothing_to_do() -> None:
             A[i] = T.truncdiv(i + n, 3) + i
 
     check(LowerIntrin(), before, before)
+
+
+def test_that_a_loop_runs_is_known_in_its_body_alone() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), n: T.int32):
+        for i in range((n - 4) // 3 + 1):
+            A[i] = i + 1
+        A[15] = (n - 4) // 3
+
+    for n in (3, 4, 9):
+        a, b = np.zeros(16, "int32"), np.zeros(16, "int32")
+        interpret(before, a, n)
+        interpret(LowerIntrin()(before), b, n)
+        np.testing.assert_array_equal(a, b)

@@ -50,8 +50,11 @@ class _Lowerer(AnalyzedMutator):
 
     # What is known is said by the statements as they were: rewritten divisions tell less.
     def visit_For(self, op: For) -> Stmt:
-        self.analyzer.bind(op.loop_var, Range(op.min, op.extent), allow_override=True)
-        return self.generic(op)
+        # The bounds are evaluated whether the loop runs or not; that it runs is known in its body alone.
+        low, extent = self.visit(op.min), self.visit(op.extent)
+        with self.in_loop(op.loop_var, op.min, op.extent):
+            body = self.visit(op.body)
+        return op.with_(min=low, extent=extent, body=body)
 
     def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
         return self.branches(op, self.visit(op.condition), op.condition)
