@@ -3,12 +3,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tirlower as tl
 from tests.checking import check, executes_alike, roundtrips
 from tirlower.interp import interpret
 from tirlower.ir import Call, Evaluate, IRModule, Op, PrimFunc
 from tirlower.ir.verify import verify_well_formed
+from tirlower.llvm.profile import Profile
 from tirlower.script import tir as T
 from tirlower.transforms import InstrumentProfileIntrinsics, PassContext, profile_sites
 
@@ -181,9 +183,41 @@ def test_native_code_runs_with_marks() -> None:
         after = InstrumentProfileIntrinsics()(two_nests)
     a = np.arange(192, dtype="int32").reshape(4, 4, 12)
     outs = [np.zeros_like(a) for _ in range(4)]
-    tl.build(after)(a, outs[0], outs[1])
+    fn = tl.build(after)
+    with Profile(after) as profile:
+        fn(a, outs[0], outs[1])
+        fn(a, outs[0], outs[1])
+    fn(a, outs[0], outs[1])
     interpret(two_nests, a, outs[2], outs[3])
     np.testing.assert_array_equal(outs[1], outs[3])
+    assert [(row.site.loop, row.calls) for row in profile.rows] == [("", 2), ("k", 32), ("k", 32)]
+    whole, first, second = (row.nanoseconds for row in profile.rows)
+    assert whole >= first + second > 0
+    lines = str(profile).splitlines()
+    assert lines[1].endswith("two_nests") and lines[2].endswith("two_nests: loop k")
+
+
+def test_failures_and_returns_leave_no_mark_open() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4, 4), "int32"), n: T.int32) -> T.int32:
+        for i, j in T.grid(4, 4):
+            if A[i, j] < 0:
+                T.ret(i)
+        for i, j in T.grid(4, 4):
+            assert n > 0, "n"
+        T.ret(-1)
+
+    with PassContext():
+        after = InstrumentProfileIntrinsics()(before)
+    fn = tl.build(after)
+    negative = np.zeros((4, 4), "int32")
+    negative[2, 1] = -1
+    with Profile() as profile:
+        assert fn(negative, 1) == 2
+        with pytest.raises(AssertionError):
+            fn(np.zeros((4, 4), "int32"), 0)
+        assert fn(np.zeros((4, 4), "int32"), 1) == -1
+    assert {row.site.id: row.calls for row in profile.rows} == {0: 2, 1: 3, 3: 1}
 
 
 def test_nothing_to_mark_leaves_the_function() -> None:

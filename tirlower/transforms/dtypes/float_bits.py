@@ -219,15 +219,15 @@ def _narrow(bits: Expr, form: FloatBits, word: DataType, wide: int) -> Expr:
         code = build.min_(code, const(form.beyond, word))
         return Select(build.gt(size, const(infinity, word)), const(form.nan, word), code)
 
-    code = _shared(magnitude, "size", code_of)
+    whole = _shared(magnitude, "size", code_of)
     if form.signed_zero:
-        return build.bitwise_or(code, sign)
+        return build.bitwise_or(whole, sign)
 
     def unsigned(plain: Any) -> Expr:
         bare = build.logical_or(build.eq(plain, const(0, word)), build.eq(plain, const(form.nan, word)))
         return Select(bare, plain, build.bitwise_or(plain, sign))
 
-    return _shared(code, "plain", unsigned)
+    return _shared(whole, "plain", unsigned)
 
 
 def _subnormal(size: Expr, form: FloatBits, word: DataType, fraction: int, bias: int) -> Expr:

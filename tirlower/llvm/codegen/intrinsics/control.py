@@ -138,8 +138,6 @@ def _reinterpret(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 @call_control(
     "tir.type_annotation",
-    "tir.start_profile_intrinsic",
-    "tir.end_profile_intrinsic",
     "tir.dma_wait",
     "tir.dma_start_group",
     "tir.dma_end_group",

@@ -1,0 +1,27 @@
+"""The marks of a profile: calls of the functions that take the time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tirlower.llvm import profile
+from tirlower.llvm.codegen.emitter import Emitter
+from tirlower.llvm.codegen.engine import call_rule
+from tirlower.llvm.codegen.intrinsics.calls import external
+from tirlower.llvm.codegen.symbols import register_symbol
+from tirlower.llvm.writer import FALSE, I32, VOID, Value, zero
+
+__all__: list[str] = []
+
+register_symbol(profile.PROFILE_START, profile.start_callback)
+register_symbol(profile.PROFILE_END, profile.end_callback)
+_SYMBOLS = {"start_profile_intrinsic": profile.PROFILE_START, "end_profile_intrinsic": profile.PROFILE_END}
+
+
+@call_rule("tir.start_profile_intrinsic", "tir.end_profile_intrinsic")
+def _mark(em: Emitter, op: Any, args: list[Value]) -> Value:
+    """A call that cannot fail; in a parallel loop, where threads would wait for each other, nothing."""
+    t = em.type_of(op.dtype)
+    if em.parent is None:
+        em.b.call_pointer(external(em, _SYMBOLS[op.op.short], VOID, [I32]), VOID, args)
+    return FALSE if t is VOID else zero(t)
