@@ -51,7 +51,7 @@ def test_beside_other_statements_the_loop_stands_in_both_branches() -> None:
 
     @T.prim_func
     def expected(A: T.Buffer((8,), "int32"), n: T.int32):
-        if n > 3:
+        if 3 < n:
             for i in range(8):
                 A[i] = A[i] + 1
                 A[i] = A[i] * 2
@@ -261,7 +261,7 @@ def test_blocks_are_not_looked_into() -> None:
         for i, j in T.grid(8, 8):
             with T.block("b"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                if n > 3:
+                if 3 < n:
                     A[vi, vj] = vi
 
     check(HoistExpression(), before, before)
