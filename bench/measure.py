@@ -59,8 +59,14 @@ def loops_for(fn: Candidate, target: float) -> int:
     return max(1, int(target / once))
 
 
-def interleave(candidates: Mapping[str, Candidate], rounds: int = 15, slice_seconds: float = 0.02) -> dict[str, Timing]:
-    """Time candidates in turn, ``rounds`` times each, every turn of about ``slice_seconds``."""
+def interleave(
+    candidates: Mapping[str, Candidate], rounds: int = 15, slice_seconds: float = 0.02, pause: float = 0.0
+) -> dict[str, Timing]:
+    """Time candidates in turn, ``rounds`` times each, every turn of about ``slice_seconds``.
+
+    Before each turn of candidates with threads a ``pause`` (seconds, then one call that is not counted) lets the
+    workers of the one before go to sleep: they spin for a while, and would take the next one's cores.
+    """
     counts = {name: loops_for(fn, slice_seconds) for name, fn in candidates.items()}
     samples: dict[str, list[float]] = {name: [] for name in candidates}
     collecting = gc.isenabled()
@@ -68,6 +74,9 @@ def interleave(candidates: Mapping[str, Candidate], rounds: int = 15, slice_seco
     try:
         for _ in range(rounds):
             for name, fn in candidates.items():
+                if pause:
+                    time.sleep(pause)
+                    fn()
                 samples[name].append(_run(fn, counts[name]) / counts[name])
     finally:
         if collecting:
