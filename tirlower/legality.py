@@ -48,7 +48,7 @@ def check_legality(mod: IRModule, ctx: PassContext) -> None:
         loops = [loop for loop in _loops(func) if UNCHECKED not in loop.annotations]
         if not loops:
             continue
-        scop = poly.extract(func)
+        scop = poly.extract(func, mod)
         for loop in loops:
             _check(name, scop, loop)
 

@@ -279,7 +279,7 @@ def chain_of_calls_with_loops_and_memory():
             n = T.int32()
             A = T.match_buffer(a, (n,), "int64")
             B = T.match_buffer(b, (n,), "int64")
-            for i in T.parallel(n, annotations={"tir.unchecked": "the callees touch only memory of their own"}):
+            for i in T.parallel(n):
                 B[i] = Mod.middle(A[i], i)
 
     return Mod

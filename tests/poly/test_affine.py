@@ -8,8 +8,9 @@ import random
 import pytest
 
 from tirlower.ir import Var
-from tirlower.poly.affine import Extremum, Lin, Space, constant, single
+from tirlower.poly.affine import Space
 from tirlower.poly.conditions import FALSE, TRUE, AtLeast, at_least, equal, negate
+from tirlower.poly.forms import Extremum, Lin, constant, single
 from tirlower.poly.values import evaluate
 
 

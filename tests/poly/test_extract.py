@@ -9,7 +9,7 @@ from tests.poly.brute import events
 from tests.poly.nests import random_nest
 from tirlower.ir import BufferStore, For, IRModule, Var
 from tirlower.poly import Scop, extract
-from tirlower.poly.affine import Product
+from tirlower.poly.forms import Product
 from tirlower.script import ir as I
 from tirlower.script import parse
 from tirlower.script import tir as T

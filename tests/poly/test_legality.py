@@ -87,7 +87,7 @@ def recheck(program: Program, question: Question, verdict: Verdict, scop: Scop) 
             assert first[outer.name] == second[outer.name]
     error = verdict.error(f"the loop {question.loops[0]!r} cannot be {question.kind}")
     text = str(error)
-    assert "-->" in text and "^" in text and "legality_table.py" in text
+    assert "-->" in text and "^" in text and "legality_" in text
 
 
 def test_the_table_has_its_themes_and_size():
@@ -254,7 +254,7 @@ def test_races_between_threads_and_blocks():
     assert all(race.verdict.witness.source.buffer == "C" for race in found if race.verdict.witness)
 
 
-def test_a_facts_of_the_program_is_used_where_it_stands_only():
+def test_a_fact_is_used_where_it_stands_only():
     @T.prim_func
     def late(A: T.Buffer((100,), "float32"), k: T.int32):
         for i in range(16):

@@ -6,7 +6,8 @@ import random
 import pytest
 
 from tirlower.ir import Var
-from tirlower.poly.affine import Lin, Space, constant, single
+from tirlower.poly.affine import Space
+from tirlower.poly.forms import Lin, constant, single
 from tirlower.poly.quick import disjoint
 
 

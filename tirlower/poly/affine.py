@@ -1,9 +1,6 @@
-"""Quasi-affine forms: integer sums of variables and of a few kinds of atoms, each with a meaning isl can be told.
+"""The space of a function's forms: it interns their atoms, knows bounds and dependences, and does their arithmetic.
 
-An index expression becomes a :class:`Lin`, ``sum of coefficient * dim + constant``. A dim is a variable or an atom: a
-floor division by a number, a minimum or maximum, a choice by a condition, a product or a division by a symbol, or an
-opaque value (a load, a call) of which only bounds are known. Atoms are interned by a :class:`Space`, so that equal
-forms are equal by identity of their dims. Arithmetic on int32 and int64 is taken not to overflow.
+Interning makes equal forms equal by identity of their dims. Arithmetic on int32 and int64 is taken not to overflow.
 """
 
 from __future__ import annotations
@@ -13,211 +10,31 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tirlower.ir import Var
-from tirlower.poly.conditions import AtLeast, Condition, Equal, all_of, any_of, at_least, negate
+from tirlower.poly.conditions import Condition, at_least
+from tirlower.poly.forms import (
+    UNBOUNDED,
+    Atom,
+    Choice,
+    Dim,
+    Div,
+    Extremum,
+    Interval,
+    Lin,
+    Opaque,
+    Product,
+    SymbolicDiv,
+    constant,
+    single,
+)  # fmt: skip
 
-__all__ = [
-    "Atom",
-    "Choice",
-    "Dim",
-    "Div",
-    "Extremum",
-    "Interval",
-    "Lin",
-    "Opaque",
-    "Product",
-    "Space",
-    "SymbolicDiv",
-    "constant",
-    "single",
-]
-
-Interval = tuple[int | None, int | None]
-"""Least and greatest value; None where there is no bound."""
-
-UNBOUNDED: Interval = (None, None)
-
-
-class Lin:
-    """``sum(coefficient * dim) + const``; not changed once built."""
-
-    __slots__ = ("const", "terms")
-
-    def __init__(self, terms: dict[Dim, int], const: int = 0) -> None:
-        self.terms = terms
-        self.const = const
-
-    @property
-    def key(self) -> tuple[frozenset[tuple[Dim, int]], int]:
-        """Equal for equal forms of one space."""
-        return frozenset(self.terms.items()), self.const
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether it is a number."""
-        return not self.terms
-
-    def plus(self, other: Lin, factor: int = 1) -> Lin:
-        """``self + factor * other``."""
-        if not other.terms:
-            return Lin(self.terms, self.const + factor * other.const)
-        terms = dict(self.terms)
-        for dim, coefficient in other.terms.items():
-            total = terms.get(dim, 0) + factor * coefficient
-            if total:
-                terms[dim] = total
-            else:
-                terms.pop(dim, None)
-        return Lin(terms, self.const + factor * other.const)
-
-    def __add__(self, other: Lin) -> Lin:
-        return self.plus(other)
-
-    def __sub__(self, other: Lin) -> Lin:
-        return self.plus(other, -1)
-
-    def __neg__(self) -> Lin:
-        return self.scaled(-1)
-
-    def scaled(self, factor: int) -> Lin:
-        """``factor * self``."""
-        if factor == 1:
-            return self
-        if factor == 0:
-            return Lin({}, 0)
-        return Lin({dim: c * factor for dim, c in self.terms.items()}, self.const * factor)
-
-    def shifted(self, by: int) -> Lin:
-        """``self + by``."""
-        return Lin(self.terms, self.const + by) if by else self
-
-    def without(self, dim: Dim) -> Lin:
-        """The form without one of its terms."""
-        return Lin({d: c for d, c in self.terms.items() if d is not dim}, self.const)
-
-    def __repr__(self) -> str:
-        parts = [f"{c}*{dim.name}" if c != 1 else dim.name for dim, c in self.terms.items()]
-        return " + ".join([*parts, str(self.const)] if self.const or not parts else parts)
-
-
-class Atom:
-    """A dim that is no variable. ``deps`` are the loop variables it is a function of, ``interval`` bounds its value,
-    ``exact`` says whether isl can be told all of its meaning."""
-
-    __slots__ = ("deps", "exact", "interval", "name")
-
-    def __init__(self, name: str, deps: frozenset[Var], interval: Interval, exact: bool) -> None:
-        self.name = name
-        self.deps = deps
-        self.interval = interval
-        self.exact = exact
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-Dim = Var | Atom
-
-
-class Div(Atom):
-    """``floor(of / divisor)`` for a number ``divisor > 0``."""
-
-    __slots__ = ("divisor", "of")
-    floors = True
-
-    def __init__(self, of: Lin, divisor: int, deps: frozenset[Var], interval: Interval, exact: bool) -> None:
-        super().__init__(f"({of} // {divisor})", deps, interval, exact)
-        self.of = of
-        self.divisor = divisor
-
-
-class SymbolicDiv(Atom):
-    """``floor(of / divisor)``, or its remainder, for a divisor that is no number (but has one sign, and is not 0)."""
-
-    __slots__ = ("divisor", "of", "remainder")
-
-    def __init__(self, of: Lin, divisor: Lin, remainder: bool, deps: frozenset[Var], interval: Interval) -> None:
-        super().__init__(f"(({of}) {'%' if remainder else '//'} ({divisor}))", deps, interval, False)
-        self.of = of
-        self.divisor = divisor
-        self.remainder = remainder
-
-
-class Extremum(Atom):
-    """The least (or greatest) of some forms."""
-
-    __slots__ = ("is_max", "options")
-
-    def __init__(
-        self, is_max: bool, options: tuple[Lin, ...], deps: frozenset[Var], interval: Interval, exact: bool
-    ) -> None:
-        super().__init__(f"{'max' if is_max else 'min'}({', '.join(map(repr, options))})", deps, interval, exact)
-        self.is_max = is_max
-        self.options = options
-
-    def definition(self, value: Lin) -> Condition:
-        """That ``value`` is this extremum."""
-        sign = 1 if self.is_max else -1
-        # Comparisons as they are: pushing minima out of them would turn them round in a circle.
-        bounds = [AtLeast((value - option).scaled(sign)) for option in self.options]
-        return all_of([*bounds, any_of([AtLeast((option - value).scaled(sign)) for option in self.options])])
-
-
-class Choice(Atom):
-    """``then`` where a condition holds, else ``other``."""
-
-    __slots__ = ("condition", "other", "then")
-
-    def __init__(
-        self, condition: Condition, then: Lin, other: Lin, deps: frozenset[Var], interval: Interval, exact: bool
-    ) -> None:
-        super().__init__(f"select({condition!r}, {then}, {other})", deps, interval, exact)
-        self.condition = condition
-        self.then = then
-        self.other = other
-
-    def definition(self, value: Lin) -> Condition:
-        """That ``value`` is what was chosen."""
-        return any_of(
-            [
-                all_of([self.condition, Equal(value - self.then)]),
-                all_of([negate(self.condition), Equal(value - self.other)]),
-            ]
-        )
-
-
-class Product(Atom):
-    """A product of two or more dims (repeated where squared)."""
-
-    __slots__ = ("factors",)
-
-    def __init__(self, factors: tuple[Dim, ...], deps: frozenset[Var], interval: Interval) -> None:
-        super().__init__("*".join(f.name for f in factors), deps, interval, False)
-        self.factors = factors
-
-
-class Opaque(Atom):
-    """A value known only by its bounds: what is loaded, called, or computed by an operation that is not affine."""
-
-    __slots__ = ()
-
-    def __init__(self, name: str, deps: frozenset[Var], interval: Interval) -> None:
-        super().__init__(name, deps, interval, False)
-
-
-def constant(value: int) -> Lin:
-    """A number as a form."""
-    return Lin({}, value)
-
-
-def single(dim: Dim) -> Lin:
-    """A dim as a form."""
-    return Lin({dim: 1}, 0)
+__all__ = ["Space"]
 
 
 class Space:
     """The dims of one function: their intervals and dependences, and the table that interns atoms.
 
     ``iterated`` holds the variables that take several values (loops, lanes); any other variable is a parameter.
+    ``is_digit(lin, divisor)`` says whether ``0 <= lin < divisor`` is known at the place at hand.
     """
 
     def __init__(self) -> None:
@@ -227,6 +44,7 @@ class Space:
         self._atoms: dict[Any, Atom] = {}
         self._order: dict[Dim, int] = {}
         self.nothing: frozenset[Var] = frozenset()
+        self.is_digit: Callable[[Lin, Lin], bool] = lambda lin, divisor: False
 
     def interval_of_dim(self, dim: Dim) -> Interval:
         """The bounds of a dim."""
@@ -338,6 +156,13 @@ class Space:
 
     def symbolic_div(self, lin: Lin, divisor: Lin, remainder: bool) -> Lin:
         """``lin // divisor`` or ``lin % divisor`` (flooring) for a divisor that is not a number."""
+        whole, lin = self.divide(lin, divisor)
+        if whole.terms or whole.const or self.is_digit(lin, divisor):
+            # floor((q * n + r) / n) == q + floor(r / n)
+            if self.is_digit(lin, divisor):
+                return lin if remainder else whole
+            rest = self.symbolic_div(lin, divisor, remainder)
+            return rest if remainder else whole + rest
         low, high = self.interval(divisor)
         least, most = self.interval(lin)
         interval: Interval = UNBOUNDED
@@ -350,6 +175,32 @@ class Space:
         return self._intern(
             (SymbolicDiv, lin.key, divisor.key, remainder), lambda: SymbolicDiv(lin, divisor, remainder, deps, interval)
         )
+
+    def divide(self, lin: Lin, divisor: Lin) -> tuple[Lin, Lin]:
+        """``lin`` as ``quotient * divisor + rest``, by division of polynomials in the dims.
+
+        >>> space, i, m = Space(), Var("i"), Var("m")
+        >>> stride = single(m).shifted(1)
+        >>> space.divide(space.multiply(single(i), stride).shifted(5), stride)
+        (i, 5)
+        """
+        if divisor.is_constant:
+            by = divisor.const
+            whole = Lin({dim: c // by for dim, c in lin.terms.items() if c % by == 0}, lin.const // by)
+            return whole, lin.plus(whole, -by)
+        lead, number = max(divisor.terms.items(), key=lambda term: _order_of(self, term[0]))
+        factors = _factors(lead)
+        whole, rest = Lin({}, 0), lin
+        for _ in range(len(lin.terms) + len(divisor.terms)):
+            for term, c in rest.terms.items():
+                left = _left_of(_factors(term), factors)
+                if left is not None and c % number == 0:
+                    part = self.product_of(left).scaled(c // number)
+                    whole, rest = whole + part, rest - self.multiply(part, divisor)
+                    break
+            else:
+                break
+        return whole, rest
 
     # Products
 
@@ -368,15 +219,16 @@ class Space:
 
     def _product(self, a: Dim, b: Dim) -> Lin:
         factors = [*(a.factors if isinstance(a, Product) else (a,)), *(b.factors if isinstance(b, Product) else (b,))]
-        factors.sort(key=self._rank)
+        factors.sort(key=self.rank)
         return self.product_of(factors)
 
-    def _rank(self, dim: Dim) -> int:
+    def rank(self, dim: Dim) -> int:
+        """The place of a dim in the order of first use in products."""
         return self._order.setdefault(dim, len(self._order))
 
     def product_of(self, factors: Iterable[Dim]) -> Lin:
         """The product of dims: 1 of none."""
-        factors = tuple(sorted(factors, key=self._rank))
+        factors = tuple(sorted(factors, key=self.rank))
         if not factors:
             return constant(1)
         if len(factors) == 1:
@@ -470,3 +322,24 @@ class Space:
         self.iterated.add(var)
         self.lanes.add(var)
         return var
+
+
+def _factors(dim: Dim) -> tuple[Dim, ...]:
+    return dim.factors if isinstance(dim, Product) else (dim,)
+
+
+def _left_of(factors: tuple[Dim, ...], divisor: tuple[Dim, ...]) -> list[Dim] | None:
+    """What is left of some factors without those of a divisor; None where it does not divide them."""
+    left = list(factors)
+    for factor in divisor:
+        at = next((n for n, one in enumerate(left) if one is factor), None)
+        if at is None:
+            return None
+        del left[at]
+    return left
+
+
+def _order_of(space: Space, dim: Dim) -> tuple[int, list[int]]:
+    """The order of monomials: by degree, then by the rank of their factors."""
+    factors = _factors(dim)
+    return len(factors), sorted((space.rank(f) for f in factors), reverse=True)

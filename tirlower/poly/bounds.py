@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tirlower.ir import PrimFunc
-from tirlower.poly.affine import Dim, Lin, Product, Space, single
+from tirlower.poly.affine import Space
 from tirlower.poly.conditions import Condition, any_of, at_least
 from tirlower.poly.conflicts import Conflicts
 from tirlower.poly.extract import extract
+from tirlower.poly.facts import infeasible_at
+from tirlower.poly.forms import Dim, Lin, single
 from tirlower.poly.isl import Solver, available, isl_module
-from tirlower.poly.layouts import infeasible_at
 from tirlower.poly.scop import Access, Scop
 from tirlower.poly.system import BOTH, System, TooManyCases
 from tirlower.poly.to_isl import parameters, union_over
@@ -162,30 +163,8 @@ def _flattened_inside(scop: Scop, access: Access, index: Lin, extent: Lin) -> bo
     # Past a constant offset that all subscripts of the buffer have.
     if access.base < 0:
         return False
-    top = _divide(scop.space, extent.shifted(-access.base), access.stride)
-    if top is None:
+    top, rest = scop.space.divide(extent.shifted(-access.base), access.stride)
+    if rest.terms or rest.const:
         return False
     first = access.digits[0]
     return all(infeasible_at(scop, access, way) for way in ((-first).shifted(-1), first - top))
-
-
-def _divide(space: Space, extent: Lin, stride: Lin) -> Lin | None:
-    """``extent / stride`` where it divides without a remainder."""
-    if len(stride.terms) != 1 or stride.const:
-        return None
-    ((dim, c),) = stride.terms.items()
-    factors = list(dim.factors) if isinstance(dim, Product) else [dim]
-    result = Lin({}, 0)
-    if extent.const:
-        return None
-    for term, d in extent.terms.items():
-        rest = list(term.factors) if isinstance(term, Product) else [term]
-        for factor in factors:
-            at = next((n for n, r in enumerate(rest) if r is factor), None)
-            if at is None:
-                return None
-            del rest[at]
-        if d % c:
-            return None
-        result = result.plus(space.product_of(rest), d // c)
-    return result

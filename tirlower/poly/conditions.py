@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tirlower.ir import Var
-    from tirlower.poly.affine import Lin
+    from tirlower.poly.forms import Lin
 
 __all__ = [
     "FALSE",

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tirlower.ir import Var
-from tirlower.poly.affine import Dim, Lin, SymbolicDiv, single
 from tirlower.poly.conditions import at_least
+from tirlower.poly.forms import Dim, Lin, SymbolicDiv, single
 from tirlower.poly.isl import Solver, default_solver
 from tirlower.poly.order import common_loops
 from tirlower.poly.quick import Sign, disjoint

@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Any
 
 from tirlower.ir import PrimFunc
-from tirlower.poly.affine import single
 from tirlower.poly.conflicts import Conflicts
 from tirlower.poly.extract import extract
+from tirlower.poly.forms import single
 from tirlower.poly.isl import Solver, isl_module
 from tirlower.poly.order import common_loops, ways_before
 from tirlower.poly.quick import Sign

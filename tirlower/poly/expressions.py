@@ -12,8 +12,9 @@ from typing import Any
 
 from tirlower import ir
 from tirlower.ir import Buffer, BufferLoad, Call, DataType, Expr, IntImm, Op, Purity, Var
-from tirlower.poly.affine import Interval, Lin, Space, constant, single
+from tirlower.poly.affine import Space
 from tirlower.poly.conditions import FALSE, TRUE, Condition, Unknown, all_of, any_of, at_least, equal, negate
+from tirlower.poly.forms import Interval, Lin, constant, single
 
 __all__ = ["Converter"]
 

@@ -38,10 +38,12 @@ from tirlower.ir import (
     Var,
     While,
 )
-from tirlower.poly.affine import Lin, Space, constant, single
+from tirlower.poly.affine import Space
 from tirlower.poly.conditions import Condition, at_least, equal, negate
 from tirlower.poly.expressions import Converter, buffer_forms
 from tirlower.poly.extract_calls import CallEffects, written_data
+from tirlower.poly.facts import implied
+from tirlower.poly.forms import Lin, constant, single
 from tirlower.poly.layouts import settle
 from tirlower.poly.reductions import Reduction, guarded_extremum, reduction_of
 from tirlower.poly.scop import Access, Loop, Scop, Statement
@@ -90,6 +92,7 @@ class _Extractor:
         self.bound: dict[Var, Bind] = {}
         self.bound_at: dict[Var, Statement] = {}
         self.calls = CallEffects(self)
+        self.space.is_digit = self.is_digit
 
     def run(self) -> Scop:
         func = self.func
@@ -108,6 +111,13 @@ class _Extractor:
         self.visit(func.body)
         settle(self.scop, self.conv)
         return self.scop
+
+    def is_digit(self, lin: Lin, divisor: Lin) -> bool:
+        """Whether ``0 <= lin < divisor`` stands in a condition here."""
+        low = self.space.interval(lin)[0]
+        above = (divisor - lin).shifted(-1)
+        here = [*self.conditions, *(c for loop in self.loops for c in loop.conditions)]
+        return ((low is not None and low >= 0) or implied(here, lin)) and implied(here, above)
 
     # Statements
 

@@ -31,9 +31,9 @@ from tirlower.ir import (
     Var,
     post_order_visit,
 )
-from tirlower.poly.affine import single
 from tirlower.poly.conditions import Condition, at_least
 from tirlower.poly.expressions import buffer_forms
+from tirlower.poly.forms import single
 from tirlower.poly.scop import Access, Statement
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 from tirlower.diagnostics import TirError
 from tirlower.ir import Buffer, Expr, For, PrimFunc, Range, Var, While, build, const
 from tirlower.ir.linear import linear_difference
-from tirlower.poly.affine import single
 from tirlower.poly.extract import extract
+from tirlower.poly.forms import single
 from tirlower.poly.isl import isl_module
 from tirlower.poly.scop import Access, Loop, Scop
 from tirlower.poly.system import BOTH, SINK, System

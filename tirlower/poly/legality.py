@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tirlower.ir import For, ForKind, IntImm, PrimFunc, Var, While
-from tirlower.poly.affine import Lin, single
 from tirlower.poly.conflicts import MAX_PAIRS, Conflicts, Relation
 from tirlower.poly.extract import extract
+from tirlower.poly.forms import Lin, single
 from tirlower.poly.isl import Solver
 from tirlower.poly.order import common_loops, in_step_violations
 from tirlower.poly.privacy import is_private

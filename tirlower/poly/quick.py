@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tirlower.ir import Var
-from tirlower.poly.affine import Atom, Dim, Lin, Space
+from tirlower.poly.affine import Space
+from tirlower.poly.forms import Atom, Dim, Lin
 
 __all__ = ["Sign", "disjoint"]
 

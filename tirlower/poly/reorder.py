@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from tirlower.ir import Bind, For, PrimFunc, Seq, Stmt, Var, While, post_order_visit
-from tirlower.poly.affine import single
 from tirlower.poly.conflicts import MAX_PAIRS, Conflicts, Relation
 from tirlower.poly.extract import extract
+from tirlower.poly.forms import single
 from tirlower.poly.isl import Solver
 from tirlower.poly.quick import Sign
 from tirlower.poly.scop import Access, Loop, Scop

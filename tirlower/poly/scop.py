@@ -13,8 +13,9 @@ from typing import Any
 from tirlower.diagnostics import Label, TirError
 from tirlower.ir import Buffer, BufferLoad, BufferStore, Expr, For, ForKind, PrimFunc, Stmt, Var, While
 from tirlower.poly import to_isl
-from tirlower.poly.affine import Lin, Space
+from tirlower.poly.affine import Space
 from tirlower.poly.conditions import Condition
+from tirlower.poly.forms import Lin
 from tirlower.poly.reductions import Reduction
 
 __all__ = ["Access", "Loop", "Scop", "Statement"]

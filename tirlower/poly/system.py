@@ -6,13 +6,15 @@ same iteration. Each gets a column; the atoms bring their definitions along. Dis
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tirlower.ir import Var
-from tirlower.poly.affine import Atom, Choice, Dim, Div, Extremum, Lin, Product, Space, SymbolicDiv, constant, single
+from tirlower.poly.affine import Space
 from tirlower.poly.conditions import AllOf, AnyOf, AtLeast, Condition, Equal, Unknown
+from tirlower.poly.forms import Atom, Choice, Dim, Div, Extremum, Lin, Product, SymbolicDiv, constant, single
 from tirlower.poly.isl import Row, Solver, default_solver
 
 __all__ = ["BOTH", "SINK", "SOURCE", "Outcome", "System"]
@@ -20,6 +22,9 @@ __all__ = ["BOTH", "SINK", "SOURCE", "Outcome", "System"]
 BOTH, SOURCE, SINK = 0, 1, 2
 MAX_CASES = 96
 """The disjuncts of one question that are tried."""
+
+_TRIED_SIZES = ((2,), (3,), (2, 3), (3, 2), (1,), (4, 2), (2, 5), (1, 3), (3, 1), (5,))
+"""What sizes are tried for, in turn, where a product of them stands in the way."""
 
 Terms = dict[int, int]
 
@@ -318,8 +323,12 @@ class System:
     def _with_sizes(self, solver: Solver, symbolic: set[Var]) -> Outcome | None:
         if not symbolic or self.fixed:
             return None
-        for size in (2, 3, 4, 5):
-            trial = self.rebuild(dict.fromkeys(symbolic, size))
+        order = [var for _, var in self.columns if isinstance(var, Var) and var in symbolic]
+        order += [var for var in symbolic if var not in order]
+        for sizes in _TRIED_SIZES:
+            if len(sizes) > len(order):
+                continue
+            trial = self.rebuild(dict(zip(order, itertools.cycle(sizes), strict=False)))
             if trial is None:
                 return None
             found = trial.solve(solver)

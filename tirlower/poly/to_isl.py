@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tirlower.ir import Var
-from tirlower.poly.affine import Dim, Lin, single
+from tirlower.poly.forms import Dim, Lin, single
 from tirlower.poly.isl import Row, isl_module, matrix
 from tirlower.poly.system import BOTH, SINK, SOURCE, System
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tirlower.poly.affine import Choice, Dim, Div, Extremum, Lin, Product, SymbolicDiv, single
+from tirlower.poly.forms import Choice, Dim, Div, Extremum, Lin, Product, SymbolicDiv, single
 
 __all__ = ["evaluate"]
 
