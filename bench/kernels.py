@@ -188,6 +188,6 @@ def measure(threads: int) -> dict[str, dict[str, Timing]]:
         candidates.update(matmul_rows())
         candidates.update(exp_rows())
     return {
-        label: interleave(entry, rounds=15, slice_seconds=0.05, pause=0.1 if threads > 1 else 0.0)
+        label: interleave(entry, rounds=31, slice_seconds=0.03, pause=0.03 if threads > 1 else 0.0)
         for label, entry in candidates.items()
     }

@@ -39,10 +39,25 @@ def _run(candidate: Candidate, count: int) -> float:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds a call: the median and the least of the rounds."""
+    """Seconds a call in each round, in the order of the rounds."""
 
-    median: float
-    least: float
+    rounds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.rounds)
+
+    @property
+    def least(self) -> float:
+        return min(self.rounds)
+
+    def ratio(self, ours: Timing) -> float:
+        """How many times longer than ``ours`` this takes: the median over the rounds of the two turns' ratio.
+
+        Turns of a round stand next to each other. A shared machine changes its speed (and whose data its caches hold)
+        from second to second, by more than the candidates differ: that cancels in a round, and not between medians.
+        """
+        return statistics.median(a / b for a, b in zip(self.rounds, ours.rounds, strict=True))
 
 
 def loops_for(fn: Candidate, target: float) -> int:
@@ -62,7 +77,7 @@ def loops_for(fn: Candidate, target: float) -> int:
 def interleave(
     candidates: Mapping[str, Candidate], rounds: int = 15, slice_seconds: float = 0.02, pause: float = 0.0
 ) -> dict[str, Timing]:
-    """Time candidates in turn, ``rounds`` times each, every turn of about ``slice_seconds``.
+    """Time candidates in turn, ``rounds`` times each, every turn of about ``slice_seconds``; the order turns as well.
 
     Before each turn of candidates with threads a ``pause`` (seconds, then one call that is not counted) lets the
     workers of the one before go to sleep: they spin for a while, and would take the next one's cores.
@@ -72,8 +87,9 @@ def interleave(
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for _ in range(rounds):
-            for name, fn in candidates.items():
+        for turn in range(rounds):
+            order = list(candidates.items())
+            for name, fn in order if turn % 2 else reversed(order):
                 if pause:
                     time.sleep(pause)
                     fn()
@@ -81,7 +97,7 @@ def interleave(
     finally:
         if collecting:
             gc.enable()
-    return {name: Timing(statistics.median(s), min(s)) for name, s in samples.items()}
+    return {name: Timing(tuple(s)) for name, s in samples.items()}
 
 
 def human(seconds: float) -> str:
@@ -110,6 +126,6 @@ def table(title: str, rows: Mapping[str, Mapping[str, Timing]], ours: str = "tir
             elif name == ours or base is None:
                 cells.append(f"{human(timing.median):>22}")
             else:
-                cells.append(f"{human(timing.median) + f' ({timing.median / base.median:.2f}x)':>22}")
+                cells.append(f"{human(timing.median) + f' ({timing.ratio(base):.2f}x)':>22}")
         lines.append(f"{label:<{width}}" + "".join(cells))
     return "\n".join(lines)

@@ -28,8 +28,9 @@ from tirlower.llvm.parallel.waiting import WaitKind, system_symbols, wait_kind
 
 __all__ = ["Runtime", "runtime"]
 
-#: Pauses between looks before a waiting thread sleeps: 40 to 80 us. Waking a sleeper costs about that much.
-SPIN: Final = 2000
+#: Pauses between looks before a waiting thread sleeps: 0.3 to 0.8 ms (OpenMP runtimes wait as long or longer). Waking a
+#: sleeper costs 50 us and more on a virtual machine, and kernels are called one after the other.
+SPIN: Final = 20000
 #: The same where there are more threads than CPUs: a thread that spins keeps another one from running.
 SPIN_CROWDED: Final = 16
 #: How long a change waits for a running region, in seconds, unless the caller says.
