@@ -1,11 +1,11 @@
-"""``python -m bench [calls] [compile] [passes] [kernels]``: the tables; all of them without arguments."""
+"""``python -m bench [calls] [compile] [passes] [kernels] [analyses]``: the tables; all of them without arguments."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-SECTIONS = ("calls", "compile", "passes", "kernels")
+SECTIONS = ("calls", "compile", "passes", "kernels", "analyses")
 
 
 def main(chosen: list[str]) -> int:
@@ -15,7 +15,7 @@ def main(chosen: list[str]) -> int:
         print(f"unknown section {unknown[0]!r}; the sections are {', '.join(SECTIONS)}")
         return 2
     chosen = chosen or list(SECTIONS)
-    from bench import calls, compile_time, kernels, passes
+    from bench import analyses, calls, compile_time, kernels, passes
     from bench.measure import table
 
     if "calls" in chosen:
@@ -27,6 +27,8 @@ def main(chosen: list[str]) -> int:
     if "kernels" in chosen:
         print(table("kernels, one thread (median; above 1x: tirlower is faster)", kernels.measure(1)), "\n")
         print(table("kernels, two threads", kernels.measure(2)))
+    if "analyses" in chosen:
+        print(analyses.report())
     return 0
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from bench import kernels
 
-LABELS = ("elementwise", "softmax", "layer norm", "jacobi")
+LABELS = ("elementwise", "softmax", "layer norm", "jacobi", "sum")
 PEERS = ("tirlower", "numba", "numpy")
 
 

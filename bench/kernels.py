@@ -47,6 +47,21 @@ def exp_kernel(n: int) -> PrimFunc:
     return exp
 
 
+def total(n: int, kind: str = "serial") -> PrimFunc:
+    """The sum of an array, in 64 lanes with partial sums of their own, and as many chunks where it is parallel."""
+    rows_loop = T.parallel if kind == "parallel" else T.serial
+    mark = {"tir.reduction": True} if kind == "parallel" else {}
+
+    @T.prim_func
+    def total(X: T.Buffer((n,), "float32"), S: T.Buffer((1,), "float32")):
+        S[0] = T.float32(0)
+        for i in rows_loop(n // 64, annotations=mark):
+            for l in T.vectorized(64, annotations={"tir.reduction": True}):
+                S[0] = S[0] + X[i * 64 + l]
+
+    return total
+
+
 def _numba(parallel: bool) -> dict[str, Any]:
     nb = peers.numba()
     if nb is None:
@@ -99,7 +114,14 @@ def _numba(parallel: bool) -> dict[str, Any]:
             for j in range(1, n - 1):
                 b[i, j] = np.float32(0.25) * (a[i - 1, j] + a[i + 1, j] + a[i, j - 1] + a[i, j + 1])
 
-    return {"axpz": axpz, "softmax": soft, "layer_norm": norm, "jacobi": step}
+    @jit
+    def total(x, s):
+        found = np.float32(0)
+        for i in rows(x.shape[0]):
+            found += x[i]
+        s[0] = found
+
+    return {"axpz": axpz, "softmax": soft, "layer_norm": norm, "jacobi": step, "total": total}
 
 
 def _check(name: str, ours: np.ndarray[Any, Any], theirs: np.ndarray[Any, Any]) -> None:
@@ -146,6 +168,12 @@ def rows(threads: int, side: int = 2048) -> dict[str, dict[str, Candidate]]:
     add(f"softmax {side}^2", softmax(side, side, kind=kind), [x], x.shape, numba.get("softmax"))
     add(f"layer norm {side}^2", layer_norm(side, side, kind=kind), [x, gamma, beta], x.shape, numba.get("layer_norm"))
     add(f"jacobi {side}^2", jacobi(side, kind), [x], x.shape, numba.get("jacobi"))
+
+    def numpy_sum(x: Any, out: Any) -> None:
+        np.sum(x, out=out, keepdims=True)
+
+    long = rng.random(1 << 24, dtype=np.float32)
+    add("sum 16M", total(long.size, kind), [long], (1,), numba.get("total"), numpy=numpy_sum)
     return found
 
 

@@ -42,9 +42,13 @@ def costs(text: str, *, codegen: bool = True) -> dict[str, float]:
     ctx = tl.PassContext()
     total = 0.0
     for step in pipeline_for(target):
-        mod, seconds = _timed(lambda step=step, mod=mod: run_pass(step.one, mod, ctx))
-        found[step.name] = found.get(step.name, 0.0) + seconds
-        total += seconds
+        after, seconds = _timed(lambda step=step, mod=mod: run_pass(step.one, mod, ctx))
+        if step.enabled(ctx):
+            mod = after
+            total += seconds
+            found[step.name] = found.get(step.name, 0.0) + seconds
+        else:
+            found[f"({step.name}: by option or level)"] = seconds
     found["all passes"] = total
     if codegen:
         from tirlower.driver import generate_text

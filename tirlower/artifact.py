@@ -8,17 +8,15 @@ from functools import cached_property
 from typing import Any
 
 from tirlower.diagnostics import TirError, nearest_name
-from tirlower.ir.expr import Expr
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.functor import pre_order_visit
-from tirlower.ir.stmt import For, ForKind
 from tirlower.ir.target import Target
 from tirlower.kernel import SOURCE_KINDS
+from tirlower.legality import check_legality
 from tirlower.llvm.cache import CacheKey, ObjectCache
 from tirlower.llvm.codegen import generate
 from tirlower.llvm.compile import CompileOptions, emit_assembly, optimized_ir
 from tirlower.pipeline import Pipeline
-from tirlower.report import LoopNote, Report
+from tirlower.report import Checks, Report
 from tirlower.transforms import PassContext
 
 __all__ = ["Artifact", "Recipe"]
@@ -40,8 +38,9 @@ class Recipe:
         return PassContext(opt_level=self.opt_level, config=self.config, trace=trace)
 
     def lower(self, ctx: PassContext | None = None) -> IRModule:
-        """The module after the passes."""
-        return self.pipeline.run(self.module, ctx or self.context())
+        """The module after the checks (which insert guards) and the passes."""
+        used = ctx or self.context()
+        return self.pipeline.run(check_legality(self.module, used).module, used)
 
 
 @dataclass
@@ -57,6 +56,7 @@ class Artifact:
     timings: dict[str, float] = field(default_factory=dict)
     passes: dict[str, float] = field(default_factory=dict)
     traced: Mapping[str, IRModule] = field(default_factory=dict)
+    checks: Checks = field(default_factory=Checks)
 
     @property
     def target(self) -> Target:
@@ -131,21 +131,7 @@ class Artifact:
             cached=self.cached,
             timings=dict(self.timings),
             passes=dict(self.passes),
-            loops=tuple(_loop_notes(self.recipe.module)),
+            checks=self.checks,
             code_bytes=self.code_bytes,
+            assembly=lambda: self.source("asm"),
         )
-
-
-def _loop_notes(mod: IRModule) -> list[LoopNote]:
-    """The parallel, vectorized and unrolled loops of the program."""
-    notes: list[LoopNote] = []
-    for name, func in mod.items():
-
-        def look(op: Any, name: str = name) -> bool:
-            if isinstance(op, For) and op.kind is not ForKind.SERIAL:
-                reason = op.annotations.get("tir.unchecked")
-                notes.append(LoopNote(name, op.loop_var.name, op.kind.value, f"unchecked: {reason}" if reason else ""))
-            return not isinstance(op, Expr)
-
-        pre_order_visit(func.body, look)
-    return notes

@@ -23,6 +23,7 @@ from tirlower.llvm.engine import engine
 from tirlower.llvm.entry import ErrorSite, GilPolicy, add_entry, entry_cache_key, entry_imports, entry_parts
 from tirlower.llvm.parallel import runtime
 from tirlower.pipeline import pipeline_for
+from tirlower.report import Checks
 from tirlower.transforms import PassContext, PassTimingInstrument
 
 __all__ = ["JitFunction", "build", "generate_text", "jit", "lower"]
@@ -62,7 +63,9 @@ def lower(program: PrimFunc | IRModule, target: Any = None, *, until: str | None
     """The module after the passes of the target's pipeline, or after the first run of the pass ``until``.
 
     ``target`` is a :class:`Target` or its text; the current one, or ``"llvm"``, when left out.
-    Raises :class:`WellFormedError` for an ill-formed program, :class:`TransformError` from the passes.
+    Loops and accesses are checked first, and what is not proved inside its buffer gets a guard (docs/legality.md).
+    Raises :class:`WellFormedError` for an ill-formed program, :class:`LegalityError` for a loop or an access that is
+    refused, :class:`TransformError` from the passes.
 
     >>> from tirlower.script import tir as T
     >>> @T.prim_func
@@ -76,8 +79,8 @@ def lower(program: PrimFunc | IRModule, target: Any = None, *, until: str | None
     where = _target_of(target)
     with paused_collection():
         verify_well_formed(mod)
-        check_legality(mod, PassContext.current())
-        return pipeline_for(where).run(mod, PassContext.current(), until)
+        checked = check_legality(mod, PassContext.current())
+        return pipeline_for(where).run(checked.module, PassContext.current(), until)
 
 
 @overload
@@ -103,7 +106,8 @@ def build(
     interpreter lock; ``"auto"`` does when the work is longer than a few microseconds.
 
     Machine code is kept on disk, keyed by everything that determines it (``Kernel.explain_miss`` says why it was not
-    found). Raises :class:`WellFormedError`, :class:`TransformError`, :class:`LoweringError` or :class:`CodegenError`.
+    found). Loops and accesses are checked as :func:`lower` does. Raises :class:`WellFormedError`,
+    :class:`LegalityError`, :class:`TransformError`, :class:`LoweringError` or :class:`CodegenError`.
 
     >>> import numpy as np
     >>> from tirlower.script import tir as T
@@ -139,10 +143,10 @@ def _outputs(func: PrimFunc, outputs: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(str(name) for name in chosen)
 
 
-def _key(recipe: Recipe, outputs: Mapping[str, tuple[str, ...]], gil: GilChoice) -> CacheKey:
+def _key(recipe: Recipe, program: str, outputs: Mapping[str, tuple[str, ...]], gil: GilChoice) -> CacheKey:
     return default_cache().key(
         {
-            "program": save_json(recipe.module),
+            "program": program,
             "target": f"{recipe.target!r}",
             "pipeline": str(recipe.pipeline),
             "opt_level": str(recipe.opt_level),
@@ -155,6 +159,18 @@ def _key(recipe: Recipe, outputs: Mapping[str, tuple[str, ...]], gil: GilChoice)
     )
 
 
+_PYTHON = "Python code decides what is compiled (tir.add_lower_pass or custom data types), which no key describes"
+
+
+def _why_compile(program: str, ctx: PassContext) -> str:
+    """Why the disk cache is not asked, if it is not."""
+    if ctx.option("tir.add_lower_pass") or "custom[" in program:
+        return _PYTHON
+    if ctx.trace or ctx.validate or ctx.instruments:
+        return "the passes were watched (trace, validate or instruments)"
+    return ""
+
+
 def _build(
     mod: IRModule, target: Target, ctx: PassContext, outputs: Sequence[str] | None, gil: GilChoice
 ) -> tuple[Artifact, dict[str, Kernel]]:
@@ -164,17 +180,20 @@ def _build(
     exported = _exported(mod)
     chosen = {name: _outputs(func, outputs) for name, func in exported.items()}
     cache = default_cache()
-    key = _key(recipe, chosen, gil)
-    # Whoever traces, validates or instruments wants to see the passes run.
-    watched = ctx.trace or ctx.validate or bool(ctx.instruments)
-    entry = None if watched else cache.load(key)
-    if entry is not None and _errors_of(entry) and entry.metadata["origin"] != _origin(mod):
-        entry = None  # the same program from another place: its errors would name the old lines
+    program = save_json(mod)
+    key = _key(recipe, program, chosen, gil)
+    live = _why_compile(program, ctx)
+    entry = None if live else cache.load(key)
+    if entry is not None and _names_places(entry) and entry.metadata["origin"] != _origin(mod):
+        entry = None  # the same program from another place: its errors and its report would name the old lines
     artifact = Artifact(recipe, 0, entry is not None, key, cache, "")
     if entry is None:
-        artifact.miss = "the passes were watched (trace, validate or instruments)" if watched else ""
+        artifact.miss = live
         entry = _compile(artifact, ctx, chosen, gil)
-        cache.store(key, entry.object, entry.metadata)
+        if live != _PYTHON:
+            cache.store(key, entry.object, entry.metadata)
+    else:
+        artifact.checks = Checks.from_json(entry.metadata["checks"])
     artifact.code_bytes = len(entry.object)
     kernels = _load(artifact, entry, exported, chosen, gil)
     artifact.timings["whole"] = (time.perf_counter() - start) * 1e3
@@ -189,12 +208,13 @@ def _compile(
     start = time.perf_counter()
     verify_well_formed(recipe.module)
     verified = time.perf_counter()
-    check_legality(recipe.module, ctx)
+    legal = check_legality(recipe.module, ctx)
+    artifact.checks = legal.checks
     checked = time.perf_counter()
     timing = PassTimingInstrument()
     ctx.instruments.append(timing)
     try:
-        lowered = recipe.lower(ctx)
+        lowered = recipe.pipeline.run(legal.module, ctx)
     finally:
         ctx.instruments.remove(timing)
     artifact.lowered = lowered
@@ -238,12 +258,15 @@ def _compile(
         "imports": sorted(generated.imports),
         "threads": generated.num_threads,
         "origin": _origin(recipe.module),
+        "checks": legal.checks.to_json(),
     }
     return CacheEntry(compiled.object, metadata)
 
 
-def _errors_of(entry: CacheEntry) -> bool:
-    return any(one["errors"] for one in entry.metadata["kernels"].values())
+def _names_places(entry: CacheEntry) -> bool:
+    checks = entry.metadata["checks"]
+    noted = checks["guarded"] or checks["trusted"] or checks["assumed"]
+    return bool(noted) or any(one["errors"] for one in entry.metadata["kernels"].values())
 
 
 def _origin(mod: IRModule) -> str:

@@ -81,7 +81,7 @@ def test_what_the_interpreter_does_not_know(evaluate):
     x = Var("x", "int32")
     with pytest.raises(InterpreterError, match=r"the variable 'x' .int32. is not defined"):
         evaluate(Add(x, i32(1)))
-    with pytest.raises(InterpreterError, match="LowerCustomDatatypes"):
+    with pytest.raises(InterpreterError, match="register a Python function"):
         evaluate(Add(FloatImm("custom[posit]8", 1.0), FloatImm("custom[posit]8", 2.0)))
     with pytest.raises(InterpreterError, match="no function 'helper'"):
         evaluate(Call(GlobalVar("helper"), (), "int32"))

@@ -91,3 +91,17 @@ def test_scalable_vectors():
 def test_an_operation_that_only_a_device_has(evaluate):
     with pytest.raises(InterpreterError, match=r"no meaning for tir\.ptx_mma"):
         evaluate(Call(Op.get("tir.ptx_mma"), (StringImm("m8n8k4"),), "float32"))
+
+
+def test_reinterpret_keeps_lanes_that_a_mask_left_out():
+    @T.prim_func
+    def before(A: T.Buffer((4,), "uint32"), B: T.Buffer((4,), "float32")):
+        B.vstore(
+            [T.Ramp(0, 1, 4)],
+            T.reinterpret("float32x4", A.vload([T.Ramp(0, 1, 4)], predicate=T.get_active_lane_mask("boolx4", 0, 3))),
+            predicate=T.get_active_lane_mask("boolx4", 0, 3),
+        )
+
+    values, got = np.array([1.5, -2, 3, 4], "float32"), np.zeros(4, "float32")
+    interpret(before, values.view("uint32"), got)
+    assert got.tolist() == [1.5, -2, 3, 0]

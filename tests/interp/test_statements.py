@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tirlower.diagnostics import InterpreterError, UnboundError
+from tirlower.diagnostics import BoundsError, InterpreterError, UnboundError
 from tirlower.interp import interpret
+from tirlower.script import parse
 from tirlower.script import tir as T
 
 
@@ -237,3 +238,22 @@ def test_faults_tell_their_place():
     assert "i = 2" in text and "A[i] = 12 // A[i]" in text
     with pytest.raises(InterpreterError, match="out of range"):
         interpret(kernel, np.ones(4, np.int32), np.full(4, 1e10, np.float32))
+
+
+def test_a_buffer_whose_allocation_did_not_happen_has_no_memory() -> None:
+    func = parse("""
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), k: T.int32):
+    D_data = T.allocate([8], "int32", "global", condition=k > 2)
+    D = T.Buffer((8,), "int32", data=D_data)
+    if k > 1:
+        D[0] = 3
+        A[0] = D[0]
+""")
+    array = np.zeros(8, "int32")
+    interpret(func, array, 1)
+    assert array[0] == 0
+    interpret(func, array, 3)
+    assert array[0] == 3
+    with pytest.raises(BoundsError, match="'D', which has 0 elements"):
+        interpret(func, array, 2)

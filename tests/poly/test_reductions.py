@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tirlower.poly import extract
+from tirlower.poly import carried_reductions, extract
 from tirlower.script import parse
 
 FORMS = {
@@ -34,6 +34,8 @@ FORMS = {
     "if x[i] > a[0]:\n            a[0] = x[i + 1]": None,
     "t = a[0] + x[i]\n        a[0] = t": "sum",
     "t = a[0] + a[1]\n        a[0] = t": None,
+    "t = a[0] + x[i]\n        a[0] = t\n        x[i] = t": None,  # the running value is seen
+    "a[a[i]] = a[a[i]] + 1": None,
 }
 
 
@@ -66,3 +68,21 @@ def test_booleans():
     )
     (statement,) = extract(func).statements
     assert statement.reduction is not None and statement.reduction.op == "and" and statement.reduction.reorders
+
+
+def test_which_loop_carries_which_reduction():
+    func = parse(
+        "@T.prim_func\n"
+        "def f(A: T.Buffer((8, 8), 'int32'), R: T.Buffer((8,), 'int32'), S: T.Buffer((1,), 'int32')):\n"
+        "    for i in range(8):\n"
+        "        for j in range(8):\n"
+        "            t = T.alloc_buffer((1,), 'int32')\n"
+        "            t[0] = 0\n"
+        "            t[0] = t[0] + A[i, j]\n"
+        "            S[0] = T.max(S[0], t[0])\n"
+        "            R[i] = R[i] + A[i, j]\n"
+        "    for k in range(1):\n"
+        "        S[0] = T.max(S[0], k)\n"
+    )
+    names = {loop: [str(found) for found in carried_reductions(func, loop)] for loop in "ijk"}
+    assert names == {"i": ["max into S"], "j": ["max into S", "sum into R"], "k": []}

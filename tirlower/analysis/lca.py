@@ -158,10 +158,11 @@ class _Detector(Visitor):
         self.own(op.buffer)
 
     def visit_DeclBuffer(self, op: DeclBuffer) -> None:
-        """A view belongs to the buffers of its data."""
+        """A view belongs to the buffers of its data, and names that data where it stands."""
         for other in self.owner.get(op.buffer.data, []):
             if other is not op.buffer:
                 self.source.setdefault(op.buffer, other)
+                self.touch(other, self.scope)
                 break
         self.own(op.buffer)
 
@@ -202,7 +203,7 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Stmt | None]:
 
     A buffer written by a block whose reduction (or other non-spatial) iterators are bound to loops has its ancestor
     outside those loops, which carry its values; a global buffer outside the loops over a grid of thread blocks.
-    Accesses through a matched region, a view or the bare data variable count.
+    Accesses through a matched region, a view or the bare data variable count, and so does the declaration of a view.
     """
     detector = _Detector(func)
     detector.visit(func.body)

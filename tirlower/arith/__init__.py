@@ -39,6 +39,7 @@ from tirlower.arith.solve import (
     solve_linear_equations,
     solve_linear_inequalities,
 )
+from tirlower.arith.subspace import subspace_divide
 
 __all__ = [
     "Analyzer",
@@ -70,5 +71,6 @@ __all__ = [
     "normalize_to_iter_sum",
     "solve_linear_equations",
     "solve_linear_inequalities",
+    "subspace_divide",
     "union_sets",
 ]

@@ -7,6 +7,7 @@ walked once, in topological order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,9 +16,12 @@ from tirlower.arith.bounds import Bound, mul_num
 from tirlower.arith.keys import Keys
 from tirlower.ir import Expr, IntImm
 
-__all__ = ["Affine", "affine_of", "bound_of_terms", "collect_terms"]
+__all__ = ["Affine", "affine_of", "bound_of_terms", "collect_terms", "without_quotients"]
 
 Terms = dict[Expr, int]
+
+MAX_SCALE = 1 << 16
+"""Quotients whose divisors' product is larger are not multiplied out."""
 
 MAX_WEIGHT = 1 << 70
 """A coefficient beyond every type: the sum overflows, and has no useful form."""
@@ -153,3 +157,29 @@ def bound_of_terms(terms: Iterable[tuple[Expr, int]], constant: int, bound: Call
             low += mul_num(most, coefficient)
             high += mul_num(least, coefficient)
     return (low, high)
+
+
+def without_quotients(keys: Keys, form: Affine) -> tuple[Affine, int] | None:
+    """``(upper, scale)`` with ``scale * form <= upper``, where no term of ``upper`` is a quotient of the form.
+
+    ``c * (x // c)`` lies between ``x - c + 1`` and ``x``. None when no term is a flooring quotient by a positive number.
+    """
+    quotients: list[tuple[Any, int]] = []
+    scale = 1
+    for atom, coefficient in form.terms.items():
+        op: Any = atom
+        if op.__class__ is ir.FloorDiv and op.b.__class__ is IntImm and op.b.value > 0:
+            quotients.append((op, coefficient))
+            scale = math.lcm(scale, op.b.value)
+    if not quotients or scale > MAX_SCALE:
+        return None
+    upper = form.plus(form, scale - 1)
+    for op, coefficient in quotients:
+        dividend = affine_of(keys, op.a, 64)
+        if dividend is None:
+            return None
+        weight = coefficient * (scale // op.b.value)
+        upper = upper.plus(Affine({op: 1}, 0), -scale * coefficient).plus(dividend, weight)
+        if weight < 0:
+            upper = Affine(upper.terms, upper.constant - weight * (op.b.value - 1))
+    return upper, scale

@@ -106,6 +106,7 @@ class Analyzer:
         self.proof_steps = 1
         """How many known inequalities a proof may add up."""
         self.compares_products = False
+        self._splits_conditions = False
 
     # -- facts -------------------------------------------------------------------------------------------------------
     def bind(self, var: Var, value: Expr | Range | int, allow_override: bool = False) -> None:
@@ -172,7 +173,7 @@ class Analyzer:
         self.facts.moduli.pop(var, None)
         if any(var in memo for memo in self._memos()):
             self._fresh_memos()
-            self._outer = [(mark, {}, {}, ({}, {}), ({}, {})) for mark, *_ in self._outer]
+            self._outer = [(mark, {}, {}, ({}, {}, set()), ({}, {})) for mark, *_ in self._outer]
 
     def _memos(self) -> Iterator[dict[Any, Any]]:
         yield from (self.bounds.memo, self.modular.memo, self.rewriter.memo, self.canonical.memo)
@@ -235,6 +236,7 @@ class Analyzer:
         self._extensions = Extension(value)
         self.proof_steps = 4 if self._extensions & Extension.TRANSITIVELY_PROVE_INEQUALITIES else 1
         self.compares_products = bool(self._extensions & Extension.COMPARISON_OF_PRODUCT_AND_SUM)
+        self._splits_conditions = bool(self._extensions & Extension.CONVERT_BOOLEAN_TO_AND_OF_ORS)
         self.rewriter.branch_facts = bool(self._extensions & Extension.APPLY_CONSTRAINTS_TO_BOOLEAN_BRANCHES)
         self._fresh_memos()
 
@@ -263,7 +265,7 @@ class Analyzer:
             current = again
         if steps == 1:
             current = self.rewriter.simplify(current)
-        if self._extensions & Extension.CONVERT_BOOLEAN_TO_AND_OF_ORS and current.dtype.is_bool:
+        if self._splits_conditions and current.dtype.is_bool:
             current = and_of_ors(self, current)
         return start if current is not start and self.keys.same(current, start) else current
 
@@ -271,7 +273,7 @@ class Analyzer:
         """The normal form under the rules."""
         self.rewriter.steps = 0
         result = self.rewriter.simplify(as_expr(expr))
-        if self._extensions & Extension.CONVERT_BOOLEAN_TO_AND_OF_ORS and result.dtype.is_bool:
+        if self._splits_conditions and result.dtype.is_bool:
             return and_of_ors(self, result)
         return result
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tirlower import ir
 from tirlower.arith.matcher import truncdiv
-from tirlower.ir import DataType, Expr, IntImm, Var
+from tirlower.ir import INT32, INT64, DataType, Expr, IntImm, Var
 from tirlower.ir.op import Op
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _INDEX_BITS = (32, 64)
 
 def is_index_type(dtype: DataType) -> bool:
     """Whether arithmetic on it is taken not to overflow: int32 and int64, scalar."""
-    return dtype.is_int and dtype.bits in _INDEX_BITS and dtype.lanes == 1 and not dtype.scalable
+    return dtype is INT32 or dtype is INT64
 
 
 def dtype_bound(dtype: DataType) -> Bound:
@@ -206,6 +206,7 @@ _SAME = (Op.get("tir.likely"), Op.get("tir.ignore_loop_partition"))
 _VSCALE = Op.get("tir.vscale")
 
 _DTYPE_BOUNDS: dict[DataType, Bound] = {}
+_INT32_BOUND = dtype_bound(INT32)
 
 
 class BoundAnalysis:
@@ -223,6 +224,9 @@ class BoundAnalysis:
         found = memo.get(root)
         if found is not None:
             return found
+        if root.__class__ is IntImm:
+            return (root.value, root.value)
+        facts = self._analyzer.facts.bounds
         stack: list[Any] = [root]
         while stack:
             op = stack[-1]
@@ -235,7 +239,7 @@ class BoundAnalysis:
                 stack.pop()
                 continue
             dtype = op.dtype
-            limits = _DTYPE_BOUNDS.get(dtype)
+            limits = _INT32_BOUND if dtype is INT32 else _DTYPE_BOUNDS.get(dtype)
             if limits is None:
                 limits = _DTYPE_BOUNDS[dtype] = dtype_bound(dtype)
             combine = _BINARY.get(kind)
@@ -243,15 +247,26 @@ class BoundAnalysis:
                 bound = limits
                 if op.nonneg and bound[0] < 0:
                     bound = (0, bound[1])
+                known = facts.get(op)
+                if known is not None:
+                    bound = (max(bound[0], known[0]), min(bound[1], known[1]))
+                stack.pop()
+                memo[op] = bound
+                continue
             elif not (dtype.is_int or dtype.is_uint or dtype.is_bool):
                 bound = limits
             elif combine is not None:
-                a, b = memo.get(op.a), memo.get(op.b)
-                if a is None or b is None:
+                left, right = op.a, op.b
+                a = memo.get(left)
+                if right.__class__ is IntImm:
+                    b: Any = (right.value, right.value)
+                else:
+                    b = memo.get(right)
                     if b is None:
-                        stack.append(op.b)
-                    if a is None:
-                        stack.append(op.a)
+                        stack.append(right)
+                if a is None:
+                    stack.append(left)
+                if a is None or b is None:
                     continue
                 bound = combine(a, b)
             else:
@@ -272,7 +287,7 @@ class BoundAnalysis:
         if (low < limits[0] or high > limits[1]) and not (dtype.is_int and dtype.bits in _INDEX_BITS):
             low, high = limits  # it may have wrapped
         facts = self._analyzer.facts
-        if facts.bounds:
+        if facts.beyond_variables or op.__class__ is Var:
             known = facts.bounds.get(self._analyzer.keys.rep(op))
             if known is not None:
                 low, high = max(low, known[0]), min(high, known[1])

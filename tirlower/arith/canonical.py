@@ -16,7 +16,7 @@ from tirlower.arith.bounds import is_index_type
 from tirlower.arith.digits import DIVISIONS, DigitArithmetic
 from tirlower.arith.keys import is_impure_call
 from tirlower.arith.rewrite import MAX_SCOPES
-from tirlower.arith.sums import Split, Sum, add_up, writing_key
+from tirlower.arith.sums import FLOOR, Split, Sum, _new_tuple, add_up, digits_apart, writing_key
 from tirlower.ir import DataType, Expr, IntImm
 
 if TYPE_CHECKING:
@@ -72,14 +72,15 @@ class Canonicalizer(DigitArithmetic):
             if op in memo:
                 stack.pop()
                 continue
-            link = links.get(op)
-            if link is not None:
-                if link in memo:
-                    memo[op] = memo[link]
-                    stack.pop()
-                else:
-                    stack.append(link)
-                continue
+            if links:
+                link = links.get(op)
+                if link is not None:
+                    if link in memo:
+                        memo[op] = memo[link]
+                        stack.pop()
+                    else:
+                        stack.append(link)
+                    continue
             if op.is_leaf:
                 value = self._rewriter.substitution.get(op, op)
                 if value is not op and value not in memo:
@@ -126,8 +127,9 @@ class Canonicalizer(DigitArithmetic):
         memo = self.memo
         kind = op.__class__
         if is_additive(op):
-            if self._written_already(op):
-                return None
+            pending = self._written_already(op)
+            if pending is not False:
+                return pending
             collected = collect_terms(op)
             if collected is None:
                 memo[op] = op
@@ -140,9 +142,14 @@ class Canonicalizer(DigitArithmetic):
             self._finish(op, add_up([(self.form(leaf), factor) for leaf, factor in leaves if factor], constant))
             return None
         if kind in DIVISIONS or kind is ir.Mul:
-            waiting = [c for c in (op.a, op.b) if c not in memo]
+            waiting = [c for c in (op.a, op.b) if c not in memo and not self._settle(c)]
             if waiting:
                 return waiting
+            if op.b.__class__ is IntImm:
+                if self._digit_already(op):
+                    return None
+            elif kind is ir.Mul and op.a.__class__ is ir.Var and op.b.__class__ is ir.Var and self._product_already(op):
+                return None
             found = self._product(op) if kind is ir.Mul else self._division(op)
             if found is not None:
                 self._finish(op, found)
@@ -161,29 +168,107 @@ class Canonicalizer(DigitArithmetic):
             return []
         return [c for c in op.children() if c not in memo]
 
-    def _written_already(self, root: Any) -> bool:
-        """Whether a sum stands in its canonical form, read off its spine; notes the form if it does.
+    def _settle(self, op: Any) -> bool:
+        """Note that a constant, or a variable for which nothing is substituted, is canonical; whether it is one."""
+        kind = op.__class__
+        if kind is IntImm or (kind is ir.Var and op not in self._rewriter.substitution):
+            self.memo[op] = op
+            return True
+        return False
 
-        This is the common case, and avoids building the sum anew only to find it unchanged. Leaves that are not
-        canonical yet, nested sums, and digits of one index leave the question to the full collection.
+    def _digit_already(self, op: Any) -> bool:
+        """Whether ``x % c`` or ``x // c`` stands in its canonical form; notes the form if it does.
+
+        As for sums: the common case, told without building the digit anew. ``x`` is a plain index, or for the quotient
+        ``y % (c * n)``; what the bounds decide is left to the full computation.
+        """
+        kind, c, index = op.__class__, op.b.value, op.a
+        if (kind is not ir.FloorDiv and kind is not ir.FloorMod) or c < 2 or self.memo[index] is not index:
+            return False
+        form = self.form(index)
+        if form.base or len(form.splits) != 1:
+            return self._opaque_already(op, form, c)
+        atom, lower, upper, scale, mode = form.splits[0]
+        if scale != 1 or lower != 1:
+            return False
+        low, high = self._analyzer.bounds.of(index)
+        if low // c == high // c:  # never of infinite ends: their quotient is not a number
+            return False
+        if kind is ir.FloorMod:
+            known = self.forms.get(atom)
+            if upper is not None or (known is not None and (len(known.splits) > 1 or known.base)):
+                return False
+            split = Split(atom, 1, c)
+        elif upper is None:
+            split = Split(atom, c)
+        elif mode == FLOOR and upper > c and upper % c == 0:
+            split = Split(atom, c, upper)
+        else:
+            return False
+        self.forms[op] = Sum((split,), 0)
+        self.memo[op] = op
+        return True
+
+    def _product_already(self, op: Any) -> bool:
+        """Whether a product of two variables stands as it was met first; notes its form if it does."""
+        a, b = op.a, op.b
+        if self.memo[a] is not a or self.memo[b] is not b:
+            return False
+        key = (id(a), id(b)) if id(a) <= id(b) else (id(b), id(a))
+        index = self._products.get(key)
+        if index is None:
+            index = self._products[key] = self._analyzer.keys.rep(op)
+        if index is not op:
+            return False
+        self.forms[op] = Sum((Split(op),), 0)
+        self.memo[op] = op
+        return True
+
+    def _opaque_already(self, op: Any, form: Sum, c: int) -> bool:
+        """The same for a sum of which no term is a multiple of ``c``, or of a divisor of ``c``."""
+        base = form.base
+        if not form.splits or (base and base % c == 0) or (op.__class__ is ir.FloorMod and not 0 <= base < c):
+            return False
+        for split in form.splits:
+            scale = abs(split.scale)
+            if scale % c == 0 or (scale > 1 and c % scale == 0):
+                return False
+        low, high = self._bounds(form, op.dtype)
+        if low // c == high // c:
+            return False
+        index = self._analyzer.keys.rep(op.a)
+        self.memo.setdefault(index, index)
+        self.forms.setdefault(index, form)
+        split = Split(index, 1, c) if op.__class__ is ir.FloorMod else Split(index, c)
+        self.forms[op] = Sum((split,), 0)
+        self.memo[op] = op
+        return True
+
+    def _written_already(self, root: Any) -> Any:
+        """None if a sum stands in its canonical form, read off its spine, which is noted then; False if it may not.
+
+        This is the common case, and avoids building the sum anew only to find it unchanged. Nested sums, and digits
+        that merge, leave the question to the full collection. A list are leaves that are to be made canonical first.
         """
         memo: dict[Any, Any] = self.memo
         forms: dict[Any, Sum] = self.forms
         op: Any = root
         splits: list[Split] = []
         seen: set[Expr] = set()
+        digits = False  # whether several are of one index
         base = 0
         # From the last term to the first; the stages only go backwards: constant taken away (0), terms taken away
         # (1), constant added (2), terms added (3).
         stage = 0
-        last: tuple[float, ...] | None = None
+        last: Split | None = None
         while True:
-            rest: Any = None
-            term: Any = op
-            sign = 1
-            if op.__class__ is ir.Add or op.__class__ is ir.Sub:
-                term, rest = op.b, op.a
-                sign = 1 if op.__class__ is ir.Add else -1
+            kind = op.__class__
+            if kind is ir.Add:
+                sign, term, rest = 1, op.b, op.a
+            elif kind is ir.Sub:
+                sign, term, rest = -1, op.b, op.a
+            else:
+                sign, term, rest = 1, op, None
             if term.__class__ is IntImm:
                 value = term.value
                 # One constant at most: taken away at the very end, or added between the positive and negative terms.
@@ -210,29 +295,63 @@ class Canonicalizer(DigitArithmetic):
                 return False
             if stage < wanted:
                 stage, last = wanted, None
-            if memo.get(term) is not term:
-                return False
-            known = forms.get(term) or self.form(term)
-            if known.base or len(known.splits) != 1:
-                return False
-            split = known.splits[0]
-            if split.scale != 1 or split.atom in seen:
-                return False
+            is_canonical = memo.get(term)
+            if is_canonical is not term:
+                if is_canonical is not None or is_additive(term):
+                    return False
+                if not self._settle(term):
+                    return self._pending(root)
+            if term.__class__ is ir.Var:
+                split = _new_tuple(Split, (term, 1, None, scale, FLOOR))
+            else:
+                known = forms.get(term) or self.form(term)
+                if known.base or len(known.splits) != 1:
+                    return False
+                split = known.splits[0]
+                if split.scale != 1:
+                    return False
+                if scale != 1:
+                    split = split.with_scale(scale)
+            if split.atom in seen:
+                digits = True
             seen.add(split.atom)
-            split = split.with_scale(scale)
-            key = writing_key(split)
-            if last is not None and key > last:
-                return False
-            last = key
+            if last is not None and scale <= last.scale:
+                if scale < last.scale or writing_key(split) > writing_key(last):
+                    return False
+            last = split
             splits.append(split)
             if rest is None:
                 break
             op = rest
         splits.reverse()
-        form = Sum(tuple(splits), base)
-        forms[root] = form
+        if digits and not digits_apart(splits):
+            return False
+        forms[root] = Sum(tuple(splits), base)
         memo[root] = root
-        return True
+        return None
+
+    def _pending(self, root: Any) -> list[Any]:
+        """The leaves of a sum that are not canonical yet, in order of appearance; variables are settled at once."""
+        memo: dict[Any, Any] = self.memo
+        found: list[Any] = []
+        seen: set[Any] = set()
+        stack: list[Any] = [root]
+        while stack:
+            op = stack.pop()
+            kind = op.__class__
+            if kind is IntImm or op in seen:
+                continue
+            if kind is ir.Add or kind is ir.Sub:
+                stack.append(op.b)
+                stack.append(op.a)
+                seen.add(op)
+            elif kind is ir.Mul and (op.b.__class__ is IntImm or op.a.__class__ is IntImm):
+                stack.append(op.a if op.b.__class__ is IntImm else op.b)
+                seen.add(op)
+            elif op not in memo and not self._settle(op):
+                found.append(op)
+                seen.add(op)
+        return found
 
     def _finish(self, op: Any, form: Sum) -> None:
         """Note the form of a node, and what it is written as."""
@@ -319,11 +438,18 @@ class Canonicalizer(DigitArithmetic):
     def _compare(self, kind: Any, a: Any, b: Any) -> Expr | None:
         """A comparison with what both sides share taken away and a common factor divided out; None if nothing is."""
         left, right = self.form(a), self.form(b)
+        if len(left.splits) + len(right.splits) == 1:
+            ((_, _, _, scale, _),) = left.splits or right.splits
+            if abs(scale) == 1 and (left.base if left.splits else right.base) == 0:
+                return None  # an index against a constant: nothing to cancel or to divide by
         dtype = a.dtype
         if kind is ir.GT or kind is ir.GE:
             left, right = right, left
             kind = ir.LT if kind is ir.GT else ir.LE
-        form = add_up(((left, 1), (right, -1)))
+        if right.splits and left.splits:
+            form = add_up(((left, 1), (right, -1)))
+        else:
+            form = Sum(left.splits or tuple([s.scaled(-1) for s in right.splits]), left.base - right.base)
         if form.is_constant:
             value = _DECIDE[kind](form.base)
             return self._rewriter.true if value else self._rewriter.false
@@ -339,14 +465,15 @@ class Canonicalizer(DigitArithmetic):
         scales = {abs(s.scale) for s in form.splits}
         factors = {math.gcd(*scales), *scales} - {1}
         for g in sorted(factors, reverse=True)[:_MAX_LT_FACTORS]:
-            whole, rest = Sum(form.splits, 0).separate(g)
             # g * X + E < 0 (or <= 0) with E between low and high: X stays below one threshold for all E.
-            low, high = self._bounds(rest.plus(form.base), dtype)
+            rest = tuple([s for s in form.splits if s.scale % g])
+            low, high = self._bounds(Sum(rest, form.base), dtype)
             if not (math.isfinite(low) and math.isfinite(high)):
                 continue
             limit = (-int(low) - strict) // g
             if limit == (-int(high) - strict) // g:
-                return self._sides(kind, Sum(whole.divided(g).splits, -limit - strict), dtype)
+                whole = tuple([s.with_scale(s.scale // g) for s in form.splits if s.scale % g == 0])
+                return self._sides(kind, Sum(whole, -limit - strict), dtype)
         return self._sides(kind, form, dtype) if cancelled else None
 
     def _sides(self, kind: Any, form: Sum, dtype: DataType) -> Expr | None:

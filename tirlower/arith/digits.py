@@ -96,13 +96,18 @@ class DigitArithmetic:
         """Bounds of a sum: those of its terms, added."""
         low: Any = form.base
         high: Any = form.base
+        bound = self._analyzer.bounds.of
         for split in form.splits:
-            least, most = self._analyzer.bounds.of(self._term(split.with_scale(1), dtype))
-            if split.scale > 0:
-                low, high = low + mul_num(least, split.scale), high + mul_num(most, split.scale)
+            atom, lower, upper, scale, _ = split
+            plain = lower == 1 and upper is None
+            least, most = bound(atom if plain else self._term(split if scale == 1 else split.with_scale(1), dtype))
+            if scale == 1:
+                low, high = low + least, high + most
+            elif scale > 0:
+                low, high = low + mul_num(least, scale), high + mul_num(most, scale)
             else:
-                low, high = low + mul_num(most, split.scale), high + mul_num(least, split.scale)
-        if len(form.splits) > 1 and self._analyzer.facts.bounds:
+                low, high = low + mul_num(most, scale), high + mul_num(least, scale)
+        if len(form.splits) > 1 and self._analyzer.facts.beyond_variables:
             # A fact may bound the sum as a whole.
             written = self.write(form, dtype)
             if written is not None:
@@ -160,6 +165,8 @@ class DigitArithmetic:
                 sign = -1 if remainder else 1
             else:
                 sign = 1 if remainder else -1
+            if c > op.dtype.max_value:
+                return None  # the least value has no opposite
         result = self._remainder(a, c, mode, op.dtype) if remainder else self._quotient(a, c, mode, op.dtype)
         return result.scaled(sign) if result is not None else None
 
@@ -228,9 +235,11 @@ class DigitArithmetic:
                 lower = split.lower * (c // split.scale)
                 if split.upper is not None and split.upper <= lower:
                     return Sum((), 0)
-                if split.upper is None and split.lower != 1:
+                if lower > dtype.max_value:
+                    pass  # a divisor that no constant holds: the quotients stay two
+                elif split.upper is None and split.lower != 1:
                     return self._digit(split.atom, lower, None, mode, dtype)
-                if split.upper is None or split.upper % lower == 0:
+                elif split.upper is None or split.upper % lower == 0:
                     return Sum.of(Split(split.atom, lower, split.upper, 1, mode))
         index = self._opaque(Sum.of(split), dtype)
         return None if index is None else Sum.of(Split(index, lower=c, mode=mode))
@@ -265,7 +274,7 @@ class DigitArithmetic:
     def _digit(self, atom: Expr, lower: int, upper: int | None, mode: int, dtype: DataType) -> Sum | None:
         """``(atom % upper) // lower``; where the atom is a sum, what it could not be divided by before may divide now."""
         form = self.forms.get(atom)
-        if form is None or len(form.splits) < 2:
+        if form is None or (len(form.splits) < 2 and not form.base):
             return Sum.of(Split(atom, lower, upper, 1, mode))
         inner = form if upper is None else self._remainder(form, upper, mode, dtype)
         return inner if inner is None or lower == 1 else self._quotient(inner, lower, mode, dtype)
@@ -275,12 +284,14 @@ class DigitArithmetic:
             return Sum((), 0)
         if (split.mode == mode or split.plain) and split.scale > 0 and c % split.scale == 0:
             upper = split.lower * (c // split.scale)
-            if split.upper is None:
+            if upper > dtype.max_value:
+                pass  # a modulus that no constant holds
+            elif split.upper is None:
                 digit = self._digit(split.atom, split.lower, upper, mode, dtype)
                 return None if digit is None else digit.scaled(split.scale)
-            if upper % split.upper == 0:
+            elif upper % split.upper == 0:
                 return Sum.of(split)
-            if split.upper % upper == 0:
+            elif split.upper % upper == 0:
                 inner = self._remainder(self.forms.get(split.atom) or Sum.of(Split(split.atom)), upper, mode, dtype)
                 outer = inner if inner is None or split.lower == 1 else self._quotient(inner, split.lower, mode, dtype)
                 return None if outer is None else outer.scaled(split.scale)

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tirlower import ir
-from tirlower.arith.affine import Affine, affine_of, bound_of_terms
+from tirlower.arith.affine import Affine, affine_of, bound_of_terms, without_quotients
 from tirlower.arith.bounds import INF, Bound, floordiv_num, is_index_type, mul_num
 from tirlower.arith.modular import ModularSet, intersect
 from tirlower.ir import Call, Expr, IntImm, post_order_visit
@@ -89,6 +89,8 @@ class Facts:
         """Inequalities ``form <= limit`` by the form's terms; the forms have no constant and no common factor."""
         self.conditions: list[Expr] = []
         self.by_atom: dict[Expr, tuple[Any, ...]] = {}
+        self.beyond_variables = False
+        """Whether bounds or remainders of anything but variables have been stated: else no expression is looked up."""
         self._log: list[tuple[dict[Any, Any], Any, Any]] = []
 
     def mark(self) -> tuple[int, int]:
@@ -110,6 +112,8 @@ class Facts:
         self._log.append((table, key, table.get(key, _MISSING)))
         table[key] = value
         if table is self.bounds or table is self.moduli:
+            if key.__class__ is not ir.Var:
+                self.beyond_variables = True
             # What was computed without this fact is weaker than it need be.
             self._analyzer.bounds.memo = {}
             self._analyzer.modular.memo = {}
@@ -225,6 +229,14 @@ class Facts:
         """Note ``form - its constant <= limit``."""
         if not form.terms or len(form.terms) > MAX_LINEAR_ATOMS:
             return
+        self._note_linear(form, limit)
+        expanded = without_quotients(self._analyzer.keys, Affine({a: -c for a, c in form.terms.items()}, 0))
+        if expanded is not None and 0 < len(expanded[0].terms) <= MAX_LINEAR_ATOMS:
+            # io < n // 4 says io * 4 + 4 <= n.
+            lower, scale = expanded
+            self._note_linear(lower.plus(lower, -2), scale * limit + lower.constant)
+
+    def _note_linear(self, form: Affine, limit: int) -> None:
         shared = math.gcd(*form.terms.values())
         terms = {atom: c // shared for atom, c in form.terms.items()}
         limit = limit // shared
@@ -247,7 +259,14 @@ class Facts:
         if not form.terms or not self.linear:
             return best
         budget = [MAX_PROOF_FACTS]
-        return min(best, self._search(form, depth, best, budget))
+        best = min(best, self._search(form, depth, best, budget))
+        expanded = without_quotients(self._analyzer.keys, form)
+        if expanded is not None and expanded[0].terms:
+            # io - n // 4 is at most (io * 4 - n + 3) / 4.
+            upper, scale = expanded
+            high = bound_of_terms(upper.terms.items(), upper.constant, bounds.of)[1]
+            best = min(best, floordiv_num(self._search(upper, depth, high, budget), scale))
+        return best
 
     def _search(self, form: Affine, depth: int, best: int | float, budget: list[int]) -> int | float:
         tried: set[Any] = set()

@@ -54,7 +54,7 @@ def detect_iter_map(
         iters, constraints = _split_predicate(outer, as_expr(predicate), dict(input_iters))
     except NotAMap as problem:
         return IterMapResult([], [str(problem)])
-    inner = _with_ranges(outer, iters)
+    inner = with_ranges(outer, iters)
     result = _detect(exprs, iters, constraints, level, simplify_trivial_iterators, inner)
     if not result.indices and exprs:
         # As written an index may hide its iterators; simplified it may lose them. Either will do.
@@ -97,7 +97,7 @@ def _detect(
     return result
 
 
-def _with_ranges(outer: Analyzer, iters: Mapping[Var, Range]) -> Analyzer:
+def with_ranges(outer: Analyzer, iters: Mapping[Var, Range]) -> Analyzer:
     """An analyzer that knows the ranges of the iterators, and what another one knows."""
     inner = Analyzer()
     inner.rewriter.substitution.update({v: e for v, e in outer.rewriter.substitution.items() if v not in iters})
@@ -286,7 +286,7 @@ def iter_map_simplify(
     """The indices simplified as iteration maps; as ordinary expressions where they are no such map."""
     exprs = [as_expr(index) for index in indices]
     found = detect_iter_map(exprs, input_iters, predicate, check_level, simplify_trivial_iterators, analyzer)
-    inner = _with_ranges(analyzer if analyzer is not None else Analyzer(), input_iters)
+    inner = with_ranges(analyzer if analyzer is not None else Analyzer(), input_iters)
     if not found.indices:
         return [inner.simplify(index) for index in exprs]
     return [inner.simplify(sum_expr(index, inner.can_prove_equal)) for index in found.indices]
@@ -297,7 +297,7 @@ def normalize_to_iter_sum(index: Any, input_iters: Mapping[Var, Range], analyzer
 
     Raises :class:`TirError` when it is no sum of digits.
     """
-    inner = _with_ranges(analyzer if analyzer is not None else Analyzer(), input_iters)
+    inner = with_ranges(analyzer if analyzer is not None else Analyzer(), input_iters)
     detector = Detector(inner, input_iters, IterMapLevel.NO_CHECK)
     try:
         found = _rewritten(detector, as_expr(index), inner)

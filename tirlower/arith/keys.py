@@ -74,6 +74,13 @@ class Keys:
             return False
         if kind is IntImm:
             return a.value == b.value and a.dtype is b.dtype  # type: ignore[attr-defined]
+        if kind in BINARY:
+            # Most pairs differ near the root.
+            p, q = a.b, b.b  # type: ignore[attr-defined]
+            if p is not q and (p.__class__ is not q.__class__ or (p.__class__ is IntImm and p.value != q.value)):
+                return False
+            if a.a.__class__ is not b.a.__class__:  # type: ignore[attr-defined]
+                return False
         return self.rep(a) is self.rep(b)
 
     def rep(self, root: Expr) -> Expr:
@@ -85,6 +92,12 @@ class Keys:
         if root.__class__ is Var:
             return root
         table = self.table
+        if root.__class__ in BINARY:
+            # By far the most frequent: the operands are leaves, or were met before.
+            a, b = self._known(root.a), self._known(root.b)  # type: ignore[attr-defined]
+            if a is not None and b is not None:
+                found = reps[root] = table.setdefault((root.__class__, a, b), root)
+                return found
         stack: list[Any] = [root]
         while stack:
             op = stack[-1]
@@ -120,6 +133,15 @@ class Keys:
             reps[op] = table.setdefault(key, op)
             stack.pop()
         return reps[root]
+
+    def _known(self, op: Any) -> Expr | None:
+        """The representative of a leaf, or of an expression met before; None for others."""
+        if op.__class__ is Var:
+            return op
+        found = self.reps.get(op)
+        if found is None and op.__class__ is IntImm:
+            found = self.reps[op] = self.table.setdefault((op.value, op.dtype), op)
+        return found
 
     def _key(self, op: Any) -> Any:
         """The structure of a node that is neither a variable, an integer, nor a plain binary operation."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tirlower import ir
+from tirlower.arith.keys import BINARY
 from tirlower.arith.pattern import (
     BOOL_RESULT,
     Domain,
@@ -101,7 +102,8 @@ class _Writer:
             self.dtype = f"{at}.dtype"
         if isinstance(pat, PVar):
             if pat.name in self.bound:
-                self.equalities.append(f"{pat.name} is not {at} and not same({pat.name}, {at})")
+                same = f"{at}.__class__ is {pat.name}.__class__ and same({pat.name}, {at})"
+                self.equalities.append(f"{pat.name} is not {at} and not ({same})")
                 return
             if not pat.const and not checked:
                 self.lines.append(f"if {at}.__class__ is K_IntImm: return None")
@@ -231,6 +233,9 @@ class _Writer:
         if not left_expr:
             a, b = b, a
             sign = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(sign, sign)
+        end = {"<": 1, "<=": 1, ">": 0, ">=": 0}.get(sign)
+        if end is not None:
+            return f"R.bound({a})[{end}] {sign} {b}"
         return f"R.bound_{_PROOFS[sign]}({a}, {b})"
 
 
@@ -283,14 +288,55 @@ def compile_variant(rule: Rule, variant: PNode, domain: Domain) -> Matcher:
 
 
 class Entry:
-    """The rules that can match one combination of operand classes, and how often they were tried and applied."""
+    """The rules that can match one combination of operand classes, and how often they were tried and applied.
 
-    __slots__ = ("calls", "hits", "rules")
+    Rules that ask for a class within an operand of a binary root, or for a small number as its second, are left out by
+    :meth:`narrow`, which looks at these; an entry without such rules is ``shallow``.
+    """
 
-    def __init__(self, rules: tuple[tuple[Matcher, Rule], ...]) -> None:
-        self.rules = rules
+    __slots__ = ("calls", "deep_a", "deep_b", "hits", "literal", "narrowed", "rules", "shallow", "variants")
+
+    def __init__(self, variants: tuple[tuple[PNode, Matcher, Rule], ...]) -> None:
+        self.variants = variants
+        self.rules = tuple([(match, rule) for _, match, rule in variants])
         self.calls = 0
         self.hits: dict[Rule, int] = {}
+        self.narrowed: dict[Any, tuple[tuple[Matcher, Rule], ...]] = {}
+        self.deep_a = any(_has_operands(variant.args[0]) for variant, _, _ in variants)
+        self.deep_b = any(_has_operands(variant.args[1]) for variant, _, _ in variants if len(variant.args) > 1)
+        self.literal = any(isinstance(variant.args[1], PLit) for variant, _, _ in variants if len(variant.args) == 2)
+        self.shallow = not (self.deep_a or self.deep_b or self.literal)
+
+    def narrow(self, a: Any, b: Any) -> tuple[tuple[Matcher, Rule], ...]:
+        """The rules that can match the operands ``a`` and ``b``, by the classes of what they are made of."""
+        left = (a.a.__class__, a.b.__class__) if self.deep_a else None
+        right = (b.a.__class__, b.b.__class__) if self.deep_b else None
+        value = b.value if self.literal and -2 < b.value < 3 else None
+        key = (left, right, value)
+        found = self.narrowed.get(key)
+        if found is None:
+            chosen = []
+            for variant, match, rule in self.variants:
+                p, q = variant.args
+                if _fits_within(p, left) and _fits_within(q, right):
+                    if not isinstance(q, PLit) or q.value == value or (value is None and not -2 < q.value < 3):
+                        chosen.append((match, rule))
+            found = self.narrowed[key] = tuple(chosen)
+        return found
+
+
+def _has_operands(pat: Pat) -> bool:
+    """Whether a pattern asks something of the operands of a plain binary operation."""
+    return (
+        isinstance(pat, PNode)
+        and pat.kind in BINARY
+        and any(not isinstance(arg, PVar) or not arg.const for arg in pat.args)
+    )
+
+
+def _fits_within(pat: Pat, kinds: tuple[Any, ...] | None) -> bool:
+    """Whether operands of those classes can match a pattern's; without classes nothing is known of them."""
+    return not (kinds and isinstance(pat, PNode)) or all(map(_fits, pat.args, kinds))
 
 
 class RuleIndex:
@@ -317,9 +363,20 @@ class RuleIndex:
         chosen = []
         for rule, domain in self.by_root.get(key[0], ()):
             for variant in rule.variants:
-                if all(_fits(arg, kind) for arg, kind in zip(variant.args, key[1:], strict=False)):
-                    chosen.append((_compiled(rule, variant, domain), rule))
+                if all(_fits(arg, kind) for arg, kind in zip(variant.args, key[1:], strict=False)) and not _differs(
+                    variant, key
+                ):
+                    chosen.append((variant, _compiled(rule, variant, domain), rule))
         return Entry(tuple(chosen))
+
+
+def _differs(variant: PNode, key: tuple[Any, ...]) -> bool:
+    """Whether a pattern asks for one expression in two places that hold different classes."""
+    kinds: dict[str, Any] = {}
+    return any(
+        isinstance(arg, PVar) and kinds.setdefault(arg.name, kind) is not kind
+        for arg, kind in zip(variant.args, key[1:], strict=False)
+    )
 
 
 _COMPILED: dict[int, Matcher] = {}

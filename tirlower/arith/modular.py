@@ -32,11 +32,14 @@ class ModularSet(NamedTuple):
 
 
 EVERYTHING = ModularSet(1, 0)
+_new_tuple: Any = tuple.__new__
+"""Makes a named tuple without the function around it."""
 
 
 def _normal(coeff: int, base: int) -> ModularSet:
     coeff = abs(coeff)
-    return ModularSet(coeff, base % coeff if coeff else base)
+    made: ModularSet = _new_tuple(ModularSet, (coeff, base % coeff if coeff else base))
+    return made
 
 
 def _union(a: ModularSet, b: ModularSet) -> ModularSet:
@@ -59,6 +62,8 @@ def intersect(a: ModularSet, b: ModularSet) -> ModularSet | None:
 
 
 def _mul(a: ModularSet, b: ModularSet) -> ModularSet:
+    if b.coeff == 0:
+        return _normal(a.coeff * b.base, a.base * b.base)
     coeff = math.gcd(math.gcd(a.coeff * b.coeff, a.coeff * b.base), a.base * b.coeff)
     return _normal(coeff, a.base * b.base)
 
@@ -83,17 +88,40 @@ class ModularAnalysis:
         found = memo.get(root)
         if found is not None:
             return found
-        stack: list[Any] = [root]
         facts, keys = self._analyzer.facts, self._analyzer.keys
+        stack: list[Any] = [root]
         while stack:
             op = stack[-1]
             if op in memo:
                 stack.pop()
                 continue
             kind = op.__class__
-            if kind is IntImm:
-                memo[op] = ModularSet(0, op.value)
+            if kind is IntImm or kind is Var:
+                memo[op] = self._leaf(op)
                 stack.pop()
+                continue
+            if (kind is ir.Add or kind is ir.Sub or kind is ir.Mul) and is_index_type(op.dtype):
+                # The bulk of index arithmetic, without the lists of operands.
+                left, right = op.a, op.b
+                a, b = memo.get(left) or self._leaf(left), memo.get(right) or self._leaf(right)
+                if a is None or b is None:
+                    if b is None:
+                        stack.append(right)
+                    if a is None:
+                        stack.append(left)
+                    continue
+                stack.pop()
+                if kind is ir.Mul:
+                    value = _mul(a, b)
+                else:
+                    coeff = math.gcd(a[0], b[0])
+                    base = a[1] + b[1] if kind is ir.Add else a[1] - b[1]
+                    value = _new_tuple(ModularSet, (coeff, base % coeff if coeff else base))
+                if facts.beyond_variables:
+                    known = facts.moduli.get(keys.rep(op))
+                    if known is not None:
+                        value = intersect(value, known) or value
+                memo[op] = value
                 continue
             parts = _operands(op)
             waiting = [part for part in parts if part not in memo]
@@ -101,13 +129,21 @@ class ModularAnalysis:
                 stack += waiting
                 continue
             stack.pop()
-            value = EVERYTHING if kind is Var or not parts else self._combine(op, [memo[part] for part in parts])
-            if facts.moduli:
+            value = EVERYTHING if not parts else self._combine(op, [memo[part] for part in parts])
+            if facts.beyond_variables:
                 known = facts.moduli.get(keys.rep(op))
                 if known is not None:
                     value = intersect(value, known) or value
             memo[op] = value
         return memo[root]
+
+    def _leaf(self, op: Any) -> Any:
+        """The modular set of a constant or a variable; None for others."""
+        if op.__class__ is IntImm:
+            return _new_tuple(ModularSet, (0, op.value))
+        if op.__class__ is Var:
+            return self._analyzer.facts.moduli.get(op, EVERYTHING)
+        return None
 
     def _combine(self, op: Any, parts: list[ModularSet]) -> ModularSet:
         kind = op.__class__

@@ -26,11 +26,12 @@ _DEEP = frozenset((ir.Add, ir.Sub, ir.Mul, ir.Min, ir.Max, ir.FloorDiv, ir.Floor
 
 
 class Prover:
-    """What the compiled conditions of rules call: ``bound_lt(x, 4)``, ``prove_le(x, y)``, ``divides(4, x)`` …"""
+    """What the compiled conditions of rules call: ``bound(x)[1] < 4``, ``prove_le(x, y)``, ``divides(4, x)`` …"""
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
         self.same = analyzer.keys.same
+        self.bound = analyzer.bounds.of
         self.proof_depth = 0
         self._differences: dict[tuple[Expr, Expr], tuple[num, num]] = {}
 
@@ -44,8 +45,8 @@ class Prover:
 
     def divides(self, c: int, x: Expr) -> bool:
         """Whether ``x`` is a multiple of ``c``."""
-        found = self._analyzer.modular.of(x)
-        return found.coeff % c == 0 and found.base % c == 0
+        coeff, base = self._analyzer.modular.of(x)
+        return coeff % c == 0 and base % c == 0
 
     def in_block(self, x: Expr, stride: int, size: int, lanes: Any) -> bool:
         """Whether ``x + stride * lane`` has one quotient by ``size`` in all lanes."""
@@ -65,22 +66,6 @@ class Prover:
         if isinstance(a, int) or isinstance(b, int):
             return isinstance(a, int) and isinstance(b, int) and a == b
         return self.same(a, b)
-
-    def bound_lt(self, x: Expr, c: int) -> bool:
-        """``x < c`` from bounds."""
-        return self._analyzer.bounds.of(x)[1] < c
-
-    def bound_le(self, x: Expr, c: int) -> bool:
-        """``x <= c`` from bounds."""
-        return self._analyzer.bounds.of(x)[1] <= c
-
-    def bound_gt(self, x: Expr, c: int) -> bool:
-        """``x > c`` from bounds."""
-        return self._analyzer.bounds.of(x)[0] > c
-
-    def bound_ge(self, x: Expr, c: int) -> bool:
-        """``x >= c`` from bounds."""
-        return self._analyzer.bounds.of(x)[0] >= c
 
     def bound_ne(self, x: Expr, c: int) -> bool:
         """``x != c`` from bounds and modular sets."""

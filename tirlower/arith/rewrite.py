@@ -100,7 +100,7 @@ class Rewriter(Prover):
     """Applies the rules under the facts of one analyzer.
 
     Besides ``simplify`` it offers what the compiled rules call: constructors that simplify what they build
-    (``make`` …), equality of operands (``same``), and proofs (``bound_lt``, ``prove_le`` …).
+    (``make`` …), equality of operands (``same``), and proofs (``bound``, ``prove_le`` …).
     """
 
     def __init__(self, analyzer: Analyzer) -> None:
@@ -116,6 +116,8 @@ class Rewriter(Prover):
         self.scopes = 0
         self.branch_facts = False
         self.impure: set[Expr] = set()
+        self.kept: set[Expr] = set()
+        """Nodes, with these operands, that no rule changes."""
         self._immediates: dict[tuple[int, DataType], IntImm] = {}
 
     # -- the walk ----------------------------------------------------------------------------------------------------
@@ -124,7 +126,7 @@ class Rewriter(Prover):
         found = self.memo.get(root)
         if found is not None:
             return found
-        memo = self.memo
+        memo, substitution = self.memo, self.substitution
         outer_span = self.span
         stack: list[Any] = [root]
         while stack:
@@ -139,17 +141,26 @@ class Rewriter(Prover):
                 stack.pop()
                 continue
             if kind in BINARY and not (self.branch_facts and kind in _LOGICAL):
-                a, b = memo.get(op.a), memo.get(op.b)
+                left, right = op.a, op.b
+                a = left if left.__class__ is IntImm else memo.get(left)
+                b = right if right.__class__ is IntImm else memo.get(right)
                 if a is None or b is None:
                     if b is None:
-                        stack.append(op.b)
+                        if right.__class__ is Var and right not in substitution:
+                            b = memo[right] = right
+                        else:
+                            stack.append(right)
                     if a is None:
-                        stack.append(op.a)
-                    continue
+                        if left.__class__ is Var and left not in substitution:
+                            a = memo[left] = left
+                        else:
+                            stack.append(left)
+                    if a is None or b is None:
+                        continue
                 stack.pop()
                 if op.span is not None:
                     self.span = op.span
-                new = self.binary(kind, a, b, op if a is op.a and b is op.b else None)
+                new = self.binary(kind, a, b, op if a is left and b is right else None)
             else:
                 if self.scopes < MAX_SCOPES and self.is_choice(op):
                     stack.pop()
@@ -223,6 +234,8 @@ class Rewriter(Prover):
     # -- constructors that simplify ----------------------------------------------------------------------------------
     def binary(self, kind: Any, a: Any, b: Any, original: Expr | None = None) -> Expr:
         """``kind(a, b)`` simplified; ``original`` is the node with exactly these operands, if there is one."""
+        if original is not None and original in self.kept:
+            return original  # the canonical form and the rules take turns: no rule applied the last time either
         if b.__class__ is IntImm and a.__class__ is IntImm:
             folded = self._fold(kind, a, b)
             if folded is not None:
@@ -242,7 +255,7 @@ class Rewriter(Prover):
             if entry.rules:
                 entry.calls += 1
                 self.depth += 1
-                for match, rule in entry.rules:
+                for match, rule in entry.rules if entry.shallow else entry.narrow(a, b):
                     found = match(self, a, b)
                     if found is not None:
                         self.depth -= 1
@@ -263,6 +276,8 @@ class Rewriter(Prover):
             if folded is not None:
                 return folded
         if original is not None:
+            if self.depth < MAX_DEPTH and self.steps < MAX_STEPS and not self.proof_depth:
+                self.kept.add(original)
             return original
         return kind(a, b, span=self.span)
 
@@ -582,10 +597,10 @@ class Rewriter(Prover):
 
     def enter(self) -> Any:
         """Start a scope of more facts; returns what :meth:`leave` needs."""
-        outer = (self.memo, self._differences)
-        self.memo, self._differences = {}, {}
+        outer = (self.memo, self._differences, self.kept)
+        self.memo, self._differences, self.kept = {}, {}, set()
         return outer
 
     def leave(self, outer: Any) -> None:
         """Back to the facts before."""
-        self.memo, self._differences = outer
+        self.memo, self._differences, self.kept = outer

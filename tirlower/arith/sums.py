@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tirlower.ir import Expr
 
 __all__ = ["FLOOR", "TRUNC", "Split", "Sum", "merge_digits"]
 
 FLOOR, TRUNC = 0, 1
+_new_tuple: Any = tuple.__new__
+"""Makes a named tuple without the function around it, which costs as much again."""
 
 
 class Split(NamedTuple):
@@ -41,7 +43,7 @@ class Split(NamedTuple):
 
     def with_scale(self, scale: int) -> Split:
         """The split with another scale."""
-        return Split(self.atom, self.lower, self.upper, scale, self.mode)
+        return _new_tuple(Split, (self.atom, self.lower, self.upper, scale, self.mode))
 
 
 class Sum:
@@ -62,7 +64,9 @@ class Sum:
         """The sum times a constant."""
         if factor == 0:
             return Sum((), 0)
-        return Sum(tuple([s.scaled(factor) for s in self.splits]), self.base * factor)
+        if factor == 1:
+            return self
+        return Sum(tuple([s.with_scale(s.scale * factor) for s in self.splits]), self.base * factor)
 
     def separate(self, factor: int) -> tuple[Sum, Sum]:
         """The terms that are multiples of ``factor``, and the rest."""
@@ -74,11 +78,13 @@ class Sum:
 
     def divided(self, factor: int) -> Sum:
         """The sum of multiples of ``factor``, divided by it."""
+        if factor == 1:
+            return self
         return Sum(tuple([s.with_scale(s.scale // factor) for s in self.splits]), self.base // factor)
 
     def plus(self, base: int) -> Sum:
         """The sum with a constant added."""
-        return Sum(self.splits, self.base + base)
+        return Sum(self.splits, self.base + base) if base else self
 
     @property
     def is_constant(self) -> bool:
@@ -92,21 +98,31 @@ def add_up(parts: Iterable[tuple[Sum, int]], base: int = 0) -> Sum:
     Terms keep the order of their first appearance.
     """
     terms: dict[tuple[Expr, int, int | None, int], Split] = {}
+    indices: set[Expr] = set()
+    merges = False
     for part, factor in parts:
         base += part.base * factor
         for split in part.splits:
-            key = (split.atom, split.lower, split.upper, split.mode)
+            atom, lower, upper, scale, mode = split
+            key = (atom, lower, upper, mode)
             have = terms.get(key)
             if have is not None:
-                split = split.with_scale(split.scale * factor + have.scale)
-            elif factor != 1:
-                split = split.with_scale(split.scale * factor)
+                split = _new_tuple(Split, (atom, lower, upper, scale * factor + have.scale, mode))
+            else:
+                if factor != 1:
+                    split = _new_tuple(Split, (atom, lower, upper, scale * factor, mode))
+                merges = merges or atom in indices
+                indices.add(atom)
             terms[key] = split
     splits = [s for s in terms.values() if s.scale]
-    indices = {s.atom for s in splits}
-    if len(indices) < len(splits):
-        splits = _merge_groups(splits)
-    return Sum(tuple(splits), base)
+    # Two digits of one index may be neighbours.
+    return Sum(tuple(_merge_groups(splits) if merges and len(splits) > 1 else splits), base)
+
+
+def digits_apart(splits: list[Split]) -> bool:
+    """Whether a sum has each digit once, and none that would merge with another."""
+    different = {(s.atom, s.lower, s.upper, s.mode) for s in splits}
+    return len(different) == len(splits) and len(_merge_groups(splits)) == len(splits)
 
 
 def _merge_groups(splits: list[Split]) -> list[Split]:

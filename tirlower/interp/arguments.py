@@ -17,6 +17,7 @@ from tirlower.interp.memory import Pointer, compact_strides
 from tirlower.interp.scope import Frame, Value
 from tirlower.interp.statements import StatementCompiler
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
+from tirlower.ir.custom_datatype import element_numpy, storage_dtype
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, Expr, IntImm, Var
 from tirlower.ir.func import PrimFunc
@@ -106,6 +107,7 @@ def as_scalar(value: Any, dtype: DataType, name: str) -> Any:
     """An argument as a scalar of a type. Raises ArgumentTypeError or ArgumentValueError."""
     if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0:
         value = value.item()
+    dtype = storage_dtype(dtype)  # a custom type's argument is its bits
     if dtype.is_integral and isinstance(value, (bool, int)):
         if not dtype.min_value <= value <= dtype.max_value:
             raise ArgumentValueError(
@@ -248,7 +250,7 @@ class Parameters:
             return value
         buffer, name = parameter.buffer, parameter.name
         array = as_array(value, name)
-        wanted = buffer.dtype.element.numpy
+        wanted = element_numpy(buffer.dtype)
         if array.dtype != wanted:
             raise ArgumentTypeError(f"argument {name!r} has dtype {wanted}, got {array.dtype}", origin="interpret")
         lanes = buffer.dtype.lanes
@@ -318,7 +320,7 @@ class Parameters:
         if parameter.offset.slot is not None:
             frame[parameter.offset.slot] = 0
         kind = parameter.buffer.dtype
-        return np.zeros(shape + ((kind.lanes,) if kind.lanes > 1 else ()), kind.element.numpy)
+        return np.zeros(shape + ((kind.lanes,) if kind.lanes > 1 else ()), element_numpy(kind))
 
     def _check(
         self, frame: Frame, parameter: BufferParameter, layout: Layout, array: np.ndarray[Any, Any] | Pointer | None

@@ -11,6 +11,7 @@ from tirlower.interp.memory import View
 from tirlower.interp.scope import Frame, Loops, Place, Team, Value
 from tirlower.interp.values import Fault
 from tirlower.ir.buffer import IterKind, MatchBufferRegion
+from tirlower.ir.custom_datatype import element_numpy
 from tirlower.ir.expr import Expr, Var, is_const_int
 from tirlower.ir.stmt import AllocBuffer, Block, Seq
 
@@ -162,7 +163,7 @@ def _match(compiler: StatementCompiler, match: MatchBufferRegion, place: Place) 
         if strides:
             for bind, stride in zip(strides, outer.strides[lead:], strict=True):
                 bind(frame, stride)
-        size_of = buffer.dtype.element.numpy.itemsize * buffer.dtype.lanes
+        size_of = element_numpy(buffer.dtype).itemsize * buffer.dtype.lanes
         base = outer.pointer(start)
         if offset_slot is not None:
             # Data is the source's data, the offset tells the region.

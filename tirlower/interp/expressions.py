@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp.access import Access, Layout, make_view
+from tirlower.interp.custom import custom_call, custom_cast, custom_constant, custom_operation, is_custom_call
 from tirlower.interp.memory import Pointer, View
 from tirlower.interp.scope import Frame, Place, Scope, Value, shared_nodes
 from tirlower.interp.values import UNDEF, Binary, caster, integer_wrapper, lane_values, operation
@@ -72,6 +73,17 @@ def lifted(fn: Callable[..., Any], args: Sequence[Value], vector: bool) -> Value
         return tuple([UNDEF if _any_undefined(row) else fn(*row) for row in zip(*columns, strict=True)])
 
     return run
+
+
+def _lanewise(left: Value, right: Value, decisive: bool) -> Value:
+    """And (``decisive`` False) or Or (True) of vectors: lanes that the left side decides do not use the right one."""
+
+    def lane(x: Any, y: Any) -> Any:
+        if x is UNDEF:
+            return UNDEF
+        return decisive if bool(x) is decisive else UNDEF if y is UNDEF else bool(y)
+
+    return lambda frame: tuple([lane(x, y) for x, y in zip(left(frame), right(frame), strict=True)])
 
 
 def _any_undefined(row: tuple[Any, ...]) -> bool:
@@ -187,28 +199,20 @@ class ExpressionCompiler(Scope):
         return lambda frame: value
 
     def _literal(self, node: ir.FloatImm | ir.StringImm, args: list[Value]) -> Value:
-        value = node.value
+        value = custom_constant(node) if isinstance(node, ir.FloatImm) and node.dtype.is_custom else node.value
         return lambda frame: value
 
     def _cast(self, node: ir.Cast, args: list[Value]) -> Value:
         source, target = node.value.dtype, node.dtype
         if source.is_custom or target.is_custom:
-            raise InterpreterError(
-                f"values of {source!s} to {target!s} are known to their library alone",
-                span=node.span,
-                help="run LowerCustomDatatypes first",
-            )
+            return lifted(custom_cast(node), args, target.is_vector)
         return lifted(caster(source, target), args, node.dtype.is_vector)
 
     def _binary(self, node: BinaryOp | CompareOp, args: list[Value]) -> Value:
         kind = node.a.dtype
-        fn = operation(type(node).__name__, kind)
+        fn = custom_operation(node) if kind.is_custom else operation(type(node).__name__, kind)
         if fn is None:
-            raise InterpreterError(
-                f"{type(node).__name__} has no meaning on {kind!s}: {node}",
-                span=node.span,
-                help="run LowerCustomDatatypes first" if kind.is_custom else None,
-            )
+            raise InterpreterError(f"{type(node).__name__} has no meaning on {kind!s}: {node}", span=node.span)
         if kind.is_scalar:
             a, b = args
             compute: Binary = fn
@@ -219,13 +223,13 @@ class ExpressionCompiler(Scope):
         a, b = args
         if node.dtype.is_scalar:
             return lambda frame: bool(a(frame)) and bool(b(frame))
-        return lifted(lambda x, y: bool(x) and bool(y), args, True)
+        return _lanewise(a, b, False)
 
     def _or(self, node: ir.Or, args: list[Value]) -> Value:
         a, b = args
         if node.dtype.is_scalar:
             return lambda frame: bool(a(frame)) or bool(b(frame))
-        return lifted(lambda x, y: bool(x) or bool(y), args, True)
+        return _lanewise(a, b, True)
 
     def _not(self, node: ir.Not, args: list[Value]) -> Value:
         return lifted(lambda x: not x, args, node.dtype.is_vector)
@@ -288,6 +292,8 @@ class ExpressionCompiler(Scope):
             name, dtype, place = op.name, node.dtype, self.place(node.span)
             self.program.need_function(name, place)
             return lambda frame: self.program.call_function(name, [arg(frame) for arg in args], dtype)
+        if is_custom_call(node):
+            return lifted(custom_call(node), args, node.dtype.is_vector)
         builder = INTRINSICS.get(op)
         if builder is None:
             raise InterpreterError(

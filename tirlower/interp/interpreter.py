@@ -21,6 +21,7 @@ from tirlower.interp.scope import Frame, Place, State
 from tirlower.interp.statements import StatementCompiler
 from tirlower.interp.structs import FieldKind, Struct, pack_arguments
 from tirlower.interp.values import Fault
+from tirlower.ir.custom_datatype import extern_meaning
 from tirlower.ir.dtype import DataType
 from tirlower.ir.func import IRModule, PrimFunc
 
@@ -96,7 +97,7 @@ class Program:
             for key, func in self.module.items():
                 if func.attrs.get("global_symbol") == name:
                     return self.call_function(key, values, dtype)
-            fn = libm_function(name)
+            fn = extern_meaning(name) or libm_function(name)
         if fn is None:
             near = nearest_name(name, EXTERNS)
             raise InterpreterError(

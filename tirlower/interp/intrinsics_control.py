@@ -8,7 +8,7 @@ from tirlower.diagnostics import InterpreterError, RuntimeAssertError
 from tirlower.interp.expressions import VSCALE, ExpressionCompiler, intrinsic, selection
 from tirlower.interp.memory import Pointer
 from tirlower.interp.scope import Frame, Value
-from tirlower.interp.values import UNDEF, bits_of, from_bits, lane_values
+from tirlower.interp.values import UNDEF, bits_of, decoder, encoder, from_bits, lane_values
 from tirlower.ir.expr import Call
 
 __all__: list[str] = []
@@ -91,6 +91,13 @@ def _reinterpret(compiler: ExpressionCompiler, call: Call, args: list[Value]) ->
 
         return to_address
     scale = VSCALE if target.scalable else 1
+    if source.is_vector and source.bits == target.bits:
+        encode, decode = encoder(source.element), decoder(target.element)
+
+        def to_lanes(frame: Frame) -> Any:
+            return tuple([UNDEF if lane is UNDEF else decode(encode(lane)) for lane in lane_values(value(frame))])
+
+        return to_lanes
     return lambda frame: from_bits(bits_of(value(frame), source), target, target.lanes * scale)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic, lifted
 from tirlower.interp.intrinsics_math import FLOAT_FUNCTIONS, float_function
-from tirlower.interp.memory import Pointer
+from tirlower.interp.memory import Memory, Pointer
 from tirlower.interp.scope import Frame, Value
 from tirlower.interp.structs import FieldKind, Struct
 from tirlower.interp.values import (
@@ -62,6 +62,28 @@ LIBC: dict[str, Callable[..., Any]] = {
     "labs": abs,
 }
 
+
+def _alloc_nd(device: int, number: int, code: int, bits: int, ndim: int, shape: Pointer, scope: str) -> Pointer:
+    extents = shape.view("int64")
+    count = math.prod(extents.get(extents.start + axis) for axis in range(ndim))
+    return Pointer(Memory.allocate(count * ((bits + 7) // 8), str(scope)))
+
+
+def _dma_copy(queue: int, target: Pointer, source: Pointer, size: int, bypass: int) -> int:
+    target.copy_from(source, size)
+    return 0
+
+
+# The packed functions of a device, "device_api.<device>.<name>"; its copies are complete at once.
+_DEVICE_API: dict[str, Callable[..., Any]] = {
+    "alloc_nd": _alloc_nd,
+    "free_nd": lambda *_: 0,
+    "dma_copy": _dma_copy,
+    "dma_wait": lambda *_: 0,
+    "dma_start_group": lambda *_: 0,
+    "dma_end_group": lambda *_: 0,
+}
+
 # libm's names where they differ from ours; each also with the suffix f, computed in float32.
 _LIBM = {name: name for name in FLOAT_FUNCTIONS if name not in ("rsqrt", "sigmoid")}
 _LIBM |= {"rint": "nearbyint", "fma": "fma", "nextafter": "nextafter"}
@@ -71,6 +93,8 @@ def libm_function(name: str) -> Callable[..., Any] | None:
     """The function of the C library of that name (``expf``, ``pow`` …), or None."""
     if name in LIBC:
         return LIBC[name]
+    if name.startswith("device_api."):
+        return _DEVICE_API.get(name.rpartition(".")[2])
     if name in _LIBM:
         return float_function(_LIBM[name], DataType("float64"))
     if name.endswith("f") and name[:-1] in _LIBM:
@@ -91,19 +115,19 @@ def _call_extern(compiler: ExpressionCompiler, call: Call, args: list[Value]) ->
 
 @intrinsic("tir.tvm_call_packed_lowered", "tir.tvm_call_cpacked_lowered", "tir.tvm_call_trace_packed")
 def _call_packed_lowered(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
-    """(name, values, type codes, begin, end, …): arguments begin … end - 1 of the stack; the result goes to end."""
+    """(name, values, type codes, begin, end, …): arguments begin … end - 1 of the stack; the result goes to end too."""
     name, values, _, begin, end = args[:5]
-    place, program = compiler.place(call.span), compiler.program
+    place, program, dtype = compiler.place(call.span), compiler.program, call.dtype
 
-    def run(frame: Frame) -> int:
+    def run(frame: Frame) -> Any:
         stack = values(frame)
         if not isinstance(stack, Struct):
             raise InterpreterError(f"the argument stack of a packed call is {stack!r}", span=place.span)
         first, last = begin(frame), end(frame)
         packed = [stack.get(index, FieldKind.VALUE) for index in range(first, last)]
-        result = program.call_extern(name(frame), packed, DataType("handle"), place)
+        result = program.call_extern(name(frame), packed, dtype, place)
         stack.set(last, FieldKind.VALUE, result)
-        return 0
+        return result
 
     return run
 

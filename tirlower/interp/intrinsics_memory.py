@@ -12,6 +12,7 @@ from tirlower.interp.memory import Memory, OutsideMemory, Pointer, ReadOnlyMemor
 from tirlower.interp.scope import Frame, Place, Value
 from tirlower.interp.structs import FieldKind, Struct, int64_array, stack_memory
 from tirlower.interp.values import operation
+from tirlower.ir.custom_datatype import element_numpy
 from tirlower.ir.expr import BufferLoad, Call, Var
 
 __all__: list[str] = []
@@ -31,7 +32,7 @@ def _address_of(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> 
 @intrinsic("tir.tvm_access_ptr")
 def _access_ptr(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
     kind = call.args[0].dtype
-    size = kind.element.numpy.itemsize * kind.lanes
+    size = element_numpy(kind).itemsize * kind.lanes
     place = compiler.place(call.span)
     _, data, offset, extent, _ = args
 

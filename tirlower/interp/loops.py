@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp.scope import Place, State, Team
-from tirlower.interp.threads import count_live, fork_threads, is_block_axis
+from tirlower.interp.threads import count_live, fork_threads, is_block_axis, is_virtual
 from tirlower.ir.stmt import For
 
 __all__ = ["after_loop", "next_iteration", "running", "serial_loop", "thread_loop", "vector_loop"]
@@ -151,7 +151,8 @@ def thread_loop(stmt: For, ranges: Ranges, slot: int, body: Runner, place: Place
 
     def run(team: Team) -> Team:
         spans = ranges(team)
-        if tag in team[0][0].threads:
+        # Virtual threads inside virtual threads are new ones, of the same name or not.
+        if tag in team[0][0].threads and not is_virtual(tag):
             return rebound(team, spans)
         return blocks(team, spans) if is_block_axis(tag) else threads(team, spans)
 

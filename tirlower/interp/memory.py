@@ -16,6 +16,7 @@ import numpy as np
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp.values import UNDEF, Fault, Unary, decoder, encoder, integer_wrapper
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.custom_datatype import element_numpy, storage_dtype
 from tirlower.ir.dtype import DataType
 
 __all__ = ["Memory", "OutsideMemory", "Pointer", "ReadOnlyMemory", "UnwrittenMemory", "View", "compact_strides"]
@@ -133,7 +134,7 @@ class Pointer:
         """``count`` elements (all that fit, by default) from here on, as a one-dimensional view."""
         kind = DataType(dtype)
         if count is None:
-            count = max(0, self.memory.size - self.offset) // (kind.element.numpy.itemsize * kind.lanes)
+            count = max(0, self.memory.size - self.offset) // (element_numpy(kind).itemsize * kind.lanes)
         return View(self, kind, (count,), (1,), 0)
 
     def array(self, dtype: DataType | str, count: int) -> np.ndarray[Any, Any]:
@@ -141,7 +142,7 @@ class Pointer:
 
         The bytes count as written from then on. Raises Fault when they reach outside the allocation.
         """
-        kind = DataType(dtype).element.numpy
+        kind = element_numpy(DataType(dtype))
         stop = self.offset + count * kind.itemsize
         if self.offset < 0 or stop > self.memory.size:
             raise Fault(f"{count} elements from byte {self.offset} of {self.memory!r} reach outside it")
@@ -170,6 +171,7 @@ def _storage(dtype: DataType) -> tuple[str, int, Unary | None, Unary | None]:
         return "?", 1, None, None
     if dtype.is_handle:
         return "Q", 8, None, None
+    dtype = storage_dtype(dtype)
     size = dtype.numpy.itemsize
     if dtype.is_integral:
         code = {1: "b", 2: "h", 4: "i", 8: "q"}[size]
@@ -283,4 +285,4 @@ def layout_size(buffer: Buffer, shape: tuple[int, ...], strides: tuple[int, ...]
     if any(extent == 0 for extent in shape):
         return 0
     last = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
-    return (offset + last + 1) * buffer.dtype.lanes * buffer.dtype.element.numpy.itemsize
+    return (offset + last + 1) * buffer.dtype.lanes * element_numpy(buffer.dtype).itemsize

@@ -21,8 +21,10 @@ from tirlower.interp.scope import Collective, Frame, Place, State, Team, Value
 from tirlower.interp.threads import WARP_SIZE
 from tirlower.interp.values import Fault
 from tirlower.ir import stmt as ir
+from tirlower.ir.annotations import REDUCTION
 from tirlower.ir.assertion import failure_of
 from tirlower.ir.buffer import CommReducer
+from tirlower.ir.custom_datatype import element_numpy
 from tirlower.ir.expr import Call, Expr
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, ForKind, Stmt
@@ -107,7 +109,9 @@ class StatementCompiler(ExpressionCompiler):
             per_group: dict[Any, Memory] = {}
             for frame in team:
                 if not condition(frame):
-                    frame[data] = frame[slot] = None
+                    # A null pointer; the buffer has no memory, which every access of it finds out.
+                    frame[data] = None
+                    frame[slot] = make_view(layout, Pointer(Memory.allocate(0, buffer.name)), frame, place)
                     continue
                 key = id(frame) if frame[0].group is None else owner(frame)
                 memory = per_group.get(key)
@@ -125,7 +129,7 @@ class StatementCompiler(ExpressionCompiler):
 
     def _alloc_const(self, stmt: ir.AllocConst) -> Runner:
         buffer, place = stmt.buffer, self.place(stmt.span)
-        constant = stmt.data.astype(buffer.dtype.element.numpy).copy()
+        constant = stmt.data.astype(element_numpy(buffer.dtype)).copy()
         constant.flags.writeable = False
         pointer, layout = Pointer.of_array(constant, buffer.name), self.layout(buffer)
         data, slot = self.define(buffer.data), self.declare(buffer)
@@ -321,7 +325,8 @@ class StatementCompiler(ExpressionCompiler):
 
         if stmt.kind is ForKind.THREAD_BINDING:
             return thread_loop(stmt, ranges, slot, body, place)
-        if stmt.kind is ForKind.VECTORIZED:
+        # Lanes in step would lose updates of one element, which with this annotation all count.
+        if stmt.kind is ForKind.VECTORIZED and not stmt.annotations.get(REDUCTION):
             return vector_loop(ranges, slot, body, place)
         return serial_loop(ranges, slot, body)
 

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from tirlower.ir.custom_datatype import storage_dtype
 from tirlower.ir.dtype import DataType
 
 __all__ = [
@@ -342,6 +343,7 @@ def caster(source: DataType, target: DataType) -> Unary:
 
 def coerce(value: Any, dtype: DataType) -> Any:
     """A Python value (of a foreign function) as a value of a type: wrapped, rounded, lanes converted."""
+    dtype = storage_dtype(dtype)
     if dtype.is_vector:
         return tuple(coerce(lane, dtype.element) for lane in value)
     if dtype.is_bool:
@@ -366,7 +368,7 @@ def _float_codes(dtype: DataType) -> tuple[tuple[float, ...], dict[bytes, int]]:
 @functools.cache
 def encoder(dtype: DataType) -> Unary:
     """The function from a scalar to its bits, as a non-negative int."""
-    if dtype.is_integral:
+    if dtype.is_integral or dtype.is_custom:
         mask = (1 << dtype.bits) - 1
         return lambda value: int(value) & mask
     if dtype.is_float8:
@@ -382,6 +384,7 @@ def encoder(dtype: DataType) -> Unary:
 @functools.cache
 def decoder(dtype: DataType) -> Unary:
     """The function from bits (a non-negative int) to the scalar they mean."""
+    dtype = storage_dtype(dtype)
     if dtype.is_bool:
         return lambda bits: bool(bits & 1)
     if dtype.is_integral:

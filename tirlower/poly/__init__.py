@@ -10,7 +10,15 @@ from tirlower.poly.dependences import Dependence, dependences
 from tirlower.poly.extract import extract
 from tirlower.poly.footprint import Footprint, footprint
 from tirlower.poly.isl import Solver, available
-from tirlower.poly.legality import Race, can_bind, is_parallel, is_unrollable, is_vectorizable, races
+from tirlower.poly.legality import (
+    Race,
+    can_bind,
+    carried_reductions,
+    is_parallel,
+    is_unrollable,
+    is_vectorizable,
+    races,
+)
 from tirlower.poly.reductions import Reduction
 from tirlower.poly.reorder import can_distribute, can_fuse, can_reorder
 from tirlower.poly.scop import Access, Loop, Scop, Statement

@@ -8,12 +8,13 @@ from tirlower.ir import PrimFunc
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import Condition, any_of, at_least
 from tirlower.poly.conflicts import Conflicts
+from tirlower.poly.expressions import Converter
 from tirlower.poly.extract import extract
-from tirlower.poly.facts import infeasible_at
-from tirlower.poly.forms import Dim, Lin, single
+from tirlower.poly.facts import implied, infeasible_at
+from tirlower.poly.forms import Atom, Dim, Lin, Opaque, single
 from tirlower.poly.isl import Solver, available, isl_module
 from tirlower.poly.scop import Access, Scop
-from tirlower.poly.system import BOTH, System, TooManyCases
+from tirlower.poly.system import BOTH, Outcome, System, TooManyCases
 from tirlower.poly.to_isl import parameters, union_over
 from tirlower.poly.verdict import PROVED, Verdict, Witness
 
@@ -25,11 +26,15 @@ class AccessBounds:
     """The verdict on one access: whether all of its subscripts are inside its buffer in every iteration.
 
     Refuted means that some iteration is certainly outside, whatever the sizes for which the access runs at all;
-    the witness is that iteration. Unknown accesses are those that a guard would decide at run time.
+    the witness is that iteration. Unknown accesses are those that a guard would decide at run time: ``open`` are the
+    subscripts that it has to look at. ``inside_source`` says, of an access to a buffer that a block matches to a region,
+    that the element is proved to be inside the buffer of the region too.
     """
 
     access: Access
     verdict: Verdict
+    open: tuple[int, ...] = ()
+    inside_source: bool = True
 
 
 def check_bounds(func: PrimFunc | Scop, *, solver: Solver | None = None) -> list[AccessBounds]:
@@ -60,26 +65,53 @@ def check_bounds(func: PrimFunc | Scop, *, solver: Solver | None = None) -> list
             access.loops,
             tuple(id(condition) for condition in access.conditions),
         )
-        verdict = PROVED if key in proved else _check(conflicts, access)
+        verdict, open_ = (PROVED, ()) if key in proved else _check(conflicts, access)
         if verdict.proved:
             proved.add(key)
-        found.append(AccessBounds(access, verdict))
+        found.append(AccessBounds(access, verdict, open_, access.site is None or _in_source(conflicts, access)))
     return found
 
 
-def _check(conflicts: Conflicts, access: Access) -> Verdict:
+def _check(conflicts: Conflicts, access: Access) -> tuple[Verdict, tuple[int, ...]]:
     scop = conflicts.scop
     unknown: Verdict | None = None
+    open_: list[int] = []
     for axis, (index, extent) in enumerate(zip(access.indices or (), access.extents or (), strict=True)):
-        ways = [way for way in ((-index).shifted(-1), index - extent) if not _never(scop.space, way)]
+        ways = _ways_out(scop, access, index, extent)
         if ways and not _flattened_inside(scop, access, index, extent):
             found = _axis(conflicts, access, axis, [at_least(way) for way in ways])
             if found.refuted:
-                return found
+                return found, ()
             if not found.proved:
+                open_.append(axis)
                 if unknown is None:
                     unknown = found
-    return PROVED if unknown is None else unknown
+    return PROVED if unknown is None else unknown, tuple(open_)
+
+
+def _ways_out(scop: Scop, access: Access, index: Lin, extent: Lin) -> list[Lin]:
+    """Below 0 and past the end, as forms that are at least 0 then; without what intervals or one condition exclude."""
+    ways = [way for way in ((-index).shifted(-1), index - extent) if not _never(scop.space, way)]
+    if not ways:
+        return ways
+    here = [*access.conditions, *(condition for loop in access.loops for condition in loop.conditions)]
+    return [way for way in ways if not implied(here, (-way).shifted(-1))]
+
+
+def _in_source(conflicts: Conflicts, access: Access) -> bool:
+    """Whether an access to a matched region is proved to be inside the buffer that the region is of."""
+    scop = conflicts.scop
+    source, indices = access.site or (None, ())
+    assert source is not None  # asked of matched regions only
+    sizes = Converter(scop.space, set())
+    for index, extent in zip(indices, source.shape, strict=True):
+        ways = _ways_out(scop, access, index, sizes.lin(extent))
+        if ways:
+            system = _domain(scop, access)
+            system.add(any_of([at_least(way) for way in ways]), BOTH)
+            if system.solve(conflicts.solver).status != "empty":
+                return False
+    return True
 
 
 def _never(space: Space, violation: Lin) -> bool:
@@ -90,30 +122,57 @@ def _never(space: Space, violation: Lin) -> bool:
 def _axis(conflicts: Conflicts, access: Access, axis: int, ways: list[Condition]) -> Verdict:
     """The verdict on one subscript, which is outside where one of ``ways`` holds."""
     scop = conflicts.scop
-    system = _domain(scop, access)
-    system.add(any_of(ways), BOTH)
-    found = system.solve(conflicts.solver)
+    free = _unrelated(scop, access, ways)
+    if free:
+        found = Outcome("found", False, None, free)
+    else:
+        system = _domain(scop, access)
+        system.add(any_of(ways), BOTH)
+        found = system.solve(conflicts.solver)
     if found.status == "empty":
         return PROVED
     buffer = access.buffer
     assert buffer is not None  # the access has extents
-    what = f"subscript {axis} of {access.text}, whose extent is {buffer.shape[axis]}"
+    extent = buffer.shape[axis]
+    inside = f"subscript {axis} of {access.text} stays inside 0 <= index < {extent}"
     if found.status == "unknown":
-        return Verdict("unknown", f"whether {what} stays inside is not known: {found.reason}")
+        return Verdict("unknown", f"whether {inside} is not known: {found.reason}")
     if not found.exact or not access.regular or scop.irregular:
         why = found.reason or scop.irregular or "how often it runs depends on what is computed"
-        return Verdict("unknown", f"whether {what} stays inside depends on values at run time: {why}")
+        return Verdict("unknown", f"whether {inside} depends on values at run time: {why}")
     assert found.values is not None  # exact
     point = conflicts.point(access, BOTH, found.values)
     witness = None if point is None else Witness(point, None, conflicts.parameters(found.values))
     if not _certain(conflicts, access, ways):
         return Verdict(
             "unknown",
-            f"{what}, is outside for some sizes",
+            f"subscript {axis} of {access.text} leaves 0 <= index < {extent} for some sizes",
             witness,
             "relate the sizes with T.assume(…) or an assert, or by the shapes of the parameters",
         )
-    return Verdict("refuted", f"{what}, goes outside", witness, "correct the subscript, the extent or the guard")
+    reason = f"subscript {axis} of {access.text} goes outside 0 <= index < {extent}"
+    return Verdict("refuted", reason, witness, "correct the subscript, the extent or the guard")
+
+
+def _unrelated(scop: Scop, access: Access, ways: list[Condition]) -> str:
+    """A value read from memory that no condition mentions and that alone takes a subscript outside: isl cannot say more.
+    Nothing where there is none."""
+    here = (*scop.context, *access.conditions, *(c for loop in access.loops for c in loop.conditions))
+    known: set[Dim] = set()
+    for condition in here:
+        for form in condition.forms():
+            for dim in form.terms:
+                if isinstance(dim, Atom) and not isinstance(dim, Opaque):
+                    return ""  # which may contain any
+                known.add(dim)
+    for way in ways:
+        for lin in way.forms():
+            if any(isinstance(dim, Atom) and not isinstance(dim, Opaque) for dim in lin.terms):
+                continue  # `x % 8` is `x - x // 8 * 8`
+            for dim, c in lin.terms.items():
+                if isinstance(dim, Opaque) and dim not in known and dim.interval[c > 0] is None:
+                    return dim.name
+    return ""
 
 
 def _domain(scop: Scop, access: Access) -> System:

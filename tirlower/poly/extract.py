@@ -45,7 +45,7 @@ from tirlower.poly.extract_calls import CallEffects, written_data
 from tirlower.poly.facts import implied
 from tirlower.poly.forms import Lin, constant, single
 from tirlower.poly.layouts import settle
-from tirlower.poly.reductions import Reduction, guarded_extremum, reduction_of
+from tirlower.poly.reductions import Reduction, guarded_extremum, reduction_of, used_again
 from tirlower.poly.scop import Access, Loop, Scop, Statement
 
 __all__ = ["extract"]
@@ -91,6 +91,7 @@ class _Extractor:
         self.matched: dict[Buffer, tuple[Buffer, list[Lin]]] = {}
         self.bound: dict[Var, Bind] = {}
         self.bound_at: dict[Var, Statement] = {}
+        self.through: dict[Var, list[Statement]] = {}
         self.calls = CallEffects(self)
         self.space.is_digit = self.is_digit
 
@@ -109,6 +110,9 @@ class _Extractor:
                 elif lin.terms:
                     self.scop.context.append(at_least(lin))
         self.visit(func.body)
+        for var in used_again(func.body, self.through):
+            for statement in self.through[var]:
+                statement.reduction = None  # the running value is seen
         settle(self.scop, self.conv)
         return self.scop
 
@@ -232,6 +236,7 @@ class _Extractor:
         if found is None or source.loops != statement.loops:
             return None
         source.reduction = found
+        self.through.setdefault(binding.var, []).extend((source, statement))
         return found
 
     def visit_bind(self, op: Bind) -> None:

@@ -89,7 +89,7 @@ class Solver:
         self.memo_size = memo_size
         self.asked = 0
         self.solved = 0
-        self._memo: OrderedDict[Any, Answer] = OrderedDict()
+        self._memo: OrderedDict[Any, Any] = OrderedDict()
 
     def solve(self, columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> Answer:
         """An integer point with ``row . (1, x) == 0`` for the equations and ``>= 0`` for the inequalities."""
@@ -98,10 +98,13 @@ class Solver:
         found = self._memo.get(key)
         if found is None:
             found = self._ask(columns, equations, inequalities)
-            self._memo[key] = found
-            if len(self._memo) > self.memo_size:
-                self._memo.popitem(last=False)
+            self._remember(key, found)
         return found
+
+    def _remember(self, key: Any, found: Any) -> None:
+        self._memo[key] = found
+        if len(self._memo) > self.memo_size:
+            self._memo.popitem(last=False)
 
     def _ask(self, columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> Answer:
         isl = _MODULE.load()
@@ -127,6 +130,14 @@ class Solver:
         isl = _MODULE.load()
         if isl is None:
             return None
+        key = (columns, tuple(equations), tuple(inequalities), tuple(nonneg))
+        if key not in self._memo:
+            self._remember(key, self._smallest(isl, columns, equations, inequalities, nonneg))
+        return self._memo[key]
+
+    def _smallest(
+        self, isl: Any, columns: int, equations: Sequence[Row], inequalities: Sequence[Row], nonneg: Sequence[int]
+    ) -> tuple[int, ...] | None:
         for size in (4, 16, 256, 65536):
             box = list(inequalities)
             for column in range(columns):

@@ -20,10 +20,12 @@ from tirlower.poly.isl import Solver
 from tirlower.poly.order import common_loops, in_step_violations
 from tirlower.poly.privacy import is_private
 from tirlower.poly.quick import Sign
+from tirlower.poly.reductions import Reduction
+from tirlower.poly.remedies import remedy_for, remedy_for_unknown
 from tirlower.poly.scop import Access, Loop, Scop
 from tirlower.poly.verdict import PROVED, Verdict
 
-__all__ = ["Race", "can_bind", "is_parallel", "is_unrollable", "is_vectorizable", "races"]
+__all__ = ["Race", "can_bind", "carried_reductions", "is_parallel", "is_unrollable", "is_vectorizable", "races"]
 
 LoopLike = For | While | Var | str | Loop
 Case = tuple[Access, Access, Mapping[Loop, Sign], Sequence[Relation]]
@@ -64,6 +66,15 @@ def is_vectorizable(
     """
     check = _Check(func, loop, solver, "vectorized", reductions)
     return check.run(check.vector_cases)
+
+
+def carried_reductions(func: PrimFunc | Scop, loop: LoopLike, *, solver: Solver | None = None) -> tuple[Reduction, ...]:
+    """The reductions that the iterations of a loop may have in common, one for each accumulator, in the text's order.
+
+    Two iterations update one element of each of these (or it is not known that they do not); a loop compiled with
+    partial results needs them for these and no others.
+    """
+    return _Check(func, loop, solver, "parallel", True).carried()
 
 
 def is_unrollable(func: PrimFunc | Scop, loop: LoopLike) -> Verdict:
@@ -194,6 +205,23 @@ class _Check:
             return self.refuted(only_reductions, last, unknown is None)
         return PROVED if unknown is None else unknown
 
+    def carried(self) -> tuple[Reduction, ...]:
+        """The reductions with updates in two iterations of one element."""
+        found: dict[Var, Reduction] = {}
+        updates = [a for a in self.scop.inside(self.loop) if a.statement.reduction is not None]
+        updates = [a for a in updates if _same_reduction(a, a) and not self.is_private(a.data)]
+        for pair in self.conflicts.pairs(updates, {**self.outer, self.loop: "!"}):
+            if pair is None:  # too many to ask: take all
+                return tuple({a.data: a.statement.reduction for a in updates if a.statement.reduction}.values())
+            a, b = pair
+            reduction = a.statement.reduction
+            if a.data in found or reduction is None or not _same_reduction(a, b):
+                continue
+            if any(self.conflicts.ask(*case).status != "empty" for case in self.parallel_cases(a, b)):
+                found[a.data] = reduction
+        order = {a.data: a.order for a in reversed(updates)}
+        return tuple(sorted(found.values(), key=lambda reduction: order[reduction.buffer.data]))
+
     def is_private(self, data: Var) -> bool:
         """Whether every iteration of the loop has a buffer of its own."""
         scope = self.scop.scopes.get(data, "")
@@ -266,11 +294,12 @@ class _Check:
         witness = self.conflicts.witness(*case, found)
         a, b = case[0], case[1]
         update = _same_reduction(a, b)
+        remedy = remedy_for(self.scop, self.loop, self.kind, a, b, witness, update)
         reason = f"its iterations depend on each other through {_name(a)}"
         if update:
             reduction = a.statement.reduction
             reason = f"the loop {self.loop.name!r} carries the reduction of {_name(a)} ({reduction})"
-            return Verdict("refuted", reason, witness, self.remedy(a, b), str(reduction) if only else "")
+            return Verdict("refuted", reason, witness, remedy, str(reduction) if only else "")
         if witness is not None and witness.sink is not None:
             mine, other = witness.source, witness.sink
             variables = [
@@ -280,32 +309,14 @@ class _Check:
                 reason = (
                     f"iteration {variables[0]} {mine.action}, which iteration {variables[1]} {other.action.split()[0]}"
                 )
-        return Verdict("refuted", reason, witness, self.remedy(a, b))
-
-    def remedy(self, a: Access, b: Access) -> str:
-        """What would make it legal."""
-        if _same_reduction(a, b):
-            return "keep the loop serial, or give each iteration a partial result of its own and add those up after it"
-        if a.data in self.scop.homes and self._written_first(a.data):
-            return f"allocate {_name(a)} inside the loop {self.loop.name!r}, so that each iteration has its own"
-        if self.kind == "parallel":
-            return "keep the loop serial, or run the statements that depend on each other in loops of their own"
-        return "keep the loop serial, or distribute its statements over loops of their own"
-
-    def _written_first(self, data: Var) -> bool:
-        first = next(a for a in self.scop.inside(self.loop) if a.data is data)
-        return first.is_write
+        return Verdict("refuted", reason, witness, remedy)
 
     def undecided(self, case: Case, why: str) -> Verdict:
         """The verdict on a dependence that may exist."""
         a, b = case[0], case[1]
         both = f"{a.text} and {b.text}" if a.text != b.text else a.text
         reason = f"whether iterations of {self.loop.name!r} meet in {_name(a)} through {both} is not known: {why}"
-        return Verdict(
-            "unknown",
-            reason,
-            help='state what is known with T.assume(…), or mark the loop with annotations={"tir.unchecked": "reason"}',
-        )
+        return Verdict("unknown", reason, help=remedy_for_unknown(self.kind, self.loop, a, _same_reduction(a, b)))
 
 
 def _name(access: Access) -> str:

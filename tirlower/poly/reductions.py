@@ -6,15 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 from tirlower import ir
-from tirlower.ir import Buffer, BufferLoad, BufferStore, Call, DataType, Expr, IfThenElse, Op, Stmt
+from tirlower.ir import Buffer, BufferLoad, BufferStore, Call, DataType, Expr, IfThenElse, Op, Stmt, Var
 from tirlower.ir.linear import expr_key
 
-__all__ = ["Reduction", "guarded_extremum", "reduction_of"]
+__all__ = ["Reduction", "guarded_extremum", "reduction_of", "used_again"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ _LESS: dict[type, bool] = {ir.LT: True, ir.LE: True, ir.GT: False, ir.GE: False}
 
 def reduction_of(store: BufferStore, value: Expr | None = None) -> Reduction | None:
     """The reduction that a store is, or None. ``value`` replaces the stored value (bindings substituted)."""
-    if store.predicate is not None:
+    if store.predicate is not None or any(_mentions(index, store.buffer) for index in store.indices):
         return None
     target = tuple(expr_key(index) for index in store.indices)
 
@@ -162,11 +162,22 @@ def _select(condition: Any, then: Any, other: Any, is_self: Callable[[Any], bool
     return None
 
 
-def reduction_statement(stmt: Stmt) -> Reduction | None:
-    """The reduction that a statement is: a store, or an ``if`` around one."""
-    if isinstance(stmt, BufferStore):
-        return reduction_of(stmt)
-    if isinstance(stmt, IfThenElse):
-        found = guarded_extremum(stmt)
-        return found[1] if found else None
-    return None
+def used_again(body: Stmt, bound: Collection[Var]) -> set[Var]:
+    """Those of the variables that more than one statement uses."""
+    uses = dict.fromkeys(bound, 0)
+    statements: list[Any] = [body] if uses else []
+    while statements:
+        stmt = statements.pop()
+        exprs: list[Any] = []
+        for part in stmt.children():
+            (statements if isinstance(part, Stmt) else exprs).append(part)
+        seen: set[int] = set()
+        while exprs:
+            op = exprs.pop()
+            if id(op) in seen:
+                continue
+            seen.add(id(op))
+            if op in uses:
+                uses[op] += 1
+            exprs += op.children()
+    return {var for var, count in uses.items() if count > 1}

@@ -23,8 +23,8 @@ BOTH, SOURCE, SINK = 0, 1, 2
 MAX_CASES = 96
 """The disjuncts of one question that are tried."""
 
-_TRIED_SIZES = ((2,), (3,), (2, 3), (3, 2), (1,), (4, 2), (2, 5), (1, 3), (3, 1), (5,))
-"""What sizes are tried for, in turn, where a product of them stands in the way."""
+_TRIED_SIZES = ((2,), (3,), (33,), (2, 3), (3, 2), (1,), (257,), (4, 2), (2, 5), (1, 3), (3, 1), (5,))
+"""What sizes are tried for, in turn, where a product of them stands in the way; the large ones are more than a tile."""
 
 Terms = dict[int, int]
 

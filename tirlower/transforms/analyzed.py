@@ -64,17 +64,24 @@ class AnalyzedMutator(Mutator):
     def in_loop(self, var: Var, low: Expr, extent: Expr) -> Iterator[None]:
         """Inside a loop its variable lies in its range. That the range is not empty is a fact only there."""
         runs = build.gt(extent, const(0, extent.dtype))
-        with self.holding(runs) if not is_const_int(runs) else ExitStack():
+        if is_const_int(runs, 1):
+            self.analyzer.bind(var, Range(low, extent), allow_override=True)
+            yield
+            return
+        # A scope of its own, whether the fact can be used or not: an empty range proves anything.
+        with self.analyzer.constraint_scope(const(True, "bool")), self.holding(runs):
             self.analyzer.bind(var, Range(low, extent), allow_override=True)
             yield
 
     def visit_Block(self, op: Block) -> Stmt:
         predicate = self.visit(op.predicate)
-        for it in op.iters:
-            self.analyzer.bind(it.var, it.domain, allow_override=True)
-        with self.holding(predicate):
-            # The predicate is a fact for the rest of the block, not for itself.
-            rest = self.generic(op.with_(predicate=const(True, "bool")))
+        with self.analyzer.constraint_scope(const(True, "bool")):
+            # That the domains are not empty is a fact only inside.
+            for it in op.iters:
+                self.analyzer.bind(it.var, it.domain, allow_override=True)
+            with self.holding(predicate):
+                # The predicate is a fact for the rest of the block, not for itself.
+                rest = self.generic(op.with_(predicate=const(True, "bool")))
         parts = {name: getattr(rest, name) for name in op.child_names if name != "predicate"}
         return op.with_(predicate=predicate, **parts)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["CONFIG_KEYS", "PASS_NAMES", "PassContext"]
 
 CONFIG_KEYS: dict[str, str] = {
-    "tir.legality": "check or off: whether build and lower check every loop kind",
+    "tir.legality": "check or off: whether build and lower check every loop kind and access",
     "tir.unproved_bounds": "guard, trust or refuse: what happens to an access not proved inside its buffer",
     "tir.noalias": "mark every function as having parameter buffers that do not overlap",
     "tir.disable_vectorize": "make vectorized loops serial",
@@ -42,6 +42,7 @@ CONFIG_KEYS: dict[str, str] = {
     "tir.lwp_max_depth": "the deepest loop to profile",
     "tir.lwp_min_height": "the least height of a loop to profile",
     "tir.reset_start_id": "restart the profiling ids",
+    "tir.validate.reproducer_dir": "where validate=True writes the file that shows a wrong pass",
 }
 """The global configuration keys; a pass's own options stand under ``tir.<Pass>``."""
 

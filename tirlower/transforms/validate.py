@@ -2,17 +2,20 @@
 
 Under ``PassContext(validate=True)`` the output of every pass must be well-formed, and must compute what its input
 computes: both run in the reference interpreter on random arguments. Programs whose loops would take the interpreter
-too long (:data:`WORK_LIMIT` statement instances) are only checked for well-formedness.
+too long (:data:`WORK_LIMIT` statement instances) are only checked for well-formedness. What a wrong pass did is reduced
+(:mod:`tirlower.transforms.reduce`) and written as a file that shows it alone (:mod:`tirlower.transforms.reproducer`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tirlower.diagnostics import InterpreterError, RuntimeAssertError, TirError, TransformError, deep_recursion
+from tirlower.diagnostics import TirError, TransformError, deep_recursion
 from tirlower.interp import interpret
 from tirlower.ir.expr import Expr, IntImm, Var
 from tirlower.ir.func import IRModule, PrimFunc
@@ -20,11 +23,17 @@ from tirlower.ir.functor import post_order_visit, substitute
 from tirlower.ir.stmt import For, While
 from tirlower.ir.verify import verify_well_formed
 from tirlower.transforms.base import VALIDATORS, Pass
+from tirlower.transforms.context import PassContext
+from tirlower.transforms.reduce import Case, reduce_case
+from tirlower.transforms.reproducer import DIRECTORY_KEY, write_reproducer
 
-__all__ = ["WORK_LIMIT", "estimated_work", "random_arguments", "validate_pass"]
+__all__ = ["REDUCE_SECONDS", "WORK_LIMIT", "estimated_work", "random_arguments", "validate_pass"]
 
 WORK_LIMIT = 200_000
 """Statement instances beyond which a program is not executed: the interpreter runs some 200,000 a second."""
+
+REDUCE_SECONDS = 10.0
+"""The time given to finding a smaller program on which a wrong pass is wrong."""
 
 _EXTENTS = (3, 8, 5, 16, 2, 7)
 """Values of symbolic extents, in turn: small, odd and even."""
@@ -103,7 +112,7 @@ def _run(mod: IRModule, name: str, arguments: list[Any]) -> tuple[list[Any], Any
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     try:
         return copies, interpret(mod, *copies, name=name), None
-    except (InterpreterError, RuntimeAssertError, IndexError) as error:
+    except TirError as error:
         return copies, None, error
 
 
@@ -118,38 +127,68 @@ def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, A
     return near | (x == y) | (np.isnan(x) & np.isnan(y))
 
 
+@dataclass
+class _Difference:
+    """What is wrong with a pass's output."""
+
+    kind: str
+    """Two differences of one kind are the same failure."""
+    message: str
+    notes: list[str] = field(default_factory=list)
+    cause: TirError | None = None
+
+
+def _kind_of(error: Exception) -> str:
+    """An error without its names and numbers."""
+    text = error.message if isinstance(error, TirError) else str(error)
+    plain = re.sub("'[^']*'|[0-9]+", "_", text)
+    return f"{type(error).__name__} {plain}"
+
+
 def validate_pass(one: Pass, before: IRModule, after: IRModule) -> None:
-    """Check a pass's output against its input. Raises :class:`TransformError` that names the pass and what differs."""
-    name = one.info.name
+    """Check a pass's output against its input.
+
+    Raises :class:`TransformError` that names the pass and what differs, shows the smallest program on which it does
+    that could be found in :data:`REDUCE_SECONDS`, and says in which file it was written with its arguments.
+    """
     try:
         verify_well_formed(after)
     except TirError as error:
-        raise TransformError(
-            f"{name} made an ill-formed module: {error.message}", origin=name, labels=error.labels, notes=error.notes
-        ) from error
+        difference = _Difference(
+            _kind_of(error), f"{one.info.name} made an ill-formed module: {error.message}", list(error.notes), error
+        )
+        _guilty(one, Case(before, next(iter(before), ""), ()), after, difference)
     for key in before:
         if key not in after:
             continue
         old, new = before[key], after[key]
-        if old is new or len(old.params) != len(new.params) or set(old.buffer_map) != set(new.buffer_map):
+        if old is new or not _comparable(old, new):
             continue  # the calling convention changed: there is nothing to pass to both
         if estimated_work(old) > WORK_LIMIT or estimated_work(new) > WORK_LIMIT:
             continue
         arguments = random_arguments(old)
         if arguments is None:
             continue
-        _compare(name, key, old, (before, after), arguments)
+        case = Case(before, key, tuple(arguments))
+        found = _difference(one.info.name, case, after)
+        if found is not None:
+            _guilty(one, case, after, found)
 
 
-def _compare(name: str, key: str, func: PrimFunc, mods: tuple[IRModule, IRModule], arguments: list[Any]) -> None:
-    (x, x_result, x_error), (y, y_result, y_error) = (_run(mod, key, arguments) for mod in mods)
-    help = "run the pass alone on this function to see what it did: PassContext(trace=True) shows each step"
+def _comparable(old: PrimFunc, new: PrimFunc) -> bool:
+    return len(old.params) == len(new.params) and set(old.buffer_map) == set(new.buffer_map)
+
+
+def _difference(name: str, case: Case, after: IRModule) -> _Difference | None:
+    """How a pass's output differs from its input on a case; None when it does not, or the input itself fails."""
+    key, func, arguments = case.name, case.func, list(case.arguments)
+    x, x_result, x_error = _run(case.mod, key, arguments)
     if x_error is not None:
-        return  # a program without meaning on these arguments says nothing about the pass
+        return None  # a program without meaning on these arguments says nothing about the pass
+    y, y_result, y_error = _run(after, key, arguments)
     if y_error is not None:
-        raise TransformError(
-            f"{name} broke {key!r}: its output fails where its input runs: {y_error}", origin=name, help=help
-        ) from y_error
+        message = f"{name} broke {key!r}: its output fails where its input runs: {y_error}"
+        return _Difference(type(y_error).__name__, message, cause=y_error if isinstance(y_error, TirError) else None)
     for param, a, b in zip(func.params, x, y, strict=True):
         if not isinstance(a, np.ndarray):
             continue
@@ -158,19 +197,70 @@ def _compare(name: str, key: str, func: PrimFunc, mods: tuple[IRModule, IRModule
             at = tuple(int(i) for i in wrong[0])
             where = f"{func.buffer_map[param].name}[{', '.join(map(str, at))}]"
             was, now = np.atleast_1d(a)[at], np.atleast_1d(b)[at]
-            raise TransformError(
+            return _Difference(
+                "differs",
                 f"{name} changes what {key!r} computes: {where} was {was} and is now {now}",
-                origin=name,
-                notes=[
-                    f"{len(wrong)} of {a.size} elements of {func.buffer_map[param].name} differ",
-                    f"the arguments are tirlower.transforms.validate.random_arguments({key}, seed=0)",
-                ],
-                help=help,
+                [f"{len(wrong)} of {a.size} elements of {func.buffer_map[param].name} differ"],
             )
     if x_result != y_result and not (x_result != x_result and y_result != y_result):
-        raise TransformError(
-            f"{name} changes what {key!r} returns: {x_result} before, {y_result} after", origin=name, help=help
-        )
+        return _Difference("returns", f"{name} changes what {key!r} returns: {x_result} before, {y_result} after")
+    return None
+
+
+def _again(one: Pass, case: Case, ctx: PassContext) -> tuple[IRModule, _Difference] | None:
+    """Run a pass on a case: what it made, and what is wrong with that. None when nothing is."""
+    try:
+        after = one.transform_module(case.mod, ctx)
+    except Exception:  # a pass that is wrong may raise anything: another failure than the one looked for
+        return None
+    if after is case.mod:
+        return None
+    try:
+        verify_well_formed(after)
+    except TirError as error:
+        return after, _Difference(_kind_of(error), f"{one.info.name} made an ill-formed module: {error.message}")
+    if case.name not in after or not _comparable(case.func, after[case.name]):
+        return None
+    if estimated_work(case.func) > WORK_LIMIT or estimated_work(after[case.name]) > WORK_LIMIT:
+        return None
+    found = _difference(one.info.name, case, after)
+    return None if found is None else (after, found)
+
+
+def _guilty(one: Pass, case: Case, after: IRModule, difference: _Difference) -> None:
+    """Reduce the case, write the file that shows it, and raise the error."""
+    current = PassContext.current()
+    ctx = PassContext(current.opt_level, config=current.config)
+    if case.arguments == () and case.name:
+        # The module is ill-formed: what is run does not matter, only what the pass is given.
+        case = case._replace(arguments=tuple(random_arguments(case.func) or ()))
+
+    def fails(candidate: Case) -> bool:
+        again = _again(one, candidate, ctx)
+        return again is not None and again[1].kind == difference.kind
+
+    notes = list(difference.notes)
+    if case.name and len(case.arguments) == len(case.func.params):
+        if fails(case):
+            case = reduce_case(case, fails, REDUCE_SECONDS)
+            again = _again(one, case, ctx)
+            if again is not None:
+                after = again[0]
+                notes.append(again[1].message.replace(f"{one.info.name} ", "reduced: it ", 1).splitlines()[0])
+        shown = ", ".join(repr(a.tolist()) if isinstance(a, np.ndarray) else repr(a) for a in case.arguments)
+        notes.append(f"the smallest program found, with the arguments {shown}:\n{case.mod.script()}")
+        try:
+            path = write_reproducer(case, one, after, difference.message.splitlines()[0], current)
+            notes.append(f"python {path} shows it alone ({DIRECTORY_KEY} of the context says where it is written)")
+        except OSError as error:
+            notes.append(f"the file that shows it alone could not be written: {error}")
+    raise TransformError(
+        difference.message,
+        origin=one.info.name,
+        labels=difference.cause.labels if difference.cause is not None else [],
+        notes=notes,
+        help="run the pass alone on this function to see what it did: PassContext(trace=True) shows each step",
+    ) from difference.cause
 
 
 VALIDATORS.append(validate_pass)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tirlower.diagnostics import CodegenError
+import tirlower as tl
+from tirlower.diagnostics import AllocationError, CodegenError
+from tirlower.ir.build import gt
 from tirlower.ir.dtype import DataType
+from tirlower.script import parse
+from tirlower.transforms import FlattenBuffer
 
 from .conftest import build, count, llvm_text
 
@@ -341,3 +345,31 @@ def test_stores_to_constants_are_refused() -> None:
                 A = T.decl_buffer((4,), "int32", data=a)
                 A[0] = B[0]
         """)
+
+
+def test_memory_that_is_not_needed_has_no_size():
+    """A false condition: extents that no allocation could have are not looked at."""
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((2,), "int32"), n: T.int32):
+    for k in range(2):
+        B = T.alloc_buffer((n + k, 70000), "int32")
+        if n > 0:
+            B[n - 1, 69999] = A[k]
+            A[k] = B[n - 1, 69999] + k
+""")
+    loop = func.body
+    head = loop.body.stmts[0]
+    conditional = head.with_(condition=gt(func.params[1], 0))
+    func = func.with_body(loop.with_(body=loop.body.with_(stmts=(conditional, *loop.body.stmts[1:]))))
+    fn = tl.build(func)
+    for n, want in ((3, [10, 21]), (0, [10, 20]), (-5, [10, 20])):
+        a = np.array([10, 20], "int32")
+        fn(a, n)
+        assert a.tolist() == want
+    # Without the condition the extents are looked at.
+    with pytest.raises(AllocationError):
+        build(FlattenBuffer()(func.with_body(loop)))(np.zeros(2, "int32"), -5)
+    a = np.array([10, 20], "int32")
+    build(FlattenBuffer()(func))(a, -5)
+    assert a.tolist() == [10, 20]

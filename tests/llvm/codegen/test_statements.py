@@ -420,3 +420,31 @@ def test_many_statements_and_deep_nesting() -> None:
     a = np.zeros(1000, "int32")
     made(a)
     assert a[0] == -1 and a[1:].tolist() == list(range(19_001, 20_000))
+
+
+@pytest.mark.parametrize("opt_level", [1, 2])
+@pytest.mark.parametrize("bound", [False, True])
+def test_remainders_that_wrap_inside_a_vectorized_loop(bound: bool, opt_level: int) -> None:
+    # LLVM 22 takes its check that the sum of the index does not wrap for one that the remainder by 8 does not either.
+    low = "x" if bound else "T.bitwise_and(i, 7)"
+    row = "(T.truncmod(0 - n, 6) + T.bitwise_and(6, T.shift_right(T.truncmod(0 - n, 6), 31)))"
+    f = build(
+        f"""
+        @T.prim_func
+        def kernel(A: T.Buffer((48,), "int32"), n: T.int32):
+            if T.min(0, n) == 0:
+                A[(T.truncmod(n, 6) + T.bitwise_and(6, T.shift_right(T.truncmod(n, 6), 31))) * 8] = (T.Div(n, 3) + T.shift_right(T.truncmod(n, 3), 31)) * 3
+            for i in range(2, 2 + n):
+                x: T.int32 = T.bitwise_and(i, 7)
+                A[{row} * 8 + {low}] = T.Div(i, 3) - 18
+    """,
+        opt_level=opt_level,
+    )
+    for n in (1, 4, 8, 14, 20):
+        a = np.zeros(48, "int32")
+        wanted = a.copy()
+        f(a, n)
+        wanted[n % 6 * 8] = n // 3 * 3
+        for i in range(2, 2 + n):
+            wanted[-n % 6 * 8 + i % 8] = i // 3 - 18
+        np.testing.assert_array_equal(a, wanted)

@@ -224,6 +224,211 @@ def test_symbolic_sizes_sequential_loops_and_several_dtypes() -> None:
     assert lines.index('D = T.alloc_buffer((n,), "bool")') < first < lines.index("B = T.alloc_buffer((n, 3))")
 
 
+def test_a_view_outside_the_loop_keeps_its_allocation_there() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((6, 4), "int32")):
+        with T.block("root"):
+            T.reads(A[0:6, 0:4])
+            T.writes(A[0:6, 0:4])
+            B = T.alloc_buffer((4,), "int32")
+            V = T.decl_buffer((2, 2), "int32", data=B.data)
+            for i in range(6):
+                with T.block("outer"):
+                    v = T.axis.spatial(6, i)
+                    T.reads()
+                    T.writes(A[v, 0:4])
+                    for j in range(4):
+                        V[j // 2, j % 2] = v + j
+                    for j in range(4):
+                        A[v, j] = V[1 - j // 2, j % 2]
+
+    check(PLAN, before, before)
+
+
+def test_a_view_that_nothing_accesses_still_names_memory() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32")):
+        with T.block("root"):
+            T.reads(A[0:4])
+            T.writes(A[0:4])
+            B = T.alloc_buffer((4,), "int32")
+            for i in range(4):
+                V = T.decl_buffer((2, 2), "int32", data=B.data)
+                A[i] = A[i] + 1
+
+    after = check(PLAN, before)
+    assert "B = T.alloc_buffer((4,)" in after.script()
+
+
+def test_values_carried_through_a_view_stay_outside() -> None:
+    @T.prim_func
+    def before(C: T.Buffer((3,), "int32")):
+        with T.block("root"):
+            T.reads(C[0:3])
+            T.writes(C[0:3])
+            B = T.alloc_buffer((1,), "int32")
+            for t in range(3):
+                V = T.decl_buffer((1,), "int32", data=B.data)
+                if t == 0:
+                    V[0] = 5
+                V[0] = V[0] + 1
+                C[t] = V[0]
+
+    check(PLAN, before, before)
+
+
+def test_values_carried_through_a_matched_region_stay_outside() -> None:
+    @T.prim_func
+    def before(C: T.Buffer((3,), "int16")):
+        with T.block("root"):
+            T.reads(C[0:3])
+            T.writes(C[0:3])
+            B = T.alloc_buffer((4,), "int16")
+            for t in range(3):
+                with T.block("step"):
+                    T.reads()
+                    T.writes(C[t])
+                    S = T.match_buffer(B[1:3], (2,), "int16", offset_factor=1)
+                    if t == 0:
+                        S[1] = T.int16(5)
+                    S[1] = S[1] + T.int16(2)
+                    C[t] = S[1]
+
+    after = check(PLAN, before)
+    lines = [line.strip() for line in after.script().splitlines()]
+    assert lines.index('B = T.alloc_buffer((4,), "int16")') < lines.index("for t in range(3):")
+
+
+def test_values_carried_behind_a_pointer_stay_outside() -> None:
+    @T.prim_func
+    def before(C: T.Buffer((4,), "int32")):
+        with T.block("root"):
+            T.reads(C[0:4])
+            T.writes(C[0:4])
+            B = T.alloc_buffer((4,), "int32")
+            for t in range(4):
+                B[t] = t * t
+                T.evaluate(T.call_extern("handle", "memcpy", C.data, B.access_ptr("r"), t * 4 + 4))
+
+    check(PLAN, before, before)
+
+
+def test_behind_the_address_of_a_stored_element_others_may_be_carried() -> None:
+    @T.prim_func
+    def before(C: T.Buffer((4,), "int32")):
+        with T.block("root"):
+            T.reads(C[0:4])
+            T.writes(C[0:4])
+            B = T.alloc_buffer((4,), "int32")
+            for t in range(4):
+                B[t] = t * t
+                B[0] = 7
+                T.evaluate(T.call_extern("handle", "memcpy", C.data, T.address_of(B[0]), t * 4 + 4))
+
+    check(PLAN, before, before)
+
+
+def test_a_loop_that_may_not_run_stores_nothing_for_sure() -> None:
+    @T.prim_func
+    def before(C: T.Buffer((3,), "int32")):
+        with T.block("root"):
+            T.reads(C[0:3])
+            T.writes(C[0:3])
+            B = T.alloc_buffer((1,), "int32")
+            for t in range(3):
+                for j in range(1 - t):
+                    B[0] = t + 5
+                C[t] = B[0]
+
+    check(PLAN, before, before)
+
+
+def test_a_loop_that_is_left_early_stores_nothing_for_sure() -> None:
+    @T.prim_func
+    def before(C: T.Buffer((3,), "int32")):
+        with T.block("root"):
+            T.reads(C[0:3])
+            T.writes(C[0:3])
+            B = T.alloc_buffer((1,), "int32")
+            for t in range(3):
+                for j in range(2):
+                    if t + j > 1:
+                        break
+                    B[0] = t + 5
+                C[t] = B[0]
+
+    check(PLAN, before, before)
+
+
+def test_an_index_that_is_loaded_may_be_another_one_later() -> None:
+    @T.prim_func
+    def before(P: T.Buffer((2,), "int32"), C: T.Buffer((3,), "int32")):
+        with T.block("root"):
+            T.reads(P[0:2], C[0:3])
+            T.writes(P[0:2], C[0:3])
+            B = T.alloc_buffer((2,), "int32")
+            B[1] = 3
+            for t in range(3):
+                P[0] = 0
+                B[P[0]] = t
+                P[0] = 1
+                B[P[0]] = B[P[0]] + 1
+                C[t] = B[0]
+
+    check(PLAN, before)
+
+
+def test_what_a_symbolic_loop_stores_and_reads_in_one_iteration_moves_in() -> None:
+    @T.prim_func
+    def before(A: T.Buffer(("n",), "float64"), C: T.Buffer(("n",), "float64")):
+        with T.block("root"):
+            T.reads(A[0:n], C[0:n])
+            T.writes(A[0:n], C[0:n])
+            B = T.alloc_buffer((n,), "float64")
+            for i in range(n):
+                B[i] = A[i] * T.float64(2)
+                C[i] = B[i] + B[i]
+
+    after = check(PLAN, before, sizes=(0, 1, 5))
+    lines = [line.strip() for line in after.script().splitlines()]
+    assert lines.index("for i in range(n):") < lines.index('B = T.alloc_buffer((n,), "float64")')
+
+
+def test_regions_of_views_stay_in_the_blocks_that_state_them() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((6, 4), "int32")):
+        V = T.decl_buffer((24,), "int32", data=A.data)
+        for i in range(6):
+            with T.block("inner"):
+                v = T.axis.spatial(6, i)
+                T.reads(V[v * 4])
+                T.writes(V[v * 4])
+                V[v * 4] = V[v * 4] + 1
+
+    check(PLAN, before, before)
+
+
+def test_the_shape_names_an_inner_iterator_of_the_scope_it_stands_in() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((5, 6), "int32")):
+        for i in range(2, 5):
+            with T.block("rows"):
+                v = T.axis.spatial(5, i)
+                T.reads()
+                T.writes(A[v, 0:6])
+                for j in range(6):
+                    with T.block("cells"):
+                        w = T.axis.spatial(6, j)
+                        T.reads()
+                        T.writes(A[v, w])
+                        C = T.alloc_buffer((w + 1,), "int32")
+                        for k in range(w + 1):
+                            C[k] = v * k
+                        A[v, w] = C[w]
+
+    check(PLAN, before)
+
+
 def test_a_block_with_an_init_is_refused() -> None:
     @T.prim_func
     def before(A: T.Buffer((4,), "int32"), B: T.Buffer((1,), "int32")):

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import numpy as np
+
 from tests.checking import check
 from tirlower.ir import AllocBuffer, Bind, BufferLoad, BufferStore, DeclBuffer, Evaluate, PrimFunc, Seq, Var, const
 from tirlower.ir.buffer import decl_buffer
 from tirlower.script import tir as T
-from tirlower.transforms import RemoveNoOp
+from tirlower.transforms import PassContext, RemoveNoOp
 
 
 def test_empty_loops_and_branches_go() -> None:
@@ -225,3 +227,107 @@ def test_a_useful_function_comes_back_as_it_is() -> None:
                 A[i] = A[i] * x
 
     check(RemoveNoOp(), before, before)
+
+
+FLOW = RemoveNoOp(use_dataflow_analysis=True)
+
+
+def test_stores_overwritten_before_they_are_read_go_when_asked() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+        for i in range(16):
+            A[i] = 100
+            B[i] = 0
+        for i in range(16):
+            A[i] = 42
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+        for i in range(16):
+            B[i] = 0
+        for i in range(16):
+            A[i] = 42
+
+    check(FLOW, before, expected)
+    check(RemoveNoOp(), before, before)
+    with PassContext(config={"tir.RemoveNoOp": {"use_dataflow_analysis": True}}):
+        check(RemoveNoOp(), before, expected)
+
+
+def test_writing_a_known_value_does_nothing() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), n: T.int32):
+        for i in range(16):
+            A[i] = i * n
+        A[4] = n * 4
+        A[5] = n * 4
+        if n > 3:
+            A[6] = n * 6
+        for i in range(16):
+            A[i] = i * n
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32"), n: T.int32):
+        for i in range(16):
+            A[i] = i * n
+
+    check(FLOW, before, expected, samples=5)
+
+
+def test_a_value_that_may_have_changed_is_written_again() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32"), n: T.int32):
+        for i in range(16):
+            A[i] = 0
+        A[n] = 1
+        A[3] = 0
+        B[3] = 2
+        A[3] = 0
+        for i in range(4):
+            A[i + 1] = A[i] + i
+        A[4] = 0
+        B[0] = A[4]
+
+    check(FLOW, before, samples=6)
+    shared = np.arange(16, dtype="int32")
+    check(FLOW, before, inputs=[[shared, shared, 3]])
+
+
+def test_temporaries_that_nothing_reads_go_with_all_that_filled_them() -> None:
+    @T.prim_func
+    def before(a: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n, 4), "float32")
+        B = T.alloc_buffer((n, 4), "float32")
+        C = T.alloc_buffer((n,), "float32")
+        for i, j in T.grid(n, 4):
+            B[i, j] = A[i, j] * T.float32(2)
+        for i in range(n):
+            if i > 2:
+                C[i] = B[i, 0]
+        for i in range(n):
+            A[i, 1] = T.float32(1)
+
+    @T.prim_func
+    def expected(a: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n, 4), "float32")
+        for i in range(n):
+            A[i, 1] = T.float32(1)
+
+    check(FLOW, before, expected, samples=4)
+
+
+def test_the_bound_on_steps() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), n: T.int32):
+        A[0] = n + 1
+        A[0] = n + 2
+        A[0] = n + 3
+        A[0] = n + 4
+
+    def stores(steps: int) -> int:
+        return RemoveNoOp(use_dataflow_analysis=True, max_simplification_steps=steps)(before).script().count("A[0] =")
+
+    # The bound holds for each look at what is left.
+    assert stores(1) > stores(0) == 1

@@ -11,6 +11,7 @@ from tirlower.interp import interpret
 from tirlower.ir import Call, Evaluate, IRModule, Op, PrimFunc
 from tirlower.ir.verify import verify_well_formed
 from tirlower.llvm.profile import Profile
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import InstrumentProfileIntrinsics, PassContext, profile_sites
 
@@ -228,3 +229,17 @@ def test_nothing_to_mark_leaves_the_function() -> None:
 
     with PassContext(config=LOOPS):
         assert InstrumentProfileIntrinsics()(before) is before
+
+
+def test_marked_functions_are_not_marked_again() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((4, 4), "int32")):
+    for i, j in T.grid(4, 4):
+        A[i, j] = 1
+    for i, j in T.grid(4, 4):
+        A[i, j] = 2
+""")
+    for options in ({}, {"disable_func_prof": True}, {"instr_siblings": False}):
+        once = InstrumentProfileIntrinsics(**options)(func)
+        assert once is not func and InstrumentProfileIntrinsics(**options)(once) is once

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 from tests.checking import check
 from tirlower.ir import Bind, pre_order_visit
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import PassContext, Simplify
 
@@ -261,3 +265,194 @@ def test_a_simple_function_comes_back_as_it_is() -> None:
                 A[i] = A[i] * T.float32(2)
 
     check(Simplify(), before, before)
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_what_an_init_stores_is_not_known_in_the_body(values: bool) -> None:
+    before = parse("""
+@T.prim_func
+def main(A: T.Buffer((4, 3), "int32"), B: T.Buffer((4,), "int32")):
+    for i, k in T.grid(4, 3):
+        with T.block("sum"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = 2
+            B[vi] = B[vi] * A[vi, vk] + T.if_then_else(B[vi] == 2, 1, 0)
+""")
+    one = Simplify(propagate_knowns_to_prove_conditional=True, propagate_knowns_to_simplify_expressions=values)
+    check(one, before, idempotent=False)
+    assert "B[vi] * A[vi, vk]" in one(before).script()
+
+
+PROVE = Simplify(propagate_knowns_to_prove_conditional=True)
+VALUES = Simplify(propagate_knowns_to_simplify_expressions=True)
+
+
+def test_known_contents_decide_conditions_when_asked() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+        T.func_attr({"tir.noalias": True})
+        A[0] = 0
+        if A[0] == 0:
+            A[0] = 42
+        for i in range(16):
+            B[i] = i
+        for i in range(16):
+            if B[i] < 16:
+                B[i] = A[0]
+            else:
+                A[i] = 3
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+        T.func_attr({"tir.noalias": True})
+        A[0] = 0
+        A[0] = 42
+        for i in range(16):
+            B[i] = i
+        for i in range(16):
+            B[i] = A[0]
+
+    check(PROVE, before, expected)
+    check(Simplify(), before, before)
+
+
+def test_known_contents_take_the_place_of_loads_when_asked() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32"), n: T.int32):
+        T.func_attr({"tir.noalias": True})
+        A[0] = n + 1
+        A[1] = 5
+        B[0] = A[0] - n
+        B[A[1]] = A[1] * A[2]
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32"), n: T.int32):
+        T.func_attr({"tir.noalias": True})
+        A[0] = n + 1
+        A[1] = 5
+        B[0] = 1
+        B[5] = 5 * A[2]
+
+    check(VALUES, before, expected)
+    check(PROVE, before, before)
+
+
+def test_assumed_contents_hold_in_the_loop_that_changes_them() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32")):
+        for i in range(16):
+            T.evaluate(T.assume(14 <= i or A[i] == 0))
+        for i in range(16):
+            if 14 <= i:
+                if A[i] == 0:
+                    A[i] = 42
+            else:
+                if A[i] == 0:
+                    A[i] = 100
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32")):
+        for i in range(16):
+            T.evaluate(T.assume(14 <= i or A[i] == 0))
+        for i in range(16):
+            if 14 <= i:
+                if A[i] == 0:
+                    A[i] = 42
+            else:
+                A[i] = 100
+
+    for last in (0, 7):
+        array = np.zeros(16, "int32")
+        array[14:] = last
+        check(PROVE, before, expected, inputs=[[array]])
+
+
+def test_contents_that_other_iterations_change_are_unknown() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((17,), "int32"), B: T.Buffer((4, 4), "int32")):
+        for i in range(17):
+            A[i] = 0
+        for i in range(16):
+            if A[i] == 0:
+                A[i + 1] = 1
+        for i, j in T.grid(4, 4):
+            B[i, j] = 0
+        for i, j in T.grid(4, 4):
+            if B[j, i] == 0:
+                B[i, j] = B[j, i] + 1
+        for k in range(2):
+            for i in range(4):
+                if B[i, 0] < 5:
+                    B[i, 0] = k + 5
+
+    check(PROVE, before, before)
+    check(VALUES, before)
+
+
+def test_lanes_share_the_last_ones_value() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+        T.func_attr({"tir.noalias": True})
+        for i in T.vectorized(8):
+            A[0] = i
+            B[i] = A[0]
+            C[i] = i * 2
+            A[i] = C[i]
+
+    text = check(VALUES, before).script()
+    assert "B[i] = A[0]" in text and "A[i] = i * 2" in text
+
+
+def test_arithmetic_on_data_wraps_in_known_values_too() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+        C = T.alloc_buffer((2,), "int32")
+        x: T.int32 = A[0]
+        C[0] = x * 4
+        B[0] = C[0] // 4
+        if C[0] // 4 == x:
+            B[1] = 1
+
+    big = np.array([2**30 + 3, 0, 0, 0], "int32")
+    both = Simplify(propagate_knowns_to_prove_conditional=True, propagate_knowns_to_simplify_expressions=True)
+    check(both, before, inputs=[[big, big], [big[::-1].copy(), big]])
+
+
+def test_inequalities_are_chained_when_asked() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), i: T.int32, j: T.int32, k: T.int32, m: T.int32):
+        if i < j and j < k and k < m:
+            A[0] = 1
+            if i + 2 < m:
+                A[1] = 2
+
+    after = check(Simplify(transitively_prove_inequalities=True), before, samples=8)
+    assert after.script().count("if ") == 1
+
+
+def test_an_empty_loop_proves_nothing_after_it() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), n: T.int32):
+        for j in range(n, n):
+            A[0] = j
+        for i in range(n):
+            A[i] = T.if_then_else(n <= i + 1, 1, 2)
+        for i in range(n, n + 3):
+            A[i] = T.if_then_else(n < i, 1, 2)
+
+    check(Simplify(transitively_prove_inequalities=True), before, sizes=(0, 1, 5, 13))
+
+
+def test_forms_of_conditions() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "bool"), x: T.bool, y: T.bool, z: T.bool, n: T.int32):
+        A[0] = (x and y) or z
+        A[1] = (n > 2 and x) or (n > 2 and y)
+        A[2] = n > 3 and (n > 2 or z)
+        A[3] = n > 3 or n == 4 or z
+
+    ors = check(Simplify(convert_boolean_to_and_of_ors=True), before, samples=8, idempotent=False).script()
+    assert "(x or z) and (y or z)" in ors
+    branches = check(Simplify(apply_constraints_to_boolean_branches=True), before, samples=8).script()
+    assert "A[2] = 3 < n\n" in branches or "A[2] = n > 3\n" in branches or "A[2] = 4 <= n\n" in branches

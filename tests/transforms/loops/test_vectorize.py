@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tirlower as tl
 from tests.checking import check, executes_alike
 from tirlower.diagnostics import TransformError
 from tirlower.interp import interpret, register_extern
@@ -218,7 +219,67 @@ def test_masks_of_any_condition_and_what_cannot_be_masked() -> None:
                 B[i] = 8
 
     after = check(VectorizeLoop(predicate=True), before)
-    assert loops(after) == 3
+    assert loops(after) == 2
+
+
+def test_both_branches_are_masked() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), n: T.int32):
+        for i in T.vectorized(8):
+            if A[i] > n:
+                # The branch stores to what its condition reads: the mask is the old condition's.
+                A[i] = n - 1
+                B[i] = A[i] * 2
+            else:
+                A[i] = n + 1
+                B[i] = A[i] - B[i]
+
+    after = check(VectorizeLoop(predicate=True), before)
+    assert loops(after) == 0
+    assert loops(check(VectorizeLoop(), before)) == 1
+
+
+def test_masks_in_masks_and_loops_in_masks() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32"), C: T.Buffer((16,), "int32"), n: T.int32):
+        for i in T.vectorized(16):
+            if i < n:
+                if C[i] > 0:
+                    B[i] = A[i]
+                else:
+                    for k in range(n):
+                        B[i] = B[i] + A[i] * T.Cast("float32", k)
+            if C[i] != 0:
+                if n > 3:
+                    C[i] = C[i] // 2
+
+    after = check(VectorizeLoop(predicate=True), before)
+    assert loops(after) == 1
+
+
+def test_divisions_under_a_mask_stay_where_they_are() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        for i in T.vectorized(8):
+            if A[i] != 0:
+                B[i] = B[i] // A[i]
+            B[i] = T.if_then_else(A[i] != 0, B[i] % A[i], 3)
+
+    assert loops(check(VectorizeLoop(predicate=True), before)) == 2
+
+
+@pytest.mark.parametrize("predicate", [False, True])
+def test_padding_reads_nothing_outside(predicate) -> None:
+    @T.prim_func
+    def before(A: T.Buffer((6,), "float32"), B: T.Buffer((16,), "float32"), n: T.int32):
+        for i in T.vectorized(16):
+            B[i] = T.if_then_else(i >= 5 and i < 11, A[i - 5], T.if_then_else(i < 4, A[i] * T.float32(2), T.float32(9)))
+
+    after = check(VectorizeLoop(predicate=predicate), before)
+    assert loops(after) == (0 if predicate else 1)
+    a, b = np.arange(6, dtype=np.float32), np.zeros(16, np.float32)
+    tl.build(before)(a, b, 0)
+    np.testing.assert_array_equal(b, [0, 2, 4, 6, 9, 0, 1, 2, 3, 4, 5, 9, 9, 9, 9, 9])
 
 
 def test_calls_lane_by_lane_or_not_at_all() -> None:
@@ -446,3 +507,59 @@ def test_nothing_to_vectorize() -> None:
             A[i] = i
 
     check(VectorizeLoop(), before, before)
+
+
+@pytest.mark.parametrize("predicate", [False, True])
+def test_a_statement_that_was_given_up_leaves_no_vectors_behind(predicate) -> None:
+    # The binding under the condition becomes a vector before the load under an inner condition turns out to have none.
+    @T.prim_func
+    def bound(A: T.Buffer((5, 5), "float32"), B: T.Buffer((5, 5), "float32")):
+        for i, o in T.grid(5, 2):
+            for v in T.vectorized(4):
+                if o * 4 + v < 5:
+                    y: T.int32 = o * 4 + v
+                    B[i, y] = A[T.min(i, y), 2] + T.Select(v > 0 - y, A[y, 0], A[v + 1, i])
+
+    @T.prim_func
+    def let(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        x = T.int32()
+        for v in T.vectorized(8):
+            B[v] = T.Let(x * 2 + T.if_then_else(x < 5, A[x], 1), where={x: v + 0})
+
+    check(VectorizeLoop(predicate=predicate), bound, idempotent=False)
+    check(VectorizeLoop(predicate=predicate), let, idempotent=False)
+
+
+def test_the_right_side_of_an_and_that_may_fault_runs_lane_by_lane() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((3,), "bool"), B: T.Buffer((8,), "bool")):
+        for v in T.vectorized(8):
+            B[v] = v >= 2 and v < 5 and A[v - 2]
+
+    check(VectorizeLoop(), before)
+
+
+def test_the_right_side_of_and_and_or_is_evaluated_in_its_lanes_only() -> None:
+    @T.prim_func
+    def before(A: T.Buffer(("n",), "int32"), B: T.Buffer((8,), "bool"), k: T.int32):
+        for i in T.vectorized(8):
+            B[i] = (i < n and A[i] > k) or (k != 0 and i // k > 1)
+
+    rng = np.random.default_rng(0)
+    inputs = [[rng.integers(0, 9, n).astype("int32"), np.zeros(8, "bool"), k] for n in (0, 3, 8) for k in (0, 2)]
+    check(VectorizeLoop(), before, inputs=inputs)
+
+
+def test_an_assertion_tests_all_lanes_at_once() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((9,), "int32"), B: T.Buffer((9,), "int32")):
+        for i in T.vectorized(9):
+            assert A[i] < 7, "small"
+            B[i] = A[i]
+
+    after = check(VectorizeLoop(), before, inputs=[[np.arange(9, dtype="int32") % 7, np.zeros(9, "int32")]])
+    assert loops(after) == 1  # which lane failed is looked for when one has
+    b = np.zeros(9, "int32")
+    with pytest.raises(tl.RuntimeAssertError, match="small"):
+        tl.interpret(after, np.arange(9, dtype="int32"), b)
+    assert not b.any()

@@ -6,6 +6,7 @@ import pytest
 from tests.checking import check
 from tirlower.diagnostics import TransformError
 from tirlower.ir import AllocBuffer, BufferLoad, Mutator, PrimFunc, build, pre_order_visit
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import ConvertBlocksToOpaque, PassContext, PlanAndUpdateBufferAllocationLocation
 from tirlower.transforms.memory.compact_buffer import CompactBufferAllocation
@@ -459,3 +460,48 @@ def test_validate_mode_runs_the_certificate() -> None:
 
     with PassContext(validate=True):
         assert allocations(COMPACT(before)) == {"B": (16,)}
+
+
+def explicit(read: str = "", write: str = "") -> PrimFunc:
+    """A block that reads rows 2 to 5 of B through an index it loads, and says so."""
+    return parse(f"""
+@T.prim_func
+def f(A: T.Buffer((16, 4), "int32"), K: T.Buffer((4,), "int32"), C: T.Buffer((4, 4), "int32")):
+    with T.block():
+        T.reads(A[0:16, 0:4], K[0:4])
+        T.writes(C[0:4, 0:4])
+        B = T.alloc_buffer((16, 4), "int32")
+        for i, j in T.grid(4, 4):
+            with T.block():
+                T.reads(A[i, j])
+                T.writes(B[2:6, j])
+                T.block_attr({{{write}}})
+                B[i + 2, j] = A[i, j]
+        for i, j in T.grid(4, 4):
+            with T.block():
+                T.reads(K[i], B[2:6, j])
+                T.writes(C[i, j])
+                T.block_attr({{{read}}})
+                C[i, j] = B[K[i] + 2, j]
+""")
+
+
+def test_stated_regions_count_in_place_of_accesses() -> None:
+    rng = np.random.default_rng(0)
+    args = [rng.integers(-9, 9, (16, 4)).astype("int32"), np.array([3, 0, 2, 1], "int32"), np.zeros((4, 4), "int32")]
+    assert allocations(check(COMPACT, explicit(), inputs=[args]))["B"] == (16, 4)
+    read = explicit('"explicit_read_region": [1]')
+    assert allocations(check(COMPACT, read, inputs=[args]))["B"] == (4, 4)
+    both = explicit('"explicit_read_region": [1]', '"explicit_write_region": [0]')
+    assert allocations(check(COMPACT, both, inputs=[args]))["B"] == (4, 4)
+    # A region that is stated larger than what is accessed keeps the buffer larger.
+    wide = parse(both.script().replace("T.writes(B[2:6, j])", "T.writes(B[1:8, j])"))
+    assert allocations(check(COMPACT, wide, inputs=[args]))["B"] == (7, 4)
+    # The other region of the block is no statement about B.
+    assert allocations(check(COMPACT, explicit('"explicit_read_region": [0]'), inputs=[args]))["B"] == (16, 4)
+
+
+def test_a_stated_region_that_does_not_exist() -> None:
+    for wrong in ("[2]", "[-1]", '"B"'):
+        with pytest.raises(TransformError, match="names regions by their positions, 0 to 1"):
+            COMPACT(explicit(f'"explicit_read_region": {wrong}'))

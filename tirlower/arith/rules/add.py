@@ -54,6 +54,8 @@ INDEX = RuleSet(
     Domain.INDEX,
     rule((x // c0) * c1 + (x % c0) * c2, x * c2, when="c0 != 0 and c1 == c0 * c2"),
     rule(((x // c0) % c1) * c0 + x % c0, x % (c0 * c1), when="c0 > 0 and c1 > 0"),
+    rule(((x + c0) // c1) * c1 + (x + c2) % c1, x + c0, when="c1 > 0 and (c0 - c2) % c1 == 0"),
+    rule((w + ((x + c0) // c1) * c1) + (x + c2) % c1, w + (x + c0), when="c1 > 0 and (c0 - c2) % c1 == 0"),
     rule(x // 2 + x % 2, (x + 1) // 2),
     # a sum reaches into min and max where something cancels
     rule(pmin(x, y - z) + z, pmin(x + z, y)),

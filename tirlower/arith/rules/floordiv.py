@@ -20,6 +20,7 @@ INDEX = RuleSet(
     Domain.INDEX,
     rule(x // c0, -1, when="c0 > 0 and x < 0 and x >= -c0"),
     rule(x // y, 0, when="0 <= x and x < y"),
+    rule(x // y, -1, when="x < 0 and 0 <= x + y"),
     rule(x // c0, (0 - x) // (0 - c0), when="c0 < -1"),
     rule(x // -1, 0 - x),
     # a split of a split
@@ -59,7 +60,7 @@ INDEX = RuleSet(
     rule(pmax(x * c0, y) // c1, pmax(x * (c0 // c1), y // c1), when="c1 > 0 and c0 % c1 == 0"),
     rule(pmin(x, c0) // c1, pmin(x // c1, c0 // c1), when="c1 > 1"),
     rule(pmax(x, c0) // c1, pmax(x // c1, c0 // c1), when="c1 > 1"),
-    # symbolic divisors
+    # symbolic divisors: one that is not negative is positive, as it is not zero
     rule((x * y) // y, x),
     rule((x * y + z) // y, x + z // y),
     rule((z - x * y) // y, z // y - x),
@@ -68,11 +69,12 @@ INDEX = RuleSet(
     rule((x + y) // x, y // x + 1),
     rule((x + y + z) // x, (y + z) // x + 1),
     rule((y - x) // x, y // x - 1),
-    rule((x * y) // (z * y), x // z, when="y > 0 and z > 0"),
-    rule((x * c0) // (z * c0), x // z, when="c0 > 0 and z > 0"),
-    rule((x * y) // (y * c0), x // c0, when="y > 0 and c0 > 0"),
-    rule((x * y + z) // (y * c0), x // c0, when="y > 0 and c0 > 0 and 0 <= z and z < y"),
+    rule((x * y) // (z * y), x // z, when="y >= 0 and z >= 0"),
+    rule((x * c0) // (z * c0), x // z, when="c0 > 0 and z >= 0"),
+    rule((x * y) // (y * c0), x // c0, when="y >= 0 and c0 > 0"),
+    rule((x * y + z) // (y * c0), x // c0, when="c0 > 0 and 0 <= z and z < y"),
     rule((x * y + z) // y, x, when="0 <= z and z < y"),
+    rule((x * y + z) // (w * y), x // w, when="w >= 0 and 0 <= z and z < y"),
 )
 
 RULES = (INTEGER, INDEX)

@@ -56,7 +56,7 @@ INDEX = RuleSet(
         (x % (c1 // c0)) * c0 + (y + z),
         when="c0 > 1 and c1 > c0 and c1 % c0 == 0 and 0 <= y and 0 <= z and y + z < c0",
     ),
-    # symbolic divisors
+    # symbolic divisors: one that is not negative is positive, as it is not zero
     rule((x * y) % y, 0),
     rule((x * y + z) % y, z % y),
     rule((z - x * y) % y, z % y),
@@ -65,11 +65,12 @@ INDEX = RuleSet(
     rule((x + y) % x, y % x),
     rule((x + y + z) % x, (y + z) % x),
     rule((y - x) % x, y % x),
-    rule((x * y) % (z * y), (x % z) * y, when="y > 0 and z > 0"),
-    rule((x * y) % (y * c0), (x % c0) * y, when="y > 0 and c0 > 0"),
-    rule((x * y + z) % (y * c0), (x % c0) * y + z, when="y > 0 and c0 > 0 and 0 <= z and z < y"),
-    rule((x % (y * c0)) % c0, x % c0, when="y > 0 and c0 > 0"),
-    rule((x % (y * z)) % y, x % y, when="y > 0 and z > 0"),
+    rule((x * y) % (z * y), (x % z) * y, when="y >= 0 and z >= 0"),
+    rule((x * y) % (y * c0), (x % c0) * y, when="y >= 0 and c0 > 0"),
+    rule((x * y + z) % (y * c0), (x % c0) * y + z, when="c0 > 0 and 0 <= z and z < y"),
+    rule((x * y + z) % (w * y), (x % w) * y + z, when="w >= 0 and 0 <= z and z < y"),
+    rule((x % (y * c0)) % c0, x % c0, when="y >= 0 and c0 > 0"),
+    rule((x % (y * z)) % y, x % y, when="y >= 0 and z >= 0"),
 )
 
 RULES = (INTEGER, INDEX)

@@ -66,13 +66,15 @@ INDEX = RuleSet(
     rule(tmod(x + c0, c1), tmod(x, c1), when="c0 > 0 and c1 > 0 and c0 % c1 == 0 and x >= 0"),
     rule(tmod(x + c0, c1), tmod(x + tmod(c0, c1), c1), when="c1 > 0 and c0 >= c1 and x >= 0"),
     rule(tdiv(tdiv(x, c0) + c1, c2), tdiv(x + c0 * c1, c0 * c2), when="c0 > 0 and c1 >= 0 and c2 > 0 and x >= 0"),
-    # symbolic divisors
+    # symbolic divisors: one that is not negative is positive, as it is not zero
     rule(tdiv(x * y, y), x),
     rule(tmod(x * y, y), 0),
-    rule(tdiv(x * y + z, y), x + tdiv(z, y), when="y > 0 and x >= 0 and z >= 0"),
-    rule(tmod(x * y + z, y), tmod(z, y), when="y > 0 and x >= 0 and z >= 0"),
-    rule(tdiv(x + y, x), tdiv(y, x) + 1, when="x > 0 and y >= 0"),
-    rule(tmod(x + y, x), tmod(y, x), when="x > 0 and y >= 0"),
+    rule(tdiv(x * y + z, y), x + tdiv(z, y), when="y >= 0 and x >= 0 and z >= 0"),
+    rule(tmod(x * y + z, y), tmod(z, y), when="y >= 0 and x >= 0 and z >= 0"),
+    rule(tdiv(x * y + z, y), x, when="x >= 0 and 0 <= z and z < y"),
+    rule(tmod(x * y + z, y), z, when="x >= 0 and 0 <= z and z < y"),
+    rule(tdiv(x + y, x), tdiv(y, x) + 1, when="x >= 0 and y >= 0"),
+    rule(tmod(x + y, x), tmod(y, x), when="x >= 0 and y >= 0"),
     # min and max of multiples
     rule(tdiv(pmin(x * c0, y), c1), pmin(x * tdiv(c0, c1), tdiv(y, c1)), when="c1 > 0 and c0 % c1 == 0"),
     rule(tdiv(pmax(x * c0, y), c1), pmax(x * tdiv(c0, c1), tdiv(y, c1)), when="c1 > 0 and c0 % c1 == 0"),

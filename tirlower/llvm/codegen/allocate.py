@@ -21,7 +21,15 @@ from tirlower.llvm.codegen.emitter import Emitter, Root
 from tirlower.llvm.codegen.types import memory_bytes, memory_type
 from tirlower.llvm.writer import I1, I8, I64, PTR, VOID, Value, array, const_bytes, null, struct, zero
 
-__all__ = ["STACK_LIMIT", "emit_alloc", "emit_alloc_const", "hoist_allocations", "pad_bytes"]
+__all__ = [
+    "STACK_LIMIT",
+    "aligned_alloc",
+    "emit_alloc",
+    "emit_alloc_const",
+    "free",
+    "hoist_allocations",
+    "pad_bytes",
+]
 
 #: the largest buffer that goes on the stack, in bytes
 STACK_LIMIT = 16 << 10
@@ -94,37 +102,39 @@ def emit_alloc(em: Emitter, op: AllocBuffer) -> None:
         slot = em.b.alloca(array(many, unit), align=_alignment(buffer), name=_hint(buffer.name))
         em.define(buffer.data, slot)
         return
-    allocate(em, buffer)
+    allocate(em, buffer, op.condition)
 
 
 def _hint(name: str) -> str:
     return "".join(ch if ch.isalnum() or ch == "_" else "_" for ch in name) or "buffer"
 
 
-def allocate(em: Emitter, buffer: Buffer) -> None:
-    """Emit heap memory of a buffer, and register that it be freed."""
-    size = _size_in_bytes(em, buffer)
-    pointer = _aligned_alloc(em, buffer, size)
+def allocate(em: Emitter, buffer: Buffer, condition: Expr) -> None:
+    """Emit heap memory of a buffer (of no size where the condition is false), and register that it be freed."""
+    needed = None if is_const_int(condition, 1) else em.value(condition)
+    size = _size_in_bytes(em, buffer, needed)
+    pointer = aligned_alloc(em, size, _alignment(buffer), _hint(buffer.name))
     code = em.state.errors.code(
         AllocationError, f"cannot allocate {{0}} bytes for buffer `{_brace(buffer.name)}` of `{_brace(em.kernel.name)}`"
     )
     em.fail_if(em.b.icmp("eq", pointer, null()), code, [size])
     em.define(buffer.data, pointer)
-    em.cleanups.append(lambda here: _free(here, here.lookup(buffer.data).value))
+    em.cleanups.append(lambda here: free(here, here.lookup(buffer.data).value))
 
 
 def _brace(name: str) -> str:
     return name.replace("{", "{{").replace("}", "}}")
 
 
-def _aligned_alloc(em: Emitter, buffer: Buffer, size: Value) -> Value:
-    b, align = em.b, _alignment(buffer)
+def aligned_alloc(em: Emitter, size: Value, align: int, name: str) -> Value:
+    """Heap memory of that many bytes; null where there is none."""
+    b = em.b
     marks = ("nounwind", "willreturn", 'allockind("alloc,uninitialized,aligned")', "memory(inaccessiblemem: readwrite)")
     if em.machine.is_windows:
         f = em.module.symbol("_aligned_malloc") or em.module.declare(
             "_aligned_malloc", PTR, [I64, I64], ret_attrs=["noalias"], attrs=["nounwind", "willreturn"]
         )
-        return b.call_pointer(f, PTR, [size, b.i64(align)], _hint(buffer.name))
+        return b.call_pointer(f, PTR, [size, b.i64(align)], name)
     f = em.module.symbol("aligned_alloc") or em.module.declare(
         "aligned_alloc",
         PTR,
@@ -136,7 +146,7 @@ def _aligned_alloc(em: Emitter, buffer: Buffer, size: Value) -> Value:
     padded = size if size.is_constant else _padded(em, size, align)
     if size.is_constant:
         padded = b.i64(-(-max(int(size.text), 1) // align) * align)
-    return b.call_pointer(f, PTR, [b.i64(align), padded], _hint(buffer.name))
+    return b.call_pointer(f, PTR, [b.i64(align), padded], name)
 
 
 def _padded(em: Emitter, size: Value, align: int) -> Value:
@@ -146,7 +156,8 @@ def _padded(em: Emitter, size: Value, align: int) -> Value:
     return b.intrinsic("llvm.umax", I64, [up, b.i64(align)], [I64])
 
 
-def _free(em: Emitter, pointer: Value) -> None:
+def free(em: Emitter, pointer: Value) -> None:
+    """Give heap memory back."""
     name = "_aligned_free" if em.machine.is_windows else "free"
     f = em.module.symbol(name) or em.module.declare(
         name,
@@ -158,8 +169,8 @@ def _free(em: Emitter, pointer: Value) -> None:
     em.b.call_pointer(f, VOID, [pointer])
 
 
-def _size_in_bytes(em: Emitter, buffer: Buffer) -> Value:
-    """The size, computed with a check for extents below zero and for overflow where it is not constant."""
+def _size_in_bytes(em: Emitter, buffer: Buffer, needed: Value | None) -> Value:
+    """The size (0 where no memory is needed), computed with a check for extents below zero and for overflow where it is not constant."""
     b = em.b
     count = constant_elements(buffer)
     if count is not None:
@@ -168,7 +179,7 @@ def _size_in_bytes(em: Emitter, buffer: Buffer) -> Value:
             raise em.error(
                 f"buffer `{buffer.name}` of shape ({', '.join(map(str, buffer.shape))}) takes {size} bytes", buffer
             )
-        return b.i64(size)
+        return b.i64(size) if needed is None else b.select(needed, b.i64(size), b.i64(0))
     total: Value = b.i64(element_bytes(buffer))
     bad: Value | None = None
     values = [em.index(extent) for extent in _extents(buffer)]
@@ -181,6 +192,8 @@ def _size_in_bytes(em: Emitter, buffer: Buffer) -> Value:
         overflow = b.extract_value(pair, 1)
         bad = overflow if bad is None else b.or_(bad, overflow)
     if bad is not None:
+        if needed is not None:
+            bad = b.and_(needed, bad)
         shown = ", ".join(f"{{{i}}}" for i in range(len(values)))
         code = em.state.errors.code(
             AllocationError,
@@ -190,7 +203,7 @@ def _size_in_bytes(em: Emitter, buffer: Buffer) -> Value:
     if not is_const_int(buffer.elem_offset, 0):
         extra = b.mul(em.index(buffer.elem_offset), b.i64(element_bytes(buffer)))
         total = b.add(total, extra)
-    return total
+    return total if needed is None else b.select(needed, total, b.i64(0))
 
 
 def emit_alloc_const(em: Emitter, op: AllocConst) -> None:
@@ -230,9 +243,10 @@ def hoist_allocations(em: Emitter, loop: Stmt, *variables: Var) -> list[Var]:
         elif isinstance(stmt, AllocBuffer):
             buffer = stmt.buffer
             sizes = (*_extents(buffer), buffer.elem_offset)
-            if buffer.data not in em.hoisted and not on_stack(em, buffer) and _invariant(sizes, bound):
+            always = is_const_int(stmt.condition, 1)
+            if always and buffer.data not in em.hoisted and not on_stack(em, buffer) and _invariant(sizes, bound):
                 _root(em, buffer)
-                allocate(em, buffer)
+                allocate(em, buffer, stmt.condition)
                 em.hoisted.add(buffer.data)
                 found.append(buffer.data)
         for child in stmt.children():

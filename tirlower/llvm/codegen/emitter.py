@@ -183,6 +183,9 @@ class Emitter:
         self.slots: dict[str, Value] = {}
         self.capture: Callable[[Value], Value] | None = None
         self.statement: Stmt | None = None
+        #: variables bound to the low bits of something, and how many indices were computed from such bits
+        self.masked: set[Var] = set()
+        self.masked_indices = 0
 
     # -- variables ---------------------------------------------------------------------------------------------------
 

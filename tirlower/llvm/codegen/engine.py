@@ -36,6 +36,7 @@ from tirlower.ir.expr import (
 from tirlower.ir.op import Op
 from tirlower.llvm.codegen.emitter import ENGINE, Emitter, constant
 from tirlower.llvm.codegen.facts import DATA
+from tirlower.llvm.codegen.masked import is_masked
 from tirlower.llvm.writer import I64, Block, Phi, Value
 
 __all__ = ["CALLS", "COMBINE", "CONTROL", "Run", "call_rule", "combine", "control"]
@@ -225,6 +226,8 @@ class Run:
             return
         em, cls, kind = self.em, op.__class__, op.dtype
         if cls is Var:
+            if op in em.masked:
+                em.masked_indices += 1
             self.set_index(op, widened_var(em, op))
             return
         if kind.is_int and kind.bits in (32, 64) and kind.lanes == 1:
@@ -249,6 +252,8 @@ class Run:
         self.set_index(op, self.get_index(op.value))
 
     def _extend(self, op: Any) -> None:
+        if is_masked(op, self.em.masked):
+            self.em.masked_indices += 1
         self.set_index(op, extend(self.em, self.get(op), op))
 
 

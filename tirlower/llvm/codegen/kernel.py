@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tirlower.diagnostics import LoweringError, deep_recursion
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
+from tirlower.ir.custom_datatype import storage_dtype
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, IntImm, PointerType, Var, is_const_int
 from tirlower.ir.func import PrimFunc
@@ -207,8 +208,8 @@ def _buffer_param(
 
     shape = extents(buffer.shape, "shape")
     strides = extents(buffer.strides, "strides") if buffer.strides else None
-    kind = buffer.dtype
-    if kind.is_handle or kind.is_custom or kind.code == "void":
+    kind = storage_dtype(buffer.dtype)
+    if kind.is_handle or kind.code == "void":
         raise LoweringError(
             f"buffer `{name}` of `{func}` has elements of {kind!s}, which no array has",
             origin="codegen",

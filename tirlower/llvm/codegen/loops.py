@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tirlower.diagnostics import LoweringError
+from tirlower.ir.annotations import REDUCTION
 from tirlower.ir.expr import IntImm
 from tirlower.ir.stmt import For, ForKind, Stmt, While
 from tirlower.llvm.codegen.allocate import hoist_allocations
@@ -36,7 +37,8 @@ def emit_for(em: Emitter, op: For, body: Body) -> None:
         return
     define_loop_facts(em, op)
     unit = isinstance(extent, IntImm) and extent.value == 1
-    if op.kind is ForKind.PARALLEL and em.runs_parallel and not unit:
+    # A loop whose reductions were not privatized runs in order, which is right.
+    if op.kind is ForKind.PARALLEL and em.runs_parallel and not unit and not op.annotations.get(REDUCTION):
         emit_parallel(em, op, lambda task, begin, end: _task(task, op, begin, end, body))
         return
     depth = len(em.cleanups)
@@ -91,6 +93,7 @@ def serial_range(
     em.define(op.loop_var, counter if t is I64 or t.bits == 64 else b.trunc(counter, t), counter)
     loop = Loop(after, latch, len(em.cleanups), is_task=task)
     em.loops.append(loop)
+    masked = em.masked_indices
     body(em, op.body)
     em.loops.pop()
     ended = b.terminated
@@ -102,7 +105,7 @@ def serial_range(
     if not ended:
         following = b.add(counter, b.i64(1), nsw=True)
         counter.add(following, b.block)
-        hints = loop_hints(em, op)
+        hints = loop_hints(em, op, em.masked_indices > masked)
         md = NO_ATTACHMENTS if hints is None else Attachments({"llvm.loop": hints})
         b.cond_br(b.icmp("slt", following, end), first, after, md=md)
     if not ended or not nonempty or loop.broken:
@@ -113,8 +116,8 @@ def _hint(name: str) -> str:
     return name if name.isidentifier() and name.isascii() else "i"
 
 
-def loop_hints(em: Emitter, op: For) -> Metadata | None:
-    """What the loop's kind and annotations ask of LLVM."""
+def loop_hints(em: Emitter, op: For, in_order: bool) -> Metadata | None:
+    """What the loop's kind and annotations ask of LLVM; ``in_order``: it must not vectorize (see ``masked.py``)."""
     notes = op.annotations
     unroll: bool | int | None = True if op.kind is ForKind.UNROLLED else None
     if "pragma_unroll" in notes or "pragma_unroll_explicit" in notes:
@@ -125,6 +128,8 @@ def loop_hints(em: Emitter, op: For) -> Metadata | None:
     vectorize: bool | None = True if op.kind is ForKind.VECTORIZED else None
     if "tir.llvm_vectorize" in notes:
         vectorize = bool(notes["tir.llvm_vectorize"])
+    if in_order:
+        vectorize = False
     interleave = notes.get("tir.llvm_interleave")
     width = notes.get("tir.llvm_vector_width")
     if unroll is None and vectorize is None and interleave is None and width is None:

@@ -36,6 +36,7 @@ from tirlower.llvm.codegen.engine import index_of, pointer_alias, values_of
 from tirlower.llvm.codegen.errors import ERROR_KINDS, escape_template
 from tirlower.llvm.codegen.facts import DATA
 from tirlower.llvm.codegen.loops import emit_for, emit_while, jump_out
+from tirlower.llvm.codegen.masked import is_masked
 from tirlower.llvm.codegen.memory import emit_store, to_memory
 from tirlower.llvm.codegen.types import memory_type
 from tirlower.llvm.entry.abi import MAX_ERROR_VALUES
@@ -121,6 +122,8 @@ def _bind(em: Emitter, op: Bind) -> None:
     wide = None
     kind = op.var.dtype
     if kind.is_int and kind.is_scalar:
+        if is_masked(op.value, em.masked):
+            em.masked.add(op.var)
         if kind.bits == 64:
             wide = value
         elif kind.bits == 32 and not em.facts.of(op.value).flags & DATA:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import llvmlite.binding as llvm
 
 from tirlower.diagnostics import ArgumentTypeError, CodegenError, nearest_name
+from tirlower.ir.custom_datatype import llvm_definition, resolve
+from tirlower.ir.dtype import DataType
 from tirlower.llvm import parallel
+from tirlower.llvm.engine import engine
 
 __all__ = ["RUNTIME_SYMBOLS", "find_symbol", "register_symbol", "resolve_imports", "unregister_symbol"]
 
@@ -19,6 +22,8 @@ RUNTIME_SYMBOLS: Final = (parallel.PARALLEL_LAUNCH, parallel.NUM_THREADS)
 _registered: dict[str, int] = {}
 # Machine code that was linked with a function may be called as long as the process runs: no owner is ever dropped.
 _owners: list[object] = []
+# Functions of custom types: what they were made of (a Python function, or LLVM text), and their address.
+_custom: dict[str, tuple[object, int]] = {}
 
 
 def register_symbol(name: str, function: Any) -> None:
@@ -62,7 +67,7 @@ def find_symbol(name: str) -> int | None:
     Raises:
         CodegenError: there is no such symbol.
     """
-    found = _registered.get(name)
+    found = _registered.get(name) or _custom_function(name)
     if found is not None:
         return found
     if llvm.address_of_symbol(name):
@@ -74,6 +79,50 @@ def find_symbol(name: str) -> int | None:
         help=(f"did you mean {near!r}? Or " if near else "")
         + f"register it: tirlower.register_symbol({name!r}, address or ctypes function)",
     )
+
+
+def _custom_function(name: str) -> int | None:
+    """The address of a function of a custom data type: around a Python function, or in the LLVM module that came with it."""
+    resolved = resolve(name)
+    source: object = llvm_definition(name) if resolved is None else resolved.function
+    if source is None:
+        return None
+    known = _custom.get(name)
+    if known is not None and known[0] is source:
+        return known[1]
+    if resolved is not None:
+        kinds = [_ctype(name, kind) for kind in (resolved.result, *resolved.arguments)]
+        owner: object = ctypes.CFUNCTYPE(*kinds)(_in_range(resolved.function, resolved.result))
+        address = ctypes.cast(owner, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+    else:
+        code = engine().compile_object(str(source))
+        owner = engine().link(code.object, [name])
+        address = owner[name]
+    _owners.append(owner)
+    _custom[name] = (source, address)
+    return address
+
+
+def _ctype(symbol: str, kind: DataType) -> Any:
+    if kind.is_bool:
+        return ctypes.c_bool
+    if kind.is_integral and kind.is_scalar:
+        return getattr(ctypes, f"c_{kind.numpy.name}")
+    if kind.code == "float" and kind.is_scalar and kind.bits >= 32:
+        return ctypes.c_float if kind.bits == 32 else ctypes.c_double
+    raise CodegenError(
+        f"the Python function {symbol!r} of a custom type has a value of {kind!s}, which C does not have",
+        origin="call_extern",
+        help="register an ExternFunction for it",
+    )
+
+
+def _in_range(function: Callable[..., Any], result: DataType) -> Callable[..., Any]:
+    """A Python function whose result fits: ctypes wraps integers, but knows no odd widths."""
+    if not result.is_integral or result.is_bool:
+        return function
+    low, span = int(result.min_value), 1 << result.bits
+    return lambda *values: (int(function(*values)) - low) % span + low
 
 
 def resolve_imports(names: Iterable[str]) -> dict[str, int]:

@@ -33,15 +33,18 @@ class _Lowerer(Substituter):
         return super().visit_expr(root) if self.vmap else root
 
     def visit_For(self, op: For) -> Stmt:
-        self.analyzer.bind(op.loop_var, Range(op.min, op.extent), allow_override=True)
-        return self.generic(op)
+        # That a range is not empty is a fact only inside the loop.
+        with self.analyzer.constraint_scope(const(True, "bool")):
+            self.analyzer.bind(op.loop_var, Range(op.min, op.extent), allow_override=True)
+            return self.generic(op)
 
     def visit_Block(self, op: Block) -> Stmt:
-        for it in op.iters:
-            self.analyzer.bind(it.var, it.domain, allow_override=True)
-        for match in op.match_buffers:
-            self._match(match, op)
-        made = self.generic(op.with_(match_buffers=()))
+        with self.analyzer.constraint_scope(const(True, "bool")):
+            for it in op.iters:
+                self.analyzer.bind(it.var, it.domain, allow_override=True)
+            for match in op.match_buffers:
+                self._match(match, op)
+            made = self.generic(op.with_(match_buffers=()))
         for match in op.match_buffers:
             del self.matched[match.buffer]
         return made

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tirlower.diagnostics import TransformError
-from tirlower.ir.expr import Expr, IntImm, StringImm, Var, as_expr, is_const_int
+from tirlower.ir.expr import Expr, IntImm, StringImm, Var, as_expr, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter, Visitor
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, For, ForKind, IfThenElse, Seq, Stmt, seq
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.blocks.lower_init import split_head
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.memory.double_buffer_marks import DOUBLE_BUFFER_SCOPE
 from tirlower.transforms.nesting import as_scope, jumps_out
 
 __all__ = ["LowerOpaqueBlock"]
@@ -77,9 +78,12 @@ class _Lowerer(Substituter):
             body = IfThenElse(predicate, body, span=op.span)
         for key in pragmas:
             body = AttrStmt(0, key, _attr_expr(op.annotations[key], op), body, span=op.span)
+        doubled = op.annotations.get(DOUBLE_BUFFER_SCOPE)
+        if doubled is not None:
+            body = AttrStmt(_written(op, doubled), DOUBLE_BUFFER_SCOPE, const(1), body, span=op.span)
         if not allocations:
             return body
-        plain = is_const_int(predicate, 1) and not pragmas
+        plain = is_const_int(predicate, 1) and not pragmas and doubled is None
         return Seq((*allocations, *inner)) if plain else Seq((*allocations, body))
 
     def _allocation(self, stmt: Stmt) -> Stmt:
@@ -109,6 +113,16 @@ class _Lowerer(Substituter):
         return body
 
 
+def _written(op: Block, position: Any) -> Var:
+    """The data variable of the written buffer that an annotation names by its position."""
+    if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < len(op.writes):
+        raise TransformError(
+            f"{DOUBLE_BUFFER_SCOPE} of block {op.name!r} names written buffer {position}, it writes {len(op.writes)}",
+            span=op.span,
+        )
+    return op.writes[position].buffer.data
+
+
 def _attr_expr(value: Any, op: Block) -> Expr:
     if isinstance(value, str):
         return StringImm(value)
@@ -125,7 +139,8 @@ class LowerOpaqueBlock(FuncPass):
     """Blocks go away: their predicates become ``if``, their allocations plain statements, their pragmas attributes.
 
     Loops of extent one without annotations are dropped, their variable replaced by its value; thread loops stay.
-    Other annotations of blocks are dropped, but for ``buffer_dim_align``, which moves to the allocation.
+    Other annotations of blocks are dropped, but for ``buffer_dim_align``, which moves to the allocation, and
+    ``double_buffer_scope``, the position of the written buffer that the block's new attribute of that name is about.
     Needs ConvertBlocksToOpaque, LowerInitBlock and LowerMatchBuffer; raises :class:`TransformError` otherwise.
 
     >>> from tirlower.script import parse

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from tirlower.analysis.lca import detect_buffer_access_lca
+from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
 from tirlower.ir.buffer import Buffer, BufferRegion
-from tirlower.ir.expr import BufferLoad, Var, const
+from tirlower.ir.expr import BufferLoad, Call, IntImm, PointerType, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor, post_order_visit
 from tirlower.ir.linear import expr_key
+from tirlower.ir.op import Op, Purity
 from tirlower.ir.regions import block_access_regions
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -34,6 +36,9 @@ from tirlower.transforms.context import PassContext
 
 __all__ = ["PlanAndUpdateBufferAllocationLocation"]
 
+_ADDRESS_OF = Op.get("tir.address_of")
+_JUMPS = (Op.get("tir.break_loop"), Op.get("tir.continue_loop"))
+
 
 class _Collector(Visitor):
     """The allocations at the heads of blocks, in order; which scope defines each variable; how each buffer is first
@@ -44,8 +49,12 @@ class _Collector(Visitor):
         self.path: list[Stmt] = []
         self.defined_in: dict[Var, tuple[Stmt, ...]] = {}
         self.bound: set[Var] = set()
-        self.carried: set[Buffer] = set()
-        self.stored: dict[Buffer, set[Any]] = {}
+        # Data variables whose memory a loop may carry values in, and those of matched regions with their source's.
+        self.carried: set[Var] = set()
+        self.source: dict[Var, Var] = {}
+        # What was surely stored, in order: the buffer and the keys of the indices.
+        self.stored: dict[tuple[Buffer, Any], None] = {}
+        self.jumped = False
         self.instances = 0
         self.conditions = 0
 
@@ -55,7 +64,14 @@ class _Collector(Visitor):
     def visit_For(self, op: For) -> None:
         self.path.append(op)
         self._define(op.loop_var)
+        known, jumped = len(self.stored), self.jumped
+        self.jumped = False
         self.visit(op.body)
+        # After a loop that may not run, or not to its end, nothing that it stores is sure.
+        if self.jumped or not (isinstance(op.extent, IntImm) and op.extent.value > 0):
+            while len(self.stored) > known:
+                self.stored.popitem()
+        self.jumped = jumped
         self.path.pop()
 
     def visit_Block(self, op: Block) -> None:
@@ -64,6 +80,9 @@ class _Collector(Visitor):
             self._define(it.var)
         head, _ = split_head(op.body)
         self.allocations.update((stmt, op) for stmt in head if isinstance(stmt, AllocBuffer))
+        for match in op.match_buffers:
+            data = match.source.buffer.data
+            self.source[match.buffer.data] = self.source.get(data, data)
         # What a block with iterators accesses is stated by their kinds.
         self.instances += bool(op.iters)
         if op.init is not None:
@@ -94,12 +113,30 @@ class _Collector(Visitor):
     def visit_BufferStore(self, op: BufferStore) -> None:
         self.generic(op)
         if not self.instances and not self.conditions and op.predicate is None:
-            self.stored.setdefault(op.buffer, set()).add(tuple(map(expr_key, op.indices)))
+            if all(side_effect(index) is Purity.PURE for index in op.indices):
+                self.stored.setdefault(_element(op))
 
     def visit_BufferLoad(self, op: BufferLoad) -> None:
         # A loop may carry what is read, unless the same element was surely stored before.
-        if not self.instances and tuple(map(expr_key, op.indices)) not in self.stored.get(op.buffer, ()):
-            self.carried.add(op.buffer)
+        if not self.instances and _element(op) not in self.stored:
+            self._carry(op.buffer.data)
+
+    def visit_Var(self, op: Var) -> None:
+        # A callee may read all that is behind a pointer.
+        if isinstance(op.type, PointerType) and not self.instances:
+            self._carry(op)
+
+    def visit_Call(self, op: Call) -> None:
+        self.jumped = self.jumped or op.op in _JUMPS
+        if op.op is _ADDRESS_OF and isinstance(op.args[0], BufferLoad) and not self.instances:
+            self._carry(op.args[0].buffer.data)
+
+    def _carry(self, data: Var) -> None:
+        self.carried.add(self.source.get(data, data))
+
+
+def _element(op: BufferLoad | BufferStore) -> tuple[Buffer, Any]:
+    return op.buffer, tuple(map(expr_key, op.indices))
 
 
 def _variables(buffer: Buffer) -> list[Var]:
@@ -132,7 +169,7 @@ class _Placer(Mutator):
                 span=alloc.span,
                 help="put them into one root block",
             )
-        if buffer in collector.carried:
+        if buffer.data in collector.carried:
             return home
         needed: tuple[Stmt, ...] = ()
         for var in _variables(buffer):
@@ -211,8 +248,8 @@ class PlanAndUpdateBufferAllocationLocation(FuncPass):
 
     The ancestor is a loop or a block. At a block the allocation heads its body; at a loop the body is wrapped in a
     block without iterators that owns it. Loops that carry a buffer's values stay inside: those of reduction, scan and
-    opaque iterators, and, outside blocks with iterators, any loop around a read of an element that was not surely
-    stored before. So do the loops over a grid for global buffers. A buffer that nothing accesses is dropped.
+    opaque iterators, and, outside blocks with iterators, any loop around a pointer to it or a read of an element that
+    was not surely stored before. So do the loops over a grid for global buffers. A buffer that nothing accesses is dropped.
 
     Needs LowerInitBlock. Raises :class:`TransformError` for a block with an init, and where the accesses have no
     common loop or block.

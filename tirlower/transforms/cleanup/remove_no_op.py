@@ -30,10 +30,12 @@ from tirlower.ir.stmt import (
     is_no_op,
     seq,
 )
+from tirlower.transforms.aliasing import same_place
 from tirlower.transforms.analyzed import AnalyzedMutator, stated_fact
 from tirlower.transforms.base import FuncPass
+from tirlower.transforms.cleanup.dead_store import eliminate_dead_stores
 from tirlower.transforms.context import PassContext
-from tirlower.transforms.loops.simplify import same_place
+from tirlower.transforms.loops.known_values import KnownMutator
 from tirlower.transforms.nesting import DECLARATIONS, as_scope
 
 __all__ = ["RemoveNoOp", "effects_of"]
@@ -175,19 +177,45 @@ class _Remover(AnalyzedMutator):
         return seq() if is_const_int(op.condition, 1) else op
 
     def visit_Evaluate(self, op: Evaluate) -> Stmt:
-        return seq() if side_effect(op.value) <= Purity.READS else op
+        return seq() if side_effect(op.value) <= Purity.READS and not is_no_op(op) else op
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
         return seq() if isinstance(op.value, BufferLoad) and same_place(op, op.value) else op
+
+
+class _KnownStores(KnownMutator):
+    """Removes the stores of values that certainly stand there already."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        super().__init__(func, dataflow=True)
+
+    def visit_expr(self, root: Any) -> Any:
+        return root
+
+    def visit_BufferStore(self, op: BufferStore) -> Stmt:
+        if op.predicate is None and side_effect(op.value) <= Purity.READS:
+            known = self.known.value(BufferLoad(op.buffer, op.indices))
+            if known is not None and self.known.equal(self.known.replaced(op.value), known):
+                return effects_of(*op.indices)
+        return super().visit_BufferStore(op)
+
+    def visit_Seq(self, op: Seq) -> Stmt:
+        made = super().visit_Seq(op)
+        return made if made is op or not isinstance(made, Seq) else as_scope(seq(*made.stmts))
+
+
+MAX_ROUNDS = 3
+"""How often dead stores are looked for again in what is left; once is enough but where loops are nested."""
 
 
 class RemoveNoOp(FuncPass):
     """Loops that never run or do nothing, empty branches, unused bindings, views and allocations, evaluations without
     effect, and stores of what stands there already are removed; what has an effect stays.
 
-    Options: ``use_dataflow_analysis``, which looks for stores that are overwritten before they are read, and
-    ``max_simplification_steps``, which bounds its work, are accepted; this version looks for none. Needs nothing,
-    raises nothing; after Simplify it finds more.
+    Options: with ``use_dataflow_analysis`` stores of values that certainly stand there already go too (by what earlier
+    stores and assumptions say of the buffer), and stores whose values are overwritten, or whose memory ends, before
+    anything reads them; ``max_simplification_steps`` bounds how many accesses are looked at for that, 0 being no bound.
+    Needs nothing, raises nothing; after Simplify it finds more.
 
     >>> from tirlower.script import parse
     >>> print(RemoveNoOp()(parse('''
@@ -209,4 +237,14 @@ class RemoveNoOp(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Clean a function's body."""
-        return func.with_body(_Remover(func).visit(func.body))
+        if not self.option("use_dataflow_analysis", ctx):
+            return func.with_body(_Remover(func).visit(func.body))
+        steps = int(self.option("max_simplification_steps", ctx))
+        for _ in range(MAX_ROUNDS):
+            before = func
+            func = func.with_body(_KnownStores(func).visit(func.body))
+            func = eliminate_dead_stores(func, steps)
+            func = func.with_body(_Remover(func).visit(func.body))
+            if func is before:
+                break
+        return func

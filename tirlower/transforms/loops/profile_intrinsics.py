@@ -151,6 +151,19 @@ def _started(stmt: Stmt) -> int | None:
     return None
 
 
+def _is_marked(func: PrimFunc) -> bool:
+    """Whether a function has marks already."""
+    if FUNCTION_ID in func.attrs:
+        return True
+    stack: list[Any] = [func.body]
+    while stack:
+        stmt = stack.pop()
+        if _started(stmt) is not None:
+            return True
+        stack += [child for child in stmt.children() if isinstance(child, Stmt)]
+    return False
+
+
 class InstrumentProfileIntrinsics(ModulePass):
     """Functions and loops are enclosed by marks with an id: ``T.start_profile_intrinsic(id)`` and ``T.end_…(id)``.
 
@@ -158,7 +171,7 @@ class InstrumentProfileIntrinsics(ModulePass):
     Marked are loops with siblings (``instr_siblings``, the default); without it, loops with at most ``max_depth``
     loops around them (0: the outermost). In both cases a loop has at least ``min_height`` levels of loops inside it
     (1: innermost loops are left alone). What runs inside a parallel loop has no marks. Before a return, what is open
-    ends. Ids go on from module to module under one PassContext, or from 0 (``reset_start_id``).
+    ends. A function that has marks already stays as it is. Ids go on from module to module under one PassContext, or from 0 (``reset_start_id``).
 
     The options are keywords, or the configuration keys ``tir.lwp_max_depth``, ``tir.lwp_min_height``,
     ``tir.instr_siblings``, ``tir.lwp_disable_func_prof`` and ``tir.reset_start_id``. :func:`profile_sites` says what each
@@ -205,6 +218,9 @@ class InstrumentProfileIntrinsics(ModulePass):
         first = 0 if self._setting("reset_start_id", ctx) else _COUNTERS.get(ctx, 0)
         made: dict[str, PrimFunc] = {}
         for name, func in mod.items():
+            if _is_marked(func):
+                made[name] = func
+                continue
             analysis = _Analysis(first + 1)
             analysis.visit(func.body, 0, False)
             made[name] = self._mark_function(func, first, analysis, ctx)

@@ -15,13 +15,14 @@ from tirlower.ir.functor import Visitor, pre_order_visit
 from tirlower.ir.node import Node, Role
 from tirlower.ir.op import Purity
 from tirlower.ir.stmt import AllocBuffer, Bind, Block, BufferStore, DeclBuffer, Evaluate, IfThenElse, Seq, Stmt, seq
-from tirlower.ir.structural import structural_equal
+from tirlower.transforms.aliasing import same_place
 from tirlower.transforms.analyzed import AnalyzedMutator, stated_fact, without_likely
 from tirlower.transforms.base import FuncPass
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.loops.known_values import KnownMutator, KnownValues
 from tirlower.transforms.nesting import DECLARATIONS, as_scope
 
-__all__ = ["Simplify", "same_place"]
+__all__ = ["Simplify"]
 
 INLINE_LIMIT = 200
 """Distinct nodes of a binding's value that may take the place of its variable: a chain of bindings, each using the one
@@ -79,20 +80,6 @@ class _UsedInDefinitions(Visitor):
     def visit_expr(self, root: Expr) -> None:
         if not root.is_leaf or isinstance(root, BufferLoad):
             super().visit_expr(root)
-
-
-def same_place(a: BufferLoad | BufferStore, b: BufferLoad | BufferStore) -> bool:
-    """Whether two accesses certainly name the same elements, masked alike, by indices that only read."""
-    if a.buffer is not b.buffer:
-        return False
-    mask = a.predicate is b.predicate or (
-        a.predicate is not None and b.predicate is not None and structural_equal(a.predicate, b.predicate)
-    )
-    return (
-        mask
-        and all(structural_equal(i, j) for i, j in zip(a.indices, b.indices, strict=True))
-        and all(side_effect(i) <= Purity.READS for i in a.indices)
-    )
 
 
 class _Simplifier(AnalyzedMutator):
@@ -170,6 +157,41 @@ class _Simplifier(AnalyzedMutator):
         return op.with_(value=self.visit(value))
 
 
+class _Propagator(KnownMutator, _Simplifier):
+    """Simplifies with the contents of buffers that stores and assumptions state.
+
+    ``values`` puts them in for loads; without it they decide conditions of branches only.
+    """
+
+    def __init__(self, func: PrimFunc, keep: set[Var], extensions: Extension, conditions: bool, values: bool) -> None:
+        _Simplifier.__init__(self, func, keep, extensions)
+        self.known = KnownValues(func, self.analyzer, self.wrapping, dataflow=True)
+        self.conditions = conditions
+        self.values = values
+
+    def visit_expr(self, root: Any) -> Any:
+        made = _Simplifier.visit_expr(self, root)
+        return self.known.replaced(made) if self.values else made
+
+    def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
+        if self.conditions:
+            found = without_likely(self.known.replaced(without_likely(op.condition)))
+            if isinstance(found, IntImm) and side_effect(op.condition) <= Purity.READS:
+                op = op.with_(condition=found)
+        return _Simplifier.visit_IfThenElse(self, op)
+
+    def visit_BufferStore(self, op: BufferStore) -> Stmt:
+        made = _Simplifier.visit_BufferStore(self, op)
+        if isinstance(made, BufferStore):
+            self.known.store(made)
+        return made
+
+    def visit_Evaluate(self, op: Evaluate) -> Stmt:
+        made = _Simplifier.visit_Evaluate(self, op)
+        self.evaluated(made)
+        return made
+
+
 def _is_small(expr: Expr) -> bool:
     count = 0
 
@@ -191,8 +213,9 @@ class Simplify(FuncPass):
 
     Options: ``transitively_prove_inequalities`` chains comparisons; ``convert_boolean_to_and_of_ors`` gives conditions
     that form; ``apply_constraints_to_boolean_branches`` simplifies each side of an and (or) knowing that the other
-    holds (does not); ``propagate_knowns_to_prove_conditional`` and ``propagate_knowns_to_simplify_expressions``, which
-    follow values through buffers, are accepted and follow none. Needs nothing, raises nothing.
+    holds (does not); ``propagate_knowns_to_prove_conditional`` and ``propagate_knowns_to_simplify_expressions`` follow
+    the values that stores and assumptions give to elements of buffers, to decide branches and to take the place of
+    loads. Needs nothing, raises nothing.
 
     >>> from tirlower.script import parse
     >>> print(Simplify()(parse('''
@@ -225,6 +248,10 @@ class Simplify(FuncPass):
         for key, flag in _EXTENSIONS.items():
             if self.option(key, ctx):
                 extensions |= flag
+        conditions = bool(self.option("propagate_knowns_to_prove_conditional", ctx))
+        values = bool(self.option("propagate_knowns_to_simplify_expressions", ctx))
+        if conditions or values:
+            return func.with_body(_Propagator(func, used.found, extensions, conditions, values).visit(func.body))
         return func.with_body(_Simplifier(func, used.found, extensions).visit(func.body))
 
 

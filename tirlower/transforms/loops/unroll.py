@@ -12,7 +12,7 @@ from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor, post_order_visit, substitute
 from tirlower.ir.refresh import refresh_binders
-from tirlower.ir.stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt, seq
+from tirlower.ir.stmt import Assert, AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt, seq
 from tirlower.transforms.base import FuncPass
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.nesting import as_scope, jumps_out
@@ -82,6 +82,10 @@ class _Unroller(Mutator):
         return op
 
     def visit_Evaluate(self, op: Evaluate) -> Stmt:
+        self.steps += 1
+        return op
+
+    def visit_Assert(self, op: Assert) -> Stmt:
         self.steps += 1
         return op
 

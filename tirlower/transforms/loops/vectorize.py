@@ -13,7 +13,8 @@ from typing import Any
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
-from tirlower.ir.expr import Call, Expr, IntImm, Shuffle, Var, const, is_const_int
+from tirlower.ir.annotations import REDUCTION
+from tirlower.ir.expr import And, Broadcast, Call, Expr, IntImm, Not, Shuffle, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, substitute
 from tirlower.ir.op import Op
@@ -39,8 +40,9 @@ from tirlower.ir.stmt import (
 from tirlower.ir.target import Target
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
-from tirlower.transforms.loops.vectorize_expr import ExprVectorizer, Scalarize, depends_on
-from tirlower.transforms.loops.vectorize_memory import LaneAllocation, Masker, mask_of
+from tirlower.transforms.loops.vectorize_expr import ExprVectorizer, depends_on
+from tirlower.transforms.loops.vectorize_mask import Masker, Scalarize, mask_of, reads_memory
+from tirlower.transforms.loops.vectorize_memory import LaneAllocation
 from tirlower.transforms.nesting import as_scope, jumps_out, returns
 
 __all__ = ["VectorizeLoop"]
@@ -53,7 +55,7 @@ class _Vectorizer(Mutator):
         self.var = var
         self.extent = extent
         self.predicated = predicated
-        self.exprs = ExprVectorizer(var, extent.value if isinstance(extent, IntImm) else extent)
+        self.exprs = ExprVectorizer(var, extent.value if isinstance(extent, IntImm) else extent, predicated)
 
     def visit_expr(self, root: Any) -> Any:
         return self.exprs.rewrite(root)
@@ -62,9 +64,11 @@ class _Vectorizer(Mutator):
 
     def or_serial(self, op: Any, rewrite: Callable[[Any], Stmt]) -> Stmt:
         """A rewritten statement, or a loop over its lanes where it has no vector form."""
+        known = len(self.exprs.lets)
         try:
             return rewrite(op)
         except Scalarize:
+            self.exprs.forget(known)
             return self.scalarize(op)
 
     def scalarize(self, op: Stmt) -> Stmt:
@@ -121,14 +125,17 @@ class _Vectorizer(Mutator):
         done: list[Stmt] = []
         for position, stmt in enumerate(op.stmts):
             rest = op.stmts[position:]
+            known = len(self.exprs.lets)
             try:
                 if isinstance(stmt, AllocBuffer):
                     return Seq((*done, *self._allocation(stmt, rest[1:])), span=op.span)
-                done.append(self.visit(stmt))
+                made = self.visit(stmt)
+                done += made.stmts if isinstance(stmt, Assert) and isinstance(made, Seq) else [made]
             except Scalarize:
+                self.exprs.forget(known)
                 # A declaration without a vector form: the rest of its scope runs lane by lane.
                 return Seq((*done, self.scalarize(Seq(rest, span=op.span))), span=op.span)
-        changed = any(a is not b for a, b in zip(done, op.stmts, strict=True))
+        changed = len(done) != len(op.stmts) or any(a is not b for a, b in zip(done, op.stmts, strict=True))
         return op.with_(stmts=tuple(done)) if changed else op
 
     def _allocation(self, op: AllocBuffer, rest: tuple[Stmt, ...]) -> list[Stmt]:
@@ -173,11 +180,24 @@ class _Vectorizer(Mutator):
     def _if(self, op: IfThenElse) -> Stmt:
         condition = self.visit(op.condition)
         if condition is not op.condition:
-            if self.predicated and op.else_case is None:
-                return as_scope(Masker(mask_of(condition)).visit(self.visit(op.then_case)))
+            if self.predicated:
+                return self._masked(op, mask_of(condition))
             raise Scalarize(f"the condition {op.condition} differs between lanes")
         else_case = None if op.else_case is None else self.scope(op.else_case)
         return op.with_(then_case=self.scope(op.then_case), else_case=else_case)
+
+    def _masked(self, op: IfThenElse, mask: Expr) -> Stmt:
+        """Both branches for all lanes, every access of each under the mask of the lanes that take it."""
+        done: list[Stmt] = []
+        if op.else_case is not None or reads_memory(mask):
+            # Computed once: the branches may store to what the condition reads.
+            var = Var("mask", mask.dtype, span=op.condition.span)
+            done.append(Bind(var, mask, span=op.span))
+            mask = var
+        done.append(Masker(mask).visit(self.scope(op.then_case)))
+        if op.else_case is not None:
+            done.append(Masker(Not(mask)).visit(self.scope(op.else_case)))
+        return as_scope(seq(*done))
 
     def visit_While(self, op: While) -> Stmt:
         return self.scalarize(op)
@@ -186,9 +206,25 @@ class _Vectorizer(Mutator):
         return self.or_serial(op, self._assert)
 
     def _assert(self, op: Assert) -> Stmt:
-        if self.visit(op.condition) is not op.condition:
+        condition = self.visit(op.condition)
+        if condition is op.condition:
+            return self._for_first_lane(op)
+        if condition.dtype.scalable or op.condition.dtype.is_vector:
             raise Scalarize("an assertion for each lane")
-        return op
+        # One test for all lanes; which of them fails is looked for only then.
+        steps, whole = _all_of(condition)
+        return Seq((*steps, IfThenElse(build.logical_not(whole), self.scalarize(op), None, span=op.span)))
+
+    def _for_first_lane(self, op: Assert) -> Stmt:
+        """An assertion that fails in all lanes or none; its message may show values of the lane that failed first."""
+        varying = {self.var, *self.exprs.lets}
+        if not depends_on(op.message, varying):
+            return op
+        first = const(0, self.var.dtype)
+        values: dict[Var, Expr] = {self.var: first}
+        for var, vector in self.exprs.lets.items():
+            values[var] = _lane_of(vector, var.dtype.lanes, first)
+        return op.with_(message=substitute(op.message, values))
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
         return self.or_serial(op, self._attr)
@@ -208,7 +244,30 @@ class _Vectorizer(Mutator):
         )
 
 
-def _lane_of(vector: Var, inner: int, lane: Var) -> Expr:
+def _all_of(vector: Expr) -> tuple[list[Bind], Expr]:
+    """Whether all lanes of a vector of booleans are true: halves are combined, step by step, until one lane is left."""
+    if isinstance(vector, Broadcast):
+        return [], vector.value
+    steps: list[Bind] = []
+    odd: list[Expr] = []
+    while vector.dtype.lanes > 1:
+        lanes = vector.dtype.lanes
+        mask = Var("mask", vector.dtype)
+        steps.append(Bind(mask, vector))
+        half = lanes // 2
+        if lanes % 2:
+            odd.append(_lanes_of(mask, lanes - 1, 1))
+        vector = And(_lanes_of(mask, 0, half), _lanes_of(mask, half, half))
+    for lane in odd:
+        vector = And(vector, lane)
+    return steps, vector
+
+
+def _lanes_of(vector: Expr, first: int, count: int) -> Expr:
+    return Shuffle((vector,), tuple(const(first + lane, "int32") for lane in range(count)))
+
+
+def _lane_of(vector: Var, inner: int, lane: Expr) -> Expr:
     """The part of a vector that belongs to one lane of the loop."""
     if inner == 1:
         return Shuffle((vector,), (lane,))
@@ -238,6 +297,12 @@ class _Loops(Mutator):
                 f"cannot vectorize loop {var.name!r}: its extent {extent} is not a constant",
                 span=op.span,
                 help="split the loop by a constant and vectorize the inner part",
+            )
+        if op.annotations.get(REDUCTION):
+            raise TransformError(
+                f"the vectorized loop {var.name!r} carries reductions, whose updates lanes in step would lose",
+                span=op.span,
+                help="run PrivatizeReductions before VectorizeLoop",
             )
         if jumps_out(op.body) or returns(op.body):
             raise TransformError(
@@ -282,8 +347,9 @@ class VectorizeLoop(FuncPass):
 
     Each statement has its own vector form: contiguous accesses are ramps, others gathers and scatters; vectors inside
     the loop become longer ones; allocations inside it get a part for each lane; statements without a vector form
-    become a serial loop over their lanes. With ``predicate`` (or ``tir.enable_buffer_level_predication`` in the
-    context) the accesses under a condition that differs between lanes are masked instead.
+    become a serial loop over their lanes. With ``predicate`` (``tir.enable_buffer_level_predication`` in the context
+    overrides it) the accesses under a condition that differs between lanes are masked instead, of ``if`` and of
+    ``T.if_then_else``; the pipeline asks for it where the target has masked accesses.
 
     Needs LowerOpaqueBlock, and FlattenBuffer where the loop variable is in an index other than the last (such a
     statement stays serial otherwise). Raises :class:`TransformError` for a loop whose extent is neither a constant
@@ -312,5 +378,6 @@ class VectorizeLoop(FuncPass):
         if not self.option("enable_vectorize", ctx) or ctx.option("tir.disable_vectorize"):
             return func.with_body(_Serializer().visit(func.body))
         target = func.attrs.get("target") or Target.current()
-        predicated = self.option("predicate", ctx) or ctx.option("tir.enable_buffer_level_predication", False)
+        asked = ctx.option("tir.enable_buffer_level_predication")
+        predicated = self.option("predicate", ctx) if asked is None else asked
         return func.with_body(_Loops(target, bool(predicated)).visit(func.body))

@@ -21,9 +21,13 @@ from tirlower.ir.expr import (
     Call,
     Cast,
     CompareOp,
+    Div,
     Expr,
+    FloorDiv,
+    FloorMod,
     IntImm,
     Let,
+    Mod,
     Mul,
     Not,
     Or,
@@ -36,16 +40,9 @@ from tirlower.ir.expr import (
 )
 from tirlower.ir.functor import post_order_visit
 from tirlower.ir.op import Op, Purity
+from tirlower.transforms.loops.vectorize_mask import Masker, Scalarize, mask_of
 
-__all__ = ["ExprVectorizer", "Scalarize", "depends_on"]
-
-
-class Scalarize(Exception):
-    """Raised while vectorizing an expression that has no vector form: the statement around it is scalarized."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+__all__ = ["ExprVectorizer", "depends_on"]
 
 
 def depends_on(node: Any, names: Any) -> bool:
@@ -68,16 +65,23 @@ def depends_on(node: Any, names: Any) -> bool:
 class ExprVectorizer:
     """Rewrites expressions for the lanes of a loop.
 
-    ``lets`` maps the variables bound to vectors to their vector forms; the statements' half adds to it.
+    ``lets`` maps the variables bound to vectors to their vector forms; the statements' half adds to it. With
+    ``predicated``, choices that differ between lanes become selects between arms of masked loads.
     """
 
-    def __init__(self, var: Var, lanes: int | Expr) -> None:
+    def __init__(self, var: Var, lanes: int | Expr, predicated: bool = False) -> None:
         self.var = var
         self.lanes = lanes
+        self.predicated = predicated
         self.ramp = Ramp(const(0, var.dtype), const(1, var.dtype), lanes)
         self.lets: dict[Var, Var] = {}
         self.analyzer = Analyzer()
         self.varying: dict[Buffer, bool] = {}
+
+    def forget(self, known: int) -> None:
+        """Drop the vector forms of all but the first ``known`` variables: what bound them was given up."""
+        while len(self.lets) > known:
+            self.lets.popitem()
 
     # -- repeating ---------------------------------------------------------------------------------------------------
 
@@ -213,6 +217,41 @@ class ExprVectorizer:
         made: Expr = type(op)(self.widen(op.a, new(op.a)), self.widen(op.b, new(op.b)), span=op.span)
         return made
 
+    def logical(self, op: Any, new: Callable[[Expr], Expr]) -> Expr:
+        """A conjunction or disjunction: vectors evaluate both sides in every lane."""
+        if self._may_fault(op.b, op.a, new):
+            raise Scalarize("the right side of an and or or is evaluated in some lanes only")
+        return self.pair(op, new)
+
+    def _may_fault(self, expr: Expr, before: Expr, new: Callable[[Expr], Expr]) -> bool:
+        """Whether evaluating an expression may fail where evaluating ``before`` does not: by loads and divisions of
+        its own."""
+        done: set[int] = set()
+        post_order_visit(before, lambda op: done.add(id(op)))
+        found = False
+
+        def look(op: Any) -> None:
+            nonlocal found
+            if found or id(op) in done:
+                return
+            if isinstance(op, BufferLoad):
+                found = not all(self._inside(new(i), n) for i, n in zip(op.indices, op.buffer.shape, strict=True))
+            elif isinstance(op, (Div, Mod, FloorDiv, FloorMod)) and op.dtype.is_integral:
+                found = not (isinstance(op.b, IntImm) and op.b.value)
+
+        post_order_visit(expr, look)
+        return found
+
+    def _inside(self, index: Expr, extent: Expr) -> bool:
+        """Whether an index, of all lanes, is proved to be in a dimension."""
+        ends = [index]
+        if isinstance(index, Ramp):
+            ends = [index.base, build.add(index.base, build.mul(index.stride, build.sub(index.lanes, 1)))]
+        elif index.dtype.is_vector:
+            return False
+        zero = const(0, extent.dtype)
+        return all(self.analyzer.can_prove(build.logical_and(build.ge(e, zero), build.lt(e, extent))) for e in ends)
+
     def negation(self, op: Not, new: Callable[[Expr], Expr]) -> Expr:
         return Not(new(op.a), span=op.span)
 
@@ -292,7 +331,7 @@ class ExprVectorizer:
         name = callee.name
         if name == "tir.if_then_else":
             if args[0] is not op.args[0]:
-                raise Scalarize("an if_then_else whose condition differs between lanes")
+                return self._choice(op, args)
             t, f = (self.widen(a, new(a)) for a in op.args[1:])
             return op.with_(args=(args[0], t, f), dtype=t.dtype)
         llvm = name == "tir.call_llvm_pure_intrin"
@@ -311,6 +350,17 @@ class ExprVectorizer:
         lanes = op.dtype.lanes * first.lanes // inner
         return op.with_(args=tuple(wide), dtype=op.dtype.element.with_lanes(lanes, first.scalable))
 
+    def _choice(self, op: Call, args: list[Expr]) -> Expr:
+        """A choice that differs between lanes: a select, the loads of each arm under the mask of its lanes."""
+        if not self.predicated:
+            raise Scalarize("an if_then_else whose condition differs between lanes")
+        condition = mask_of(args[0])
+        if condition.dtype.lanes != args[0].dtype.lanes or op.dtype.is_vector:
+            raise Scalarize("a choice between vectors that differs between lanes")
+        t, f = (self.widen(old, new) for old, new in zip(op.args[1:], args[1:], strict=True))
+        t, f = Masker(condition).visit(t), Masker(Not(condition)).visit(f)
+        return Select(args[0], t, f, span=op.span)
+
 
 def _lane(vector: Expr, lane: int) -> Expr:
     if isinstance(vector, Broadcast):
@@ -324,8 +374,10 @@ _HANDLERS: dict[type, Callable[[ExprVectorizer, Any, Callable[[Expr], Expr]], Ex
     Add: ExprVectorizer.sum,
     Sub: ExprVectorizer.sum,
     Mul: ExprVectorizer.product,
-    **{kind: ExprVectorizer.pair for kind in (*BinaryOp.__subclasses__(), *CompareOp.__subclasses__(), And, Or)
+    **{kind: ExprVectorizer.pair for kind in (*BinaryOp.__subclasses__(), *CompareOp.__subclasses__())
        if kind not in (Add, Sub, Mul)},
+    And: ExprVectorizer.logical,
+    Or: ExprVectorizer.logical,
     Not: ExprVectorizer.negation,
     Select: ExprVectorizer.select,
     Cast: ExprVectorizer.cast,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from tirlower.ir import build
 from tirlower.ir.assertion import failure
-from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import BOOL
 from tirlower.ir.expr import And, Broadcast, BufferLoad, Call, Expr, IntImm, Let, Or, Ramp, Shuffle, const
 from tirlower.ir.func import PrimFunc
@@ -16,9 +17,11 @@ from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import (
     AllocBuffer,
     Assert,
+    AttrStmt,
     Bind,
     Block,
     BufferStore,
+    DeclBuffer,
     Evaluate,
     For,
     IfThenElse,
@@ -30,25 +33,26 @@ from tirlower.ir.stmt import (
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
 
-__all__ = ["InstrumentBoundCheckers"]
+__all__ = ["AccessChecks", "AccessGuards", "InstrumentBoundCheckers", "Place", "Shown", "lanes_of"]
 
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 _ADDRESS_OF = Op.get("tir.address_of")
+_ATOMICS = frozenset((Op.get("tir.atomic_add"), Op.get("tir.atomic_max"), Op.get("tir.atomic_min")))
 
 
-class _Place:
+class Place:
     """Where an expression is evaluated: under which conditions, and with which ``Let`` variables."""
 
     __slots__ = ("condition", "let", "outer")
 
-    def __init__(self, outer: _Place | None = None, let: Let | None = None, condition: Expr | None = None) -> None:
+    def __init__(self, outer: Place | None = None, let: Let | None = None, condition: Expr | None = None) -> None:
         self.outer = outer
         self.let = let
         self.condition = condition
 
     def fact(self, claim: Expr) -> Expr:
         """A claim about the place as a condition that can be asserted before the statement."""
-        place: _Place | None = self
+        place: Place | None = self
         while place is not None:
             if place.let is not None:
                 claim = Let(place.let.var, place.let.value, claim)
@@ -60,7 +64,7 @@ class _Place:
 
     def value(self, shown: Expr) -> Expr:
         """A value of the place, to be shown when its claim fails."""
-        place: _Place | None = self
+        place: Place | None = self
         while place is not None:
             if place.let is not None:
                 shown = Let(place.let.var, place.let.value, shown)
@@ -68,10 +72,10 @@ class _Place:
         return shown
 
 
-_TOP = _Place()
+_TOP = Place()
 
 
-def _lanes(index: Expr) -> list[tuple[str, Expr]]:
+def lanes_of(index: Expr) -> list[tuple[str, Expr]]:
     """The scalars to check of an index: itself, both ends of a ramp, every lane of any other vector."""
     if index.dtype.is_scalar:
         return [("", index)]
@@ -91,7 +95,16 @@ def _lane(vector: Expr, lane: int) -> Expr:
     return Shuffle((vector,), (const(lane, "int32"),))
 
 
-class _Checks:
+@dataclass(frozen=True)
+class Shown:
+    """The values that the message of an assertion may show."""
+
+    index: Expr
+    extent: Expr
+    copy: Callable[[Expr], Expr]
+
+
+class AccessChecks:
     """Collects the asserts of one statement, in the order in which its accesses are evaluated."""
 
     def __init__(self, span: Any) -> None:
@@ -109,11 +122,11 @@ class _Checks:
 
     def _walk(self, root: Expr) -> None:
         # Entries to visit, and (after their indices) accesses to check; what is shared is checked once a place.
-        stack: list[tuple[Any, _Place, bool]] = [(root, _TOP, False)]
+        stack: list[tuple[Any, Place, bool]] = [(root, _TOP, False)]
         while stack:
             op, place, ready = stack.pop()
             if ready:
-                self.access(op.buffer, op.indices, op.predicate, place)
+                self.access(op, place)
                 continue
             if op.is_leaf or (id(op), id(place)) in self.seen:
                 continue
@@ -121,48 +134,77 @@ class _Checks:
             steps = self._steps(op, place)
             stack += reversed(steps)
 
-    def _steps(self, op: Any, place: _Place) -> list[tuple[Any, _Place, bool]]:
+    def _steps(self, op: Any, place: Place) -> list[tuple[Any, Place, bool]]:
         kind = op.__class__
         if kind is Let:
-            return [(op.value, place, False), (op.body, _Place(place, let=op), False)]
+            return [(op.value, place, False), (op.body, Place(place, let=op), False)]
         if kind is Call and op.op is _IF_THEN_ELSE and op.args[0].dtype.is_scalar:
-            taken = _Place(place, condition=op.args[0])
-            other = _Place(place, condition=build.logical_not(op.args[0]))
+            taken = Place(place, condition=op.args[0])
+            other = Place(place, condition=build.logical_not(op.args[0]))
             return [(op.args[0], place, False), (op.args[1], taken, False), (op.args[2], other, False)]
         if kind in (And, Or) and op.dtype.is_scalar:
             reached = op.a if kind is And else build.logical_not(op.a)
-            return [(op.a, place, False), (op.b, _Place(place, condition=reached), False)]
+            return [(op.a, place, False), (op.b, Place(place, condition=reached), False)]
         if kind is Call and op.op is _ADDRESS_OF and isinstance(op.args[0], BufferLoad):
             return [(index, place, False) for index in op.args[0].indices]  # named, not read
+        if kind is Call and op.op in _ATOMICS and _element_of(op.args[0]) is not None:
+            # The element that the address names is read and written.
+            rest = [(arg, place, False) for arg in op.args[1:]]
+            return [(op.args[0], place, False), (_element_of(op.args[0]), place, True), *rest]
         steps = [(child, place, False) for child in op.children()]
         return [*steps, (op, place, True)] if kind is BufferLoad else steps
 
-    def access(self, buffer: Buffer, indices: tuple[Expr, ...], predicate: Expr | None, place: _Place) -> None:
+    def wanted(self, node: BufferLoad | BufferStore, axis: int) -> bool:
+        """Whether a subscript of an access is checked: here, all are."""
+        return True
+
+    def message(self, node: BufferLoad | BufferStore, axis: int, which: str, shown: Shown) -> Expr:
+        """What an assertion raises. ``shown.index`` and ``shown.extent`` are values that it may show; ``which`` names a
+        lane; ``shown.copy`` makes any other expression of the place one that can be shown."""
+        text = f"{node.buffer.name}: index {{0}}{which} of dimension {axis} is outside the bounds 0 <= index < {{1}}"
+        return failure("IndexError", text, shown.index, shown.extent)
+
+    def access(self, node: Any, place: Place) -> None:
         """The asserts of one access: each index at least 0 and less than its extent, in the lanes that are not masked."""
-        for axis, (index, extent) in enumerate(zip(indices, buffer.shape, strict=True)):
+        indices, predicate = node.indices, node.predicate
+        for axis, (index, extent) in enumerate(zip(indices, node.buffer.shape, strict=True)):
+            if not self.wanted(node, axis):
+                continue
             masked = predicate is not None and axis == len(indices) - 1
             if masked and index.dtype.is_vector:
                 lanes = [(f" (lane {lane})", _lane(index, lane)) for lane in range(index.dtype.lanes)]
             else:
-                lanes = _lanes(index)
+                lanes = lanes_of(index)
             for number, (which, scalar) in enumerate(lanes):
                 mask = None
-                if masked and predicate is not None:
+                if masked:
                     mask = _lane(predicate, number) if predicate.dtype.is_vector else predicate
-                self._index(
-                    buffer, axis, which, scalar, extent, place if mask is None else _Place(place, condition=mask)
-                )
+                here = place if mask is None else Place(place, condition=mask)
+                self._index(node, axis, which, scalar, extent, here)
 
-    def _index(self, buffer: Buffer, axis: int, which: str, index: Expr, extent: Expr, place: _Place) -> None:
+    def _index(self, node: Any, axis: int, which: str, index: Expr, extent: Expr, place: Place) -> None:
         index, extent = build.match_types(index, extent)
         # Each copy of a Let has a variable of its own.
         copy = refresh_binders if self.lets else lambda expr: expr
         inside = build.logical_and(build.ge(index, const(0, index.dtype)), build.lt(copy(index), extent))
+        if node.buffer.buffer_type == "auto_broadcast":
+            # A dimension of extent 1 is repeated.
+            inside = build.logical_or(build.eq(copy(extent), const(1, extent.dtype)), inside)
         if isinstance(inside, IntImm) and inside.value:
             return
-        text = f"{buffer.name}: index {{0}}{which} of dimension {axis} is outside the bounds 0 <= index < {{1}}"
-        message = failure("IndexError", text, copy(place.value(index)), extent)
-        self.asserts.append(Assert(copy(place.fact(inside)), message, span=self.span))
+        shown = Shown(copy(place.value(index)), extent, lambda expr: copy(place.value(expr)))
+        self.require(copy(place.fact(inside)), self.message(node, axis, which, shown), node)
+
+    def require(self, condition: Expr, message: Expr, node: Any) -> None:
+        """Add an assertion about an access."""
+        self.asserts.append(Assert(condition, message, span=self.span))
+
+
+def _element_of(pointer: Any) -> BufferLoad | None:
+    """The element whose address is taken, if it is one of a buffer."""
+    if isinstance(pointer, Call) and pointer.op is _ADDRESS_OF and isinstance(pointer.args[0], BufferLoad):
+        return pointer.args[0]
+    return None
 
 
 def _holds(expr: Expr, kind: type[Expr]) -> bool:
@@ -172,22 +214,26 @@ def _holds(expr: Expr, kind: type[Expr]) -> bool:
     return bool(found)
 
 
-class _Instrumenter(Mutator):
+class AccessGuards(Mutator):
     """Statements come back with their asserts in front, as a list that the Seq around takes in."""
 
     def visit_expr(self, root: Any) -> Any:
         return root
 
+    def checks(self, op: Stmt) -> AccessChecks:
+        """What collects the asserts of a statement."""
+        return AccessChecks(op.span)
+
     def guarded(self, op: Any, made: Stmt, *exprs: Expr | None) -> Stmt:
         """A statement with the asserts of the expressions that it evaluates first."""
-        checks = _Checks(op.span)
+        checks = self.checks(op)
         for expr in exprs:
             if expr is not None:
                 checks.expression(expr)
         return self.after(checks, made)
 
     @staticmethod
-    def after(checks: _Checks, made: Stmt) -> Stmt:
+    def after(checks: AccessChecks, made: Stmt) -> Stmt:
         """A statement behind its asserts."""
         return Seq((*checks.asserts, made)) if checks.asserts else made
 
@@ -205,10 +251,10 @@ class _Instrumenter(Mutator):
         return op.with_(stmts=tuple(done))
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
-        checks = _Checks(op.span)
+        checks = self.checks(op)
         for expr in (op.value, *op.indices, *(() if op.predicate is None else (op.predicate,))):
             checks.expression(expr)
-        checks.access(op.buffer, op.indices, op.predicate, _TOP)
+        checks.access(op, _TOP)
         return self.after(checks, op)
 
     def visit_Bind(self, op: Bind) -> Stmt:
@@ -224,18 +270,28 @@ class _Instrumenter(Mutator):
     def visit_AllocBuffer(self, op: AllocBuffer) -> Stmt:
         return self.guarded(op, op, op.condition, *op.buffer.shape)
 
+    def visit_DeclBuffer(self, op: DeclBuffer) -> Stmt:
+        return self.guarded(op, op, *op.buffer.shape, *op.buffer.strides, op.buffer.elem_offset)
+
+    def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
+        return self.guarded(op, self.generic(op), op.value)
+
     def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
         return self.guarded(op, self.generic(op), op.condition)
 
+    def nested(self, op: Any) -> Any:
+        """A loop or block with its body rewritten."""
+        return self.generic(op)
+
     def visit_For(self, op: For) -> Stmt:
-        return self.guarded(op, self.generic(op), op.min, op.extent)
+        return self.guarded(op, self.nested(op), op.min, op.extent)
 
     def visit_While(self, op: While) -> Stmt:
         made = self.generic(op)
         if not _holds(op.condition, BufferLoad):
             return made
         # The condition is evaluated before each iteration, after a `continue` too.
-        checks = _Checks(op.span)
+        checks = self.checks(op)
         checks.expression(op.condition)
         if not checks.asserts:
             return made
@@ -245,7 +301,7 @@ class _Instrumenter(Mutator):
 
     def visit_Block(self, op: Block) -> Stmt:
         values = [it.value for it in op.iters]
-        return self.guarded(op, self.generic(op), *values, op.predicate if _holds(op.predicate, BufferLoad) else None)
+        return self.guarded(op, self.nested(op), *values, op.predicate if _holds(op.predicate, BufferLoad) else None)
 
 
 class InstrumentBoundCheckers(FuncPass):
@@ -279,4 +335,4 @@ class InstrumentBoundCheckers(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Guard every access of a function."""
-        return func.with_body(_Instrumenter().visit(func.body))
+        return func.with_body(AccessGuards().visit(func.body))

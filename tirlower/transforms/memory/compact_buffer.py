@@ -156,7 +156,9 @@ class CompactBufferAllocation(FuncPass):
     loop bounds and conditions are linear; divisions are followed as iteration maps, else as intervals. Predicates of
     blocks, ``if``, ``if_then_else`` and asserts narrow it. An extent that depends on a loop around the allocation
     becomes its greatest value. A buffer that is used through a view, a pointer or the address of an element keeps its
-    shape; a matched region is an access. ``buffer_dim_align`` annotations give the new shape padded strides; strides
+    shape; a matched region is an access. Where a block's annotations ``explicit_read_region`` or
+    ``explicit_write_region`` list positions of its regions, these count in place of what its body accesses of their
+    buffers. ``buffer_dim_align`` annotations give the new shape padded strides; strides
     that are stated stay.
 
     Option ``is_strict`` (default True): no dimension grows. Otherwise a dimension is as large as what is accessed,

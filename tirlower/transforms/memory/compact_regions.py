@@ -10,7 +10,7 @@ from tirlower.analysis.purity import side_effect
 from tirlower.arith.linear import uses
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
-from tirlower.ir.buffer import Buffer
+from tirlower.ir.buffer import Buffer, BufferRegion
 from tirlower.ir.expr import And, BufferLoad, Call, Expr, IntImm, Let, Or, PointerType, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
@@ -24,6 +24,9 @@ __all__ = ["Region", "accessed_regions"]
 
 Region = tuple[tuple[Expr, Expr], ...]
 """For each dimension the first index and the extent."""
+
+EXPLICIT_READ, EXPLICIT_WRITE = "explicit_read_region", "explicit_write_region"
+"""Annotations of a block: positions of its regions that state what it accesses of their buffers."""
 
 _ADDRESS_OF = Op.get("tir.address_of")
 _IF = Op.get("tir.if_then_else")
@@ -40,6 +43,21 @@ def relaxed_by_scope(scope: str, tag: str) -> bool:
     if rank == _STORAGE_RANK["warp"]:
         return tag == "threadIdx.x"
     return rank <= (0 if tag.startswith("blockIdx") else 1)
+
+
+def _stated_regions(op: Block) -> list[BufferRegion]:
+    """The regions of a block that its annotations say hold in place of what its body accesses."""
+    found: list[BufferRegion] = []
+    for key, regions in ((EXPLICIT_READ, op.reads), (EXPLICIT_WRITE, op.writes)):
+        value = op.annotations.get(key, ())
+        for index in value if isinstance(value, tuple) else (value,):
+            if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(regions or ()):
+                raise TransformError(
+                    f"block {op.name!r}: {key} names regions by their positions, 0 to {len(regions or ()) - 1}, got {index}",
+                    span=op.span,
+                )
+            found.append(regions[index])
+    return found
 
 
 class _Allocation:
@@ -66,6 +84,8 @@ class _Collector(AnalyzedMutator):
         # Loops (For) and bindings (variable, value or None) entered, in order.
         self.stack: list[For | tuple[Var, Expr | None]] = []
         self.guards: list[Expr] = []
+        self.stated: frozenset[Buffer] = frozenset()
+        """Buffers whose accesses the block around states."""
         self._cache: dict[Any, Any] = {}
 
     # Context
@@ -141,7 +161,14 @@ class _Collector(AnalyzedMutator):
                 ends = [build.sub(build.add(r.min, r.extent), const(1, r.min.dtype)) for r in source.region]
                 self.access(source.buffer, [(r.min, end) for r, end in zip(source.region, ends, strict=True)])
         with self.holding(op.predicate):
+            stated = _stated_regions(op)
+            for region in stated:
+                ends = [build.sub(build.add(r.min, r.extent), const(1, r.min.dtype)) for r in region.region]
+                self.access(region.buffer, [(r.min, end) for r, end in zip(region.region, ends, strict=True)])
+            outer = self.stated
+            self.stated = outer | {region.buffer for region in stated}
             self.visit(op.body)
+            self.stated = outer
         return op
 
     def visit_Seq(self, op: Seq) -> Stmt:
@@ -263,6 +290,8 @@ class _Collector(AnalyzedMutator):
 
     def access(self, buffer: Buffer, indices: Sequence[Any]) -> None:
         """An access at indices, each an expression or a pair of ends."""
+        if buffer in self.stated:
+            return
         allocation = self.open.get(buffer)
         if allocation is None or allocation.whole:
             self.use_whole(buffer.data)  # by another buffer on the same data

@@ -89,8 +89,8 @@ def _remedy(op: Op) -> str:
         return "it is an operation of GPU threads: build for a GPU target"
     if short in ("tvm_storage_sync", "tvm_thread_allreduce"):
         return "it synchronises GPU threads: build for a GPU target, or lower the thread loops to serial ones"
-    if short.startswith(("tvm_struct", "tvm_stack", "tvm_call", "tvm_check", "TVMBackend")):
-        return "packed calls are made by the entry: lower with MakeUnpackedAPI, and use call_extern for C functions"
+    if short.startswith(("tvm_stack", "tvm_call", "tvm_check")):
+        return "run LowerTVMBuiltin, which packs the arguments of calls, or use call_extern for C functions"
     if short in ("break_loop", "continue_loop", "ret", "thread_return"):
         return "it is a statement: it stands alone in T.evaluate"
     if short == "vscale":

@@ -1,0 +1,8 @@
+"""What build and lower prove of a program before it is lowered: every loop kind, and the bounds of every access.
+
+:func:`check_legality` gives the module to lower, with guards where bounds are not proved, and what was found, for the
+report. ``loops`` asks about loops, ``bounds`` about accesses, ``views`` about memory seen through another buffer,
+``guards`` inserts the guards and ``assumptions`` lists what is taken on the program's word.
+"""
+
+from tirlower.legality.check import Checked, check_legality

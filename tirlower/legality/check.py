@@ -1,0 +1,90 @@
+"""The check of a module, as its configuration says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tirlower import poly
+from tirlower.diagnostics import TransformError
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.legality.assumptions import assumptions
+from tirlower.legality.bounds import judge_accesses
+from tirlower.legality.guards import insert_guards
+from tirlower.legality.loops import check_loops, loop_notes
+from tirlower.report import AccessNote, Checks
+from tirlower.transforms import PassContext
+
+__all__ = ["Checked", "check_legality"]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The module to lower (the given one where nothing needs a guard), and what was proved, guarded and trusted."""
+
+    module: IRModule
+    checks: Checks
+
+
+def check_legality(mod: IRModule, ctx: PassContext) -> Checked:
+    """Prove that every loop computes what its serial form computes, and that every access is inside its buffer.
+
+    Raises :class:`LegalityError` for a loop that does not (with two iterations that meet in one element) or for which
+    it cannot be proved, unless it is annotated ``{"tir.unchecked": "reason"}``; and for an access that certainly goes
+    outside, with the iteration in which it does. An access that may go outside gets a guard that raises IndexError
+    before it; ``tir.unproved_bounds`` of the configuration says ``"guard"`` (the default), ``"trust"`` or
+    ``"refuse"``. ``{"tir.legality": "off"}`` leaves all of this out.
+
+    >>> from tirlower.script import parse
+    >>> func = parse('''
+    ... @T.prim_func
+    ... def gather(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), X: T.Buffer((8,), "int32")):
+    ...     for i in range(8):
+    ...         B[i] = A[X[i]]
+    ... ''')
+    >>> checks = check_legality(IRModule({"gather": func}), PassContext()).checks
+    >>> checks.proved, [note.access for note in checks.guarded]
+    ({'gather': 2}, ['A[X[i]]'])
+    """
+    if _option(ctx, "tir.legality", ("check", "off")) == "off":
+        loops = tuple(note for name, func in mod.items() for note in loop_notes(name, func, "not checked"))
+        return Checked(mod, Checks(on=False, loops=loops))
+    mode = _option(ctx, "tir.unproved_bounds", ("guard", "trust", "refuse"))
+    debug = bool(ctx.option("tir.enable_debug"))
+    functions = dict(mod.items())
+    checks = Checks()
+    for name, func in functions.items():
+        guarded, found = _check_function(name, func, mod, mode, debug)
+        checks = checks.merged(found)
+        if guarded is not func:
+            functions[name] = guarded
+    changed = any(functions[name] is not func for name, func in mod.items())
+    return Checked(IRModule(functions, dict(mod.attrs)) if changed else mod, checks)
+
+
+def _option(ctx: PassContext, key: str, choices: tuple[str, ...]) -> str:
+    """A configuration value that is one of a few words, the first where none is given."""
+    value = ctx.option(key, choices[0])
+    if value not in choices:
+        words = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
+        raise TransformError(f"{key} is {words}, got {value!r}", origin="PassContext")
+    return str(value)
+
+
+def _check_function(name: str, func: PrimFunc, mod: IRModule, mode: str, debug: bool) -> tuple[PrimFunc, Checks]:
+    scop = poly.extract(func, mod)
+    loops = check_loops(name, scop)
+    judged = judge_accesses(name, scop, mode)
+    made = func
+    guarded: tuple[AccessNote, ...] = ()
+    trusted = judged.trusted
+    if mode == "trust":
+        trusted = (*judged.notes(), *trusted)
+    elif judged.open:
+        made, guarded = insert_guards(name, func, judged)
+    return made, Checks(
+        loops=loops,
+        proved={name: judged.proved},
+        guarded=guarded,
+        trusted=trusted,
+        assumed=assumptions(name, func, checked=debug),
+    )

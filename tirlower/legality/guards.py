@@ -1,0 +1,196 @@
+"""Guards: an assertion before each access that is not proved inside its buffer, and before no other.
+
+A guard stands before the statement of its access, under the conditions under which the access is evaluated; everything
+before it has happened. It raises IndexError with the element, the index, the bounds and the loops' values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tirlower.analysis.purity import side_effect
+from tirlower.diagnostics import Label, LegalityError
+from tirlower.ir import build
+from tirlower.ir.assertion import failure
+from tirlower.ir.buffer import Buffer, MatchBufferRegion
+from tirlower.ir.expr import Expr, Var, const
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.op import Purity
+from tirlower.ir.stmt import Assert, Block, For, Stmt
+from tirlower.legality.bounds import Judged, OpenAccess
+from tirlower.report import AccessNote
+from tirlower.transforms.memory.bound_checkers import AccessChecks, AccessGuards, Place, Shown, lanes_of
+
+__all__ = ["insert_guards"]
+
+MAX_SHOWN = 14
+"""The values that a message shows beside the index and its bound."""
+
+
+def insert_guards(name: str, func: PrimFunc, judged: Judged) -> tuple[PrimFunc, tuple[AccessNote, ...]]:
+    """The function with a guard before each open access, and a note on each access that got one.
+
+    Raises :class:`LegalityError` where a guard would have to evaluate a call with effects a second time.
+    """
+    guards = _Guards(name, judged)
+    made = func.with_body(guards.visit(func.body))
+    return made, tuple(guards.notes.values())
+
+
+def _escape(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+class _Values:
+    """The values of a message, each with its number in the template."""
+
+    def __init__(self, *first: Expr) -> None:
+        self.values = list(first)
+
+    def add(self, value: Expr) -> str:
+        """The placeholder of a value."""
+        self.values.append(value)
+        return f"{{{len(self.values) - 1}}}"
+
+    @property
+    def full(self) -> bool:
+        """Whether no further value can be shown."""
+        return len(self.values) >= MAX_SHOWN + 2
+
+
+class _Checks(AccessChecks):
+    """The guards of one statement."""
+
+    def __init__(self, op: Stmt, owner: _Guards) -> None:
+        super().__init__(op.span)
+        self.owner = owner
+
+    def wanted(self, node: Any, axis: int) -> bool:
+        """Whether a subscript is open. What the analysis did not come across is."""
+        found = self.owner.judged.open.get(id(node))
+        if found is not None:
+            return axis in found.axes
+        return id(node) not in self.owner.judged.known
+
+    def access(self, node: Any, place: Place) -> None:
+        """The guards of an access: of its subscripts, of the region that it is in, of the memory behind a view."""
+        super().access(node, place)
+        found = self.owner.judged.open.get(id(node))
+        if found is None:
+            return
+        if found.source:
+            self._source(node, place)
+        if found.view is not None:
+            self._view(node, place, found.view.owner, found.view.elements)
+
+    def message(self, node: Any, axis: int, which: str, shown: Shown) -> Expr:
+        """The text of a guard on a subscript."""
+        values = _Values(shown.index, shown.extent)
+        element = self._element(node, values, shown, axis)
+        text = f"{element} is out of bounds: index {{0}}{which} of dimension {axis} is outside 0 <= index < {{1}}"
+        return self._failure(text, values)
+
+    def _element(self, node: Any, values: _Values, shown: Shown, axis: int | None) -> str:
+        """``A[3, 9]``, or the access as it is written where it has vectors."""
+        if any(not index.dtype.is_scalar for index in node.indices) or len(node.indices) > MAX_SHOWN // 2:
+            text = f"{node.buffer.name}[{', '.join(map(str, node.indices))}]"
+            return _escape(text if len(text) <= 80 else f"{node.buffer.name}[…]")
+        parts = ["{0}" if at == axis else values.add(shown.copy(index)) for at, index in enumerate(node.indices)]
+        return f"{_escape(node.buffer.name)}[{', '.join(parts)}]"
+
+    def _failure(self, text: str, values: _Values) -> Expr:
+        loops = []
+        for label, var in self.owner.visible:
+            if not values.full:
+                loops.append(f"{_escape(label)} = {values.add(var)}")
+        return failure("IndexError", f"{text}, at {', '.join(loops)}" if loops else text, *values.values)
+
+    def _source(self, node: Any, place: Place) -> None:
+        """The element of the buffer that a matched region is of."""
+        indices = list(node.indices)
+        buffer: Buffer = node.buffer
+        while buffer in self.owner.matched:
+            source = self.owner.matched[buffer].source
+            mins = [part.min for part in source.region]
+            lead = len(mins) - len(indices)
+            inner = [build.add(*build.match_types(low, index)) for low, index in zip(mins[lead:], indices, strict=True)]
+            indices, buffer = [*mins[:lead], *inner], source.buffer
+        for axis, (index, extent) in enumerate(zip(indices, buffer.shape, strict=True)):
+            for which, scalar in lanes_of(index):
+                what = f"which is of a region of {_escape(buffer.name)}, is out of bounds: index {{0}}{which} of dimension {axis}"
+                self._require(node, place, scalar, extent, f"{what} is outside 0 <= index < {{1}}")
+
+    def _view(self, node: Any, place: Place, owner: Buffer, elements: Expr) -> None:
+        """The address of an access through a view."""
+        for which, scalar in lanes_of(node.indices[-1]) if node.indices else [("", None)]:
+            indices = [*node.indices[:-1], scalar] if scalar is not None else []
+            offset = build.cast("int64", node.buffer.offset_of(indices))
+            what = f"is outside the memory of {_escape(owner.name)}: element {{0}}{which} of {{1}} elements"
+            self._require(node, place, offset, elements, what)
+
+    def _require(self, node: Any, place: Place, index: Expr, extent: Expr, problem: str) -> None:
+        index, extent = build.match_types(index, extent)
+        inside = build.logical_and(build.ge(index, const(0, index.dtype)), build.lt(index, extent))
+        shown = Shown(place.value(index), extent, place.value)
+        values = _Values(shown.index, extent)
+        text = f"{self._element(node, values, shown, None)}{',' if problem.startswith('which') else ''} {problem}"
+        self.require(place.fact(inside), self._failure(text, values), node)
+
+    def require(self, condition: Expr, message: Expr, node: Any) -> None:
+        """Add a guard; its condition is evaluated in addition to the access, so it must have no effect."""
+        if side_effect(condition) > Purity.READS:
+            raise LegalityError(
+                f"the access {node} of {self.owner.function!r} is not proved inside its buffer, and a guard would "
+                "evaluate a call with effects a second time",
+                origin="legality",
+                labels=[Label(node.span, "this access")] if node.span is not None else [],
+                help="bind the value to a variable first: `k: T.int32 = …`, then use k",
+            )
+        self.owner.note(node)
+        self.asserts.append(Assert(condition, message, span=node.span or self.span))
+
+
+class _Guards(AccessGuards):
+    """Inserts guards, and keeps the loops (or block iterators) that can be named where it is."""
+
+    def __init__(self, function: str, judged: Judged) -> None:
+        self.function = function
+        self.judged = judged
+        self.visible: list[tuple[str, Var]] = []
+        self.matched: dict[Buffer, MatchBufferRegion] = {}
+        self.notes: dict[int, AccessNote] = {}
+
+    def checks(self, op: Stmt) -> AccessChecks:
+        """The guards of a statement."""
+        return _Checks(op, self)
+
+    def note(self, node: Any) -> None:
+        """Remember that an access has a guard."""
+        if id(node) not in self.notes:
+            found = self.judged.open.get(id(node)) or _unseen(node)
+            self.notes[id(node)] = AccessNote(self.function, found.text, found.place, found.reason)
+
+    def nested(self, op: Any) -> Any:
+        """A loop or block with its body rewritten: its variable or iterators can be shown there."""
+        before = self.visible
+        self.visible = [*before, (op.loop_var.name, op.loop_var)] if isinstance(op, For) else self._in_block(op)
+        if isinstance(op, Block):
+            for match in op.match_buffers:
+                self.matched[match.buffer] = match
+        made = super().nested(op)
+        self.visible = before
+        return made
+
+    def _in_block(self, op: Block) -> list[tuple[str, Var]]:
+        """A block with iterators names those alone; one that stands for a loop's variable goes by its name."""
+        if not op.iters:
+            return self.visible
+        names = {id(var): label for label, var in self.visible}
+        return [(names.get(id(it.value), it.var.name), it.var) for it in op.iters]
+
+
+def _unseen(node: Any) -> OpenAccess:
+    text = f"{node.buffer.name}[{', '.join(map(str, node.indices))}]"
+    return OpenAccess(
+        text, "" if node.span is None else str(node.span), "the analysis does not know when it is evaluated"
+    )

@@ -1,0 +1,102 @@
+"""Loop kinds: proved, taken on the user's word, or refused with the iterations that disagree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tirlower import poly
+from tirlower.diagnostics import Label, LegalityError
+from tirlower.ir.annotations import REDUCTION, UNCHECKED
+from tirlower.ir.expr import Expr
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.stmt import For, ForKind
+from tirlower.report import LoopNote
+
+__all__ = ["check_loops", "loop_notes"]
+
+_WORDS = {
+    ForKind.PARALLEL: "parallel",
+    ForKind.VECTORIZED: "vectorized",
+    ForKind.UNROLLED: "unrolled",
+    ForKind.THREAD_BINDING: "thread-bound",
+}
+
+
+def _loops(func: PrimFunc) -> list[For]:
+    """The loops of a function that are not serial, in the order of the text."""
+    found: list[For] = []
+
+    def look(op: Any) -> bool:
+        if isinstance(op, For) and op.kind is not ForKind.SERIAL:
+            found.append(op)
+        return not isinstance(op, Expr)
+
+    pre_order_visit(func.body, look)
+    return found
+
+
+def loop_notes(name: str, func: PrimFunc, status: str) -> list[LoopNote]:
+    """A note of one status on each loop that is not serial."""
+    return [LoopNote(name, loop.loop_var.name, loop.kind.value, status) for loop in _loops(func)]
+
+
+def check_loops(name: str, scop: poly.Scop) -> tuple[LoopNote, ...]:
+    """Check every loop of a function that is not serial; returns a note on each.
+
+    A parallel or vectorized loop must compute what the serial loop computes; an unrolled one must have a constant
+    extent; the threads of a thread-bound one must not race. Raises :class:`LegalityError` for the first loop that is
+    refuted or cannot be proved and is not annotated as unchecked.
+    """
+    loops = _loops(scop.func)
+    races: dict[int, poly.Verdict] = {}
+    if any(loop.kind is ForKind.THREAD_BINDING and UNCHECKED not in loop.annotations for loop in loops):
+        races = {id(race.loop.node): race.verdict for race in poly.races(scop)}
+    notes: dict[int, LoopNote] = {}
+    for loop in loops:
+        if id(loop) in notes:
+            continue  # a statement that stands in several places is one loop
+        status, reason = "proved", ""
+        if UNCHECKED in loop.annotations:
+            status, reason = "trusted", str(loop.annotations[UNCHECKED])
+        else:
+            verdict = races.get(id(loop)) if loop.kind is ForKind.THREAD_BINDING else _verdict(scop, loop)
+            if verdict is not None and not verdict.proved:
+                raise _refusal(name, loop, verdict)
+        notes[id(loop)] = LoopNote(name, loop.loop_var.name, loop.kind.value, status, reason)
+    return tuple(notes.values())
+
+
+def _verdict(scop: poly.Scop, loop: For) -> poly.Verdict:
+    """The answer for a parallel, vectorized or unrolled loop, wherever in the function it stands."""
+    reductions = bool(loop.annotations.get(REDUCTION))
+    places = [each for each in scop.loops if each.node is loop]
+    verdict = poly.Verdict("proved")
+    for place in places:
+        if loop.kind is ForKind.PARALLEL:
+            verdict = poly.is_parallel(scop, place, reductions=reductions)
+        elif loop.kind is ForKind.VECTORIZED:
+            verdict = poly.is_vectorizable(scop, place, reductions=reductions)
+        else:
+            verdict = poly.is_unrollable(scop, place)
+        if not verdict.proved:
+            break
+    return verdict
+
+
+def _refusal(name: str, loop: For, verdict: poly.Verdict) -> LegalityError:
+    kind = _WORDS[loop.kind]
+    if loop.kind is ForKind.UNROLLED:
+        return _placed(verdict.error(f"cannot unroll loop {loop.loop_var.name!r} of {name!r}", "legality"), loop, kind)
+    problem = "is not legal" if verdict.refuted else "cannot be proved legal"
+    error = verdict.error(f"the {kind} loop `{loop.loop_var.name}` of {name!r} {problem}", "legality")
+    trust = f'state the missing fact with T.assume, or annotate the loop {{"{UNCHECKED}": "why it is right"}}'
+    error.help = error.help or (f"make it serial, or {trust}" if verdict.refuted else trust)
+    return _placed(error, loop, kind)
+
+
+def _placed(error: LegalityError, loop: For, kind: str) -> LegalityError:
+    """The error with the loop's own line."""
+    if loop.span is not None:
+        error.labels.append(Label(loop.span, f"{kind} here", primary=not error.labels))
+    return error

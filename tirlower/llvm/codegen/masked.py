@@ -1,0 +1,40 @@
+"""Indices that LLVM's loop vectorizer gets wrong: remainders by powers of two, inside arithmetic that may wrap.
+
+To LLVM 22.1 ``i & 7`` is a counter of three bits. Where it vectorizes a loop around an
+index like ``(row + (i & 7))`` of 32 bits it must check at run time that neither the three bits nor the 32 wrap, and takes
+the second check for one that implies the first: elements beyond the remainder are then written in a row. Loops with
+such an index keep their order: they would be gathers and scatters at best.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tirlower.ir.expr import Call, Cast, Expr, FloorMod, IntImm, Mod, Var
+from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.op import Op
+
+__all__ = ["is_masked"]
+
+_AND: Final = Op.get("tir.bitwise_and")
+
+
+def is_masked(root: Expr, known: set[Var]) -> bool:
+    """Whether an index takes the low bits of something; ``known`` are variables bound to what does."""
+    found = False
+
+    def look(op: Any) -> bool:
+        nonlocal found
+        kind = op.__class__
+        if kind is Var:
+            found = found or op in known
+        elif kind is Call and op.op is _AND:
+            found = found or any(isinstance(a, IntImm) and a.value > 0 and not a.value & (a.value + 1) for a in op.args)
+        elif kind is Mod or kind is FloorMod:
+            found = found or (isinstance(op.b, IntImm) and op.b.value > 1 and not op.b.value & (op.b.value - 1))
+        elif kind is Cast:
+            found = found or (op.dtype.is_integral and 1 < op.dtype.bits < min(op.value.dtype.bits, 32))
+        return not found
+
+    pre_order_visit(root, look)
+    return found

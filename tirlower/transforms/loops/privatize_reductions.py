@@ -1,0 +1,369 @@
+"""PrivatizeReductions: parallel and vectorized loops get partial results for the reductions that they carry.
+
+Each lane of a vectorized loop, and each of a fixed number of contiguous chunks of a parallel one, accumulates into
+memory of its own that starts at the operation's identity; the partial results are combined in the order of lanes or
+chunks. The result thus depends on the program alone, not on threads; for floats it is a reassociated sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from tirlower import poly
+from tirlower.diagnostics import Label, LegalityError, TransformError
+from tirlower.ir import build
+from tirlower.ir.annotations import REDUCTION, UNCHECKED
+from tirlower.ir.buffer import Buffer, Range
+from tirlower.ir.expr import Expr, IntImm, Var, const
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, DeclBuffer, For, ForKind, Seq, Stmt
+from tirlower.transforms.analyzed import AnalyzedMutator, stated_fact
+from tirlower.transforms.base import ModulePass, Stage
+from tirlower.transforms.context import PassContext
+from tirlower.transforms.loops.reduction_init import InitNest, finished, init_nest, opaque_blocks
+from tirlower.transforms.loops.reduction_partials import (
+    ChunkPartials,
+    Dim,
+    LanePartials,
+    Part,
+    Redirect,
+    accumulated_region,
+    partial_bytes,
+)
+from tirlower.transforms.loops.reduction_updates import ORIGIN, Accumulator, find_accumulators, mentions, refuse
+from tirlower.transforms.nesting import as_scope, jumps_out, returns
+
+__all__ = ["PrivatizeReductions"]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The data variables of the accumulators whose reduction a loop carries; None for at most one iteration."""
+
+    data: tuple[Var, ...] | None
+
+
+def _annotated(func: PrimFunc) -> list[For]:
+    found: list[For] = []
+
+    def look(op: Any) -> bool:
+        if isinstance(op, For) and op.kind in (ForKind.PARALLEL, ForKind.VECTORIZED) and op.annotations.get(REDUCTION):
+            found.append(op)
+        return not isinstance(op, Expr)
+
+    pre_order_visit(func.body, look)
+    return found
+
+
+def _plan(loop: For, scop: poly.Scop, checked: bool) -> _Plan:
+    """What a loop carries. Raises :class:`LegalityError` where it carries something else, or nothing."""
+    if isinstance(loop.extent, IntImm) and loop.extent.value <= 1:
+        return _Plan(None)
+    carried: dict[Var, None] = {}
+    for place in (each for each in scop.loops if each.node is loop):
+        if checked and UNCHECKED not in loop.annotations:
+            ask = poly.is_parallel if loop.kind is ForKind.PARALLEL else poly.is_vectorizable
+            verdict = ask(scop, place, reductions=True)
+            if not verdict.proved:
+                what = f"the {loop.kind.value} loop {loop.loop_var.name!r} carries more than reductions"
+                raise verdict.error(what, ORIGIN)
+        carried.update(dict.fromkeys(r.buffer.data for r in poly.carried_reductions(scop, place)))
+    if not carried:
+        raise LegalityError(
+            f"the {loop.kind.value} loop {loop.loop_var.name!r} is annotated {REDUCTION!r}, but carries no reduction",
+            origin=ORIGIN,
+            labels=[Label(loop.span, "annotated here")] if loop.span is not None else [],
+            help="remove the annotation: its iterations update no element in common",
+        )
+    return _Plan(tuple(carried))
+
+
+class _Privatizer(AnalyzedMutator):
+    """Rewrites the annotated loops of a function, outer ones first.
+
+    ``pending`` are the partial results of vectorized loops within the statement at hand, which may live around a
+    larger statement; who visits a statement by :meth:`visit` gets them settled around it.
+    """
+
+    def __init__(self, func: PrimFunc, plans: dict[Var, _Plan], max_chunks: int, max_bytes: int) -> None:
+        super().__init__(func)
+        self.plans = plans
+        self.max_chunks = max_chunks
+        self.max_bytes = max_bytes
+        self.moved: dict[Var, Var] = {}
+        self.pending: list[LanePartials] = []
+
+    # -- where partial results live ----------------------------------------------------------------------------------
+
+    def gather(self, op: Stmt) -> tuple[Stmt, list[LanePartials]]:
+        """A rewritten statement, and the partial results that are still to be settled around it."""
+        saved, self.pending = self.pending, []
+        new = super().visit(op)
+        left, self.pending = self.pending, saved
+        return new, left
+
+    def visit(self, op: Any) -> Any:
+        if isinstance(op, Expr):
+            return op
+        if not isinstance(op, Stmt):
+            return super().visit(op)
+        return self.settle(*self.gather(op))
+
+    def settle(self, stmt: Stmt, partials: Sequence[LanePartials]) -> Stmt:
+        """A statement with partial results around it."""
+        for one in partials:
+            stmt = one.around(stmt, self.analyzer)
+        return stmt
+
+    def visit_Seq(self, op: Seq) -> Stmt:
+        with ExitStack() as facts:
+            done: list[Stmt] = []
+            left: list[tuple[int, LanePartials]] = []
+            for at, stmt in enumerate(op.stmts):
+                new, partials = self.gather(stmt)
+                done.append(new)
+                left += [(at, one) for one in partials]
+                self.note_binding(new)
+                fact = stated_fact(new)
+                if fact is not None:
+                    facts.enter_context(self.holding(fact))
+            if left:
+                bound = any(returns(stmt) for stmt in done)
+                leaves = [not bound and self._leaves_seq(one, at, done) for at, one in left]
+                for (at, one), leave in zip(left, _agreed([one for _, one in left], leaves), strict=True):
+                    if leave:
+                        self.pending.append(one)
+                    else:
+                        done[at] = one.around(done[at], self.analyzer)
+            changed = any(a is not b for a, b in zip(done, op.stmts, strict=True))
+            return op.with_(stmts=tuple(done)) if changed else op
+
+    @staticmethod
+    def _leaves_seq(one: LanePartials, at: int, done: Sequence[Stmt]) -> bool:
+        """Whether what stands beside a statement leaves its accumulators and what sets them alone."""
+        declared = {var for stmt in done[:at] for var in _declares(stmt)}
+        if declared & one.needs or any(mentions(stmt, data) for stmt in done for data in one.data):
+            return False
+        reads = one.init.reads if one.init is not None else ()
+        return not any(mentions(stmt, data) for stmt in done[:at] for data in reads)
+
+    def visit_For(self, op: For) -> Stmt:
+        plan = self.plans.get(op.loop_var)
+        if plan is not None and _is_annotated(op):
+            if plan.data is None:
+                return self.visit_For(op.with_(annotations=_without(op)))
+            data = [self.moved.get(var, var) for var in plan.data]
+            return self.parallel(op, data) if op.kind is ForKind.PARALLEL else self.vectorized(op, data)
+        if op.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
+            return super().visit_For(op)
+        with self.in_loop(op.loop_var, op.min, op.extent):
+            body, left = self.gather(op.body)
+        # Outside of the loop it is no fact that it runs at all.
+        outside = [None if returns(body) else one.past(op, self.analyzer) for one in left]
+        leaves = [moved is not None and not any(mentions(body, data) for data in moved.data) for moved in outside]
+        stay: list[LanePartials] = []
+        for one, moved, leave in zip(left, outside, _agreed(left, leaves), strict=True):
+            if leave and moved is not None:
+                self.pending.append(moved)
+            else:
+                stay.append(one)
+        if stay:
+            with self.in_loop(op.loop_var, op.min, op.extent):
+                body = self.settle(body, stay)
+        return op.with_(body=body)
+
+    # -- loops ---------------------------------------------------------------------------------------------------------
+
+    def prepare(self, op: For, data: list[Var]) -> tuple[For, list[Accumulator], InitNest | None]:
+        """The loop with opaque blocks, its accumulators, and what sets them before it."""
+        if jumps_out(op.body) or returns(op.body):
+            refuse(op, "an iteration may leave it early", "compute a flag and test it after the loop")
+        init = init_nest(op, data, self.analyzer)
+        opaque = op.with_(annotations=_without(op), body=opaque_blocks(op.body, data))
+        return opaque, find_accumulators(opaque, data), init
+
+    def region(self, acc: Accumulator, op: For, copies: int) -> tuple[Dim, ...]:
+        """What a partial result holds. Raises :class:`LegalityError` where that is too much."""
+        dims = tuple(accumulated_region(acc, op, self.analyzer))
+        size = partial_bytes(acc, dims)
+        if size > self.max_bytes:
+            name = acc.buffer.name
+            refuse(
+                op,
+                f"each of {copies} partial results of {name!r} takes {size} bytes, more than {self.max_bytes}",
+                f"update {name!r} by atomic operations, accumulate into a part of it at a time, "
+                f'or raise the limit: PassContext(config={{"{ORIGIN}": {{"max_partial_bytes": {size}}}}})',
+            )
+        return dims
+
+    def vectorized(self, op: For, data: list[Var]) -> Stmt:
+        """Lanes accumulate side by side, in the last dimension of the partial results."""
+        if not isinstance(op.extent, IntImm):
+            refuse(
+                op,
+                f"its extent {op.extent} is not a constant",
+                "split the loop by a constant and vectorize the inner part",
+            )
+        lanes = op.extent.value
+        with self.in_loop(op.loop_var, op.min, op.extent):
+            op = op.with_(body=self.visit(op.body))
+        op, accs, init = self.prepare(op, data)
+        lane = self.analyzer.simplify(build.sub(op.loop_var, op.min))
+        parts = []
+        for acc in accs:
+            dims = self.region(acc, op, lanes)
+            shape = (*(const(dim.size) for dim in dims if not dim.single), const(lanes))
+            parts.append(Part(acc, dims, Buffer(f"{acc.buffer.name}_lanes", shape, acc.buffer.dtype, scope="local")))
+        targets = {part.acc.buffer.data: (part.buffer, part.dims, lambda offsets: (*offsets, lane)) for part in parts}
+        self.pending.append(LanePartials(tuple(parts), lanes, op.loop_var.dtype, init))
+        return op.with_(body=Redirect(targets, self.analyzer).visit(op.body))
+
+    def parallel(self, op: For, data: list[Var]) -> Stmt:
+        """Chunks of iterations accumulate each into a row of the partial results."""
+        op, accs, init = self.prepare(op, data)
+        kind = op.loop_var.dtype
+        most = min(op.extent.value, self.max_chunks) if isinstance(op.extent, IntImm) else self.max_chunks
+        name = op.loop_var.name
+        chunk = Var(f"{name}_chunk", kind)
+        before: list[Stmt] = []
+        # At least one chunk, if an empty one: the chunk size is a quotient by their number.
+        wanted = build.max_(build.min_(op.extent, const(most, kind)), const(1, kind))
+        count = self._named(before, f"{name}_chunks", wanted, Range(const(1, kind), const(most, kind)))
+        size = self._named(before, f"{name}_size", build.floordiv(op.extent, count))
+        rest = self._named(
+            before, f"{name}_rest", build.floormod(op.extent, count), Range(const(0, kind), const(most, kind))
+        )
+        parts = [ChunkPartials(acc, self.region(acc, op, most), most, chunk) for acc in accs]
+        targets = {part.acc.buffer.data: (part.target, part.dims, part.place) for part in parts}
+        body = Redirect(targets, self.analyzer).visit(op.body)
+        for old in [*self.moved, *targets]:
+            new = self.moved.get(old, old)
+            if new in targets:
+                self.moved[old] = targets[new][0].data
+        with self.in_loop(chunk, const(0, kind), count):
+            first = build.add(build.mul(chunk, size), build.min_(chunk, rest))
+            longer = build.select(build.lt(chunk, rest), const(1, kind), const(0, kind))
+            start = self.analyzer.simplify(build.add(op.min, first))
+            extent = self.analyzer.simplify(build.add(size, longer))
+            run = self.visit(For(op.loop_var, start, extent, ForKind.SERIAL, None, {}, body, span=op.span))
+        task = Seq(
+            (
+                *(AllocBuffer(part.own) for part in parts if part.own is not None),
+                *(part.fill() for part in parts),
+                as_scope(run),
+                *(part.publish(part.own) for part in parts if part.own is not None),
+            )
+        )
+        loop = For(chunk, const(0, kind), count, ForKind.PARALLEL, None, op.annotations, task, span=op.span)
+        return Seq(
+            (
+                *before,
+                *(AllocBuffer(part.rows) for part in parts),
+                *([] if init is None else [finished(init, self.analyzer)]),
+                loop,
+                *(part.combine(count, self.analyzer) for part in parts),
+            )
+        )
+
+    def _named(self, before: list[Stmt], name: str, value: Expr, known: Range | None = None) -> Expr:
+        """A value by a name, of which a range is known, where it is no constant."""
+        value = self.analyzer.simplify(value)
+        if isinstance(value, IntImm):
+            return value
+        var = Var(name, value.dtype)
+        if known is not None:
+            self.analyzer.bind(var, known)
+        before.append(Bind(var, value))
+        return var
+
+
+def _agreed(units: Sequence[LanePartials], leaves: Sequence[bool]) -> list[bool]:
+    """Which partial results leave: those of one accumulator all do or none does, so that they are combined at one place."""
+    agreed = list(leaves)
+    changed = True
+    while changed:
+        changed = False
+        for i, one in enumerate(units):
+            for j, other in enumerate(units[:i]):
+                if not (one.data & other.data) or not (agreed[i] or agreed[j]):
+                    continue
+                if not (agreed[i] and agreed[j] and one.mixes_with(other)):
+                    agreed[i] = agreed[j] = False
+                    changed = True
+    return agreed
+
+
+def _declares(stmt: Stmt) -> tuple[Var, ...]:
+    if isinstance(stmt, Bind):
+        return (stmt.var,)
+    if isinstance(stmt, (AllocBuffer, AllocConst, DeclBuffer)):
+        return (stmt.buffer.data,)
+    return ()
+
+
+def _is_annotated(loop: For) -> bool:
+    return loop.kind in (ForKind.PARALLEL, ForKind.VECTORIZED) and bool(loop.annotations.get(REDUCTION))
+
+
+def _without(loop: For) -> dict[str, Any]:
+    return {key: value for key, value in loop.annotations.items() if key != REDUCTION}
+
+
+class PrivatizeReductions(ModulePass):
+    """Reductions of the parallel and vectorized loops annotated ``tir.reduction`` get private partial results.
+
+    Each lane of a vectorized loop, and each of up to ``max_chunks`` contiguous chunks of a parallel loop, accumulates
+    from the operation's identity; the partial results are combined in the order of lanes or chunks, which depends on
+    the extent alone and not on the number of threads. Integers give the same bits as the serial loop; float sums and
+    products are reassociated. The lanes' partial results live around the serial loops over the vectorized one where
+    nothing else touches the accumulator. A block's init moves ahead of the loop.
+
+    Sums, products, minima, maxima, logical and bitwise operations are known, on single elements and on regions of up
+    to ``max_partial_bytes``. Raises :class:`LegalityError` for a loop that carries something else, or no reduction; for
+    an accumulator that is read in the loop or too large; for a vectorized loop whose extent is not constant.
+    The annotation is ours, not TIR's. Needs nothing, and runs best first, while blocks have their inits.
+
+    >>> from tirlower.script import parse
+    >>> print(PrivatizeReductions()(parse('''
+    ... @T.prim_func
+    ... def total(A: T.Buffer((64,), "float32"), S: T.Buffer((1,), "float32")):
+    ...     for i in range(16):
+    ...         for l in T.vectorized(4, annotations={"tir.reduction": True}):
+    ...             S[0] = S[0] + A[i * 4 + l]
+    ... ''')).script())
+    @T.prim_func
+    def total(A: T.Buffer((64,), "float32"), S: T.Buffer((1,), "float32")):
+        S_lanes = T.alloc_buffer((4,), scope="local")
+        for lane in T.vectorized(4):
+            S_lanes[lane] = T.float32(-0.0)
+        for i in range(16):
+            for l in T.vectorized(4):
+                S_lanes[l] = S_lanes[l] + A[i * 4 + l]
+        for lane in T.unroll(4):
+            S[0] = S[0] + S_lanes[lane]
+    """
+
+    name = ORIGIN
+    stage = Stage.ANY
+    options = {"max_chunks": 64, "max_partial_bytes": 1 << 18}
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Rewrite the annotated loops of every function."""
+        return mod.map_functions(lambda func: self._rewrite(func, mod, ctx))
+
+    def _rewrite(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
+        loops = _annotated(func)
+        if not loops:
+            return func
+        scop = poly.extract(func, mod)
+        checked = ctx.option("tir.legality", "check") != "off"
+        plans = {loop.loop_var: _plan(loop, scop, checked) for loop in loops}
+        max_chunks = int(self.option("max_chunks", ctx))
+        if max_chunks < 1:
+            raise TransformError(f"max_chunks is at least 1, got {max_chunks}", origin=ORIGIN)
+        worker = _Privatizer(func, plans, max_chunks, int(self.option("max_partial_bytes", ctx)))
+        return func.with_body(worker.visit(func.body))

@@ -1,0 +1,143 @@
+"""Conditions that differ between the lanes of a vectorized loop, as masks on the accesses under them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tirlower.ir.expr import (
+    LT,
+    And,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    Mod,
+    Ramp,
+    is_const_int,
+)
+from tirlower.ir.functor import Mutator, pre_order_visit
+from tirlower.ir.op import Op, Purity
+from tirlower.ir.stmt import BufferStore, Evaluate, For, ForKind, IfThenElse, Stmt
+
+__all__ = ["Masker", "Scalarize", "mask_of", "may_fault", "reads_memory"]
+
+
+class Scalarize(Exception):
+    """Raised while vectorizing an expression that has no vector form: the statement around it is scalarized."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def mask_of(condition: Expr) -> Expr:
+    """A vector condition as a mask: ``base + lane < limit`` as the lane mask that targets have, others as they are."""
+    while isinstance(condition, Call) and condition.op is Op.get("tir.likely"):
+        condition = condition.args[0]
+    if isinstance(condition, LT) and isinstance(condition.a, Ramp) and isinstance(condition.b, Broadcast):
+        ramp, limit = condition.a, condition.b.value
+        if is_const_int(ramp.stride, 1) and limit.dtype.is_scalar:
+            return Call(Op.get("tir.get_active_lane_mask"), (ramp.base, limit), condition.dtype, span=condition.span)
+    return condition
+
+
+class Masker(Mutator):
+    """Puts a mask on every vector access of a vectorized statement; raises :class:`Scalarize` where it cannot."""
+
+    def __init__(self, mask: Expr) -> None:
+        self.mask = mask
+
+    def _merge(self, predicate: Expr | None, index: Expr) -> Expr:
+        mask = self.mask
+        if index.dtype.lanes != mask.dtype.lanes or index.dtype.scalable != mask.dtype.scalable:
+            raise Scalarize("an access under the condition has other lanes than the loop")
+        return mask if predicate is None else And(mask, predicate)
+
+    def visit_BufferLoad(self, op: BufferLoad) -> Expr:
+        # A load that does not depend on the lanes may be outside its buffer where the condition holds for none.
+        if not op.indices or not op.indices[-1].dtype.is_vector:
+            raise Scalarize("a scalar load under a condition that differs between lanes")
+        return op.with_(predicate=self._merge(op.predicate, op.indices[-1]))
+
+    def visit_Call(self, op: Call) -> Expr:
+        if not isinstance(op.op, Op) or op.op.purity >= Purity.WRITES:
+            raise Scalarize(f"a call of {op.op.name} under a condition that differs between lanes")
+        return op
+
+    def _no_division(self, op: Any) -> Expr:
+        if op.dtype.is_integral and not _nonzero(op.b):
+            raise Scalarize("a division that may be by zero under a condition that differs between lanes")
+        return op
+
+    visit_Div = visit_Mod = visit_FloorDiv = visit_FloorMod = _no_division
+
+    def visit_BufferStore(self, op: BufferStore) -> Stmt:
+        if not op.indices or not op.indices[-1].dtype.is_vector:
+            raise Scalarize("a scalar store under a condition that differs between lanes")
+        op = self.generic(op)
+        return op.with_(predicate=self._merge(op.predicate, op.indices[-1]))
+
+    def visit_Evaluate(self, op: Evaluate) -> Stmt:
+        if isinstance(op.value, Call):
+            raise Scalarize("a call under a condition that differs between lanes")
+        return op
+
+    def visit_For(self, op: For) -> Stmt:
+        # The same iterations for all lanes: those that the condition leaves out run them in vain.
+        if op.kind not in (ForKind.SERIAL, ForKind.UNROLLED) or any(map(may_fault, (op.min, op.extent))):
+            return self._refuse(op)
+        return op.with_(body=self.visit(op.body))
+
+    def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
+        if may_fault(op.condition):
+            return self._refuse(op)
+        else_case = None if op.else_case is None else self.visit(op.else_case)
+        return op.with_(then_case=self.visit(op.then_case), else_case=else_case)
+
+    def _refuse(self, op: Any) -> Stmt:
+        raise Scalarize(f"a {type(op).__name__} under a condition that differs between lanes")
+
+    visit_While = visit_Assert = visit_AttrStmt = visit_AllocBuffer = visit_DeclBuffer = _refuse
+
+
+def _any(expr: Expr, holds: Callable[[Any], bool]) -> bool:
+    found = False
+
+    def look(op: Any) -> bool:
+        nonlocal found
+        found = found or holds(op)
+        return not found
+
+    pre_order_visit(expr, look)
+    return found
+
+
+def reads_memory(expr: Expr) -> bool:
+    """Whether an expression's value depends on memory."""
+    return _any(expr, lambda op: isinstance(op, BufferLoad) or (isinstance(op, Call) and not _pure(op)))
+
+
+def may_fault(expr: Expr) -> bool:
+    """Whether evaluating an expression in vain could fault, or have an effect."""
+    return _any(
+        expr,
+        lambda op: (
+            isinstance(op, BufferLoad)
+            or (isinstance(op, Call) and not _pure(op))
+            or (isinstance(op, (Div, Mod, FloorDiv, FloorMod)) and op.dtype.is_integral and not _nonzero(op.b))
+        ),
+    )
+
+
+def _pure(op: Call) -> bool:
+    return isinstance(op.op, Op) and op.op.purity <= Purity.PURE
+
+
+def _nonzero(expr: Expr) -> bool:
+    if isinstance(expr, Broadcast):
+        return _nonzero(expr.value)
+    return is_const_int(expr) and not is_const_int(expr, 0)

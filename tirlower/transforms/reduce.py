@@ -1,0 +1,379 @@
+"""The reducer: the smallest program, found by trying, on which something still goes wrong.
+
+Delta debugging (Zeller and Hildebrandt, 2002) on the tree: statements are dropped in halves, quarters and one by one,
+loops become one iteration or fewer of them, branches replace their condition, expressions shrink to an operand or a
+constant, unused parameters go and dimensions get smaller, until nothing more can go or the time is up. The caller says
+with a predicate what "still goes wrong" means; every candidate it sees is well-formed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tirlower.diagnostics import TirError, deep_recursion
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import Expr, FloatImm, IntImm, Let, StringImm, Var, const
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.functor import post_order_visit, substitute
+from tirlower.ir.stmt import (
+    AllocBuffer,
+    AttrStmt,
+    Bind,
+    Block,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    Seq,
+    Stmt,
+    While,
+)
+from tirlower.ir.verify import verify_well_formed
+
+__all__ = ["Case", "reduce_case"]
+
+
+class Case(NamedTuple):
+    """A module, the function of it that is run, and the arguments of the run."""
+
+    mod: IRModule
+    name: str
+    arguments: tuple[Any, ...]
+
+    @property
+    def func(self) -> PrimFunc:
+        """The function that is run."""
+        return self.mod[self.name]
+
+    def with_func(self, func: PrimFunc, arguments: Sequence[Any] | None = None) -> Case:
+        """The case with another function in its place."""
+        return Case(
+            self.mod.with_func(self.name, func), self.name, self.arguments if arguments is None else tuple(arguments)
+        )
+
+
+_Try = Callable[[], Case | None]
+"""Makes a candidate when it is wanted; None where there is none after all."""
+
+
+def reduce_case(case: Case, fails: Callable[[Case], bool], seconds: float = 10.0) -> Case:
+    """The smallest case found on which ``fails`` is still true, within a time.
+
+    ``fails`` is asked about well-formed candidates only, and should be false for one that goes wrong in another way
+    than the original; what it raises is passed on. ``case`` itself comes back when nothing smaller fails.
+
+    >>> from tirlower.script import parse
+    >>> mod = IRModule(parse('''
+    ... @T.prim_func
+    ... def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    ...     for i in range(8):
+    ...         A[i] = B[i] + 1
+    ...         B[i] = A[i] * 7
+    ... '''))
+    >>> case = Case(mod, "main", (np.zeros(8, "int32"), np.zeros(8, "int32")))
+    >>> print(reduce_case(case, lambda c: "* 7" in c.mod["main"].script()).func.script())
+    @T.prim_func
+    def main(A: T.Buffer((1,), "int32"), B: T.Buffer((1,), "int32")):
+        B[0] = A[0] * 7
+    """
+    end = time.monotonic() + seconds
+    with deep_recursion():
+        improved = True
+        while improved and time.monotonic() < end:
+            improved = False
+            for family in (_functions, _statements, _shapes, _expressions, _parameters, _values):
+                case, changed = _exhaust(case, family, fails, end)
+                improved = improved or changed
+    return case
+
+
+def _exhaust(
+    case: Case, family: Callable[[Case], Iterator[_Try]], fails: Callable[[Case], bool], end: float
+) -> tuple[Case, bool]:
+    """Take every step of one kind that works; a step that worked is tried again at the same place."""
+    position, changed = 0, False
+    while time.monotonic() < end:
+        attempt = next(islice(family(case), position, None), None)
+        if attempt is None:
+            break
+        smaller = _candidate(attempt)
+        if smaller is not None and fails(smaller):
+            case, changed = smaller, True
+        else:
+            position += 1
+    return case, changed
+
+
+def _candidate(attempt: _Try) -> Case | None:
+    """A candidate, None when the step does not fit here: the program would not be well-formed."""
+    try:
+        made = attempt()
+        if made is not None:
+            verify_well_formed(made.mod)
+    except TirError:
+        return None
+    return made
+
+
+# -- the module and its parameters ---------------------------------------------------------------------------------------
+
+
+def _functions(case: Case) -> Iterator[_Try]:
+    """Drop the other functions."""
+    for name in case.mod:
+        if name != case.name:
+            left = {key: func for key, func in case.mod.items() if key != name}
+            yield lambda left=left: case._replace(mod=case.mod.with_functions(left))  # type: ignore[misc]
+
+
+def _parameters(case: Case) -> Iterator[_Try]:
+    """Drop parameters that nothing uses."""
+    func = case.func
+    for at, param in enumerate(func.params):
+
+        def drop(at: int = at, param: Var = param) -> Case:
+            params = func.params[:at] + func.params[at + 1 :]
+            buffers = {var: buffer for var, buffer in func.buffer_map.items() if var is not param}
+            return case.with_func(
+                func.with_(params=params, buffer_map=buffers), case.arguments[:at] + case.arguments[at + 1 :]
+            )
+
+        yield drop
+
+
+def _smaller(extent: int) -> list[int]:
+    return [n for n in dict.fromkeys((1, extent // 2, extent - 1)) if 0 < n < extent]
+
+
+def _shapes(case: Case) -> Iterator[_Try]:
+    """Make dimensions of buffers smaller, symbolic ones by smaller arguments."""
+    func = case.func
+    defined: list[Buffer] = list(func.buffers)
+    post_order_visit(
+        func.body, lambda op: defined.append(op.buffer) if isinstance(op, (AllocBuffer, DeclBuffer)) else None
+    )
+    for buffer in defined:
+        for axis, extent in enumerate(buffer.shape):
+            if isinstance(extent, IntImm) and not buffer.strides:
+                for size in _smaller(extent.value):
+                    yield lambda b=buffer, a=axis, s=size: _reshaped(case, b, a, s)  # type: ignore[misc]
+    symbols = {
+        part: None for b in func.buffers for part in b.shape if isinstance(part, Var) and part not in func.params
+    }
+    for symbol in symbols:
+        sizes = [
+            array.shape[axis]
+            for array, buffer in _arrays(case)
+            for axis, part in enumerate(buffer.shape)
+            if part is symbol
+        ]
+        for size in _smaller(sizes[0]):
+            yield lambda v=symbol, s=size: _cut(case, v, s)  # type: ignore[misc]
+
+
+def _arrays(case: Case) -> Iterator[tuple[Any, Buffer]]:
+    for param, value in zip(case.func.params, case.arguments, strict=True):
+        buffer = case.func.buffer_map.get(param)
+        if buffer is not None and isinstance(value, np.ndarray):
+            yield value, buffer
+
+
+def _sliced(array: Any, axis: int, size: int) -> Any:
+    return np.ascontiguousarray(array[(slice(None),) * axis + (slice(0, size),)])
+
+
+def _reshaped(case: Case, buffer: Buffer, axis: int, size: int) -> Case:
+    """A buffer with another extent of one dimension."""
+    extent = buffer.shape[axis]
+    shape = (*buffer.shape[:axis], const(size, extent.dtype), *buffer.shape[axis + 1 :])
+    new = buffer.with_(shape=shape)
+    func = case.func
+    arguments = list(case.arguments)
+    for at, param in enumerate(func.params):
+        if func.buffer_map.get(param) is buffer:
+            arguments[at] = _sliced(arguments[at], axis, size)
+    buffers = {var: new if old is buffer else old for var, old in func.buffer_map.items()}
+    body = substitute(func.body, {}, {buffer: new})
+    return case.with_func(func.with_(buffer_map=buffers, body=body), arguments)
+
+
+def _cut(case: Case, symbol: Var, size: int) -> Case:
+    """Arguments with a symbolic dimension of another size."""
+    arguments = list(case.arguments)
+    for at, param in enumerate(case.func.params):
+        buffer = case.func.buffer_map.get(param)
+        for axis, part in enumerate(buffer.shape if buffer is not None else ()):
+            if part is symbol:
+                arguments[at] = _sliced(arguments[at], axis, size)
+    return case._replace(arguments=tuple(arguments))
+
+
+def _values(case: Case) -> Iterator[_Try]:
+    """Simpler arguments: zeros, ones, counts."""
+    for at, value in enumerate(case.arguments):
+        if isinstance(value, np.ndarray):
+            simple = [
+                np.zeros_like(value),
+                np.ones_like(value),
+                np.arange(value.size).reshape(value.shape).astype(value.dtype),
+            ]
+            rank = next((n for n, one in enumerate(simple) if np.array_equal(one, value)), len(simple))
+        else:
+            simple = [type(value)(0), type(value)(1)]
+            rank = next((n for n, one in enumerate(simple) if one == value), len(simple))
+        for one in simple[:rank]:
+            yield (
+                lambda at=at, one=one: case._replace(  # type: ignore[misc]
+                    arguments=(*case.arguments[:at], one, *case.arguments[at + 1 :])
+                )
+            )
+
+
+# -- statements ----------------------------------------------------------------------------------------------------------
+
+_Rebuild = Callable[[Any], Case]
+
+
+def _statements(case: Case) -> Iterator[_Try]:
+    """Fewer statements, shorter and plainer loops."""
+    func = case.func
+    return _statement(func.body, lambda body: case.with_func(func.with_body(body)))
+
+
+def _statement(stmt: Stmt, rebuild: _Rebuild) -> Iterator[_Try]:
+    for make in _edits(stmt):
+        yield lambda make=make: rebuild(make())  # type: ignore[misc]
+    for name in stmt.child_names:
+        value = getattr(stmt, name)
+        if isinstance(value, Stmt):
+            yield from _statement(value, lambda new, name=name: rebuild(stmt.with_(**{name: new})))  # type: ignore[misc]
+        elif isinstance(value, tuple) and value and isinstance(value[0], Stmt):
+            for at, one in enumerate(value):
+                yield from _statement(
+                    one,
+                    lambda new, at=at, name=name, value=value: rebuild(  # type: ignore[misc]
+                        stmt.with_(**{name: (*value[:at], new, *value[at + 1 :])})
+                    ),
+                )
+
+
+def _edits(stmt: Any) -> Iterator[Callable[[], Any]]:
+    """What a statement may become, the smallest first."""
+    nothing = isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
+    if not nothing:
+        yield lambda: Evaluate(const(0))
+    if isinstance(stmt, Seq):
+        yield from _sequences(stmt)
+    elif isinstance(stmt, For):
+        yield lambda: substitute(stmt.body, {stmt.loop_var: stmt.min})
+        yield from _loops(stmt)
+    elif isinstance(stmt, IfThenElse):
+        yield lambda: stmt.then_case
+        if stmt.else_case is not None:
+            yield lambda: stmt.else_case
+            yield lambda: stmt.with_(else_case=None)
+    elif isinstance(stmt, (AttrStmt, While)):
+        yield lambda: stmt.body
+    elif isinstance(stmt, Block):
+        yield from _blocks(stmt)
+
+
+def _sequences(stmt: Seq) -> Iterator[Callable[[], Any]]:
+    stmts = stmt.stmts
+    if len(stmts) == 1:
+        yield lambda: stmts[0]
+    size = len(stmts) // 2
+    while size:
+        for at in range(0, len(stmts), size):
+            yield lambda at=at, size=size: stmt.with_(stmts=stmts[:at] + stmts[at + size :])  # type: ignore[misc]
+        size //= 2
+    for at, one in enumerate(stmts):
+        if isinstance(one, Bind):
+            # Its value in its place.
+            yield (
+                lambda at=at, one=one: stmt.with_(  # type: ignore[misc]
+                    stmts=(*stmts[:at], *(substitute(later, {one.var: one.value}) for later in stmts[at + 1 :]))
+                )
+            )
+
+
+def _loops(stmt: For) -> Iterator[Callable[[], Any]]:
+    if isinstance(stmt.extent, IntImm):
+        for extent in _smaller(stmt.extent.value):
+            yield lambda extent=extent: stmt.with_(extent=const(extent, stmt.extent.dtype))  # type: ignore[misc]
+    if stmt.kind is not ForKind.SERIAL and stmt.kind is not ForKind.THREAD_BINDING:
+        yield lambda: stmt.with_(kind=ForKind.SERIAL)
+    if not (isinstance(stmt.min, IntImm) and stmt.min.value == 0):
+        yield lambda: stmt.with_(min=const(0, stmt.loop_var.dtype))
+    if stmt.annotations:
+        yield lambda: stmt.with_(annotations={})
+
+
+def _blocks(stmt: Block) -> Iterator[Callable[[], Any]]:
+    if all(it.value is not None for it in stmt.iters) and not stmt.match_buffers:
+        yield lambda: substitute(stmt.body, {it.var: it.value for it in stmt.iters})
+    if stmt.init is not None:
+        yield lambda: stmt.with_(init=None)
+    if not isinstance(stmt.predicate, IntImm):
+        yield lambda: stmt.with_(predicate=const(True, "bool"))
+    if stmt.annotations:
+        yield lambda: stmt.with_(annotations={})
+
+
+# -- expressions ---------------------------------------------------------------------------------------------------------
+
+
+_BLOCK_PARTS = ("iters", "reads", "writes", "match_buffers")
+
+
+def _expressions(case: Case) -> Iterator[_Try]:
+    """Expressions become an operand, or a constant."""
+    func = case.func
+    return _inside(func.body, lambda body: case.with_func(func.with_body(body)))
+
+
+def _inside(op: Any, rebuild: _Rebuild) -> Iterator[_Try]:
+    if isinstance(op, Expr):
+        for new in _shrunk(op):
+            yield lambda new=new: rebuild(new)  # type: ignore[misc]
+    for name in op.child_names:
+        value = getattr(op, name)
+        if isinstance(op, AllocBuffer) or (isinstance(op, Block) and name in _BLOCK_PARTS):
+            continue
+        if isinstance(value, tuple):
+            for at, one in enumerate(value):
+                yield from _inside(
+                    one,
+                    lambda new, at=at, name=name, value=value: rebuild(  # type: ignore[misc]
+                        op.with_(**{name: (*value[:at], new, *value[at + 1 :])})
+                    ),
+                )
+        elif value is not None:
+            yield from _inside(value, lambda new, name=name: rebuild(op.with_(**{name: new})))  # type: ignore[misc]
+
+
+def _shrunk(op: Any) -> Iterator[Expr]:
+    """What may stand in place of an expression."""
+    kind = op.dtype
+    if isinstance(op, (StringImm,)) or kind.is_handle or kind.is_custom:
+        return
+    if kind.is_vector:
+        yield from (c for c in op.children() if isinstance(c, Expr) and c.dtype is kind)
+        return
+    simple = [const(n, kind) for n in (0, 1)]
+    if isinstance(op, (IntImm, FloatImm)):
+        values = [float(one.value) for one in simple]  # type: ignore[attr-defined]
+        yield from simple[: values.index(float(op.value))] if float(op.value) in values else simple
+        return
+    yield from simple
+    for child in op.children():
+        if isinstance(child, Expr) and child.dtype is kind and not isinstance(op, Let):
+            yield child
+    if isinstance(op, Let):
+        yield substitute(op.body, {op.var: op.value})
