@@ -35,7 +35,7 @@ def test_other_integer_types(dtype):
 
 
 # What failed once, by its seed.
-KEPT = [(20035898, "int32"), (20281354, "int32")]
+KEPT = [(20035898, "int32"), (20281354, "int32"), (200261214, "int32")]
 
 
 @pytest.mark.parametrize(("seed", "dtype"), KEPT)
@@ -49,6 +49,8 @@ EXPRESSIONS = [
     ("i:-4+8", "tmod(tdiv(i - -40, 3), -3)"),
     ("i:8 j:8 k:8", "tmod(tdiv(iff(j <= i, i, k) + 7, 4), 2)"),
     ("i:64", "tmod(tdiv(i + 40, 4), 5)"),
+    # a division in one arm that is gone once simplified: the other arm's condition told only the second time
+    ("i:8 k:16 n:4", "iff(n < i, k // (i // min(i, i)), tdiv(i, 5))"),
     # divisors whose product no constant holds, and the least value, which has no opposite
     ("i:64", "i // 65536 // 65536"),
     ("i:-32+64", "i // -2147483648"),

@@ -453,7 +453,9 @@ class Rewriter(Prover):
             return simplify(yes if test.value else no)
         if op.__class__ is Select and (_may_fault(yes) or _may_fault(no)):
             # A select evaluates both arms: an index that is inside only under the condition must not become one.
-            return self._ternary(op, test, simplify(yes), simplify(no))
+            yes, no = simplify(yes), simplify(no)
+            if _may_fault(yes) or _may_fault(no):
+                return self._ternary(op, test, yes, no)
         yes_new = self._under(test, yes, simplify)
         no_new = self._under(self.make_not(test) if self._asks_facts(no) else None, no, simplify)
         if op.__class__ is Select:
@@ -493,7 +495,9 @@ class Rewriter(Prover):
         conjunction = op.__class__ is ir.And
         a: Any = simplify(op.a)
         b: Any = self._under(a if conjunction else self.make_not(a), op.b, simplify)
-        a = self._under(b if conjunction else self.make_not(b), a, simplify)
+        if not _may_fault(a):
+            # The left side runs first: an index of it that is inside only where the right one lets it must not be made.
+            a = self._under(b if conjunction else self.make_not(b), a, simplify)
         return self.binary(op.__class__, a, b, op if a is op.a and b is op.b else None)
 
     def enter_let(self, var: Var, value: Expr) -> None:
