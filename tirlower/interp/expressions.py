@@ -13,6 +13,7 @@ from tirlower.diagnostics import InterpreterError
 from tirlower.interp.access import Access, Layout, make_view
 from tirlower.interp.custom import custom_call, custom_cast, custom_constant, custom_operation, is_custom_call
 from tirlower.interp.memory import Pointer, View
+from tirlower.interp.races import WatchedAccess
 from tirlower.interp.scope import Frame, Place, Scope, Value, shared_nodes
 from tirlower.interp.values import UNDEF, Binary, caster, integer_wrapper, lane_values, operation
 from tirlower.ir import expr as ir
@@ -187,7 +188,12 @@ class ExpressionCompiler(Scope):
 
     def access(self, buffer: Buffer, indices: Sequence[Value], predicate: Value | None, place: Place) -> Access:
         """An access of a buffer at compiled indices."""
-        return Access(buffer, self.view(buffer, place), indices, predicate, place)
+        detector = self.program.detector
+        if detector is None:
+            return Access(buffer, self.view(buffer, place), indices, predicate, place)
+        made = WatchedAccess(buffer, self.view(buffer, place), indices, predicate, place)
+        made.detector = detector
+        return made
 
     # ------------------------------------------------------------ nodes
 

@@ -15,15 +15,20 @@ import numpy as np
 from tirlower.diagnostics import ArgumentTypeError, InterpreterError, deep_recursion, nearest_name
 from tirlower.interp import intrinsics_control, intrinsics_math, intrinsics_matrix, intrinsics_memory, threads
 from tirlower.interp.arguments import Parameters
+from tirlower.interp.interleave import Interleaver
 from tirlower.interp.intrinsics_extern import EXTERNS, checked_result, libm_function
 from tirlower.interp.memory import Memory, Pointer
+from tirlower.interp.races import RaceDetector
 from tirlower.interp.scope import Frame, Place, State
 from tirlower.interp.statements import StatementCompiler
 from tirlower.interp.structs import FieldKind, Struct, pack_arguments
 from tirlower.interp.values import Fault
 from tirlower.ir.custom_datatype import extern_meaning
 from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import Expr, IntImm
 from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.stmt import AttrStmt
 
 __all__ = ["Interpreter", "interpret"]
 
@@ -59,8 +64,10 @@ class _Function:
 class Program:
     """The functions of a module, each compiled when it is first called."""
 
-    def __init__(self, module: IRModule) -> None:
+    def __init__(self, module: IRModule, interleaver: Interleaver | None, detector: RaceDetector | None) -> None:
         self.module = module
+        self.interleaver = interleaver
+        self.detector = detector
         self._compiled: dict[str, _Function] = {}
 
     def function(self, name: str) -> _Function:
@@ -110,6 +117,20 @@ class Program:
         return checked_result(fn(*values), dtype, name)
 
 
+def _device_type(func: PrimFunc) -> int:
+    """DLPack's number of the device for whose arrays a packed function was made; here all are in one memory."""
+    found = 1
+
+    def look(op: Any) -> bool:
+        nonlocal found
+        if isinstance(op, AttrStmt) and op.key == "device_type" and isinstance(op.value, IntImm):
+            found = op.value.value
+        return not isinstance(op, Expr)
+
+    pre_order_visit(func.body, look)
+    return found
+
+
 class Interpreter:
     """A module ready to run: functions are compiled once and may be called many times.
 
@@ -123,14 +144,14 @@ class Interpreter:
     array([7], dtype=int32)
     """
 
-    def __init__(self, program: PrimFunc | IRModule) -> None:
+    def __init__(self, program: PrimFunc | IRModule, *, seed: int | None = None, races: bool = False) -> None:
         if isinstance(program, PrimFunc):
             program = IRModule(program)
         if not isinstance(program, IRModule):
             raise ArgumentTypeError(
                 f"interpret takes a PrimFunc or an IRModule, got {type(program).__name__}", origin="interpret"
             )
-        self.program = Program(program)
+        self.program = Program(program, None if seed is None else Interleaver(seed), RaceDetector() if races else None)
 
     def entry(self, name: str | None = None) -> str:
         """The name of the function to call: the only one, ``main``, or the marked entry, unless one is named."""
@@ -185,7 +206,7 @@ class Interpreter:
     @staticmethod
     def _call_packed(function: _Function, args: Sequence[Any]) -> Any:
         """Call a function of the packed convention: (args, type codes, count, result, result code, resource)."""
-        values, codes, count = pack_arguments(args)
+        values, codes, count = pack_arguments(args, _device_type(function.func))
         result = Struct("the result")
         code = Pointer(Memory.allocate(4, "the result's type code"))
         packed = [values, codes, count, result, code, None][: len(function.func.params)]
@@ -196,7 +217,12 @@ class Interpreter:
 
 
 def interpret(
-    program: PrimFunc | IRModule, *args: Any, name: str | None = None, outputs: Sequence[str] | None = None
+    program: PrimFunc | IRModule,
+    *args: Any,
+    name: str | None = None,
+    outputs: Sequence[str] | None = None,
+    seed: int | None = None,
+    races: bool = False,
 ) -> Any:
     """Run a function, or a function of a module, on arrays and scalars.
 
@@ -206,9 +232,13 @@ def interpret(
     outputs the value of ``T.ret`` is returned. A buffer of a vector type takes an array with a last dimension for the
     lanes.
 
+    The threads of a GPU block run in lockstep; with a ``seed`` each runs as far as the next barrier, in an order that
+    the seed decides. With ``races`` two accesses of different threads to one element without a barrier in between, one
+    of them a write, are an :class:`InterpreterError` that names both.
+
     Raises :class:`ArgumentError` for wrong arguments; :class:`BoundsError` for an access outside its buffer;
     :class:`UnboundError` for a read of memory that was never written; :class:`RuntimeAssertError` for a failed
     assertion or assumption; :class:`InterpreterError` for what has no meaning: a division by zero, a shift by too
     many bits, a float outside the integer type it is converted to, an unknown external function.
     """
-    return Interpreter(program).call(name, *args, outputs=outputs)
+    return Interpreter(program, seed=seed, races=races).call(name, *args, outputs=outputs)

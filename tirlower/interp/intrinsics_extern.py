@@ -60,6 +60,7 @@ LIBC: dict[str, Callable[..., Any]] = {
     "memset": _memset,
     "abs": abs,
     "labs": abs,
+    "__tvm_set_device": lambda *_: 0,
 }
 
 

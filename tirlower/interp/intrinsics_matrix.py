@@ -179,6 +179,23 @@ def _cp_async(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Va
     return run
 
 
+@intrinsic("tir.ptx_ldg32", own_arguments=True)
+def _ldg32(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
+    """(register, guard, element, index): the element is loaded into the register's index where the guard holds."""
+    place = compiler.place(call.span)
+    register, guard, element, index = (compiler.expression(arg) for arg in call.args)
+    step, dtype = _step(call.args[0]), call.args[2].dtype
+
+    def run(frame: Frame) -> int:
+        if guard(frame):
+            value = element(frame)
+            view = (pointer_value(register(frame), "ptx_ldg32", place) + index(frame) * step).view(dtype)
+            view.put(view.start, value)
+        return 0
+
+    return run
+
+
 def _step(data: Expr) -> int:
     """The bytes of an element behind a data variable; 1 for any other pointer."""
     kind = data.type if isinstance(data, Var) else None

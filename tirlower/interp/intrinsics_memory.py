@@ -9,6 +9,7 @@ from typing import Any
 from tirlower.diagnostics import BoundsError, InterpreterError, TirError, UnboundError
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic, pointer_value
 from tirlower.interp.memory import Memory, OutsideMemory, Pointer, ReadOnlyMemory, UnwrittenMemory
+from tirlower.interp.races import touch_atomic
 from tirlower.interp.scope import Frame, Place, Value
 from tirlower.interp.structs import FieldKind, Struct, int64_array, stack_memory
 from tirlower.interp.values import operation
@@ -218,9 +219,11 @@ def _atomic(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Valu
     if combine is None or kind.is_vector:
         raise InterpreterError(f"{call.op.name} has no meaning on {kind!s}", span=call.span)
     fn: Callable[[Any, Any], Any] = combine
+    detector = compiler.program.detector
 
     def run(frame: Frame) -> Any:
         pointer = pointer_value(address(frame), call.op.name, place)
+        touch_atomic(detector, frame, pointer, kind, place)
         view = pointer.view(kind)
         try:
             old = view.get(view.start)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tirlower.diagnostics import InterpreterError
+from tirlower.interp.interleave import Interleaver
+from tirlower.interp.races import RaceDetector
 from tirlower.interp.scope import Place, State, Team
 from tirlower.interp.threads import count_live, fork_threads, is_block_axis, is_virtual
 from tirlower.ir.stmt import For
@@ -97,8 +99,19 @@ def vector_loop(ranges: Ranges, slot: int, body: Runner, place: Place) -> Runner
     return run
 
 
-def thread_loop(stmt: For, ranges: Ranges, slot: int, body: Runner, place: Place) -> Runner:
-    """A thread axis: blocks one after another, threads as forked frames; an axis bound around it is kept."""
+def thread_loop(
+    stmt: For,
+    ranges: Ranges,
+    slot: int,
+    body: Runner,
+    place: Place,
+    interleaver: Interleaver | None = None,
+    detector: RaceDetector | None = None,
+) -> Runner:
+    """A thread axis: blocks one after another, threads as forked frames; an axis bound around it is kept.
+
+    Threads run in lockstep, or as an interleaver decides; a race detector hears where kernels begin and end.
+    """
     tag = stmt.thread_tag or ""
 
     def rebound(team: Team, spans: list[range]) -> Team:
@@ -135,7 +148,7 @@ def thread_loop(stmt: For, ranges: Ranges, slot: int, body: Runner, place: Place
         if not every:
             return team
         before = count_live(every)
-        after = body(every)
+        after = body(every) if interleaver is None else interleaver.run(body, every)
         for block, live in before.items():
             block.live = live
         if after is every:
@@ -154,7 +167,13 @@ def thread_loop(stmt: For, ranges: Ranges, slot: int, body: Runner, place: Place
         # Virtual threads inside virtual threads are new ones, of the same name or not.
         if tag in team[0][0].threads and not is_virtual(tag):
             return rebound(team, spans)
-        return blocks(team, spans) if is_block_axis(tag) else threads(team, spans)
+        whole = detector if not team[0][0].threads else None
+        if whole is not None:
+            whole.begin()
+        after = blocks(team, spans) if is_block_axis(tag) else threads(team, spans)
+        if whole is not None:
+            whole.begin()
+        return after
 
     return run
 

@@ -115,10 +115,14 @@ class Place(NamedTuple):
 
 
 class Collective(NamedTuple):
-    """A call that the threads of a team make together; ``run`` leaves each frame's result in ``slot``."""
+    """A call that the threads of a team make together; ``run`` leaves each frame's result in ``slot``.
+
+    ``of_block`` says that it is a barrier, which all threads of a block have to reach.
+    """
 
     run: Callable[[Team], None]
     slot: int
+    of_block: bool = False
 
 
 class Scope:

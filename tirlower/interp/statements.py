@@ -8,6 +8,7 @@ code runs as a team of one. In a vectorized loop each lane is a frame, so that e
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from tirlower.interp.expressions import ExpressionCompiler
 from tirlower.interp.loops import after_loop, next_iteration, running, serial_loop, thread_loop, vector_loop
 from tirlower.interp.memory import Memory, Pointer, layout_size
 from tirlower.interp.scope import Collective, Frame, Place, State, Team, Value
-from tirlower.interp.threads import WARP_SIZE
+from tirlower.interp.threads import WARP_SIZE, is_virtual
 from tirlower.interp.values import Fault
 from tirlower.ir import stmt as ir
 from tirlower.ir.annotations import REDUCTION
@@ -26,6 +27,7 @@ from tirlower.ir.assertion import failure_of
 from tirlower.ir.buffer import CommReducer
 from tirlower.ir.custom_datatype import element_numpy
 from tirlower.ir.expr import Call, Expr
+from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, ForKind, Stmt
 
@@ -54,7 +56,14 @@ class StatementCompiler(ExpressionCompiler):
         outer, self.collectives = self.collectives, []
         run = compile_one(self, stmt)
         calls, self.collectives = self.collectives, outer
-        return _after(calls, run) if calls else run
+        return _after(self._together(calls), run) if calls else run
+
+    def _together(self, calls: list[Collective]) -> list[Callable[[Team], None]]:
+        """How a team makes calls together: at once in lockstep, else when all have come."""
+        interleaver = self.program.interleaver
+        if interleaver is None:
+            return [call.run for call in calls]
+        return [functools.partial(interleaver.make, call) for call in calls]
 
     def values(self, *exprs: Expr) -> tuple[list[Value], list[Collective]]:
         """Closures of expressions that are evaluated repeatedly, with the collective calls to make before each time."""
@@ -104,9 +113,13 @@ class StatementCompiler(ExpressionCompiler):
         layout, condition = self.layout(buffer), self.expression(stmt.condition)
         data, slot = self.define(buffer.data), self.declare(buffer)
         owner = _owner(buffer.scope)
+        # Where threads come one by one, or races are looked for, what they share is one memory for each block, as it is
+        # on a device: a later iteration has it too.
+        watched = self.program.interleaver is not None or self.program.detector is not None
+        held: dict[Any, Memory] | None = {} if watched and buffer.scope.startswith(("shared", "warp")) else None
 
         def run(team: Team) -> Team:
-            per_group: dict[Any, Memory] = {}
+            per_group: dict[Any, Memory] = {} if held is None else held
             for frame in team:
                 if not condition(frame):
                     # A null pointer; the buffer has no memory, which every access of it finds out.
@@ -121,6 +134,8 @@ class StatementCompiler(ExpressionCompiler):
                     except Fault as fault:
                         raise place.error(fault, frame) from None
                     memory = per_group[key] = Memory.allocate(size, buffer.name)
+                elif held is not None and memory.size < layout_size(buffer, *layout.values(frame)):
+                    memory = held[key] = Memory.allocate(layout_size(buffer, *layout.values(frame)), buffer.name)
                 frame[data] = Pointer(memory)
                 frame[slot] = make_view(layout, frame[data], frame, place)
             return team
@@ -275,14 +290,15 @@ class StatementCompiler(ExpressionCompiler):
 
     def _while(self, stmt: ir.While) -> Runner:
         place = self.place(stmt.span or stmt.condition.span)
-        (condition,), calls = self.values(stmt.condition)
+        (condition,), collectives = self.values(stmt.condition)
+        calls = self._together(collectives)
         body = self._scoped(stmt.body)
 
         def run(team: Team) -> Team:
             active = team
             while True:
                 for call in calls:
-                    call.run(active)
+                    call(active)
                 frame = active[0]
                 try:
                     going = []
@@ -324,7 +340,9 @@ class StatementCompiler(ExpressionCompiler):
             return found
 
         if stmt.kind is ForKind.THREAD_BINDING:
-            return thread_loop(stmt, ranges, slot, body, place)
+            innermost = not _has_inner_axis(stmt, {*self.tags.values(), stmt.thread_tag})
+            interleaver = self.program.interleaver if innermost else None
+            return thread_loop(stmt, ranges, slot, body, place, interleaver, self.program.detector)
         # Lanes in step would lose updates of one element, which with this annotation all count.
         if stmt.kind is ForKind.VECTORIZED and not stmt.annotations.get(REDUCTION):
             return vector_loop(ranges, slot, body, place)
@@ -343,10 +361,23 @@ def _owner(scope: str) -> Callable[[Frame], Any]:
     return id
 
 
-def _after(calls: list[Collective], run: Runner) -> Runner:
+def _has_inner_axis(stmt: ir.For, around: set[str | None]) -> bool:
+    """Whether a loop over threads holds one over another axis: its frames are not yet the threads of a block."""
+    found = False
+
+    def look(op: Any) -> None:
+        nonlocal found
+        if op.__class__ is ir.For and op.kind is ForKind.THREAD_BINDING:
+            found = found or op.thread_tag not in around or is_virtual(str(op.thread_tag))
+
+    pre_order_visit(stmt.body, look)
+    return found
+
+
+def _after(calls: list[Callable[[Team], None]], run: Runner) -> Runner:
     def run_after(team: Team) -> Team:
         for call in calls:
-            call.run(team)
+            call(team)
         return run(team)
 
     return run_after

@@ -95,7 +95,7 @@ def int64_array(values: Sequence[int], name: str) -> Pointer:
     return Pointer.of_array(np.array(values, np.int64), name)
 
 
-def tensor_struct(array: np.ndarray[Any, Any], name: str) -> Struct:
+def tensor_struct(array: np.ndarray[Any, Any], name: str, device_type: int = 1) -> Struct:
     """The descriptor of a NumPy array: its fields as DLPack has them (strides null when row-major)."""
     dtype = DataType.from_numpy(array.dtype)
     strides = None
@@ -111,17 +111,20 @@ def tensor_struct(array: np.ndarray[Any, Any], name: str) -> Struct:
         FieldKind.TYPE_LANES: 1,
         FieldKind.BYTE_OFFSET: 0,
         FieldKind.DEVICE_ID: 0,
-        FieldKind.DEVICE_TYPE: 1,
+        FieldKind.DEVICE_TYPE: device_type,
     }
     return Struct(name, {(0, kind): value for kind, value in fields.items()})
 
 
-def pack_arguments(args: Sequence[Any]) -> tuple[Struct, Pointer, int]:
-    """The packed form of arguments: their values, their type codes (int32), and how many they are."""
+def pack_arguments(args: Sequence[Any], device_type: int = 1) -> tuple[Struct, Pointer, int]:
+    """The packed form of arguments: their values, their type codes (int32), and how many they are.
+
+    ``device_type`` is DLPack's number of the device that arrays are said to live on.
+    """
     values, codes = Struct("the arguments"), []
     for index, arg in enumerate(args):
         if isinstance(arg, np.ndarray):
-            value, code = tensor_struct(arg, f"argument {index}"), TypeCode.TENSOR
+            value, code = tensor_struct(arg, f"argument {index}", device_type), TypeCode.TENSOR
         elif arg is None:
             value, code = None, TypeCode.NULL
         elif isinstance(arg, (bool, int, np.bool_, np.integer)):

@@ -2,8 +2,8 @@
 
 The threads of a block run in lockstep: each statement runs for every thread before the next one begins, which is one
 of the orders that the hardware may take. A program whose threads only meet through barriers computes the same in all
-of them; a program with a race, or without a needed barrier, computes something here and is not reported. Blocks run one
-after another.
+of them; a program with a race, or without a needed barrier, computes something here. Other orders are those of
+:mod:`tirlower.interp.interleave`, and :mod:`tirlower.interp.races` reports races. Blocks run one after another.
 
 A call that threads make together (a shuffle, a vote, a reduction) is evaluated for the team before the statement in
 which it stands; it then finds its result in its frame.
@@ -20,7 +20,7 @@ from tirlower.interp.memory import Pointer
 from tirlower.interp.scope import Collective, Frame, Place, State, Team, ThreadGroup, Value
 from tirlower.interp.values import Fault
 from tirlower.ir.buffer import CommReducer
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, StringImm, Var
 
 __all__ = ["WARP_SIZE", "collective", "count_live", "fork_threads", "is_block_axis", "is_virtual"]
 
@@ -89,10 +89,10 @@ def _by_warp(team: Team) -> dict[Any, dict[int, Frame]]:
     return warps
 
 
-def collective(compiler: ExpressionCompiler, run: Callable[[Team, int], None]) -> Value:
+def collective(compiler: ExpressionCompiler, run: Callable[[Team, int], None], of_block: bool = False) -> Value:
     """The value of a call that a team makes together: ``run`` leaves it in a slot of each frame beforehand."""
     slot = compiler.hidden()
-    compiler.collectives.append(Collective(lambda team: run(team, slot), slot))
+    compiler.collectives.append(Collective(lambda team: run(team, slot), slot, of_block))
     return lambda frame: frame[slot]
 
 
@@ -100,9 +100,12 @@ def collective(compiler: ExpressionCompiler, run: Callable[[Team, int], None]) -
 def _storage_sync(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
     place = compiler.place(call.span)
     scope = compiler.expression(call.args[0])
+    detector = compiler.program.detector
 
     def run(team: Team, slot: int) -> None:
         for block, frames in _by_block(team).items():
+            if detector is not None:
+                detector.barrier(scope(frames[0]), frames)
             for frame in frames:
                 frame[slot] = 0
             if block is not None and len(frames) != block.live and scope(frames[0]) != "warp":
@@ -114,7 +117,8 @@ def _storage_sync(compiler: ExpressionCompiler, call: Call, args: list[Value]) -
                     help="move the barrier out of the condition or loop that the other threads do not take",
                 )
 
-    return collective(compiler, run)
+    of_warp = isinstance(call.args[0], StringImm) and call.args[0].value == "warp"
+    return collective(compiler, run, of_block=not of_warp)
 
 
 @intrinsic("tir.tvm_warp_shuffle", "tir.tvm_warp_shuffle_up", "tir.tvm_warp_shuffle_down", own_arguments=True)

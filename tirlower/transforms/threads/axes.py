@@ -53,13 +53,12 @@ def is_thread_axis(op: Stmt) -> bool:
     )
 
 
-def need_equal_extents(analyzer: Analyzer, first: For, other: For, extent: Expr, origin: str) -> None:
+def need_equal_extents(analyzer: Analyzer, first: For, other: For, extent: Expr) -> None:
     """Refuse two loops of one thread axis whose extents are not provably the same."""
     if extent is first.extent or analyzer.can_prove_equal(_wide(first.extent), _wide(extent)):
         return
     raise TransformError(
         f"{other.thread_tag} has the extents {first.extent} and {extent} in one kernel",
-        origin=origin,
         span=other.span or first.span,
         help="give all loops that are bound to one thread axis of a kernel the same extent",
     )
@@ -95,6 +94,8 @@ class Survey:
         True where whatever stands outside of their loops can be repeated by each thread, and there is at least one.
         """
         wanted = frozenset(tags)
+        if any(tag.startswith("blockIdx") and not self.nested(tag) for tag in tags):
+            return False  # blocks do not wait for each other between two of their loops
         positive = all(_positive(self.loops[tag][0][0].extent) for tag in tags)
         for work in self.work:
             if below is not None and below not in work.path:
@@ -103,14 +104,25 @@ class Survey:
                 return False
         return not self.returns
 
-    def free_extent(self, tag: str) -> bool:
-        """Whether the extent of an axis is the same wherever in the kernel it is computed."""
-        extent = self.loops[tag][0][0].extent
+    def nested(self, tag: str) -> bool:
+        """Whether all loops of an axis stand in its first one."""
+        loops = self.loops[tag]
+        return all(loops[0][0] in path for _, path in loops)
+
+    def free_extent(self, tag: str, home: For | None = None) -> bool:
+        """Whether the extent of an axis can be computed at the head of the kernel, or of a loop ``home`` around it."""
+        extent, path = self.loops[tag][0][0].extent, self.loops[tag][0][1]
+        outside: set[Var] = set()
+        inside: set[Var] = set()
+        if home is not None:
+            depth = path.index(home) + 1
+            outside = {loop.loop_var for loop in path[:depth]}
+            inside = {loop.loop_var for loop in path[depth:]} - outside
         found = side_effect(extent) is not Purity.PURE
 
         def look(op: Any) -> None:
             nonlocal found
-            found = found or op in self.bound
+            found = found or op in inside or (op in self.bound and op not in outside)
 
         pre_order_visit(extent, look)
         return not found
@@ -212,7 +224,8 @@ def on_unit_loop(op: For, body: Stmt) -> Stmt:
     """The body of a thread loop that goes away, in a loop of one iteration that keeps its annotations, if it has any."""
     if not op.annotations:
         return as_scope(body)
-    return For(Var("var", op.loop_var.dtype), 0, 1, ForKind.SERIAL, None, op.annotations, body, span=op.span)
+    dtype = op.loop_var.dtype
+    return For(Var("var", dtype), const(0, dtype), const(1, dtype), ForKind.SERIAL, None, op.annotations, body)
 
 
 class AxisMutator(Substituter):

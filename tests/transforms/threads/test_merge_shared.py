@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.checking import check, random_arguments
+from tirlower.interp import interpret
+from tirlower.ir import AllocBuffer, PrimFunc, pre_order_visit
+from tirlower.script import parse
+from tirlower.transforms import MergeSharedMemoryAllocations, PassContext, ThreadSync
+
+PASS = MergeSharedMemoryAllocations()
+
+
+def kernel(body: str, params: str = "") -> PrimFunc:
+    text = f"""
+@T.prim_func
+def kernel(A: T.Buffer((2, 32), "float32"), B: T.Buffer((2, 32), "float32"){params}):
+    for bx in T.thread_binding(2, thread="blockIdx.x"):
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+"""
+    return parse(text + "".join(f"            {line}\n" for line in body.strip("\n").splitlines()))
+
+
+def shared(func: PrimFunc) -> list[Any]:
+    found: list[Any] = []
+
+    def look(op: Any) -> None:
+        if isinstance(op, AllocBuffer) and op.buffer.scope.startswith("shared"):
+            found.append(op.buffer)
+
+    pre_order_visit(func.body, look)
+    return found
+
+
+def size(func: PrimFunc) -> int:
+    (only,) = shared(func)
+    return int(only.shape[0].value)
+
+
+def checked(func: PrimFunc, races: bool = True, n: int = 5, **options: Any) -> PrimFunc:
+    """The pass behind ThreadSync: the same in any order, and without races."""
+    before = ThreadSync("shared")(ThreadSync("shared.dyn")(func))
+    after = check(PASS, before, inputs=[])
+    rng = np.random.default_rng(0)
+    args = [n if np.isscalar(arg) else arg for arg in random_arguments(before, rng)]
+    want = [np.copy(arg) for arg in args]
+    interpret(before, *want)
+    for seed in (None, 0, 1, 2):
+        got = [np.copy(arg) for arg in args]
+        interpret(after, *got, seed=seed, races=races and seed is None)
+        for x, y in zip(want, got, strict=True):
+            np.testing.assert_array_equal(x, y)
+    return after
+
+
+def test_parts_in_use_together_lie_apart() -> None:
+    after = checked(
+        kernel("""
+a = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+b = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+a[tx] = A[bx, tx]
+b[tx] = A[bx, tx] * T.float32(2)
+B[bx, tx] = a[31 - tx] + b[31 - tx]
+""")
+    )
+    assert size(after) == 256
+
+
+def test_a_part_is_used_again_behind_a_barrier() -> None:
+    after = checked(
+        kernel("""
+a = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+b = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+l = T.alloc_buffer((1,), "float32", scope="local")
+a[tx] = A[bx, tx]
+l[0] = a[31 - tx]
+b[tx] = l[0]
+B[bx, tx] = b[(tx + 1) % 32]
+""")
+    )
+    assert size(after) == 128
+    assert after.script().count("tvm_storage_sync") == 3  # one of them for the reuse
+
+
+def test_no_barrier_where_one_stands_already() -> None:
+    after = checked(
+        kernel("""
+a = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+b = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+c = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+a[tx] = A[bx, tx]
+b[tx] = a[31 - tx]
+c[tx] = b[31 - tx]
+B[bx, tx] = c[31 - tx]
+""")
+    )
+    assert size(after) == 256
+    assert after.script().count("tvm_storage_sync") == 3
+
+
+def test_reuse_in_a_loop() -> None:
+    after = checked(
+        kernel("""
+for k in range(3):
+    a = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+    b = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+    c = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+    a[tx] = A[bx, tx]
+    b[tx] = a[31 - tx]
+    c[tx] = b[31 - tx]
+    B[bx, tx] = B[bx, tx] + c[31 - tx]
+""")
+    )
+    assert size(after) == 256
+
+
+def test_a_value_carried_by_a_loop_stays() -> None:
+    after = checked(
+        kernel("""
+a = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+b = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+a[tx] = A[bx, tx]
+for k in range(3):
+    b[tx] = a[31 - tx]
+    a[tx] = b[tx]
+B[bx, tx] = a[tx]
+""")
+    )
+    assert size(after) == 256
+
+
+def test_branches_of_different_threads_do_not_share() -> None:
+    after = checked(
+        kernel("""
+a = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+b = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+if tx < 16:
+    a[tx] = A[bx, tx]
+    B[bx, tx] = a[tx]
+else:
+    b[tx - 16] = A[bx, tx]
+    B[bx, tx] = b[tx - 16]
+""")
+    )
+    assert size(after) == 256
+
+
+def test_no_reuse_where_a_barrier_cannot_stand() -> None:
+    after = checked(
+        kernel("""
+if tx < 16:
+    a = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+    b = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+    a[tx] = A[bx, tx]
+    B[bx, tx] = a[tx]
+    b[tx] = A[bx, tx]
+    B[bx, tx] = b[tx] + B[bx, tx]
+""")
+    )
+    assert size(after) == 256
+
+
+@pytest.mark.parametrize("types", [("int8", "float64"), ("float16", "float32"), ("bool", "int64")])
+def test_types_and_alignment(types: tuple[str, str]) -> None:
+    one, other = types
+    after = checked(
+        kernel(f"""
+a = T.alloc_buffer((33,), "{one}", scope="shared.dyn")
+b = T.alloc_buffer((32,), "{other}", scope="shared.dyn")
+c = T.alloc_buffer((7,), "{one}", scope="shared.dyn")
+a[tx] = T.Cast("{one}", tx % 2)
+b[tx] = T.Cast("{other}", tx)
+if tx < 7:
+    c[tx] = T.Cast("{one}", 1)
+B[bx, tx] = T.Cast("float32", a[31 - tx]) + T.Cast("float32", b[31 - tx]) + T.Cast("float32", c[tx % 7])
+""")
+    )
+    text = after.script()
+    for shift in re.findall(r"\[.*\+ (\d+)\]", text):
+        assert int(shift) >= 0
+    assert size(after) >= 32 * np.dtype(other).itemsize + 40
+
+
+def test_static_memory_by_configuration() -> None:
+    func = kernel("""
+a = T.alloc_buffer((32,), "float32", scope="shared")
+b = T.alloc_buffer((32,), "float32", scope="shared")
+a[tx] = A[bx, tx]
+b[tx] = a[31 - tx]
+B[bx, tx] = b[tx]
+""")
+    assert PASS(func) is func
+    with PassContext(config={"tir.merge_static_smem": True}):
+        after = checked(func)
+    assert size(after) == 256
+    assert "buf_shmem" in after.script()
+
+
+def test_one_allocation_stays() -> None:
+    func = kernel("a = T.alloc_buffer((32,), 'float32', scope='shared.dyn')\na[tx] = A[bx, tx]\nB[bx, tx] = a[tx]")
+    assert PASS(func) is func
+
+
+def test_symbolic_sizes() -> None:
+    after = checked(
+        kernel(
+            """
+a = T.alloc_buffer((n + 32,), "int8", scope="shared.dyn")
+b = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+c = T.alloc_buffer((n + 32,), "float32", scope="shared.dyn")
+a[tx + n] = T.Cast("int8", tx)
+b[tx] = A[bx, tx]
+c[tx + n] = A[bx, tx] * T.float32(3)
+B[bx, tx] = T.Cast("float32", a[31 - tx + n]) + b[31 - tx] + c[31 - tx + n]
+""",
+            ", n: T.int32",
+        )
+    )
+    assert len(shared(after)) == 1
+
+
+def test_two_dimensional_buffers_views_and_vectors() -> None:
+    after = checked(
+        kernel("""
+a = T.alloc_buffer((8, 4), "float32", scope="shared.dyn")
+b = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+v = T.decl_buffer((4, 8), "float32", data=b.data, scope="shared.dyn")
+a[tx // 4, tx % 4] = A[bx, tx]
+v[tx // 8, tx % 8] = A[bx, tx] * T.float32(2)
+if tx < 8:
+    B[bx, tx * 4 : tx * 4 + 4] = b[tx * 4 : tx * 4 + 4]
+    for i in range(4):
+        B[bx, tx * 4 + i] = B[bx, tx * 4 + i] + a[tx, i]
+""")
+    )
+    assert size(after) == 256
+
+
+def test_pointers() -> None:
+    func = kernel("""
+a = T.alloc_buffer((32,), "int32", scope="shared.dyn")
+b = T.alloc_buffer((32,), "int32", scope="shared.dyn")
+a[tx] = 1
+b[tx] = 0
+T.evaluate(T.atomic_add(T.address_of(b[0]), a[tx]))
+T.evaluate(T.atomic_add(T.tvm_access_ptr(T.type_annotation("int32"), b.data, 1, 1, 3), 2))
+B[bx, tx] = T.Cast("float32", b[0] + b[1])
+""")
+    after = checked(func, races=False)
+    assert size(after) == 256
+
+
+def test_each_kernel_has_its_own() -> None:
+    func = parse("""
+@T.prim_func
+def two(A: T.Buffer((8,), "float32")):
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        a = T.alloc_buffer((8,), "float32", scope="shared.dyn")
+        b = T.alloc_buffer((8,), "float32", scope="shared.dyn")
+        a[tx] = A[tx]
+        b[tx] = a[tx]
+        A[tx] = b[7 - tx]
+    for ty in T.thread_binding(4, thread="threadIdx.y"):
+        c = T.alloc_buffer((8,), "float32", scope="shared.dyn")
+        d = T.alloc_buffer((8,), "float32", scope="shared.dyn")
+        c[ty] = A[ty]
+        d[ty] = A[ty + 4]
+        A[ty] = c[3 - ty] + d[3 - ty]
+""")
+    after = checked(func)
+    assert [int(buffer.shape[0].value) for buffer in shared(after)] == [64, 64]

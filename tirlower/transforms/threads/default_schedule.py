@@ -1,0 +1,329 @@
+"""DefaultGPUSchedule: thread bindings for functions without any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tirlower.arith import Analyzer
+from tirlower.diagnostics import TransformError
+from tirlower.ir import build
+from tirlower.ir.buffer import IterKind, Range
+from tirlower.ir.dtype import INT32, INT64, DataType
+from tirlower.ir.expr import Call, Expr, IntImm, Var, const, is_const_int
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import Mutator, Substituter, post_order_visit, pre_order_visit
+from tirlower.ir.op import GlobalVar, Op
+from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, For, ForKind, IfThenElse, Seq, Stmt, While
+from tirlower.ir.structural import structural_equal
+from tirlower.ir.target import Target
+from tirlower.poly import Scop, extract, is_parallel
+from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.context import PassContext
+from tirlower.transforms.nesting import jumps_out, returns
+from tirlower.transforms.threads.axes import thread_loop
+
+__all__ = ["DefaultGPUSchedule"]
+
+SCHEDULED = "tir.is_scheduled"
+"""The attribute of functions that have their thread bindings."""
+MAX_BLOCKS = 256
+"""The number of blocks over which larger or symbolic extents are spread; each then has a loop of its own."""
+_HOST_CALLS = frozenset(
+    Op.get(f"tir.{name}")
+    for name in ("tvm_call_packed", "tvm_call_cpacked", "tvm_call_packed_lowered", "tvm_call_cpacked_lowered")
+)
+
+
+def _is_host_call(op: Any) -> bool:
+    return isinstance(op, Call) and (isinstance(op.op, GlobalVar) or op.op in _HOST_CALLS)
+
+
+def _on_device(op: Stmt) -> bool:
+    """Whether a statement can run on a device as a whole: no thread loop is in it, nothing leaves it or calls the host."""
+    fits = not returns(op) and not jumps_out(op)
+
+    def look(part: Any) -> bool:
+        nonlocal fits
+        if _is_host_call(part) or (isinstance(part, For) and part.kind is ForKind.THREAD_BINDING):
+            fits = False
+        return fits
+
+    pre_order_visit(op, look)
+    return fits
+
+
+def _mentions(expr: Expr, variables: set[Var]) -> bool:
+    found = False
+
+    def look(op: Any) -> None:
+        nonlocal found
+        found = found or op in variables
+
+    post_order_visit(expr, look)
+    return found
+
+
+def _reads_others(block: Block) -> bool:
+    """Whether a block reads elements of a buffer that it writes elsewhere: its instances are then not independent."""
+    for write in block.writes:
+        for read in block.reads:
+            if read.buffer.data is write.buffer.data and not structural_equal(read, write):
+                return True
+    return False
+
+
+class _Scheduler(Mutator):
+    """Walks the statements that the host runs; each loop nest among them becomes a kernel."""
+
+    def __init__(self, func: PrimFunc, threads: int) -> None:
+        self.func = func
+        self.threads = threads
+        self.scop: Scop | None = None
+        self.axes: dict[tuple[str, DataType], Var] = {}
+        pre_order_visit(func.body, self.note_axis)
+
+    def note_axis(self, op: Any) -> bool:
+        """The loops of one axis in a function share their variable."""
+        if isinstance(op, For) and op.kind is ForKind.THREAD_BINDING:
+            self.axes.setdefault((str(op.thread_tag), op.loop_var.dtype), op.loop_var)
+        return not isinstance(op, Expr)
+
+    def visit_expr(self, root: Any) -> Any:
+        """Expressions hold no loops."""
+        return root
+
+    # ------------------------------------------------------------ what becomes a kernel
+
+    def visit_BufferStore(self, op: BufferStore) -> Stmt:
+        return self.alone(op)
+
+    def visit_While(self, op: While) -> Stmt:
+        return self.alone(op)
+
+    def visit_Block(self, op: Block) -> Stmt:
+        if op.iters or op.init is not None:
+            return self.alone(op)
+        made: Stmt = self.generic(op)
+        return made
+
+    def visit_For(self, op: For) -> Stmt:
+        if op.kind is ForKind.THREAD_BINDING:
+            return op
+        if not _on_device(op):
+            made: Stmt = self.generic(op) if not jumps_out(op.body) else op
+            return made
+        chain = self.chain(op)
+        leaf = chain[-1].body
+        chosen = self.by_block(chain, leaf) if isinstance(leaf, Block) else None
+        if chosen is None:
+            chosen = self.by_dependence(chain)
+        if chosen:
+            return self.bind(chain, chosen)
+        if self.parallel_below(op):
+            # The loop orders what is inside, so that it stays with the host: a kernel for each iteration.
+            return op.with_(body=self.visit(op.body))
+        return self.alone(op)
+
+    def parallel_below(self, op: For) -> bool:
+        """Whether a loop inside can be bound, and nothing between needs the memory of one thread."""
+        found, private = False, False
+
+        def look(part: Any) -> bool:
+            nonlocal found, private
+            private = private or (isinstance(part, AllocBuffer) and part.buffer.scope != "global")
+            if isinstance(part, For) and part is not op:
+                found = found or self.parallel(part)
+                return False
+            return not isinstance(part, Expr)
+
+        pre_order_visit(op, look)
+        return found and not private
+
+    def chain(self, op: For) -> list[For]:
+        """The loops that stand directly in each other."""
+        loops = [op]
+        while isinstance(loops[-1].body, For) and self.plain(loops[-1].body):
+            loops.append(loops[-1].body)
+        return loops
+
+    @staticmethod
+    def plain(op: For) -> bool:
+        """A loop whose iterations may be given to threads as far as its kind goes."""
+        return op.kind in (ForKind.SERIAL, ForKind.PARALLEL) and not op.annotations and not jumps_out(op.body)
+
+    def by_block(self, chain: list[For], leaf: Block) -> list[For] | None:
+        """The loops that are the spatial iterators of a block, where every loop is one of its iterators; else None."""
+        kinds = {it.value: it.kind for it in leaf.iters if isinstance(it.value, Var)}
+        if len(kinds) != len([it for it in leaf.iters if not isinstance(it.value, IntImm)]):
+            return None
+        variables = {loop.loop_var for loop in chain}
+        if not variables <= set(kinds) or not all(self.plain(loop) for loop in chain):
+            return None
+        if any(kind not in (IterKind.SPATIAL, IterKind.REDUCE) for kind in kinds.values()):
+            return None
+        if any(_mentions(bound, variables) for loop in chain for bound in (loop.min, loop.extent)):
+            return None
+        if _reads_others(leaf):
+            return None
+        return [loop for loop in chain if kinds[loop.loop_var] is IterKind.SPATIAL]
+
+    def by_dependence(self, chain: list[For]) -> list[For]:
+        """The outer loops whose iterations are proved independent, and whose extents do not depend on each other."""
+        chosen: list[For] = []
+        for loop in chain:
+            variables = {outer.loop_var for outer in chosen}
+            if not self.plain(loop) or _mentions(loop.min, variables) or _mentions(loop.extent, variables):
+                break
+            if not self.parallel(loop):
+                break
+            chosen.append(loop)
+        return chosen
+
+    def parallel(self, loop: For) -> bool:
+        """Whether a loop's iterations are independent."""
+        if self.scop is None:
+            self.scop = extract(self.func)
+        return is_parallel(self.scop, loop).proved
+
+    # ------------------------------------------------------------ kernels
+
+    def alone(self, op: Stmt) -> Stmt:
+        """A statement as a kernel of one thread."""
+        if not _on_device(op):
+            return op
+        return self.launch("u_fused", const(1), const(1), INT32, op, op)
+
+    def axis(self, tag: str, dtype: DataType, name: str) -> Var:
+        """The variable of an axis."""
+        return self.axes.setdefault((tag, dtype), Var(name, dtype))
+
+    def launch(self, name: str, blocks: Expr, threads: Expr, dtype: DataType, body: Stmt, site: Stmt) -> Stmt:
+        """A body in loops over ``blockIdx.x`` and ``threadIdx.x``."""
+        for tag, extent, part in (("threadIdx.x", threads, "_1"), ("blockIdx.x", blocks, "_0")):
+            first = For(Var(name, dtype), extent, extent, ForKind.THREAD_BINDING, tag, {}, body, span=site.span)
+            body = thread_loop(first, self.axis(tag, dtype, name + part), extent, body)
+        return body
+
+    def bind(self, chain: list[For], chosen: list[For]) -> Stmt:
+        """The chosen loops fused, split and bound; the others inside, in their order."""
+        product = 1
+        for loop in chosen:
+            product = product * loop.extent.value if isinstance(loop.extent, IntImm) and product else 0
+        if any(is_const_int(loop.extent, 0) for loop in chosen):
+            return chain[0]
+        wide = any(loop.loop_var.dtype.bits > 32 for loop in chosen) or product + MAX_BLOCKS * self.threads >= 1 << 31
+        dtype = INT64 if wide else INT32
+        analyzer = Analyzer()
+        extents = [build.cast(dtype, loop.extent) for loop in chosen]
+        total = extents[0]
+        for extent in extents[1:]:
+            total = build.mul(total, extent)
+        total = analyzer.simplify(total)
+        name = "_".join(loop.loop_var.name for loop in chosen) + "_fused"
+        threads = const(min(product, self.threads) if product else self.threads, dtype)
+        spread = not product or product > self.threads * MAX_BLOCKS
+        if spread:
+            blocks: Expr = const(MAX_BLOCKS, dtype)
+            step = const(MAX_BLOCKS * self.threads, dtype)
+        else:
+            step = threads
+            blocks = analyzer.simplify((total + (threads - 1)) // threads)
+        block, thread = (
+            self.axis(tag, dtype, name + part) for tag, part in (("blockIdx.x", "_0"), ("threadIdx.x", "_1"))
+        )
+        analyzer.bind(block, Range(const(0, dtype), blocks), allow_override=True)
+        analyzer.bind(thread, Range(const(0, dtype), threads), allow_override=True)
+        fused: Expr = block * threads + thread
+        outer: Var | None = None
+        rounds = analyzer.simplify((total + (step - 1)) // step)
+        if spread:
+            outer = Var(name + "_2", dtype)
+            analyzer.bind(outer, Range(const(0, dtype), rounds))
+            fused = (outer * const(MAX_BLOCKS, dtype) + block) * threads + thread
+        inside = fused < total
+        body = self.inner(chain, chosen, self.values(analyzer, chosen, extents, fused), inside, analyzer)
+        if outer is not None:
+            body = For(outer, const(0, dtype), rounds, ForKind.SERIAL, None, {}, body, span=chain[0].span)
+        return self.launch(name, blocks, threads, dtype, body, chain[0])
+
+    @staticmethod
+    def values(analyzer: Analyzer, chosen: list[For], extents: list[Expr], fused: Expr) -> dict[Var, Expr]:
+        """What each fused loop's variable is, in terms of the fused index."""
+        made: dict[Var, Expr] = {}
+        lower: Expr = const(1, fused.dtype)
+        for loop, extent in zip(reversed(chosen), reversed(extents), strict=True):
+            index = fused if loop is chosen[0] else fused % (lower * extent)
+            value = analyzer.simplify(index // lower)
+            made[loop.loop_var] = build.add(build.cast(loop.loop_var.dtype, value), loop.min)
+            lower = lower * extent
+        return made
+
+    @staticmethod
+    def inner(chain: list[For], chosen: list[For], values: dict[Var, Expr], inside: Expr, analyzer: Analyzer) -> Stmt:
+        """What one thread does: the loops that were not chosen around the body, where the index is one of the loop nest."""
+        body: Stmt = chain[-1].body
+        needed = not analyzer.can_prove(inside)
+        rest = [loop for loop in chain if loop not in chosen]
+        if needed and isinstance(body, Block):
+            predicate = body.predicate
+            body = body.with_(predicate=inside if is_const_int(predicate, 1) else build.logical_and(inside, predicate))
+            needed = False
+        for loop in reversed(rest):
+            body = loop.with_(body=body)
+        if needed:
+            body = IfThenElse(inside, body if not isinstance(body, AllocBuffer) else Seq((body,)))
+        made: Stmt = Substituter(values).visit(body)
+        return made
+
+
+class DefaultGPUSchedule(FuncPass):
+    """Each loop nest of a function for a GPU is bound to blocks and threads, where it is not yet.
+
+    The loops whose iterations are independent are fused and split: into ``blockIdx.x`` and ``threadIdx.x`` with as many
+    threads as the target has (``max_num_threads``) or the extents need; where that is more than 256 blocks, or is not
+    constant, over 256 blocks, each thread with a loop of its own inside. A guard is added where the extents are not
+    divided evenly. Independent are the spatial iterators of a block, which move out of its reductions, and loops
+    that are proved to be: TIR's takes blocks only, and fails on other programs. A nest without any such loop becomes a
+    kernel of one thread; where a loop inside of it is independent, the outer ones stay with the host.
+
+    Functions with the attribute ``tir.is_scheduled``, or for a target that is no GPU, stay; the others get the
+    attribute. Nests with thread loops stay, and so does what calls functions of the host. The target is the function's,
+    or the current one: :class:`TransformError` where there is none.
+
+    >>> from tirlower.script import parse
+    >>> print(DefaultGPUSchedule()(parse('''
+    ... @T.prim_func
+    ... def f(A: T.Buffer((30, 100), "float32")):
+    ...     T.func_attr({"target": T.target("cuda")})
+    ...     for i, j in T.grid(30, 100):
+    ...         A[i, j] = T.float32(1)
+    ... ''')).script())
+    @T.prim_func
+    def f(A: T.Buffer((30, 100), "float32")):
+        T.func_attr({"target": T.target({"kind": "cuda"}), "tir.is_scheduled": True})
+        for i_j_fused_0 in T.thread_binding(3, thread="blockIdx.x"):
+            for i_j_fused_1 in T.thread_binding(1024, thread="threadIdx.x"):
+                if i_j_fused_0 * 1024 + i_j_fused_1 < 3000:
+                    A[(i_j_fused_0 * 1024 + i_j_fused_1) // 100, (i_j_fused_0 * 24 + i_j_fused_1) % 100] = T.float32(1)
+    """
+
+    name = "tir.DefaultGPUSchedule"
+    stage = Stage.BLOCK
+
+    def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
+        """Schedule a function."""
+        if func.attrs.get(SCHEDULED):
+            return func
+        bound = func.attrs.get("target") or Target.current()
+        if bound is None:
+            raise TransformError(
+                f"function {func.name!r} has no attribute 'target', and no target is current",
+                span=func.span,
+                help='run BindTarget first, or use `with Target("nvptx"):`',
+            )
+        target = Target(bound)
+        if not target.is_gpu:
+            return func
+        threads = int(target.get("max_num_threads") or target.get("max_threads_per_block") or 256)
+        body = _Scheduler(func, threads).visit(func.body)
+        return func.with_body(body).with_attr(SCHEDULED, True)

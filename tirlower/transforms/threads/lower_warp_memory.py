@@ -1,0 +1,297 @@
+"""LowerWarpMemory: memory of a warp becomes registers of its lanes, read from other lanes by shuffles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from tirlower.arith import Analyzer, detect_linear_equation
+from tirlower.diagnostics import Span, TransformError
+from tirlower.ir import build
+from tirlower.ir.buffer import Buffer, Range, decl_buffer
+from tirlower.ir.expr import BufferLoad, Expr, IntImm, Ramp, Var, const
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import Visitor, pre_order_visit
+from tirlower.ir.stmt import AllocBuffer, BufferStore, DeclBuffer, For, ForKind, Stmt
+from tirlower.ir.target import Target
+from tirlower.transforms.analyzed import AnalyzedMutator
+from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.context import PassContext
+
+__all__ = ["LowerWarpMemory"]
+
+
+@dataclass(eq=False)
+class _Warp:
+    """A buffer of a warp: elements ``m * lane + width * m * y + x`` are registers ``m * y + x`` of a lane.
+
+    ``lane`` is the thread's index, of ``width`` ones; ``m`` the elements that a lane holds side by side.
+    """
+
+    buffer: Buffer
+    lane: For
+    width: int
+    size: int
+    m: int = 0
+
+    def __post_init__(self) -> None:
+        """The registers, until ``m`` is known."""
+        self.registers = self.buffer
+
+    def settle(self) -> None:
+        """Make the registers."""
+        groups = -(-self.size // (self.width * self.m))
+        self.registers = decl_buffer((groups * self.m,), self.buffer.dtype, self.buffer.name, scope="local")
+
+
+def _refuse(text: str, span: Span | None, help_: str) -> NoReturn:
+    raise TransformError(text, origin="LowerWarpMemory", span=span, help=help_)
+
+
+class _Finder(Visitor):
+    """The buffers of warps, and how their stores are laid out over the lanes."""
+
+    def __init__(self, warp_size: int) -> None:
+        self.warp_size = warp_size
+        self.found: dict[Var, _Warp] = {}
+        self.lanes: list[For] = []
+        self.analyzer = Analyzer()
+
+    def visit_expr(self, root: Any) -> None:
+        """Expressions allocate and store nothing."""
+
+    def visit_For(self, op: For) -> None:
+        self.analyzer.bind(op.loop_var, Range(op.min, op.extent), allow_override=True)
+        is_lane = op.kind is ForKind.THREAD_BINDING and op.thread_tag == "threadIdx.x"
+        if is_lane:
+            self.lanes.append(op)
+        self.visit(op.body)
+        if is_lane:
+            self.lanes.pop()
+
+    def visit_AllocBuffer(self, op: AllocBuffer) -> None:
+        buffer = op.buffer
+        if buffer.scope != "warp":
+            return
+        if len(buffer.shape) != 1 or buffer.strides:
+            _refuse(f"buffer {buffer.name!r} of a warp is not flat", op.span, "run FlattenBuffer before")
+        if not isinstance(buffer.shape[0], IntImm) or buffer.shape[0].value < 1:
+            _refuse(
+                f"the size {buffer.shape[0]} of buffer {buffer.name!r} of a warp is not a positive constant",
+                op.span,
+                "registers need a constant size",
+            )
+        if not self.lanes:
+            _refuse(
+                f"buffer {buffer.name!r} of a warp is allocated outside of threadIdx.x",
+                op.span,
+                "allocate it inside the loop that is bound to threadIdx.x",
+            )
+        lane = self.lanes[0]
+        extent = lane.extent
+        if not isinstance(extent, IntImm) or extent.value > self.warp_size or self.warp_size % extent.value:
+            _refuse(
+                f"threadIdx.x has the extent {extent}; memory of a warp needs one that divides the warp's size "
+                f"{self.warp_size}",
+                lane.span or op.span,
+                "split the loop, and bind its inner part to threadIdx.x",
+            )
+        self.found[buffer.data] = _Warp(buffer, lane, extent.value, buffer.shape[0].value)
+
+    def visit_BufferStore(self, op: BufferStore) -> None:
+        warp = self.found.get(op.buffer.data)
+        if warp is None:
+            return
+        index = _first(op.indices[0], op.span)
+        equation = detect_linear_equation(self.analyzer.simplify(index), [warp.lane.loop_var])
+        factor = self.analyzer.simplify(equation[0]) if equation else None
+        if not isinstance(factor, IntImm) or factor.value <= 0:
+            _refuse(
+                f"the index {index} of a store into buffer {op.buffer.name!r} of a warp is not m * {warp.lane.loop_var.name} "
+                "plus something, with a positive constant m",
+                op.span,
+                "let each lane write elements of its own, at a constant distance",
+            )
+        if warp.m not in (0, factor.value):
+            _refuse(
+                f"stores into buffer {op.buffer.name!r} of a warp place lanes {warp.m} and {factor.value} elements apart",
+                op.span,
+                "use one layout for all stores of a buffer",
+            )
+        warp.m = factor.value
+
+
+def _first(index: Expr, span: Span | None) -> Expr:
+    """The first of consecutive indices."""
+    if isinstance(index, Ramp):
+        if not (isinstance(index.stride, IntImm) and index.stride.value == 1 and isinstance(index.lanes, int)):
+            _refuse(f"the vector index {index} into memory of a warp is not consecutive", span, "use a stride of 1")
+        return index.base
+    if index.dtype.is_vector:
+        _refuse(f"the vector index {index} into memory of a warp is not consecutive", span, "use scalar accesses")
+    return index
+
+
+class _Rewriter(AnalyzedMutator):
+    def __init__(self, func: PrimFunc, found: dict[Var, _Warp], warp_size: int) -> None:
+        super().__init__(func)
+        self.found = found
+        self.by_registers = {warp.registers: warp for warp in found.values()}
+        self.warp_size = warp_size
+        self.stores = 0
+
+    def map_buffer(self, buffer: Buffer) -> Buffer:
+        warp = self.found.get(buffer.data)
+        return buffer if warp is None else warp.registers
+
+    def visit_Var(self, op: Var) -> Expr:
+        warp = self.found.get(op)
+        if warp is not None:
+            _refuse(
+                f"the address of buffer {warp.buffer.name!r} of a warp is taken; registers have none",
+                op.span,
+                "use loads and stores of elements",
+            )
+        return op
+
+    def enter_Call(self, op: Any) -> Expr | None:
+        if getattr(op.op, "name", "") == "tir.address_of" and isinstance(op.args[0], BufferLoad):
+            self.visit_Var(op.args[0].buffer.data)
+        return None
+
+    def visit_DeclBuffer(self, op: DeclBuffer) -> Stmt:
+        warp = self.found.get(op.buffer.data)
+        if warp is not None and op.buffer is not warp.buffer:
+            self.visit_Var(op.buffer.data)
+        return self.generic(op)
+
+    def place(self, warp: _Warp, index: Expr, span: Span | None) -> tuple[Expr, Expr]:
+        """The register and the lane of an element."""
+        first = _first(index, span)
+        m, width = const(warp.m, first.dtype), const(warp.m * warp.width, first.dtype)
+        within = build.floormod(first, m)
+        if isinstance(index, Ramp):
+            room = build.sub(m, const(int(index.lanes) - 1, first.dtype))  # type: ignore[arg-type]
+            if not self.analyzer.can_prove(build.lt(within, room)):
+                _refuse(
+                    f"the {index.lanes} elements from {first} of buffer {warp.buffer.name!r} of a warp may lie in several lanes",
+                    span,
+                    "use vectors that a lane holds whole",
+                )
+        register = build.add(build.mul(build.floordiv(first, width), m), within)
+        lane = build.floordiv(build.floormod(first, width), m)
+        register, lane = self.analyzer.simplify(register), self.analyzer.simplify(lane)
+        return (index.with_(base=register) if isinstance(index, Ramp) else register), lane
+
+    def visit_BufferStore(self, op: BufferStore) -> Stmt:
+        new: Any = self.generic(op)
+        warp = self.found.get(op.buffer.data)
+        if warp is None:
+            return new
+        register, lane = self.place(warp, new.indices[0], op.span)
+        mine = build.sub(warp.lane.loop_var, warp.lane.min)
+        if not self.analyzer.can_prove_equal(lane, build.cast(lane.dtype, mine)):
+            _refuse(
+                f"a store into element {op.indices[0]} of buffer {op.buffer.name!r} of a warp belongs to lane {lane}, "
+                f"not to the thread that stores",
+                op.span,
+                "let each lane write its own elements: m * threadIdx.x + width * m * y + x, with x below m",
+            )
+        return new.with_(indices=(register,))
+
+    def visit_BufferLoad(self, op: BufferLoad) -> Expr:
+        # The buffer is the registers already.
+        warp = self.by_registers.get(op.buffer)
+        if warp is None:
+            return op
+        register, lane = self.place(warp, op.indices[0], op.span)
+        value = op.with_(indices=(register,))
+        mine = build.sub(warp.lane.loop_var, warp.lane.min)
+        if self.analyzer.can_prove_equal(lane, build.cast(lane.dtype, mine)):
+            return value
+        used = False
+
+        def look(node: Any) -> None:
+            nonlocal used
+            used = used or node is warp.lane.loop_var
+
+        pre_order_visit(register, look)
+        if used:
+            _refuse(
+                f"the register {register} of element {op.indices[0]} of buffer {warp.buffer.name!r} of a warp depends on "
+                "the lane that reads it",
+                op.span,
+                "read elements at one place of each lane: the shuffle sends what the source lane names",
+            )
+        return build.call(
+            "tir.tvm_warp_shuffle",
+            build.call("tir.tvm_warp_activemask"),
+            value,
+            build.cast("int32", lane),
+            const(warp.width),
+            const(self.warp_size),
+        )
+
+
+class LowerWarpMemory(FuncPass):
+    """Memory of a warp becomes registers of its lanes, and reads of other lanes' elements become shuffles.
+
+    A flat buffer of scope ``warp`` of constant size, whose stores are at ``m * tx + w * m * y + x`` (``tx`` is
+    ``threadIdx.x`` of ``w`` threads, ``x`` below ``m``), becomes a local buffer of ``m`` elements for each ``y``. A load of
+    an element of the thread's own reads its register; any other is ``tvm_warp_shuffle(active mask, register, lane, w, warp
+    size)``, which all lanes have to reach, as in TIR.
+
+    Stands on the device side, behind SplitHostDevice. Raises :class:`TransformError` for a size that is not constant, an
+    extent of ``threadIdx.x`` that does not divide the warp, stores of another pattern (TIR does not check that the storing
+    lane owns the element), a register that depends on the reading lane, an address that is taken, and a function
+    without a target.
+
+    >>> from tirlower.script import parse
+    >>> print(LowerWarpMemory()(parse('''
+    ... @T.prim_func
+    ... def rotate(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+    ...     T.func_attr({"target": T.target("cuda")})
+    ...     for tx in T.thread_binding(32, thread="threadIdx.x"):
+    ...         w = T.alloc_buffer((32,), "float32", scope="warp")
+    ...         w[tx] = A[tx]
+    ...         B[tx] = w[(tx + 1) % 32] + w[tx]
+    ... ''')).script())
+    @T.prim_func
+    def rotate(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+        T.func_attr({"target": T.target({"kind": "cuda"})})
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+            w = T.alloc_buffer((1,), scope="local")
+            w[0] = A[tx]
+            B[tx] = T.tvm_warp_shuffle(T.tvm_warp_activemask(), w[0], (tx + 1) % 32, 32, 32) + w[0]
+    """
+
+    name = "tir.LowerWarpMemory"
+    stage = Stage.FLAT_1D
+    needs = ("tir.FlattenBuffer",)
+
+    def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
+        """Lower the memory of warps in a function."""
+        present = False
+
+        def look(op: Any) -> None:
+            nonlocal present
+            present = present or (op.__class__ is AllocBuffer and op.buffer.scope == "warp")
+
+        pre_order_visit(func.body, look)
+        if not present:
+            return func
+        bound = func.attrs.get("target") or Target.current()
+        if bound is None:
+            _refuse(
+                f"function {func.name!r} has memory of warps, but no target that says how large a warp is",
+                func.span,
+                'run BindTarget first, or enter a target: with tl.Target("nvptx")',
+            )
+        size = int(Target(bound).get("thread_warp_size", 1))
+        finder = _Finder(size)
+        finder.visit(func.body)
+        for warp in finder.found.values():
+            if not warp.m:
+                warp.m = 1  # nothing is stored
+            warp.settle()
+        return func.with_body(_Rewriter(func, finder.found, size).visit(func.body))

@@ -1,0 +1,220 @@
+"""ThreadSync: barriers between accesses of different threads that depend on each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tirlower.diagnostics import TransformError
+from tirlower.ir import build
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.dtype import INT32
+from tirlower.ir.expr import BufferLoad, Expr, StringImm, Var, const
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import Mutator, pre_order_visit
+from tirlower.ir.op import Op
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt
+from tirlower.ir.target import Target
+from tirlower.poly import Access, extract
+from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.context import PassContext
+from tirlower.transforms.threads.barriers import BarrierPlanner, is_barrier
+from tirlower.transforms.threads.meetings import Meetings
+
+__all__ = ["ThreadSync", "has_thread_loops"]
+
+_SCOPES = ("shared", "shared.dyn", "warp", "global")
+_KINIT = Op.get("tir.tvm_global_barrier_kinit")
+_WAIT = "async_wait_queue_scope"
+_WAIT_COUNT = "async_wait_inflight_count"
+
+
+def has_thread_loops(func: PrimFunc) -> bool:
+    """Whether a function has loops over thread axes of a block."""
+    found = False
+
+    def look(op: Any) -> None:
+        nonlocal found
+        found = found or (op.__class__ is For and op.kind is ForKind.THREAD_BINDING)
+
+    pre_order_visit(func.body, look)
+    return found
+
+
+def _touched(func: PrimFunc, scope: str) -> set[Var]:
+    """The data variables of buffers of a storage scope that a function allocates or accesses."""
+    found: set[Var] = set()
+
+    def note(buffer: Buffer) -> None:
+        if buffer.scope == scope:
+            found.add(buffer.data)
+
+    def look(op: Any) -> None:
+        if op.__class__ in (AllocBuffer, BufferStore, BufferLoad):
+            note(op.buffer)
+
+    for buffer in func.buffers:
+        note(buffer)
+    pre_order_visit(func.body, look)
+    return found
+
+
+class _AfterWaits(Mutator):
+    """A barrier behind each wait for asynchronous copies: what a thread has waited for, the others may then read."""
+
+    def __init__(self, scope: str) -> None:
+        self.scope = scope
+
+    def visit_expr(self, root: Any) -> Any:
+        return root
+
+    def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
+        if op.key != _WAIT or not isinstance(op.body, AttrStmt) or op.body.key != _WAIT_COUNT:
+            return self.generic(op)
+        count = op.body
+        body = self.visit(count.body)
+        first = body.stmts[0] if isinstance(body, Seq) and body.stmts else body
+        if not is_barrier(first, self.scope):
+            body = Seq((_sync(self.scope), *(body.stmts if isinstance(body, Seq) else (body,))))
+        return op.with_(body=count.with_(body=body))
+
+
+def _sync(scope: str, *more: Expr) -> Stmt:
+    return Evaluate(build.call("tir.tvm_storage_sync", StringImm(scope), *more))
+
+
+class _GridBarrier(Mutator):
+    """Barriers of all blocks: their arguments by kernel, and what prepares them.
+
+    A kernel with such barriers begins with ``tvm_global_barrier_kinit``, and its buffers that are handed on through
+    them are volatile.
+    """
+
+    def __init__(self, written: set[Var], read: set[Var]) -> None:
+        self.handed_on = sorted(written & read, key=lambda var: var.name)
+
+    def visit_expr(self, root: Any) -> Any:
+        return root
+
+    def visit_For(self, op: For) -> Stmt:
+        if op.kind is not ForKind.THREAD_BINDING:
+            return self.generic(op)
+        axes: dict[str, For] = {}
+        placeholders = False
+
+        def look(node: Any) -> None:
+            nonlocal placeholders
+            if node.__class__ is For and node.kind is ForKind.THREAD_BINDING:
+                axes.setdefault(str(node.thread_tag), node)
+            placeholders = placeholders or _is_placeholder(node)
+
+        pre_order_visit(op, look)
+        if not placeholders:
+            return op
+        lead: Expr = const(True, "bool")
+        blocks: Expr = const(1, INT32)
+        for tag, loop in axes.items():
+            if tag.startswith("threadIdx"):
+                lead = build.logical_and(lead, build.eq(loop.loop_var, loop.min))
+            elif tag.startswith("blockIdx"):
+                blocks = build.mul(blocks, build.cast(INT32, loop.extent))
+        body = _Filler(lead, blocks).visit(op.body)
+        for data in self.handed_on:
+            body = AttrStmt(data, "volatile_scope", const(1, INT32), body)
+        kinit = Evaluate(build.call("tir.tvm_global_barrier_kinit"))
+        stmts = body.stmts if isinstance(body, Seq) else (body,)
+        if stmts and isinstance(stmts[0], Evaluate) and getattr(stmts[0].value, "op", None) is _KINIT:
+            return op.with_(body=body)
+        return op.with_(body=Seq((kinit, *stmts)))
+
+
+def _is_placeholder(node: Any) -> bool:
+    return isinstance(node, Evaluate) and is_barrier(node, "global") and len(node.value.args) == 1  # type: ignore[attr-defined]
+
+
+class _Filler(Mutator):
+    def __init__(self, lead: Expr, blocks: Expr) -> None:
+        self.arguments = (lead, blocks)
+
+    def visit_expr(self, root: Any) -> Any:
+        return root
+
+    def visit_Evaluate(self, op: Evaluate) -> Stmt:
+        return _sync("global", *self.arguments) if _is_placeholder(op) else op
+
+
+class ThreadSync(FuncPass):
+    """Barriers are put between accesses of different threads that depend on each other.
+
+    ``storage_scope`` is ``shared``, ``shared.dyn``, ``warp`` or ``global``: the memory whose accesses are ordered. Two
+    accesses need a barrier between them where threads that share the memory may touch one element, and one of them
+    writes: a thread that reads back what it wrote itself needs none. Loops count with the dependences that they carry,
+    from any iteration to later ones; barriers that are there already count too. Barriers stand as late as possible and
+    there are as few of them as can be in each sequence and loop body; what cannot be decided gets one.
+
+    A barrier is ``tvm_storage_sync(storage_scope)``; for ``global`` it is one of all blocks, ``(scope, whether this is the first
+    thread of a block, number of blocks)``, in a kernel that begins with ``tvm_global_barrier_kinit`` and in which buffers that are
+    written and read are volatile (``volatile_scope``). For ``shared``, a barrier follows each wait for
+    asynchronous copies. Races within one statement, which no barrier can order, are left as they are, as are buffers
+    whose accesses are all atomic.
+
+    Stands behind LowerOpaqueBlock, before LowerThreadAllreduce. Raises :class:`TransformError` for a barrier that is
+    needed inside a condition or loop which the threads of a block may pass differently.
+
+    >>> from tirlower.script import parse
+    >>> print(ThreadSync("shared")(parse('''
+    ... @T.prim_func
+    ... def reverse(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+    ...     for tx in T.thread_binding(32, thread="threadIdx.x"):
+    ...         s = T.alloc_buffer((32,), "float32", scope="shared")
+    ...         s[tx] = A[tx]
+    ...         s[tx] = s[tx] + 1.0
+    ...         B[tx] = s[31 - tx]
+    ... ''')).script())
+    @T.prim_func
+    def reverse(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+            s = T.alloc_buffer((32,), scope="shared")
+            s[tx] = A[tx]
+            s[tx] = s[tx] + T.float32(1)
+            T.tvm_storage_sync("shared")
+            B[tx] = s[31 - tx]
+    """
+
+    name = "tir.ThreadSync"
+    stage = Stage.FLAT
+    needs = ("tir.LowerOpaqueBlock",)
+    options = {"storage_scope": None}
+    positional = ("storage_scope",)
+
+    def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
+        """Put the barriers of one scope into a function."""
+        scope = self.option("storage_scope", ctx)
+        if scope not in _SCOPES:
+            raise TransformError(
+                f"storage_scope is one of {', '.join(_SCOPES)}, got {scope!r}", help='for example ThreadSync("shared")'
+            )
+        if not has_thread_loops(func):
+            return func
+        if scope == "shared":
+            func = func.with_body(_AfterWaits(scope).visit(func.body))
+        touched = _touched(func, scope)
+        if not touched:
+            return func
+        scop = extract(func)
+        meetings = Meetings(scop, func, across=scope == "global", warp=_warp_size(func) if scope == "warp" else None)
+
+        def wanted(access: Access) -> bool:
+            return access.data in touched
+
+        planner = BarrierPlanner(func, scop, meetings, scope, wanted, lambda: _sync(scope))
+        body = planner.run(func.body)
+        if scope == "global" and planner.count:
+            written = {access.data for access in scop.accesses if access.is_write and wanted(access)}
+            read = {access.data for access in scop.accesses if not access.is_write and wanted(access)}
+            body = _GridBarrier(written, read).visit(body)
+        return func.with_body(body)
+
+
+def _warp_size(func: PrimFunc) -> int:
+    bound = func.attrs.get("target") or Target.current()
+    return int(Target(bound).get("thread_warp_size", 32)) if bound is not None else 32
