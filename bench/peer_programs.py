@@ -7,6 +7,7 @@ bodies, block variables replaced by what they are bound to.
 
 from __future__ import annotations
 
+import abc
 from typing import Any
 
 from tirlower import ir
@@ -43,7 +44,7 @@ class NotExpressed(Exception):
     """A program that has no counterpart in a peer's language."""
 
 
-class _Emitter:
+class _Emitter(abc.ABC):
     """Lines of one program; subclasses say how the language spells things."""
 
     def __init__(self, loop: Var | None, kind: str) -> None:
@@ -102,20 +103,20 @@ class _Emitter:
 
     prefix = ""
 
-    def number(self, op: Any) -> str:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def number(self, op: Any) -> str: ...
 
-    def logical(self, word: str, a: str, b: str) -> str:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def logical(self, word: str, a: str, b: str) -> str: ...
 
-    def negation(self, a: str) -> str:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def negation(self, a: str) -> str: ...
 
-    def select(self, word: str, condition: str, yes: str, no: str) -> str:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def select(self, word: str, condition: str, yes: str, no: str) -> str: ...
 
-    def cast(self, dtype: str, value: str) -> str:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def cast(self, dtype: str, value: str) -> str: ...
 
     # Statements
 
@@ -165,15 +166,15 @@ class _Emitter:
 
     def tir_block(self, op: Any) -> None:
         """A block as its body: block variables are what they are bound to."""
-        if getattr(op, "alloc_buffers", ()) or op.match_buffers:
-            raise NotExpressed("a block with buffers of its own")
-        if any(stmt.__class__ is AllocBuffer for stmt in getattr(op.body, "stmts", ())):
+        if op.match_buffers:
+            raise NotExpressed("a block that matches buffers")
+        if op.alloc_buffers:
             raise NotExpressed("a buffer whose place is for the compiler to plan")
         reduced = []
         for one in op.iters:
             self.bound[one.var] = f"({self.expr(one.value)})"
             if one.kind is IterKind.REDUCE:
-                reduced.append(f"{self.bound[one.var]} == {self.expr(one.dom.min)}")
+                reduced.append(f"{self.bound[one.var]} == {self.expr(one.domain.min)}")
         deeper = 0
         if not ir.is_const_int(op.predicate, 1):
             self.put(f"if {self.expr(op.predicate)}:")
@@ -188,17 +189,17 @@ class _Emitter:
         self.stmt(op.body)
         self.depth -= deeper
 
-    def for_loop(self, op: Any) -> None:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def for_loop(self, op: Any) -> None: ...
 
-    def allocation(self, buffer: Any) -> None:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def allocation(self, buffer: Any) -> None: ...
 
-    def binding(self, var: Var, value: str) -> None:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def binding(self, var: Var, value: str) -> None: ...
 
-    def assume(self, condition: str) -> None:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def assume(self, condition: str) -> None: ...
 
 
 class _Tvm(_Emitter):
@@ -224,7 +225,7 @@ class _Tvm(_Emitter):
     def for_loop(self, op: Any) -> None:
         if op.kind is ForKind.THREAD_BINDING:
             raise NotExpressed("a loop bound to a thread, on a processor")
-        kind = self.kind if op.loop_var is self.loop else {ForKind.SERIAL: "serial"}.get(op.kind, op.kind.value)
+        kind = self.kind if op.loop_var is self.loop else op.kind.value
         low, extent = op.min, op.extent
         ends = self.expr(extent) if ir.is_const_int(low, 0) else f"{self.expr(low)}, {self.expr(low + extent)}"
         self.put(f"for {self.name(op.loop_var)} in S.{kind}({ends}):")
@@ -236,7 +237,7 @@ class _Tvm(_Emitter):
         self.put(f'{self.name(buffer)} = S.alloc_buffer(({shape},), "{buffer.dtype}", scope="{scope}")')
 
     def binding(self, var: Var, value: str) -> None:
-        self.put(f"{self.name(var)}: S.{var.dtype} = {value}")
+        self.put(f"{self.name(var)} = S.bind({value})")
 
     def assume(self, condition: str) -> None:
         self.put(f"S.evaluate(S.assume({condition}))")
@@ -342,14 +343,10 @@ def tvm_block_text(func: PrimFunc) -> str:
     for loop in loops:
         axis = "spatial" if loop.loop_var in stored else "reduce"
         own = f"v_{emitter.name(loop.loop_var)}"
-        emitter.put(
-            f"{own} = S.axis.{axis}(({_ends(loop)}), {emitter.name(loop.loop_var)})"
-            if not ir.is_const_int(loop.min, 0)
-            else f"{own} = S.axis.{axis}({loop.extent.value}, {emitter.name(loop.loop_var)})"
-        )
+        emitter.put(f"{own} = S.axis.{axis}(({_ends(loop)}), {emitter.name(loop.loop_var)})")
         emitter.bound[loop.loop_var] = own
     for condition in conditions:
-        emitter.put(f"S.where({emitter.expr(condition)})" if False else f"if {emitter.expr(condition)}:")
+        emitter.put(f"if {emitter.expr(condition)}:")
         emitter.depth += 1
     emitter.stmt(op)
     return "\n".join([head, *emitter.lines]) + "\n"
@@ -369,7 +366,7 @@ def _written_block(emitter: _Tvm, head: str, loops: list[Any], block: Any) -> st
     emitter.depth += 1
     for one in block.iters:
         axis = "reduce" if one.kind is IterKind.REDUCE else "spatial"
-        emitter.put(f"{emitter.name(one.var)} = S.axis.{axis}({one.dom.extent.value}, {emitter.expr(one.value)})")
+        emitter.put(f"{emitter.name(one.var)} = S.axis.{axis}({one.domain.extent.value}, {emitter.expr(one.value)})")
     if block.init is not None:
         emitter.put("with S.init():")
         emitter.block_of(block.init)

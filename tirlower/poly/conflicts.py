@@ -169,12 +169,17 @@ class Conflicts:
     ) -> Witness | None:
         """Two iterations for an exact outcome, with both accesses inside their buffers where there are such."""
         if "!" in signs.values():
+            kept: Witness | None = None
             for sign in "<>":
                 chosen = {loop: (sign if s == "!" else s) for loop, s in signs.items()}
                 made = self.ask(a, b, chosen, relations)
                 if made.status == "found" and made.exact:
-                    return self.witness(a, b, chosen, relations, made)
-            return None
+                    shown = self.witness(a, b, chosen, relations, made)
+                    if shown is not None and min(shown.parameters.values(), default=0) >= 0:
+                        return shown
+                    # With a negative size or offset the program may leave its buffers elsewhere.
+                    kept = kept or shown
+            return kept
         forms = self.forms(a, b) or []
         nicer = self.system(a, b, forms, signs, relations, inside=True).solve(self.solver)
         if nicer.status == "found" and nicer.exact and a.regular and b.regular:
