@@ -12,7 +12,8 @@ from tirlower.script import tir as T
 def layer_norm(rows: int, cols: int, lanes: int = 16, chains: int = 4, kind: str = "serial") -> PrimFunc:
     """``Y = (X - mean) / sqrt(var + 1e-5) * gamma + beta`` by rows; ``cols`` is a multiple of ``lanes * chains``.
 
-    A sum is kept in ``chains`` independent vectors: one alone would wait for the latency of each addition.
+    A sum is kept in ``chains`` independent vectors: one alone would wait for the latency of each addition. Its lanes, 16
+    at most, are added in halves for the same reason.
     """
     rows_loop = T.parallel if kind == "parallel" else T.serial
     inverse = 1.0 / cols
@@ -41,9 +42,15 @@ def layer_norm(rows: int, cols: int, lanes: int = 16, chains: int = 4, kind: str
             for u in T.unroll(1, chains):
                 for l in T.vectorized(lanes):
                     sums[0, l] += sums[u, l]
-            mean[0] = T.float32(0)
-            for l in T.unroll(lanes):
-                mean[0] += sums[0, l]
+            for l in T.vectorized(lanes // 2):
+                sums[0, l] += sums[0, l + lanes // 2]
+            for l in T.vectorized(lanes // 4):
+                sums[0, l] += sums[0, l + lanes // 4]
+            for l in T.vectorized(lanes // 8):
+                sums[0, l] += sums[0, l + lanes // 8]
+            for l in T.vectorized(lanes // 16):
+                sums[0, l] += sums[0, l + lanes // 16]
+            mean[0] = sums[0, 0]
             mean[0] *= T.float32(inverse)
             # The second pass over the row subtracts the mean first: sums of squares would cancel.
             for u in T.unroll(chains):
@@ -58,9 +65,15 @@ def layer_norm(rows: int, cols: int, lanes: int = 16, chains: int = 4, kind: str
             for u in T.unroll(1, chains):
                 for l in T.vectorized(lanes):
                     squares[0, l] += squares[u, l]
-            scale[0] = T.float32(0)
-            for l in T.unroll(lanes):
-                scale[0] += squares[0, l]
+            for l in T.vectorized(lanes // 2):
+                squares[0, l] += squares[0, l + lanes // 2]
+            for l in T.vectorized(lanes // 4):
+                squares[0, l] += squares[0, l + lanes // 4]
+            for l in T.vectorized(lanes // 8):
+                squares[0, l] += squares[0, l + lanes // 8]
+            for l in T.vectorized(lanes // 16):
+                squares[0, l] += squares[0, l + lanes // 16]
+            scale[0] = squares[0, 0]
             scale[0] = T.float32(1) / T.sqrt(scale[0] * T.float32(inverse) + T.float32(1e-5))
             for j in range(cols // lanes):
                 for l in T.vectorized(lanes):

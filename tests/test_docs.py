@@ -20,7 +20,19 @@ from tirlower.__main__ import main
 ROOT = Path(__file__).parent.parent
 GENERATED = "pass_catalog.md"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-EXPECTED = ("tutorial", "dialect", "ir", "passes", "pass_catalog", "calls", "numerics", "architecture", "benchmarks")
+EXPECTED = (
+    "tutorial",
+    "dialect",
+    "ir",
+    "passes",
+    "pass_catalog",
+    "calls",
+    "numerics",
+    "architecture",
+    "benchmarks",
+    "legality",
+    "index_expressions",
+)
 
 
 def python(*args: str, cwd: Path = ROOT, **env: str) -> str:

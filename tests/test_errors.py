@@ -225,11 +225,6 @@ def test_an_undefined_external_function():
             ["cannot unroll loop 'i'", "extent n", ":3:5", "help"],
         ),
         (
-            ["for i in T.vectorized(n):", "    A[i] = 1.0"],
-            tl.TransformError,
-            ["cannot vectorize loop 'i'", "extent n", ":3:5", "split the loop"],
-        ),
-        (
             ['for i in T.thread_binding(4, thread="threadIdx.x"):', "    A[i] = 1.0"],
             tl.LoweringError,
             ["'threadIdx.x'", ":3:5", "GPU target"],
@@ -241,7 +236,7 @@ def test_an_undefined_external_function():
             ["scalable", "fixed number of lanes"],
         ),
     ],
-    ids=["unroll", "vectorize", "threads", "barrier", "scalable"],
+    ids=["unroll", "threads", "barrier", "scalable"],
 )
 def test_what_a_cpu_cannot_do(lines, kind, parts):
     func = parse(script(*lines, params='A: T.Buffer(("n",), "float32"), n: T.int32'))

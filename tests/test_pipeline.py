@@ -51,6 +51,15 @@ def names_run(program, **context) -> list[str]:
     return [name.split(".")[0] for name in ctx.ir_after]
 
 
+@pytest.mark.parametrize("level", [2, 3])
+@pytest.mark.parametrize("name", CORPUS)
+def test_validation_finds_nothing(name, level):
+    """Each pass's output is well formed, and does on random inputs what its input does."""
+    one = CORPUS[name]
+    with PassContext(opt_level=level, validate=True):
+        tl.lower(one.program(one.sizes[0]))
+
+
 @pytest.mark.parametrize("level", [0, 1, 3])
 @pytest.mark.parametrize("name", [name for i, name in enumerate(CORPUS) if i % 3 == 0])
 def test_every_level_means_the_same(name, level):

@@ -191,8 +191,8 @@ def cpu_pipeline() -> Pipeline:
             Step(Simplify(), "flat offsets of nested loops fold", ends=1),
             Step(LoopPartition(), "before vectorizing: a loop without its guards has whole vectors"),
             Step(
-                VectorizeLoop(predicate=True),
-                "on flat buffers: the last index alone carries the lanes; conditions become masks",
+                VectorizeLoop(predicate=True, tail=True),
+                "on flat buffers: the last index alone carries the lanes; conditions become masks, the rest of a symbolic extent a serial tail",
             ),
             Step(InjectVirtualThread(), "after vectorizing: each thread's copy holds whole vectors"),
             Step(InjectDoubleBuffer(), "after all that makes loops, before allocations are shared"),

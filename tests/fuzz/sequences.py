@@ -70,10 +70,15 @@ OPTIONS: dict[str, Callable[[random.Random], Pass]] = {
 
 
 def pool(skip: Sequence[str] = ()) -> list[str]:
-    """The passes that may be inserted, by name: all of the catalog but those left out."""
+    """The passes that may be inserted, by name: all of the catalog but those left out and those of device threads."""
     names = [entry.name.removeprefix("tir.") for entry in tr.catalog()]
     left = {*LEFT_OUT, *skip, *LOWERING}
-    return [name for name in names if name not in left]
+    return [name for name in names if name not in left and not _of_threads(name)]
+
+
+def _of_threads(name: str) -> bool:
+    """Whether a pass is about the threads of a device, which no generated program has."""
+    return ".threads." in find_pass(name).__module__
 
 
 def _make(name: str, rng: random.Random) -> Pass:

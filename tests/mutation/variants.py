@@ -279,10 +279,10 @@ VARIANTS = (
     Variant(
         "StorageRewrite",
         Wrong.DROPPED_GUARD,
-        "a masked store works in place",
+        "works in place although iterations share an element",
         "memory/storage_inplace.py",
         "if op.predicate is not None or not injective(op.indices, self.loops):",
-        "if not injective(op.indices, self.loops):",
+        "if op.predicate is not None:",
     ),
     Variant(
         "StorageRewrite",
@@ -429,10 +429,10 @@ VARIANTS = (
     Variant(
         "LoopPartition",
         Wrong.WRONG_DTYPE,
-        "the parts of an int64 loop start at an int32",
-        "loops/partition.py",
-        "min=const(0, var.dtype)",
-        'min=const(0, "int32")',
+        "a condition on unsigned integers is solved as if they had a sign",
+        "loops/partition_bounds.py",
+        "not is_index_type(op.a.dtype)",
+        "not op.a.dtype.is_integral",
     ),
     # -- CommonSubexprElimTIR ----------------------------------------------------------------------------------------
     Variant(

@@ -15,6 +15,7 @@ def test_every_pass_has_a_summary_a_stage_and_known_needs() -> None:
 
 
 def test_every_pass_is_exported_under_its_name_and_shows_an_example() -> None:
+    transforms.load_all()
     for name, cls in Pass.registry.items():
         if name.startswith("tir."):
             assert getattr(transforms, name.removeprefix("tir.")) is cls

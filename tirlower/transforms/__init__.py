@@ -5,6 +5,11 @@
 True
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from tirlower.transforms.base import (
     Apply,
     Filter,
@@ -19,57 +24,121 @@ from tirlower.transforms.base import (
     module_pass,
     prim_func_pass,
 )
-from tirlower.transforms.blocks.convert_to_opaque import ConvertBlocksToOpaque
-from tirlower.transforms.blocks.lower_init import LowerInitBlock
-from tirlower.transforms.blocks.lower_match_buffer import LowerMatchBuffer
-from tirlower.transforms.blocks.lower_opaque import LowerOpaqueBlock
-from tirlower.transforms.blocks.plan_allocation import PlanAndUpdateBufferAllocationLocation
-from tirlower.transforms.blocks.remove_layout_rewrite import RemoveWeightLayoutRewriteBlock
 from tirlower.transforms.catalog import CatalogEntry, catalog
-from tirlower.transforms.cleanup.common_subexpr import CommonSubexprElimTIR
-from tirlower.transforms.cleanup.convert_ssa import ConvertSSA
-from tirlower.transforms.cleanup.lower_intrin import LowerIntrin
-from tirlower.transforms.cleanup.remove_assume import RemoveAssume
-from tirlower.transforms.cleanup.remove_no_op import RemoveNoOp
-from tirlower.transforms.cleanup.remove_store_undef import RemoveStoreUndef
-from tirlower.transforms.cleanup.rewrite_unsafe_select import RewriteUnsafeSelect
-from tirlower.transforms.cleanup.skip_assert import SkipAssert
 from tirlower.transforms.context import CONFIG_KEYS, PassContext
-from tirlower.transforms.dtypes.compute import BF16ComputeLegalize, FP8ComputeLegalize
-from tirlower.transforms.dtypes.custom import LowerCustomDatatypes
-from tirlower.transforms.dtypes.narrow import ForceNarrowIndexToInt32, NarrowDataType
-from tirlower.transforms.dtypes.storage import BF16StorageLegalize, FP8StorageLegalize
-from tirlower.transforms.host.bind_target import AnnotateEntryFunc, BindTarget
-from tirlower.transforms.host.combine_context_call import CombineContextCall
-from tirlower.transforms.host.extract_constants import ExtractPrimFuncConstants
-from tirlower.transforms.host.inline_private import InlinePrivateFunctions
-from tirlower.transforms.host.legalize_packed_calls import LegalizePackedCalls
-from tirlower.transforms.host.lower_tvm_builtin import LowerTVMBuiltin
-from tirlower.transforms.host.make_packed_api import MakePackedAPI
-from tirlower.transforms.host.make_unpacked_api import MakeUnpackedAPI
-from tirlower.transforms.host.verify_memory import VerifyMemory
 from tirlower.transforms.instruments import DumpIR, PassTimingInstrument, PrintAfterAll, PrintBeforeAll
-from tirlower.transforms.loops.assume_branches import UseAssumeToReduceBranches
-from tirlower.transforms.loops.hoist import HoistedConditionals, HoistedLetBindings, HoistExpression, HoistIfThenElse
-from tirlower.transforms.loops.overcompute import ReduceBranchingThroughOvercompute
-from tirlower.transforms.loops.partition import LoopPartition
-from tirlower.transforms.loops.privatize_reductions import PrivatizeReductions
-from tirlower.transforms.loops.profile_intrinsics import InstrumentProfileIntrinsics, ProfileSite, profile_sites
-from tirlower.transforms.loops.renormalize_split import RenormalizeSplitPattern
-from tirlower.transforms.loops.simplify import Simplify
-from tirlower.transforms.loops.software_pipeline import InjectSoftwarePipeline
-from tirlower.transforms.loops.to_serial import ConvertForLoopsToSerial
-from tirlower.transforms.loops.unroll import UnrollLoop
-from tirlower.transforms.loops.vectorize import VectorizeLoop
-from tirlower.transforms.loops.virtual_thread import InjectVirtualThread
-from tirlower.transforms.memory.auto_copy import LowerAutoCopy
-from tirlower.transforms.memory.bound_checkers import InstrumentBoundCheckers
-from tirlower.transforms.memory.compact_buffer import CompactBufferAllocation
-from tirlower.transforms.memory.double_buffer import InjectDoubleBuffer
-from tirlower.transforms.memory.flatten_buffer import FlattenBuffer
-from tirlower.transforms.memory.lower_async_dma import LowerAsyncDMA
-from tirlower.transforms.memory.pointer_type import PointerValueTypeRewrite
-from tirlower.transforms.memory.rolling_buffer import InjectRollingBuffer
-from tirlower.transforms.memory.storage_rewrite import StorageReport, StorageRewrite, storage_report
-from tirlower.transforms.memory.vtcm import LowerVtcmAlloc, VerifyVTCMLimit
-from tirlower.transforms.validate import validate_pass
+from tirlower.transforms.table import WHERE, load_all
+
+if TYPE_CHECKING:
+    from tirlower.transforms.blocks.convert_to_opaque import ConvertBlocksToOpaque
+    from tirlower.transforms.blocks.lower_init import LowerInitBlock
+    from tirlower.transforms.blocks.lower_match_buffer import LowerMatchBuffer
+    from tirlower.transforms.blocks.lower_opaque import LowerOpaqueBlock
+    from tirlower.transforms.blocks.plan_allocation import PlanAndUpdateBufferAllocationLocation
+    from tirlower.transforms.blocks.remove_layout_rewrite import RemoveWeightLayoutRewriteBlock
+    from tirlower.transforms.cleanup.common_subexpr import CommonSubexprElimTIR
+    from tirlower.transforms.cleanup.convert_ssa import ConvertSSA
+    from tirlower.transforms.cleanup.lower_intrin import LowerIntrin
+    from tirlower.transforms.cleanup.remove_assume import RemoveAssume
+    from tirlower.transforms.cleanup.remove_no_op import RemoveNoOp
+    from tirlower.transforms.cleanup.remove_store_undef import RemoveStoreUndef
+    from tirlower.transforms.cleanup.rewrite_unsafe_select import RewriteUnsafeSelect
+    from tirlower.transforms.cleanup.skip_assert import SkipAssert
+    from tirlower.transforms.dtypes.compute import BF16ComputeLegalize, FP8ComputeLegalize
+    from tirlower.transforms.dtypes.custom import LowerCustomDatatypes
+    from tirlower.transforms.dtypes.narrow import ForceNarrowIndexToInt32, NarrowDataType
+    from tirlower.transforms.dtypes.storage import BF16StorageLegalize, FP8StorageLegalize
+    from tirlower.transforms.host.bind_target import AnnotateEntryFunc, BindTarget
+    from tirlower.transforms.host.combine_context_call import CombineContextCall
+    from tirlower.transforms.host.extract_constants import ExtractPrimFuncConstants
+    from tirlower.transforms.host.inline_private import InlinePrivateFunctions
+    from tirlower.transforms.host.legalize_packed_calls import LegalizePackedCalls
+    from tirlower.transforms.host.lower_tvm_builtin import LowerTVMBuiltin
+    from tirlower.transforms.host.make_packed_api import MakePackedAPI
+    from tirlower.transforms.host.make_unpacked_api import MakeUnpackedAPI
+    from tirlower.transforms.host.verify_memory import VerifyMemory
+    from tirlower.transforms.loops.assume_branches import UseAssumeToReduceBranches
+    from tirlower.transforms.loops.hoist import (
+        HoistedConditionals,
+        HoistedLetBindings,
+        HoistExpression,
+        HoistIfThenElse,
+    )
+    from tirlower.transforms.loops.overcompute import ReduceBranchingThroughOvercompute
+    from tirlower.transforms.loops.partition import LoopPartition
+    from tirlower.transforms.loops.privatize_reductions import PrivatizeReductions
+    from tirlower.transforms.loops.profile_intrinsics import InstrumentProfileIntrinsics, ProfileSite, profile_sites
+    from tirlower.transforms.loops.renormalize_split import RenormalizeSplitPattern
+    from tirlower.transforms.loops.simplify import Simplify
+    from tirlower.transforms.loops.software_pipeline import InjectSoftwarePipeline
+    from tirlower.transforms.loops.to_serial import ConvertForLoopsToSerial
+    from tirlower.transforms.loops.unroll import UnrollLoop
+    from tirlower.transforms.loops.vectorize import VectorizeLoop
+    from tirlower.transforms.loops.virtual_thread import InjectVirtualThread
+    from tirlower.transforms.memory.auto_copy import LowerAutoCopy
+    from tirlower.transforms.memory.bound_checkers import InstrumentBoundCheckers
+    from tirlower.transforms.memory.compact_buffer import CompactBufferAllocation
+    from tirlower.transforms.memory.double_buffer import InjectDoubleBuffer
+    from tirlower.transforms.memory.flatten_buffer import FlattenBuffer
+    from tirlower.transforms.memory.lower_async_dma import LowerAsyncDMA
+    from tirlower.transforms.memory.pointer_type import PointerValueTypeRewrite
+    from tirlower.transforms.memory.rolling_buffer import InjectRollingBuffer
+    from tirlower.transforms.memory.storage_rewrite import StorageReport, StorageRewrite, storage_report
+    from tirlower.transforms.memory.vtcm import LowerVtcmAlloc, VerifyVTCMLimit
+    from tirlower.transforms.threads.cross_thread_reduction import LowerCrossThreadReduction
+    from tirlower.transforms.threads.default_schedule import DefaultGPUSchedule
+    from tirlower.transforms.threads.device_regions import AnnotateDeviceRegions, DecorateDeviceScope
+    from tirlower.transforms.threads.kernel_launch import LowerDeviceKernelLaunch
+    from tirlower.transforms.threads.lift_binding import LiftThreadBinding
+    from tirlower.transforms.threads.lower_allreduce import LowerThreadAllreduce
+    from tirlower.transforms.threads.lower_warp_memory import LowerWarpMemory
+    from tirlower.transforms.threads.merge_shared import MergeSharedMemoryAllocations
+    from tirlower.transforms.threads.ptx_ldg32 import InjectPTXLDG32
+    from tirlower.transforms.threads.split_host_device import SplitHostDevice
+    from tirlower.transforms.threads.storage_access import (
+        LowerDeviceStorageAccessInfo,
+        MemoryInfo,
+        register_memory_info,
+    )
+    from tirlower.transforms.threads.thread_sync import ThreadSync
+    from tirlower.transforms.threads.unify_binding import UnifyThreadBinding
+    from tirlower.transforms.validate import validate_pass
+
+__all__ = [
+    *WHERE,
+    "Apply",
+    "CONFIG_KEYS",
+    "CatalogEntry",
+    "DumpIR",
+    "Filter",
+    "FuncPass",
+    "ModulePass",
+    "Pass",
+    "PassContext",
+    "PassInfo",
+    "PassTimingInstrument",
+    "PrimFuncPass",
+    "PrintAfterAll",
+    "PrintBeforeAll",
+    "Sequential",
+    "Stage",
+    "catalog",
+    "find_pass",
+    "load_all",
+    "module_pass",
+    "prim_func_pass",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """A pass, imported when it is first asked for."""
+    where = WHERE.get(name)
+    if where is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{where}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

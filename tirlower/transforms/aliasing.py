@@ -62,11 +62,15 @@ class Aliases:
         self._params = {buffer.data for buffer in func.buffers} | set(func.params)
         self._noalias = bool(func.attrs.get("tir.noalias"))
 
+    def is_known(self, data: Var) -> bool:
+        """Whether it is an allocation of the function or a parameter, rather than a pointer bound to some value."""
+        return data in self.local or data in self._params
+
     def may_alias(self, a: Var, b: Var) -> bool:
         """Whether two data variables may point into the same memory."""
         if a is b:
             return True
-        known_a, known_b = (v in self.local or v in self._params for v in (a, b))
+        known_a, known_b = self.is_known(a), self.is_known(b)
         if known_a and known_b:
             return not self._noalias and a not in self.local and b not in self.local
         # Taken, or passed in, where the other one's value may come from.

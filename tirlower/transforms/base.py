@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar, overload
 from tirlower.diagnostics import TirError, TransformError, deep_recursion, nearest_name, paused_collection
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.transforms.context import PASS_NAMES, PassContext
+from tirlower.transforms.table import load_all
 
 __all__ = [
     "Apply",
@@ -362,9 +363,16 @@ class Sequential(Pass):
         return f"Sequential([{', '.join(map(repr, self.passes))}])"
 
 
+def _registered(name: str) -> type[Pass] | None:
+    return Pass.registry.get(name) or Pass.registry.get(f"tir.{name}")
+
+
 def find_pass(name: str) -> type[Pass]:
     """The class of a pass by its name, with or without ``tir.``. Raises naming the nearest."""
-    found = Pass.registry.get(name) or Pass.registry.get(f"tir.{name}")
+    found = _registered(name)
+    if found is None:
+        load_all()
+        found = _registered(name)
     if found is None:
         near = nearest_name(name, [*Pass.registry, *(n.removeprefix("tir.") for n in Pass.registry)])
         raise TransformError(f"no pass is named {name!r}", help=f"did you mean {near!r}?" if near else None)

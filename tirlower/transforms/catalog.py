@@ -6,6 +6,7 @@ import inspect
 from dataclasses import dataclass
 
 from tirlower.transforms.base import Pass
+from tirlower.transforms.table import load_all
 
 __all__ = ["CatalogEntry", "catalog"]
 
@@ -26,6 +27,7 @@ class CatalogEntry:
 
 def catalog() -> list[CatalogEntry]:
     """All registered passes, by name. The summary is the first sentence of the pass's docstring."""
+    load_all()
     entries = []
     for name, cls in sorted(Pass.registry.items()):
         if not name.startswith("tir."):

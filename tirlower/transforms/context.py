@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tirlower.diagnostics import TransformError, nearest_name
 from tirlower.ir.func import IRModule
+from tirlower.transforms.table import WHERE
 
 if TYPE_CHECKING:
     from tirlower.transforms.base import PassInfo
@@ -46,8 +47,8 @@ CONFIG_KEYS: dict[str, str] = {
 }
 """The global configuration keys; a pass's own options stand under ``tir.<Pass>``."""
 
-PASS_NAMES: set[str] = set()
-"""The names of all passes, which are configuration keys too; `base` adds each as its class is made."""
+PASS_NAMES: set[str] = {f"tir.{name}" for name in WHERE}
+"""The names of all passes, which are configuration keys too; `base` adds those of users as their class is made."""
 
 _CURRENT: contextvars.ContextVar[PassContext | None] = contextvars.ContextVar("tirlower_pass_context", default=None)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -220,3 +223,22 @@ def test_wrong_calls_of_functions_are_refused() -> None:
         generate(caller("gamma"))
     with pytest.raises(CodegenError, match="int32, got int64"):
         generate(caller("gamma", IntImm("int64", 1)))
+
+
+def test_functions_of_the_c_library_are_found_in_a_fresh_process(tmp_path) -> None:
+    """Nothing has loaded the mathematical library for all to see there."""
+    path = tmp_path / "fresh.py"
+    path.write_text(
+        "import numpy as np, tirlower as tl\n"
+        "from tirlower.script import tir as T\n"
+        "@T.prim_func\n"
+        'def f(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float64")):\n'
+        "    for i in range(4):\n"
+        '        A[i] = T.call_extern("float32", "truncf", A[i])\n'
+        '        B[i] = T.call_extern("float64", "nextafter", B[i], T.float64(9))\n'
+        "a, b = np.array([1.5, -1.5, 0.25, 7], 'float32'), np.ones(4)\n"
+        "tl.build(f)(a, b)\n"
+        "assert a.tolist() == [1, -1, 0, 7] and (b == np.nextafter(1, 9)).all()\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TIRLOWER_CACHE": "off"}
+    subprocess.run([sys.executable, str(path)], check=True, env=env)

@@ -193,3 +193,27 @@ def test_a_function_without_inits_comes_back_as_it_is() -> None:
                 A[vi] = vi
 
     check(LowerInitBlock(), before, before)
+
+
+def test_an_iterator_that_starts_beyond_int32() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int64"), B: T.Buffer((1,), "int64")):
+        for k in range(T.int64(4294967296), T.int64(4294967300)):
+            with T.block("B"):
+                vk = T.axis.reduce((T.int64(4294967296), T.int64(4294967300)), k)
+                with T.init():
+                    B[0] = T.int64(1)
+                B[0] = B[0] + A[vk - T.int64(4294967296)] + vk
+
+    @T.prim_func
+    def expected(A: T.Buffer((4,), "int64"), B: T.Buffer((1,), "int64")):
+        for k in range(T.int64(4294967296), T.int64(4294967300)):
+            with T.block("B"):
+                vk = T.axis.reduce((T.int64(4294967296), T.int64(4294967300)), k)
+                T.reads(A[vk - T.int64(4294967296)])
+                T.writes(B[0])
+                if vk == T.int64(4294967296):
+                    B[0] = T.int64(1)
+                B[0] = B[0] + A[vk - T.int64(4294967296)] + vk
+
+    check(LowerInitBlock(), before, expected)

@@ -204,3 +204,39 @@ def test_a_function_without_matches_comes_back_as_it_is() -> None:
             A[0] = 1
 
     check(LowerMatchBuffer(), before, before)
+
+
+def test_views_of_a_match_without_an_offset_start_where_the_region_does() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((12,), "int32"), C: T.Buffer((12,), "int32")):
+        for i in range(3):
+            with T.block():
+                T.reads(A[i * 4 : i * 4 + 4])
+                T.writes(C[i * 4 : i * 4 + 4])
+                S = T.match_buffer(A[i * 4 : i * 4 + 4], (4,), "int32")
+                V = T.decl_buffer((2, 2), "int32", data=S.data)
+                for j in range(4):
+                    C[i * 4 + j] = V[1 - j // 2, j % 2] + S[j]
+
+    check(LowerMatchBuffer(), before)
+
+
+def test_pointers_of_another_type_start_where_the_region_does() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((12,), "int32"), C: T.Buffer((12,), "int32")):
+        for i in range(3):
+            with T.block():
+                T.reads(A[i * 4 : i * 4 + 4])
+                T.writes(C[i * 4 : i * 4 + 4])
+                S = T.match_buffer(A[i * 4 : i * 4 + 4], (4,), "int32")
+                T.evaluate(
+                    T.call_extern(
+                        "handle",
+                        "memcpy",
+                        T.address_of(C[i * 4]),
+                        T.tvm_access_ptr(T.type_annotation("int8"), S.data, 4, 12, 1),
+                        12,
+                    )
+                )
+
+    check(LowerMatchBuffer(), before)

@@ -452,3 +452,24 @@ def test_a_function_without_blocks_comes_back_as_it_is() -> None:
             A[i] = B[0]
 
     check(PLAN, before, before)
+
+
+def test_memory_outside_a_grid_stays_inside_the_block_that_its_shape_names() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4, 3), "int32")):
+        with T.block("root"):
+            T.reads()
+            T.writes(A[0:4, 0:3])
+            for b in T.thread_binding(4, thread="blockIdx.x"):
+                with T.block("outer"):
+                    v = T.axis.spatial(4, b)
+                    T.reads()
+                    T.writes(A[v, 0:3])
+                    C = T.alloc_buffer((v + 1,), "int32")
+                    for j in range(3):
+                        C[v] = v + j
+                        A[v, j] = C[v] * 2
+
+    after = check(PLAN, before)
+    lines = [line.strip() for line in after.script().splitlines()]
+    assert lines.index('with T.block("outer"):') < lines.index('C = T.alloc_buffer((v + 1,), "int32")')

@@ -260,3 +260,18 @@ def test_nothing_known_nothing_done() -> None:
                 A[i] = T.float32(2)
 
     check(FLOW, before, before)
+
+
+def test_bounds_of_an_index_beyond_its_type() -> None:
+    @T.prim_func
+    def before(a: T.handle, n: T.int32):
+        m = T.int32()
+        A = T.match_buffer(a, (m, 2), "int32")
+        flat = T.decl_buffer((m * 2,), "int32", data=A.data)
+        if T.bool(False):
+            flat[1 % m * 2] = 0
+        for i in range(m):
+            if n < i:
+                flat[(i + 1) % m * 2 + 1] = 3
+
+    check(FLOW, before, idempotent=False)

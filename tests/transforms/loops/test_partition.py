@@ -9,7 +9,7 @@ from tests.checking import check
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.interp import interpret
-from tirlower.ir import Evaluate, For, Var, const
+from tirlower.ir import Evaluate, For, IfThenElse, Var, const, pre_order_visit
 from tirlower.script import tir as T
 from tirlower.transforms import LoopPartition, PassContext, Simplify
 from tirlower.transforms.loops import partition
@@ -352,3 +352,50 @@ def test_what_runs_is_what_ran() -> None:
             interpret(before, left, n, m)
             interpret(after, right, n, m)
             assert (left == right).all()
+
+
+def test_a_limit_that_is_loaded_inside_is_not_known_outside() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), L: T.Buffer((16,), "int32")):
+        for i in range(16):
+            limit: T.int32 = L[0]
+            if T.likely(i < limit):
+                A[i] = i
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32"), L: T.Buffer((16,), "int32")):
+        for i in range(16):
+            limit: T.int32 = L[0]
+            if i < limit:
+                A[i] = i
+
+    check(CONST, before, expected)
+
+
+def test_int64_loops_with_symbolic_ends() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((T.int64(16),), "int64"), n: T.int64, m: T.int64):
+        for i in range(T.min(n, T.int64(16))):
+            if T.likely(i < m):
+                A[i] = i + T.int64(3)
+
+    after = check(LoopPartition(), before, samples=12, sizes=(-1, 0, 1, 5, 16, 40))
+    found: list[For] = []
+    pre_order_visit(after.body, lambda op: found.append(op) if isinstance(op, For) else None)
+    assert len(found) == 1
+    for loop in found:
+        assert {str(part.dtype) for part in (loop.loop_var, loop.min, loop.extent)} == {"int64"}
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "uint8", "int16"])
+def test_conditions_of_types_that_wrap_around_stay(dtype: str) -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32")):
+        for i in range(T.Cast(dtype, 8)):
+            if T.likely(i - T.Cast(dtype, 3) < T.Cast(dtype, 4)):
+                A[i] = A[i] + 1
+
+    after = check(CONST, before)
+    kept: list[IfThenElse] = []
+    pre_order_visit(after.body, lambda op: kept.append(op) if isinstance(op, IfThenElse) else None)
+    assert len(kept) == 1

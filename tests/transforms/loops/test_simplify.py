@@ -456,3 +456,34 @@ def test_forms_of_conditions() -> None:
     assert "(x or z) and (y or z)" in ors
     branches = check(Simplify(apply_constraints_to_boolean_branches=True), before, samples=8).script()
     assert "A[2] = 3 < n\n" in branches or "A[2] = n > 3\n" in branches or "A[2] = 4 <= n\n" in branches
+
+
+def test_what_is_known_of_one_view_is_not_of_another() -> None:
+    before = parse("""
+@T.prim_func
+def main(A: T.Buffer((2, 4), "int32"), B: T.Buffer((8,), "int32")):
+    W = T.decl_buffer((8,), "int32", data=A.data)
+    V = T.decl_buffer((4, 2), "int32", data=A.data)
+    W[3] = 5
+    V[1, 1] = 7
+    for j in range(4):
+        B[j] = A[0, j] + W[j] + V[1, j % 2]
+        A[0, j] = j
+    for j in range(8):
+        B[j] = B[j] + W[j]
+""")
+    check(Simplify(propagate_knowns_to_simplify_expressions=True), before, idempotent=False)
+
+
+def test_the_left_side_of_an_or_runs_where_the_right_one_does_not_hold() -> None:
+    before = parse("""
+@T.prim_func
+def main(A: T.Buffer((4,), "int32"), B: T.Buffer((3,), "int32")):
+    for i in range(4):
+        A[i] = T.if_then_else(B[i % 3] > 0 or i != 0, 0, 1)
+        if B[i % 3] > 0 and i < 3:
+            A[i] = A[i] + 1
+""")
+    one = Simplify(apply_constraints_to_boolean_branches=True)
+    check(one, before, idempotent=False)
+    assert "B[i % 3]" in one(before).script()

@@ -219,3 +219,32 @@ def test_too_many_copies_are_refused() -> None:
 
     with pytest.raises(TransformError, match="would make more than 1000000 statements"):
         UnrollLoop()(before)
+
+
+def test_short_serial_loops_that_are_left_early_stay() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        for i in range(8):
+            if A[i] > 20:
+                break
+            B[i] = A[i]
+        for i in range(8):
+            if A[i] < 0:
+                continue
+            B[i] = B[i] + 1
+
+    check(UnrollLoop(auto_max_extent=16, auto_max_step=100), before, before)
+
+
+def test_values_beyond_int32() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((2,), "int64")):
+        for i in T.unroll(T.int64(4294967296), T.int64(4294967298)):
+            A[i - T.int64(4294967296)] = i
+
+    @T.prim_func
+    def expected(A: T.Buffer((2,), "int64")):
+        A[T.int64(0)] = T.int64(4294967296)
+        A[T.int64(1)] = T.int64(4294967297)
+
+    check(UnrollLoop(), before, expected)

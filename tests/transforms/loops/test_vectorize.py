@@ -563,3 +563,69 @@ def test_an_assertion_tests_all_lanes_at_once() -> None:
     with pytest.raises(tl.RuntimeAssertError, match="small"):
         tl.interpret(after, np.arange(9, dtype="int32"), b)
     assert not b.any()
+
+
+def test_a_side_of_an_and_that_is_outside_in_the_last_lane_alone() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        for i in T.vectorized(8):
+            B[i] = T.Select(i < 7 and A[i + 1] > 0, 1, 2)
+
+    assert loops(check(VectorizeLoop(), before)) == 1
+
+
+def test_a_branch_may_store_to_what_its_condition_reads() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        for i in T.vectorized(8):
+            if A[i] > 0:
+                A[i] = 0 - A[i]
+                B[i] = B[i] + 1
+
+    assert loops(check(VectorizeLoop(predicate=True), before)) == 0
+
+
+def test_a_view_of_another_type_is_read_lane_by_lane() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32"), C: T.Buffer((4, 8), "int8")):
+        for i in T.vectorized(4):
+            B = T.alloc_buffer((2,), "int32")
+            V = T.decl_buffer((8,), "int8", data=B.data)
+            B[0] = A[i]
+            B[1] = A[i] * 3
+            for j in range(8):
+                C[i, j] = V[7 - j]
+
+    check(VectorizeLoop(), before)
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 15, 16, 17, 48, 53])
+def test_a_symbolic_extent_has_a_serial_tail(n) -> None:
+    @T.prim_func
+    def before(A: T.Buffer(("n",), "float32"), B: T.Buffer(("n",), "float64"), C: T.Buffer(("n",), "float32")):
+        for i in T.vectorized(n):
+            t: T.float32 = A[i] * T.float32(2)
+            if A[i] > T.float32(0):
+                C[i] = t
+            B[i] = T.Cast("float64", t)
+
+    after = check(VectorizeLoop(predicate=True, tail=True), before, sizes=(n,))
+    assert loops(after) == 2
+    a = np.random.default_rng(n).standard_normal(n).astype(np.float32)
+    b, c = np.empty(n), np.zeros(n, np.float32)
+    tl.build(before)(a, b, c)
+    np.testing.assert_array_equal(b, a * np.float32(2))
+    np.testing.assert_array_equal(c, np.where(a > 0, a * np.float32(2), 0))
+
+
+def test_a_tail_of_a_loop_that_does_not_start_at_zero() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((80,), "int16"), m: T.int32, n: T.int32):
+        for k in range(2):
+            for i in T.vectorized(T.min(T.max(m, 0), 7), T.min(T.max(n, 8), 80)):
+                s = T.alloc_buffer((2,), "int16", scope="local")
+                s[k] = A[i] + T.Cast("int16", i)
+                A[i] = s[k]
+
+    check(VectorizeLoop(tail=True), before)
+    executes_alike(before, VectorizeLoop(predicate=True, tail=True)(before))

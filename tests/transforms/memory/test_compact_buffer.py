@@ -505,3 +505,20 @@ def test_a_stated_region_that_does_not_exist() -> None:
     for wrong in ("[2]", "[-1]", '"B"'):
         with pytest.raises(TransformError, match="names regions by their positions, 0 to 1"):
             COMPACT(explicit(f'"explicit_read_region": {wrong}'))
+
+
+def test_an_extent_keeps_its_dtype_whatever_that_of_the_indices() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((64,), "float32"), m: T.int64):
+        B = T.alloc_buffer((64,), "float32")
+        for i in range(T.min(m, T.int64(60))):
+            B[i + T.int64(2)] = A[i]
+        for i in range(T.min(m, T.int64(60))):
+            A[i] = B[i + T.int64(2)] * T.float32(2)
+
+    # A second run does not see through the casts that the first one put in.
+    inputs = [(np.arange(64, dtype="float32"), m) for m in (0, 1, 7, 99)]
+    after = check(COMPACT, before, idempotent=False, inputs=inputs)
+    shapes = []
+    pre_order_visit(after.body, lambda op: shapes.append(op.buffer.shape) if isinstance(op, AllocBuffer) else None)
+    assert [[str(extent.dtype) for extent in shape] for shape in shapes] == [["int32"]]

@@ -5,7 +5,20 @@ import pytest
 
 from tests.checking import check
 from tirlower.diagnostics import TransformError
-from tirlower.ir import AllocBuffer, AllocConst, DeclBuffer, pre_order_visit
+from tirlower.interp import interpret
+from tirlower.ir import (
+    AllocBuffer,
+    AllocConst,
+    BufferStore,
+    Call,
+    DeclBuffer,
+    Evaluate,
+    Op,
+    PrimFunc,
+    Var,
+    post_order_visit,
+    pre_order_visit,
+)
 from tirlower.script import tir as T
 from tirlower.transforms import FlattenBuffer
 
@@ -281,3 +294,21 @@ def test_a_matched_region_must_be_lowered_first() -> None:
 
     with pytest.raises(TransformError, match="run LowerMatchBuffer before FlattenBuffer"):
         FlattenBuffer()(before)
+
+
+def test_positions_that_int32_does_not_hold_are_computed_in_int64() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((65536, 65536), "int8")):
+        for i, j in T.grid(65536, 65536):
+            A[i, j] = T.int8(1)
+
+    after = check(FlattenBuffer(), before, execute=False)
+    found: list[BufferStore] = []
+    pre_order_visit(after.body, lambda op: found.append(op) if isinstance(op, BufferStore) else None)
+    (index,) = found[0].indices
+    names: dict[str, Var] = {}
+    post_order_visit(index, lambda op: names.setdefault(op.name, op) if isinstance(op, Var) else None)
+    body = Evaluate(Call(Op.get("tir.ret"), (index,), index.dtype))
+    position = PrimFunc((names["i"], names["j"]), {}, index.dtype, {}, body)
+    for i, j in ((0, 0), (1, 2), (40000, 3), (65535, 65535)):
+        assert interpret(position, i, j) == i * 65536 + j

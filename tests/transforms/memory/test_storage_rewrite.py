@@ -674,3 +674,66 @@ def test_validate_mode_runs_the_checker() -> None:
 
     with PassContext(validate=True):
         assert len(allocations(StorageRewrite()(before))) == 1
+
+
+def test_what_one_call_reads_and_writes_does_not_share() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32")):
+        B = T.alloc_buffer((8,), "int32")
+        C = T.alloc_buffer((8,), "int32")
+        for i in range(8):
+            B[i] = A[i]
+        T.evaluate(T.call_extern("handle", "memcpy", C.data, B.data, 32))
+        for i in range(8):
+            A[i] = C[7 - i]
+
+    assert len(rewritten(before)) == 2
+
+
+def test_a_store_before_the_one_that_reads_is_not_in_place() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32")):
+        B = T.alloc_buffer((8,), "int32")
+        C = T.alloc_buffer((8,), "int32")
+        for i in range(8):
+            B[i] = A[i]
+        for i in range(8):
+            C[i] = 100 + i
+            C[i] = B[i] * 2
+        for i in range(8):
+            A[i] = C[7 - i]
+
+    assert len(rewritten(before)) == 2
+
+
+def test_sums_into_one_element_are_not_in_place() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32")):
+        B = T.alloc_buffer((2,), "int32")
+        C = T.alloc_buffer((2,), "int32")
+        for i in range(2):
+            B[i] = A[i]
+        for i, j in T.grid(2, 3):
+            C[i] = B[i] * 2 + j
+        for i in range(2):
+            A[i] = C[1 - i]
+
+    assert len(rewritten(before)) == 2
+
+
+@pytest.mark.parametrize(("first", "second"), [("float32", "float64"), ("float64", "float32"), ("int8", "int32")])
+def test_symbolic_sizes_of_different_dtypes_do_not_share(first: str, second: str) -> None:
+    @T.prim_func
+    def before(A: T.Buffer(("n",), "int32")):
+        B = T.alloc_buffer((n,), first)
+        C = T.alloc_buffer((n,), second)
+        for i in range(n):
+            B[i] = T.Cast(first, A[i])
+        for i in range(n):
+            A[i] = T.Cast("int32", B[n - 1 - i]) + 1
+        for i in range(n):
+            C[i] = T.Cast(second, A[i])
+        for i in range(n):
+            A[i] = T.Cast("int32", C[n - 1 - i]) * 2
+
+    assert rewritten(before, sizes=(0, 1, 7)) == [("B", "n", first), ("C", "n", second)]

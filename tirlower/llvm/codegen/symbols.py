@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import functools
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -72,6 +75,9 @@ def find_symbol(name: str) -> int | None:
         return found
     if llvm.address_of_symbol(name):
         return None
+    found = _in_c_library(name)
+    if found is not None:
+        return found
     near = nearest_name(name, _registered)
     raise CodegenError(
         f"unknown external function {name!r}",
@@ -79,6 +85,26 @@ def find_symbol(name: str) -> int | None:
         help=(f"did you mean {near!r}? Or " if near else "")
         + f"register it: tirlower.register_symbol({name!r}, address or ctypes function)",
     )
+
+
+@functools.cache
+def _c_libraries() -> tuple[ctypes.CDLL, ...]:
+    """C's own libraries. Python need not be linked with the mathematical one: then the process does not have its symbols
+    until something loads it for all to see.
+    """
+    names = {"win32": ("ucrtbase",), "darwin": ("libSystem.dylib",)}.get(sys.platform, ("libm.so.6", "libm.so"))
+    found = []
+    for name in names:
+        with contextlib.suppress(OSError):  # musl has no libm of its own: its functions are in the process
+            found.append(ctypes.CDLL(name))
+    return tuple(found)
+
+
+def _in_c_library(name: str) -> int | None:
+    for library in _c_libraries():
+        with contextlib.suppress(AttributeError):
+            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    return None
 
 
 def _custom_function(name: str) -> int | None:

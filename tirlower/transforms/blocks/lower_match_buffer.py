@@ -8,7 +8,7 @@ from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
-from tirlower.ir.expr import BufferLoad, Call, Expr, Var, const, is_const_int
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter
 from tirlower.ir.op import Op
@@ -33,7 +33,10 @@ class _Lowerer(Substituter):
         return super().visit_expr(root) if self.vmap else root
 
     def visit_For(self, op: For) -> Stmt:
-        # That a range is not empty is a fact only inside the loop.
+        if isinstance(op.extent, IntImm) and op.extent.value > 0:
+            self.analyzer.bind(op.loop_var, Range(op.min, op.extent), allow_override=True)
+            return self.generic(op)
+        # That the range is not empty is a fact only inside the loop.
         with self.analyzer.constraint_scope(const(True, "bool")):
             self.analyzer.bind(op.loop_var, Range(op.min, op.extent), allow_override=True)
             return self.generic(op)

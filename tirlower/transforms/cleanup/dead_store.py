@@ -45,15 +45,26 @@ class Liveness:
         self.aliases = Aliases(func)
         self.shared = False
         self.after: dict[Var, _After] = {}
+        # Those of them that are not allocations of the function: one read may be of any of these.
+        self._outside: dict[Var, None] = {}
 
-    def begin(self, local: set[Var]) -> dict[Var, _After]:
+    def begin(self, local: set[Var]) -> Any:
         """A new Seq, whose own allocations end with it; returns what :meth:`end` takes back."""
-        outer, self.after = self.after, {data: _After(read=[]) for data in local}
+        outer = self.after, self._outside
+        self.after, self._outside = {data: _After(read=[]) for data in local}, {}
         return outer
 
-    def end(self, outer: dict[Var, _After]) -> None:
+    def end(self, outer: Any) -> None:
         """Out of the Seq."""
-        self.after = outer
+        self.after, self._outside = outer
+
+    def _aliased(self, data: Var) -> list[Var]:
+        """The data variables of which something is known and that may point to the same memory."""
+        if self.aliases.is_known(data):
+            # Allocations are apart from each other: many of them do not make this long.
+            found = [other for other in self._outside if other is not data and self.aliases.may_alias(data, other)]
+            return [data, *found] if data in self.after else found
+        return [other for other in self.after if self.aliases.may_alias(data, other)]
 
     def dead(self, access: Access) -> bool:
         """Whether what an access writes here is never read."""
@@ -78,6 +89,8 @@ class Liveness:
             data = access.buffer.data
             if access.must and (ordered or not any(self.aliases.may_alias(data, r.buffer.data) for r in summary.reads)):
                 known = self.after.setdefault(data, _After())
+                if data not in self.aliases.local:
+                    self._outside[data] = None
                 known.overwritten = [*known.overwritten, access][-MAX_BOXES:]
         for access in summary.reads:
             self._read(access)
@@ -86,18 +99,18 @@ class Liveness:
 
     def clear(self) -> None:
         """Nothing is known of what comes after; memory of this scope may be read by whatever it is."""
-        self.after = {}
+        self.after, self._outside = {}, {}
 
     def _escape(self, data: Var) -> None:
-        for other in list(self.after):
-            if self.aliases.may_alias(data, other):
-                del self.after[other]
+        for other in self._aliased(data):
+            del self.after[other]
+            self._outside.pop(other, None)
 
     def _read(self, access: Access) -> None:
         data = access.buffer.data
-        for other, known in self.after.items():
-            if self.aliases.may_alias(data, other):
-                known.overwritten = [a for a in known.overwritten if other is data and self._apart(a, access)]
+        for other in self._aliased(data):
+            known = self.after[other]
+            known.overwritten = [a for a in known.overwritten if other is data and self._apart(a, access)]
         known_here = self.after.get(data)
         if known_here is not None and known_here.read is not None:
             known_here.read.append(access)

@@ -13,6 +13,7 @@ from typing import Any
 from tirlower.arith import Analyzer
 from tirlower.arith.facts import conjuncts, negated
 from tirlower.ir import build
+from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import (
     BinaryOp,
     BufferLoad,
@@ -157,16 +158,18 @@ class KnownValues:
             touched = [f for f in facts[-MAX_COMPARED:] if f.buffer.data is data]
             place = self._own_place(op, data, effects.written) if touched else None
             if place is not None:
-                at, offset = place
+                at, offset, buffer = place
                 for fact in touched:
+                    if fact.buffer is not buffer:
+                        continue  # of another view: its elements are elsewhere
                     here = build.eq(fact.indices[at], build.add(op.loop_var, offset))
                     own.append(replace(fact, condition=build.logical_and(here, fact.condition)))
         self.facts = [*lasting, *own]
         return lasting
 
-    def _own_place(self, op: For, data: Var, written: set[Var]) -> tuple[int, Expr] | None:
+    def _own_place(self, op: For, data: Var, written: set[Var]) -> tuple[int, Expr, Buffer] | None:
         """The dimension, and the offset from the loop's variable, in which each iteration of a loop has a place of its
-        own: all that it writes of a data variable is there."""
+        own, and the buffer of which: all that it writes of a data variable is there."""
         places = stores_to(op.body, data)
         if not places or self._others(written, data) or any(p.buffer is not places[0].buffer for p in places):
             return None
@@ -176,7 +179,7 @@ class KnownValues:
             if offset is None or not is_pure(offset) or mentions(offset, inside):
                 continue
             if all(p.indices[at] is index or structural_equal(p.indices[at], index) for p in places):
-                return at, offset
+                return at, offset, places[0].buffer
         return None
 
     def leave_loop(self, op: For, before: list[Fact]) -> None:

@@ -216,11 +216,11 @@ class _Overwritten(BackwardMutator):
     def _bounds(self, index: Expr) -> IntervalSet:
         """The numbers that an index is between, under the facts in force."""
         bound = self.analyzer.const_int_bound(self.analyzer.simplify(index))
-        ends = [bound.min_value, bound.max_value]
-        if bound.min_value == bound.NEG_INF or bound.max_value == bound.POS_INF:
+        kind = index.dtype
+        # Bounds of a sum in between may lie outside its type: such an index is anything.
+        if not (kind.min_value <= bound.min_value and bound.max_value <= kind.max_value):
             return IntervalSet.everything()
-        low, high = (build.cast(index.dtype, build.int32(end)) for end in ends)
-        return IntervalSet(low, high)
+        return IntervalSet(const(bound.min_value, kind), const(bound.max_value, kind))
 
 
 class ReduceBranchingThroughOvercompute(FuncPass):

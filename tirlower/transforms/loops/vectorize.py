@@ -16,7 +16,7 @@ from tirlower.ir import build
 from tirlower.ir.annotations import REDUCTION
 from tirlower.ir.expr import And, Broadcast, Call, Expr, IntImm, Not, Shuffle, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, substitute
+from tirlower.ir.functor import Mutator, pre_order_visit, substitute
 from tirlower.ir.op import Op
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import (
@@ -275,12 +275,17 @@ def _lane_of(vector: Var, inner: int, lane: Expr) -> Expr:
     return Shuffle((vector,), tuple(build.add(first, const(i, lane.dtype)) for i in range(inner)))
 
 
+LINE_BITS = 512
+"""A cache line, and the widest registers."""
+
+
 class _Loops(Mutator):
     """Finds the vectorized loops."""
 
-    def __init__(self, target: Target | None, predicated: bool) -> None:
+    def __init__(self, target: Target | None, predicated: bool, tail: bool) -> None:
         self.target = target
         self.predicated = predicated
+        self.tail = tail
 
     def visit_expr(self, root: Any) -> Any:
         return root
@@ -289,10 +294,11 @@ class _Loops(Mutator):
         if op.kind is not ForKind.VECTORIZED:
             return self.generic(op)
         extent, var = op.extent, op.loop_var
+        fixed = isinstance(extent, IntImm)
         if isinstance(extent, IntImm):
             if extent.value < 1:
                 return seq()
-        elif not _is_scalable(extent) or not _has_scalable_vectors(self.target):
+        elif not self.tail and not (_is_scalable(extent) and _has_scalable_vectors(self.target)):
             raise TransformError(
                 f"cannot vectorize loop {var.name!r}: its extent {extent} is not a constant",
                 span=op.span,
@@ -317,7 +323,45 @@ class _Loops(Mutator):
             body = substitute(body, {op.loop_var: build.add(op.min, var)})
         if isinstance(extent, IntImm) and extent.value == 1:
             return as_scope(self.visit(substitute(body, {var: const(0, var.dtype)})))
+        if not fixed and not (_is_scalable(extent) and _has_scalable_vectors(self.target)):
+            return self._with_tail(op, var, body)
         return _Vectorizer(var, extent, self.predicated).scope(body)
+
+    def _with_tail(self, op: For, var: Var, body: Stmt) -> Stmt:
+        """Vectors of a fixed width as long as there are whole ones, and the rest one by one.
+
+        What the lanes of the loop may do in step, they may do in groups: groups in turn are nearer to the serial order.
+        """
+        kind = var.dtype
+        lanes = _lanes_for(body)
+        width = const(lanes, kind)
+        extent = build.cast(kind, op.extent)
+        group, lane, last = (Var(f"{var.name}_{part}", kind, span=var.span) for part in ("o", "l", "t"))
+        whole = build.floordiv(extent, width)
+        main = substitute(body, {var: build.add(build.mul(group, width), lane)})
+        vectors = _Vectorizer(lane, width, self.predicated).scope(main)
+        rest = refresh_binders(substitute(body, {var: build.add(build.mul(whole, width), last)}))
+        zero = const(0, kind)
+        return as_scope(
+            seq(
+                For(group, zero, whole, ForKind.SERIAL, None, dict(op.annotations), vectors, span=op.span),
+                For(last, zero, build.floormod(extent, width), ForKind.SERIAL, None, {}, rest, span=op.span),
+            )
+        )
+
+
+def _lanes_for(body: Stmt) -> int:
+    """How many lanes fill a cache line with the widest elements that a loop's body stores."""
+    widest = 8
+
+    def look(op: Any) -> bool:
+        nonlocal widest
+        if isinstance(op, BufferStore):
+            widest = max(widest, op.value.dtype.bits * op.value.dtype.lanes)
+        return not isinstance(op, Expr)
+
+    pre_order_visit(body, look)
+    return max(2, LINE_BITS // widest)
 
 
 def _is_scalable(extent: Expr) -> bool:
@@ -349,11 +393,12 @@ class VectorizeLoop(FuncPass):
     the loop become longer ones; allocations inside it get a part for each lane; statements without a vector form
     become a serial loop over their lanes. With ``predicate`` (``tir.enable_buffer_level_predication`` in the context
     overrides it) the accesses under a condition that differs between lanes are masked instead, of ``if`` and of
-    ``T.if_then_else``; the pipeline asks for it where the target has masked accesses.
+    ``T.if_then_else``. With ``tail`` a loop whose extent is not a constant becomes a loop of vectors of a cache line of
+    its widest elements, and a serial loop over the rest. The pipeline asks for both.
 
     Needs LowerOpaqueBlock, and FlattenBuffer where the loop variable is in an index other than the last (such a
     statement stays serial otherwise). Raises :class:`TransformError` for a loop whose extent is neither a constant
-    nor, for a target with scalable vectors, a multiple of ``T.vscale()``; for nested vectorized loops; for blocks
+    nor, for a target with scalable vectors, a multiple of ``T.vscale()``, without ``tail``; for nested vectorized loops; for blocks
     inside; and for a loop that a lane may leave alone.
 
     >>> from tirlower.script import parse
@@ -370,7 +415,7 @@ class VectorizeLoop(FuncPass):
 
     name = "tir.VectorizeLoop"
     stage = Stage.FLAT
-    options = {"enable_vectorize": True, "predicate": False}
+    options = {"enable_vectorize": True, "predicate": False, "tail": False}
     positional = ("enable_vectorize",)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
@@ -380,4 +425,4 @@ class VectorizeLoop(FuncPass):
         target = func.attrs.get("target") or Target.current()
         asked = ctx.option("tir.enable_buffer_level_predication")
         predicated = self.option("predicate", ctx) if asked is None else asked
-        return func.with_body(_Loops(target, bool(predicated)).visit(func.body))
+        return func.with_body(_Loops(target, bool(predicated), bool(self.option("tail", ctx))).visit(func.body))

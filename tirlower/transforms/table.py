@@ -1,0 +1,121 @@
+"""Where each pass stands: they are imported when they are first asked for.
+
+A build needs a third of the passes; importing all of them would take longer than compiling a kernel.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+__all__ = ["WHERE", "load_all"]
+
+_MODULES: dict[str, tuple[str, ...]] = {
+    "blocks.convert_to_opaque": ("ConvertBlocksToOpaque",),
+    "blocks.lower_init": ("LowerInitBlock",),
+    "blocks.lower_match_buffer": ("LowerMatchBuffer",),
+    "blocks.lower_opaque": ("LowerOpaqueBlock",),
+    "blocks.plan_allocation": ("PlanAndUpdateBufferAllocationLocation",),
+    "blocks.remove_layout_rewrite": ("RemoveWeightLayoutRewriteBlock",),
+    "cleanup.common_subexpr": ("CommonSubexprElimTIR",),
+    "cleanup.convert_ssa": ("ConvertSSA",),
+    "cleanup.lower_intrin": ("LowerIntrin",),
+    "cleanup.remove_assume": ("RemoveAssume",),
+    "cleanup.remove_no_op": ("RemoveNoOp",),
+    "cleanup.remove_store_undef": ("RemoveStoreUndef",),
+    "cleanup.rewrite_unsafe_select": ("RewriteUnsafeSelect",),
+    "cleanup.skip_assert": ("SkipAssert",),
+    "dtypes.compute": (
+        "BF16ComputeLegalize",
+        "FP8ComputeLegalize",
+    ),
+    "dtypes.custom": ("LowerCustomDatatypes",),
+    "dtypes.narrow": (
+        "ForceNarrowIndexToInt32",
+        "NarrowDataType",
+    ),
+    "dtypes.storage": (
+        "BF16StorageLegalize",
+        "FP8StorageLegalize",
+    ),
+    "host.bind_target": (
+        "AnnotateEntryFunc",
+        "BindTarget",
+    ),
+    "host.combine_context_call": ("CombineContextCall",),
+    "host.extract_constants": ("ExtractPrimFuncConstants",),
+    "host.inline_private": ("InlinePrivateFunctions",),
+    "host.legalize_packed_calls": ("LegalizePackedCalls",),
+    "host.lower_tvm_builtin": ("LowerTVMBuiltin",),
+    "host.make_packed_api": ("MakePackedAPI",),
+    "host.make_unpacked_api": ("MakeUnpackedAPI",),
+    "host.verify_memory": ("VerifyMemory",),
+    "loops.assume_branches": ("UseAssumeToReduceBranches",),
+    "loops.hoist": (
+        "HoistedConditionals",
+        "HoistedLetBindings",
+        "HoistExpression",
+        "HoistIfThenElse",
+    ),
+    "loops.overcompute": ("ReduceBranchingThroughOvercompute",),
+    "loops.partition": ("LoopPartition",),
+    "loops.privatize_reductions": ("PrivatizeReductions",),
+    "loops.profile_intrinsics": (
+        "InstrumentProfileIntrinsics",
+        "ProfileSite",
+        "profile_sites",
+    ),
+    "loops.renormalize_split": ("RenormalizeSplitPattern",),
+    "loops.simplify": ("Simplify",),
+    "loops.software_pipeline": ("InjectSoftwarePipeline",),
+    "loops.to_serial": ("ConvertForLoopsToSerial",),
+    "loops.unroll": ("UnrollLoop",),
+    "loops.vectorize": ("VectorizeLoop",),
+    "loops.virtual_thread": ("InjectVirtualThread",),
+    "memory.auto_copy": ("LowerAutoCopy",),
+    "memory.bound_checkers": ("InstrumentBoundCheckers",),
+    "memory.compact_buffer": ("CompactBufferAllocation",),
+    "memory.double_buffer": ("InjectDoubleBuffer",),
+    "memory.flatten_buffer": ("FlattenBuffer",),
+    "memory.lower_async_dma": ("LowerAsyncDMA",),
+    "memory.pointer_type": ("PointerValueTypeRewrite",),
+    "memory.rolling_buffer": ("InjectRollingBuffer",),
+    "memory.storage_rewrite": (
+        "StorageReport",
+        "StorageRewrite",
+        "storage_report",
+    ),
+    "memory.vtcm": (
+        "LowerVtcmAlloc",
+        "VerifyVTCMLimit",
+    ),
+    "threads.cross_thread_reduction": ("LowerCrossThreadReduction",),
+    "threads.default_schedule": ("DefaultGPUSchedule",),
+    "threads.device_regions": (
+        "AnnotateDeviceRegions",
+        "DecorateDeviceScope",
+    ),
+    "threads.kernel_launch": ("LowerDeviceKernelLaunch",),
+    "threads.lift_binding": ("LiftThreadBinding",),
+    "threads.lower_allreduce": ("LowerThreadAllreduce",),
+    "threads.lower_warp_memory": ("LowerWarpMemory",),
+    "threads.merge_shared": ("MergeSharedMemoryAllocations",),
+    "threads.ptx_ldg32": ("InjectPTXLDG32",),
+    "threads.split_host_device": ("SplitHostDevice",),
+    "threads.storage_access": (
+        "LowerDeviceStorageAccessInfo",
+        "MemoryInfo",
+        "register_memory_info",
+    ),
+    "threads.thread_sync": ("ThreadSync",),
+    "threads.unify_binding": ("UnifyThreadBinding",),
+    "validate": ("validate_pass",),
+}
+
+WHERE: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}
+"""Exported names, and the module of this package that each stands in."""
+
+
+def load_all() -> None:
+    """Import every pass: after it, ``Pass.registry`` is complete."""
+    for module in _MODULES:
+        importlib.import_module(f"tirlower.transforms.{module}")
