@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+import tirlower as tl
 from tests.checking import check
 from tirlower.diagnostics import TransformError
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import LowerInitBlock, PlanAndUpdateBufferAllocationLocation
 
@@ -473,3 +475,19 @@ def test_memory_outside_a_grid_stays_inside_the_block_that_its_shape_names() -> 
     after = check(PLAN, before)
     lines = [line.strip() for line in after.script().splitlines()]
     assert lines.index('with T.block("outer"):') < lines.index('C = T.alloc_buffer((v + 1,), "int32")')
+
+
+def test_an_allocation_in_the_middle_that_nothing_names_is_dropped():
+    func = parse("""
+def f(A: T.Buffer((4,), "int32")):
+    for i in range(4):
+        if i > 2:
+            D = T.alloc_buffer((3, 5), "int32")
+            A[i] = 2
+        E = T.alloc_buffer((2,), "int32")
+        V = T.decl_buffer((2,), "int32", data=E.data)
+        A[i] = A[i] + 1
+""")
+    text = PlanAndUpdateBufferAllocationLocation()(func).script()
+    assert "D =" not in text and "E =" in text and "V =" in text
+    tl.build(func)

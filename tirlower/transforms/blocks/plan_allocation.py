@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,13 +12,14 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir.buffer import Buffer, BufferRegion
 from tirlower.ir.expr import BufferLoad, Call, IntImm, PointerType, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor, post_order_visit
+from tirlower.ir.functor import Mutator, Visitor, post_order_visit, pre_order_visit
 from tirlower.ir.linear import expr_key
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.regions import block_access_regions
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
+    AttrStmt,
     Bind,
     Block,
     BufferStore,
@@ -139,6 +140,25 @@ def _element(op: BufferLoad | BufferStore) -> tuple[Buffer, Any]:
     return op.buffer, tuple(map(expr_key, op.indices))
 
 
+def _named(func: PrimFunc) -> set[Var]:
+    """The data variables of buffers that anything but an allocation names."""
+    found: set[Var] = set()
+
+    def look(op: Any) -> None:
+        if isinstance(op, (BufferLoad, BufferStore, DeclBuffer)):
+            found.add(op.buffer.data)
+        elif isinstance(op, Var):
+            found.add(op)
+        elif isinstance(op, Block):
+            found.update(region.buffer.data for region in (*op.reads, *op.writes))
+            found.update(match.source.buffer.data for match in op.match_buffers)
+        elif isinstance(op, AttrStmt):
+            found.add(op.node.data if isinstance(op.node, Buffer) else op.node)
+
+    pre_order_visit(func.body, look)
+    return found
+
+
 def _variables(buffer: Buffer) -> list[Var]:
     """The variables of a buffer's shape, strides and offset."""
     found: list[Var] = []
@@ -152,6 +172,7 @@ class _Placer(Mutator):
         collector = _Collector()
         collector.visit(func.body)
         ancestors = detect_buffer_access_lca(func)
+        self.named = _named(func)
         self.at: dict[Stmt, list[AllocBuffer]] = {}
         self.visible: dict[Var, Buffer] = {buffer.data: buffer for buffer in func.buffers}
         for alloc, home in collector.allocations.items():
@@ -206,22 +227,21 @@ class _Placer(Mutator):
         with self._seeing(*[a.buffer for a in placed], *[match.buffer for match in op.match_buffers]):
             body = self._statements(rest)
         reads, writes = self._outside(op.reads), self._outside(op.writes)
-        same = (
-            len(placed) == len(head)
-            and all(a is b for a, b in zip(placed, head, strict=True))
-            and all(a is b for a, b in zip(body, rest, strict=True))
-        )
+        same = len(placed) == len(head) and all(a is b for a, b in zip(placed, head, strict=True)) and _same(body, rest)
         return op.with_(reads=reads, writes=writes, body=op.body if same else _sequence([*placed, *body]))
 
     def _statements(self, stmts: list[Stmt]) -> list[Stmt]:
         """Statements of one scope: what one of them declares is visible in those after it."""
+        stmts = [s for s in stmts if not isinstance(s, AllocBuffer) or s.buffer.data in self.named]
         declared = [s.buffer for s in stmts if isinstance(s, (AllocBuffer, AllocConst, DeclBuffer))]
         with self._seeing(*declared):
             return [self.visit(stmt) for stmt in stmts]
 
     def visit_Seq(self, op: Seq) -> Stmt:
         done = self._statements(list(op.stmts))
-        return op.with_(stmts=tuple(done)) if any(a is not b for a, b in zip(done, op.stmts, strict=True)) else op
+        if _same(done, op.stmts):
+            return op
+        return op.with_(stmts=tuple(done)) if len(done) > 1 else _sequence(done)
 
     def _outside(self, regions: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
         """The regions of buffers that exist outside the block."""
@@ -237,6 +257,10 @@ class _Placer(Mutator):
         opaque = Block("", (), const(True, "bool"), (), (), None, (), {}, _sequence([*placed, body]), span=op.span)
         regions = block_access_regions(opaque, self.visible)
         return op.with_(body=opaque.with_(reads=regions.reads, writes=regions.writes))
+
+
+def _same(new: Sequence[Stmt], old: Sequence[Stmt]) -> bool:
+    return len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
 
 
 def _sequence(stmts: list[Stmt]) -> Stmt:
