@@ -21,7 +21,7 @@ from tirlower.llvm import vmath
 from tirlower.llvm.compile import CompileOptions
 from tirlower.llvm.engine import Linked, engine
 from tirlower.llvm.host import host_cpu
-from tirlower.llvm.writer import DOUBLE, FLOAT, I64, PTR, Builder, Module, i64, vector
+from tirlower.emit.writer import DOUBLE, FLOAT, I64, PTR, Builder, Module, i64, vector
 
 Array = np.ndarray[Any, Any]
 SIZES = {"16M": 1 << 24, "64K": 1 << 16}

@@ -20,6 +20,7 @@ FLOORS: list[set[str]] = [
     {"script", "arith"},
     {"poly", "analysis", "interp"},
     {"transforms", "schedule"},
+    {"emit"},
     {"llvm", "gpu"},
     {"pipeline"},
     {"graph", "__main__"},

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from tirlower.emit.facts import WRAPS, Facts
 from tirlower.ir import Add, Div, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mod, Mul, Select, Sub, Var
 from tirlower.ir.build import lt
 from tirlower.ir.dtype import DataType
-from tirlower.llvm.codegen.facts import WRAPS, Facts
 
 KIND = DataType("int8")
 

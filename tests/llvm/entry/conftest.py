@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tirlower.emit.writer import I16, I32, I64, Builder, Module, array
 from tirlower.llvm.compile import CompileOptions
 from tirlower.llvm.engine import engine
 from tirlower.llvm.entry import (
@@ -21,7 +22,6 @@ from tirlower.llvm.entry import (
     make_entry,
 )
 from tirlower.llvm.entry.native import kernel_types
-from tirlower.llvm.writer import I16, I32, I64, Builder, Module, array
 
 QUICK = CompileOptions.for_host(opt_level=1, pipeline="none")
 

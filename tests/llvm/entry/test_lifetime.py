@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tirlower.diagnostics import ArgumentError
+from tirlower.emit.writer import FLOAT, I32, I64, PTR, Builder, Module
 from tirlower.llvm.engine import engine
 from tirlower.llvm.entry import (
     NATIVE_CALLS,
@@ -30,7 +31,6 @@ from tirlower.llvm.entry import (
     entry_imports,
     entry_parts,
 )
-from tirlower.llvm.writer import FLOAT, I32, I64, PTR, Builder, Module
 
 N = Sym("n")
 AXPY = Signature(

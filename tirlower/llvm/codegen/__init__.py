@@ -6,8 +6,9 @@ expressions, and gives a :class:`GeneratedModule`: an LLVM module and, for each 
 
 from __future__ import annotations
 
+from tirlower.emit.machine import Machine
 from tirlower.llvm.codegen.kernel import signature_of
-from tirlower.llvm.codegen.machine import Machine, compile_options, machine_of
+from tirlower.llvm.codegen.machine import compile_options, machine_of
 from tirlower.llvm.codegen.module import GeneratedModule, KernelInfo, generate, kernel_symbol
 from tirlower.llvm.codegen.symbols import register_symbol, resolve_imports, unregister_symbol
 

@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from tirlower.diagnostics import AllocationError
+from tirlower.emit.emitter import Emitter, Root
+from tirlower.emit.types import memory_bytes, memory_type
+from tirlower.emit.writer import I1, I8, I64, PTR, VOID, Value, array, const_bytes, null, struct, zero
 from tirlower.ir import build
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
 from tirlower.ir.expr import Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.functor import post_order_visit
-from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, DeclBuffer, For, ForKind, Stmt
-from tirlower.llvm.codegen.emitter import Emitter, Root
-from tirlower.llvm.codegen.types import memory_bytes, memory_type
-from tirlower.llvm.writer import I1, I8, I64, PTR, VOID, Value, array, const_bytes, null, struct, zero
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, For, ForKind, Stmt
 
 __all__ = [
     "STACK_LIMIT",
@@ -268,8 +268,3 @@ def _invariant(exprs: Iterable[Expr], bound: set[Var]) -> bool:
     for expr in exprs:
         post_order_visit(expr, look)
     return free
-
-
-def emit_decl(em: Emitter, op: DeclBuffer) -> None:
-    """A DeclBuffer names memory that is there already; its data must be in scope."""
-    em.lookup(op.buffer.data, op.span)

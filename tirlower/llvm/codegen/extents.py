@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from tirlower.diagnostics import LoweringError
+from tirlower.emit.writer import I1, I64, Builder, Value, const, int_type
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
     EQ,
@@ -37,7 +38,6 @@ from tirlower.ir.expr import (
 from tirlower.ir.functor import post_order_visit
 from tirlower.ir.op import Op
 from tirlower.llvm.entry import Compound, Extent, Sym
-from tirlower.llvm.writer import I1, I64, Builder, Value, const, int_type
 
 __all__ = ["compound", "extent_of"]
 

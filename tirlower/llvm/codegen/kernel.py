@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tirlower.diagnostics import LoweringError, deep_recursion
+from tirlower.emit.emitter import Emitter, Kernel, ModuleState, Root
+from tirlower.emit.statements import emit_statement
+from tirlower.emit.types import memory_bytes, memory_type, register_type
+from tirlower.emit.writer import I32, PTR, Attachments, Function, Type, zero
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
 from tirlower.ir.custom_datatype import storage_dtype
 from tirlower.ir.dtype import DataType
@@ -14,12 +18,8 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, AllocConst, BufferStore, Evaluate
-from tirlower.llvm.codegen.emitter import Emitter, Kernel, ModuleState, Root
 from tirlower.llvm.codegen.extents import extent_of
-from tirlower.llvm.codegen.statements import emit_statement
-from tirlower.llvm.codegen.types import memory_bytes, memory_type, register_type
 from tirlower.llvm.entry import BufferParam, Param, ScalarParam, Signature
-from tirlower.llvm.writer import I32, PTR, Attachments, Function, Type, zero
 
 __all__ = ["Body", "Prototype", "declare_kernel", "emit_kernel", "prototype_of", "signature_of"]
 

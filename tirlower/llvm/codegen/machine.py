@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import Final
 
 from tirlower.diagnostics import CodegenError
+from tirlower.emit.machine import Machine, fast_math_of
 from tirlower.ir.target import Target
 from tirlower.llvm import host
 from tirlower.llvm.compile import CompileOptions
-from tirlower.llvm.writer import FastMath
 
-__all__ = ["Machine", "compile_options", "machine_of"]
+__all__ = ["compile_options", "machine_of"]
 
 _V2: Final = frozenset(
     [
@@ -44,36 +43,6 @@ _LEVELS: Final = {
     "znver4": _V4, "znver5": _V4,
 }  # fmt: skip
 _BASELINE: Final = frozenset(["64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2"])
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """A processor with the target's options: ``features`` are those that code may use without asking."""
-
-    triple: str
-    cpu: str
-    feature_text: str
-    features: frozenset[str]
-    fast_math: FastMath
-    fast_vector_math: bool
-    vector_width: int
-    num_threads: int
-    opt_level: int
-
-    @property
-    def is_x86(self) -> bool:
-        """Whether it is a 64-bit x86."""
-        return self.triple.startswith(("x86_64", "amd64"))
-
-    @property
-    def is_windows(self) -> bool:
-        """Whether the C library is Windows' own."""
-        return "windows" in self.triple
-
-    @property
-    def native_half(self) -> bool:
-        """Whether arithmetic on half floats is native (scalars and vectors)."""
-        return "avx512fp16" in self.features or "fullfp16" in self.features
 
 
 @functools.lru_cache(maxsize=64)
@@ -119,28 +88,12 @@ def machine_of(target: Target) -> Machine:
         cpu,
         text,
         frozenset(features),
-        _fast_math(target),
+        fast_math_of(target),
         bool(target.get("fast-vector-math", False)),
         int(target.get("vector-width") or widest),
         int(target.get("num_threads") or 0),
         int(target.get("opt-level", 3)),
     )
-
-
-def _fast_math(target: Target) -> FastMath:
-    if target.get("fast-math"):
-        return FastMath.FAST
-    flags = FastMath.NONE
-    for name, flag in (
-        ("fast-math-nnan", FastMath.NNAN),
-        ("fast-math-ninf", FastMath.NINF),
-        ("fast-math-nsz", FastMath.NSZ),
-        ("fast-math-arcp", FastMath.ARCP),
-        ("fast-math-reassoc", FastMath.REASSOC),
-    ):
-        if target.get(name):
-            flags |= flag
-    return flags | FastMath.CONTRACT if target.get("fast-math-contract", True) else flags
 
 
 def compile_options(target: Target) -> CompileOptions:

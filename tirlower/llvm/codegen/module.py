@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tirlower.diagnostics import LoweringError
+from tirlower.emit import intrinsics
+from tirlower.emit.emitter import ModuleState
+from tirlower.emit.machine import Machine
+from tirlower.emit.writer import FunctionRef, Module
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.target import Target
 from tirlower.llvm import host
-from tirlower.llvm.codegen import intrinsics
-from tirlower.llvm.codegen.emitter import ModuleState
 from tirlower.llvm.codegen.kernel import Prototype, declare_kernel, emit_kernel, prototype_of
-from tirlower.llvm.codegen.machine import Machine, machine_of
+from tirlower.llvm.codegen.machine import machine_of
+from tirlower.llvm.codegen.platform import HOST
 from tirlower.llvm.codegen.symbols import RUNTIME_SYMBOLS
 from tirlower.llvm.codegen.work import estimate_work
 from tirlower.llvm.entry import Compound, ErrorSite, Signature
-from tirlower.llvm.writer import FunctionRef, Module
 
 __all__ = ["GeneratedModule", "KernelInfo", "generate", "kernel_symbol"]
 
@@ -93,7 +95,7 @@ def generate(
         module = IRModule.from_expr(module)
     machine = machine_of(target if isinstance(target, Target) else Target(target))
     out = Module(name or "_".join(module.functions) or "empty", machine.triple, host.data_layout())
-    state = ModuleState(out, machine, dict(module.functions), check_assumptions=check_assumptions)
+    state = ModuleState(out, machine, HOST, dict(module.functions), check_assumptions=check_assumptions)
     prototypes: dict[str, Prototype] = {}
     declared = {}
     symbols: dict[str, str] = {}

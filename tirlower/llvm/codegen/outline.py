@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Final
 
 from tirlower.diagnostics import DeviceError
+from tirlower.emit.emitter import Emitter
+from tirlower.emit.writer import I32, I64, PTR, Builder, Type, Value, array, zero
 from tirlower.ir.stmt import For
-from tirlower.llvm.codegen.emitter import Emitter
 from tirlower.llvm.parallel import RESULT_ABANDONED, emit_launch, launch_flags
-from tirlower.llvm.writer import I32, I64, PTR, Builder, Type, Value, array, zero
 
 __all__ = ["emit_parallel"]
 

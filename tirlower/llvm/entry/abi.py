@@ -24,51 +24,19 @@ same values as 64-bit slots in an array (the road of the pure-Python binder), an
 from __future__ import annotations
 
 import ctypes
-import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+
+from tirlower.emit.errors import MAX_ERROR_VALUES, ErrorSite
 
 __all__ = ["ABI_VERSION", "MAX_ERROR_VALUES", "ErrorRecord", "ErrorSite", "entry_symbol", "packed_symbol"]
 
 #: raise it when anything that a cached object file relies on changes: the contract above, or a slot of the table
 ABI_VERSION = 1
 
-MAX_ERROR_VALUES = 16
-
 
 class ErrorRecord(ctypes.Structure):
     """What a failing kernel fills: ``{i32 code, i32 nvals, [16 x i64] vals}``."""
 
     _fields_ = [("code", ctypes.c_int32), ("nvals", ctypes.c_int32), ("vals", ctypes.c_int64 * MAX_ERROR_VALUES)]
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorSite:
-    """One place where a kernel can fail: the exception to raise and its message.
-
-    ``template`` is a ``str.format`` text over the recorded values; ``types`` says how to read each of them (``"int64"``
-    where it is too short; ``"uint64"``, ``"bool"`` or ``"float64"``, whose bits are recorded).
-
-    >>> ErrorSite(IndexError, "index {0} outside A[0:{1}]").exception([12, 10])
-    IndexError('index 12 outside A[0:10]')
-    """
-
-    kind: type[Exception]
-    template: str
-    types: tuple[str, ...] = ()
-
-    def exception(self, values: Sequence[int]) -> Exception:
-        """The exception for these recorded values, not yet raised."""
-        shown = [_decode(bits, self.types[i] if i < len(self.types) else "int64") for i, bits in enumerate(values)]
-        return self.kind(self.template.format(*shown))
-
-
-def _decode(bits: int, dtype: str) -> int | float | bool:
-    if dtype == "float64":
-        return float(struct.unpack("<d", struct.pack("<q", bits))[0])
-    if dtype == "uint64":
-        return bits & 0xFFFF_FFFF_FFFF_FFFF
-    return bool(bits) if dtype == "bool" else bits
 
 
 def entry_symbol(kernel: str) -> str:

@@ -15,7 +15,7 @@ from types import ModuleType
 import numpy as np
 
 from tirlower.diagnostics import LoweringError
-from tirlower.llvm.writer import DOUBLE, FLOAT, HALF, I1, I8, I16, PTR, Type, int_type
+from tirlower.emit.writer import DOUBLE, FLOAT, HALF, I1, I8, I16, PTR, Type, int_type
 
 __all__ = ["ElementType", "dlpack_name", "element_type", "numpy_dtype", "scalar_class"]
 

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import math
 
-from tirlower.llvm.entry import layout
-from tirlower.llvm.entry.dtypes import ElementType, element_type
-from tirlower.llvm.entry.frame import Frame
-from tirlower.llvm.entry.signature import ScalarParam
-from tirlower.llvm.writer import (
+from tirlower.emit.writer import (
     DOUBLE,
     FALSE,
     FLOAT,
@@ -30,6 +26,10 @@ from tirlower.llvm.writer import (
     const,
     null,
 )
+from tirlower.llvm.entry import layout
+from tirlower.llvm.entry.dtypes import ElementType, element_type
+from tirlower.llvm.entry.frame import Frame
+from tirlower.llvm.entry.signature import ScalarParam
 
 __all__ = ["box", "read_scalar"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from tirlower.emit.writer import I8, I64, PTR, TRUE, VOID, Block, Builder, Module, Type, Value, array, null
 from tirlower.llvm.entry.table import TABLE_SIZE, TABLE_SYMBOL, slot
-from tirlower.llvm.writer import I8, I64, PTR, TRUE, VOID, Block, Builder, Module, Type, Value, array, null
 
 __all__ = ["Frame", "table_slot"]
 

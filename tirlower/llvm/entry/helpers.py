@@ -16,12 +16,7 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from tirlower.llvm.compile import CompileOptions
-from tirlower.llvm.engine import engine
-from tirlower.llvm.entry import layout
-from tirlower.llvm.entry.frame import table_slot
-from tirlower.llvm.entry.table import EXCHANGE_PAIRS, TABLE_SYMBOL, table
-from tirlower.llvm.writer import (
+from tirlower.emit.writer import (
     FALSE,
     I1,
     I8,
@@ -38,6 +33,11 @@ from tirlower.llvm.writer import (
     Value,
     null,
 )
+from tirlower.llvm.compile import CompileOptions
+from tirlower.llvm.engine import engine
+from tirlower.llvm.entry import layout
+from tirlower.llvm.entry.frame import table_slot
+from tirlower.llvm.entry.table import EXCHANGE_PAIRS, TABLE_SYMBOL, table
 
 __all__ = ["COMPACT", "WRITTEN", "require_helper"]
 

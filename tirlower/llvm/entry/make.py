@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from tirlower.emit.writer import I32, FunctionRef, Module
 from tirlower.llvm.entry.abi import ABI_VERSION, ErrorSite, entry_symbol, packed_symbol
 from tirlower.llvm.entry.callable import NATIVE_CALLS, FallbackEntry, NativeEntry
 from tirlower.llvm.entry.gil import GilPolicy
@@ -19,7 +20,6 @@ from tirlower.llvm.entry.native import emit_entry, emit_packed, kernel_types
 from tirlower.llvm.entry.signature import Signature
 from tirlower.llvm.entry.slowpath import SlowPath
 from tirlower.llvm.entry.table import TABLE_SYMBOL, table
-from tirlower.llvm.writer import I32, FunctionRef, Module
 
 __all__ = [
     "EntryParts",

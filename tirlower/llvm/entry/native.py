@@ -9,16 +9,7 @@ accepted after all (an object that only Python can read). Nothing has run by the
 
 from __future__ import annotations
 
-from tirlower.llvm.entry import layout
-from tirlower.llvm.entry.abi import MAX_ERROR_VALUES, entry_symbol, packed_symbol
-from tirlower.llvm.entry.dtypes import element_type, numpy_dtype
-from tirlower.llvm.entry.emit_arrays import ArrayFacts, ArrayReader, extent_value
-from tirlower.llvm.entry.emit_outputs import OutputMaker
-from tirlower.llvm.entry.emit_scalars import box, read_scalar
-from tirlower.llvm.entry.frame import Frame
-from tirlower.llvm.entry.gil import GilPolicy
-from tirlower.llvm.entry.signature import BindSite, BufferParam, ScalarParam, Signature, extents_of
-from tirlower.llvm.writer import (
+from tirlower.emit.writer import (
     I8,
     I16,
     I32,
@@ -33,6 +24,15 @@ from tirlower.llvm.writer import (
     Value,
     null,
 )
+from tirlower.llvm.entry import layout
+from tirlower.llvm.entry.abi import MAX_ERROR_VALUES, entry_symbol, packed_symbol
+from tirlower.llvm.entry.dtypes import element_type, numpy_dtype
+from tirlower.llvm.entry.emit_arrays import ArrayFacts, ArrayReader, extent_value
+from tirlower.llvm.entry.emit_outputs import OutputMaker
+from tirlower.llvm.entry.emit_scalars import box, read_scalar
+from tirlower.llvm.entry.frame import Frame
+from tirlower.llvm.entry.gil import GilPolicy
+from tirlower.llvm.entry.signature import BindSite, BufferParam, ScalarParam, Signature, extents_of
 
 __all__ = ["emit_entry", "emit_packed", "kernel_types"]
 

@@ -35,9 +35,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tirlower.llvm.parallel import layout as at
-from tirlower.llvm.parallel.waiting import WaitKind, define_wait_and_wake, emit_pause, wait_kind
-from tirlower.llvm.writer import (
+from tirlower.emit.writer import (
     I8,
     I32,
     I64,
@@ -53,6 +51,8 @@ from tirlower.llvm.writer import (
     null,
     zero,
 )
+from tirlower.llvm.parallel import layout as at
+from tirlower.llvm.parallel.waiting import WaitKind, define_wait_and_wake, emit_pause, wait_kind
 
 __all__ = ["EXPORTS", "IMPORTS", "NUM_THREADS", "PARALLEL_LAUNCH", "pool_module"]
 

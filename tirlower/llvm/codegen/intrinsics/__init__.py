@@ -1,5 +1,5 @@
-"""The operations of the language on the host, a file for each family. Importing the package registers them all."""
+"""The operations of the language that are the host's own, a file for each family. Importing the package registers them."""
 
-from tirlower.llvm.codegen.intrinsics import atomics, bits, calls, control, llvm_calls, math, packed, profile
+from tirlower.llvm.codegen.intrinsics import calls, packed, profile
 
-__all__ = ["atomics", "bits", "calls", "control", "llvm_calls", "math", "packed", "profile"]
+__all__ = ["calls", "packed", "profile"]

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from tirlower.diagnostics import nearest_name
+from tirlower.emit.emitter import Emitter
+from tirlower.emit.engine import CALL_CONTROL, CALLS, Run, call_control
+from tirlower.emit.memory import from_memory
+from tirlower.emit.types import memory_type
+from tirlower.emit.writer import FALSE, I8, I32, I64, NO_ATTACHMENTS, PTR, VOID, FunctionRef, Type, Value, array, zero
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, StringImm
 from tirlower.ir.op import GlobalVar, Op
-from tirlower.llvm.codegen.emitter import Emitter
-from tirlower.llvm.codegen.engine import CALL_CONTROL, CALLS, Run, call_control, install_other_calls
-from tirlower.llvm.codegen.memory import from_memory
+from tirlower.llvm.codegen.rules import HOST_CALLS, HOST_CONTROLS
 from tirlower.llvm.codegen.symbols import find_symbol
-from tirlower.llvm.codegen.types import memory_type
 from tirlower.llvm.entry.abi import MAX_ERROR_VALUES
-from tirlower.llvm.writer import FALSE, I8, I32, I64, NO_ATTACHMENTS, PTR, VOID, FunctionRef, Type, Value, array, zero
 
 __all__: list[str] = []
 
@@ -28,7 +29,7 @@ def _extension(kind: DataType) -> str:
     return "signext" if kind.is_int else "zeroext"
 
 
-@call_control("tir.call_extern", "tir.call_pure_extern")
+@call_control("tir.call_extern", "tir.call_pure_extern", table=HOST_CONTROLS)
 def _extern(run: Run, op: Call) -> None:
     named, *args = op.args
     em = run.em
@@ -70,7 +71,8 @@ def external(em: Emitter, symbol: str, result: Type, params: list[Type]) -> Valu
     return known
 
 
-def _other(run: Run, op: Call) -> None:
+def other_call(run: Run, op: Call) -> None:
+    """A call of a function of the module; anything else the host does not have."""
     callee = op.op
     if isinstance(callee, GlobalVar):
         _internal(run, op, callee.name)
@@ -95,7 +97,7 @@ def _remedy(op: Op) -> str:
         return "it is a statement: it stands alone in T.evaluate"
     if short == "vscale":
         return "the host has no scalable vectors: use a fixed number of lanes"
-    known = [other.short for other in (*CALLS, *CALL_CONTROL)]
+    known = [other.short for other in (*CALLS, *CALL_CONTROL, *HOST_CALLS, *HOST_CONTROLS)]
     near = nearest_name(short, known)
     return f"did you mean T.{near}?" if near else "use an operation of the host, or T.call_extern"
 
@@ -158,6 +160,3 @@ def _emit_call(em: Emitter, ref: FunctionRef, values: list[Value], returns: Data
     if returns is None or slot is None:
         return FALSE
     return from_memory(em, b.load(memory_type(returns), slot, 8), returns)
-
-
-install_other_calls(_other)

@@ -10,16 +10,17 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from tirlower.diagnostics import AllocationError, RuntimeAssertError
+from tirlower.emit.emitter import Emitter
+from tirlower.emit.engine import call_rule
+from tirlower.emit.memory import from_memory, to_memory
+from tirlower.emit.types import memory_bytes, memory_type
+from tirlower.emit.writer import I8, I16, I32, I64, PTR, Type, Value, array, null
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, IntImm, StringImm
 from tirlower.ir.struct_field import StructField
 from tirlower.llvm.codegen.allocate import aligned_alloc, free
-from tirlower.llvm.codegen.emitter import Emitter
-from tirlower.llvm.codegen.engine import call_rule
 from tirlower.llvm.codegen.intrinsics.calls import external
-from tirlower.llvm.codegen.memory import from_memory, to_memory
-from tirlower.llvm.codegen.types import memory_bytes, memory_type
-from tirlower.llvm.writer import I8, I16, I32, I64, PTR, Type, Value, array, null
+from tirlower.llvm.codegen.rules import HOST_CALLS
 
 __all__: list[str] = []
 
@@ -71,7 +72,7 @@ def _integer(em: Emitter, value: Value, wanted: Type, signed: bool) -> Value:
     return em.b.sext(value, wanted) if signed else em.b.zext(value, wanted)
 
 
-@call_rule("tir.tvm_stack_alloca")
+@call_rule("tir.tvm_stack_alloca", table=HOST_CALLS)
 def _alloca(em: Emitter, op: Any, args: list[Value]) -> Value:
     kind, count = op.args
     if not isinstance(kind, StringImm) or kind.value not in _ELEMENT_BYTES or not isinstance(count, IntImm):
@@ -83,7 +84,7 @@ def _alloca(em: Emitter, op: Any, args: list[Value]) -> Value:
     return em.b.alloca(array(size, I8), align=8, name=f"stack_{kind.value}")
 
 
-@call_rule("tir.tvm_struct_get")
+@call_rule("tir.tvm_struct_get", table=HOST_CALLS)
 def _get(em: Emitter, op: Any, args: list[Value]) -> Value:
     base, index, _ = args
     what, kind = _field(em, op), DataType(op.dtype)
@@ -102,7 +103,7 @@ def _get(em: Emitter, op: Any, args: list[Value]) -> Value:
     )
 
 
-@call_rule("tir.tvm_struct_set")
+@call_rule("tir.tvm_struct_set", table=HOST_CALLS)
 def _set(em: Emitter, op: Any, args: list[Value]) -> Value:
     base, index, _, value = args
     what, kind = _field(em, op), op.args[3].dtype
@@ -124,7 +125,7 @@ def _set(em: Emitter, op: Any, args: list[Value]) -> Value:
     return em.b.i32(0)
 
 
-@call_rule("tir.tvm_call_packed_lowered", "tir.tvm_call_cpacked_lowered")
+@call_rule("tir.tvm_call_packed_lowered", "tir.tvm_call_cpacked_lowered", table=HOST_CALLS)
 def _call(em: Emitter, op: Any, args: list[Value]) -> Value:
     """The arguments ``begin … end - 1`` of the stack; a status other than 0 is an error."""
     name, kind = op.args[0], DataType(op.dtype)
@@ -149,7 +150,7 @@ def _call(em: Emitter, op: Any, args: list[Value]) -> Value:
     raise em.error(f"a packed function returns an integer, a float64 or a pointer, not {kind!s}", op)
 
 
-@call_rule("tir.TVMBackendAllocWorkspace")
+@call_rule("tir.TVMBackendAllocWorkspace", table=HOST_CALLS)
 def _alloc_workspace(em: Emitter, op: Any, args: list[Value]) -> Value:
     size = _integer(em, args[2], I64, False)
     pointer = aligned_alloc(em, size, _WORKSPACE_ALIGNMENT, "workspace")
@@ -158,7 +159,7 @@ def _alloc_workspace(em: Emitter, op: Any, args: list[Value]) -> Value:
     return pointer
 
 
-@call_rule("tir.TVMBackendFreeWorkspace")
+@call_rule("tir.TVMBackendFreeWorkspace", table=HOST_CALLS)
 def _free_workspace(em: Emitter, op: Any, args: list[Value]) -> Value:
     free(em, args[2])
     return em.b.i32(0)

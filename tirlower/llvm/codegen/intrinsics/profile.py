@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tirlower.emit.emitter import Emitter
+from tirlower.emit.engine import call_rule
+from tirlower.emit.writer import FALSE, I32, VOID, Value, zero
 from tirlower.llvm import profile
-from tirlower.llvm.codegen.emitter import Emitter
-from tirlower.llvm.codegen.engine import call_rule
 from tirlower.llvm.codegen.intrinsics.calls import external
+from tirlower.llvm.codegen.rules import HOST_CALLS
 from tirlower.llvm.codegen.symbols import register_symbol
-from tirlower.llvm.writer import FALSE, I32, VOID, Value, zero
 
 __all__: list[str] = []
 
@@ -18,7 +19,7 @@ register_symbol(profile.PROFILE_END, profile.end_callback)
 _SYMBOLS = {"start_profile_intrinsic": profile.PROFILE_START, "end_profile_intrinsic": profile.PROFILE_END}
 
 
-@call_rule("tir.start_profile_intrinsic", "tir.end_profile_intrinsic")
+@call_rule("tir.start_profile_intrinsic", "tir.end_profile_intrinsic", table=HOST_CALLS)
 def _mark(em: Emitter, op: Any, args: list[Value]) -> Value:
     """A call that cannot fail; in a parallel loop, where threads would wait for each other, nothing."""
     t = em.type_of(op.dtype)

@@ -1,0 +1,161 @@
+"""The interface: names, lanes, element types, what the code looks like."""
+
+from __future__ import annotations
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tirlower.diagnostics import CodegenError
+from tirlower.emit import vmath
+from tirlower.emit.writer import DOUBLE, FLOAT, Builder, Module, vector
+from tirlower.llvm.compile import CompileOptions, emit_assembly
+from tirlower.llvm.host import host_cpu
+
+LANES = [1, 2, 3, 5, 7, 8, 12, 16, 20, 32, 64]
+NAMES = sorted(vmath.SUPPORTED)
+
+
+def arguments(name, dtype, size):
+    rng = np.random.default_rng(size)
+    x = np.abs(rng.normal(size=size)).astype(dtype)
+    if name in ("asin", "acos"):
+        x = np.minimum(x, dtype(1))
+    # a negative and a large argument in the middle of ordinary ones
+    if name in ("sin", "cos", "tan", "exp", "tanh"):
+        x[size // 2], x[size // 3] = -2.5, 4e5
+    return [x, rng.normal(size=size).astype(dtype)][: vmath.ARITY[name]]
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sin", "pow", "atan2", "erf"])
+@pytest.mark.parametrize("target", ["host", "avx512", "avx2", "sse2"])
+def test_any_number_of_lanes(loop, exact, ulps, name, lanes, target):
+    args = arguments(name, np.float32, 960)
+    got = loop(name, "f32", lanes, target)(*args)
+    assert ulps(got, exact(name, *[a.astype(np.float64) for a in args])).max() <= vmath.ERRORS[name]
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 3, 4, 5, 8, 16, 24])
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "cos", "pow", "atan2"])
+@pytest.mark.parametrize("target", ["host", "avx2"])
+def test_any_number_of_lanes_of_float64(loop, exact, name, lanes, target):
+    args = arguments(name, np.float64, 960)
+    got = loop(name, "f64", lanes, target)(*args)
+    np.testing.assert_allclose(got, exact(name, *args), rtol=1e-15, atol=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scalars_and_odd_vectors_of_every_function(loop, exact, ulps, name):
+    args = arguments(name, np.float32, 420)
+    want = exact(name, *[a.astype(np.float64) for a in args])
+    for lanes in (1, 7):
+        assert ulps(loop(name, "f32", lanes)(*args), want).max() <= vmath.ERRORS[name]
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 16])
+@pytest.mark.parametrize("elem", ["f16", "bf16"])
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sin", "rsqrt", "expm1"])
+def test_every_number_of_16_bits(loop, exact, ulps, name, elem, lanes):
+    dtype = np.dtype(np.float16 if elem == "f16" else ml_dtypes.bfloat16)
+    x = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(dtype)
+    with np.errstate(all="ignore"):
+        errors = ulps(loop(name, elem, lanes)(x), exact(name, x.astype(np.float64)))
+    assert errors.max() <= 0.51, x[int(np.argmax(errors))]
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_fast_is_the_same_within_its_range(loop, name):
+    x = np.random.default_rng(0).uniform(-1e5, 1e5, 4096).astype(np.float32)
+    np.testing.assert_array_equal(loop(name, fast=True)(x), loop(name)(x))
+
+
+def loop_body(assembly):
+    """The assembly of the array loop, without the cold functions."""
+    return assembly[re.search(r"^loop:$", assembly, re.MULTILINE).start() :]
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"sin", "cos", "tan", "pow"}))
+@pytest.mark.parametrize("target", ["avx512", "avx2"])
+def test_vectors_stay_vectors(loop, name, target):
+    for elem in ("f32",) if name in vmath.LIBRARY_F64 else ("f32", "f64"):
+        body = loop_body(loop(name, elem, 8, target).assembly)
+        assert "call" not in body
+        assert ("zmm" if (elem, target) == ("f64", "avx512") else "ymm") in body
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan", "pow"])
+def test_rare_lanes_are_one_call_away(loop, name):
+    assert len(re.findall(r"\bcall", loop_body(loop(name, "f32", 16, "avx512").assembly))) == 1
+    if name != "pow":
+        assert "call" not in loop_body(loop(name, "f32", 16, "avx512", True).assembly)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_float32_needs_no_library_on_a_target_without_fma(loop, name):
+    assembly = loop(name, "f32", 4, "sse2").assembly
+    called = set(re.findall(r"callq?\s+([\w.]+)", assembly))
+    assert all(symbol.startswith("tirlower.") for symbol in called), called
+    assert not re.search(r"\b[yz]mm|vfmadd", assembly)
+
+
+@pytest.mark.parametrize("machine", ["aarch64-linux-gnu cortex-a76 neon", "riscv64-linux-gnu sifive-x280 v"])
+@pytest.mark.parametrize("name", NAMES)
+def test_other_processors_need_no_library_for_float32(machine, name):
+    cpu_triple, cpu, feature = machine.split()
+    module = Module(name)
+    callee = vmath.emit(module, name, "f32", 4, features=frozenset({feature}))
+    f = module.function("f", callee.ret, [(t, "x") for t in callee.params])
+    b = Builder(f, f.block("entry"))
+    b.ret(b.call(callee, f.args))
+    assembly = emit_assembly(module.text(), CompileOptions(cpu=cpu, triple=cpu_triple))
+    called = set(re.findall(r"\b(?:bl|call|tail)\s+([\w.]+)", assembly))
+    assert all(symbol.startswith("tirlower.") for symbol in called), called
+    assert "fmla" in assembly or "fmadd" in assembly or re.search(r"vfn?m(add|acc|sub|sac)|sqrt", assembly)
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sigmoid"])
+def test_llvm_vectorizes_loops_of_scalars(loop, name):
+    if not host_cpu().has("avx2"):
+        pytest.skip("the wide registers are those of x86")
+    assert re.search(r"\b[yz]mm", loop_body(loop(name, "f32", 1).assembly))
+
+
+def test_a_function_is_defined_once():
+    module = Module("m")
+    first = vmath.emit(module, "exp", "f32", 4)
+    assert vmath.emit(module, "exp", "f32", 4) is first
+    assert (first.ret, first.params) == (vector(FLOAT, 4), (vector(FLOAT, 4),))
+    others = [
+        vmath.emit(module, "exp", "f32", 4, features=frozenset({"fma"})),
+        vmath.emit(module, "exp", "f32", 4, features=frozenset({"avx512f"})),
+        vmath.emit(module, "exp", "f32", 4, fast=True),
+        vmath.emit(module, "exp", "f32", 1),
+        vmath.emit(module, "exp", "f64", 4),
+    ]
+    assert len({f.text for f in [first, *others]}) == 6
+    assert others[-2].ret == FLOAT and others[-1].ret == vector(DOUBLE, 4)
+
+
+def test_attributes_reach_every_function():
+    module = Module("m")
+    vmath.emit(module, "sin", "f32", 8, features=frozenset({"fma"}), attrs=[("target-cpu", "haswell")])
+    defined = [line for line in module.text().splitlines() if line.startswith("define")]
+    groups = dict(re.findall(r"^attributes (#\d+) = \{ (.*) \}$", module.text(), re.MULTILINE))
+    assert len(defined) == 3
+    assert all('"target-cpu"="haswell"' in groups[re.search(r"#\d+", line)[0]] for line in defined)
+
+
+@pytest.mark.parametrize(
+    ("name", "elem", "lanes", "message"),
+    [
+        ("expp", "f32", 4, "no vector function 'expp'"),
+        ("exp", "i32", 4, "take no 'i32'"),
+        ("exp", "f32", 0, "0 lanes"),
+    ],
+)
+def test_mistakes(name, elem, lanes, message):
+    with pytest.raises(CodegenError, match=message):
+        vmath.emit(Module("m"), name, elem, lanes)

@@ -1,0 +1,287 @@
+"""Sums, products, quotients, comparisons and logic, on scalars and vectors of every type.
+
+Integers wrap. A quotient by zero fails the call with ZeroDivisionError (nothing is emitted for divisors that cannot be
+zero), the least integer by -1 wraps. Floats of at most 16 bits are computed in float32 and rounded once, which gives
+the correctly rounded result of + - * / and sqrt (24 >= 2 * 11 + 2 bits). The minimum and maximum of a NaN and a number
+is the number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tirlower.diagnostics import CodegenError, DivisionByZeroError
+from tirlower.emit.casts import narrow_float, widen_float
+from tirlower.emit.emitter import Emitter, constant
+from tirlower.emit.engine import INDEX, Run, combine, control, in_branches
+from tirlower.emit.facts import FAULTS
+from tirlower.emit.types import compute_type
+from tirlower.emit.writer import FALSE, I1, TRUE, Builder, FastMath, Value
+from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Div,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Select,
+    Sub,
+)
+
+__all__ = ["binary_float", "binary_value", "compare", "divide", "select_lanes"]
+
+_RING: Final[dict[type, tuple[str, str]]] = {Add: ("add", "fadd"), Sub: ("sub", "fsub"), Mul: ("mul", "fmul")}
+
+
+@combine(Add, Sub, Mul)
+def _ring(em: Emitter, op: Any, a: Value, b: Value) -> Value:
+    kind: DataType = op.dtype
+    integer, floating = _RING[op.__class__]
+    if kind.is_integral:
+        return em.b.binary(integer, a, b)
+    if kind.is_float:
+        return binary_float(em, kind, a, b, lambda x, y: em.b._float(floating, x, y, "", None))
+    raise _no_arithmetic(em, op)
+
+
+def _no_arithmetic(em: Emitter, op: Any) -> CodegenError:
+    return em.error(f"{type(op).__name__} has no meaning on {op.dtype!s}: {op}", op, "convert the operands first")
+
+
+def binary_float(em: Emitter, kind: DataType, a: Value, b: Value, compute: Callable[[Value, Value], Value]) -> Value:
+    """A float operation in the type that it is computed in, rounded to its own."""
+    wide = compute_type(kind, em.machine.native_half)
+    if wide is kind:
+        return compute(a, b)
+    x = widen_float(em, a, kind)
+    y = x if b is a else widen_float(em, b, kind)
+    return narrow_float(em, compute(x, y), kind)
+
+
+@combine(Div, Mod, FloorDiv, FloorMod)
+def _division(em: Emitter, op: Any, a: Value, b: Value) -> Value:
+    kind: DataType = op.dtype
+    if kind.is_integral:
+        facts = em.facts
+        return divide(em, op, a, b, facts.value_range(op.a), facts.value_range(op.b))
+    if not kind.is_float:
+        raise _no_arithmetic(em, op)
+    if op.__class__ is Div:
+        return binary_float(em, kind, a, b, em.b.fdiv)
+    if op.__class__ is Mod:
+        return binary_float(em, kind, a, b, em.b.frem)
+    quotient = binary_float(em, kind, a, b, em.b.fdiv)
+    floored = binary_float(em, kind, quotient, quotient, lambda x, _: _floor(em.b, x))
+    if op.__class__ is FloorDiv:
+        return floored
+    # As the difference and product that it stands for, each rounded: never contracted.
+    none = FastMath.NONE
+    product = binary_float(em, kind, floored, b, lambda x, y: em.b.fmul(x, y, fast_math=none))
+    return binary_float(em, kind, a, product, lambda x, y: em.b.fsub(x, y, fast_math=none))
+
+
+def _floor(b: Builder, x: Value) -> Value:
+    return b.intrinsic("llvm.floor", x.type, [x], [x.type])
+
+
+def divide(
+    em: Emitter, op: Any, a: Value, b: Value, a_range: tuple[int, int], b_range: tuple[int, int], signed: bool = True
+) -> Value:
+    """An integer quotient or remainder (``op.__class__`` says which), of values in the given ranges."""
+    cls, t, builder = op.__class__, a.type, em.b
+    signed = signed and not (op.dtype.is_uint or op.dtype.is_bool)
+    if b_range[0] <= 0 <= b_range[1]:
+        b = _nonzero(em, op, a, b)
+    quotient = cls is Div or cls is FloorDiv
+    if not signed or (a_range[0] >= 0 and b_range[0] >= 0):
+        return builder.udiv(a, b) if quotient else builder.urem(a, b)
+    low, high = b_range
+    if cls is FloorDiv and low == high and low > 0 and low & (low - 1) == 0:
+        return builder.ashr(a, constant(t, low.bit_length() - 1)) if low > 1 else a
+    if cls is FloorMod and low == high and low > 0 and low & (low - 1) == 0:
+        return builder.and_(a, constant(t, low - 1))
+    least = -(1 << (op.dtype.bits - 1)) if t.scalar.bits == op.dtype.bits else -(1 << 63)
+    negated = None
+    divisor = b
+    if low <= -1 <= high and a_range[0] <= least:
+        # The least integer by -1 traps on x86: divide by 1 there, and negate (which wraps).
+        negated = builder.icmp("eq", b, constant(t, -1))
+        divisor = builder.select(negated, constant(t, 1), b)
+    if cls is Mod:
+        return builder.srem(a, divisor)
+    if cls is Div:
+        result = builder.sdiv(a, divisor)
+        return result if negated is None else builder.select(negated, builder.neg(a), result)
+    rest = builder.srem(a, divisor)
+    zero = constant(t, 0)
+    if low > 0:
+        off = builder.icmp("slt", rest, zero)
+    else:
+        different = builder.icmp("slt", builder.xor(rest, b), zero)
+        off = builder.and_(builder.icmp("ne", rest, zero), different)
+    if cls is FloorMod:
+        return builder.select(off, builder.add(rest, b), rest)
+    result = builder.sdiv(a, divisor)
+    if negated is not None:
+        result = builder.select(negated, builder.neg(a), result)
+    return builder.add(result, builder.sext(off, t))
+
+
+def _nonzero(em: Emitter, op: Any, a: Value, b: Value) -> Value:
+    """The divisor, after failing where it (or an active lane of it) is zero."""
+    builder = em.b
+    zero = builder.icmp("eq", b, constant(b.type, 0))
+    names = {Div: "/", Mod: "%", FloorDiv: "//", FloorMod: "%"}
+    sign = names.get(op.__class__, "/")
+    if not b.type.is_vector:
+        shown, how = em.recorded(a, op.dtype)
+        code = em.state.errors.code(
+            DivisionByZeroError, f"division by zero: {{0}} {sign} 0 in `{em.kernel.name}`", (how,), op.span
+        )
+        em.fail_if(zero, code, [shown])
+        return b
+    mask = em.lane_mask
+    if mask is not None and mask.type.lanes == b.type.lanes:
+        # Lanes that are not taken divide by one.
+        b = builder.select(mask, b, constant(b.type, 1))
+        zero = builder.and_(zero, mask)
+    code = em.state.errors.code(DivisionByZeroError, f"division by zero in `{em.kernel.name}`", (), op.span)
+    em.fail_if(builder.intrinsic("llvm.vector.reduce.or", I1, [zero], [zero.type]), code)
+    return b
+
+
+@combine(Min, Max)
+def _extremum(em: Emitter, op: Any, a: Value, b: Value) -> Value:
+    return extremum(em, op.__class__ is Min, op.dtype, a, b)
+
+
+def extremum(em: Emitter, least: bool, kind: DataType, a: Value, b: Value) -> Value:
+    """The smaller or greater of two."""
+    builder = em.b
+    if kind.is_integral:
+        stem = ("s" if kind.is_int else "u") + ("min" if least else "max")
+        return builder.intrinsic(f"llvm.{stem}", a.type, [a, b], [a.type])
+    if not kind.is_float:
+        raise em.error(f"there is no order of values of {kind!s}")
+    stem = "llvm.minnum" if least else "llvm.maxnum"
+    return binary_float(em, kind, a, b, lambda x, y: builder.intrinsic(stem, x.type, [x, y], [x.type]))
+
+
+def binary_value(em: Emitter, cls: type, kind: DataType, a: Value, b: Value) -> Value:
+    """``a op b`` for Add, Sub, Mul, Min or Max, on values."""
+    if cls in (Min, Max):
+        return extremum(em, cls is Min, kind, a, b)
+    integer, floating = _RING[cls]
+    if kind.is_integral:
+        return em.b.binary(integer, a, b)
+    return binary_float(em, kind, a, b, lambda x, y: em.b._float(floating, x, y, "", None))
+
+
+# -- index arithmetic: i64, no wrap-around ---------------------------------------------------------------------------
+
+
+def _index_ring(op_name: str) -> Callable[..., Value]:
+    def emit(em: Emitter, op: Any, a: Value, b: Value) -> Value:
+        return em.b.binary(op_name, a, b)
+
+    return emit
+
+
+def _index_divide(em: Emitter, op: Any, a: Value, b: Value) -> Value:
+    facts = em.facts
+    return divide(em, op, a, b, facts.index_range(op.a), facts.index_range(op.b))
+
+
+def _index_extremum(em: Emitter, op: Any, a: Value, b: Value) -> Value:
+    stem = "llvm.smin" if op.__class__ is Min else "llvm.smax"
+    return em.b.intrinsic(stem, a.type, [a, b], [a.type])
+
+
+INDEX.update(
+    {
+        Add: _index_ring("add nsw"),
+        Sub: _index_ring("sub nsw"),
+        Mul: _index_ring("mul nsw"),
+        **dict.fromkeys((Div, Mod, FloorDiv, FloorMod), _index_divide),
+        **dict.fromkeys((Min, Max), _index_extremum),
+    }
+)
+
+# -- comparison ------------------------------------------------------------------------------------------------------
+
+_PREDICATES: Final[dict[type, tuple[str, str, str]]] = {
+    EQ: ("eq", "eq", "oeq"),
+    NE: ("ne", "ne", "une"),
+    LT: ("slt", "ult", "olt"),
+    LE: ("sle", "ule", "ole"),
+    GT: ("sgt", "ugt", "ogt"),
+    GE: ("sge", "uge", "oge"),
+}
+
+
+@combine(EQ, NE, LT, LE, GT, GE)
+def _compare(em: Emitter, op: Any, a: Value, b: Value) -> Value:
+    return compare(em, op.__class__, op.a.dtype, a, b)
+
+
+def compare(em: Emitter, cls: type, kind: DataType, a: Value, b: Value) -> Value:
+    """A comparison of two values of a type; with a NaN, only NE is true."""
+    signed, unsigned, floating = _PREDICATES[cls]
+    if kind.is_float:
+        return em.b.fcmp(floating, widen_float(em, a, kind), widen_float(em, b, kind))
+    return em.b.icmp(signed if kind.is_int else unsigned, a, b)
+
+
+# -- logic -----------------------------------------------------------------------------------------------------------
+
+
+@control(And, Or)
+def _logic(run: Run, op: Any) -> None:
+    """Vectors and cheap scalars are computed; a right side that may fault is evaluated only where it decides."""
+    em, both = run.em, op.__class__ is And
+    if op.dtype.is_vector or not em.facts.of(op.b).flags & FAULTS:
+
+        def join(_: Any) -> None:
+            a, b = run.get(op.a), run.get(op.b)
+            run.set(op, em.b.and_(a, b) if both else em.b.or_(a, b))
+
+        run.then(join)
+        run.evaluate(op.b)
+        run.evaluate(op.a)
+        return
+
+    def decide(_: Any) -> None:
+        first = run.get(op.a)
+        then, otherwise = (op.b, FALSE) if both else (TRUE, op.b)
+        in_branches(run, first, then, otherwise, finish=lambda phi: run.set(op, phi))
+
+    run.then(decide)
+    run.evaluate(op.a)
+
+
+@combine(Not)
+def _not(em: Emitter, op: Any, a: Value) -> Value:
+    return em.b.not_(a)
+
+
+@combine(Select)
+def _select(em: Emitter, op: Select, cond: Value, a: Value, b: Value) -> Value:
+    return select_lanes(em, cond, a, b)
+
+
+def select_lanes(em: Emitter, cond: Value, a: Value, b: Value) -> Value:
+    """``a`` where ``cond`` else ``b``; a condition of another number of lanes than the values chooses all of them."""
+    return em.b.select(cond, a, b, fast_math=FastMath.NONE)

@@ -1,0 +1,226 @@
+"""``T.call_llvm_intrin``: any intrinsic of LLVM that this processor has.
+
+A name may leave out the type suffixes of the overloaded intrinsics that are known here. LLVM ends the process when it
+meets an intrinsic that the processor lacks, so those of a processor are checked against its features first, and refused
+where no rule says what they need.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tirlower.emit.engine import Run, call_control
+from tirlower.emit.writer import FALSE, VOID, Type, Value
+from tirlower.ir.expr import Call, IntImm, StringImm
+
+__all__: list[str] = []
+
+#: overloaded intrinsics by where their type suffixes come from: r the result, 0 1 2 the arguments
+_OVERLOADS: Final = {
+    **dict.fromkeys(
+        [
+            "fma",
+            "fmuladd",
+            "sqrt",
+            "fabs",
+            "floor",
+            "ceil",
+            "trunc",
+            "rint",
+            "nearbyint",
+            "round",
+            "roundeven",
+            "copysign",
+            "minnum",
+            "maxnum",
+            "minimum",
+            "maximum",
+            "exp",
+            "exp2",
+            "exp10",
+            "log",
+            "log2",
+            "log10",
+            "sin",
+            "cos",
+            "tan",
+            "asin",
+            "acos",
+            "atan",
+            "atan2",
+            "sinh",
+            "cosh",
+            "tanh",
+            "pow",
+            "ctpop",
+            "ctlz",
+            "cttz",
+            "bswap",
+            "bitreverse",
+            "fshl",
+            "fshr",
+            "abs",
+            "smax",
+            "smin",
+            "umax",
+            "umin",
+            "sadd.sat",
+            "ssub.sat",
+            "uadd.sat",
+            "usub.sat",
+            "sshl.sat",
+            "ushl.sat",
+            "expect",
+            "vector.reverse",
+            "experimental.vector.reverse",
+            "canonicalize",
+            "minimumnum",
+            "maximumnum",
+        ],
+        "r",
+    ),
+    **dict.fromkeys(["powi", "ldexp"], "r1"),
+    **dict.fromkeys(["fptosi.sat", "fptoui.sat", "lrint", "llrint", "lround", "llround"], "r0"),
+    **{
+        f"vector.reduce.{name}": "0"
+        for name in [
+            "add",
+            "mul",
+            "and",
+            "or",
+            "xor",
+            "smax",
+            "smin",
+            "umax",
+            "umin",
+            "fmax",
+            "fmin",
+            "fmaximum",
+            "fminimum",
+        ]
+    },
+    **dict.fromkeys(("vector.reduce.fadd", "vector.reduce.fmul"), "1"),
+    **dict.fromkeys(["is.fpclass"], "0"),
+}
+#: without type suffixes
+_PLAIN: Final = frozenset({"assume", "donothing", "sideeffect", "readcyclecounter", "debugtrap"})
+
+#: prefixes of x86 intrinsics and the features that they need, the longest first
+_X86: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("avx512bf16.", ("avx512bf16",)),
+    ("avx512fp16.", ("avx512fp16",)),
+    ("avx512.vpdp", ("avx512vnni",)),
+    ("avx512.vpmadd52", ("avx512ifma",)),
+    ("avx512.vpermi2var.qi", ("avx512vbmi",)),
+    ("avx512.permvar.qi", ("avx512vbmi",)),
+    ("avx512.pmultishift", ("avx512vbmi",)),
+    ("avx512.conflict", ("avx512cd",)),
+    ("avx512.", ("avx512f", "avx512bw", "avx512dq", "avx512vl")),
+    ("avx2.vpdp", ("avxvnniint8",)),
+    ("avx2.", ("avx2",)),
+    ("avx.", ("avx",)),
+    ("fma.", ("fma",)),
+    ("vfma", ("fma",)),
+    ("vcvtph2ps", ("f16c",)),
+    ("vcvtps2ph", ("f16c",)),
+    ("sse42.", ("sse4.2",)),
+    ("sse41.", ("sse4.1",)),
+    ("ssse3.", ("ssse3",)),
+    ("sse3.", ("sse3",)),
+    ("sse2.", ("sse2",)),
+    ("sse.", ("sse",)),
+    ("bmi.pdep", ("bmi2",)),
+    ("bmi.pext", ("bmi2",)),
+    ("bmi.bzhi", ("bmi2",)),
+    ("bmi.", ("bmi",)),
+    ("aesni.", ("aes",)),
+    ("pclmulqdq", ("pclmul",)),
+    ("vgf2p8", ("gfni",)),
+    ("tile", ("amx-tile",)),
+    ("tdpbf16", ("amx-bf16",)),
+    ("tdpbss", ("amx-int8",)),
+    ("tdpbsu", ("amx-int8",)),
+    ("tdpbus", ("amx-int8",)),
+    ("tdpbuu", ("amx-int8",)),
+    ("ldtilecfg", ("amx-tile",)),
+    ("sttilecfg", ("amx-tile",)),
+)
+
+
+def _stem(name: str) -> str:
+    """The name without ``llvm.`` and without type suffixes."""
+    parts = name.removeprefix("llvm.").split(".")
+    while len(parts) > 1 and parts[-1][:1] in "fivbp" and any(ch.isdigit() for ch in parts[-1]):
+        parts.pop()
+    return ".".join(parts)
+
+
+@call_control("tir.call_llvm_intrin", "tir.call_llvm_pure_intrin")
+def _llvm(run: Run, op: Call) -> None:
+    em = run.em
+    named, *args = op.args
+    if not isinstance(named, StringImm):
+        raise em.error(f"an LLVM intrinsic is named by a string, got {named}", op)
+    name = named.value if named.value.startswith("llvm.") else f"llvm.{named.value}"
+    # The older form of the call states the number of arguments first.
+    if len(args) > 1 and isinstance(args[0], IntImm) and args[0].dtype == "uint32" and args[0].value <= len(args) - 1:
+        if _stem(name) not in ("ctlz", "cttz") or len(args) == 3:
+            args = args[1:]
+    _check(run, op, name)
+
+    def finish(_: Any) -> None:
+        values = [_immediate(run.get(arg), name, i) for i, arg in enumerate(args)]
+        result = em.type_of(op.dtype)
+        kinds = [value.type for value in values]
+        made = em.b.intrinsic(name, result, values, _suffixes(name, result, kinds))
+        run.set(op, FALSE if result is VOID else made)
+
+    run.then(finish)
+    for arg in reversed(args):
+        run.evaluate(arg)
+
+
+def _immediate(value: Value, name: str, position: int) -> Value:
+    """Flags of these intrinsics are single bits in LLVM, whatever type the program wrote."""
+    if position == 1 and _stem(name) in ("ctlz", "cttz", "abs") and value.is_constant and value.type.is_int:
+        return Value(FALSE.type, "false" if value.text in ("0", "false") else "true")
+    return value
+
+
+def _suffixes(name: str, result: Type, args: list[Type]) -> list[Type]:
+    stem = _stem(name)
+    if name.removeprefix("llvm.") != stem:
+        return []  # written with its suffixes
+    sources = _OVERLOADS.get(stem, "")
+    return [result if source == "r" else args[int(source)] for source in sources]
+
+
+def _check(run: Run, op: Call, name: str) -> None:
+    em = run.em
+    short = name.removeprefix("llvm.")
+    stem = _stem(name)
+    if stem in _OVERLOADS or stem in _PLAIN:
+        return
+    family = short.partition(".")[0]
+    if family == "x86" and em.machine.is_x86:
+        rest = short.removeprefix("x86.")
+        for prefix, needs in _X86:
+            if rest.startswith(prefix):
+                missing = [need for need in needs if need not in em.machine.features]
+                if missing:
+                    raise em.error(
+                        f"the intrinsic {name!r} needs the processor feature {', '.join(missing)}, "
+                        f"which {em.machine.cpu!r} does not have",
+                        op,
+                        "build for a target that has it (mcpu or mattr), or guard the schedule by the target",
+                    )
+                return
+    if short.startswith(
+        ("masked.", "vector.", "vp.", "experimental.vector.", "prefetch", "memcpy", "memset", "memmove")
+    ):
+        return
+    raise em.error(
+        f"the intrinsic {name!r} is not one that the host's code generator knows",
+        op,
+        "use an intrinsic of LLVM's language reference or of this processor's features, by its full name",
+    )

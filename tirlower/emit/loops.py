@@ -1,0 +1,155 @@
+"""Loops: serial ones with hints for LLVM, ``while``, and the jumps out of them.
+
+A loop's counter is an i64 whatever the variable's type, so that addresses are affine in it; the variable itself is the
+counter cut to its width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tirlower.emit.emitter import Emitter, Loop
+from tirlower.emit.platform import Body
+from tirlower.emit.writer import I64, NO_ATTACHMENTS, Attachments, Metadata, Value
+from tirlower.ir.expr import IntImm
+from tirlower.ir.stmt import For, ForKind, While
+
+__all__ = ["emit_for", "emit_while", "jump_out", "serial_range"]
+
+
+def emit_for(em: Emitter, op: For, body: Body) -> None:
+    """Emit a loop of any kind."""
+    extent = op.extent
+    if isinstance(extent, IntImm) and extent.value <= 0:
+        return
+    define_loop_facts(em, op)
+    if em.state.platform.loop(em, op, body):
+        return
+    depth = len(em.cleanups)
+    hoisted = [] if em.loops else em.state.platform.ahead_of(em, op)
+    begin = em.index(op.min)
+    count = em.index(extent)
+    end = count if begin.text == "0" else _sum(em, begin, count)
+    serial_range(em, op, begin, end, body, nonempty=isinstance(extent, IntImm))
+    if not em.b.terminated:
+        em.unwind(depth)
+    del em.cleanups[depth:]
+    em.hoisted.difference_update(hoisted)
+
+
+def _sum(em: Emitter, a: Value, b: Value) -> Value:
+    if a.is_constant and b.is_constant:
+        return em.b.i64(int(a.text) + int(b.text))
+    return em.b.binary("add nsw", a, b)
+
+
+def define_loop_facts(em: Emitter, op: For) -> None:
+    """The range of the loop variable."""
+    facts = em.facts
+    low, high = facts.index_range(op.min)
+    most = facts.index_range(op.extent)[1]
+    divisor = facts.of(op.min).divisor if isinstance(op.extent, IntImm) and op.extent.value == 1 else 1
+    facts.define(op.loop_var, low, high + max(most, 1) - 1, divisor)
+
+
+def serial_range(
+    em: Emitter, op: For, begin: Value, end: Value, body: Body, nonempty: bool, task: bool = False
+) -> None:
+    """Emit the iterations ``begin .. end - 1`` (i64) in order."""
+    b = em.b
+    first, after, latch = em.new_block("body"), em.new_block("after"), em.new_block("next")
+    before = b.block
+    if nonempty:
+        b.br(first)
+    else:
+        b.cond_br(b.icmp("slt", begin, end), first, after)
+    em.enter(first)
+    counter = b.phi(I64, _hint(op.loop_var.name), [(begin, before)])
+    t = em.type_of(op.loop_var.dtype)
+    em.define(op.loop_var, counter if t is I64 or t.bits == 64 else b.trunc(counter, t), counter)
+    loop = Loop(after, latch, len(em.cleanups), is_task=task)
+    em.loops.append(loop)
+    masked = em.masked_indices
+    body(em, op.body)
+    em.loops.pop()
+    ended = b.terminated
+    if loop.continued:
+        if not ended:
+            b.br(latch)
+        em.enter(latch)
+        ended = False
+    if not ended:
+        following = b.add(counter, b.i64(1), nsw=True)
+        counter.add(following, b.block)
+        hints = loop_hints(em, op, em.masked_indices > masked)
+        md = NO_ATTACHMENTS if hints is None else Attachments({"llvm.loop": hints})
+        b.cond_br(b.icmp("slt", following, end), first, after, md=md)
+    if not ended or not nonempty or loop.broken:
+        em.enter(after)
+
+
+def _hint(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else "i"
+
+
+def loop_hints(em: Emitter, op: For, in_order: bool) -> Metadata | None:
+    """What the loop's kind and annotations ask of LLVM; ``in_order``: it must not vectorize (see ``masked.py``)."""
+    notes = op.annotations
+    unroll: bool | int | None = True if op.kind is ForKind.UNROLLED else None
+    if "pragma_unroll" in notes or "pragma_unroll_explicit" in notes:
+        asked = notes.get("pragma_unroll")
+        unroll = asked if isinstance(asked, int) and not isinstance(asked, bool) and asked > 1 else True
+    if notes.get("pragma_no_unroll") or notes.get("tir.no_unroll"):
+        unroll = False
+    vectorize: bool | None = True if op.kind is ForKind.VECTORIZED else None
+    if "tir.llvm_vectorize" in notes:
+        vectorize = bool(notes["tir.llvm_vectorize"])
+    if in_order:
+        vectorize = False
+    interleave = notes.get("tir.llvm_interleave")
+    width = notes.get("tir.llvm_vector_width")
+    if unroll is None and vectorize is None and interleave is None and width is None:
+        return None
+    return em.module.loop_metadata(
+        vectorize=vectorize,
+        unroll=unroll,
+        interleave=int(interleave) if interleave is not None else None,
+        vector_width=int(width) if width is not None else None,
+    )
+
+
+def emit_while(em: Emitter, op: While, body: Body) -> None:
+    """Emit a while loop."""
+    b = em.b
+    depth = len(em.cleanups)
+    hoisted = em.state.platform.ahead_of(em, op) if not em.loops else []
+    head, inside, after = em.new_block("while"), em.new_block("do"), em.new_block("done")
+    b.br(head)
+    em.enter(head)
+    b.cond_br(em.value(op.condition), inside, after)
+    em.enter(inside)
+    em.loops.append(Loop(after, head, len(em.cleanups)))
+    body(em, op.body)
+    em.loops.pop()
+    if not b.terminated:
+        b.br(head)
+    em.enter(after)
+    em.unwind(depth)
+    del em.cleanups[depth:]
+    em.hoisted.difference_update(hoisted)
+
+
+def jump_out(em: Emitter, word: str, op: Any) -> None:
+    """Emit ``break`` or ``continue`` of the innermost loop."""
+    if not em.loops:
+        where = "to leave a parallel loop" if em.parent is not None else "outside of a loop"
+        raise em.error(f"`{word}` {where}", op, "only serial and while loops can be left")
+    loop = em.loops[-1]
+    if word == "break" and loop.is_task:
+        raise em.error("`break` cannot leave a parallel loop", op, "make the loop serial")
+    em.unwind(loop.cleanups)
+    if word == "break":
+        loop.broken = True
+    else:
+        loop.continued = True
+    em.b.br(loop.after if word == "break" else loop.latch)

@@ -1,0 +1,57 @@
+"""A processor with the target's options, as code generation sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tirlower.emit.writer import FastMath
+from tirlower.ir.target import Target
+
+__all__ = ["Machine", "fast_math_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A processor with the target's options: ``features`` are those that code may use without asking."""
+
+    triple: str
+    cpu: str
+    feature_text: str
+    features: frozenset[str]
+    fast_math: FastMath
+    fast_vector_math: bool
+    vector_width: int
+    num_threads: int
+    opt_level: int
+
+    @property
+    def is_x86(self) -> bool:
+        """Whether it is a 64-bit x86."""
+        return self.triple.startswith(("x86_64", "amd64"))
+
+    @property
+    def is_windows(self) -> bool:
+        """Whether the C library is Windows' own."""
+        return "windows" in self.triple
+
+    @property
+    def native_half(self) -> bool:
+        """Whether arithmetic on half floats is native (scalars and vectors)."""
+        return "avx512fp16" in self.features or "fullfp16" in self.features
+
+
+def fast_math_of(target: Target) -> FastMath:
+    """The floating-point rules of a target: contraction unless it says no, others where it says so."""
+    if target.get("fast-math"):
+        return FastMath.FAST
+    flags = FastMath.NONE
+    for name, flag in (
+        ("fast-math-nnan", FastMath.NNAN),
+        ("fast-math-ninf", FastMath.NINF),
+        ("fast-math-nsz", FastMath.NSZ),
+        ("fast-math-arcp", FastMath.ARCP),
+        ("fast-math-reassoc", FastMath.REASSOC),
+    ):
+        if target.get(name):
+            flags |= flag
+    return flags | FastMath.CONTRACT if target.get("fast-math-contract", True) else flags

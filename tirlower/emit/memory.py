@@ -1,0 +1,287 @@
+"""Loads and stores: scalars, contiguous, reversed, strided and scattered vectors, with and without a predicate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tirlower.emit.access import Access, finish_access, lane_pointers, schedule_access
+from tirlower.emit.emitter import Emitter, constant
+from tirlower.emit.engine import Run, call_control, call_rule, control
+from tirlower.emit.types import memory_type
+from tirlower.emit.vectors import lane, mask_of, repeat, reverse
+from tirlower.emit.writer import I1, PTR, VOID, Builder, Type, Value, null, vector, zero
+from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import BufferLoad, Call, Expr, Var, is_const_int
+from tirlower.ir.stmt import BufferStore
+
+__all__ = ["from_memory", "store_access", "to_memory"]
+
+
+def from_memory(em: Emitter, value: Value, kind: DataType) -> Value:
+    """What was loaded, as a value of the data type."""
+    if kind.is_bool:
+        return em.b.icmp("ne", value, constant(value.type, 0))
+    t = value.type.with_scalar(em.type_of(kind.element))
+    return value if t == value.type else em.b.trunc(value, t)
+
+
+def to_memory(em: Emitter, value: Value, kind: DataType) -> Value:
+    """A value as it is stored."""
+    t = value.type.with_scalar(memory_type(kind))
+    if t == value.type:
+        return value
+    return em.b.sext(value, t) if kind.is_int else em.b.zext(value, t)
+
+
+def _vector(unit: Type, lanes: int) -> Type:
+    return unit if lanes == 1 else vector(unit, lanes)
+
+
+# -- loads -----------------------------------------------------------------------------------------------------------
+
+
+@control(BufferLoad)
+def _load(run: Run, op: BufferLoad) -> None:
+    predicate = None if op.predicate is None or is_const_int(op.predicate, 1) else op.predicate
+    run.em.type_of(op.dtype)  # refuses scalable vectors
+    form: Any = None
+
+    def finish(_: Any) -> None:
+        em = run.em
+        access = finish_access(run, op.buffer, op.indices, form)
+        mask = None if predicate is None else run.get(predicate)
+        mask = _with_lane_mask(em, mask, access.count)
+        raw = load_access(em, access, mask)
+        run.set(op, from_memory(em, raw, op.buffer.dtype))
+
+    run.then(finish)
+    if predicate is not None:
+        run.evaluate(predicate)
+    form = schedule_access(run, op.buffer, op.indices)
+
+
+def _with_lane_mask(em: Emitter, mask: Value | None, count: int) -> Value | None:
+    """The predicate, and the lanes chosen by an ``if_then_else`` around the access."""
+    outer = em.lane_mask
+    if outer is None or outer.type.lanes != count:
+        return mask
+    return outer if mask is None else em.b.and_(outer, mask)
+
+
+def load_access(em: Emitter, access: Access, mask: Value | None) -> Value:
+    """Load all lanes, as they are in memory; lanes that the mask leaves out are zero."""
+    b, md = em.b, access.root.attachments
+    lanes, group = access.lanes, access.group
+    t = _vector(access.unit, lanes)
+    if access.count == 1 and access.offsets is None:
+        if mask is None:
+            return b.load(t, access.pointer, access.align, md=md)
+        return _guarded_load(em, access, mask, t)
+    if isinstance(access.stride, int) and access.offsets is None:
+        stride = access.stride
+        if stride == 1:
+            return _contiguous_load(b, access, mask and mask_of(em, mask, lanes), t)
+        if stride == -1:
+            back = _moved(b, access, -(access.count - 1))
+            flipped = None if mask is None else mask_of(em, reverse(em, mask), lanes)
+            return reverse(em, _contiguous_load(b, back, flipped, t), group)
+        if stride == 0 and mask is None:
+            one = b.load(_vector(access.unit, group), access.pointer, access.align, md=md)
+            return repeat(em, one, access.count)
+        if abs(stride) == 2 and group == 1 and mask is None:
+            return _every_other(em, access, stride)
+    pointers = lane_pointers(em, access)
+    everything = mask_of(em, mask, lanes) if mask is not None else Value(t.mask, "splat (i1 true)")
+    return b.intrinsic(
+        "llvm.masked.gather",
+        t,
+        [pointers, everything, zero(t)],
+        [t, pointers.type],
+        arg_attrs={0: f"align {_lane_align(access)}"},
+        md=md,
+    )
+
+
+def _contiguous_load(b: Builder, access: Access, mask: Value | None, t: Type) -> Value:
+    md = access.root.attachments
+    if mask is None:
+        return b.load(t, access.pointer, access.align, md=md)
+    attrs = {0: f"align {access.align}"}
+    return b.intrinsic("llvm.masked.load", t, [access.pointer, mask, zero(t)], [t, PTR], arg_attrs=attrs, md=md)
+
+
+def _every_other(em: Emitter, access: Access, stride: int) -> Value:
+    """Lanes two apart: two overlapping vectors, within the first and the last lane's elements, and a shuffle."""
+    b, count, md = em.b, access.count, access.root.attachments
+    first = access if stride > 0 else _moved(b, access, -2 * (count - 1))
+    t = vector(access.unit, count)
+    low = b.load(t, first.pointer, first.align, md=md)
+    # Elements count - 1 .. 2 * count - 2: the last of them is the last lane.
+    high_at = b.gep(access.unit, first.pointer, b.i64(count - 1), inbounds=False)
+    high = b.load(t, high_at, access.unit_bytes, md=md)
+    picks = [2 * i if 2 * i < count else count + 2 * i - (count - 1) for i in range(count)]
+    return b.shuffle(low, high, picks if stride > 0 else picks[::-1])
+
+
+def _moved(b: Builder, access: Access, elements: int) -> Access:
+    pointer = b.gep(access.unit, access.pointer, b.i64(elements * access.group), inbounds=False)
+    return Access(
+        access.root, pointer, access.count, 1, None, access.group, access.unit, access.unit_bytes, _lane_align(access)
+    )
+
+
+def _lane_align(access: Access) -> int:
+    return access.unit_bytes
+
+
+def _guarded_load(em: Emitter, access: Access, mask: Value, t: Type) -> Value:
+    b = em.b
+    cond = lane(em, mask, 0)
+    start = b.block
+    taken, after = em.new_block("active"), em.new_block("loaded")
+    b.cond_br(cond, taken, after)
+    em.enter(taken)
+    value = b.load(t, access.pointer, access.align, md=access.root.attachments)
+    b.br(after)
+    em.enter(after)
+    return b.phi(t, "masked", [(zero(t), start), (value, taken)])
+
+
+# -- stores ----------------------------------------------------------------------------------------------------------
+
+
+def emit_store(em: Emitter, op: BufferStore) -> None:
+    """Emit a BufferStore."""
+    root = em.root(op.buffer.data)
+    if root.constant:
+        raise em.error(f"a store to `{op.buffer.name}`, which is constant", op, "use T.alloc_buffer, and fill it")
+    predicate = None if op.predicate is None or is_const_int(op.predicate, 1) else op.predicate
+    if predicate is not None and is_const_int(predicate, 0):
+        return
+    em.type_of(op.value.dtype)  # refuses scalable vectors
+    run = Run(em)
+    form = schedule_access(run, op.buffer, op.indices)
+    if predicate is not None:
+        run.evaluate(predicate)
+    run.evaluate(op.value)
+    run.run()
+    value = to_memory(em, run.get(op.value), op.buffer.dtype)
+    mask = None if predicate is None else run.get(predicate)
+    access = finish_access(run, op.buffer, op.indices, form)
+    store_access(em, access, value, mask)
+
+
+def store_access(em: Emitter, access: Access, value: Value, mask: Value | None, nontemporal: bool = False) -> None:
+    """Store all lanes, given as they are in memory; where lanes meet in one element, the last one stays."""
+    b, md = em.b, access.root.attachments
+    lanes, group = access.lanes, access.group
+    if access.count == 1 and access.offsets is None:
+        if mask is None:
+            b.store(value, access.pointer, access.align, md=md, nontemporal=nontemporal)
+            return
+        with b.if_then(lane(em, mask, 0), name="active"):
+            b.store(value, access.pointer, access.align, md=md)
+        return
+    if isinstance(access.stride, int) and access.offsets is None:
+        if access.stride == 1:
+            aligned = access.align >= access.unit_bytes * lanes
+            _contiguous_store(em, access, value, mask and mask_of(em, mask, lanes), nontemporal and aligned)
+            return
+        if access.stride == -1:
+            back = _moved(b, access, -(access.count - 1))
+            flipped = None if mask is None else mask_of(em, reverse(em, mask), lanes)
+            _contiguous_store(em, back, reverse(em, value, group), flipped, False)
+            return
+        if access.stride == 0 and mask is None:
+            last = b.shuffle(value, None, range(lanes - group, lanes)) if group > 1 else lane(em, value, lanes - 1)
+            b.store(last, access.pointer, access.align, md=md)
+            return
+    pointers = lane_pointers(em, access)
+    everything = mask_of(em, mask, lanes) if mask is not None else Value(value.type.mask, "splat (i1 true)")
+    b.intrinsic(
+        "llvm.masked.scatter",
+        VOID,
+        [value, pointers, everything],
+        [value.type, pointers.type],
+        arg_attrs={1: f"align {_lane_align(access)}"},
+        md=md,
+    )
+
+
+def _contiguous_store(em: Emitter, access: Access, value: Value, mask: Value | None, nontemporal: bool) -> None:
+    b, md = em.b, access.root.attachments
+    if mask is None:
+        b.store(value, access.pointer, access.align, md=md, nontemporal=nontemporal)
+        return
+    attrs = {1: f"align {access.align}"}
+    b.intrinsic("llvm.masked.store", VOID, [value, access.pointer, mask], [value.type, PTR], arg_attrs=attrs, md=md)
+
+
+# -- addresses -------------------------------------------------------------------------------------------------------
+
+
+@call_control("tir.address_of")
+def _address_of(run: Run, op: Call) -> None:
+    target = op.args[0]
+    if isinstance(target, BufferLoad):
+        load = target
+
+        def finish(_: Any) -> None:
+            run.set(op, finish_access(run, load.buffer, load.indices, None).pointer)
+
+        if load.indices and load.indices[-1].dtype.is_vector:
+            raise run.em.error("the address of a vector of elements", op, "take the address of its first element")
+        run.then(finish)
+        schedule_access(run, load.buffer, load.indices)
+        return
+    if isinstance(target, Var) and target.dtype.is_handle:
+        run.set(op, run.get(target))
+        return
+    raise run.em.error(f"the address of {target}, which is no element of a buffer", op)
+
+
+@call_control("tir.tvm_access_ptr")
+def _access_ptr(run: Run, op: Call) -> None:
+    marker, data, offset = op.args[:3]
+
+    def finish(_: Any) -> None:
+        em = run.em
+        kind = marker.dtype
+        unit = memory_type(kind)
+        index = run.get_index(offset)
+        scaled = index if kind.lanes == 1 else em.b.binary("mul nsw", index, em.b.i64(kind.lanes))
+        run.set(op, em.b.gep(unit, run.get(data), scaled, inbounds=False))
+
+    run.then(finish)
+    run.evaluate_index(offset)
+    run.evaluate(data)
+
+
+@call_rule("tir.isnullptr")
+def _is_null(em: Emitter, op: Any, args: list[Value]) -> Value:
+    return em.b.icmp("eq", args[0], null())
+
+
+@call_control("tir.prefetch")
+def _prefetch(run: Run, op: Call) -> None:
+    em = run.em
+    where, *rest = op.args
+    numbers = [arg.value if is_const_int(arg) else None for arg in rest]  # type: ignore[attr-defined]
+    if None in numbers or numbers[0] not in (0, 1) or numbers[1] not in (0, 1, 2, 3) or numbers[2] not in (0, 1):
+        raise em.error(
+            f"prefetch takes constants (read 0 or write 1, locality 0 to 3, instruction 0 or data 1), got {op.args[1:]}",
+            op,
+        )
+
+    def emit(pointer: Value) -> None:
+        em.b.intrinsic("llvm.prefetch", VOID, [pointer, *[em.b.i32(int(n or 0)) for n in numbers]], [PTR])
+        run.set(op, Value(I1, "false"))
+
+    if isinstance(where, BufferLoad):
+        load: BufferLoad = where
+        run.then(lambda _: emit(finish_access(run, load.buffer, load.indices, None).pointer))
+        schedule_access(run, load.buffer, load.indices)
+    else:
+        handle: Expr = where
+        run.then(lambda _: emit(run.get(handle)))
+        run.evaluate(handle)

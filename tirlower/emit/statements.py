@@ -1,0 +1,241 @@
+"""Statements other than loops.
+
+A failed ``T.Assert`` records its place and the values of the scalar variables in its condition, and raises
+RuntimeAssertError in the caller. Passes may say more: a message ``tvm_tuple(kind, template, values...)`` raises the
+class that ``kind`` names (see :data:`~tirlower.emit.errors.ERROR_KINDS`) with the template formatted by the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tirlower.diagnostics import LoweringError, RuntimeAssertError
+from tirlower.emit.emitter import Emitter
+from tirlower.emit.engine import index_of, pointer_alias, values_of
+from tirlower.emit.errors import ERROR_KINDS, MAX_ERROR_VALUES, escape_template
+from tirlower.emit.facts import DATA
+from tirlower.emit.loops import emit_for, emit_while, jump_out
+from tirlower.emit.masked import is_masked
+from tirlower.emit.memory import emit_store, to_memory
+from tirlower.emit.types import memory_type
+from tirlower.emit.writer import I64
+from tirlower.ir.expr import Call, Expr, IntImm, StringImm, Var, is_const_int
+from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.op import Op
+from tirlower.ir.stmt import (
+    AllocBuffer,
+    AllocConst,
+    Assert,
+    AttrStmt,
+    Bind,
+    Block,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    Seq,
+    Stmt,
+    While,
+)
+
+__all__ = ["emit_statement"]
+
+_TUPLE: Final = Op.get("tir.tvm_tuple")
+_RET: Final = Op.get("tir.ret")
+_JUMPS: Final = {Op.get("tir.break_loop"): "break", Op.get("tir.continue_loop"): "continue"}
+
+
+def emit_statement(em: Emitter, stmt: Stmt) -> None:
+    """Emit a statement at the emitter's position. The position may end terminated, where nothing follows."""
+    handler = _STATEMENTS.get(stmt.__class__)
+    if handler is None:
+        raise LoweringError(
+            f"{type(stmt).__name__} is no statement that code can be generated for",
+            origin="codegen",
+            span=stmt.span,
+            notes=[f"in function `{em.kernel.name}`"],
+        )
+    outer = em.statement
+    em.statement = stmt
+    handler(em, stmt)
+    em.statement = outer
+
+
+def _seq(em: Emitter, op: Seq) -> None:
+    depth = len(em.cleanups)
+    for stmt in op.stmts:
+        emit_statement(em, stmt)
+        if em.b.terminated:
+            # Whatever jumped away has cleaned up; nothing behind it can be reached.
+            break
+    else:
+        em.unwind(depth)
+    del em.cleanups[depth:]
+
+
+def _store(em: Emitter, op: BufferStore) -> None:
+    emit_store(em, op)
+
+
+def _evaluate(em: Emitter, op: Evaluate) -> None:
+    value = op.value
+    if value.__class__ is not Call:
+        if not isinstance(value, (IntImm, StringImm)):
+            em.value(value)
+        return
+    callee = value.op
+    args = value.args
+    if callee is _RET or callee is _THREAD_RETURN:
+        _return(em, value, args)
+    elif isinstance(callee, Op) and callee in _JUMPS:
+        jump_out(em, _JUMPS[callee], value)
+    else:
+        em.value(value)
+
+
+_THREAD_RETURN: Final = Op.get("tir.thread_return")
+
+
+def _return(em: Emitter, op: Any, args: tuple[Expr, ...]) -> None:
+    if em.parent is not None:
+        raise em.error(
+            "a return from inside a parallel loop",
+            op,
+            "store the result, and return behind the loop",
+        )
+    kind = em.kernel.ret_type
+    if args and em.ret_slot is not None and kind is not None:
+        (value,) = args
+        if value.dtype is not kind:
+            raise em.error(f"`{em.kernel.name}` returns {kind!s} elsewhere, and {value.dtype!s} here", op)
+        em.b.store(to_memory(em, em.value(value), kind), em.ret_slot, min(8, max(1, memory_type(kind).bits // 8 or 8)))
+    em.leave(em.b.i32(0))
+
+
+def _bind(em: Emitter, op: Bind) -> None:
+    em.facts.define_as(op.var, op.value)
+    value = em.value(op.value)
+    wide = None
+    kind = op.var.dtype
+    if kind.is_int and kind.is_scalar:
+        if is_masked(op.value, em.masked):
+            em.masked.add(op.var)
+        if kind.bits == 64:
+            wide = value
+        elif kind.bits == 32 and not em.facts.of(op.value).flags & DATA:
+            # Indices built on the variable are computed in 64 bits: LLVM drops the one of the two that is not used.
+            wide = index_of(em, op.value)
+    em.define(op.var, value, wide)
+    pointer_alias(em, op.var, op.value)
+
+
+def _if(em: Emitter, op: IfThenElse) -> None:
+    if is_const_int(op.condition):
+        chosen = op.then_case if op.condition.value else op.else_case  # type: ignore[attr-defined]
+        if chosen is not None:
+            _scoped(em, chosen)
+        return
+    cond = em.value(op.condition)
+    then, after = em.new_block("then"), em.new_block("endif")
+    otherwise = em.new_block("else") if op.else_case is not None else after
+    em.b.cond_br(cond, then, otherwise)
+    em.enter(then)
+    _scoped(em, op.then_case)
+    reached = op.else_case is None
+    if not em.b.terminated:
+        em.b.br(after)
+        reached = True
+    if op.else_case is not None:
+        em.enter(otherwise)
+        _scoped(em, op.else_case)
+        if not em.b.terminated:
+            em.b.br(after)
+            reached = True
+    if reached:
+        em.enter(after)
+
+
+def _scoped(em: Emitter, stmt: Stmt) -> None:
+    """A statement that is the whole of its scope (a lone declaration ends with it)."""
+    depth = len(em.cleanups)
+    emit_statement(em, stmt)
+    if not em.b.terminated:
+        em.unwind(depth)
+    del em.cleanups[depth:]
+
+
+def _assert(em: Emitter, op: Assert) -> None:
+    if is_const_int(op.condition, 1):
+        return
+    kind, template, shown = _message(em, op)
+    cond = em.value(op.condition)
+    failed, good = em.new_block("fail"), em.new_block("holds")
+    em.b.cond_br(cond, good, failed, likely=True)
+    em.enter(failed)
+    values, types = [], []
+    for expr, value in zip(shown, values_of(em, shown), strict=True):
+        bits, how = em.recorded(value, expr.dtype)
+        assert bits.type is I64
+        values.append(bits)
+        types.append(how)
+    em.fail(em.state.errors.code(kind, template, tuple(types), op.span), values)
+    em.enter(good)
+
+
+def _message(em: Emitter, op: Assert) -> tuple[type[Exception], str, list[Expr]]:
+    """The exception class, the template, and the expressions whose values it formats."""
+    message = op.message
+    if isinstance(message, Call) and message.op is _TUPLE and len(message.args) >= 2:
+        name, template, *values = message.args
+        if isinstance(name, StringImm) and isinstance(template, StringImm) and name.value in ERROR_KINDS:
+            return ERROR_KINDS[name.value], template.value, list(values[:MAX_ERROR_VALUES])
+        raise em.error(
+            f"the message of an assertion names the error {name}", op, f"use one of {', '.join(ERROR_KINDS)}"
+        )
+    text = message.value if isinstance(message, StringImm) else str(message)
+    variables: dict[Var, None] = {}
+
+    def look(node: Any) -> None:
+        if node.__class__ is Var and node.dtype.is_scalar and not node.dtype.is_handle and not node.dtype.is_bool:
+            if node.dtype.is_integral or node.dtype.code == "float":
+                variables[node] = None
+
+    pre_order_visit(op.condition, look)
+    chosen = [var for var in variables if var in em.vars or em.parent is not None][:4]
+    shown = escape_template(text)
+    if chosen:
+        pairs = [f"{escape_template(var.name)} = {{{i}}}" for i, var in enumerate(chosen)]
+        shown += f" ({', '.join(pairs)})"
+    return RuntimeAssertError, shown, list(chosen)
+
+
+def _attr(em: Emitter, op: AttrStmt) -> None:
+    _scoped(em, op.body)
+
+
+def _block(em: Emitter, op: Block) -> None:
+    raise LoweringError(
+        f"the block {op.name!r} of `{em.kernel.name}` was not lowered",
+        origin="codegen",
+        span=op.span,
+        help="run ConvertBlocksToOpaque and LowerOpaqueBlock before code generation, or use tirlower.build",
+    )
+
+
+_STATEMENTS: Final[dict[type, Callable[..., None]]] = {
+    Seq: _seq,
+    For: lambda em, op: emit_for(em, op, _scoped),
+    While: lambda em, op: emit_while(em, op, _scoped),
+    IfThenElse: _if,
+    BufferStore: _store,
+    Bind: _bind,
+    AllocBuffer: lambda em, op: em.state.platform.allocate(em, op),
+    AllocConst: lambda em, op: em.state.platform.constant(em, op),
+    DeclBuffer: lambda em, op: em.lookup(op.buffer.data, op.span),
+    Evaluate: _evaluate,
+    Assert: _assert,
+    AttrStmt: _attr,
+    Block: _block,
+}

@@ -1,0 +1,114 @@
+"""The host as a platform: heap and stack, parallel loops on the thread pool, error records, the C library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tirlower.emit.emitter import Emitter, ModuleState
+from tirlower.emit.engine import Run
+from tirlower.emit.loops import serial_range
+from tirlower.emit.platform import Body, Platform
+from tirlower.emit.writer import FLOAT, I32, I64, PTR, VOID, Builder, FunctionRef, Type, Value
+from tirlower.ir.annotations import REDUCTION
+from tirlower.ir.expr import IntImm, Var
+from tirlower.ir.stmt import AllocBuffer, AllocConst, For, ForKind, Stmt
+from tirlower.llvm.codegen import intrinsics
+from tirlower.llvm.codegen.allocate import emit_alloc, emit_alloc_const, hoist_allocations
+from tirlower.llvm.codegen.outline import emit_parallel
+from tirlower.llvm.codegen.rules import HOST_CALLS, HOST_CONTROLS
+from tirlower.llvm.parallel import emit_record_error
+
+__all__ = ["HOST", "HostPlatform"]
+
+
+class HostPlatform(Platform):
+    """Code for the processor that this process runs on."""
+
+    calls = HOST_CALLS
+    controls = HOST_CONTROLS
+
+    def other_call(self, run: Run, op: Any) -> None:
+        """A call of a function of the module; anything else the host does not have."""
+        intrinsics.calls.other_call(run, op)
+
+    def loop(self, em: Emitter, op: For, body: Body) -> bool:
+        """Launch a parallel loop; a thread axis is refused."""
+        super().loop(em, op, body)
+        unit = isinstance(op.extent, IntImm) and op.extent.value == 1
+        # A loop whose reductions were not privatized runs in order, which is right.
+        if op.kind is not ForKind.PARALLEL or not em.runs_parallel or unit or op.annotations.get(REDUCTION):
+            return False
+        emit_parallel(em, op, lambda task, begin, end: _task(task, op, begin, end, body))
+        return True
+
+    def ahead_of(self, em: Emitter, loop: Stmt, *variables: Var) -> list[Var]:
+        """Allocate heap buffers of the body ahead of the loop."""
+        return hoist_allocations(em, loop, *variables)
+
+    def allocate(self, em: Emitter, op: AllocBuffer) -> None:
+        """Memory on the stack or the heap."""
+        emit_alloc(em, op)
+
+    def constant(self, em: Emitter, op: AllocConst) -> None:
+        """A private global constant."""
+        emit_alloc_const(em, op)
+
+    def fail(self, em: Emitter, code: int, values: Sequence[Value]) -> None:
+        """Fill the call's error record, and leave with 1."""
+        args = [em.err, *([em.claim] if em.claim is not None else []), em.b.i32(code), *values]
+        em.b.call(_recorder(em.state, len(values), em.claim is not None), args)
+        em.leave(em.b.i32(1))
+
+    def library_function(self, em: Emitter, name: str, args: list[Value], kind: Type) -> Value:
+        """The C library's function."""
+        return em.b.call(library_function(em, name, kind, len(args)), args)
+
+
+HOST = HostPlatform()
+
+
+def _task(em: Emitter, op: For, begin: Value, end: Value, body: Body) -> None:
+    """The iterations of a parallel loop that one task function call makes (at least one)."""
+    hoist_allocations(em, op.body, op.loop_var)
+    serial_range(em, op, begin, end, body, nonempty=True, task=True)
+    if not em.b.terminated:
+        em.unwind(0)
+
+
+def _recorder(state: ModuleState, count: int, claimed: bool) -> FunctionRef:
+    """The cold function that fills an error record with a code and ``count`` values."""
+    made: FunctionRef = state.helper(("record", count, claimed), lambda: _make_recorder(state, count, claimed))
+    return made
+
+
+def _make_recorder(state: ModuleState, count: int, claimed: bool) -> FunctionRef:
+    values = [(I64, f"v{i}") for i in range(count)]
+    params: list[Any] = [(PTR, "err"), *([(PTR, "claim")] if claimed else []), (I32, "code"), *values]
+    f = state.module.function(
+        state.module.unique_name(f"tirlower.fail.{count}{'.shared' if claimed else ''}"),
+        VOID,
+        params,
+        linkage="internal",
+        attrs=["nounwind", "cold", "noinline"],
+    )
+    b = Builder(f, f.block("entry"))
+    first = 2 if claimed else 1
+    emit_record_error(b, f.args[0], f.args[first], f.args[first + 1 :], claim=f.args[1] if claimed else None)
+    b.ret()
+    return f.ref
+
+
+def library_function(em: Emitter, name: str, t: Type, count: int) -> FunctionRef:
+    """The C library's function on a scalar type."""
+    symbol = name + ("f" if t is FLOAT else "")
+    params = [t] * count
+    known = em.module.symbol(symbol)
+    if isinstance(known, FunctionRef) and (known.ret != t or list(known.params) != params):
+        raise em.error(
+            f"the C library's `{symbol}` is called with other types elsewhere in the module",
+            help=f"call it as {FunctionRef('', t, params).signature}",
+        )
+    return em.module.get_or_declare(
+        symbol, t, params, attrs=("nounwind", "willreturn", "memory(none)", "nosync", "nofree")
+    )

@@ -1,0 +1,15 @@
+"""The rules of operations that are the host's own (see ``tirlower/emit/engine.py``)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tirlower.emit.engine import CallRule, Control
+from tirlower.ir.op import Op
+
+__all__ = ["HOST_CALLS", "HOST_CONTROLS"]
+
+HOST_CALLS: Final[dict[Op, CallRule]] = {}
+"""Operation -> function (emitter, call, values of the arguments)."""
+HOST_CONTROLS: Final[dict[Op, Control]] = {}
+"""Operation -> function (run, call) that schedules the arguments itself."""
