@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tirlower.llvm.compile import CompileOptions
+from tirlower.emit.compile import CompileOptions
 from tirlower.llvm.engine import engine
 from tirlower.llvm.parallel import launch_flags, runtime
 

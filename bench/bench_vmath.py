@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 from bench.measure import Timing, interleave, table
-from tirlower.llvm import vmath
-from tirlower.llvm.compile import CompileOptions
-from tirlower.llvm.engine import Linked, engine
-from tirlower.llvm.host import host_cpu
+from tirlower.emit.compile import CompileOptions
+from tirlower.emit.host import host_cpu
 from tirlower.emit.writer import DOUBLE, FLOAT, I64, PTR, Builder, Module, i64, vector
+from tirlower.llvm import vmath
+from tirlower.llvm.engine import Linked, engine
 
 Array = np.ndarray[Any, Any]
 SIZES = {"16M": 1 << 24, "64K": 1 << 16}

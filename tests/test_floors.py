@@ -173,7 +173,7 @@ def test_the_rules_find_what_they_should(tmp_path: Path):
     assert hidden(file) == [(2, True)]
 
 
-HEAVY = ("llvmlite", "islpy", "cuda", "torch", "numba", "tirlower.llvm", "tirlower.poly")
+HEAVY = ("llvmlite", "islpy", "cuda", "torch", "numba", "tirlower.llvm", "tirlower.emit", "tirlower.poly")
 
 
 def test_importing_the_package_imports_nothing_heavy():

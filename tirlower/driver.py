@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 
 from tirlower.artifact import Artifact, Recipe
 from tirlower.diagnostics import LoweringError, TirError, paused_collection
+from tirlower.emit.compile import CompileOptions
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.json_io import save_json
 from tirlower.ir.target import Target
@@ -18,7 +19,6 @@ from tirlower.kernel import Executable, Kernel
 from tirlower.legality import check_legality
 from tirlower.llvm.cache import CacheEntry, CacheKey, default_cache
 from tirlower.llvm.codegen import KernelInfo, compile_options, generate, resolve_imports, signature_of
-from tirlower.llvm.compile import CompileOptions
 from tirlower.llvm.engine import engine
 from tirlower.llvm.entry import ErrorSite, GilPolicy, add_entry, entry_cache_key, entry_imports, entry_parts
 from tirlower.llvm.parallel import runtime

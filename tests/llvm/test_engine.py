@@ -11,7 +11,7 @@ import weakref
 import pytest
 
 from tirlower.diagnostics import CodegenError
-from tirlower.llvm.compile import CompileOptions
+from tirlower.emit.compile import CompileOptions
 from tirlower.llvm.engine import Engine, engine, undefined_symbols
 
 _INT = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)

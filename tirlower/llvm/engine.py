@@ -16,9 +16,9 @@ from typing import Final
 import llvmlite.binding as llvm
 
 from tirlower.diagnostics import CodegenError
-from tirlower.llvm import compile as llvm_compile
-from tirlower.llvm import host
-from tirlower.llvm.compile import CompiledObject, CompileOptions
+from tirlower.emit import compile as llvm_compile
+from tirlower.emit import host
+from tirlower.emit.compile import CompiledObject, CompileOptions
 
 __all__ = ["Engine", "Linked", "engine", "undefined_symbols"]
 
@@ -74,7 +74,7 @@ class Engine:
     def compile_object(
         self, text: str, options: CompileOptions | None = None, *, want_ir: bool = False
     ) -> CompiledObject:
-        """See :func:`tirlower.llvm.compile.compile_object`; the default options are those of the host."""
+        """See :func:`tirlower.emit.compile.compile_object`; the default options are those of the host."""
         return llvm_compile.compile_object(text, options or CompileOptions.for_host(), want_ir=want_ir)
 
     def link(

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from tirlower.emit import vmath
+from tirlower.emit.compile import CompileOptions
+from tirlower.emit.host import host_cpu, triple
 from tirlower.emit.writer import BFLOAT, DOUBLE, FLOAT, HALF, I64, PTR, Builder, Module, i64, vector
-from tirlower.llvm.compile import CompileOptions
 from tirlower.llvm.engine import Linked, engine
-from tirlower.llvm.host import host_cpu, triple
 
 Array = np.ndarray[Any, Any]
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tirlower.emit.compile import CompileOptions
 from tirlower.emit.writer import (
     BFLOAT,
     DOUBLE,
@@ -38,7 +39,6 @@ from tirlower.emit.writer import (
     vector,
     zero,
 )
-from tirlower.llvm.compile import CompileOptions
 from tirlower.llvm.engine import engine
 
 _CTYPES = {

@@ -3,8 +3,8 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 import pytest
 
+from tirlower.emit.compile import CompileOptions, optimized_ir
 from tirlower.emit.writer import FLOAT, I8, I32, I64, PTR, VOID, Attachments, Builder, Module, const, i32
-from tirlower.llvm.compile import CompileOptions, optimized_ir
 
 
 def _kernel(module: Module, loop=None, scopes=(None, None)):

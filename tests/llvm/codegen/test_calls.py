@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tirlower.diagnostics import ArgumentTypeError, CodegenError, RuntimeAssertError
-from tirlower.llvm import host
+from tirlower.emit import host
 from tirlower.llvm.codegen import generate, register_symbol, resolve_imports, unregister_symbol
 from tirlower.script import parse
 

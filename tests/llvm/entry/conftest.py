@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tirlower.emit.compile import CompileOptions
 from tirlower.emit.writer import I16, I32, I64, Builder, Module, array
-from tirlower.llvm.compile import CompileOptions
 from tirlower.llvm.engine import engine
 from tirlower.llvm.entry import (
     NATIVE_CALLS,

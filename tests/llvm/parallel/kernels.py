@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from tirlower.llvm.compile import CompileOptions
+from tirlower.emit.compile import CompileOptions
 from tirlower.llvm.engine import engine
 from tirlower.llvm.parallel import PARALLEL_LAUNCH, Runtime, launch_flags, runtime
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tirlower.llvm.compile import CompileOptions, compile_object, emit_assembly
+from tirlower.emit.compile import CompileOptions, compile_object, emit_assembly
 from tirlower.llvm.parallel.pool import EXPORTS, pool_module
 from tirlower.llvm.parallel.waiting import WaitKind, wait_kind
 

@@ -6,10 +6,10 @@ import functools
 from typing import Final
 
 from tirlower.diagnostics import CodegenError
+from tirlower.emit import host
+from tirlower.emit.compile import CompileOptions
 from tirlower.emit.machine import Machine, fast_math_of
 from tirlower.ir.target import Target
-from tirlower.llvm import host
-from tirlower.llvm.compile import CompileOptions
 
 __all__ = ["compile_options", "machine_of"]
 

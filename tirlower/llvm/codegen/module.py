@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tirlower.diagnostics import LoweringError
-from tirlower.emit import intrinsics
+from tirlower.emit import host, intrinsics
 from tirlower.emit.emitter import ModuleState
 from tirlower.emit.machine import Machine
 from tirlower.emit.writer import FunctionRef, Module
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.target import Target
-from tirlower.llvm import host
 from tirlower.llvm.codegen.kernel import Prototype, declare_kernel, emit_kernel, prototype_of
 from tirlower.llvm.codegen.machine import machine_of
 from tirlower.llvm.codegen.platform import HOST

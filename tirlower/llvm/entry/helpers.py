@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 from typing import Final
 
+from tirlower.emit.compile import CompileOptions
 from tirlower.emit.writer import (
     FALSE,
     I1,
@@ -33,7 +34,6 @@ from tirlower.emit.writer import (
     Value,
     null,
 )
-from tirlower.llvm.compile import CompileOptions
 from tirlower.llvm.engine import engine
 from tirlower.llvm.entry import layout
 from tirlower.llvm.entry.frame import table_slot

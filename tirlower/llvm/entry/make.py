@@ -41,7 +41,7 @@ class Addresses(Protocol):
 
 
 class Code(Protocol):
-    """Machine code not yet linked (:class:`tirlower.llvm.compile.CompiledObject`)."""
+    """Machine code not yet linked (:class:`tirlower.emit.compile.CompiledObject`)."""
 
     @property
     def object(self) -> bytes: ...

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from typing import Final
 
 from tirlower.diagnostics import ArgumentValueError, DeviceError
-from tirlower.llvm import host
-from tirlower.llvm.compile import CompileOptions
+from tirlower.emit import host
+from tirlower.emit.compile import CompileOptions
 from tirlower.llvm.engine import Linked, engine
 from tirlower.llvm.parallel import layout, pool
 from tirlower.llvm.parallel.waiting import WaitKind, system_symbols, wait_kind

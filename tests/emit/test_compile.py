@@ -5,8 +5,8 @@ import gc
 import pytest
 
 from tirlower.diagnostics import CodegenError
-from tirlower.llvm import host
-from tirlower.llvm.compile import CompileOptions, compile_object, emit_assembly, optimized_ir
+from tirlower.emit import host
+from tirlower.emit.compile import CompileOptions, compile_object, emit_assembly, optimized_ir
 
 _SUM = """
 define void @scale(ptr noalias %a, ptr noalias %b, i64 %n) {

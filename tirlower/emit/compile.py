@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 import llvmlite.binding as llvm
 
 from tirlower.diagnostics import CodegenError, Source, Span
-from tirlower.llvm import host
+from tirlower.emit import host
 
 __all__ = ["CompileOptions", "CompiledObject", "compile_object", "emit_assembly", "optimized_ir"]
 

@@ -8,7 +8,7 @@ import llvmlite.binding as llvm
 import pytest
 
 from tirlower.diagnostics import ArgumentValueError, CodegenError
-from tirlower.llvm import host
+from tirlower.emit import host
 
 _BASE = "sse4.2 avx avx2 fma bmi2 f16c rdseed adx clflushopt"
 _ICL = _BASE + " avx512f avx512bw avx512vl avx512dq avx512cd avx512vnni avx512vbmi avx512vbmi2"
@@ -63,7 +63,7 @@ def test_llvm_knows_every_name_in_our_tables():
     # LLVM says so only on stderr, where it can be read in a process of its own.
     code = (
         "import llvmlite.binding as llvm\n"
-        "from tirlower.llvm import host\n"
+        "from tirlower.emit import host\n"
         "llvm.initialize_all_targets(); llvm.initialize_all_asmprinters()\n"
         "t = llvm.Target.from_triple('x86_64-unknown-linux-gnu')\n"
         "for name in host.known_cpus(): t.create_target_machine(cpu=name)\n"
