@@ -3,87 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from tirlower.diagnostics import LoweringError, deep_recursion
+from tirlower.emit.body import Body, give_alias_scopes, param_align
 from tirlower.emit.emitter import Emitter, Kernel, ModuleState, Root
 from tirlower.emit.statements import emit_statement
 from tirlower.emit.types import memory_bytes, memory_type, register_type
-from tirlower.emit.writer import I32, PTR, Attachments, Function, Type, zero
+from tirlower.emit.writer import I32, PTR, Function, Type, zero
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
 from tirlower.ir.custom_datatype import storage_dtype
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BufferLoad, Call, IntImm, PointerType, Var, is_const_int
+from tirlower.ir.expr import IntImm, PointerType, Var, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Visitor
-from tirlower.ir.op import Op
-from tirlower.ir.stmt import AllocBuffer, AllocConst, BufferStore, Evaluate
 from tirlower.llvm.codegen.extents import extent_of
 from tirlower.llvm.entry import BufferParam, Param, ScalarParam, Signature
 
-__all__ = ["Body", "Prototype", "declare_kernel", "emit_kernel", "prototype_of", "signature_of"]
-
-#: buffers beyond so many get no alias scopes: the lists of others grow with the square of their number
-_MOST_SCOPES: Final = 64
-
-_ADDRESS: Final = Op.get("tir.address_of")
-_ACCESS: Final = Op.get("tir.tvm_access_ptr")
-_PREFETCH: Final = Op.get("tir.prefetch")
-_NULL: Final = Op.get("tir.isnullptr")
-_RET: Final = Op.get("tir.ret")
-
-
-class Body(Visitor):
-    """What a body does with memory: which data pointers it writes through, or lets out; what it allocates; returns."""
-
-    def __init__(self, func: PrimFunc) -> None:
-        self.written: set[Var] = set()
-        self.allocated: dict[Var, bool] = {}
-        self.returned: DataType | None = None
-        self._read_only: set[int] = set()
-        with deep_recursion():
-            self.visit(func.body)
-
-    def visit_BufferStore(self, op: BufferStore) -> None:
-        """A store writes."""
-        self.written.add(op.buffer.data)
-        self.generic(op)
-
-    def visit_AllocBuffer(self, op: AllocBuffer) -> None:
-        """An allocation."""
-        self.allocated[op.buffer.data] = True
-        self.generic(op)
-
-    def visit_AllocConst(self, op: AllocConst) -> None:
-        """A constant."""
-        self.allocated[op.buffer.data] = False
-
-    def visit_Evaluate(self, op: Evaluate) -> None:
-        """A return has the function's type."""
-        value = op.value
-        if isinstance(value, Call) and value.op is _RET and value.args:
-            self.returned = value.args[0].dtype
-        self.generic(op)
-
-    def visit_Call(self, op: Call) -> bool | None:
-        """Pointers that are let out may be written through, unless the call says that it reads."""
-        callee = op.op
-        if callee is _ACCESS:
-            data, mask = op.args[1], op.args[4]
-            if isinstance(data, Var) and not (isinstance(mask, IntImm) and not mask.value & 2):
-                self.written.add(data)
-            return None
-        if callee is _ADDRESS and isinstance(op.args[0], BufferLoad):
-            if id(op) not in self._read_only:
-                self.written.add(op.args[0].buffer.data)
-            return None
-        if callee is _PREFETCH or callee is _NULL:
-            self._read_only.add(id(op.args[0]))
-            return None
-        for arg in op.args:
-            if isinstance(arg, Var) and arg.dtype.is_handle:
-                self.written.add(arg)
-        return None
+__all__ = ["Prototype", "declare_kernel", "emit_kernel", "prototype_of", "signature_of"]
 
 
 @dataclass
@@ -232,12 +168,6 @@ def _buffer_param(
     return BufferParam(name, str(element), shape, strides, offset, align, written, noalias, broadcast)
 
 
-def param_align(buffer: Buffer) -> int:
-    """What is known of the alignment of a parameter's data pointer."""
-    natural = memory_bytes(buffer.dtype)
-    return max(buffer.align, natural) if buffer.align != ALLOC_ALIGNMENT else natural
-
-
 def declare_kernel(state: ModuleState, prototype: Prototype, symbol: str, internal: bool) -> Function:
     """The LLVM function of a prim func, without its body."""
     func, body = prototype.func, prototype.body
@@ -302,7 +232,7 @@ def emit_kernel(state: ModuleState, prototype: Prototype, function: Function) ->
         )
         if param is not buffer.data:
             kernel.roots[param] = kernel.roots[buffer.data]
-    _alias_scopes(state, prototype, kernel)
+    give_alias_scopes(state, kernel, func, prototype.body.allocated)
     extras = function.args[len(func.params) + len(prototype.symbols) :]
     em.err = extras[0]
     if kernel.ret_type is not None:
@@ -313,23 +243,3 @@ def emit_kernel(state: ModuleState, prototype: Prototype, function: Function) ->
         emit_statement(em, func.body)
     if not em.b.terminated:
         em.leave(em.b.i32(0))
-
-
-def _alias_scopes(state: ModuleState, prototype: Prototype, kernel: Kernel) -> None:
-    """Tell LLVM that distinct buffers do not overlap: allocations never, parameters where the function says so."""
-    func = prototype.func
-    distinct = list(prototype.body.allocated)
-    if func.attrs.get("tir.noalias"):
-        distinct = [buffer.data for buffer in func.buffers] + distinct
-    distinct = list(dict.fromkeys(distinct))[:_MOST_SCOPES]
-    if len(distinct) < 2:
-        return
-    module = state.module
-    domain = module.alias_domain(kernel.name)
-    scopes = [module.alias_scope(domain, var.name) for var in distinct]
-    made: list[Attachments] = module.alias_attachments(scopes)
-    for var, attachments in zip(distinct, made, strict=True):
-        root = kernel.roots.get(var)
-        if root is None:
-            root = kernel.roots[var] = Root(var.name)
-        root.attachments = attachments

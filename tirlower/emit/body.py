@@ -1,0 +1,107 @@
+"""What is known of a function's memory before its code is emitted: what it writes, allocates, and keeps apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from tirlower.diagnostics import deep_recursion
+from tirlower.emit.emitter import Kernel, ModuleState, Root
+from tirlower.emit.types import memory_bytes
+from tirlower.emit.writer import Attachments
+from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
+from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import BufferLoad, Call, IntImm, Var
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import Visitor
+from tirlower.ir.op import Op
+from tirlower.ir.stmt import AllocBuffer, AllocConst, BufferStore, Evaluate
+
+__all__ = ["Body", "give_alias_scopes", "param_align"]
+
+#: buffers beyond so many get no alias scopes: the lists of others grow with the square of their number
+_MOST_SCOPES: Final = 64
+
+_ADDRESS: Final = Op.get("tir.address_of")
+_ACCESS: Final = Op.get("tir.tvm_access_ptr")
+_PREFETCH: Final = Op.get("tir.prefetch")
+_NULL: Final = Op.get("tir.isnullptr")
+_RET: Final = Op.get("tir.ret")
+
+
+class Body(Visitor):
+    """What a body does with memory: which data pointers it writes through, or lets out; what it allocates; returns."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.written: set[Var] = set()
+        self.allocated: dict[Var, bool] = {}
+        self.returned: DataType | None = None
+        self._read_only: set[int] = set()
+        with deep_recursion():
+            self.visit(func.body)
+
+    def visit_BufferStore(self, op: BufferStore) -> None:
+        """A store writes."""
+        self.written.add(op.buffer.data)
+        self.generic(op)
+
+    def visit_AllocBuffer(self, op: AllocBuffer) -> None:
+        """An allocation."""
+        self.allocated[op.buffer.data] = True
+        self.generic(op)
+
+    def visit_AllocConst(self, op: AllocConst) -> None:
+        """A constant."""
+        self.allocated[op.buffer.data] = False
+
+    def visit_Evaluate(self, op: Evaluate) -> None:
+        """A return has the function's type."""
+        value = op.value
+        if isinstance(value, Call) and value.op is _RET and value.args:
+            self.returned = value.args[0].dtype
+        self.generic(op)
+
+    def visit_Call(self, op: Call) -> bool | None:
+        """Pointers that are let out may be written through, unless the call says that it reads."""
+        callee = op.op
+        if callee is _ACCESS:
+            data, mask = op.args[1], op.args[4]
+            if isinstance(data, Var) and not (isinstance(mask, IntImm) and not mask.value & 2):
+                self.written.add(data)
+            return None
+        if callee is _ADDRESS and isinstance(op.args[0], BufferLoad):
+            if id(op) not in self._read_only:
+                self.written.add(op.args[0].buffer.data)
+            return None
+        if callee is _PREFETCH or callee is _NULL:
+            self._read_only.add(id(op.args[0]))
+            return None
+        for arg in op.args:
+            if isinstance(arg, Var) and arg.dtype.is_handle:
+                self.written.add(arg)
+        return None
+
+
+def param_align(buffer: Buffer) -> int:
+    """What is known of the alignment of a parameter's data pointer."""
+    natural = memory_bytes(buffer.dtype)
+    return max(buffer.align, natural) if buffer.align != ALLOC_ALIGNMENT else natural
+
+
+def give_alias_scopes(state: ModuleState, kernel: Kernel, func: PrimFunc, allocated: Iterable[Var]) -> None:
+    """Tell LLVM that distinct buffers do not overlap: allocations never, parameters where the function says so."""
+    distinct = list(allocated)
+    if func.attrs.get("tir.noalias"):
+        distinct = [buffer.data for buffer in func.buffers] + distinct
+    distinct = list(dict.fromkeys(distinct))[:_MOST_SCOPES]
+    if len(distinct) < 2:
+        return
+    module = state.module
+    domain = module.alias_domain(kernel.name)
+    scopes = [module.alias_scope(domain, var.name) for var in distinct]
+    made: list[Attachments] = module.alias_attachments(scopes)
+    for var, attachments in zip(distinct, made, strict=True):
+        root = kernel.roots.get(var)
+        if root is None:
+            root = kernel.roots[var] = Root(var.name)
+        root.attachments = attachments

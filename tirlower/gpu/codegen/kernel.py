@@ -1,0 +1,197 @@
+"""A device function as a PTX kernel: its parameters, its launch bounds, and its body."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tirlower.diagnostics import CodegenError, LoweringError, deep_recursion
+from tirlower.emit.body import Body, give_alias_scopes
+from tirlower.emit.emitter import Emitter, Kernel, ModuleState, Root
+from tirlower.emit.statements import emit_statement
+from tirlower.emit.types import memory_bytes, register_type
+from tirlower.emit.writer import PTR, VOID, Attribute, Function
+from tirlower.gpu.artifact import KernelImage, KernelParam, ReportSite, TensorMapSpec
+from tirlower.gpu.codegen.tensor_maps import tensor_maps_of
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import IntImm, PointerType, Var, is_const_int
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.stmt import AllocBuffer, Assert, DeclBuffer, For, ForKind
+
+__all__ = ["MIN_BLOCKS", "KernelCode", "declare_kernel", "emit_kernel"]
+
+MIN_BLOCKS: Final = "tir.min_blocks_per_sm"
+"""The attribute of a function: how many blocks of a kernel a multiprocessor must be able to hold, a limit on registers."""
+LAUNCH_PARAMS: Final = "tir.kernel_launch_params"
+VECTOR_ALIGN: Final = 16
+"""The alignment in bytes of every array that a kernel is given (the launch checks it), unless the buffer states less."""
+
+
+@dataclass
+class KernelCode:
+    """A kernel before its body is emitted."""
+
+    name: str
+    func: PrimFunc
+    noalias: bool
+    body: Body
+    params: tuple[KernelParam, ...]
+    tensor_maps: tuple[TensorMapSpec, ...]
+    extents: dict[str, int | None]
+    reports: bool
+    dynamic: bool
+    function: Function
+
+    def image(self, state: ModuleState) -> KernelImage:
+        """What a launch must know of the kernel."""
+        cluster = tuple(self.extents.get(f"clusterCtaIdx.{axis}") or 1 for axis in "xyz")
+        sites = tuple(
+            ReportSite("bounds" if issubclass(site.kind, IndexError) else "assert", site.template)
+            for site in state.errors.sites
+        )
+        return KernelImage(
+            name=self.name,
+            symbol=self.name,
+            params=self.params,
+            launch_params=tuple(str(name) for name in self.func.attrs.get(LAUNCH_PARAMS, ())),
+            tensor_maps=self.tensor_maps,
+            static_shared=int(state.helpers.get(("shared", self.name), 0)),
+            dynamic_shared=self.dynamic,
+            reports=self.reports,
+            sites=sites if self.reports else (),
+            cluster=(cluster[0], cluster[1], cluster[2]),
+        )
+
+
+class _Survey:
+    """What the body has that the declaration must know: thread extents, assertions, views of parameters."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.extents: dict[str, int | None] = {}
+        self.asserts = False
+        self.dynamic = False
+        self.views: dict[Var, Buffer] = {}
+        pre_order_visit(func.body, self._look)
+
+    def _look(self, op: Any) -> None:
+        if op.__class__ is For and op.kind is ForKind.THREAD_BINDING:
+            self.extents[str(op.thread_tag)] = op.extent.value if isinstance(op.extent, IntImm) else None
+        elif op.__class__ is Assert:
+            self.asserts = self.asserts or not is_const_int(op.condition, 1)
+        elif op.__class__ is AllocBuffer:
+            self.dynamic = self.dynamic or op.buffer.scope == "shared.dyn"
+        elif op.__class__ is DeclBuffer:
+            self.views.setdefault(op.buffer.data, op.buffer)
+
+
+def declare_kernel(state: ModuleState, name: str, func: PrimFunc, noalias: bool) -> KernelCode:
+    """The LLVM function of a kernel, without its body.
+
+    Raises:
+        LoweringError: a parameter is a buffer (SplitHostDevice passes pointers) or of a type that no launch can pass.
+        CodegenError: a block has more threads than there can be.
+    """
+    body, survey = Body(func), _Survey(func)
+    if func.buffer_map:
+        raise LoweringError(
+            f"the kernel `{name}` has buffer parameters",
+            origin="codegen",
+            span=func.span,
+            help="run SplitHostDevice, whose kernels take pointers",
+        )
+    params: list[Any] = []
+    described: list[KernelParam] = []
+    for param in func.params:
+        if isinstance(param.type, PointerType):
+            # An array that threads write may change behind a barrier: only one that is read is marked. That written
+            # ones are apart is said by alias scopes, which barriers are no part of.
+            marks = []
+            if param not in body.written:
+                marks = ["noalias", "readonly"] if noalias else ["readonly"]
+            marks.append(f"align {_align(survey.views.get(param), param.type)}")
+            params.append((PTR, param.name, marks))
+            described.append(KernelParam(param, param.type.element, pointer=True))
+        elif param.dtype.is_vector or param.dtype.is_handle or param.dtype.code == "void":
+            raise LoweringError(
+                f"the parameter `{param.name}` of kernel `{name}` is {param.dtype!s}, which no launch passes",
+                origin="codegen",
+                span=param.span,
+                help="pass an array",
+            )
+        else:
+            params.append((register_type(param.dtype), param.name))
+            described.append(KernelParam(param, param.dtype))
+    maps = tensor_maps_of(func)
+    for number, _ in enumerate(maps):
+        params.append((PTR, f"map{number}", ["byval([128 x i8])", "align 64", '"nvvm.grid_constant"']))
+    if survey.asserts:
+        params.append((PTR, "report", ["noalias", "align 16"]))
+    function = state.module.function(
+        name, VOID, params, attrs=_attributes(name, func, survey.extents), callconv="ptx_kernel"
+    )
+    return KernelCode(
+        name, func, noalias, body, tuple(described), maps, survey.extents, survey.asserts, survey.dynamic, function
+    )
+
+
+def _align(view: Buffer | None, pointer: PointerType) -> int:
+    natural = memory_bytes(pointer.element)
+    if view is None:
+        return natural
+    return max(natural, min(view.align, VECTOR_ALIGN))
+
+
+def _attributes(name: str, func: PrimFunc, extents: dict[str, int | None]) -> list[Attribute]:
+    out: list[Attribute] = ["nounwind"]
+    block = [extents.get(f"threadIdx.{axis}", 1) for axis in "xyz"]
+    if None not in block:
+        total = 1
+        for extent in block:
+            total *= extent or 1
+        if total > 1024:
+            raise CodegenError(
+                f"the kernel `{name}` has blocks of {' x '.join(map(str, block))} = {total} threads; 1024 is the most",
+                origin="codegen",
+                span=func.span,
+                help="split the loops bound to threadIdx",
+            )
+        out.append(("nvvm.reqntid", ",".join(map(str, block))))
+    else:
+        out.append(("nvvm.maxntid", "1024"))
+    cluster = [extents.get(f"clusterCtaIdx.{axis}") for axis in "xyz"]
+    if any(cluster):
+        out.append(("nvvm.cluster_dim", ",".join(str(extent or 1) for extent in cluster)))
+    least = func.attrs.get(MIN_BLOCKS)
+    if least is not None:
+        out.append(("nvvm.minctasm", str(int(least))))
+    return out
+
+
+def emit_kernel(state: ModuleState, code: KernelCode) -> None:
+    """Emit the body of a declared kernel."""
+    func, function = code.func, code.function
+    kernel = Kernel(code.name, func)
+    kernel.allocates = False
+    em = Emitter(state, kernel, function)
+    em.b.position_at_end(function.block("entry"))
+    args = list(function.args)
+    views = _Survey(func).views
+    for param, argument in zip(func.params, args, strict=False):
+        em.define(param, argument)
+        if isinstance(param.type, PointerType):
+            kernel.roots[param] = Root(param.name, align=_align(views.get(param), param.type))
+        elif param.dtype.is_integral:
+            kernel.facts.define(param, None, None)
+    following = args[len(func.params) :]
+    state.helpers["maps", code.name] = code.tensor_maps
+    for number, argument in enumerate(following[: len(code.tensor_maps)]):
+        state.helpers["map", code.name, number] = argument
+    if code.reports:
+        state.helpers["report", code.name] = following[-1]
+    distinct = [*(p.var for p in code.params if p.pointer and code.noalias), *code.body.allocated]
+    give_alias_scopes(state, kernel, func.without_attr("tir.noalias"), distinct)
+    with deep_recursion():
+        emit_statement(em, func.body)
+    if not em.b.terminated:
+        em.leave(em.b.i32(0))

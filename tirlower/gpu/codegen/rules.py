@@ -1,0 +1,143 @@
+"""The rules of operations on a GPU (see ``tirlower/emit/engine.py``), and what they build code with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tirlower.emit.emitter import Emitter
+from tirlower.emit.engine import CallRule, Control, call_control, call_rule
+from tirlower.emit.types import memory_bytes, memory_type
+from tirlower.emit.writer import I32, I64, VOID, Type, Value, ptr, struct
+from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import IntImm, PointerType, StringImm, Var
+from tirlower.ir.op import Op
+
+__all__ = [
+    "GLOBAL",
+    "GPU_CALLS",
+    "GPU_CONTROLS",
+    "SHARED",
+    "asm",
+    "constant_int",
+    "element_of",
+    "global_address",
+    "gpu_control",
+    "gpu_rule",
+    "need_arch",
+    "pointer_at",
+    "shared_address",
+    "text_of",
+]
+
+GPU_CALLS: Final[dict[Op, CallRule]] = {}
+GPU_CONTROLS: Final[dict[Op, Control]] = {}
+
+GLOBAL: Final = ptr(1)
+SHARED: Final = ptr(3)
+
+
+def gpu_rule(*names: str) -> Callable[[CallRule], CallRule]:
+    """Register the code of calls whose arguments are simply evaluated first."""
+    return call_rule(*names, table=GPU_CALLS)
+
+
+def gpu_control(*names: str) -> Callable[[Control], Control]:
+    """Register the code of calls that decide when their arguments are evaluated."""
+    return call_control(*names, table=GPU_CONTROLS)
+
+
+def need_arch(em: Emitter, op: Any, least: int, what: str, exact: str = "") -> None:
+    """Raise a CodegenError unless the target's architecture has an instruction.
+
+    ``least`` is the number of the first architecture; ``exact`` names the one that alone has it (``"sm_90a"``).
+    """
+    arch = em.machine.cpu
+    number = int("".join(ch for ch in arch if ch.isdigit()))
+    if (exact and arch != exact) or number < least:
+        need = exact or f"sm_{least}"
+        raise em.error(
+            f"{what} needs {need}{'' if exact else ' or newer'}, and the target is {arch}",
+            op,
+            f"build with Target('nvptx -arch={need}')",
+        )
+
+
+def constant_int(em: Emitter, op: Any, position: int, what: str) -> int:
+    """The value of an argument that the instruction encodes. Raises a CodegenError where it is not constant."""
+    arg = op.args[position]
+    if isinstance(arg, IntImm):
+        return arg.value
+    raise em.error(
+        f"{what} of {op.op.name} is {arg}, and the instruction takes a constant", op, "unroll the loop around it"
+    )
+
+
+def text_of(em: Emitter, op: Any, position: int, what: str) -> str:
+    """The text of an argument that is a string. Raises a CodegenError for any other."""
+    arg = op.args[position]
+    if isinstance(arg, StringImm):
+        return arg.value
+    raise em.error(f"{what} of {op.op.name} is {arg}, not a string", op)
+
+
+def element_of(em: Emitter, op: Any, position: int) -> DataType:
+    """The type of the elements that a pointer argument points to."""
+    arg = op.args[position]
+    if isinstance(arg, Var) and isinstance(arg.type, PointerType):
+        return arg.type.element
+    raise em.error(f"argument {position} of {op.op.name} is {arg}, not the data of a buffer", op, "pass A.data")
+
+
+def pointer_at(em: Emitter, op: Any, args: Sequence[Value], position: int) -> Value:
+    """The address of the element given by the data and offset arguments at ``position`` and behind it."""
+    kind = element_of(em, op, position)
+    index = args[position + 1]
+    if index.type.bits != 64:
+        index = em.b.sext(index, I64)
+    scale = kind.lanes
+    if scale != 1:
+        index = em.b.mul(index, em.b.i64(scale))
+    return em.b.gep(memory_type(kind), args[position], index, inbounds=False)
+
+
+def shared_address(em: Emitter, pointer: Value) -> Value:
+    """The 32-bit address in shared memory of a generic pointer into it."""
+    return em.b.cast("ptrtoint", em.b.addrspacecast(pointer, SHARED), I32)
+
+
+def global_address(em: Emitter, pointer: Value) -> Value:
+    """The 64-bit address in global memory of a generic pointer into it."""
+    return em.b.cast("ptrtoint", em.b.addrspacecast(pointer, GLOBAL), I64)
+
+
+def asm(
+    em: Emitter,
+    text: str,
+    constraints: str,
+    results: Sequence[Type] = (),
+    args: Sequence[Value] = (),
+    *,
+    memory: bool = True,
+    convergent: bool = True,
+) -> list[Value]:
+    """Inline PTX; gives its results. ``memory`` says that it touches memory, ``convergent`` that a warp runs it together."""
+    ret = VOID if not results else results[0] if len(results) == 1 else struct(*results)
+    if memory:
+        constraints = f"{constraints},~{{memory}}" if constraints else "~{memory}"
+    made = em.b.call_asm(
+        text,
+        constraints,
+        ret,
+        args,
+        side_effect=memory,
+        attrs=["nounwind", *(["convergent"] if convergent else [])],
+    )
+    if len(results) <= 1:
+        return [made] if results else []
+    return [em.b.extract_value(made, i) for i in range(len(results))]
+
+
+def bytes_of(kind: DataType) -> int:
+    """The bytes of an element in memory, all lanes."""
+    return memory_bytes(kind) * kind.lanes

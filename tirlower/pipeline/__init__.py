@@ -1,0 +1,28 @@
+"""The default sequence of passes of each target, as a value, with the reason for each position.
+
+>>> from tirlower.pipeline import pipeline_for
+>>> from tirlower.ir.target import Target
+>>> [str(step) for step in pipeline_for(Target("llvm"))][:2]
+['PrivatizeReductions()', 'LowerInitBlock()']
+"""
+
+from __future__ import annotations
+
+from tirlower.diagnostics import TransformError
+from tirlower.ir.target import Target
+from tirlower.pipeline.base import LOWER_PHASES, Pipeline, Step
+from tirlower.pipeline.cpu import cpu_pipeline
+from tirlower.pipeline.gpu import gpu_pipeline
+
+__all__ = ["LOWER_PHASES", "Pipeline", "Step", "cpu_pipeline", "gpu_pipeline", "pipeline_for"]
+
+
+def pipeline_for(target: Target) -> Pipeline:
+    """The default pipeline of a target. Raises :class:`TransformError` for one without code generator."""
+    if target.kind in ("llvm", "c"):
+        return cpu_pipeline()
+    if target.kind in ("nvptx", "cuda"):
+        return gpu_pipeline(target)
+    raise TransformError(
+        f"no pipeline for target {target.kind!r}", origin="lower", help="use the target 'llvm' or 'nvptx -arch=sm_80'"
+    )

@@ -1,0 +1,126 @@
+"""Pipelines as values: steps in order, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tirlower.diagnostics import TransformError, nearest_name
+from tirlower.ir.func import IRModule
+from tirlower.transforms import Pass, PassContext
+from tirlower.transforms.base import PassInfo, run_pass
+
+__all__ = ["LOWER_PHASES", "Pipeline", "Step"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A pass in a pipeline, and why it stands where it does.
+
+    ``option``: the configuration key that asks for the pass (without it the step is left out); ``unless``: the key that
+    leaves it out. ``level``: the optimization level from which the step runs, unless the context requires the pass.
+    ``ends``: the phase of ``tir.add_lower_pass`` that is over after this step.
+    """
+
+    one: Pass
+    why: str
+    option: str | None = None
+    unless: str | None = None
+    level: int = 0
+    ends: int | None = None
+
+    def enabled(self, ctx: PassContext) -> bool:
+        """Whether a context runs this step."""
+        if self.option is not None and not ctx.option(self.option):
+            return False
+        if self.unless is not None and ctx.option(self.unless):
+            return False
+        return ctx.pass_enabled(PassInfo(self.one.info.name, max(self.level, self.one.info.opt_level)))
+
+    @property
+    def name(self) -> str:
+        """The pass's name without its prefix."""
+        return self.one.info.name.removeprefix("tir.")
+
+    def __str__(self) -> str:
+        return repr(self.one)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Steps in order. Raises :class:`TransformError` at construction when a pass's needs do not run before it."""
+
+    steps: tuple[Step, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        """Check the order."""
+        seen: set[str] = set()
+        for step in self.steps:
+            for needed in step.one.needs:
+                if needed not in seen:
+                    raise TransformError(f"{step.name} needs {needed} to run before it", origin="Pipeline")
+            seen.add(step.one.info.name)
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def names(self) -> list[str]:
+        """The names of the passes, in order."""
+        return [step.name for step in self.steps]
+
+    def run(self, mod: IRModule, ctx: PassContext, until: str | None = None) -> IRModule:
+        """The module after all passes that the context enables, or after the first run of ``until``.
+
+        Raises :class:`TransformError` when ``until`` is no pass of the pipeline.
+        """
+        stop = None
+        if until is not None:
+            stop = until.removeprefix("tir.")
+            if stop not in self.names():
+                near = nearest_name(stop, self.names())
+                raise TransformError(
+                    f"no pass {until!r} in the pipeline",
+                    origin="lower",
+                    help=f"did you mean {near!r}?" if near else f"its passes: {', '.join(self.names())}",
+                )
+        added = _added_passes(ctx)
+        mod = _run_all(added[0], mod, ctx)
+        for step in self.steps:
+            if step.enabled(ctx):
+                mod = run_pass(step.one, mod, ctx)
+            if step.name == stop:
+                return mod
+            if step.ends is not None:
+                mod = _run_all(added[step.ends], mod, ctx)
+        return mod
+
+    def __str__(self) -> str:
+        return "\n".join(f"{step!s:<48} # {step.why}" for step in self.steps)
+
+
+LOWER_PHASES = 4
+"""Phases of ``tir.add_lower_pass``: 0 before all passes, 1 once buffers are flat, 2 once loops are, 3 after cleaning."""
+
+
+def _added_passes(ctx: PassContext) -> list[list[Pass]]:
+    """The passes of ``tir.add_lower_pass``, by phase. Raises :class:`TransformError` for anything else in it."""
+    added: list[list[Pass]] = [[] for _ in range(LOWER_PHASES)]
+    for entry in ctx.option("tir.add_lower_pass") or ():
+        match entry:
+            case (int() as phase, Pass() as one) if 0 <= phase < LOWER_PHASES:
+                added[phase].append(one)
+            case _:
+                raise TransformError(
+                    f"tir.add_lower_pass is a list of (phase, pass), phases 0 to {LOWER_PHASES - 1}, got {entry!r}",
+                    origin="PassContext",
+                )
+    return added
+
+
+def _run_all(passes: list[Pass], mod: IRModule, ctx: PassContext) -> IRModule:
+    for one in passes:
+        mod = run_pass(one, mod, ctx)
+    return mod
