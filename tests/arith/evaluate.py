@@ -88,6 +88,8 @@ def _value(op: Any, kind: Any, args: list[Any]) -> Any:
         if isinstance(args[0], NoValue):
             return args[0]
         return bool(args[0]) if op.dtype.is_bool else ir.wrap_int(int(args[0]), op.dtype)
+    if kind in (ir.And, ir.Or) and args[0] is (kind is ir.Or):
+        return args[0]  # as in the language: the right side is not asked
     for a in args:
         if isinstance(a, NoValue):
             return a

@@ -23,7 +23,7 @@ from tirlower.ir.stmt import AllocBuffer, AllocConst, For, ForKind
 
 __all__ = ["DYNAMIC_SHARED", "GPU", "GpuPlatform", "thread_index"]
 
-DYNAMIC_SHARED: Final = "tirlower.dynamic_shared"
+DYNAMIC_SHARED: Final = "tirlower_dynamic_shared"
 """The symbol of a module's dynamic shared memory."""
 _SHARED_ALIGN: Final = 128
 _DYNAMIC_ALIGN: Final = 1024
