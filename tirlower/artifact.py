@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from tirlower.diagnostics import TirError, nearest_name
+from tirlower.emit.compile import CompileOptions, emit_assembly, optimized_ir
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.target import Target
 from tirlower.kernel import SOURCE_KINDS
 from tirlower.legality import check_legality
 from tirlower.llvm.cache import CacheKey, ObjectCache
 from tirlower.llvm.codegen import generate
-from tirlower.llvm.compile import CompileOptions, emit_assembly, optimized_ir
 from tirlower.pipeline import Pipeline
 from tirlower.report import Checks, Report
 from tirlower.transforms import PassContext

@@ -119,12 +119,33 @@ def build(
     array([1, 2, 3], dtype=int32)
     """
     mod, single = _module_of(program)
-    with paused_collection():
-        made = _build(mod, _target_of(target), PassContext.current(), outputs, gil)
+    where = _target_of(target)
+    made: tuple[Any, Mapping[str, Any]]
+    if _is_gpu(where):
+        made = _build_for_gpu(mod, where, outputs)
+    else:
+        with paused_collection():
+            made = _build(mod, where, PassContext.current(), outputs, gil)
     if not single:
         return Executable(*made)
     _, kernels = made
-    return next(iter(kernels.values()))
+    kernel: Kernel = next(iter(kernels.values()))
+    return kernel
+
+
+def _is_gpu(target: Target) -> bool:
+    return target.kind in ("nvptx", "cuda")
+
+
+def _build_for_gpu(mod: IRModule, target: Target, outputs: Sequence[str] | None) -> tuple[Any, Mapping[str, Any]]:
+    chosen = {name: _outputs(func, outputs) for name, func in _exported(mod).items()}
+    made: tuple[Any, Mapping[str, Any]] = _device_build().build_for_device(mod, target, PassContext.current(), chosen)
+    return made
+
+
+def _device_build() -> Any:
+    """The road to a GPU, imported when a target asks for it."""
+    return importlib.import_module("tirlower.device_build")
 
 
 def _exported(mod: IRModule) -> dict[str, PrimFunc]:
@@ -403,6 +424,9 @@ def jit(
             raise TirError(
                 f"tl.jit decorates a prim func, got {type(func).__name__}", help="write @T.prim_func below @tl.jit"
             )
+        if target is not None and _is_gpu(Target(target)):
+            lazy: JitFunction = _device_build().LazyDeviceKernel(func, lambda: build(func, target, outputs=outputs))
+            return lazy
         return _Pending(func, {"target": target, "outputs": outputs, "gil": gil})
 
     return decorate if program is None else decorate(program)

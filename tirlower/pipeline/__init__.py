@@ -8,13 +8,20 @@
 
 from __future__ import annotations
 
+import importlib
+
 from tirlower.diagnostics import TransformError
 from tirlower.ir.target import Target
 from tirlower.pipeline.base import LOWER_PHASES, Pipeline, Step
 from tirlower.pipeline.cpu import cpu_pipeline
-from tirlower.pipeline.gpu import gpu_pipeline
 
 __all__ = ["LOWER_PHASES", "Pipeline", "Step", "cpu_pipeline", "gpu_pipeline", "pipeline_for"]
+
+
+def gpu_pipeline(target: Target) -> Pipeline:
+    """The passes of a GPU target (see :mod:`tirlower.pipeline.gpu`), imported when one is asked for."""
+    made: Pipeline = importlib.import_module("tirlower.pipeline.gpu").gpu_pipeline(target)
+    return made
 
 
 def pipeline_for(target: Target) -> Pipeline:

@@ -1,0 +1,234 @@
+"""The road from a module to kernels of a GPU: check, lower, generate PTX, and make what launches it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tirlower.diagnostics import TirError, nearest_name, paused_collection
+from tirlower.emit.compile import emit_assembly, optimized_ir
+from tirlower.gpu.artifact import DeviceModule
+from tirlower.gpu.codegen import GeneratedKernels, compile_options, generate
+from tirlower.gpu.launch import GpuKernel, GpuReport
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.target import Target
+from tirlower.ir.verify import verify_well_formed
+from tirlower.legality import check_legality
+from tirlower.llvm.cache import default_cache
+from tirlower.pipeline import pipeline_for
+from tirlower.report import Checks
+from tirlower.transforms import PassContext, PassTimingInstrument
+
+__all__ = ["DeviceArtifact", "DeviceKernel", "DeviceReport", "LazyDeviceKernel", "build_for_device"]
+
+SOURCE_KINDS = ("tir", "llvm", "llvm-opt", "ptx", "host")
+
+
+@dataclass
+class DeviceArtifact:
+    """What the kernels of one build share: the module as given and lowered, the device code, times and checks."""
+
+    given: IRModule
+    target: Target
+    context: PassContext
+    lowered: IRModule
+    module: DeviceModule
+    checks: Checks
+    cached: bool
+    timings: dict[str, float] = field(default_factory=dict)
+    passes: dict[str, float] = field(default_factory=dict)
+    traced: Mapping[str, IRModule] = field(default_factory=dict)
+
+    @property
+    def ir_after(self) -> Mapping[str, IRModule]:
+        """The module after each pass (lowered again with a trace where the build had none)."""
+        if not self.traced:
+            ctx = PassContext(opt_level=self.context.opt_level, config=self.context.config, trace=True)
+            with ctx:
+                pipeline_for(self.target).run(check_legality(self.given, ctx).module, ctx)
+            self.traced = ctx.ir_after
+        return self.traced
+
+    def source(self, kind: str = "tir") -> str:
+        """The program at a stage: ``"tir"`` (after the passes), ``"llvm"``, ``"llvm-opt"`` or ``"ptx"``.
+
+        Raises :class:`TirError` for another kind.
+        """
+        if kind == "tir":
+            return self.lowered.script()
+        if kind == "llvm":
+            return self.module.llvm
+        if kind == "llvm-opt":
+            return optimized_ir(self.module.llvm, compile_options(self.target))
+        if kind == "ptx":
+            return self.module.ptx
+        near = nearest_name(kind, SOURCE_KINDS)
+        raise TirError(
+            f"no source of kind {kind!r}",
+            help=f"did you mean {near!r}?" if near else f"the kinds are {', '.join(SOURCE_KINDS)}",
+        )
+
+    def show(self, kind: str = "tir") -> None:
+        """Print :meth:`source`, the script coloured where the terminal shows colours."""
+        if kind == "tir":
+            self.lowered.show()
+        else:
+            print(self.source(kind))
+
+    def report(self) -> DeviceReport:
+        """What the build did, without a device."""
+        return DeviceReport(GpuReport(self.module.arch, None, ()), self.checks, self.timings, self.passes, self.cached)
+
+
+@dataclass(frozen=True)
+class DeviceReport:
+    """The report of a build for a GPU: its kernels, what was proved of the program, and the milliseconds of each step."""
+
+    device: GpuReport
+    checks: Checks
+    timings: Mapping[str, float]
+    passes: Mapping[str, float]
+    cached: bool
+
+    @property
+    def kernels(self) -> Any:
+        """The kernels, with their registers and occupancy where there is a device."""
+        return self.device.kernels
+
+    @property
+    def loops(self) -> Any:
+        """The loops that are not serial: proved, or trusted with the reason given."""
+        return self.checks.loops
+
+    @property
+    def guarded(self) -> Any:
+        """The accesses that are checked as they run."""
+        return self.checks.guarded
+
+    def __str__(self) -> str:
+        times = ", ".join(f"{name} {ms:.1f}" for name, ms in self.timings.items())
+        lines = [str(self.device), f"PTX {'from the disk cache' if self.cached else 'compiled'}; ms: {times}"]
+        return "\n".join([*lines, *self.checks.lines()])
+
+
+class DeviceKernel(GpuKernel):
+    """A :class:`GpuKernel` that knows its build."""
+
+    __doc__ = GpuKernel.__dict__["__doc__"]  # its parameters, as of every kernel
+
+    artifact: DeviceArtifact
+
+    @property
+    def ir_after(self) -> Mapping[str, IRModule]:
+        """The module after each pass, by the pass's name."""
+        return self.artifact.ir_after
+
+    def source(self, kind: str = "tir") -> str:
+        """As :meth:`GpuKernel.source`; ``"llvm-opt"`` too, the LLVM IR after LLVM's passes."""
+        return self.artifact.source(kind) if kind == "llvm-opt" else super().source(kind)
+
+    def report(self, ordinal: int = 0) -> Any:
+        """What the build did, and what the kernels need of the device where there is one."""
+        build = self.artifact
+        return DeviceReport(super().report(ordinal), build.checks, build.timings, build.passes, build.cached)
+
+
+def _compiled(made: GeneratedKernels, target: Target) -> tuple[str, bool]:
+    """The PTX of generated kernels, and whether it was in the disk cache."""
+    options = compile_options(target)
+    cache = default_cache()
+    key = cache.key({"llvm": made.text, **options.key()})
+    entry = cache.load(key)
+    if entry is not None:
+        return entry.object.decode(), True
+    ptx = emit_assembly(made.text, options)
+    cache.store(key, ptx.encode())
+    return ptx, False
+
+
+def build_for_device(
+    mod: IRModule, target: Target, ctx: PassContext, outputs: Mapping[str, tuple[str, ...]]
+) -> tuple[DeviceArtifact, dict[str, DeviceKernel]]:
+    """Compile the exported functions of a module for a GPU. ``outputs`` names what calls of each allocate.
+
+    Raises :class:`WellFormedError`, :class:`LegalityError`, :class:`TransformError`, :class:`LoweringError` or
+    :class:`CodegenError`. No device is needed.
+    """
+    start = time.perf_counter()
+    with paused_collection():
+        verify_well_formed(mod)
+        verified = time.perf_counter()
+        legal = check_legality(mod, ctx)
+        checked = time.perf_counter()
+        timing = PassTimingInstrument()
+        ctx.instruments.append(timing)
+        try:
+            lowered = pipeline_for(target).run(legal.module, ctx)
+        finally:
+            ctx.instruments.remove(timing)
+        lowered_at = time.perf_counter()
+        apart = all(func.attrs.get("tir.noalias") for func in mod.functions.values() if "global_symbol" in func.attrs)
+        generated = generate(lowered, target, noalias=apart, check_assumptions=bool(ctx.option("tir.enable_debug")))
+        generated_at = time.perf_counter()
+        ptx, cached = _compiled(generated, target)
+    arch = compile_options(target).cpu
+    module = DeviceModule(ptx=ptx, llvm=generated.text, arch=arch, kernels=generated.kernels)
+    artifact = DeviceArtifact(mod, target, ctx, lowered, module, legal.checks, cached)
+    artifact.passes = {name.removeprefix("tir."): seconds * 1e3 for name, seconds in timing.times.items()}
+    if ctx.trace:
+        artifact.traced = dict(ctx.ir_after)
+    kernels = {}
+    for key, func in mod.items():
+        name = func.attrs.get("global_symbol")
+        if name is None:
+            continue
+        kernel = DeviceKernel(func, lowered, key, module, outputs=outputs.get(str(name), ()), target=target)
+        kernel.artifact = artifact
+        kernels[str(name)] = kernel
+    done = time.perf_counter()
+    artifact.timings = {
+        "verify": (verified - start) * 1e3,
+        "legality": (checked - verified) * 1e3,
+        "passes": (lowered_at - checked) * 1e3,
+        "generate": (generated_at - lowered_at) * 1e3,
+        "llvm": (done - generated_at) * 1e3,
+        "whole": (done - start) * 1e3,
+    }
+    return artifact, kernels
+
+
+class LazyDeviceKernel:
+    """A prim func that is compiled for a GPU at its first call; everything else of it asks for the compilation too."""
+
+    def __init__(self, func: PrimFunc, compile: Any) -> None:
+        self.func = func
+        self.name = func.name
+        self._compile = compile
+        self._lock = threading.Lock()
+        self._made: DeviceKernel | None = None
+
+    def compile(self) -> DeviceKernel:
+        """Compile now, if that has not happened. Of several threads one compiles, the others wait."""
+        with self._lock:
+            if self._made is None:
+                self._made = self._compile()
+            return self._made
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Compile, then call."""
+        return (self._made or self.compile())(*args, **kwargs)
+
+    def script(self, **options: Any) -> str:
+        """The script of the function."""
+        return self.func.script(**options)
+
+    def __getattr__(self, key: str) -> Any:
+        if key.startswith("__"):
+            raise AttributeError(key)
+        return getattr(self.compile(), key)
+
+    def __repr__(self) -> str:
+        return repr(self._made) if self._made is not None else f"<tirlower.jit {self.name}, not compiled yet>"

@@ -1,0 +1,106 @@
+"""PTX checked and measured by NVIDIA's assembler, where one is installed: registers, spills, shared memory.
+
+Nothing needs it to run a kernel (the driver assembles PTX itself); it is how PTX is tested without a GPU. It comes with
+the wheel ``nvidia-cuda-nvcc``, with Triton, or with a CUDA toolkit.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from tirlower.diagnostics import CodegenError, DeviceError
+
+__all__ = ["Assembled", "assemble", "find_ptxas"]
+
+_VARIABLE = "TIRLOWER_PTXAS"
+
+
+def _candidates() -> Iterator[Path]:
+    named = os.environ.get(_VARIABLE)
+    if named:
+        yield Path(named)
+    for package, patterns in (("nvidia", ("cu*/bin/ptxas*", "cuda_nvcc/bin/ptxas*")), ("triton", ("backends/nvidia/bin/ptxas",))):
+        found = find_spec(package)
+        for root in (found.submodule_search_locations if found is not None else None) or ():
+            for pattern in patterns:
+                yield from sorted(Path(root).glob(pattern))
+    on_path = shutil.which("ptxas")
+    if on_path:
+        yield Path(on_path)
+
+
+def find_ptxas() -> Path | None:
+    """The assembler: the one that ``TIRLOWER_PTXAS`` names, a wheel's, or the one on the path; None without any."""
+    return next((path for path in _candidates() if path.is_file() and os.access(path, os.X_OK)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """What the assembler says of one kernel: registers a thread, bytes spilled (stored and loaded), stack, and shared."""
+
+    kernel: str
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    stack: int
+    shared: int
+    barriers: int
+
+
+_KERNEL = re.compile(r"Compiling entry function '([^']+)'")
+_SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+_BARRIERS = re.compile(r"used (\d+) barriers")
+
+
+def assemble(ptx: str, arch: str) -> dict[str, Assembled]:
+    """Assemble PTX for an architecture; what each kernel needs.
+
+    Raises:
+        DeviceError: there is no assembler.
+        CodegenError: the assembler refuses the PTX; the message has its words.
+    """
+    tool = find_ptxas()
+    if tool is None:
+        raise DeviceError(
+            "there is no ptxas to assemble PTX with",
+            help=f"install the wheel nvidia-cuda-nvcc, or name the assembler by {_VARIABLE}",
+        )
+    with tempfile.TemporaryDirectory(prefix="tirlower-ptx-") as folder:
+        source = Path(folder) / "module.ptx"
+        source.write_text(ptx)
+        command = [str(tool), "-v", f"-arch={arch}", str(source), "-o", str(Path(folder) / "module.cubin")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = done.stdout + done.stderr
+    if done.returncode:
+        raise CodegenError(
+            f"ptxas refuses the PTX for {arch}",
+            origin="ptxas",
+            notes=[line for line in said.replace(str(source), "module.ptx").splitlines() if line.strip()][:10],
+        )
+    out: dict[str, Assembled] = {}
+    for part in re.split(r"(?=ptxas info\s*: Compiling entry function)", said):
+        kernel, spills, used = _KERNEL.search(part), _SPILLS.search(part), _USED.search(part)
+        if kernel is None or spills is None or used is None:
+            continue
+        shared, barriers = _SHARED.search(part), _BARRIERS.search(part)
+        stack, stores, loads = (int(value) for value in spills.groups())
+        out[kernel[1]] = Assembled(
+            kernel[1],
+            int(used[1]),
+            stores,
+            loads,
+            stack,
+            int(shared[1]) if shared else 0,
+            int(barriers[1]) if barriers else 0,
+        )
+    return out
