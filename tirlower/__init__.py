@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         WellFormedError,
     )
     from tirlower.driver import build, jit, lower
-    from tirlower.interp import interpret, register_extern
+    from tirlower.interp import interpret, register_extern, simulate
     from tirlower.ir import IRModule, PrimFunc
     from tirlower.ir.target import Target
     from tirlower.kernel import Executable, Kernel
@@ -57,6 +57,7 @@ _WHERE = {
     "Kernel": "tirlower.kernel",
     "Executable": "tirlower.kernel",
     "interpret": "tirlower.interp",
+    "simulate": "tirlower.interp",
     "Target": "tirlower.ir.target",
     "PassContext": "tirlower.transforms",
     "register_symbol": "tirlower.llvm.codegen",

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp import interpret
+from tirlower.script import parse
 from tirlower.script import tir as T
 
 SEEDS = range(6)
@@ -142,3 +145,77 @@ def test_an_error_in_one_thread_ends_them_all() -> None:
 
     with pytest.raises(IndexError, match="out of bounds"):
         interpret(kernel, np.zeros(8, np.int32), np.zeros(4, np.int32), seed=2)
+
+
+# ---------------------------------------------------------------- waits, polls and deadlocks
+
+HANDOVER = """
+@T.prim_func
+def handover(B: T.Buffer((32,), "int32")):
+    for tx in T.thread_binding(64, thread="threadIdx.x"):
+        s = T.alloc_buffer((32,), "int32", scope="shared")
+        T.create_barriers(1)
+        if tx == 0:
+            T.ptx_init_barrier_thread_count(0, 32)
+        T.tvm_storage_sync("shared")
+        if tx < 32:
+            T.ptx_wait_barrier(0, 0)
+            B[tx] = s[31 - tx]
+        else:
+            s[tx - 32] = tx
+            ARRIVE
+"""
+
+
+@pytest.mark.parametrize("seed", [None, *SEEDS])
+def test_warps_that_wait_let_others_run(seed: int | None) -> None:
+    b = np.zeros(32, np.int32)
+    interpret(parse(HANDOVER.replace("ARRIVE", "T.ptx_arrive_barrier(0)")), b, seed=seed, races=True)
+    assert b.tolist() == list(range(63, 31, -1))
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_a_wait_for_what_never_comes(seed: int | None) -> None:
+    with pytest.raises(InterpreterError, match=r"deadlock: .* 32 wait for a phase of a barrier object") as caught:
+        interpret(parse(HANDOVER.replace("ARRIVE", "T.evaluate(0)")), np.zeros(32, np.int32), seed=seed)
+    assert "0 of 32 arrivals have come" in str(caught.value)
+    assert "T.ptx_wait_barrier(0, 0)" in str(caught.value)
+
+
+def test_a_barrier_for_which_some_can_never_come() -> None:
+    text = HANDOVER.replace("ARRIVE", 'T.tvm_storage_sync("shared")')
+    with pytest.raises(InterpreterError, match=r"deadlock: .*32 wait at a barrier|reached by 32 of the 64"):
+        interpret(parse(text), np.zeros(32, np.int32))
+
+
+POLLING = """
+@T.prim_func
+def chain(F: T.Buffer((1,), "int32"), B: T.Buffer((8,), "int32")):
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        turn = T.alloc_buffer((1,), "int32", scope="local")
+        turn[0] = -1
+        while turn[0] != ORDER:
+            turn[0] = T.atomic_add(T.address_of(F[0]), 0, "acquire")
+        B[turn[0]] = tx
+        T.evaluate(T.atomic_add(T.address_of(F[0]), 1, "release"))
+"""
+
+
+@pytest.mark.parametrize("seed", [None, *SEEDS])
+def test_threads_that_poll_take_turns(seed: int | None) -> None:
+    b = np.zeros(8, np.int32)
+    interpret(parse(POLLING.replace("ORDER", "7 - tx")), np.zeros(1, np.int32), b, seed=seed, races=True)
+    assert b.tolist() == list(range(8))[::-1]
+
+
+def test_threads_that_poll_for_ever() -> None:
+    with pytest.raises(InterpreterError, match=r"deadlock: .*7 poll memory"):
+        interpret(parse(POLLING.replace("ORDER", "tx * 2")), np.zeros(1, np.int32), np.zeros(8, np.int32))
+
+
+def test_no_thread_of_python_is_left() -> None:
+    before = threading.active_count()
+    interpret(_reverse(True), np.arange(16, dtype=np.int32), np.zeros(16, np.int32), seed=1)
+    with pytest.raises(InterpreterError):
+        interpret(_reverse(False), np.arange(16, dtype=np.int32), np.zeros(16, np.int32), seed=0)
+    assert threading.active_count() == before

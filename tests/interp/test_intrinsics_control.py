@@ -89,8 +89,8 @@ def test_scalable_vectors():
 
 
 def test_an_operation_that_only_a_device_has(evaluate):
-    with pytest.raises(InterpreterError, match=r"no meaning for tir\.ptx_mma"):
-        evaluate(Call(Op.get("tir.ptx_mma"), (StringImm("m8n8k4"),), "float32"))
+    with pytest.raises(InterpreterError, match=r"no meaning for tir\.ptx_mma_sp"):
+        evaluate(Call(Op.get("tir.ptx_mma_sp"), (StringImm("m16n8k32"),) * 16, "float32"))
 
 
 def test_reinterpret_keeps_lanes_that_a_mask_left_out():

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
@@ -94,3 +96,125 @@ def two(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
     b = np.zeros(8, np.int32)
     interpret(func, np.zeros(8, np.int32), b, races=True)
     assert b.tolist() == list(range(8))[::-1]
+
+
+# ---------------------------------------------------------------- against enumeration
+
+
+class _Phases:
+    """A random kernel of phases between barriers, and whether two threads meet in one of them."""
+
+    def __init__(self, seed: int) -> None:
+        choose = random.Random(seed)
+        self.lines: list[str] = []
+        self.races = False
+        phase: dict[tuple[str, int], set[tuple[int, bool]]] = {}
+        for _ in range(choose.randint(3, 9)):
+            kind = choose.random()
+            if kind < 0.35:
+                self.lines.append("T.tvm_storage_sync('shared')")
+                phase.clear()
+                continue
+            name, low = choose.choice("st"), choose.randrange(4)
+            factor, shift, write = choose.choice((1, 1, 1, 3, 5, 2)), choose.randrange(8), choose.random() < 0.5
+            index = f"(tx * {factor} + {shift}) % 8"
+            # Wide accesses touch two elements at once.
+            wide = choose.random() < 0.25
+            place = f"{name}[{index} * 2]" if not wide else f"{name}[T.Ramp({index} * 2, 1, 2)]"
+            value = "tx" if not wide else "T.Broadcast(tx, 2)"
+            self.lines += [f"if tx >= {low}:", f"    {place} = {value}" if write else f"    T.evaluate({place})"]
+            for tx in range(low, 8):
+                for part in range(2 if wide else 1):
+                    at = (name, (tx * factor + shift) % 8 * 2 + part)
+                    known = phase.setdefault(at, set())
+                    self.races |= any(other != tx and (write or wrote) for other, wrote in known)
+                    known.add((tx, write))
+
+    def run(self, seed: int | None) -> None:
+        lines = "".join(f"        {line}\n" for line in self.lines)
+        func = parse(f"""
+@T.prim_func
+def kernel(s: T.Buffer((16,), "int32"), t: T.Buffer((16,), "int32")):
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+{lines}        T.tvm_storage_sync('shared')
+""")
+        interpret(func, np.zeros(16, np.int32), np.zeros(16, np.int32), races=True, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_phases(seed: int) -> None:
+    kernel = _Phases(seed)
+    for order in (None, 1):
+        if kernel.races:
+            with pytest.raises(InterpreterError, match="data race"):
+                kernel.run(order)
+        else:
+            kernel.run(order)
+
+
+def test_the_random_kernels_are_of_both_kinds() -> None:
+    assert 15 < sum(_Phases(seed).races for seed in range(60)) < 45
+
+
+# ---------------------------------------------------------------- what orders, besides barriers
+
+FLAG = """
+@T.prim_func
+def flag(A: T.Buffer((2,), "int32"), F: T.Buffer((1,), "int32"), B: T.Buffer((2,), "int32")):
+    for bx in T.thread_binding(2, thread="blockIdx.x"):
+        for tx in T.thread_binding(2, thread="threadIdx.x"):
+            seen = T.alloc_buffer((1,), "int32", scope="local")
+            if bx == 0 and tx == 0:
+                A[0] = 7
+                T.evaluate(T.atomic_exchange(T.address_of(F[0]), 1, "STORE", "SCOPE"))
+            if WHO:
+                seen[0] = T.atomic_add(T.address_of(F[0]), 0, "LOAD", "SCOPE")
+                if seen[0] == 1:
+                    B[bx] = A[0]
+"""
+
+
+def _flag(store: str, load: str, scope: str, who: str) -> list[int]:
+    text = FLAG.replace("STORE", store).replace("LOAD", load).replace("SCOPE", scope).replace("WHO", who)
+    b = np.zeros(2, np.int32)
+    interpret(parse(text), np.zeros(2, np.int32), np.zeros(1, np.int32), b, races=True)
+    return b.tolist()
+
+
+@pytest.mark.parametrize(("scope", "who", "result"), [
+    ("device", "bx == 0 and tx == 1", [7, 0]), ("block", "bx == 0 and tx == 1", [7, 0]), ("device", "bx == 1 and tx == 1", [0, 7]),
+    ("system", "bx == 1 and tx == 0", [0, 7]),
+])  # fmt: skip
+def test_a_released_and_acquired_flag_orders(scope: str, who: str, result: list[int]) -> None:
+    assert _flag("release", "acquire", scope, who) == result
+    assert _flag("acq_rel", "acq_rel", scope, who) == result
+    for store, load in (("relaxed", "acquire"), ("release", "relaxed"), ("acquire", "release")):
+        with pytest.raises(InterpreterError, match="data race on 'A'"):
+            _flag(store, load, scope, who)
+
+
+def test_a_flag_of_the_block_orders_nothing_for_another_block() -> None:
+    with pytest.raises(InterpreterError, match="data race on 'F'"):
+        _flag("release", "acquire", "block", "bx == 1 and tx == 1")
+
+
+def test_elements_of_several_sizes_share_bytes() -> None:
+    func = parse(
+        """
+@T.prim_func
+def kernel(B: T.Buffer((4,), "uint8")):
+    for tx in T.thread_binding(4, thread="threadIdx.x"):
+        words = T.alloc_buffer((2,), "int32", scope="shared")
+        bytes = T.decl_buffer((8,), "uint8", data=words.data, scope="shared")
+        if tx == 0:
+            words[1] = 0x01020304
+        LINE
+        B[tx] = bytes[PLACE]
+""".replace("LINE", "T.tvm_storage_sync('shared')").replace("PLACE", "4 + tx")
+    )
+    b = np.zeros(4, np.uint8)
+    interpret(func, b, races=True)
+    assert b.tolist() == [4, 3, 2, 1]
+    racy = parse(func.script().replace('T.tvm_storage_sync("shared")', "T.evaluate(0)"))
+    with pytest.raises(InterpreterError, match=r"thread \(threadIdx.x = 0\) writes words\[1\] and .* reads bytes\[5\]"):
+        interpret(racy, np.zeros(4, np.uint8), races=True)

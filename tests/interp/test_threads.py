@@ -5,6 +5,7 @@ import pytest
 
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp import interpret
+from tirlower.script import parse
 from tirlower.script import tir as T
 
 
@@ -191,3 +192,111 @@ def test_out_of_bounds_names_the_thread():
     with pytest.raises(Exception, match="index 100 of dimension 0") as error:
         interpret(kernel, np.zeros(100, np.float32))
     assert "bx = 3, tx = 4" in str(error.value)
+
+
+# ---------------------------------------------------------------- exchange, votes, barriers of lanes
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_shuffles_by_exclusive_or(seed):
+    @T.prim_func
+    def kernel(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32"), C: T.Buffer((64,), "int32")):
+        for tx in T.thread_binding(64, thread="threadIdx.x"):
+            B[tx] = T.tvm_warp_shuffle_xor(T.uint32(0xFFFFFFFF), A[tx], 5, 32, 32)
+            C[tx] = T.tvm_warp_shuffle_xor(T.uint32(0xFFFFFFFF), A[tx], 8, 8, 32)
+
+    a = np.random.default_rng(0).integers(0, 100, 64).astype(np.int32)
+    b, c = np.zeros(64, np.int32), np.zeros(64, np.int32)
+    interpret(kernel, a, b, c, seed=seed)
+    assert b.tolist() == [a[i ^ 5] for i in range(64)]
+    # Beyond its segment of 8 a lane reads earlier lanes, and its own value instead of later ones.
+    assert c.tolist() == [a[i ^ 8] if i & 8 else a[i] for i in range(64)]
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_a_butterfly_sum(seed):
+    @T.prim_func
+    def kernel(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+            acc = T.alloc_buffer((1,), "float32", scope="local")
+            acc[0] = A[tx]
+            for step in range(5):
+                acc[0] = acc[0] + T.tvm_warp_shuffle_xor(T.uint32(0xFFFFFFFF), acc[0], T.shift_left(1, step), 32, 32)
+            B[tx] = acc[0]
+
+    a, b = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    interpret(kernel, a, b, seed=seed)
+    assert (b == a.sum()).all()
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_votes(seed):
+    @T.prim_func
+    def kernel(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "uint32"), C: T.Buffer((64, 2), "bool")):
+        for tx in T.thread_binding(64, thread="threadIdx.x"):
+            B[tx] = T.ptx_vote_ballot(T.uint32(0xFFFFFFFF), A[tx] > 4)
+            if tx % 2 == 0:
+                C[tx, 0] = T.ptx_vote_any(T.uint32(0x55555555), A[tx] > 8)
+                C[tx, 1] = T.ptx_vote_all(T.uint32(0x55555555), A[tx] > 0)
+            else:
+                C[tx, 0] = T.ptx_vote_any(T.uint32(0xAAAAAAAA), A[tx] > 8)
+                C[tx, 1] = T.ptx_vote_all(T.uint32(0xAAAAAAAA), A[tx] > 0)
+
+    for draw in range(4):
+        a = np.random.default_rng(draw).integers(draw // 2, 9 + draw % 2, 64).astype(np.int32)
+        b, c = np.zeros(64, np.uint32), np.zeros((64, 2), bool)
+        interpret(kernel, a, b, c, seed=seed)
+        for i in range(64):
+            warp = a[i // 32 * 32 :][:32]
+            assert b[i] == sum(1 << lane for lane in range(32) if warp[lane] > 4)
+            assert c[i].tolist() == [(warp[i % 2 :: 2] > 8).any(), (warp[i % 2 :: 2] > 0).all()]
+
+
+def _vote(mask: str, threads: int = 32, condition: str = "True") -> np.ndarray:
+    kernel = parse(f"""
+@T.prim_func
+def kernel(B: T.Buffer(({threads},), "uint32")):
+    for tx in T.thread_binding({threads}, thread="threadIdx.x"):
+        if {condition}:
+            B[tx] = T.ptx_vote_ballot(T.uint32({mask}), True)
+""")
+    b = np.zeros(threads, np.uint32)
+    interpret(kernel, b)
+    return b
+
+
+def test_a_mask_may_name_lanes_that_the_block_does_not_have():
+    assert _vote("0xFFFFFFFF", 8).tolist() == [255] * 8
+
+
+def test_a_vote_that_a_named_lane_does_not_make():
+    with pytest.raises(InterpreterError, match="lane 4 does not take part"):
+        _vote("0xFFFFFFFF", condition="tx < 4")
+
+
+def test_a_vote_outside_of_its_mask():
+    with pytest.raises(InterpreterError, match="lane 4 makes a vote with the mask 0xf, which does not name it"):
+        _vote("0xF")
+
+
+SYNC = """
+@T.prim_func
+def kernel(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
+    for tx in T.thread_binding(64, thread="threadIdx.x"):
+        s = T.alloc_buffer((64,), "int32", scope="shared")
+        s[tx] = A[tx]
+        T.ptx_syncwarp(T.uint32(0xFFFFFFFF))
+        B[tx] = s[PARTNER]
+"""
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_lanes_of_a_warp_meet(seed):
+    a, b = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+    interpret(parse(SYNC.replace("PARTNER", "tx // 32 * 32 + 31 - tx % 32")), a, b, seed=seed, races=True)
+    assert b.tolist() == [i // 32 * 32 + 31 - i % 32 for i in range(64)]
+
+
+def test_other_warps_do_not():
+    with pytest.raises(InterpreterError, match="data race on 's'"):
+        interpret(parse(SYNC.replace("PARTNER", "63 - tx")), np.zeros(64, np.int32), np.zeros(64, np.int32), races=True)

@@ -13,10 +13,23 @@ from typing import Any
 import numpy as np
 
 from tirlower.diagnostics import ArgumentTypeError, InterpreterError, deep_recursion, nearest_name
-from tirlower.interp import intrinsics_control, intrinsics_math, intrinsics_matrix, intrinsics_memory, threads
+from tirlower.interp import (
+    intrinsics_async,
+    intrinsics_atomics,
+    intrinsics_bulk,
+    intrinsics_control,
+    intrinsics_ldmatrix,
+    intrinsics_math,
+    intrinsics_matrix,
+    intrinsics_memory,
+    intrinsics_mma,
+    intrinsics_wgmma,
+    threads,
+)
 from tirlower.interp.arguments import Parameters
 from tirlower.interp.interleave import Interleaver
 from tirlower.interp.intrinsics_extern import EXTERNS, checked_result, libm_function
+from tirlower.interp.launching import Limits
 from tirlower.interp.memory import Memory, Pointer
 from tirlower.interp.races import RaceDetector
 from tirlower.interp.scope import Frame, Place, State
@@ -33,7 +46,19 @@ from tirlower.ir.stmt import AttrStmt
 __all__ = ["Interpreter", "interpret"]
 
 # Imported for what they register.
-_ = (intrinsics_control, intrinsics_math, intrinsics_matrix, intrinsics_memory, threads)
+_ = (
+    intrinsics_async,
+    intrinsics_atomics,
+    intrinsics_bulk,
+    intrinsics_control,
+    intrinsics_ldmatrix,
+    intrinsics_math,
+    intrinsics_matrix,
+    intrinsics_memory,
+    intrinsics_mma,
+    intrinsics_wgmma,
+    threads,
+)
 
 _PACKED_CONVENTION = 1
 """The value of the attribute ``calling_conv`` of functions that take packed arguments."""
@@ -64,10 +89,18 @@ class _Function:
 class Program:
     """The functions of a module, each compiled when it is first called."""
 
-    def __init__(self, module: IRModule, interleaver: Interleaver | None, detector: RaceDetector | None) -> None:
+    def __init__(
+        self,
+        module: IRModule,
+        interleaver: Interleaver,
+        detector: RaceDetector | None,
+        limits: Limits = Limits(),
+    ) -> None:
         self.module = module
         self.interleaver = interleaver
         self.detector = detector
+        self.limits = limits
+        self.launched: dict[str, int] = {}
         self._compiled: dict[str, _Function] = {}
 
     def function(self, name: str) -> _Function:
@@ -91,11 +124,16 @@ class Program:
     def call_function(self, name: str, values: Sequence[Any], dtype: DataType) -> Any:
         """Call a function of the module with evaluated arguments."""
         function = self.function(name)
-        # A kernel's launch parameters follow its own; its thread loops state the same extents.
+        # A kernel's launch parameters follow its own; its thread loops have to state the same extents.
         launch = function.func.attrs.get("tir.kernel_launch_params", ())
-        if launch and len(values) == len(function.func.params) + len(launch):
-            values = values[: len(function.func.params)]
-        return function.run(lambda frame: function.parameters.bind(frame, values, ()))[1]
+        count = len(function.func.params)
+        if not launch or len(values) != count + len(launch):
+            return function.run(lambda frame: function.parameters.bind(frame, values, ()))[1]
+        self.launched.update(zip(launch, values[count:], strict=True))
+        try:
+            return function.run(lambda frame: function.parameters.bind(frame, values[:count], ()))[1]
+        finally:
+            self.launched.clear()
 
     def call_extern(self, name: str, values: Sequence[Any], dtype: DataType, place: Place) -> Any:
         """Call a registered extern, a function of the module by its symbol, or one of the C library."""
@@ -144,17 +182,24 @@ class Interpreter:
     array([7], dtype=int32)
     """
 
-    def __init__(self, program: PrimFunc | IRModule, *, seed: int | None = None, races: bool = False) -> None:
+    def __init__(
+        self,
+        program: PrimFunc | IRModule,
+        *,
+        seed: int | None = None,
+        races: bool = False,
+        limits: Limits = Limits(),
+    ) -> None:
         if isinstance(program, PrimFunc):
             program = IRModule(program)
         if not isinstance(program, IRModule):
             raise ArgumentTypeError(
                 f"interpret takes a PrimFunc or an IRModule, got {type(program).__name__}", origin="interpret"
             )
-        self.program = Program(program, None if seed is None else Interleaver(seed), RaceDetector() if races else None)
+        self.program = Program(program, Interleaver(seed), RaceDetector() if races else None, limits)
 
     def entry(self, name: str | None = None) -> str:
-        """The name of the function to call: the only one, ``main``, or the marked entry, unless one is named."""
+        """The name of the function to call: the one named, the only one, ``main``, the marked entry, or the only host code."""
         module = self.program.module
         if name is not None:
             if name not in module:
@@ -168,8 +213,10 @@ class Interpreter:
         if "main" in module:
             return "main"
         marked = [key for key, func in module.items() if func.attrs.get("tir.is_entry_func")]
-        if len(marked) == 1:
-            return marked[0]
+        host = [key for key, func in module.items() if not func.attrs.get("tir.is_global_func")]
+        for found in (marked, host):
+            if len(found) == 1:
+                return found[0]
         raise ArgumentTypeError(
             f"the module has {len(module)} functions ({', '.join(module)})",
             origin="interpret",
@@ -189,6 +236,8 @@ class Interpreter:
                     origin="interpret",
                     help="end the recursion, or bind parts of the expression to variables",
                 ) from error
+            finally:
+                self.program.interleaver.close()
 
     def _call(self, key: str, args: Sequence[Any], outputs: Sequence[str] | None) -> Any:
         function = self.program.function(key)

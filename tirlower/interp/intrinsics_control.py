@@ -55,11 +55,9 @@ def _undef(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value
 @intrinsic(
     "tir.type_annotation", "tir.prefetch", "tir.start_profile_intrinsic", "tir.end_profile_intrinsic",
     "tir.tvm_global_barrier_kinit", "tir.dma_wait", "tir.dma_start_group", "tir.dma_end_group",
-    "tir.ptx_commit_group", "tir.ptx_wait_group", "tir.create_barriers", "tir.ptx_init_barrier_thread_count",
-    "tir.ptx_cp_async_barrier", "tir.ptx_arrive_barrier", "tir.ptx_arrive_barrier_expect_tx", "tir.ptx_wait_barrier",
 )  # fmt: skip
 def _nothing(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
-    """Hints, and waiting for copies that are complete at once, or for threads that are in step."""
+    """Hints, and waiting for copies that are complete at once."""
     return lambda frame: 0
 
 

@@ -1,9 +1,9 @@
-"""Tensor-core fragments and asynchronous copies, by what they compute.
+"""Tensor-core fragments of a warp as a whole (``wmma``), and guarded loads.
 
 A fragment of a ``wmma.*`` buffer is a matrix that the threads of a warp hold together. How it is spread over their
 registers is the device's own affair; here the fragment with number ``index`` lies row-major in the buffer's memory, one
 copy for each warp, and its rows and columns are noted when it is filled or loaded. A product sums in float64 and rounds
-once. Asynchronous copies are complete at once, so that waiting for them does nothing.
+once.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic, pointer_value
-from tirlower.interp.memory import OutsideMemory, Pointer, ReadOnlyMemory, UnwrittenMemory, View
+from tirlower.interp.memory import OutsideMemory, ReadOnlyMemory, UnwrittenMemory, View
+from tirlower.interp.operands import element_bytes
 from tirlower.interp.scope import Frame, Place, State, Team, Value
 from tirlower.interp.threads import WARP_SIZE, collective
 from tirlower.interp.values import Fault, coerce
-from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, Expr, PointerType, Var
 
 __all__: list[str] = []
@@ -157,34 +157,12 @@ def _mma(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
     return _once_per_warp(compiler, d, work, place)
 
 
-@intrinsic("tir.ptx_cp_async")
-def _cp_async(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
-    """(target, offset, source, offset, bytes, predicate): a copy; zeros where the predicate is false."""
-    if len(args) < 5:
-        raise InterpreterError(f"ptx_cp_async takes 5 or 6 arguments, got {len(args)}", span=call.span)
-    place = compiler.place(call.span)
-    steps = [_step(call.args[i]) for i in (0, 2)]
-    target, target_offset, source, source_offset, size = args[:5]
-    predicate = args[5] if len(args) > 5 else None
-
-    def run(frame: Frame) -> int:
-        into: Pointer = pointer_value(target(frame), "ptx_cp_async", place) + target_offset(frame) * steps[0]
-        if predicate is None or predicate(frame):
-            out_of = pointer_value(source(frame), "ptx_cp_async", place) + source_offset(frame) * steps[1]
-            into.copy_from(out_of, size(frame))
-        else:
-            into.array("uint8", size(frame))[:] = 0
-        return 0
-
-    return run
-
-
 @intrinsic("tir.ptx_ldg32", own_arguments=True)
 def _ldg32(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
     """(register, guard, element, index): the element is loaded into the register's index where the guard holds."""
     place = compiler.place(call.span)
     register, guard, element, index = (compiler.expression(arg) for arg in call.args)
-    step, dtype = _step(call.args[0]), call.args[2].dtype
+    step, dtype = element_bytes(call.args[0]), call.args[2].dtype
 
     def run(frame: Frame) -> int:
         if guard(frame):
@@ -194,11 +172,3 @@ def _ldg32(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value
         return 0
 
     return run
-
-
-def _step(data: Expr) -> int:
-    """The bytes of an element behind a data variable; 1 for any other pointer."""
-    kind = data.type if isinstance(data, Var) else None
-    if not isinstance(kind, PointerType) or kind.element == DataType("void"):
-        return 1
-    return kind.element.element.numpy.itemsize * kind.element.lanes

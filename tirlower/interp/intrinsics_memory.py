@@ -1,22 +1,19 @@
-"""Addresses, host structures, copies and atomics."""
+"""Addresses, host structures and copies."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from tirlower.diagnostics import BoundsError, InterpreterError, TirError, UnboundError
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic, pointer_value
 from tirlower.interp.memory import Memory, OutsideMemory, Pointer, ReadOnlyMemory, UnwrittenMemory
-from tirlower.interp.races import touch_atomic
 from tirlower.interp.scope import Frame, Place, Value
 from tirlower.interp.structs import FieldKind, Struct, int64_array, stack_memory
-from tirlower.interp.values import operation
 from tirlower.ir.custom_datatype import element_numpy
 from tirlower.ir.expr import BufferLoad, Call, Var
 
-__all__: list[str] = []
+__all__ = ["memory_error"]
 
 
 @intrinsic("tir.address_of", own_arguments=True)
@@ -203,34 +200,6 @@ def _dma_copy(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Va
         into = pointer_value(target(frame), "dma_copy", place)
         into.copy_from(pointer_value(source(frame), "dma_copy", place), size(frame))
         return 0
-
-    return run
-
-
-# ---------------------------------------------------------------- atomics
-
-
-@intrinsic("tir.atomic_add", "tir.atomic_max", "tir.atomic_min")
-def _atomic(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
-    address, value = args
-    kind = call.args[1].dtype
-    combine = operation({"add": "Add", "max": "Max", "min": "Min"}[call.op.name.rpartition("_")[2]], kind)
-    place = compiler.place(call.span)
-    if combine is None or kind.is_vector:
-        raise InterpreterError(f"{call.op.name} has no meaning on {kind!s}", span=call.span)
-    fn: Callable[[Any, Any], Any] = combine
-    detector = compiler.program.detector
-
-    def run(frame: Frame) -> Any:
-        pointer = pointer_value(address(frame), call.op.name, place)
-        touch_atomic(detector, frame, pointer, kind, place)
-        view = pointer.view(kind)
-        try:
-            old = view.get(view.start)
-            view.put(view.start, fn(old, value(frame)))
-        except (OutsideMemory, ReadOnlyMemory, UnwrittenMemory) as error:
-            raise memory_error(error, pointer, place, frame) from None
-        return old
 
     return run
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tirlower.diagnostics import InterpreterError
-from tirlower.interp.interleave import Interleaver
-from tirlower.interp.races import RaceDetector
-from tirlower.interp.scope import Place, State, Team
+from tirlower.interp.launching import Launching
+from tirlower.interp.scope import Place, State, Team, ThreadGroup
 from tirlower.interp.threads import count_live, fork_threads, is_block_axis, is_virtual
 from tirlower.ir.stmt import For
 
@@ -81,7 +80,7 @@ def vector_loop(ranges: Ranges, slot: int, body: Runner, place: Place) -> Runner
             state: State = frame[0]
             for index in span:
                 lane = frame.copy()
-                lane[0] = State(state.threads, state.extents, state.group)
+                lane[0] = state.lane()
                 lane[slot] = index
                 lanes.append(lane)
         if lanes and body(lanes) is not lanes:
@@ -99,20 +98,13 @@ def vector_loop(ranges: Ranges, slot: int, body: Runner, place: Place) -> Runner
     return run
 
 
-def thread_loop(
-    stmt: For,
-    ranges: Ranges,
-    slot: int,
-    body: Runner,
-    place: Place,
-    interleaver: Interleaver | None = None,
-    detector: RaceDetector | None = None,
-) -> Runner:
+def thread_loop(stmt: For, ranges: Ranges, slot: int, body: Runner, place: Place, launching: Launching) -> Runner:
     """A thread axis: blocks one after another, threads as forked frames; an axis bound around it is kept.
 
-    Threads run in lockstep, or as an interleaver decides; a race detector hears where kernels begin and end.
+    A race detector hears where kernels begin and end, and which threads there are.
     """
     tag = stmt.thread_tag or ""
+    detector, interleaver = launching.detector, launching.interleaver
 
     def rebound(team: Team, spans: list[range]) -> Team:
         """The axis is bound around this loop already: each thread runs the iteration that is its own."""
@@ -135,10 +127,12 @@ def thread_loop(
 
     def blocks(team: Team, spans: list[range]) -> Team:
         for frame, span in zip(team, spans, strict=True):
-            for index in span:
+            for at in interleaver.order(len(span)):
                 block = frame.copy()
-                block[0] = State({**frame[0].threads, tag: index - span.start}, {**frame[0].extents, tag: len(span)})
-                block[slot] = index
+                block[0] = State({**frame[0].threads, tag: at}, {**frame[0].extents, tag: len(span)})
+                block[slot] = span[at]
+                if detector is not None:
+                    detector.enter([block])
                 _refuse_loop_signals(body([block]), [block], place)
         return team
 
@@ -148,7 +142,19 @@ def thread_loop(
         if not every:
             return team
         before = count_live(every)
-        after = body(every) if interleaver is None else interleaver.run(body, every)
+        _limit(before, launching.max_threads, place)
+        if detector is not None:
+            detector.enter(every)
+        if launching.schedule == "lockstep" or not launching.innermost:
+            after = body(every)
+        elif launching.schedule == "alone":
+            parts = [[every[at]] for at in interleaver.order(len(every))]
+            unchanged = [body(part) is part for part in parts]
+            after = every if all(unchanged) else running(every)
+        else:
+            after = interleaver.run(body, every, launching.schedule == "warps")
+        if launching.innermost:
+            _close(every)
         for block, live in before.items():
             block.live = live
         if after is every:
@@ -167,6 +173,14 @@ def thread_loop(
         # Virtual threads inside virtual threads are new ones, of the same name or not.
         if tag in team[0][0].threads and not is_virtual(tag):
             return rebound(team, spans)
+        stated = launching.launched.get(tag)
+        if stated is not None and any(len(span) != stated for span in spans):
+            raise InterpreterError(
+                f"the kernel runs over {len(spans[0])} values of {tag}, and was launched with {stated}",
+                origin="interpret",
+                span=place.span,
+                help="launch a kernel with the extents of its thread loops",
+            )
         whole = detector if not team[0][0].threads else None
         if whole is not None:
             whole.begin()
@@ -176,6 +190,29 @@ def thread_loop(
         return after
 
     return run
+
+
+def _limit(blocks: Iterable[ThreadGroup], most: int | None, place: Place) -> None:
+    """Refuse blocks of more threads than a device runs."""
+    for block in blocks:
+        if most is not None and block.live > most:
+            raise InterpreterError(
+                f"a block has {block.live} threads, and the device runs at most {most}",
+                origin="interpret",
+                span=place.span,
+                help="use smaller blocks, and more of them",
+            )
+
+
+def _close(threads: Team) -> None:
+    """The threads of blocks have ended: what they and their blocks hold is closed where it can be."""
+    held = [found for frame in threads for found in frame[0].own.values()]
+    for block in {id(frame[0].group.block): frame[0].group.block for frame in threads}.values():
+        held += block.shared.values()
+    for found in held:
+        close = getattr(found, "close", None)
+        if close is not None:
+            close()
 
 
 def _refuse_loop_signals(after: Team, team: Team, place: Place) -> None:

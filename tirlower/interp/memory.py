@@ -54,9 +54,10 @@ class Memory:
     """A run of bytes. ``written`` has a nonzero byte for each byte that holds a value, or is None where all do.
 
     ``objects`` holds the handles stored in it, by element; ``fragments`` the shapes of its tensor-core fragments.
+    ``private`` says that one thread has it to itself; ``shadow`` is what a race detector notes about it.
     """
 
-    __slots__ = ("fragments", "name", "objects", "raw", "readonly", "written")
+    __slots__ = ("fragments", "name", "objects", "private", "raw", "readonly", "shadow", "written")
 
     def __init__(self, raw: np.ndarray[Any, Any], name: str, *, known: bool, readonly: bool = False) -> None:
         self.raw = raw
@@ -65,6 +66,8 @@ class Memory:
         self.readonly = readonly
         self.objects: dict[int, Any] = {}
         self.fragments: dict[int, tuple[int, int]] = {}
+        self.private = False
+        self.shadow: Any = None
 
     @classmethod
     def allocate(cls, size: int, name: str) -> Memory:
@@ -237,6 +240,10 @@ class View:
     def pointer(self, position: int) -> Pointer:
         """The pointer to a position."""
         return Pointer(self.memory, self._base + position * self._size)
+
+    def span(self, position: int) -> tuple[int, int]:
+        """The first byte of the element at a position, and its bytes."""
+        return self._base + position * self._size, self._size * self.lanes
 
     def get(self, position: int) -> Any:
         """The scalar at a position. Raises OutsideMemory or UnwrittenMemory."""

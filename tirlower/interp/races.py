@@ -1,19 +1,22 @@
-"""Data races: two threads touch one byte without a barrier in between, and at least one of them writes.
+"""Data races: two threads touch one byte, at least one of them writes, and nothing orders the two.
 
-Every byte that threads touch remembers its last writer and the readers and atomic updates since, each with its kernel, block and thread and
-with the number of barriers that it has passed. Two accesses of a kernel by different threads are ordered if they are of
-one block that met at a barrier between them (or of one warp that did), or if all blocks met. Since each thread of a
-block passes the same barriers, one run in any order finds the races of all orders.
+Every element that threads touch remembers its last writer and the readers and atomic updates since. An access is
+compared with them by what its thread knows to be over (:mod:`tirlower.interp.clocks`): all that came before a barrier
+at which both threads were, a released and acquired atomic, a barrier object on which one arrived and for which the
+other waited. An asynchronous copy is an actor of its own, which the threads know to be over only once they have waited
+for it. Since what a thread knows depends on its barriers and not on the order of a run, one run in any order finds the
+races of all orders that take the same branches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from tirlower.diagnostics import InterpreterError, Label
 from tirlower.interp.access import Access
-from tirlower.interp.memory import Memory, Pointer, View
+from tirlower.interp.clocks import Agent, BlockClocks, Clock, Meeting, Stream, meet
+from tirlower.interp.memory import Memory, OutsideMemory, Pointer, UnwrittenMemory, View
 from tirlower.interp.scope import Frame, Place, State, Team, Value
 from tirlower.interp.values import lane_values
 from tirlower.ir.dtype import DataType
@@ -22,140 +25,273 @@ __all__ = ["RaceDetector", "WatchedAccess", "touch_atomic"]
 
 _WARP_SIZE = 32
 _BLOCKS = ("blockIdx", "clusterIdx", "clusterCtaIdx")
+_KEPT_BLOCKS = 64
+"""Blocks run one after another, so few of them have threads that are still to come."""
 
 
-class _Mark(NamedTuple):
-    """One access of a byte."""
+class _Mark:
+    """One access of an element: who made it, where it stands, and (with a view) which element it is."""
 
-    kernel: int
-    block: tuple[int, ...]
-    thread: tuple[int, ...]
-    grid: int
-    epoch: int
-    warp: tuple[int, int]
-    atomic: bool
-    text: str
-    place: Place
-    who: str
+    __slots__ = ("actor", "atomic", "era", "place", "position", "text", "time", "view", "write")
+
+    def __init__(
+        self, actor: Clock | Agent, write: bool, place: Place, text: str, view: View | None, position: int,
+        atomic: str | None,
+    ) -> None:  # fmt: skip
+        self.actor = actor
+        self.time = actor.time
+        self.era = actor.block.era
+        self.write = write
+        self.place = place
+        self.text = text
+        self.view = view
+        self.position = position
+        self.atomic = atomic
+
+    def __str__(self) -> str:
+        view = self.view
+        if view is None:
+            return self.text
+        left = (self.position - view.start) // view.lanes
+        found = [0] * len(view.shape)
+        # The widest stride first, as the element lies in a compact layout.
+        for axis in sorted(range(len(view.shape)), key=lambda axis: -view.strides[axis]):
+            if view.strides[axis] > 0:
+                found[axis] = min(left // view.strides[axis], view.shape[axis] - 1)
+                left -= found[axis] * view.strides[axis]
+        return f"{self.text}[{', '.join(map(str, found))}]"
 
 
-_Marks = dict[tuple[tuple[int, ...], tuple[int, ...]], _Mark]
-"""The accesses of one byte, by block and thread."""
+class _Cell:
+    """What is known about one element."""
+
+    __slots__ = ("reads", "updates", "write")
+
+    def __init__(self) -> None:
+        self.write: _Mark | None = None
+        self.reads: dict[Hashable, _Mark] = {}
+        self.updates: dict[Hashable, _Mark] = {}
+
+    def copy(self) -> _Cell:
+        """The same for a part of the element."""
+        made = _Cell()
+        made.write, made.reads, made.updates = self.write, dict(self.reads), dict(self.updates)
+        return made
+
+
+class _Shadow:
+    """The cells of one memory, in units of the smallest access so far."""
+
+    __slots__ = ("cells", "kernel", "unit")
+
+    def __init__(self, kernel: object, unit: int) -> None:
+        self.kernel = kernel
+        self.unit = unit
+        self.cells: dict[int, _Cell] = {}
+
+    def refine(self, unit: int) -> None:
+        """Make the unit smaller."""
+        parts = self.unit // unit
+        self.cells = {at * parts + i: cell.copy() for at, cell in self.cells.items() for i in range(parts)}
+        self.unit = unit
+
+    def covering(self, start: int, size: int) -> range:
+        """The cells of some bytes."""
+        while start % self.unit or size % self.unit:
+            self.refine(self.unit // 2)
+        return range(start // self.unit, (start + size) // self.unit)
 
 
 class RaceDetector:
-    """Watches the accesses of one run, and counts barriers."""
+    """Watches the accesses of one run, and what orders them."""
 
     def __init__(self) -> None:
-        self.kernel = 0
-        self._epochs: dict[tuple[int, tuple[int, ...]], int] = {}
-        self._grid: dict[tuple[int, tuple[int, ...]], int] = {}
-        self._warps: dict[tuple[int, tuple[int, ...], int], int] = {}
-        self._writes: dict[tuple[int, int], _Mark] = {}
-        self._reads: dict[tuple[int, int], _Marks] = {}
-        self._updates: dict[tuple[int, int], _Marks] = {}
-        self._kept: dict[int, Memory] = {}
+        self._kernel = object()
+        self._blocks: dict[tuple[int, ...], BlockClocks] = {}
+        self._meetings: dict[Hashable, Meeting] = {}
 
     def begin(self) -> None:
         """A kernel starts or ends: all before is ordered before all after."""
-        self.kernel += 1
-        self._writes.clear()
-        self._reads.clear()
-        self._updates.clear()
-        self._kept.clear()
+        self._kernel = object()
+        self._blocks.clear()
+        self._meetings.clear()
 
-    def barrier(self, scope: str, team: Team) -> None:
-        """The threads of a team (of one block) meet."""
-        seen = set()
+    def enter(self, team: Team) -> None:
+        """Frames have become threads, or blocks: give each its clock, the one it had if it comes back."""
         for frame in team:
             state: State = frame[0]
-            block = _block(state)
-            key: Any = (self.kernel, block)
-            table: dict[Any, int] = self._epochs
-            if scope == "warp":
-                key = (self.kernel, block, state.linear_thread() // _WARP_SIZE)
-                table = self._warps
-            if key not in seen:
-                seen.add(key)
-                table[key] = table.get(key, 0) + 1
-                if scope == "global":
-                    self._grid[key] = self._grid.get(key, 0) + 1
+            outer = tuple([index for tag, index in state.threads.items() if tag.startswith(_BLOCKS)])
+            inner = tuple([index for tag, index in sorted(state.threads.items()) if not tag.startswith(_BLOCKS)])
+            block = self._blocks.get(outer)
+            if block is None:
+                if len(self._blocks) >= _KEPT_BLOCKS:
+                    del self._blocks[next(iter(self._blocks))]
+                block = self._blocks[outer] = BlockClocks(outer)
+            clock = block.clocks.get(inner)
+            if clock is None:
+                clock = block.clocks[inner] = Clock(block, inner, state.threads)
+            state.clock = clock
 
-    def _mark(self, frame: Frame, text: str, place: Place, atomic: bool) -> _Mark:
-        state: State = frame[0]
-        block = _block(state)
-        here = (self.kernel, block)
-        warp = state.linear_thread() // _WARP_SIZE
-        who = ", ".join(f"{tag} = {index}" for tag, index in state.threads.items())
-        thread = tuple(index for tag, index in state.threads.items() if not tag.startswith(_BLOCKS))
-        return _Mark(
-            *here, thread, self._grid.get(here, 0), self._epochs.get(here, 0),
-            (warp, self._warps.get((*here, warp), 0)), atomic, text, place, who,
-        )  # fmt: skip
+    # ------------------------------------------------------------ what orders
+
+    def barrier(self, scope: str, team: Team) -> None:
+        """The threads of a team (of one block) meet; with the scope ``warp``, those of each warp among them."""
+        parts: dict[Any, list[Clock]] = {}
+        for frame in team:
+            state: State = frame[0]
+            if state.clock is not None:
+                warp = state.linear_thread() // _WARP_SIZE if scope == "warp" else None
+                parts.setdefault((state.clock.block, warp), []).append(state.clock)
+        for (block, _), clocks in parts.items():
+            meet(clocks)
+            if scope == "global":
+                block.era += 1
+
+    def release(self, frame: Frame, key: Hashable) -> None:
+        """All that the thread has done is before what follows an :meth:`acquire` of the key."""
+        clock = frame[0].clock
+        if clock is not None:
+            self._meetings.setdefault(key, Meeting()).release(clock)
+
+    def acquire(self, frame: Frame, key: Hashable) -> None:
+        """All that was released into a key is over for the thread."""
+        clock, found = frame[0].clock, self._meetings.get(key)
+        if clock is not None and found is not None:
+            found.acquire(clock)
+
+    # ------------------------------------------------------------ asynchronous operations
+
+    def issue(
+        self, frame: Frame, stream: Hashable, what: str = "an asynchronous copy", of_block: bool = False
+    ) -> Agent | None:
+        """An asynchronous operation starts; those of one stream of a thread, or of the block, end in this order."""
+        clock: Clock | None = frame[0].clock
+        if clock is None:
+            return None
+        key = stream if of_block else (clock, stream)
+        streams = clock.block.streams
+        found = streams.get(key)
+        if found is None:
+            found = streams[key] = Stream(clock.block.new_slot())
+        return Agent(clock, found, what)
+
+    def finish(self, frame: Frame, agent: Agent | None) -> None:
+        """The thread has waited for the end of an operation, and so for those before it in its stream."""
+        clock = frame[0].clock
+        if agent is not None and clock is not None:
+            clock.extra[agent.slot] = max(clock.extra.get(agent.slot, 0), agent.time)
+
+    def finish_into(self, key: Hashable, agent: Agent | None) -> None:
+        """The end of an operation, and of those before it in its stream, is over for who acquires the key."""
+        if agent is not None:
+            self._meetings.setdefault(key, Meeting()).release_end(agent)
+
+    # ------------------------------------------------------------ accesses
 
     def touch(
         self, frame: Frame, memory: Memory, start: int, size: int, write: bool, text: str, place: Place,
-        atomic: bool = False,
+        *, atomic: str | None = None, agent: Agent | None = None,
     ) -> None:  # fmt: skip
-        """Note an access of some bytes. Raises InterpreterError with both accesses where it races with an earlier one."""
-        if not frame[0].threads:
-            return
-        mark = self._mark(frame, text, place, atomic)
-        own = (mark.block, mark.thread)
-        self._kept[id(memory)] = memory
-        for byte in range(start, start + size):
-            key = (id(memory), byte)
-            last = self._writes.get(key)
-            if last is not None and not _ordered(last, mark):
-                self._refuse(last, mark, memory, True, write)
-            self._against(self._updates.get(key), mark, memory, True, write)
-            if write:
-                self._against(self._reads.get(key), mark, memory, False, True)
-            if atomic:
-                self._updates.setdefault(key, {})[own] = mark
-            elif write:
-                self._writes[key] = mark
-                self._reads.pop(key, None)
-                self._updates.pop(key, None)
-            else:
-                self._reads.setdefault(key, {})[own] = mark
+        """Note an access of some bytes, by the thread or by an asynchronous operation that it starts.
 
-    def _against(self, earlier: _Marks | None, mark: _Mark, memory: Memory, wrote: bool, writes: bool) -> None:
-        for other in (earlier or {}).values():
-            if not _ordered(other, mark):
-                self._refuse(other, mark, memory, wrote, writes)
+        Raises InterpreterError with both accesses where it races with an earlier one.
+        """
+        actor = frame[0].clock if agent is None else agent
+        if actor is not None and size > 0:
+            self.note(memory, start, size, _Mark(actor, write, place, text, None, 0, atomic))
+
+    def note(self, memory: Memory, start: int, size: int, mark: _Mark) -> None:
+        """What :meth:`touch` does, for an access that is told already."""
+        shadow: _Shadow | None = memory.shadow
+        if memory.private and shadow is None and isinstance(mark.actor, Clock):
+            return  # what a thread has to itself is of interest once a copy or product of it goes on by itself
+        if shadow is None or shadow.kernel is not self._kernel:
+            shadow = memory.shadow = _Shadow(self._kernel, size & -size)
+        actor, write = mark.actor, mark.write
+        cells = shadow.cells
+        if start % shadow.unit == 0 and size == shadow.unit:
+            span = range(start // size, start // size + 1)
+        else:
+            span = shadow.covering(start, size)
+            cells = shadow.cells
+        for at in span:
+            cell = cells.get(at)
+            if cell is None:
+                cell = cells[at] = _Cell()
+            last = cell.write
+            if last is not None and last.actor is not actor and not _over(last, actor):
+                self._refuse(last, mark, memory)
+            if cell.updates:
+                self._against(cell.updates, mark, memory)
+            if write:
+                if cell.reads:
+                    self._against(cell.reads, mark, memory)
+                if mark.atomic is not None:
+                    cell.updates[actor.key] = mark
+                else:
+                    cell.write = mark
+                    if cell.reads:
+                        cell.reads = {}
+                    if cell.updates:
+                        cell.updates = {}
+            else:
+                reads = cell.reads
+                if len(reads) == 1:
+                    # A read that is over for this one need not be remembered beside it.
+                    (only,) = reads.values()
+                    if only.actor is not actor and _over(only, actor):
+                        reads.clear()
+                reads[actor.key] = mark
+
+    def _against(self, earlier: dict[Hashable, _Mark], mark: _Mark, memory: Memory) -> None:
+        for other in earlier.values():
+            if other.actor is mark.actor or _over(other, mark.actor):
+                continue
+            if other.atomic is not None and mark.atomic is not None:
+                # An atomic of the scope of its block is none for other blocks.
+                near = "block" in (other.atomic, mark.atomic)
+                if not near or other.actor.block is mark.actor.block:
+                    continue
+            self._refuse(other, mark, memory)
 
     @staticmethod
-    def _refuse(first: _Mark, second: _Mark, memory: Memory, wrote: bool, writes: bool) -> None:
-        actions = ["writes" if flag else "reads" for flag in (wrote, writes)]
+    def _refuse(first: _Mark, second: _Mark, memory: Memory) -> None:
+        actions = ["writes" if mark.write else "reads" for mark in (first, second)]
+        copies = [mark.actor for mark in (first, second) if isinstance(mark.actor, Agent)]
+        one = first.actor.issuer is second.actor.issuer
+        missing, remedy = (
+            "no barrier in between",
+            "put a barrier between the two accesses, as ThreadSync does, or let one thread do both",
+        )
+        if copies:
+            missing = "no wait for its end" if one else "no wait for its end and no barrier in between"
+            if isinstance(second.actor, Agent) and not isinstance(first.actor, Agent):
+                missing = "no barrier in between"
+            remedy = "wait for the group or the barrier object of the asynchronous operation" + (
+                "" if one else ", and put a barrier behind the wait"
+            )
         raise InterpreterError(
-            f"a data race on {memory.name!r}: thread ({first.who}) {actions[0]} {first.text} and thread ({second.who}) "
-            f"{actions[1]} {second.text}, with no barrier in between",
+            f"a data race on {memory.name!r}: {first.actor.who} {actions[0]} {first} and "
+            f"{second.actor.who} {actions[1]} {second}, with {missing}",
             origin="interpret",
             labels=[
-                Label(mark.place.span, f"thread ({mark.who}) {action} here", primary=mark is second)
+                Label(mark.place.span, f"{mark.actor.who} {action} here", primary=mark is second)
                 for mark, action in zip((first, second), actions, strict=True)
                 if mark.place.span is not None
             ],
-            help="put a barrier between the two accesses, as ThreadSync does, or let one thread do both",
+            help=remedy,
         )
 
 
-def _block(state: State) -> tuple[int, ...]:
-    return tuple(index for tag, index in state.threads.items() if tag.startswith(_BLOCKS))
-
-
-def _ordered(a: _Mark, b: _Mark) -> bool:
-    if (a.block, a.thread) == (b.block, b.thread) or (a.atomic and b.atomic):
+def _over(mark: _Mark, actor: Clock | Agent) -> bool:
+    """Whether an access is over for an actor that comes later in this run."""
+    other = mark.actor
+    if other is actor.issuer or mark.era != actor.block.era:
         return True
-    if a.grid != b.grid:
+    if actor.reached(other.block, other.slot) >= mark.time:
         return True
-    if a.block != b.block:
-        return False
     # Work outside of the loops of the threads is done before or behind them.
-    if a.epoch != b.epoch or len(a.thread) != len(b.thread):
-        return True
-    return a.warp[0] == b.warp[0] and a.warp[1] != b.warp[1]
+    return other.block is actor.block and other.depth != actor.depth
 
 
 class WatchedAccess(Access):
@@ -167,39 +303,77 @@ class WatchedAccess(Access):
 
     def load(self, vector: bool) -> Value:
         """The compiled load."""
-        plain = super().load(vector)
-        positions = self.positions
+        if vector or self.predicate is not None:
+
+            def load_lanes(frame: Frame) -> Any:
+                view, found = self.positions(frame)
+                self._note_lanes(frame, view, found, False)
+                lanes = self._load_lanes(frame)
+                return lanes if vector else lanes[0]
+
+            return load_lanes
+        locate, note, refuse = self.locate(), self._note, self._refuse
 
         def load(frame: Frame) -> Any:
-            value = plain(frame)
-            view, found = positions(frame)
-            self._note(frame, view, found, False)
-            return value
+            view, position = locate(frame)
+            note(frame, view, position, False)
+            try:
+                return view.get(position)
+            except (OutsideMemory, UnwrittenMemory) as error:
+                refuse(frame, view, error)
 
         return load
 
     def store(self, value: Value, vector: bool) -> Callable[[Team], None]:
         """The compiled store."""
+        if vector or self.predicate is not None:
+
+            def store_lanes(team: Team) -> None:
+                pending = [(frame, *self.positions(frame), value(frame)) for frame in team]
+                for frame, view, found, lanes in pending:
+                    self._commit(frame, view, found, lane_values(lanes))
+                    self._note_lanes(frame, view, found, True)
+
+            return store_lanes
+        locate, note = self.locate(), self._note
 
         def store(team: Team) -> None:
-            pending = [(frame, *self.positions(frame), value(frame)) for frame in team]
-            for frame, view, found, lanes in pending:
-                self._commit(frame, view, found, lane_values(lanes))
-                self._note(frame, view, found, True)
+            pending = [(frame, *locate(frame), value(frame)) for frame in team]
+            for frame, view, position, scalar in pending:
+                self._commit(frame, view, [position], (scalar,))
+                note(frame, view, position, True)
 
         return store
 
-    def _note(self, frame: Frame, view: View, found: list[int | None], write: bool) -> None:
+    def _note(self, frame: Frame, view: View, position: int, write: bool) -> None:
+        clock = frame[0].clock
+        if clock is None or (view.memory.private and view.memory.shadow is None):
+            return
+        start, size = view.span(position)
+        mark = _Mark(clock, write, self.place, self.buffer.name, view, position, None)
+        self.detector.note(view.memory, start, size, mark)
+
+    def _note_lanes(self, frame: Frame, view: View, found: list[int | None], write: bool) -> None:
         for position in found:
             if position is not None:
-                pointer = view.pointer(position)
-                size = (view.pointer(position + 1).offset - pointer.offset) * view.lanes
-                self.detector.touch(frame, view.memory, pointer.offset, size, write, self._text(frame), self.place)
+                self._note(frame, view, position, write)
 
 
-def touch_atomic(detector: RaceDetector | None, frame: Frame, pointer: Pointer, kind: DataType, place: Place) -> None:
-    """Note an atomic update through a pointer."""
-    if detector is not None:
-        size = -(-kind.bits // 8)
-        text = f"{pointer.memory.name} (atomically)"
-        detector.touch(frame, pointer.memory, pointer.offset, size, True, text, place, True)
+def touch_atomic(
+    detector: RaceDetector | None, frame: Frame, pointer: Pointer, kind: DataType, place: Place,
+    *, order: str = "relaxed", scope: str = "device",
+) -> None:  # fmt: skip
+    """Note an atomic update through a pointer, with what its order acquires and releases."""
+    if detector is None:
+        return
+    memory, clock = pointer.memory, frame[0].clock
+    # An atomic of the scope of its block orders nothing for other blocks.
+    near = clock.block if scope == "block" and clock is not None else None
+    key = (id(memory), pointer.offset, near)
+    if order in ("acquire", "acq_rel"):
+        detector.acquire(frame, key)
+    size = -(-kind.bits // 8)
+    text = f"{memory.name} (atomically)"
+    detector.touch(frame, memory, pointer.offset, size, True, text, place, atomic=scope)
+    if order in ("release", "acq_rel"):
+        detector.release(frame, key)

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tirlower.diagnostics import InterpreterError, Span, UnboundError
 from tirlower.interp.values import Fault
 from tirlower.ir.buffer import Buffer, CommReducer
 from tirlower.ir.expr import Expr, Var
 
+if TYPE_CHECKING:
+    from tirlower.interp.clocks import Clock
+    from tirlower.interp.memory import Memory
+
 __all__ = [
+    "WAITING_OPS",
     "Collective",
     "Frame",
     "Loops",
@@ -34,29 +39,36 @@ Team = list[Frame]
 Value = Callable[[Frame], Any]
 """A compiled expression."""
 
+WAITING_OPS = frozenset({"tir.ptx_wait_barrier"})
+"""The operations at which a thread waits for what others do, without meeting them."""
+
 
 class ThreadGroup:
     """The threads that share memory and barriers: the forked frames of one block of one virtual thread.
 
     ``block`` is the group itself, or the group of which this is the part of a virtual thread; ``live`` counts the
-    frames of a block that have not returned.
+    frames of a block that have not returned. ``memories`` holds the shared memory of each allocation, and ``shared``
+    what else the threads share (barriers with a state), each under its maker's own keys.
     """
 
-    __slots__ = ("block", "live")
+    __slots__ = ("block", "live", "memories", "shared")
 
     def __init__(self, block: ThreadGroup | None = None) -> None:
         self.block = block or self
         self.live = 0
+        self.memories: dict[Any, Memory] = {}
+        self.shared: dict[Any, Any] = {}
 
 
 class State:
     """What a frame knows apart from values: why it stopped, and which thread it is.
 
     ``signal`` is None, ``"break"``, ``"continue"`` or ``"return"``; ``threads`` maps thread tags to indices and
-    ``extents`` to the number of threads.
+    ``extents`` to the number of threads. ``own`` holds what belongs to the thread besides its variables (copies on
+    their way); ``clock`` is what a race detector knows about it.
     """
 
-    __slots__ = ("extents", "group", "result", "signal", "threads")
+    __slots__ = ("_linear", "clock", "extents", "group", "own", "result", "signal", "threads")
 
     def __init__(
         self,
@@ -69,14 +81,25 @@ class State:
         self.threads = threads or {}
         self.extents = extents or {}
         self.group = group
+        self.own: dict[Any, Any] = {}
+        self.clock: Clock | None = None
+        self._linear = -1
+
+    def lane(self) -> State:
+        """The state of a lane of a vectorized loop in this thread, or of this activation."""
+        made = State(self.threads, self.extents, self.group)
+        made.own, made.clock = self.own, self.clock
+        return made
 
     def linear_thread(self) -> int:
         """The index of the thread in its block, ``threadIdx.x`` fastest."""
-        index, step = 0, 1
-        for axis in ("threadIdx.x", "threadIdx.y", "threadIdx.z"):
-            index += self.threads.get(axis, 0) * step
-            step *= self.extents.get(axis, 1)
-        return index
+        if self._linear < 0:
+            index, step = 0, 1
+            for axis in ("threadIdx.x", "threadIdx.y", "threadIdx.z"):
+                index += self.threads.get(axis, 0) * step
+                step *= self.extents.get(axis, 1)
+            self._linear = index
+        return self._linear
 
 
 class Loops(NamedTuple):
@@ -117,12 +140,18 @@ class Place(NamedTuple):
 class Collective(NamedTuple):
     """A call that the threads of a team make together; ``run`` leaves each frame's result in ``slot``.
 
-    ``of_block`` says that it is a barrier, which all threads of a block have to reach.
+    ``of_block`` says that it is a barrier, which all threads of a block have to reach. With ``ready`` it is no meeting
+    but a wait of each thread by itself: it is run for the threads for which ``ready`` holds, the others stay;
+    ``describe`` says what a thread waits for. ``size`` threads with consecutive numbers make a call at least.
     """
 
     run: Callable[[Team], None]
     slot: int
     of_block: bool = False
+    ready: Callable[[Frame], bool] | None = None
+    place: Place | None = None
+    describe: Callable[[Frame], str] | None = None
+    size: int = 32
 
 
 class Scope:
@@ -136,6 +165,9 @@ class Scope:
         self.loops: Loops | None = None
         self.collectives: list[Collective] = []
         self.reducers: list[CommReducer] = []
+        self.schedule = "lockstep"
+        self.in_thread = False
+        self.meets = False
         self._log: list[tuple[dict[Any, Any], Any, Any]] = []
 
     def hidden(self) -> int:
@@ -145,11 +177,15 @@ class Scope:
 
     def define(self, var: Var) -> int:
         """A slot for a variable, until the end of the scope."""
-        return self._set(self.slots, var, self.hidden())
+        slot = self.hidden()
+        self._set(self.slots, var, slot)
+        return slot
 
     def declare(self, buffer: Buffer) -> int:
         """A slot for the view of a buffer, until the end of the scope."""
-        return self._set(self.views, buffer, self.hidden())
+        slot = self.hidden()
+        self._set(self.views, buffer, slot)
+        return slot
 
     def define_loop(self, var: Var) -> int:
         """A slot for a variable whose value belongs in messages."""
@@ -161,10 +197,9 @@ class Scope:
         """Note that a variable is the index of a thread axis."""
         self._set(self.tags, var, tag)
 
-    def _set(self, table: dict[Any, Any], key: Any, value: Any) -> Any:
+    def _set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
         self._log.append((table, key, table.get(key)))
         table[key] = value
-        return value
 
     def mark(self) -> tuple[int, Loops | None]:
         """The state to return to with :meth:`leave`."""

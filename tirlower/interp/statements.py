@@ -10,16 +10,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tirlower.diagnostics import InterpreterError, RuntimeAssertError, TirError
 from tirlower.interp.access import make_view
 from tirlower.interp.blocks import compile_block
 from tirlower.interp.expressions import ExpressionCompiler
-from tirlower.interp.loops import after_loop, next_iteration, running, serial_loop, thread_loop, vector_loop
+from tirlower.interp.launching import Launching, count_shared, has_inner_axis, polls_memory, schedule_of
+from tirlower.interp.loops import (
+    after_loop,
+    next_iteration,
+    running,
+    serial_loop,
+    thread_loop,
+    vector_loop,
+)
 from tirlower.interp.memory import Memory, Pointer, layout_size
 from tirlower.interp.scope import Collective, Frame, Place, State, Team, Value
-from tirlower.interp.threads import WARP_SIZE, is_virtual
+from tirlower.interp.threads import WARP_SIZE
 from tirlower.interp.values import Fault
 from tirlower.ir import stmt as ir
 from tirlower.ir.annotations import REDUCTION
@@ -27,9 +36,11 @@ from tirlower.ir.assertion import failure_of
 from tirlower.ir.buffer import CommReducer
 from tirlower.ir.custom_datatype import element_numpy
 from tirlower.ir.expr import Call, Expr
-from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, ForKind, Stmt
+
+if TYPE_CHECKING:
+    pass
 
 __all__ = ["Runner", "StatementCompiler"]
 
@@ -56,14 +67,19 @@ class StatementCompiler(ExpressionCompiler):
         outer, self.collectives = self.collectives, []
         run = compile_one(self, stmt)
         calls, self.collectives = self.collectives, outer
-        return _after(self._together(calls), run) if calls else run
+        return _after(self._together(calls, stmt), run) if calls else run
 
-    def _together(self, calls: list[Collective]) -> list[Callable[[Team], None]]:
+    def _together(self, calls: list[Collective], stmt: Stmt) -> list[Callable[[Team], None]]:
         """How a team makes calls together: at once in lockstep, else when all have come."""
-        interleaver = self.program.interleaver
-        if interleaver is None:
-            return [call.run for call in calls]
-        return [functools.partial(interleaver.make, call) for call in calls]
+        place = self.place(stmt.span)
+        made = [call if call.place is not None else call._replace(place=place) for call in calls]
+        self.meets = self.meets or bool(made)
+        if self.schedule == "lockstep":
+            return [call.run if call.ready is None else self._wait(call) for call in made]
+        return [self._wait(call) for call in made]
+
+    def _wait(self, call: Collective) -> Callable[[Team], None]:
+        return functools.partial(self.program.interleaver.make, call)
 
     def values(self, *exprs: Expr) -> tuple[list[Value], list[Collective]]:
         """Closures of expressions that are evaluated repeatedly, with the collective calls to make before each time."""
@@ -115,27 +131,39 @@ class StatementCompiler(ExpressionCompiler):
         owner = _owner(buffer.scope)
         # Where threads come one by one, or races are looked for, what they share is one memory for each block, as it is
         # on a device: a later iteration has it too.
-        watched = self.program.interleaver is not None or self.program.detector is not None
-        held: dict[Any, Memory] | None = {} if watched and buffer.scope.startswith(("shared", "warp")) else None
+        watched = self.schedule != "lockstep" or self.program.detector is not None
+        held = watched and buffer.scope.startswith(("shared", "warp"))
+        grows = held and not layout.constant
+        private = self.in_thread and owner is _own_state
+        limits = self.program.limits
+        counted = buffer.scope.startswith("shared") and limits.shared_bytes is not None
+
+        def allocate(frame: Frame) -> Memory:
+            try:
+                size = layout_size(buffer, *layout.values(frame))
+            except Fault as fault:
+                raise place.error(fault, frame) from None
+            memory = Memory.allocate(size, buffer.name)
+            memory.private = private
+            if counted:
+                count_shared(frame, (buffer.scope, slot), size, limits, place)
+            return memory
 
         def run(team: Team) -> Team:
-            per_group: dict[Any, Memory] = {} if held is None else held
+            fresh: dict[Any, Memory] = {}
             for frame in team:
                 if not condition(frame):
                     # A null pointer; the buffer has no memory, which every access of it finds out.
                     frame[data] = None
                     frame[slot] = make_view(layout, Pointer(Memory.allocate(0, buffer.name)), frame, place)
                     continue
-                key = id(frame) if frame[0].group is None else owner(frame)
-                memory = per_group.get(key)
-                if memory is None:
-                    try:
-                        size = layout_size(buffer, *layout.values(frame))
-                    except Fault as fault:
-                        raise place.error(fault, frame) from None
-                    memory = per_group[key] = Memory.allocate(size, buffer.name)
-                elif held is not None and memory.size < layout_size(buffer, *layout.values(frame)):
-                    memory = held[key] = Memory.allocate(layout_size(buffer, *layout.values(frame)), buffer.name)
+                group = frame[0].group
+                key, memories = (frame[0] if group is None else owner(frame)), fresh
+                if held and group is not None:
+                    key, memories = (slot, key), group.memories
+                memory = memories.get(key)
+                if memory is None or (grows and memory.size < layout_size(buffer, *layout.values(frame))):
+                    memory = memories[key] = allocate(frame)
                 frame[data] = Pointer(memory)
                 frame[slot] = make_view(layout, frame[data], frame, place)
             return team
@@ -291,8 +319,11 @@ class StatementCompiler(ExpressionCompiler):
     def _while(self, stmt: ir.While) -> Runner:
         place = self.place(stmt.span or stmt.condition.span)
         (condition,), collectives = self.values(stmt.condition)
-        calls = self._together(collectives)
+        calls = self._together(collectives, stmt)
         body = self._scoped(stmt.body)
+        polls = self.schedule != "lockstep" and polls_memory(stmt)
+        poll = functools.partial(self.program.interleaver.poll, place) if polls else None
+        self.meets = self.meets or poll is not None
 
         def run(team: Team) -> Team:
             active = team
@@ -315,6 +346,8 @@ class StatementCompiler(ExpressionCompiler):
                     active = next_iteration(active)
                     if not active:
                         break
+                if poll is not None:
+                    poll(active)
             return after_loop(team)
 
         return run
@@ -322,12 +355,21 @@ class StatementCompiler(ExpressionCompiler):
     def _for(self, stmt: ir.For) -> Runner:
         place = self.place(stmt.span)
         low, extent = self.expression(stmt.min), self.expression(stmt.extent)
+        launching = self._launching(stmt) if stmt.kind is ForKind.THREAD_BINDING else None
+        outer = self.schedule, self.in_thread
+        met, self.meets = self.meets, False
+        if launching is not None:
+            self.schedule, self.in_thread = launching.schedule, self.in_thread or launching.innermost
         mark = self.mark()
         slot = self.define_loop(stmt.loop_var)
         if stmt.thread_tag is not None:
             self.tag(stmt.loop_var, stmt.thread_tag)
         body = self.statement(stmt.body)
         self.leave(mark)
+        self.schedule, self.in_thread = outer
+        if launching is not None and not self.meets and launching.schedule == "threads":
+            launching = replace(launching, schedule="alone")
+        self.meets = self.meets or met
 
         def ranges(team: Team) -> list[range]:
             found = []
@@ -339,17 +381,28 @@ class StatementCompiler(ExpressionCompiler):
                     raise place.error(fault, frame) from None
             return found
 
-        if stmt.kind is ForKind.THREAD_BINDING:
-            innermost = not _has_inner_axis(stmt, {*self.tags.values(), stmt.thread_tag})
-            interleaver = self.program.interleaver if innermost else None
-            return thread_loop(stmt, ranges, slot, body, place, interleaver, self.program.detector)
+        if launching is not None:
+            return thread_loop(stmt, ranges, slot, body, place, launching)
         # Lanes in step would lose updates of one element, which with this annotation all count.
         if stmt.kind is ForKind.VECTORIZED and not stmt.annotations.get(REDUCTION):
             return vector_loop(ranges, slot, body, place)
         return serial_loop(ranges, slot, body)
 
+    def _launching(self, stmt: ir.For) -> Launching:
+        """How the threads of an axis run: decided for a kernel where its outermost axis stands."""
+        program = self.program
+        schedule = self.schedule if self.tags else schedule_of(stmt, program.interleaver.seed)
+        innermost = not has_inner_axis(stmt, {*self.tags.values(), stmt.thread_tag})
+        return Launching(
+            program.interleaver, program.detector, innermost, schedule, program.limits.threads, program.launched
+        )
+
     def _block(self, stmt: ir.Block) -> Runner:
         return compile_block(self, stmt)
+
+
+def _own_state(frame: Frame) -> Any:
+    return frame[0]
 
 
 def _owner(scope: str) -> Callable[[Frame], Any]:
@@ -358,20 +411,7 @@ def _owner(scope: str) -> Callable[[Frame], Any]:
         return lambda frame: frame[0].group
     if scope == "warp" or scope.startswith("wmma."):
         return lambda frame: (frame[0].group, frame[0].linear_thread() // WARP_SIZE)
-    return id
-
-
-def _has_inner_axis(stmt: ir.For, around: set[str | None]) -> bool:
-    """Whether a loop over threads holds one over another axis: its frames are not yet the threads of a block."""
-    found = False
-
-    def look(op: Any) -> None:
-        nonlocal found
-        if op.__class__ is ir.For and op.kind is ForKind.THREAD_BINDING:
-            found = found or op.thread_tag not in around or is_virtual(str(op.thread_tag))
-
-    pre_order_visit(stmt.body, look)
-    return found
+    return _own_state
 
 
 def _after(calls: list[Callable[[Team], None]], run: Runner) -> Runner:

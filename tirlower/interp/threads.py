@@ -11,7 +11,8 @@ which it stands; it then finds its result in its frame.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tirlower.diagnostics import InterpreterError
@@ -22,7 +23,16 @@ from tirlower.interp.values import Fault
 from tirlower.ir.buffer import CommReducer
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, StringImm, Var
 
-__all__ = ["WARP_SIZE", "collective", "count_live", "fork_threads", "is_block_axis", "is_virtual"]
+__all__ = [
+    "WARP_SIZE",
+    "collective",
+    "count_live",
+    "fork_threads",
+    "is_block_axis",
+    "is_virtual",
+    "together",
+    "waiting",
+]
 
 WARP_SIZE = 32
 
@@ -79,20 +89,73 @@ def _by_block(team: Team) -> dict[ThreadGroup | None, Team]:
     return blocks
 
 
-def _by_warp(team: Team) -> dict[Any, dict[int, Frame]]:
-    """The frames of each warp by lane."""
+def _by_warp(team: Team, size: int = WARP_SIZE) -> dict[Any, dict[int, Frame]]:
+    """The frames of each warp (or other run of ``size`` threads) by lane."""
     warps: dict[Any, dict[int, Frame]] = {}
     for frame in team:
         state: State = frame[0]
         linear = state.linear_thread()
-        warps.setdefault((id(state.group), linear // WARP_SIZE), {})[linear % WARP_SIZE] = frame
+        warps.setdefault((id(state.group), linear // size), {})[linear % size] = frame
     return warps
 
 
-def collective(compiler: ExpressionCompiler, run: Callable[[Team, int], None], of_block: bool = False) -> Value:
+def collective(
+    compiler: ExpressionCompiler, run: Callable[[Team, int], None], of_block: bool = False, size: int = WARP_SIZE
+) -> Value:
     """The value of a call that a team makes together: ``run`` leaves it in a slot of each frame beforehand."""
     slot = compiler.hidden()
-    compiler.collectives.append(Collective(lambda team: run(team, slot), slot, of_block))
+    compiler.collectives.append(Collective(lambda team: run(team, slot), slot, of_block, size=size))
+    return lambda frame: frame[slot]
+
+
+def together(
+    compiler: ExpressionCompiler, call: Call, work: Callable[[list[Frame]], None], size: int = WARP_SIZE
+) -> Value:
+    """A call that whole warps (or warpgroups) make: ``work`` gets the frames of each in the order of its lanes.
+
+    Raises InterpreterError when the call is run, if a lane is missing.
+    """
+    place = compiler.place(call.span)
+    name = str(call.op.name).removeprefix("tir.")
+
+    def run(team: Team, slot: int) -> None:
+        for lanes in _by_warp(team, size).values():
+            first = next(iter(lanes.values()))
+            if len(lanes) != size:
+                raise InterpreterError(
+                    f"{name} is made by {len(lanes)} of the {size} threads that make it together",
+                    origin="interpret",
+                    span=place.span,
+                    notes=place.notes(first),
+                    help="move the call out of the condition that the other threads do not take, "
+                    f"and start a multiple of {size} threads",
+                )
+            for frame in lanes.values():
+                frame[slot] = 0
+            try:
+                work([lanes[lane] for lane in range(size)])
+            except Fault as fault:
+                raise place.error(fault, first) from None
+
+    return collective(compiler, run, size=size)
+
+
+def waiting(
+    compiler: ExpressionCompiler,
+    ready: Callable[[Frame], bool],
+    over: Callable[[Frame], None],
+    describe: Callable[[Frame], str],
+    place: Place,
+) -> Value:
+    """A call at which each thread waits until ``ready``, and then does ``over``; ``describe`` says what is missing."""
+    slot = compiler.hidden()
+
+    def run(team: Team) -> None:
+        for frame in team:
+            over(frame)
+            frame[slot] = 0
+
+    compiler.collectives.append(Collective(run, slot, ready=ready, place=place, describe=describe))
     return lambda frame: frame[slot]
 
 
@@ -121,7 +184,13 @@ def _storage_sync(compiler: ExpressionCompiler, call: Call, args: list[Value]) -
     return collective(compiler, run, of_block=not of_warp)
 
 
-@intrinsic("tir.tvm_warp_shuffle", "tir.tvm_warp_shuffle_up", "tir.tvm_warp_shuffle_down", own_arguments=True)
+@intrinsic(
+    "tir.tvm_warp_shuffle",
+    "tir.tvm_warp_shuffle_up",
+    "tir.tvm_warp_shuffle_down",
+    "tir.tvm_warp_shuffle_xor",
+    own_arguments=True,
+)
 def _shuffle(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
     """A value from another lane of the warp, within segments of ``width`` lanes; one's own beyond the segment."""
     # Compiled apart from the statement's expressions, because they are evaluated before those.
@@ -139,18 +208,90 @@ def _shuffle(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Val
                     source = lane - offset(frame)
                 elif name.endswith("_down"):
                     source = lane + offset(frame)
+                elif name.endswith("_xor"):
+                    source = lane ^ offset(frame)
+                    # A partner in an earlier segment is read, one in a later segment is not.
+                    first = min(first, source) if source >= 0 else first
                 else:
                     source = first + offset(frame) % size
-                if not first <= source < first + size:
+                if not first <= source < lane - lane % size + size:
                     source = lane
                 if source not in values:
-                    raise InterpreterError(
-                        f"lane {lane} shuffles with lane {source}, which does not take part",
-                        origin="interpret",
-                        span=place.span,
-                        notes=place.notes(frame),
-                    )
+                    raise _absent(f"lane {lane} shuffles with lane {source}, which does not take part", frame, place)
                 frame[slot] = values[source]
+
+    return collective(compiler, run)
+
+
+def _absent(message: str, frame: Frame, place: Place) -> InterpreterError:
+    return InterpreterError(message, origin="interpret", span=place.span, notes=place.notes(frame))
+
+
+def _named_lanes(
+    lanes: dict[int, Frame], mask: Value, what: str, place: Place
+) -> Iterator[tuple[list[int], list[Frame]]]:
+    """The lanes of a warp by the mask that they state, each in its mask and with all others of it.
+
+    Lanes that the block does not have, or that have returned, may be named. Raises InterpreterError for a lane outside
+    its own mask, and for a lane of a mask that does not take part.
+    """
+    left = dict(sorted(lanes.items()))
+    some_frame = next(iter(left.values()))
+    state: State = some_frame[0]
+    threads = math.prod(extent for tag, extent in state.extents.items() if tag.startswith("threadIdx"))
+    here = threads - state.linear_thread() // WARP_SIZE * WARP_SIZE
+    gone = state.group is not None and state.group.block.live < threads
+    while left:
+        lane, frame = next(iter(left.items()))
+        stated = mask(frame)
+        named = [other for other in range(min(WARP_SIZE, here)) if stated >> other & 1]
+        if gone:
+            named = [other for other in named if other in left]
+        if lane not in named:
+            raise _absent(f"lane {lane} makes {what} with the mask {stated:#x}, which does not name it", frame, place)
+        for other in named:
+            if other not in left or mask(left[other]) != stated:
+                raise _absent(
+                    f"{what} of the lanes {stated:#x} is made by lane {lane}, but lane {other} does not take part",
+                    frame,
+                    place,
+                )
+        yield named, [left.pop(other) for other in named]
+
+
+@intrinsic("tir.ptx_vote_ballot", "tir.ptx_vote_any", "tir.ptx_vote_all", own_arguments=True)
+def _vote(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
+    """(mask, condition): what the lanes of the mask make of their conditions."""
+    mask, condition = (compiler.expression(arg) for arg in call.args)
+    kind = call.op.name.rpartition("_")[2]
+    place = compiler.place(call.span)
+
+    def run(team: Team, slot: int) -> None:
+        for lanes in _by_warp(team).values():
+            for named, frames in _named_lanes(lanes, mask, "a vote", place):
+                votes = [bool(condition(frame)) for frame in frames]
+                result: Any = {"any": any, "all": all}.get(kind, bool)(votes)
+                if kind == "ballot":
+                    result = sum(1 << lane for lane, vote in zip(named, votes, strict=True) if vote)
+                for frame in frames:
+                    frame[slot] = result
+
+    return collective(compiler, run)
+
+
+@intrinsic("tir.ptx_syncwarp", own_arguments=True)
+def _syncwarp(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
+    """(mask): the lanes of the mask meet."""
+    mask, place = compiler.expression(call.args[0]), compiler.place(call.span)
+    detector = compiler.program.detector
+
+    def run(team: Team, slot: int) -> None:
+        for lanes in _by_warp(team).values():
+            for _, frames in _named_lanes(lanes, mask, "a barrier", place):
+                if detector is not None:
+                    detector.barrier("warp", frames)
+                for frame in frames:
+                    frame[slot] = 0
 
     return collective(compiler, run)
 

@@ -7,10 +7,11 @@ from typing import Any
 from tirlower import poly
 from tirlower.diagnostics import Label, LegalityError
 from tirlower.ir.annotations import REDUCTION, UNCHECKED
-from tirlower.ir.expr import Expr
+from tirlower.ir.buffer import IterKind
+from tirlower.ir.expr import BufferLoad, Expr, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
-from tirlower.ir.stmt import For, ForKind
+from tirlower.ir.stmt import Block, BufferStore, For, ForKind, Stmt
 from tirlower.report import LoopNote
 
 __all__ = ["check_loops", "loop_notes"]
@@ -45,13 +46,14 @@ def check_loops(name: str, scop: poly.Scop) -> tuple[LoopNote, ...]:
     """Check every loop of a function that is not serial; returns a note on each.
 
     A parallel or vectorized loop must compute what the serial loop computes; an unrolled one must have a constant
-    extent; the threads of a thread-bound one must not race. Raises :class:`LegalityError` for the first loop that is
+    extent; the threads of a thread-bound one must not race, but those of one block may reduce together. Raises :class:`LegalityError` for the first loop that is
     refuted or cannot be proved and is not annotated as unchecked.
     """
     loops = _loops(scop.func)
     races: dict[int, poly.Verdict] = {}
     if any(loop.kind is ForKind.THREAD_BINDING and UNCHECKED not in loop.annotations for loop in loops):
-        races = {id(race.loop.node): race.verdict for race in poly.races(scop)}
+        reduced = {loop: data for loop in loops if loop.kind is ForKind.THREAD_BINDING and (data := _reduced(loop))}
+        races = {id(race.loop.node): race.verdict for race in poly.races(scop, reduced=reduced)}
     notes: dict[int, LoopNote] = {}
     for loop in loops:
         if id(loop) in notes:
@@ -65,6 +67,47 @@ def check_loops(name: str, scop: poly.Scop) -> tuple[LoopNote, ...]:
                 raise _refusal(name, loop, verdict)
         notes[id(loop)] = LoopNote(name, loop.loop_var.name, loop.kind.value, status, reason)
     return tuple(notes.values())
+
+
+def _mentions(expr: Expr | None, var: Var) -> bool:
+    found = False
+
+    def look(op: Any) -> None:
+        nonlocal found
+        found = found or op is var
+
+    if expr is not None:
+        pre_order_visit(expr, look)
+    return found
+
+
+def _reduced(loop: For) -> set[Var]:
+    """The data into which the threads of a block combine their terms: that of blocks which reduce over the loop.
+
+    LowerCrossThreadReduction makes allreduces of those, as their iterators say. What else in the loop is stored to, or
+    read (unless it is shared memory, with its barriers), is no such data.
+    """
+    found: set[Var] = set()
+    others: set[Var] = set()
+
+    def look_into(root: Stmt, own: Stmt | None, reduces: bool) -> None:
+        def look(op: Any) -> bool:
+            if isinstance(op, Block) and op is not own:
+                mine = any(it.kind is IterKind.REDUCE and _mentions(it.value, loop.loop_var) for it in op.iters)
+                inner = op.with_(reads=(), writes=())
+                look_into(inner, inner, mine)
+                return False
+            if isinstance(op, BufferStore):
+                (found if reduces else others).add(op.buffer.data)
+            elif isinstance(op, BufferLoad) and not reduces and not op.buffer.scope.startswith("shared"):
+                others.add(op.buffer.data)
+            return True
+
+        pre_order_visit(root, look)
+
+    if str(loop.thread_tag).startswith("threadIdx"):
+        look_into(loop.body, None, False)
+    return found - others
 
 
 def _verdict(scop: poly.Scop, loop: For) -> poly.Verdict:

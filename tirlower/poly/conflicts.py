@@ -7,12 +7,13 @@ makes them, are tested as one before they are taken apart.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tirlower.ir import Var
 from tirlower.poly.conditions import at_least
-from tirlower.poly.forms import Dim, Lin, SymbolicDiv, single
+from tirlower.poly.forms import Dim, Div, Lin, SymbolicDiv, single
 from tirlower.poly.isl import Solver, default_solver
 from tirlower.poly.order import common_loops
 from tirlower.poly.quick import Sign, disjoint
@@ -22,6 +23,12 @@ from tirlower.poly.values import evaluate
 from tirlower.poly.verdict import Point, Witness
 
 __all__ = ["MAX_PAIRS", "Conflicts", "Relation"]
+
+_MAX_VALUES = 1024
+"""The iterations of a loop in which the values of a form are computed one by one."""
+
+_MANY_DIVISIONS = 6
+"""The divisions in a form from which that is cheaper than a question to isl."""
 
 MAX_PAIRS = 20_000
 """The pairs of accesses that are asked about one by one for one loop."""
@@ -51,12 +58,48 @@ class Conflicts:
         if disjoint(self.scop.space, forms, quick):
             return EMPTY
         different = [loop for loop, sign in signs.items() if sign == "!"]
+        if a is b and len(different) == 1 and self._told_apart(forms, signs, different[0]):
+            return EMPTY
         if different:
             return self._either_way(a, b, signs, relations, different[0])
         found = self.system(a, b, forms, signs, relations).solve(self.solver)
         if found.status == "found" and found.exact and not (a.regular and b.regular and not self.scop.irregular):
             return Outcome("found", False, found.values, self.scop.irregular or self._why_irregular(a, b))
         return found
+
+    def _told_apart(self, forms: Sequence[tuple[Lin, Lin]], signs: Mapping[Loop, Sign], loop: Loop) -> bool:
+        """Whether a form has other values in each iteration of a loop, found by computing them all.
+
+        For swizzled layouts, whose many divisions isl takes long to relate, and loops of few iterations, such as threads.
+        """
+        space = self.scop.space
+        low, high = space.interval_of_dim(loop.var)
+        if low is None or high is None or high - low >= _MAX_VALUES:
+            return False
+        fixed = {other.var for other, sign in signs.items() if sign == "="}
+        for lin, other in forms:
+            if lin.key != other.key or sum(isinstance(dim, Div) for dim in lin.terms) < _MANY_DIVISIONS:
+                continue
+            moving: dict[Dim, int] = {}
+            spread: int | None = 0
+            for dim, c in lin.terms.items():
+                deps = space.deps(single(dim))
+                if loop.var in deps:
+                    moving[dim] = c
+                elif dim in space.lanes:
+                    least, most = space.interval_of_dim(dim)
+                    reach = None if least is None or most is None else abs(c) * (most - least)
+                    spread = None if spread is None or reach is None else spread + reach
+                elif not deps <= fixed:
+                    spread = None
+            if spread is None:
+                continue
+            part = Lin(moving)
+            values = [evaluate(part, {loop.var: index}) for index in range(low, high + 1)]
+            known = sorted(value for value in values if value is not None)
+            if len(known) == len(values) and all(y - x > spread for x, y in itertools.pairwise(known)):
+                return True
+        return False
 
     def _either_way(
         self, a: Access, b: Access, signs: Mapping[Loop, Sign], relations: Sequence[Relation], loop: Loop

@@ -14,7 +14,7 @@ from tirlower import ir
 from tirlower.ir import Buffer, BufferLoad, Call, DataType, Expr, IntImm, Op, Purity, Var
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import FALSE, TRUE, Condition, Unknown, all_of, any_of, at_least, equal, negate
-from tirlower.poly.forms import Interval, Lin, constant, single
+from tirlower.poly.forms import Div, Interval, Lin, constant, single
 
 __all__ = ["Converter"]
 
@@ -311,9 +311,51 @@ def _call(conv: Converter, op: Any) -> Lin | None:
             mask = op.args[1].value
             if mask >= 0 and mask & (mask + 1) == 0:  # 2**k - 1: the last k bits
                 return conv.space.floormod(conv.lin(op.args[0]), mask + 1)
+        if name in _BITWISE:
+            return _bitwise(conv, name, conv.lin(op.args[0]), conv.lin(op.args[1]))
     if name == "tir.vscale":
         return conv.space.opaque(("vscale",), "vscale", frozenset(), (1, None))
     return None
+
+
+_BITWISE = ("tir.bitwise_xor", "tir.bitwise_and", "tir.bitwise_or")
+_MAX_BITS = 4
+"""The bits of a bitwise operation that are written out; each costs three divisions."""
+
+
+def _residue(space: Space, lin: Lin) -> Interval | None:
+    """The bounds of a remainder: ``x // k - m * (x // (k * m))`` is 0 to ``m - 1``."""
+    for dim, c in lin.terms.items():
+        if isinstance(dim, Div) and c < 0 and dim.divisor % -c == 0:
+            rest = lin.plus(single(dim), -c) - space.floordiv(dim.of, dim.divisor // -c)
+            if rest.is_constant:
+                return rest.const, rest.const - c - 1
+    return None
+
+
+def _bitwise(conv: Converter, name: str, a: Lin, b: Lin) -> Lin | None:
+    """An operation of numbers that are not negative, one of them small, bit by bit: what swizzled layouts are made of."""
+    space = conv.space
+    bounds = [_residue(space, x) or space.interval(x) for x in (a, b)]
+    if any(low is None or low < 0 for low, _ in bounds):
+        return None
+    small = [high for _, high in bounds if high is not None]
+    bits = min(small).bit_length() if small else _MAX_BITS + 1
+    if bits > _MAX_BITS:
+        return None
+    result = constant(0)
+    for bit in range(bits):
+        both = space.floormod(space.floordiv(a, 1 << bit), 2) + space.floormod(space.floordiv(b, 1 << bit), 2)
+        if name == "tir.bitwise_xor":
+            found = space.floormod(both, 2)
+        else:
+            found = space.floordiv(both if name == "tir.bitwise_and" else both.shifted(1), 2)
+        result = result + found.scaled(1 << bit)
+    if name == "tir.bitwise_and":
+        return result
+    # The larger operand's further bits stay.
+    large = a if bounds[0][1] is None or (bounds[1][1] is not None and bounds[0][1] > bounds[1][1]) else b
+    return result + large - space.floormod(large, 1 << bits)
 
 
 def _let(conv: Converter, op: Any) -> Lin | None:

@@ -29,9 +29,12 @@ from tirlower.ir import (
     Purity,
     StringImm,
     Var,
+    const,
     post_order_visit,
+    substitute,
 )
 from tirlower.poly.conditions import Condition, at_least
+from tirlower.poly.device_calls import PointerUse, pointer_uses
 from tirlower.poly.expressions import buffer_forms
 from tirlower.poly.forms import single
 from tirlower.poly.scop import Access, Statement
@@ -49,11 +52,14 @@ _HARMLESS = frozenset(
         "end_profile_intrinsic", "ptx_commit_group", "ptx_wait_group", "ptx_wait_barrier", "ptx_arrive_barrier",
         "ptx_init_barrier_thread_count", "ptx_arrive_barrier_expect_tx", "create_barriers", "tvm_warp_activemask",
         "tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down", "dma_wait", "dma_start_group",
-        "dma_end_group", "tvm_context_id",
+        "dma_end_group", "tvm_context_id", "tvm_warp_shuffle_xor", "ptx_vote_ballot", "ptx_vote_any", "ptx_vote_all",
+        "ptx_syncwarp", "ptx_cp_async_barrier", "ptx_fence_barrier_init", "ptx_fence_proxy_async",
+        "ptx_bulk_commit_group", "ptx_bulk_wait_group", "ptx_wgmma_fence", "ptx_wgmma_commit_group",
+        "ptx_wgmma_wait_group",
     )
 )  # fmt: skip
 _HARMLESS_LLVM = ("llvm.prefetch", "llvm.assume", "llvm.x86.sse.sfence")
-_ATOMICS = {"tir.atomic_add": "add", "tir.atomic_max": "max", "tir.atomic_min": "min"}
+_ATOMICS = {f"tir.atomic_{name}": name for name in ("add", "max", "min", "and", "or", "xor")}
 _POINTERS = ("tir.tvm_access_ptr", "tir.address_of")
 
 
@@ -91,6 +97,10 @@ def written_data(func: PrimFunc) -> set[Var]:
                 if not isinstance(mask, IntImm) or mask.value & 2:
                     if isinstance(op.args[1], Var):
                         found.add(op.args[1])
+                return
+            uses = pointer_uses(op)
+            if uses is not None:
+                found.update(use.data for use in uses if use.is_write)
                 return
             for arg in op.args:
                 if isinstance(arg, Var) and isinstance(arg.type, PointerType):
@@ -163,10 +173,15 @@ class CallEffects:
             return [part for arg in call.args for part in (self.inside(arg) if _is_pointer(arg) else (arg,))]
         if name in _ATOMICS and isinstance(call.args[0], Call):
             return self.atomic(statement, call, _ATOMICS[name], guards)
+        uses = pointer_uses(call)
+        if uses is not None:
+            self.device(statement, call, uses, guards)
+            rest = [arg for arg in call.args if not (isinstance(arg, Var) and isinstance(arg.type, PointerType))]
+            return [part for arg in rest for part in (self.inside(arg) if _is_pointer(arg) else (arg,))]
         purity = _purity(call)
         if isinstance(call.op, GlobalVar) and is_pure_function(call.op.name, self.to.module):
             return list(call.args)
-        rest: list[Any] = []
+        rest = []
         touched = False
         for arg in call.args:
             pointer = self.pointers.get(arg, arg) if isinstance(arg, Var) else arg
@@ -181,6 +196,35 @@ class CallEffects:
         if not touched and purity >= Purity.READS:
             self.whole(statement, call, None, self.own_state(), purity, guards)
         return rest
+
+    def device(self, statement: Statement, call: Call, uses: list[PointerUse], guards: tuple[Condition, ...]) -> None:
+        """The accesses of a call of the device."""
+        for use in uses:
+            offset = self.of_any_lane(statement, use.offset) if use.of_warp else use.offset
+            if use.extent is not None and offset is not None:
+                count = const(use.extent, "int32")
+                self.region(statement, call, use.data, use.dtype, offset, count, use.is_write, guards)
+                continue
+            alias = self.to.aliases.get(use.data)
+            data = use.data if alias is None else alias[0].data
+            made = self.record(statement, call, data, use.is_write, guards)
+            made.indices, made.coordinates, made.buffer = None, (), None
+
+    def of_any_lane(self, statement: Statement, offset: Expr) -> Expr | None:
+        """An offset as any thread of the block may state it at this place; None where that cannot be said."""
+        lanes: dict[Any, Any] = {}
+        for loop in statement.loops:
+            tag = getattr(loop.node, "thread_tag", None) or ""
+            if tag.startswith("threadIdx"):
+                low, high = self.to.space.ranges.get(loop.var, (None, None))
+                if low is None or high is None:
+                    return None
+                lane = self.to.space.lane(1)
+                self.to.space.ranges[lane] = (low, high)
+                lanes[loop.var] = lane
+        made: Expr = substitute(offset, lanes)
+        left = self.to.conv.deps_of(made)
+        return None if any(var in left for var in lanes) else made
 
     @staticmethod
     def inside(pointer: Any) -> list[Any]:
@@ -239,8 +283,8 @@ class CallEffects:
         """The elements ``offset`` to ``offset + extent - 1`` of a pointer's memory."""
         to = self.to
         lane = to.space.lane(1)
-        to.space.ranges[lane] = (0, None)
         start, size = to.conv.lin(offset), to.conv.lin(extent)
+        to.space.ranges[lane] = (0, size.const - 1 if size.is_constant else None)
         guards = (*guards, at_least((size - single(lane)).shifted(-1)))
         made = self.record(statement, call, data, is_write, guards)
         made.indices = made.coordinates = (start + single(lane),)

@@ -8,7 +8,7 @@ does not overflow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,8 +121,13 @@ class Race:
     verdict: Verdict
 
 
-def races(func: PrimFunc | Scop, *, solver: Solver | None = None) -> list[Race]:
-    """The parallel and thread-bound loops of a function that are not proved free of races, with their verdicts."""
+def races(
+    func: PrimFunc | Scop, *, solver: Solver | None = None, reduced: Mapping[For, Collection[Var]] | None = None
+) -> list[Race]:
+    """The parallel and thread-bound loops of a function that are not proved free of races, with their verdicts.
+
+    ``reduced`` says into which data the threads of a loop combine their terms, which is then no race.
+    """
     scop = extract(func)
     found = []
     for loop in scop.loops:
@@ -131,6 +136,7 @@ def races(func: PrimFunc | Scop, *, solver: Solver | None = None) -> list[Race]:
             verdict = check.run(check.parallel_cases)
         elif loop.kind is ForKind.THREAD_BINDING:
             check = _Check(scop, loop, solver, f"bound to {loop.tag}", False, loop.tag)
+            check.reduced = (reduced or {}).get(loop.node, ()) if isinstance(loop.node, For) else ()
             is_thread = loop.tag.startswith("threadIdx") or loop.tag.startswith("vthread")
             verdict = check.run(check.gpu_cases if is_thread else check.parallel_cases)
         else:
@@ -163,6 +169,7 @@ class _Check:
         self.reductions = reductions
         self.thread = thread
         self.outer: dict[Loop, Sign] = dict.fromkeys(self.loop.outer, "=")
+        self.reduced: Collection[Var] = ()
 
     def run(self, cases: Callable[[Access, Access], Iterator[Case]]) -> Verdict:
         """Ask about every pair of accesses in the loop."""
@@ -176,7 +183,7 @@ class _Check:
         low, high = self.scop.space.interval_of_dim(loop.var)
         if low is not None and high is not None and high <= low:
             return PROVED  # at most one iteration
-        accesses = [a for a in self.scop.inside(loop) if not self.is_private(a.data)]
+        accesses = [a for a in self.scop.inside(loop) if not self.is_private(a.data) and a.data not in self.reduced]
         unknown: Verdict | None = None
         only_reductions: Case | None = None
         last: Any = None

@@ -1,0 +1,1 @@
+"""Kernels for a GPU, written as prim funcs; each file runs by itself."""

@@ -1,0 +1,112 @@
+"""What the calls of a GPU touch through their pointers: the elements that a thread names, or any of a buffer.
+
+A pointer operand is a data variable and an offset in its elements. Operands in a thread's own memory are taken as
+whole; of memory that threads share it matters which elements each thread touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tirlower.ir import BufferLoad, Call, DataType, Expr, IntImm, Op, Var, build
+from tirlower.ir.expr import PointerType
+
+__all__ = ["PointerUse", "pointer_uses"]
+
+_ROW = 8
+"""The elements of a matrix's row, which each thread of a ldmatrix or stmatrix points to."""
+
+
+class PointerUse(NamedTuple):
+    """Elements of a pointer's memory that a call reads or writes; ``extent`` None means any.
+
+    ``of_warp`` says that each thread touches what all threads of its warp name.
+    """
+
+    data: Var
+    dtype: DataType
+    offset: Expr
+    extent: int | None
+    is_write: bool
+    of_warp: bool = False
+
+
+def _use(args: tuple[Expr, ...], at: int, count: int | None, is_write: bool) -> list[PointerUse]:
+    """The operand at a position and its offset behind it; nothing if it is no pointer that is known here."""
+    data: Any = args[at]
+    name = data.op.name if isinstance(data, Call) and isinstance(data.op, Op) else ""
+    if name == "tir.tvm_access_ptr" and isinstance(data.args[1], Var):
+        kind, base, start = data.args[:3]
+        return [PointerUse(base, kind.dtype, build.add(start, args[at + 1]), count, is_write)]
+    if name == "tir.address_of" and isinstance(data.args[0], BufferLoad):
+        buffer = data.args[0].buffer
+        return [PointerUse(buffer.data, buffer.dtype, args[at + 1], None, is_write)]
+    if not isinstance(data, Var) or not isinstance(data.type, PointerType):
+        return []
+    return [PointerUse(data, data.type.element, args[at + 1], count, is_write)]
+
+
+def _cp_async(args: tuple[Expr, ...]) -> list[PointerUse]:
+    found = []
+    for at, is_write in ((0, True), (2, False)):
+        for use in _use(args, at, None, is_write):
+            if isinstance(args[4], IntImm) and not _is_address(args[at]):
+                bits = use.dtype.bits * use.dtype.lanes
+                use = use._replace(extent=max(1, -(-args[4].value * 8 // bits)))
+            found.append(use)
+    return found
+
+
+def _rows(args: tuple[Expr, ...], at: int, is_write: bool) -> list[PointerUse]:
+    """The matrix rows that the threads of a warp name, each of which the whole warp reads or writes."""
+    return [use._replace(of_warp=True) for use in _use(args, at, _ROW, is_write)]
+
+
+def _is_address(data: Expr) -> bool:
+    """Whether a pointer is an element's address, from which anything may be reached."""
+    return isinstance(data, Call) and data.op is Op.find("tir.address_of")
+
+
+def _mma(args: tuple[Expr, ...]) -> list[PointerUse]:
+    sums = [use for is_write in (False, True) for use in _use(args, 10, None, is_write)]
+    return [*_use(args, 6, None, False), *_use(args, 8, None, False), *sums]
+
+
+def _fill(args: tuple[Expr, ...]) -> list[PointerUse]:
+    count = args[0].value if isinstance(args[0], IntImm) and not _is_address(args[1]) else None
+    return [use._replace(extent=count) for use in _use(args, 1, None, True)]
+
+
+_Uses = Callable[[tuple[Expr, ...]], list[PointerUse]]
+_USES: dict[str, _Uses] = {
+    "ptx_cp_async": _cp_async,
+    "ptx_ldmatrix": lambda args: [*_use(args, 3, None, True), *_rows(args, 5, False)],
+    "ptx_stmatrix": lambda args: [*_rows(args, 3, True), *_use(args, 5, None, False)],
+    "ptx_mma": _mma,
+    "mma_fill": _fill,
+    "ptx_cp_async_bulk": lambda args: [*_use(args, 0, None, True), *_use(args, 2, None, False)],
+    "ptx_cp_async_bulk_tensor": lambda args: [*_use(args, 0, None, True), *_use((args[2], args[1]), 0, None, False)],
+    "ptx_wgmma": lambda args: [
+        *(use for is_write in (False, True) for use in _use(args, 3, None, is_write)),
+        *_use(args, 5, None, False),
+        *_use(args, 7, None, False),
+    ],
+    "ptx_cp_async_bulk_tensor_store": lambda args: [
+        *_use((args[0], args[2]), 0, None, True),
+        *_use(args, 1, None, False),
+    ],
+}
+
+
+def pointer_uses(call: Call) -> list[PointerUse] | None:
+    """What a call of the device touches, or None for one about which nothing is known here.
+
+    >>> from tirlower.ir import Buffer, build
+    >>> s, a = Buffer("s", (64,), "float16", scope="shared"), Buffer("a", (64,), "float16")
+    >>> copy = build.call("tir.ptx_cp_async", s.data, 8, a.data, 0, 16, dtype="float16")
+    >>> [(use.data.name, use.extent, use.is_write) for use in pointer_uses(copy)]
+    [('s', 8, True), ('a', 8, False)]
+    """
+    find = _USES.get(call.op.name.removeprefix("tir.")) if isinstance(call.op, Op) else None
+    return None if find is None else find(call.args)
