@@ -11,11 +11,11 @@ from tirlower.emit.types import memory_bytes
 from tirlower.emit.writer import Attachments
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BufferLoad, Call, IntImm, Var
+from tirlower.ir.expr import BufferLoad, Call, IntImm, Let, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import AllocBuffer, AllocConst, BufferStore, Evaluate
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, BufferStore, Evaluate
 
 __all__ = ["Body", "give_alias_scopes", "param_align"]
 
@@ -53,6 +53,17 @@ class Body(Visitor):
     def visit_AllocConst(self, op: AllocConst) -> None:
         """A constant."""
         self.allocated[op.buffer.data] = False
+
+    def visit_Bind(self, op: Bind) -> None:
+        """A second name of a pointer may be written through."""
+        if isinstance(op.value, Var) and op.value.dtype.is_handle:
+            self.written.add(op.value)
+        self.generic(op)
+
+    def visit_Let(self, op: Let) -> None:
+        """The same inside an expression."""
+        if isinstance(op.value, Var) and op.value.dtype.is_handle:
+            self.written.add(op.value)
 
     def visit_Evaluate(self, op: Evaluate) -> None:
         """A return has the function's type."""

@@ -125,6 +125,8 @@ def _f32_to_bits(em: Emitter, value: Value, kind: DataType) -> Value:
     bits = b.bitcast(value, t)
     name = str(kind.element)
     if kind.is_bfloat16:
+        if em.machine.native_bfloat:
+            return b.bitcast(b.fptrunc(value, _ints(value, BFLOAT_FORMAT)), target)
         odd = b.and_(b.lshr(bits, _splat(t, 16)), _splat(t, 1))
         rounded = b.lshr(b.add(b.add(bits, odd), _splat(t, 0x7FFF)), _splat(t, 16))
         nan = b.or_(b.and_(b.lshr(bits, _splat(t, 16)), _splat(t, 0x8000)), _splat(t, 0x7FC0))

@@ -35,6 +35,11 @@ class Machine:
         return "windows" in self.triple
 
     @property
+    def native_bfloat(self) -> bool:
+        """Whether an instruction rounds float32 to bfloat16 as we do (subnormals kept); its NaN may have another payload."""
+        return "bf16" in self.features
+
+    @property
     def native_half(self) -> bool:
         """Whether arithmetic on half floats is native (scalars and vectors)."""
         return "avx512fp16" in self.features or "fullfp16" in self.features

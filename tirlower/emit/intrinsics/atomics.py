@@ -1,8 +1,11 @@
-"""Atomic read-modify-write of memory that other threads may reach; each gives the old value."""
+"""Atomic operations on memory that other threads may reach; each gives the old value.
+
+An order ("relaxed" by default) and a scope may follow the operands. On the host every scope is the whole process.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tirlower.emit.arithmetic import binary_value
 from tirlower.emit.emitter import Emitter
@@ -11,48 +14,104 @@ from tirlower.emit.memory import from_memory, to_memory
 from tirlower.emit.types import memory_bytes, memory_type
 from tirlower.emit.writer import Value, int_type
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Add, Max, Min
+from tirlower.ir.expr import Add, Max, Min, StringImm
 
-__all__: list[str] = []
+__all__ = ["SCOPES", "WORDS", "check_atomic", "compare_and_swap", "exchange_loop", "failure_order", "ordering_of"]
 
-_KINDS = {"atomic_add": Add, "atomic_max": Max, "atomic_min": Min}
+ORDERS: Final = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
+SCOPES: Final = ("device", "block", "system")
+WORDS: Final = {
+    "atomic_add": "add", "atomic_and": "and", "atomic_or": "or", "atomic_xor": "xor", "atomic_exchange": "xchg",
+}  # fmt: skip
+_COMBINE: Final = {"atomic_add": Add, "atomic_max": Max, "atomic_min": Min}
 
 
-@call_rule("tir.atomic_add", "tir.atomic_max", "tir.atomic_min")
-def _atomic(em: Emitter, op: Any, args: list[Value]) -> Value:
-    pointer, value = args
-    kind = op.args[1].dtype
+def ordering_of(em: Emitter, op: Any, first: int) -> tuple[str, str]:
+    """LLVM's ordering, and the scope's name, of a call whose order and scope stand from argument ``first`` on.
+
+    Raises a CodegenError for an unknown one.
+    """
+    words = [arg.value if isinstance(arg, StringImm) else str(arg) for arg in op.args[first:]]
+    order = words[0] if words else "relaxed"
+    scope = words[1] if len(words) > 1 else "device"
+    if order not in ORDERS or scope not in SCOPES:
+        raise em.error(
+            f"{op.op.name} with order {order!r} and scope {scope!r}",
+            op,
+            f"use an order of {', '.join(ORDERS)} and a scope of {', '.join(SCOPES)}",
+        )
+    return ORDERS[order], scope
+
+
+def check_atomic(em: Emitter, op: Any, kind: DataType) -> None:
+    """Raise a CodegenError unless a call has an address and a scalar."""
     if not op.args[0].dtype.is_handle or kind.is_vector or kind.is_handle:
         raise em.error(
             f"{op.op.name} takes an address and a scalar, got {op.args[0].dtype!s} and {kind!s}",
             op,
             "write T.atomic_add(T.address_of(A[i]), value)",
         )
+
+
+def failure_order(order: str) -> str:
+    """The ordering of a compare-and-swap that fails: it has stored nothing to be released."""
+    return "acquire" if order in ("acquire", "acq_rel") else "monotonic"
+
+
+@call_rule(*[f"tir.atomic_{name}" for name in ("add", "max", "min", "and", "or", "xor", "exchange")])
+def _atomic(em: Emitter, op: Any, args: list[Value]) -> Value:
+    pointer, value = args[0], args[1]
+    kind, name = op.args[1].dtype, op.op.short
+    check_atomic(em, op, kind)
+    order, _ = ordering_of(em, op, 2)
     unit, size = memory_type(kind), memory_bytes(kind)
-    combine = _KINDS[op.op.short]
     if unit.is_int and unit.bits == kind.bits and kind.is_integral:
-        signed = "" if kind.is_int else "u"
-        word = {"atomic_add": "add", "atomic_max": f"{signed}max", "atomic_min": f"{signed}min"}[op.op.short]
-        return em.b.atomicrmw(word, pointer, value, "monotonic", align=size)
-    if kind.bits >= 32 and combine is Add:
-        return em.b.atomicrmw("fadd", pointer, value, "monotonic", align=size)
-    return _exchange_loop(em, combine, kind, pointer, value)
+        word = WORDS.get(name) or f"{'' if kind.is_int else 'u'}{name.removeprefix('atomic_')}"
+        return em.b.atomicrmw(word, pointer, value, order, align=size)
+    if kind.bits >= 32 and name == "atomic_add":
+        return em.b.atomicrmw("fadd", pointer, value, order, align=size)
+    return exchange_loop(em, op, pointer, value, order)
 
 
-def _exchange_loop(em: Emitter, combine: type, kind: DataType, pointer: Value, value: Value) -> Value:
-    """Compute from what is there, and try again if it has changed meanwhile."""
-    b = em.b
+def exchange_loop(em: Emitter, op: Any, pointer: Value, value: Value, order: str, syncscope: str = "") -> Value:
+    """An atomic operation as a loop: compute from what is there, and try again if it has changed meanwhile."""
+    b, name, kind = em.b, op.op.short, op.args[1].dtype
     unit, size = memory_type(kind), memory_bytes(kind)
     raw = int_type(unit.bits)
-    first = b.load(raw, pointer, size, ordering="monotonic")
+    first = b.load(raw, pointer, size, ordering="monotonic", syncscope=syncscope)
     before, loop, done = b.block, em.new_block("atomic"), em.new_block("done")
     b.br(loop)
     em.enter(loop)
     seen = b.phi(raw, "seen", [(first, before)])
     old = from_memory(em, b.bitcast(seen, unit), kind)
-    made = b.bitcast(to_memory(em, binary_value(em, combine, kind, old, value), kind), raw)
-    swapped = b.cmpxchg(pointer, seen, made, "monotonic", "monotonic", align=size)
+    if name in _COMBINE:
+        new = binary_value(em, _COMBINE[name], kind, old, value)
+    elif name == "atomic_exchange":
+        new = value
+    elif kind.is_integral:
+        new = b.binary(WORDS[name], old, value)
+    else:
+        raise em.error(f"{op.op.name} on {kind!s}", op, "bitwise operations are of integers")
+    made = b.bitcast(to_memory(em, new, kind), raw)
+    swapped = b.cmpxchg(pointer, seen, made, order, failure_order(order), align=size, syncscope=syncscope)
     seen.add(b.extract_value(swapped, 0), b.block)
     b.cond_br(b.extract_value(swapped, 1), done, loop)
     em.enter(done)
     return old
+
+
+@call_rule("tir.atomic_cas")
+def _compare_and_swap(em: Emitter, op: Any, args: list[Value]) -> Value:
+    check_atomic(em, op, op.args[2].dtype)
+    order, _ = ordering_of(em, op, 3)
+    return compare_and_swap(em, op, args, order)
+
+
+def compare_and_swap(em: Emitter, op: Any, args: list[Value], order: str, syncscope: str = "") -> Value:
+    """Store the value where the expected one is found; the old value."""
+    b, kind = em.b, op.args[2].dtype
+    unit, size = memory_type(kind), memory_bytes(kind)
+    raw = int_type(unit.bits)
+    expected, value = (b.bitcast(to_memory(em, each, kind), raw) for each in args[1:3])
+    swapped = b.cmpxchg(args[0], expected, value, order, failure_order(order), align=size, syncscope=syncscope)
+    return from_memory(em, b.bitcast(b.extract_value(swapped, 0), unit), kind)

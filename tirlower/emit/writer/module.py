@@ -163,6 +163,11 @@ class Function:
         self.blocks.append(block)
         return block
 
+    def drop_last_parameter(self) -> None:
+        """Take the last parameter back, which the body turned out not to use."""
+        self.args.pop()
+        self._params.pop()
+
     def attach(self, kind: str, node: Metadata) -> None:
         """Attach metadata to the function itself."""
         self._attachments[kind] = node
