@@ -40,7 +40,8 @@ class DeviceArray:
         finally:
             device.leave(before)
         # What a call reads: the address and the facts, made once.
-        self.entry = (self.pointer, Facts(str(dtype), itemsize, shape, None, False, device.ordinal))
+        made_on = stream if stream else None
+        self.entry = (self.pointer, Facts.of(str(dtype), itemsize, shape, None, False, device.ordinal, made_on))
 
     def __del__(self) -> None:
         if getattr(self, "pointer", 0):

@@ -16,7 +16,7 @@ import numpy as np
 from tirlower.diagnostics import BoundsError, LoweringError, RuntimeAssertError, deep_recursion
 from tirlower.gpu.artifact import DeviceModule
 from tirlower.gpu.launch.expressions import ExpressionWriter
-from tirlower.gpu.launch.signature import ArrayParam, ScalarParam, Signature, Site
+from tirlower.gpu.launch.signature import ArrayParam, Signature
 from tirlower.ir.assertion import failure_of
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.custom_datatype import element_numpy
@@ -57,7 +57,7 @@ class HostFunction:
     """A host function as Python: ``source`` defines ``host(stream, arrays and scalars…, symbols…)``.
 
     ``launches`` are the symbols of the kernels it launches, ``constants`` the arrays that it needs on the device, by
-    the names under which the source knows them. ``symbols`` say where a call finds the values of the symbols.
+    the names under which the source knows them.
     """
 
     source: str
@@ -65,8 +65,6 @@ class HostFunction:
     scope: Mapping[str, Any]
     launches: Mapping[str, str]
     constants: Mapping[str, np.ndarray[Any, Any]]
-    symbols: tuple[Site, ...]
-    positions: Mapping[ArrayParam, int]
 
     def bind(
         self,
@@ -141,14 +139,8 @@ class _HostWriter:
     def written(self) -> HostFunction:
         """The whole function."""
         names = ["_stream"]
-        positions: dict[ArrayParam, int] = {}
-        for i, param in enumerate(self.signature.params):
-            if isinstance(param, ArrayParam):
-                positions[param] = i
-                names.append(self.out.define(param.data))
-            else:
-                assert isinstance(param, ScalarParam)
-                names.append(self.out.define(param.var))
+        for param in self.signature.params:
+            names.append(self.out.define(param.data if isinstance(param, ArrayParam) else param.var))
         names += [self.out.define(site.symbol) for site in self.signature.sites]
         self.stmt(self.func.body, 2)
         head = [f"def host({', '.join(names)}):"]
@@ -166,9 +158,7 @@ class _HostWriter:
                 span=self.func.span,
                 help="move loops into kernels, or split the function",
             ) from None
-        return HostFunction(
-            source, code, self.out.constants, self.launches, self.constants, self.signature.sites, positions
-        )
+        return HostFunction(source, code, self.out.constants, self.launches, self.constants)
 
     def line(self, depth: int, text: str) -> None:
         """One line of source."""

@@ -8,6 +8,7 @@ one kernel have two of them.
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 from collections.abc import Callable
 from typing import Any, Final
@@ -40,6 +41,7 @@ _ERRORS: Final[dict[str, type[TirError]]] = {
     "bounds": BoundsError,
     "division": DivisionByZeroError,
 }
+_MOST_STREAMS: Final = 256
 _SLOT: Final = 8
 """Bytes for one argument: all are scalars of at most so many."""
 
@@ -47,9 +49,10 @@ _SLOT: Final = 8
 class Slot:
     """Memory for the arguments of one launch, and what the driver call takes of it."""
 
-    __slots__ = ("arguments", "buffer", "config", "maps", "record", "start")
+    __slots__ = ("_free", "arguments", "buffer", "config", "maps", "record", "start")
 
     def __init__(self, launcher: Launcher) -> None:
+        self.record: Any = None
         image = launcher.image
         scalars = _SLOT * (len(image.params) + image.reports)
         maps = -(-scalars // 64) * 64
@@ -60,15 +63,20 @@ class Slot:
         first = base + self.start
         addresses = [first + _SLOT * i for i in range(len(image.params))]
         addresses += [first + maps + constants.TENSOR_MAP_BYTES * i for i in range(len(image.tensor_maps))]
-        self.record: Any = None
         if image.reports:
-            place = launcher.device.driver.allocate_host(4 * REPORT_WORDS)
+            driver = launcher.device.driver
+            place = driver.allocate_host(4 * REPORT_WORDS)
+            self._free = functools.partial(driver.free_host, place)
             ctypes.memset(place, 0, 4 * REPORT_WORDS)
             self.record = (ctypes.c_uint32 * REPORT_WORDS).from_address(place)
             struct.pack_into("<Q", self.buffer, self.start + _SLOT * len(image.params), place)
             addresses.append(first + _SLOT * len(image.params))
         self.arguments = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
         self.config = _cluster_config(image.cluster) if image.cluster != (1, 1, 1) else None
+
+    def __del__(self) -> None:
+        if self.record is not None:
+            self._free()
 
 
 def _cluster_config(cluster: tuple[int, int, int]) -> tuple[LaunchConfig, LaunchAttribute]:
@@ -101,6 +109,7 @@ class Launcher:
             driver.set_function_attribute(self.function, FunctionAttribute.NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
         self.encoders = [TensorMapEncoder(driver, image, spec) for spec in image.tensor_maps]
         self._pool: list[Slot] = []
+        self._streams: dict[int, ctypes.c_void_p] = {}
         self.source = self._source()
         scope: dict[str, Any] = {
             "pool": self._pool,
@@ -108,8 +117,8 @@ class Launcher:
             "pack": struct.Struct(_format(image.params)).pack_into,
             "driver_launch": driver.launch,
             "function": ctypes.c_void_p(self.function),
-            "default_stream": ctypes.c_void_p(0),
-            "c_void_p": ctypes.c_void_p,
+            "streams": self._streams,
+            "stream_argument": self._stream_argument,
             "failed": self._failed,
             "refused": self._refused,
             "with_maps": self._with_maps,
@@ -157,7 +166,7 @@ class Launcher:
             lines += [
                 "    code = driver_launch(",
                 f"        function, {shape},",
-                "        c_void_p(stream) if stream else default_stream, slot.arguments, None,",
+                "        streams.get(stream) or stream_argument(stream), slot.arguments, None,",
                 "    )",
             ]
         if image.reports:
@@ -165,10 +174,17 @@ class Launcher:
         lines += ["    pool.append(slot)", "    if code:", f"        failed(code, stream, {shape})"]
         return "\n".join(lines) + "\n"
 
+    def _stream_argument(self, stream: int) -> ctypes.c_void_p:
+        """A stream as the driver call takes it, kept for the next launch."""
+        if len(self._streams) >= _MOST_STREAMS:
+            self._streams.clear()
+        made = self._streams[stream] = ctypes.c_void_p(stream)
+        return made
+
     def _with_maps(self, slot: Slot, arguments: tuple[Any, ...]) -> None:
         place = slot.maps
         for encoder in self.encoders:
-            slot.buffer[place : place + constants.TENSOR_MAP_BYTES] = encoder.encode(arguments)
+            ctypes.memmove(ctypes.addressof(slot.buffer) + place, encoder.encode(arguments), constants.TENSOR_MAP_BYTES)
             place += constants.TENSOR_MAP_BYTES
 
     def _cluster_launch(self, slot: Slot, stream: int, *shape: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from tirlower.diagnostics import LoweringError, deep_recursion, nearest_name
 from tirlower.gpu.launch.expressions import ExpressionWriter
-from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
+from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer, MatchBufferRegion
 from tirlower.ir.custom_datatype import storage_dtype
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
@@ -166,6 +166,10 @@ class _Writes(Visitor):
 
     def __init__(self) -> None:
         self.found: set[Var] = set()
+        self.sources: dict[Var, Var] = {}
+
+    def visit_MatchBufferRegion(self, op: MatchBufferRegion) -> None:
+        self.sources[op.buffer.data] = op.source.buffer.data
 
     def visit_BufferStore(self, op: BufferStore) -> None:
         self.found.add(op.buffer.data)
@@ -195,7 +199,12 @@ def written_data(func: PrimFunc) -> set[Var]:
     finder = _Writes()
     with deep_recursion():
         finder.visit(func.body)
-    return finder.found
+    found = set(finder.found)
+    for var in finder.found:
+        while var in finder.sources:
+            var = finder.sources[var]
+            found.add(var)
+    return found
 
 
 def signature_of(func: PrimFunc, outputs: Sequence[str] = (), written: set[Var] | None = None) -> Signature:

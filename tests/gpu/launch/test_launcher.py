@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.gpu.launch import programs
+from tests.gpu.launch.fake_cuda import FakeCuda, device_module, driver_of, fake_kernel, split
+from tirlower.diagnostics import BoundsError, DeviceError, DivisionByZeroError
+from tirlower.gpu.artifact import DeviceModule, KernelParam, ReportSite, TensorMapSpec
+from tirlower.gpu.launch import device_of, to_device
+from tirlower.ir import DataType, Var
+from tirlower.ir.expr import as_expr
+
+
+def changed(**fields: Any) -> Any:
+    """A change of every kernel's image."""
+
+    def change(module: DeviceModule) -> DeviceModule:
+        kernels = {name: dataclasses.replace(image, **fields) for name, image in module.kernels.items()}
+        return dataclasses.replace(module, kernels=kernels)
+
+    return change
+
+
+def arrays(cuda: FakeCuda, count: int, array: np.ndarray[Any, Any]) -> list[Any]:
+    return [to_device(array, device=device_of(0, driver_of(cuda))) for _ in range(count)]
+
+
+def test_clusters_are_launched_with_their_shape() -> None:
+    kernel, cuda = fake_kernel(programs.vector_add, change=changed(cluster=(2, 1, 1)))
+    A, B, C = arrays(cuda, 3, np.ones(128, np.float32))
+    kernel(A, B, C, stream=44)
+    np.testing.assert_array_equal(C.numpy(), np.full(128, 2))
+    assert ("cluster", 2, 1, 1, 44) in cuda.log and not cuda.calls("cuLaunchKernel")
+    cuda.fail["cuLaunchKernelEx"] = 1
+    with pytest.raises(DeviceError, match=r"dynamic shared memory, cluster \(2, 1, 1\), stream 0x2c"):
+        kernel(A, B, C, stream=44)
+    big, other = fake_kernel(programs.vector_add, change=changed(cluster=(16, 1, 1)))
+    big(*arrays(other, 3, np.ones(512, np.float32)))
+    assert [c[2:] for c in other.calls("cuFuncSetAttribute")] == [(14, 1)]
+
+
+def test_blocks_of_clusters_are_counted_together() -> None:
+    names = ("clusterIdx.x", "clusterCtaIdx.x")
+    kernel, _ = fake_kernel(programs.vector_add, change=changed(launch_params=names, cluster=(2, 1, 1)))
+    launcher = next(iter(kernel.load().launchers.values()))
+    seen: list[Any] = []
+    launcher.launch.__globals__["cluster_launch"] = lambda slot, *rest: seen.append(rest) or 0
+    launcher.launch(7, 0, 0, 0, *[0] * (len(launcher.image.params) - 3), 5, 2)
+    assert seen == [(7, 10, 1, 1, 1, 1, 1, 0)]
+    with pytest.raises(DeviceError, match=r"launch parameter 'vthread', which no launch has"):
+        fake_kernel(programs.vector_add, change=changed(launch_params=("vthread", "threadIdx.x")))[0].load()
+
+
+def test_tensor_maps_follow_the_arguments() -> None:
+    def with_map(module: DeviceModule) -> DeviceModule:
+        (image,) = module.kernels.values()
+        n = next(p.var for p in image.params if not p.pointer)
+        params = image.params
+        data = next(i for i, p in enumerate(params) if p.pointer)
+        spec = TensorMapSpec(data, DataType("float16"), 2, (4, 8), (n, as_expr(8)), (as_expr(8),), 64)
+        twice = dataclasses.replace(image, tensor_maps=(spec, dataclasses.replace(spec, swizzle=0, box=(2, 8))))
+        return dataclasses.replace(module, kernels={image.symbol: twice})
+
+    kernel, cuda = fake_kernel(programs.dynamic, change=with_map)
+    a = np.random.default_rng(1).random((6, 8)).astype(np.float16)
+    A, B = arrays(cuda, 2, a)
+    kernel(A, B)
+    np.testing.assert_array_equal(B.numpy(), np.roll(a, -3, axis=1))
+    base = next(p for p in (A.pointer, B.pointer) if p == cuda.maps[0][2])
+    # Dimensions from the innermost, strides in bytes without the innermost, modes: interleave, swizzle, L2, fill.
+    assert cuda.maps == [
+        (6, 2, base, [8, 6], [16], [8, 4], [1, 1], (0, 2, 3, 0)),
+        (6, 2, base, [8, 6], [16], [8, 2], [1, 1], (0, 0, 3, 0)),
+    ]
+    assert cuda.log[-1][0] == "maps" or ("maps", [b"\1" * 128, b"\2" * 128]) in cuda.log
+    kernel(A, B)
+    assert len(cuda.maps) == 2  # kept
+    kernel(*arrays(cuda, 2, a[:3]))
+    assert len(cuda.maps) == 4 and cuda.maps[2][3] == [8, 3]
+
+
+def test_a_tensor_map_that_the_driver_refuses() -> None:
+    def with_map(module: DeviceModule) -> DeviceModule:
+        (image,) = module.kernels.values()
+        data = next(i for i, p in enumerate(image.params) if p.pointer)
+        spec = TensorMapSpec(data, DataType("bfloat16"), 1, (8,), (as_expr(8),), (), 128)
+        return dataclasses.replace(module, kernels={image.symbol: dataclasses.replace(image, tensor_maps=(spec,))})
+
+    kernel, cuda = fake_kernel(programs.dynamic, change=with_map)
+    A, B = arrays(cuda, 2, np.ones((2, 8), np.float16))
+    cuda.fail["cuTensorMapEncodeTiled"] = 1
+    with pytest.raises(DeviceError) as error:
+        kernel(A, B)
+    text = str(error.value)
+    assert "in kernel `dynamic_kernel` cannot be encoded: CUDA_ERROR_INVALID_VALUE (1)" in text
+    assert "extents (8,), strides () elements, box (8,), swizzle 128 bytes" in text
+
+
+def test_arguments_of_every_width_are_packed() -> None:
+    kinds = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "int7"]  # fmt: skip
+    values = [True, -5, 250, -300, 65000, -70000, 2**32 - 1, -(2**50), 2**64 - 1, 1.5, -2.25, 0.1, 0.1, 0.5, -3]
+    lowered = split(programs.staged)
+    module = device_module(lowered)
+    symbol, image = next(iter(module.kernels.items()))
+    params = tuple(KernelParam(Var(f"p{i}", k), DataType(k)) for i, k in enumerate(kinds))
+    image = dataclasses.replace(image, params=params)
+    cuda = FakeCuda()
+    cuda.kernels[symbol] = (image, lowered)
+    from tirlower.gpu.launch.launcher import Launcher
+
+    launcher = Launcher(device_of(0, driver_of(cuda)), 1, image)
+    found: list[Any] = []
+
+    def look(function: Any, *rest: Any) -> int:
+        for i, kind in enumerate(kinds):
+            dtype = DataType(kind).numpy
+            raw = ctypes.string_at(rest[-2][i], 8)
+            found.append(float(np.frombuffer(raw[: dtype.itemsize], dtype)[0]))
+            assert raw[dtype.itemsize :] == b"\0" * (8 - dtype.itemsize)
+        return 0
+
+    launcher.launch.__globals__["driver_launch"] = look
+    launcher.launch(0, *values, *[1] * len(image.launch_params))
+    wanted = [float(np.asarray(v).astype(DataType(k).numpy)) for v, k in zip(values, kinds, strict=True)]
+    assert found == wanted
+
+
+@pytest.mark.parametrize("kind, error", [("bounds", BoundsError), ("division", DivisionByZeroError)])
+def test_kinds_of_reports(kind: Any, error: type[Exception]) -> None:
+    site = ReportSite(kind, "an element is 100 or more")
+    kernel, cuda = fake_kernel(programs.checked, change=changed(reports=True, sites=(site,)))
+    A, B = arrays(cuda, 2, np.full(8, 100, np.int32))
+    with pytest.raises(error, match=r"an element is 100 or more"):
+        kernel(A, B)
+
+
+def test_memory_of_arguments_is_reused() -> None:
+    kernel, cuda = fake_kernel(programs.vector_add)
+    A, B, C = arrays(cuda, 3, np.ones(8, np.float32))
+    for _ in range(3):
+        kernel(A, B, C)
+    assert len({ctypes.addressof(c[10]) for c in cuda.calls("cuLaunchKernel")}) == 1
+    (launcher,) = kernel.load().launchers.values()
+    assert len(launcher._pool) == 1
+
+
+def test_a_kernel_that_the_module_lacks() -> None:
+    kernel, cuda = fake_kernel(programs.vector_add)
+    cuda.kernels.clear()
+    with pytest.raises(
+        DeviceError, match=r"look-up of kernel 'vector_add_kernel' in its module failed: CUDA_ERROR_NOT_FOUND"
+    ):
+        kernel.load()

@@ -1,0 +1,394 @@
+"""What a build for a GPU gives: a callable like any other, on arrays in device memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from tirlower.diagnostics import (
+    ArgumentTypeError,
+    DeviceError,
+    DivisionByZeroError,
+    LoweringError,
+    TirError,
+    nearest_name,
+)
+from tirlower.gpu.artifact import DeviceModule
+from tirlower.gpu.launch.array import DeviceArray
+from tirlower.gpu.launch.constants import DeviceAttribute
+from tirlower.gpu.launch.device import Device, device_of
+from tirlower.gpu.launch.driver import Driver, open_driver
+from tirlower.gpu.launch.host import HostFunction, launches_of, write_host
+from tirlower.gpu.launch.loaded import LoadedModule
+from tirlower.gpu.launch.plan import Plan, Planner
+from tirlower.gpu.launch.report import WARP, GpuReport, make_report
+from tirlower.gpu.launch.scalars import scalar_taker
+from tirlower.gpu.launch.signature import ArrayParam, Extent, ScalarParam, Signature, signature_of
+from tirlower.gpu.launch.stream import stream_handle
+from tirlower.gpu.launch.views import NotOnDevice, Reader, reader_of
+from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import Var
+from tirlower.ir.func import IRModule, PrimFunc
+
+__all__ = ["GpuKernel"]
+
+SOURCE_KINDS: Final = ("tir", "llvm", "ptx", "host")
+_MOST_PLANS: Final = 4096
+
+
+class GpuKernel:
+    """A function compiled for a GPU: call it with arrays in device memory and scalars.
+
+    Arrays are those of ``tl.gpu`` (``to_device``, ``empty``), CuPy, PyTorch, and anything with
+    ``__cuda_array_interface__`` or ``__dlpack__`` on a CUDA device, in the order of the parameters or by name. Nothing is
+    copied, results are written in place; the arrays named in ``outputs`` are allocated and returned. A call checks its
+    arguments, launches, and returns: the work is in the order of ``stream`` (by default that on which the library of the
+    first array works).
+
+    A call raises :class:`ArgumentError` before anything runs, and :class:`DeviceError` without a device or where the driver
+    refuses. What a kernel's own checks find is raised by the call where the kernel has such checks; it waits for them.
+
+    ``func`` is the function as it was given, ``lowered`` the module after the passes, ``host`` its host function (after
+    LowerDeviceKernelLaunch) in it, ``module`` the compiled kernels. ``written`` are the data variables of the buffers
+    of ``func`` that are written, where its own body does not say. The driver is loaded at the first call.
+    """
+
+    __call__: Callable[..., Any]
+    """``kernel(*arrays and scalars, stream=None)``: each kernel has a class of its own, with its call written out."""
+
+    def __init__(
+        self,
+        func: PrimFunc,
+        lowered: IRModule,
+        host: str,
+        module: DeviceModule,
+        *,
+        outputs: Sequence[str] = (),
+        written: set[Var] | None = None,
+        target: Any = None,
+        driver: Driver | None = None,
+    ) -> None:
+        self.func = func
+        self.name = func.name
+        self.lowered = lowered
+        self.target = target
+        self.module = module
+        self.signature = signature_of(func, outputs, written)
+        self._host = lowered[host]
+        own = signature_of(self._host)
+        self.host: HostFunction = write_host(self._host, own, module)
+        self._driver = driver
+        self._lock = threading.Lock()
+        self._loaded: dict[Device, LoadedModule] = {}
+        self._bound: dict[Device, Callable[..., Any]] = {}
+        self._planner = Planner(self.signature, _places(self.signature, own), self._device, self._bind)
+        self._plans: dict[Any, Plan] = {}
+        self._readers: dict[type, Reader] = {}
+        self._inputs = self.signature.inputs
+        # Python looks for the code of a call on the class. One written for the parameters takes them as they come, which
+        # is a quarter faster than one that packs and unpacks them.
+        cls = type(self)
+        self.__class__ = type(cls.__name__, (cls,), {"__call__": self._compiled(), "__doc__": _DOC})
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    def _compiled(self) -> Callable[..., Any]:
+        """The call as a Python function written for the parameters."""
+        scope: dict[str, Any] = {
+            "readers": self._readers,
+            "find": self._find,
+            "NotOnDevice": NotOnDevice,
+            "plans": self._plans,
+            "prepare": self._prepare,
+            "recheck": self._recheck,
+            "stream_handle": stream_handle,
+            "DeviceArray": DeviceArray,
+            "failed": self._divided,
+            "arranged": self._arranged,
+            "missing": object(),
+        }
+        exec(compile(self.call_source(scope), f"<call of {self.name}>", "exec"), scope)
+        made: Callable[..., Any] = scope["call"]
+        return made
+
+    def call_source(self, scope: dict[str, Any]) -> str:
+        """The source of the call; what it refers to is put into ``scope``."""
+        sig = self.signature
+        shaping = sig.shaping
+        values = [f"v{i}" for i in range(len(self._inputs))]
+        names: dict[Any, str] = {}
+        reads, scalars, key, pointers = [], [], [], []
+        for i, param in enumerate(self._inputs):
+            if isinstance(param, ScalarParam):
+                names[param] = f"s{i}"
+                scope[f"take{i}"] = scalar_taker(sig.name, param)
+                scalars.append(f"    s{i} = {_quick(param.dtype, f'v{i}', f'take{i}')}")
+                key += [f"s{i}"] if param in shaping else []
+            else:
+                names[param] = f"p{i}"
+                other = f"(readers.get(v{i}.__class__) or find(v{i}))(v{i})"
+                reads.append(f"        p{i}, f{i} = v{i}.entry if v{i}.__class__ is DeviceArray else {other}")
+                key.append(f"f{i}")
+                pointers.append(f"p{i}")
+        given = f"({', '.join(values)},)" if values else "()"
+        taken = f"({', '.join(names[p] for p in shaping)},)" if shaping else "()"
+        defaults = "".join([f"{value}=missing, " for value in values]) + ("/, " if values else "")
+        lines = [f"def call(self, {defaults}*more, stream=None, **named):"]
+        if values:
+            lines += [
+                f"    if {values[-1]} is missing or more or named:",
+                f"        {given} = arranged([v for v in {given} if v is not missing] + list(more), named)",
+            ]
+        else:
+            lines += ["    if more or named:", "        arranged(more, named)"]
+        lines += scalars
+        if reads:
+            lines += [
+                "    try:",
+                *reads,
+                "    except NotOnDevice:",
+                f"        prepare(None, {given}, {taken})",
+                "        raise",
+            ]
+        lines += [
+            f"    key = ({', '.join(key)},)" if key else "    key = ()",
+            "    plan = plans.get(key)",
+            "    if plan is None:",
+            f"        plan = prepare(key, {given}, {taken})",
+        ]
+        if pointers:
+            together = f"({', '.join(pointers)},)"
+            lines += [
+                f"    if plan.last != {together}:",
+                f"        plan = recheck(plan, key, {given}, {taken}, {together})",
+            ]
+        lines += [
+            "    before = plan.enter()",
+            "    try:",
+            "        if stream is None:",
+            "            handle = 0 if plan.default is None else plan.default()",
+            "        else:",
+            "            handle = stream if stream.__class__ is int else stream_handle(stream)",
+            "        if plan.producers:",
+            "            plan.wait(handle)",
+        ]
+        for i, param in enumerate(sig.outputs):
+            scope[f"dtype{i}"] = DataType(param.dtype)
+            names[param] = f"o{i}.pointer"
+            lines.append(f"        o{i} = DeviceArray(plan.device, plan.outputs[{i}], dtype{i}, handle)")
+        args, place = ["handle"], 0
+        for param in sig.params:
+            text = names[param]
+            if isinstance(param, ArrayParam):
+                text += f" - plan.offsets[{place}]" if param.offset != 0 else ""
+                place += 1
+            args.append(text)
+        lines += [
+            f"        result = plan.run({', '.join(args)}, *plan.symbols)",
+            "    except ZeroDivisionError as error:",
+            "        failed(error)",
+            "    finally:",
+            "        if before is not None:",
+            "            plan.leave(before)",
+        ]
+        made = [f"o{i}" for i in range(len(sig.outputs))]
+        lines.append(f"    return {'result' if not made else made[0] if len(made) == 1 else ', '.join(made)}")
+        return "\n".join(lines) + "\n"
+
+    def _divided(self, error: ZeroDivisionError) -> None:
+        if isinstance(error, TirError):
+            raise error
+        raise DivisionByZeroError(f"the host code of `{self.name}` divides by zero: {error}", origin="call") from None
+
+    def _find(self, value: Any) -> Reader:
+        reader = reader_of(value)
+        self._readers[type(value)] = reader
+        return reader
+
+    def _prepare(self, key: Any, values: Sequence[Any], scalars: Sequence[Any]) -> Plan:
+        """The plan of a call with new facts. Raises what is wrong with its arguments."""
+        given = {p: v for p, v in zip(self._inputs, values, strict=True) if isinstance(p, ArrayParam)}
+        env = {p.var: v for p, v in zip(self.signature.shaping, scalars, strict=True)}
+        plan = self._planner.prepare(given, env)
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans.pop(next(iter(self._plans)), None)
+        self._plans[key] = plan
+        return plan
+
+    def _recheck(
+        self, plan: Plan, key: Any, values: Sequence[Any], scalars: Sequence[Any], pointers: tuple[int, ...]
+    ) -> Plan:
+        """Check addresses that are new to a plan; another plan, where they are on another device."""
+        if self._planner.accepts(plan, pointers):
+            return plan
+        plan = self._prepare(key, values, scalars)
+        self._planner.accepts(plan, pointers)
+        return plan
+
+    def _arranged(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The arguments in the order of the parameters."""
+        sig, names = self.signature, [p.name for p in self._inputs]
+        listed = ", ".join(names) or "none"
+        made = ", ".join(p.name for p in sig.outputs)
+        if len(args) > len(names):
+            help = f"the arguments are: {listed}"
+            if made:
+                help += f"; {made} would be allocated and returned, and cannot be passed"
+            raise ArgumentTypeError(
+                f"`{sig.name}`: expected {len(names)} argument{'s' * (len(names) != 1)}, got {len(args) + len(kwargs)}",
+                origin="call",
+                help=help,
+            )
+        given: dict[str, Any] = dict(zip(names, args, strict=False))
+        for name, value in kwargs.items():
+            if name in given:
+                raise ArgumentTypeError(
+                    f"argument `{name}` of `{sig.name}`: expected once, got twice (by position and by keyword)",
+                    origin="call",
+                    help=f"pass `{name}` once",
+                )
+            if name not in names:
+                near = nearest_name(name, names)
+                help = f"did you mean `{near}`?" if near else f"the arguments are: {listed}"
+                if any(p.name == name for p in sig.outputs):
+                    help = f"`{name}` is allocated and returned; leave it out"
+                raise ArgumentTypeError(
+                    f"`{sig.name}`: expected arguments {listed}, got unknown argument `{name}`",
+                    origin="call",
+                    help=help,
+                )
+            given[name] = value
+        missing = [name for name in names if name not in given]
+        if missing:
+            words = ", ".join(f"`{name}`" for name in missing)
+            raise ArgumentTypeError(
+                f"`{sig.name}`: missing argument{'s' * (len(missing) > 1)} {words}: "
+                f"expected {len(names)} ({listed}), got {len(given)}",
+                origin="call",
+                help=f"pass {words}",
+            )
+        return tuple(given[name] for name in names)
+
+    # -- devices -----------------------------------------------------------------------------------------------------
+
+    def _device(self, ordinal: int) -> Device:
+        if self._driver is None:
+            try:
+                self._driver = open_driver()
+            except DeviceError as error:
+                raise DeviceError(
+                    f"`{self.name}` cannot be called: {error.message}",
+                    origin="call",
+                    notes=error.notes,
+                    help=error.help,
+                ) from None
+        return device_of(ordinal, self._driver)
+
+    def load(self, ordinal: int = 0) -> LoadedModule:
+        """The kernels on a device: compiled at the first call for it, or here.
+
+        Raises :class:`DeviceError` without a device, and where the driver refuses the PTX.
+        """
+        device = self._device(ordinal)
+        with self._lock:
+            found = self._loaded.get(device)
+            if found is None:
+                found = self._loaded[device] = LoadedModule(device, self.module)
+            return found
+
+    def _bind(self, device: Device) -> Callable[..., Any]:
+        loaded = self.load(device.ordinal)
+        with self._lock:
+            bound = self._bound.get(device)
+            if bound is None:
+                bound = self._bound[device] = loaded.bind(self.host)
+            return bound
+
+    # -- what it is --------------------------------------------------------------------------------------------------
+
+    def source(self, kind: str = "tir") -> str:
+        """The program at a stage: ``"tir"`` (after the passes), ``"llvm"``, ``"ptx"``, ``"host"`` (the Python of the host
+        code). None of them needs a device. Raises :class:`TirError` for another kind.
+        """
+        if kind == "tir":
+            return self.lowered.script()
+        if kind == "llvm":
+            return self.module.llvm
+        if kind == "ptx":
+            return self.module.ptx
+        if kind == "host":
+            return self.host.source
+        near = nearest_name(kind, SOURCE_KINDS)
+        raise TirError(
+            f"no source of kind {kind!r}",
+            help=f"did you mean {near!r}?" if near else f"the kinds are {', '.join(SOURCE_KINDS)}",
+        )
+
+    def show(self, kind: str = "tir") -> None:
+        """Print :meth:`source`, the script coloured where the terminal shows colours."""
+        if kind == "tir":
+            self.lowered.show()
+        else:
+            print(self.source(kind))
+
+    def report(self, ordinal: int = 0) -> GpuReport:
+        """The kernels, and where there is a device their registers, memory and occupancy on it."""
+        try:
+            loaded = self.load(ordinal)
+        except DeviceError:
+            if self._driver is not None:
+                raise  # there is a driver: what it refuses is worth an error
+            return make_report(self.module, self._host, None, 0)
+        warps = loaded.device.attribute(DeviceAttribute.MAX_THREADS_PER_MULTIPROCESSOR) // WARP
+        return make_report(self.module, self._host, loaded, warps)
+
+    def occupancy(self, kernel: str, threads: int, dynamic_shared: int = 0, ordinal: int = 0) -> int:
+        """How many blocks of a kernel one multiprocessor holds, for a block size and bytes of dynamic shared memory."""
+        if kernel not in self.module.kernels:
+            raise TirError(f"no kernel {kernel!r}", help=f"there are {', '.join(self.module.kernels)}")
+        return self.load(ordinal).blocks_per_multiprocessor(kernel, threads, dynamic_shared)
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The symbols of the kernels that a call launches, in the order in which they stand in the host code."""
+        return tuple(launches_of(self._host))
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        return f"{self.name}({', '.join(p.name for p in self.signature.inputs)})"
+
+    def __repr__(self) -> str:
+        return f"<tirlower.GpuKernel {self.__doc__} for {self.target or self.module.arch}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a kernel belongs to the devices of this process; pickle the PrimFunc and build it there")
+
+
+_DOC: Final = GpuKernel.__dict__["__doc__"]
+
+
+def _quick(dtype: DataType, value: str, take: str) -> str:
+    """The conversion of a scalar, without a call where Python's own type and range already fit."""
+    if dtype.is_int or dtype.is_uint:
+        low, high = int(dtype.min_value), int(dtype.max_value)
+        return f"{value} if {value}.__class__ is int and {low} <= {value} <= {high} else {take}({value})"
+    if dtype == "float64":
+        return f"{value} if {value}.__class__ is float else {take}({value})"
+    return f"{take}({value})"
+
+
+def _places(signature: Signature, host: Signature) -> tuple[Extent, ...]:
+    """Where the symbols of the host function get their values, in the signature of the function as it was given."""
+    if len(signature.params) != len(host.params):
+        raise LoweringError(
+            f"`{signature.name}` has {len(signature.params)} parameters, and its host function {len(host.params)}",
+            origin="launch",
+            help="leave out passes that change the parameters of the host function, such as MakePackedAPI",
+        )
+    found = []
+    for site in host.sites:
+        param = signature.params[host.params.index(site.param)]
+        extents = param.extents() if isinstance(param, ArrayParam) else []
+        found += [extent for what, axis, extent in extents if (what, axis) == (site.what, site.axis)]
+    return tuple(found)
