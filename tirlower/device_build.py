@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tirlower.diagnostics import TirError, nearest_name, paused_collection
+from tirlower.diagnostics import DeviceError, TirError, nearest_name, paused_collection
 from tirlower.emit.compile import emit_assembly, optimized_ir
 from tirlower.gpu.artifact import DeviceModule
 from tirlower.gpu.codegen import GeneratedKernels, compile_options, generate
-from tirlower.gpu.launch import GpuKernel, GpuReport
+from tirlower.gpu.codegen.machine import ARCHITECTURES, ptx_version
+from tirlower.gpu.launch import Driver, GpuKernel, GpuReport, device_of, open_driver
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.target import Target
 from tirlower.ir.verify import verify_well_formed
@@ -136,6 +137,33 @@ class DeviceKernel(GpuKernel):
         return DeviceReport(super().report(ordinal), build.checks, build.timings, build.passes, build.cached)
 
 
+def resolved_target(target: Target, driver: Driver | None) -> Target:
+    """A target with what the machine here has: PTX that its driver takes, and its first device's architecture.
+
+    What the target states stays; without a driver nothing is added.
+    """
+    if driver is None:
+        return target
+    found: dict[str, Any] = {}
+    if not target.get("arch") and not target.get("mcpu"):
+        have = int(device_of(0, driver).arch.removeprefix("sm_"))
+        numbers = [int(name.removeprefix("sm_")) for name in ARCHITECTURES if name[-1].isdigit()]
+        found["arch"] = f"sm_{max((n for n in numbers if n <= have), default=min(numbers))}"
+    if not target.get("ptx"):
+        arch = str(found.get("arch") or target.get("arch") or target.get("mcpu"))
+        if arch in ARCHITECTURES:
+            version, minor = driver.ptx_version
+            found["ptx"] = ptx_version(arch, driver=10 * version + minor)
+    return target.with_options(**found) if found else target
+
+
+def _driver() -> Driver | None:
+    try:
+        return open_driver()
+    except DeviceError:
+        return None  # built for another machine: nothing here says what that one has
+
+
 def _compiled(made: GeneratedKernels, target: Target) -> tuple[str, bool]:
     """The PTX of generated kernels, and whether it was in the disk cache."""
     options = compile_options(target)
@@ -158,6 +186,7 @@ def build_for_device(
     :class:`CodegenError`. No device is needed.
     """
     start = time.perf_counter()
+    target = resolved_target(target, _driver())
     with paused_collection():
         verify_well_formed(mod)
         verified = time.perf_counter()
