@@ -30,7 +30,8 @@ def matmul(M: int, N: int, K: int, *, BM: int = 128, BN: int = 128, BK: int = 8,
     if M % BM or N % BN or K % BK:
         raise ValueError(f"{M} x {N} x {K} is not a multiple of the tiles {BM} x {BN} x {BK}")
     threads = (BM // TM) * (BN // TN)
-    if TM % 4 or TN % 4 or BK % 4 or BM % (4 * TM) or BN % (8 * TN) or BM * BK % (4 * threads) or BK * BN % (4 * threads):
+    vectors = BM * BK % (4 * threads) == 0 and BK * BN % (4 * threads) == 0
+    if not vectors or TM % 4 or TN % 4 or BK % 4 or BM % (4 * TM) or BN % (8 * TN):
         raise ValueError(f"threads of {TM} x {TN} elements do not divide tiles of {BM} x {BN} x {BK}")
     steps = K // BK
     a_loads, b_loads = BM * BK // (4 * threads), BK * BN // (4 * threads)
@@ -65,9 +66,7 @@ def matmul(M: int, N: int, K: int, *, BM: int = 128, BN: int = 128, BK: int = 8,
         T.func_attr({"tir.noalias": True})
         for by in T.thread_binding(M // BM, thread="blockIdx.y"):
             for bx in T.thread_binding(N // BN, thread="blockIdx.x"):
-                tile_a = T.alloc_buffer(
-                    (2, BK, BM), "float32", strides=(BK * (BM + 4), BM + 4, 1), scope="shared"
-                )
+                tile_a = T.alloc_buffer((2, BK, BM), "float32", strides=(BK * (BM + 4), BM + 4, 1), scope="shared")
                 tile_b = T.alloc_buffer((2, BK, BN), "float32", scope="shared")
                 for tx in T.thread_binding(threads, thread="threadIdx.x"):
                     sums = T.alloc_buffer((TM, TN), "float32", scope="local")

@@ -167,3 +167,40 @@ def f(A: T.Buffer((64,), "int32"), S: T.Buffer((1,), "int32")):
         IRModule({"f": parse(text.format(more=', annotations={"tir.reduction": True}'))}), tl.PassContext()
     )
     assert [note.status for note in checked.checks.loops] == ["proved"]
+
+
+REDUCTION = """
+def f(A: T.Buffer((4, 32), "float32"), B: T.Buffer((4,), "float32")):
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        for k in T.thread_binding(32, thread="{tag}"):
+            with T.block("sum"):
+                vi = T.axis.spatial(4, i)
+                vk = T.axis.{kind}(32, k)
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+"""
+
+
+def test_the_threads_of_a_block_may_reduce_together():
+    func = parse(REDUCTION.format(tag="threadIdx.x", kind="reduce"))
+    checked = check_legality(IRModule({"f": func}), tl.PassContext())
+    note = checked.checks.loops[-1]
+    assert (note.loop, note.status) == ("k", "proved")
+    a, b = np.random.default_rng(0).standard_normal((4, 32), dtype=np.float32), np.zeros(4, np.float32)
+    tl.simulate(tl.lower(func, "nvptx -arch=sm_80"), a, b)
+    np.testing.assert_allclose(b, a.astype(np.float64).sum(1), rtol=1e-5, atol=1e-6)
+
+
+def test_a_reduction_that_no_iterator_states_is_a_race():
+    flat = """
+def f(A: T.Buffer((4, 32), "float32"), B: T.Buffer((4,), "float32")):
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        for k in T.thread_binding(32, thread="threadIdx.x"):
+            B[i] = B[i] + A[i, k]
+"""
+    with pytest.raises(LegalityError, match="carries the reduction of B"):
+        tl.lower(parse(flat), "nvptx -arch=sm_80")
+    beside = REDUCTION.format(tag="threadIdx.x", kind="reduce") + "            B[i] = B[i] + A[i, k]\n"
+    with pytest.raises(LegalityError):
+        tl.lower(parse(beside), "nvptx -arch=sm_80")

@@ -27,7 +27,10 @@ def _candidates() -> Iterator[Path]:
     named = os.environ.get(_VARIABLE)
     if named:
         yield Path(named)
-    for package, patterns in (("nvidia", ("cu*/bin/ptxas*", "cuda_nvcc/bin/ptxas*")), ("triton", ("backends/nvidia/bin/ptxas",))):
+    for package, patterns in (
+        ("nvidia", ("cu*/bin/ptxas*", "cuda_nvcc/bin/ptxas*")),
+        ("triton", ("backends/nvidia/bin/ptxas",)),
+    ):
         found = find_spec(package)
         for root in (found.submodule_search_locations if found is not None else None) or ():
             for pattern in patterns:
@@ -44,7 +47,10 @@ def find_ptxas() -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """What the assembler says of one kernel: registers a thread, bytes spilled (stored and loaded), stack, and shared."""
+    """What the assembler says of one kernel: registers a thread, bytes spilled (stored and loaded), stack, and shared.
+
+    ``remarks`` are its warnings, such as that products of a warpgroup wait for each other.
+    """
 
     kernel: str
     registers: int
@@ -53,8 +59,10 @@ class Assembled:
     stack: int
     shared: int
     barriers: int
+    remarks: tuple[str, ...] = ()
 
 
+_REMARK = re.compile(r"warning|Potential Performance Loss", re.IGNORECASE)
 _KERNEL = re.compile(r"Compiling entry function '([^']+)'")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
@@ -88,6 +96,7 @@ def assemble(ptx: str, arch: str) -> dict[str, Assembled]:
             notes=[line for line in said.replace(str(source), "module.ptx").splitlines() if line.strip()][:10],
         )
     out: dict[str, Assembled] = {}
+    remarks = [line.strip() for line in said.splitlines() if _REMARK.search(line)]
     for part in re.split(r"(?=ptxas info\s*: Compiling entry function)", said):
         kernel, spills, used = _KERNEL.search(part), _SPILLS.search(part), _USED.search(part)
         if kernel is None or spills is None or used is None:
@@ -102,5 +111,6 @@ def assemble(ptx: str, arch: str) -> dict[str, Assembled]:
             stack,
             int(shared[1]) if shared else 0,
             int(barriers[1]) if barriers else 0,
+            tuple(line for line in remarks if f"'{kernel[1]}'" in line or "'" not in line),
         )
     return out

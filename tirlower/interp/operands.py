@@ -26,8 +26,8 @@ __all__ = ["Operand", "Run", "constant_int", "constant_text", "element_bytes"]
 
 
 def element_bytes(data: Expr) -> int:
-    """The bytes of an element behind a data variable or ``access_ptr``; 1 for any other pointer."""
-    if isinstance(data, Call) and data.op is Op.get("tir.tvm_access_ptr"):
+    """The bytes of an element behind a data variable, ``access_ptr`` or ``address_of``; 1 for any other pointer."""
+    if isinstance(data, Call) and data.op in (Op.get("tir.tvm_access_ptr"), Op.get("tir.address_of")):
         return element_numpy(data.args[0].dtype).itemsize * data.args[0].dtype.lanes
     kind = data.type if isinstance(data, Var) else None
     if not isinstance(kind, PointerType) or kind.element == DataType("void"):

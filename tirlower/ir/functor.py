@@ -270,7 +270,13 @@ class Mutator:
                     # Before the body, which uses what is defined.
                     definitions[key] = self.map_var_def(op.var)
             if not op.is_leaf:
-                waiting = [c for c in op.children() if id(c) not in memo]
+                waiting = []
+                for c in op.children():
+                    if id(c) not in memo:
+                        if c.is_leaf and not enter and c.__class__ not in table:
+                            memo[id(c)] = c  # most leaves: nothing asks for them
+                        else:
+                            waiting.append(c)
                 if waiting:
                     waiting.reverse()
                     stack += waiting

@@ -13,7 +13,10 @@ from tirlower.transforms import (
     DefaultGPUSchedule,
     FlattenBuffer,
     HoistIfThenElse,
+    InferFragment,
     InjectDoubleBuffer,
+    InjectPermutedLayout,
+    InjectPTXAsyncCopy,
     InjectRollingBuffer,
     InjectSoftwarePipeline,
     InjectVirtualThread,
@@ -29,6 +32,7 @@ from tirlower.transforms import (
     LowerOpaqueBlock,
     LowerThreadAllreduce,
     LowerWarpMemory,
+    ManifestSharedMemoryLocalStage,
     MergeSharedMemoryAllocations,
     PlanAndUpdateBufferAllocationLocation,
     RemoveNoOp,
@@ -38,6 +42,7 @@ from tirlower.transforms import (
     SplitHostDevice,
     StorageRewrite,
     ThreadSync,
+    TransformMmaBufferLayout,
     UnifyThreadBinding,
     UnrollLoop,
     VectorizeLoop,
@@ -55,6 +60,12 @@ def gpu_pipeline(target: Target) -> Pipeline:
     selects the read-only path itself), and MakePackedAPI (the host's function becomes Python that calls the driver).
     """
     bound = target if target.host is not None else Target(target, host="llvm")
+    # Copies marked asynchronous stay what they are, and wait for nothing, where there is no instruction for them.
+    asynchronous = (
+        (Step(InjectPTXAsyncCopy(), "after barriers: a copy in flight is waited for, then handed on"),)
+        if _generation(target) >= 80
+        else ()
+    )
     return Pipeline(
         (
             Step(BindTarget(bound), "first: the passes ask what the device and its limits are"),
@@ -67,13 +78,19 @@ def gpu_pipeline(target: Target) -> Pipeline:
             ),
             Step(ConvertBlocksToOpaque(), "iterators are no longer needed once allocations stand"),
             Step(LiftThreadBinding(), "before regions are summed up: a thread's variable is known around its uses"),
+            Step(ManifestSharedMemoryLocalStage(), "on the blocks of copies, before what they access is summed up"),
             Step(InjectRollingBuffer(), "on the coordinates of whole buffers, before they shrink to what is accessed"),
-            Step(CompactBufferAllocation(), "shared memory holds a block's part, registers a thread's"),
+            Step(
+                CompactBufferAllocation(keep_padding=True),
+                "shared memory holds a block's part, registers a thread's; padding against bank conflicts stays",
+            ),
             Step(LowerAutoCopy(), "copies are still blocks with their regions"),
             Step(UnifyThreadBinding(), "copies brought thread loops of their own: one variable for each axis"),
             Step(LowerMatchBuffer(), "before blocks go: the matched regions stand on them"),
             Step(Simplify(), "bindings substituted into indices leave sums to fold"),
+            Step(InjectPermutedLayout(), "before stages copy the blocks whose accesses it swizzles"),
             Step(InjectSoftwarePipeline(), "the regions of blocks are the stages' dependences"),
+            Step(TransformMmaBufferLayout(), "after stages: a matrix in registers has its last shape"),
             Step(RemoveStoreUndef(), "before any pass could copy or move an undefined value"),
             Step(LowerOpaqueBlock(), "all that blocks said is now in loops, conditions and allocations"),
             Step(FlattenBuffer(), "after blocks: accesses alone name buffers"),
@@ -83,8 +100,8 @@ def gpu_pipeline(target: Target) -> Pipeline:
             Step(InjectVirtualThread(), "after vectorizing: each thread's copy holds whole vectors"),
             Step(InjectDoubleBuffer(), "after all that makes loops, before allocations are shared"),
             Step(
-                StorageRewrite(),
-                "before barriers are placed: reuse makes dependences",
+                StorageRewrite(keep_shared_apart=True),
+                "before barriers are placed: reuse makes dependences; shared memory is merged behind them",
                 unless="tir.disable_storage_rewrite",
             ),
             Step(UnrollLoop(), "registers have no addresses: their indices become constants", ends=2),
@@ -99,7 +116,9 @@ def gpu_pipeline(target: Target) -> Pipeline:
             Step(ThreadSync("shared"), "on the accesses that will run: no pass behind it moves one"),
             Step(ThreadSync("shared.dyn"), "the same for dynamic shared memory"),
             Step(ThreadSync("warp"), "the same among the lanes of a warp"),
+            Step(InferFragment(), "fragments know their shapes before kernels are cut out"),
             Step(LowerThreadAllreduce(), "after barriers: it brings its own"),
+            *asynchronous,
             Step(AnnotateDeviceRegions(), "the thread loops say what runs on the device"),
             Step(SplitHostDevice(), "the regions become functions"),
             Step(MergeSharedMemoryAllocations(), "on whole kernels: one launch has one size of dynamic memory"),
@@ -110,3 +129,9 @@ def gpu_pipeline(target: Target) -> Pipeline:
             Step(LowerIntrin(), "last: shifts and masks hide the divisions that other passes reason about"),
         )
     )
+
+
+def _generation(target: Target) -> int:
+    """The number of a target's architecture; 75 where it names none."""
+    digits = "".join(ch for ch in str(target.get("arch") or target.get("mcpu") or "sm_75") if ch.isdigit())
+    return int(digits or 75)

@@ -85,6 +85,11 @@ if TYPE_CHECKING:
     from tirlower.transforms.memory.rolling_buffer import InjectRollingBuffer
     from tirlower.transforms.memory.storage_rewrite import StorageReport, StorageRewrite, storage_report
     from tirlower.transforms.memory.vtcm import LowerVtcmAlloc, VerifyVTCMLimit
+    from tirlower.transforms.tensorcores.infer_fragment import InferFragment
+    from tirlower.transforms.tensorcores.local_stage import ManifestSharedMemoryLocalStage
+    from tirlower.transforms.tensorcores.mma_buffer_layout import TransformMmaBufferLayout
+    from tirlower.transforms.tensorcores.permuted_layout import InjectPermutedLayout
+    from tirlower.transforms.tensorcores.ptx_async_copy import InjectPTXAsyncCopy
     from tirlower.transforms.threads.cross_thread_reduction import LowerCrossThreadReduction
     from tirlower.transforms.threads.default_schedule import DefaultGPUSchedule
     from tirlower.transforms.threads.device_regions import AnnotateDeviceRegions, DecorateDeviceScope

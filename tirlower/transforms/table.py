@@ -88,6 +88,11 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "LowerVtcmAlloc",
         "VerifyVTCMLimit",
     ),
+    "tensorcores.infer_fragment": ("InferFragment",),
+    "tensorcores.local_stage": ("ManifestSharedMemoryLocalStage",),
+    "tensorcores.mma_buffer_layout": ("TransformMmaBufferLayout",),
+    "tensorcores.permuted_layout": ("InjectPermutedLayout",),
+    "tensorcores.ptx_async_copy": ("InjectPTXAsyncCopy",),
     "threads.cross_thread_reduction": ("LowerCrossThreadReduction",),
     "threads.default_schedule": ("DefaultGPUSchedule",),
     "threads.device_regions": (

@@ -131,7 +131,7 @@ def test_conditions_and_inner_blocks() -> None:
     check(PASS, before)
 
 
-def test_threads_and_other_blocks_stay() -> None:
+def test_what_each_thread_has_of_its_own_and_blocks_that_say_no() -> None:
     @T.prim_func
     def before(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
         for tx in T.thread_binding(4, thread="threadIdx.x"):
@@ -148,7 +148,9 @@ def test_threads_and_other_blocks_stay() -> None:
             for i in range(32):
                 B[i] = A[i]
 
-    check(PASS, before, before)
+    text = check(PASS, before).script()
+    assert "B[tx * 8 + (i_0 * 4 + i_1)]" in text or "B[tx * 8 + i_0 * 4 + i_1]" in text
+    assert text.count("T.vectorized(4)") == 1 and '"auto_copy": 0' in text
 
 
 def test_without_vector_bytes_the_loops_stay() -> None:

@@ -522,3 +522,28 @@ def test_an_extent_keeps_its_dtype_whatever_that_of_the_indices() -> None:
     shapes = []
     pre_order_visit(after.body, lambda op: shapes.append(op.buffer.shape) if isinstance(op, AllocBuffer) else None)
     assert [[str(extent.dtype) for extent in shape] for shape in shapes] == [["int32"]]
+
+
+def test_padding_of_shared_rows_stays_where_it_is_asked_for() -> None:
+    func = parse("""
+@T.prim_func
+def transpose(A: T.Buffer((32, 32), "float32"), B: T.Buffer((32, 32), "float32")):
+    for ty in T.thread_binding(4, thread="threadIdx.y"):
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+            tile = T.alloc_buffer((32, 33), "float32", scope="shared")
+            wide = T.alloc_buffer((32, 96), "float32", scope="shared")
+            own = T.alloc_buffer((8, 9), "float32", scope="local")
+            for p in range(8):
+                tile[p * 4 + ty, tx] = A[p * 4 + ty, tx]
+                wide[p * 4 + ty, tx] = A[p * 4 + ty, tx]
+                own[p, 0] = A[p, tx]
+            T.tvm_storage_sync("shared")
+            for p in range(8):
+                B[p * 4 + ty, tx] = tile[tx, p * 4 + ty] + wide[p * 4 + ty, tx] + own[p, 0]
+""")
+    kept = CompactBufferAllocation(keep_padding=True)(func).script()
+    assert "tile = T.alloc_buffer((32, 33)" in kept
+    # Not padding: more than the banks, and what only one thread reads.
+    assert "wide = T.alloc_buffer((32, 32)" in kept and "own = T.alloc_buffer((8, 1)" in kept
+    assert "tile = T.alloc_buffer((32, 32)" in CompactBufferAllocation()(func).script()
+    check(CompactBufferAllocation(keep_padding=True), func)

@@ -6,6 +6,7 @@ import pytest
 from tests.checking import check
 from tirlower.diagnostics import TransformError
 from tirlower.ir import AllocBuffer, Mutator, PrimFunc, pre_order_visit
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import LowerOpaqueBlock, PassContext
 from tirlower.transforms.memory.storage_check import verify_storage
@@ -737,3 +738,20 @@ def test_symbolic_sizes_of_different_dtypes_do_not_share(first: str, second: str
             A[i] = T.Cast("int32", C[n - 1 - i]) * 2
 
     assert rewritten(before, sizes=(0, 1, 7)) == [("B", "n", first), ("C", "n", second)]
+
+
+def test_shared_memory_stays_apart_where_it_is_asked_for() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((64,), "float32")):
+    for tx in T.thread_binding(64, thread="threadIdx.x"):
+        s = T.alloc_buffer((64,), "float32", scope="shared")
+        s[tx] = A[tx]
+        A[tx] = s[tx] * T.float32(2)
+        t = T.alloc_buffer((64,), "float32", scope="shared")
+        t[tx] = A[tx] + T.float32(1)
+        A[tx] = t[tx]
+""")
+    apart = StorageRewrite(keep_shared_apart=True)(func).script()
+    assert apart.count('scope="shared"') == 2 and StorageRewrite()(func).script().count('scope="shared"') == 1
+    check(StorageRewrite(keep_shared_apart=True), func)

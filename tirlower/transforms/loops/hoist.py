@@ -11,6 +11,7 @@ from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import And, BinaryOp, Call, Div, Expr, FloorDiv, FloorMod, IntImm, Let, Mod, Or, Select, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor, pre_order_visit
+from tirlower.ir.intrinsics.collective import COLLECTIVE
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import (
@@ -40,7 +41,6 @@ BUDGET = 500
 """Statements that both branches of hoisted conditions may add to a function (or its own number, if that is more)."""
 
 _ITE = Op.get("tir.if_then_else")
-_SYNCS = frozenset((Op.get("tir.tvm_storage_sync"), Op.get("tir.tvm_thread_allreduce")))
 
 
 class HoistedConditionals(enum.IntFlag):
@@ -128,7 +128,7 @@ class _Invariants(Visitor):
             uses_threads = any(var in self.threads for var in self.needed([condition], values=True))
             if not uses_threads:
                 return condition
-            # Threads that part must not meet a barrier in different branches.
+            # Threads that part must not meet a barrier, or make a call of their warp, in different branches.
             if self.conditionals & HoistedConditionals.UsingBlockVar and not self.syncs:
                 return condition
         return None
@@ -190,7 +190,7 @@ class _Invariants(Visitor):
     def visit_Call(self, op: Call) -> None:
         if op.op is _ITE:
             self.condition(op.args[0], HoistedConditionals.IfElseExpr)
-        self.syncs = self.syncs or op.op in _SYNCS
+        self.syncs = self.syncs or op.op in COLLECTIVE
 
     def visit_expr(self, root: Expr) -> None:
         for let in _lets(root):

@@ -12,6 +12,7 @@ from tirlower.ir import build
 from tirlower.ir.expr import Call, Expr, IntImm, Let, Select, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor, substitute
+from tirlower.ir.intrinsics.collective import COLLECTIVE
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.stmt import AttrStmt, Bind, For, ForKind, IfThenElse, Stmt, is_no_op, seq
@@ -35,7 +36,6 @@ _LIKELY = Op.get("tir.likely")
 _IGNORE = Op.get("tir.ignore_loop_partition")
 _ITE = Op.get("tir.if_then_else")
 _ALLREDUCE = Op.get("tir.tvm_thread_allreduce")
-_BARRIER = Op.get("tir.tvm_storage_sync")
 CUTS = "cuts"
 """On a condition inside a part: the numbers of the cuts that were made by it."""
 
@@ -129,7 +129,7 @@ class _Conditions(Visitor):
             self.note(op.args[0])
         elif op.op is _ALLREDUCE:
             self.allreduce = True
-        elif op.op is _BARRIER:
+        elif op.op in COLLECTIVE:
             self.barrier = True
 
 

@@ -1,79 +1,167 @@
-"""LowerAutoCopy: blocks marked as copies become vectorized copy loops."""
+"""LowerAutoCopy: blocks marked as copies become vectorized copy loops, which the threads of a kernel share."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any
 
 from tirlower.arith import Analyzer
-from tirlower.diagnostics import TransformError
 from tirlower.ir import build
-from tirlower.ir.buffer import pointer_dtype
-from tirlower.ir.expr import BufferLoad, Cast, Expr, IntImm, Var, const, is_const_int
+from tirlower.ir.buffer import Range, pointer_dtype
+from tirlower.ir.expr import BufferLoad, Expr, IntImm, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, substitute
+from tirlower.ir.functor import Mutator, pre_order_visit, substitute
 from tirlower.ir.refresh import copy_var, refresh_binders
-from tirlower.ir.scopes import names_in
-from tirlower.ir.stmt import Block, BufferStore, For, ForKind, IfThenElse, Seq, Stmt
+from tirlower.ir.stmt import Block, For, ForKind, IfThenElse, Seq, Stmt, While
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.memory.auto_copy_form import (
+    AUTO_COPY,
+    LOCAL_STAGE,
+    ORIGIN,
+    PADDING,
+    VECTOR_BYTES,
+    Axis,
+    Copy,
+    Order,
+    annotated_number,
+    conditional,
+    is_no,
+    nest,
+    refuse,
+    taken_apart,
+)
+from tirlower.transforms.memory.auto_copy_fragments import FragmentCopies, is_fragment
+from tirlower.transforms.memory.auto_copy_padding import Conflicts, padded
+from tirlower.transforms.memory.auto_copy_threads import ThreadCopies
+from tirlower.transforms.uniform import Uniformity
 
 __all__ = ["LowerAutoCopy"]
 
-ORIGIN = "tir.LowerAutoCopy"
-AUTO_COPY = "auto_copy"
-"""Block annotation: 1 for a copy to be lowered here."""
-VECTOR_BYTES = "vector_bytes"
-"""Block annotation: the bytes that one vector of the copy has (default 1: no vectors)."""
-LOCAL_STAGE = "local_stage"
-"""Block annotation: pass the data through registers first, which a CPU's copy does anyway."""
-
-
-@dataclass(eq=False)
-class _Copy:
-    """A nest of loops around one store of a load, under conditions or not."""
-
-    loops: list[For]
-    conditions: list[Expr]
-    store: BufferStore
-    load: BufferLoad
+_OWN = (AUTO_COPY, VECTOR_BYTES, LOCAL_STAGE, PADDING)
+_AXES = ("threadIdx.z", "threadIdx.y", "threadIdx.x")
 
 
 class _Lowerer(Mutator):
-    def __init__(self) -> None:
-        self.threads = 0
+    def __init__(self, func: PrimFunc, conflicts: Conflicts) -> None:
+        self.func = func
         self.analyzer = Analyzer()
+        self.order = Order(self.analyzer)
+        self.conflicts = conflicts
+        self.threads: list[For] = []
+        self.divergent = 0
+        self._uniform: Uniformity | None = None
+        self.lanes = 1
+        self.shared = ThreadCopies(self.order, conflicts)
+        self.fragments = FragmentCopies(self.order, conflicts, self._share)
+
+    @property
+    def uniform(self) -> Uniformity:
+        if self._uniform is None:
+            self._uniform = Uniformity(self.func.body)
+        return self._uniform
 
     def visit_expr(self, root: Any) -> Any:
         return root
 
     def visit_For(self, op: For) -> Stmt:
         bound = op.kind is ForKind.THREAD_BINDING
-        self.threads += bound
+        parted = not bound and bool(self.threads) and self.uniform.diverges(op)
+        self.analyzer.bind(op.loop_var, Range(op.min, op.extent), allow_override=True)
+        if bound:
+            self.threads.append(op)
+        self.divergent += parted
         made: Stmt = op.with_(body=self.visit(op.body))
-        self.threads -= bound
+        self.divergent -= parted
+        if bound:
+            self.threads.pop()
+        return made
+
+    def visit_While(self, op: While) -> Stmt:
+        parted = bool(self.threads) and self.uniform.diverges(op)
+        self.divergent += parted
+        made: Stmt = self.generic(op)
+        self.divergent -= parted
+        return made
+
+    def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
+        parted = bool(self.threads) and self.uniform.varies(op.condition)
+        self.divergent += parted
+        made: Stmt = self.generic(op)
+        self.divergent -= parted
         return made
 
     def visit_Block(self, op: Block) -> Stmt:
         marked = op.annotations.get(AUTO_COPY)
-        # The threads of a kernel share the work of a copy; that is another lowering.
-        if marked is None or _is_zero(marked) or self.threads:
-            return op.with_(body=self.visit(op.body))
+        parted = bool(self.threads) and not is_const_int(op.predicate, 1) and self.uniform.varies(op.predicate)
+        if marked is None or is_no(marked):
+            self.divergent += parted
+            made: Stmt = op.with_(body=self.visit(op.body))
+            self.divergent -= parted
+            return made
         if op.iters or op.init is not None or op.match_buffers:
-            _refuse(
-                op, "it has iterators, an init or matched buffers", "run ConvertBlocksToOpaque and LowerMatchBuffer"
-            )
+            refuse(op, "it has iterators, an init or matched buffers", "run ConvertBlocksToOpaque and LowerMatchBuffer")
         if len(op.reads) != 1 or len(op.writes) != 1:
-            _refuse(
+            refuse(
                 op, f"it reads {len(op.reads)} and writes {len(op.writes)} regions", "a copy reads and writes one each"
             )
-        copy = _taken_apart(op)
+        copy = taken_apart(op)
         element = pointer_dtype(op.reads[0].buffer.dtype)
-        lanes = _vector_bytes(op) * 8 // element.bits if element.is_scalar else 1
-        kept = {key: v for key, v in op.annotations.items() if key not in (AUTO_COPY, VECTOR_BYTES, LOCAL_STAGE)}
-        return op.with_(annotations=kept, body=self._lowered(copy, lanes) if lanes > 1 else op.body)
+        size = annotated_number(op, VECTOR_BYTES, 1, 1, "give the bytes of a vector, such as 16")
+        lanes = max(size * 8 // element.bits, 1) if element.is_scalar else 1
+        kept = {key: v for key, v in op.annotations.items() if key not in _OWN}
+        for buffer in (copy.store.buffer, copy.load.buffer):
+            if PADDING in op.annotations and buffer.scope.startswith("shared"):
+                self.conflicts.given[buffer] = annotated_number(op, PADDING, 0, 0, "give a number of elements")
+        return op.with_(annotations=kept, body=self._body(op, copy, lanes, bool(self.divergent or parted)))
 
-    def _lowered(self, copy: _Copy, lanes: int) -> Stmt:
+    def _body(self, op: Block, copy: Copy, lanes: int, parted: bool) -> Stmt:
+        axes = self._axes(op)
+        if is_fragment(copy.store.buffer) or is_fragment(copy.load.buffer):
+            if parted:
+                refuse(op, "the threads of a warp may pass it differently", "move it out of the condition or loop")
+            self.lanes = lanes
+            return self.fragments.lower(op, copy, axes)
+        variables = copy.variables()
+        free = [axis for axis in axes if axis.loop.loop_var not in variables]
+        known = {axis.loop.loop_var for axis in axes} | {loop.loop_var for loop in copy.loops}
+        same = not parted and not any(self.uniform.varies(var) for var in variables - known) if axes else False
+        if same and self._reads_alike(copy) and self.shared.can_share(copy, free):
+            return self.shared.lower(op, copy, free, lanes)
+        return self._lowered(copy, lanes) if lanes > 1 else op.body
+
+    def _reads_alike(self, copy: Copy) -> bool:
+        """Whether conditions and indices, the threads' numbers apart, are the same for all threads: a read of their own
+        memory is not."""
+        return not any(_reads_own(part) for part in (*copy.conditions, *copy.store.indices, *copy.load.indices))
+
+    def _share(self, op: Block, copy: Copy, axes: Sequence[Axis]) -> Stmt:
+        return self.shared.lower(op.with_(annotations={}), copy, axes, self.lanes)
+
+    def _axes(self, op: Block) -> list[Axis]:
+        """The axes of threads around a copy, the fastest last."""
+        found: dict[str, For] = {}
+        for loop in self.threads:
+            tag = str(loop.thread_tag)
+            if tag in _AXES:
+                found[tag] = loop
+        axes: list[Axis] = []
+        stride = 1
+        for tag in reversed(_AXES):
+            if tag not in found:
+                continue
+            extent = found[tag].extent
+            if not isinstance(extent, IntImm):
+                refuse(
+                    op, f"the number of threads along {tag} is no constant: {extent}", "bind a constant number of them"
+                )
+            axes.insert(0, Axis(found[tag], extent.value, stride))
+            stride *= extent.value
+        return axes
+
+    # On one thread: which loop is to be the vector
+
+    def _lowered(self, copy: Copy, lanes: int) -> Stmt:
         loops = self._coalesced(copy)
         if (
             not loops
@@ -81,54 +169,29 @@ class _Lowerer(Mutator):
             or loops[-1].annotations
             or not self._distinct(copy, loops[-1])
         ):
-            return _nest(loops, _conditional(copy))
-        return _nest(loops[:-1], self._split(loops[-1], _conditional(copy), lanes))
+            return nest(loops, conditional(copy))
+        return nest(loops[:-1], self._split(loops[-1], conditional(copy), lanes))
 
-    # Which loop is to be the vector
-
-    def _coalesced(self, copy: _Copy) -> list[For]:
+    def _coalesced(self, copy: Copy) -> list[For]:
         """The loops in order, that along neighbouring elements innermost."""
         loops = copy.loops
         if len(loops) < 2 or any(op.kind is not ForKind.SERIAL or op.annotations for op in loops):
             return loops
-        written = [self._unit(loop.loop_var, copy.store.indices) for loop in loops]
-        read = [self._unit(loop.loop_var, copy.load.indices) for loop in loops]
+        written = [self.order.unit(loop.loop_var, copy.store.indices) for loop in loops]
+        read = [self.order.unit(loop.loop_var, copy.load.indices) for loop in loops]
         if written[-1] or not any(written) or not self._free_order(copy):
             return loops
         best = max(range(len(loops)), key=lambda at: (written[at], read[at], at))
         return [*loops[:best], *loops[best + 1 :], loops[best]]
 
-    def _moved(self, var: Var, index: Expr) -> Expr:
-        """By how much an index moves with a variable."""
-        later = substitute(index, {var: build.add(var, const(1, var.dtype))})
-        return self.analyzer.simplify(build.sub(later, index))
+    def _free_order(self, copy: Copy) -> bool:
+        """Whether the loops may be interchanged."""
+        return self.order.independent(copy.loops) and self.order.axes(copy.loops, copy.store.indices) is not None
 
-    def _unit(self, var: Var, indices: tuple[Expr, ...]) -> bool:
-        """Whether a variable moves an access to the neighbouring element."""
-        steps = [self._moved(var, index) for index in indices]
-        return bool(steps) and is_const_int(steps[-1], 1) and all(is_const_int(step, 0) for step in steps[:-1])
-
-    def _free_order(self, copy: _Copy) -> bool:
-        """Whether the loops may be interchanged: constant-stride, each along a dimension of its own, none of them in the
-        bounds of another one."""
-        taken: set[int] = set()
-        variables = {loop.loop_var for loop in copy.loops}
-        for loop in copy.loops:
-            steps = [self._moved(loop.loop_var, index) for index in copy.store.indices]
-            moved = [axis for axis, step in enumerate(steps) if not is_const_int(step, 0)]
-            if len(moved) != 1 or moved[0] in taken or not isinstance(steps[moved[0]], IntImm):
-                return False
-            if not variables.isdisjoint(v for part in (loop.min, loop.extent) for v in names_in(part)):
-                return False
-            taken.add(moved[0])
-        return True
-
-    def _distinct(self, copy: _Copy, loop: For) -> bool:
+    def _distinct(self, copy: Copy, loop: For) -> bool:
         """Whether the iterations of a loop write different elements."""
-        steps = [self._moved(loop.loop_var, index) for index in copy.store.indices]
+        steps = [self.order.moved(loop.loop_var, index) for index in copy.store.indices]
         return any(isinstance(step, IntImm) and step.value for step in steps)
-
-    # The vector loop
 
     def _split(self, loop: For, body: Stmt, lanes: int) -> Stmt:
         """Vectors of ``lanes`` elements, and a serial loop for the rest."""
@@ -157,79 +220,42 @@ class _Lowerer(Mutator):
         return done[0] if len(done) == 1 else Seq(tuple(done))
 
 
-def _is_zero(value: Any) -> bool:
-    """Whether an annotation says no."""
-    return getattr(value, "value", value) in (0, False)
+def _reads_own(root: Expr) -> bool:
+    """Whether an expression reads memory: of a thread's own, or that another thread may write first."""
+    found = False
 
+    def look(op: Any) -> None:
+        nonlocal found
+        found = found or isinstance(op, BufferLoad)
 
-def _taken_apart(op: Block) -> _Copy:
-    loops: list[For] = []
-    conditions: list[Expr] = []
-    body: Stmt = op.body
-    while True:
-        if isinstance(body, For) and body.kind is not ForKind.THREAD_BINDING and not conditions:
-            loops.append(body)
-            body = body.body
-        elif isinstance(body, IfThenElse) and body.else_case is None:
-            conditions.append(body.condition)
-            body = body.then_case
-        elif isinstance(body, Block) and not body.iters and body.init is None and not body.match_buffers:
-            if not is_const_int(body.predicate, 1):
-                conditions.append(body.predicate)
-            body = body.body
-        else:
-            break
-    if not isinstance(body, BufferStore):
-        _refuse(
-            op, f"its body is no nest of loops around one store, but a {type(body).__name__}", "mark plain copies only"
-        )
-    load = body.value.value if isinstance(body.value, Cast) else body.value
-    if not isinstance(load, BufferLoad):
-        _refuse(op, f"it stores {body.value}, which is no element of a buffer", "mark plain copies only")
-    if load.buffer.data is body.buffer.data:
-        _refuse(op, f"it copies within the buffer {load.buffer.name!r}", "copy from another buffer")
-    return _Copy(loops, conditions, body, load)
-
-
-def _conditional(copy: _Copy) -> Stmt:
-    body: Stmt = copy.store
-    for condition in reversed(copy.conditions):
-        body = IfThenElse(condition, body)
-    return body
-
-
-def _nest(loops: list[For], body: Stmt) -> Stmt:
-    for loop in reversed(loops):
-        body = loop.with_(body=body)
-    return body
-
-
-def _vector_bytes(op: Block) -> int:
-    value = op.annotations.get(VECTOR_BYTES, 1)
-    value = getattr(value, "value", value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        _refuse(op, f"{VECTOR_BYTES} is a positive number, got {value!r}", "give the bytes of a vector, such as 16")
-    return value
-
-
-def _refuse(op: Block, why: str, help: str) -> NoReturn:
-    raise TransformError(
-        f"the block {op.name!r} cannot be lowered as a copy: {why}", origin=ORIGIN, span=op.span, help=help
-    )
+    pre_order_visit(root, look)
+    return found
 
 
 class LowerAutoCopy(FuncPass):
-    """Blocks annotated ``auto_copy`` become copy loops with vectors of ``vector_bytes`` bytes.
+    """Blocks annotated ``auto_copy`` become copy loops with vectors of ``vector_bytes`` bytes, shared by the threads.
 
     Such a block reads one region, writes one, and its body is a nest of loops around one store of an element of another
-    buffer (converted, or under conditions, or not). The loop along neighbouring elements of the destination becomes the
-    innermost one where the order is free, and is split by the ``vector_bytes`` of the source's elements (default 1, so no
-    split): a vectorized loop, and a serial one for a rest. ``local_stage`` says to pass the data through registers, which
-    a copy of a CPU does in any case. The three annotations are gone afterwards.
+    buffer (converted, or under conditions, or not). Outside of kernels the loop along neighbouring elements of the
+    destination becomes the innermost one where the order is free, and is split by the ``vector_bytes`` of the source's
+    elements (default 1, so no split): a vectorized loop, and a serial one for a rest.
 
-    This is what a CPU needs: where a loop over threads stands around the block, it is left as it is. Needs
-    ConvertBlocksToOpaque; stands before LowerOpaqueBlock, which drops the annotations. Raises :class:`TransformError`
-    for a marked block with iterators, with several regions read or written, or whose body is no such copy.
+    In a kernel, a copy between global and shared memory that mentions some thread axes is shared by the threads along
+    the other ones: neighbouring threads copy neighbouring vectors of global memory, in turns. It must be reached by all
+    threads alike, and write each element once; else each thread makes all of it, as written. ``local_stage`` puts all
+    loads of a thread into registers before it stores to shared memory. The rows of shared memory become longer where
+    that lets the threads of a warp meet in fewer banks (by a quarter at most), or by ``padding`` elements where the
+    block says so; not where it is used through pointers, or its blocks have a ``permuted_layout``, which
+    InjectPermutedLayout swizzles. A barrier behind the copy is ThreadSync's affair.
+
+    A copy between shared memory and ``wmma`` fragments becomes ``tvm_load_matrix_sync`` and ``tvm_store_matrix_sync``
+    of tiles of 16 by 16; fragments are numbered by rows of tiles. One from an accumulator to global memory goes through
+    shared memory, 16 rows at a time.
+
+    All these annotations are gone afterwards. Needs ConvertBlocksToOpaque; stands before LowerOpaqueBlock, which drops
+    the annotations. Raises :class:`TransformError` for a marked block with iterators, with several regions read or
+    written, or whose body is no such copy; for fragments that are not copied in whole tiles by whole warps; and for a
+    padding that cannot be. TIR's shares every copy, takes its threads by binding the axes again, and pads all buffers.
 
     >>> from tirlower.script import parse
     >>> print(LowerAutoCopy()(parse('''
@@ -253,6 +279,38 @@ class LowerAutoCopy(FuncPass):
                         B[i, j_0 * 8 + j_1] = A[i, j_0 * 8 + j_1]
                 for j in range(2):
                     B[i, 16 + j] = A[i, 16 + j]
+
+    A transposition by 32 threads:
+
+    >>> print(LowerAutoCopy()(parse('''
+    ... @T.prim_func
+    ... def f(A: T.Buffer((16, 32), "float32"), B: T.Buffer((32, 16), "float32")):
+    ...     for tx in T.thread_binding(32, thread="threadIdx.x"):
+    ...         s = T.alloc_buffer((16, 32), "float32", scope="shared")
+    ...         with T.block("load"):
+    ...             T.block_attr({"auto_copy": 1, "vector_bytes": 16})
+    ...             for i, j in T.grid(16, 32):
+    ...                 s[i, j] = A[i, j]
+    ...         with T.block("store"):
+    ...             T.block_attr({"auto_copy": 1, "vector_bytes": 16})
+    ...             for i, j in T.grid(16, 32):
+    ...                 B[j, i] = s[i, j]
+    ... ''')).script())
+    @T.prim_func
+    def f(A: T.Buffer((16, 32), "float32"), B: T.Buffer((32, 16), "float32")):
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+            s = T.alloc_buffer((16, 36), scope="shared")
+            with T.block("load"):
+                T.reads(A[0:16, 0:32])
+                T.writes(s[0:16, 0:32])
+                for turn in range(4):
+                    for lane in T.vectorized(4):
+                        s[turn * 4 + tx // 8, tx % 8 * 4 + lane] = A[turn * 4 + tx // 8, tx % 8 * 4 + lane]
+            with T.block("store"):
+                T.reads(s[0:16, 0:32])
+                T.writes(B[0:32, 0:16])
+                for turn in range(16):
+                    B[turn * 2 + tx // 16, tx % 16] = s[tx % 16, turn * 2 + tx // 16]
     """
 
     name = ORIGIN
@@ -260,4 +318,11 @@ class LowerAutoCopy(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower the marked copies of a function."""
-        return func.with_body(_Lowerer().visit(func.body))
+        conflicts = Conflicts()
+        body = _Lowerer(func, conflicts).visit(func.body)
+        padding = conflicts.choose(func)
+        if padding:
+            # The strides of what was generated are those of the longer rows: once more, with these.
+            wider = padded(func, padding)
+            body = _Lowerer(wider, Conflicts()).visit(wider.body)
+        return func.with_body(body)

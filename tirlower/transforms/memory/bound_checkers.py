@@ -37,7 +37,9 @@ __all__ = ["AccessChecks", "AccessGuards", "InstrumentBoundCheckers", "Place", "
 
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 _ADDRESS_OF = Op.get("tir.address_of")
-_ATOMICS = frozenset((Op.get("tir.atomic_add"), Op.get("tir.atomic_max"), Op.get("tir.atomic_min")))
+_ATOMICS = frozenset(
+    Op.get(f"tir.atomic_{name}") for name in ("add", "max", "min", "and", "or", "xor", "exchange", "cas")
+)
 
 
 class Place:

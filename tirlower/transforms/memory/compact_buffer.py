@@ -164,6 +164,10 @@ class CompactBufferAllocation(FuncPass):
     Option ``is_strict`` (default True): no dimension grows. Otherwise a dimension is as large as what is accessed,
     also beyond the old shape or below index 0.
 
+    Option ``keep_padding`` (default False): rows of shared memory that are declared longer than what is accessed of
+    them, by less than the 128 bytes in which banks repeat, stay as long: that is how threads of a column get banks of
+    their own.
+
     Needs ConvertBlocksToOpaque where there are blocks. Raises :class:`TransformError` for blocks with iterators and
     for an allocation that nothing accesses. In validate mode every access is enumerated and checked to lie inside.
     After TIR's pass of the name; exactness by elimination of linear inequalities (see ``extremes``).
@@ -191,14 +195,32 @@ class CompactBufferAllocation(FuncPass):
 
     name = "tir.CompactBufferAllocation"
     stage = Stage.OPAQUE
-    options = {"is_strict": True}
+    options = {"is_strict": True, "keep_padding": False}
     positional = ("is_strict",)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Compact the allocations of a function."""
         regions = accessed_regions(func, bool(self.option("is_strict", ctx)))
+        if self.option("keep_padding", ctx):
+            regions = {buffer: _padded(buffer, region) for buffer, region in regions.items()}
         worker = _Compactor(func, regions)
         return func.with_body(worker.visit(func.body)) if worker.made else func
+
+
+_BANKS = 128
+"""The bytes after which the banks of shared memory repeat."""
+
+
+def _padded(buffer: Buffer, region: Region) -> Region:
+    """A region whose last dimension keeps the padding that the buffer declares."""
+    if not buffer.scope.startswith("shared") or len(buffer.shape) < 2 or not region:
+        return region
+    first, extent = region[-1]
+    declared = buffer.shape[-1]
+    if not (is_const_int(first, 0) and isinstance(extent, IntImm) and isinstance(declared, IntImm)):
+        return region
+    lost = (declared.value - extent.value) * buffer.dtype.bits * buffer.dtype.lanes // 8
+    return (*region[:-1], (first, declared)) if 0 < lost < _BANKS and extent.value > 1 else region
 
 
 def _validate(one: Pass, before: IRModule, after: IRModule) -> None:

@@ -30,7 +30,9 @@ EXPLICIT_READ, EXPLICIT_WRITE = "explicit_read_region", "explicit_write_region"
 
 _ADDRESS_OF = Op.get("tir.address_of")
 _IF = Op.get("tir.if_then_else")
-_ATOMICS = frozenset(Op.get(f"tir.atomic_{name}") for name in ("add", "max", "min"))
+_ATOMICS = frozenset(
+    Op.get(f"tir.atomic_{name}") for name in ("add", "max", "min", "and", "or", "xor", "exchange", "cas")
+)
 _STORAGE_RANK = {"global": 0, "shared": 1, "warp": 2}
 _LOCAL_RANK = 3
 MAX_TERMS = 24
@@ -264,7 +266,7 @@ class _Collector(AnalyzedMutator):
                     stack += op.args[0].indices
                     continue
                 if op.op in _ATOMICS and op.args[0].__class__ is Call and op.args[0].op is _ADDRESS_OF:
-                    stack += (op.args[1], op.args[0].args[0])
+                    stack += (*op.args[1:], op.args[0].args[0])
                     continue
             if not op.is_leaf:
                 stack += reversed(list(op.children()))

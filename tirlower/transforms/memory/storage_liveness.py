@@ -37,7 +37,13 @@ from tirlower.ir.stmt import (
 __all__ = ["Allocation", "Frame", "Liveness"]
 
 _JUMPS = frozenset(Op.get(f"tir.{name}") for name in ("ret", "thread_return", "break_loop", "continue_loop"))
-_KEEPS_POINTERS = ("tir.tvm_struct_set", "tir.tvm_stack_make_array", "tir.dma_copy", "tir.ptx_cp_async")
+_KEEPS_POINTERS = (
+    "tir.tvm_struct_set",
+    "tir.tvm_stack_make_array",
+    "tir.dma_copy",
+    "tir.ptx_cp_async",
+    "tir.ptx_wgmma",
+)
 """Calls after whose return memory that they were given is still used: stored in a structure, or copied meanwhile."""
 
 

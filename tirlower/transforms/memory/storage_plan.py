@@ -153,8 +153,9 @@ def _shares(allocation: Allocation, size: int | None) -> bool:
 
 
 class _Planner:
-    def __init__(self, reuse: bool, exact: bool) -> None:
+    def __init__(self, reuse: bool, exact: bool, apart: bool) -> None:
         self.reuse = reuse
+        self.apart = apart
         self.exact = exact
         self.pools: dict[Any, _Pool] = {}
         self.entries: list[Entry] = []
@@ -168,7 +169,7 @@ class _Planner:
             self._release(allocation.start)
             size = constant_bytes(allocation.op.buffer)
             entry = self._in_place(allocation, size)
-            if entry is None and self.reuse and _shares(allocation, size):
+            if entry is None and self.reuse and self._may_share(allocation, size):
                 entry = self._pool(allocation).take(size, allocation.op.buffer.dtype, self.exact)
             if entry is None:
                 entry = Entry(bytes=size)
@@ -183,11 +184,16 @@ class _Planner:
     def _pool(self, allocation: Allocation) -> _Pool:
         return self.pools.setdefault((allocation.place, allocation.op.buffer.scope), _Pool())
 
+    def _may_share(self, allocation: Allocation, size: int | None) -> bool:
+        if self.apart and allocation.op.buffer.scope.startswith("shared"):
+            return False
+        return _shares(allocation, size)
+
     def _release(self, time: int) -> None:
         """Memory whose range ended before a time is free."""
         while self.ending and self.ending[0][0] < time:
             _, _, allocation, entry = heapq.heappop(self.ending)
-            if allocation not in self.taken_over and _shares(allocation, constant_bytes(allocation.op.buffer)):
+            if allocation not in self.taken_over and self._may_share(allocation, constant_bytes(allocation.op.buffer)):
                 self._pool(allocation).give(entry)
 
     def _in_place(self, allocation: Allocation, size: int | None) -> Entry | None:
@@ -211,10 +217,13 @@ class _Planner:
         return None
 
 
-def plan_storage(func: PrimFunc, reuse: bool = True, exact: bool = False) -> StoragePlan:
-    """The plan for a function. Without ``reuse`` only operations in place share; ``exact`` wants equal dtypes."""
+def plan_storage(func: PrimFunc, reuse: bool = True, exact: bool = False, apart: bool = False) -> StoragePlan:
+    """The plan for a function. Without ``reuse`` only operations in place share; ``exact`` wants equal dtypes.
+
+    ``apart``: buffers that threads share do not share memory with one another.
+    """
     liveness = Liveness(func)
-    planner = _Planner(reuse, exact)
+    planner = _Planner(reuse, exact, apart)
     planner.plan(liveness.order)
     everything = list(liveness.found.values())
     unused = [a for a in everything if a.touches is None]

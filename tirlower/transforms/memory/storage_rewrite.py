@@ -194,6 +194,9 @@ class StorageRewrite(FuncPass):
     ``tir.merge_static_smem`` only operations in place share. ``reports`` has, by function, the bytes before, after and
     live at one time, of the last run of this object; :func:`storage_report` gives them without rewriting.
 
+    Option ``keep_shared_apart`` (default False): buffers that threads share keep memory of their own: what reuses
+    another's memory needs a barrier ahead of it.
+
     Needs LowerOpaqueBlock; raises :class:`TransformError` for a block. In validate mode the result is simulated: no
     buffer is read after another one was written into its memory. After TIR's pass of the name (linear-scan register
     allocation, Poletto and Sarkar 1999).
@@ -225,6 +228,7 @@ class StorageRewrite(FuncPass):
 
     name = "tir.StorageRewrite"
     stage = Stage.FLAT
+    options = {"keep_shared_apart": False}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -232,7 +236,11 @@ class StorageRewrite(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Rewrite the allocations of a function."""
-        plan = plan_storage(func, reuse=not ctx.option("tir.merge_static_smem", False))
+        plan = plan_storage(
+            func,
+            reuse=not ctx.option("tir.merge_static_smem", False),
+            apart=bool(self.option("keep_shared_apart", ctx)),
+        )
         self.reports[func.name] = plan.report
         if not plan.entries and not plan.unused:
             return func

@@ -9,11 +9,12 @@ any barrier in the body all later iterations matter, with one only the next does
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tirlower.diagnostics import TransformError
-from tirlower.ir.expr import Call, StringImm
+from tirlower.ir.expr import Call, StringImm, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import (
@@ -30,12 +31,15 @@ from tirlower.ir.stmt import (
 )
 from tirlower.poly import Access, Loop, Scop
 from tirlower.transforms.nesting import jumps_out
+from tirlower.transforms.threads.device_calls import is_object_wait
 from tirlower.transforms.threads.meetings import SAME, Meetings
-from tirlower.transforms.threads.uniform import Uniformity
+from tirlower.transforms.uniform import Uniformity
 
 __all__ = ["BarrierPlanner", "is_barrier"]
 
 _SYNC = Op.get("tir.tvm_storage_sync")
+_SYNC_WARP = Op.get("tir.ptx_syncwarp")
+_EVERY_LANE = 0xFFFFFFFF
 _MAX_STARTS = 64
 """The places for a first barrier that are tried for a loop."""
 
@@ -47,7 +51,11 @@ def is_barrier(stmt: Stmt, scope: str) -> bool:
 
     A barrier of the block orders memory of a block and of its warps, one of the grid all; one of a warp its own only.
     """
-    if not (isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op is _SYNC):
+    if not (isinstance(stmt, Evaluate) and isinstance(stmt.value, Call)):
+        return False
+    if stmt.value.op is _SYNC_WARP:
+        return scope == "warp" and is_const_int(stmt.value.args[0], _EVERY_LANE)
+    if stmt.value.op is not _SYNC:
         return False
     own = stmt.value.args[0]
     have = own.value if isinstance(own, StringImm) else ""
@@ -73,7 +81,11 @@ class _Part:
 
 
 class BarrierPlanner:
-    """Puts barriers into a function: ``make()`` gives one, ``scope`` says whose accesses are ordered."""
+    """Puts barriers into a function: ``make()`` gives one, ``scope`` says whose accesses are ordered.
+
+    ``copies`` are statements whose writes go on after them, ``waits`` those that hand on what such wrote: a copy only
+    comes behind what was before it, a wait only before what follows.
+    """
 
     def __init__(
         self,
@@ -83,20 +95,27 @@ class BarrierPlanner:
         scope: str,
         wanted: Callable[[Access], bool],
         make: Callable[[], Stmt],
+        copies: Collection[Stmt] = (),
+        waits: Collection[Stmt] = (),
     ) -> None:
         self.meetings = meetings
         self.scope = scope
         self.scop = scop
         self.make = make
-        self.uniform = Uniformity(func.body)
+        self.body = func.body
         self.count = 0
         self._statements = iter(scop.statements)
         self._next = next(self._statements, None)
         self._loops = iter(scop.loops)
         self._wanted = wanted
         self._kernel = False
-        self._divergent: Stmt | None = None
         self._asynchronous = False
+        self._copies = copies
+        self._waits = waits
+        self._control: list[IfThenElse | For | While] = []
+        self._apart: dict[Stmt, bool] = {}
+        self._seen: list[Access] = []
+        self._waited: Stmt | None = None
 
     def run(self, body: Stmt) -> Stmt:
         """The body with barriers, or itself. Raises TransformError where one is needed under a divergent condition."""
@@ -111,6 +130,7 @@ class BarrierPlanner:
         if not self._kernel:
             return ()
         accesses = tuple(access for access in found.accesses if self._wanted(access))
+        self._seen += accesses
         if self._asynchronous:
             self.meetings.asynchronous.update(access for access in accesses if access.is_write)
         return accesses
@@ -135,6 +155,15 @@ class BarrierPlanner:
             self._own(stmt)
             return stmt, _Summary(through=False)
         own = self._own(stmt)
+        if self._kernel and is_object_wait(stmt):
+            # Threads that go ways of their own meet at barrier objects, whose waits then stand for barriers.
+            self._waited = self._waited or self._divergent()
+            if self._waited is not None:
+                return stmt, _Summary(through=False)
+        if stmt in self._waits:
+            return stmt, _Summary((), own)
+        if stmt in self._copies:
+            return stmt, _Summary(own, tuple(access for access in own if not access.is_write))
         return stmt, _Summary(own, own)
 
     # Sequences
@@ -176,8 +205,8 @@ class BarrierPlanner:
         return (new[0] if len(new) == 1 and not declares(new[0]) else Seq(new)), _joined(made)
 
     def _barrier(self) -> Stmt:
-        if self._divergent is not None:
-            where = self._divergent
+        where = self._divergent()
+        if where is not None:
             what = "condition" if isinstance(where, IfThenElse) else "loop"
             raise TransformError(
                 f"accesses of {self.scope!r} memory need a barrier inside a {what} that threads may pass differently: "
@@ -191,11 +220,40 @@ class BarrierPlanner:
 
     # Control
 
+    @cached_property
+    def uniform(self) -> Uniformity:
+        """What is the same for all threads; asked only where a barrier comes into a condition or loop."""
+        return Uniformity(self.body)
+
+    def _divergent(self) -> IfThenElse | For | While | None:
+        """The outermost condition or loop around that threads of a block may pass differently."""
+        for stmt in self._control:
+            apart = self._apart.get(stmt)
+            if apart is None:
+                varies = isinstance(stmt, IfThenElse) and self.uniform.varies(stmt.condition)
+                apart = varies or (not isinstance(stmt, IfThenElse) and self.uniform.diverges(stmt))
+                self._apart[stmt] = apart
+            if apart:
+                return stmt
+        return None
+
+    def _left(self, stmt: IfThenElse | For | While, seen: int) -> _Summary | None:
+        """Out of a condition or loop: its summary, if barriers in it were not for all threads.
+
+        To the threads that do not pass it all that stands in it (accesses from the number ``seen``) may happen at any
+        time.
+        """
+        self._control.pop()
+        if self._waited is not stmt:
+            return None
+        self._waited = None
+        inside = tuple(self._seen[seen:])
+        return _Summary(inside, inside)
+
     def _branches(self, stmt: IfThenElse) -> tuple[Stmt, _Summary]:
         own = self._own(stmt)
-        before = self._divergent
-        if self._divergent is None and self._kernel and self.uniform.varies(stmt.condition):
-            self._divergent = stmt
+        seen = len(self._seen)
+        self._control.append(stmt)
         cases: list[Stmt | None] = []
         sums: list[_Summary] = []
         for case in (stmt.then_case, stmt.else_case):
@@ -208,7 +266,9 @@ class BarrierPlanner:
                 new, inner = self._built(new, [_Part(new, inner)], [0])
             cases.append(new)
             sums.append(inner)
-        self._divergent = before
+        whole = self._left(stmt, seen)
+        if whole is not None:
+            sums = [whole]
         through = any(each.through for each in sums)
         head = (*own, *(access for each in sums for access in each.head))
         tail = (*(own if through else ()), *(access for each in sums for access in each.tail))
@@ -220,9 +280,8 @@ class BarrierPlanner:
         own = self._own(stmt) if isinstance(stmt, For) else ()
         loop = next(self._loops)
         cond = self._own(stmt) if isinstance(stmt, While) else ()
-        before = self._divergent
-        if self._divergent is None and self._kernel and self.uniform.diverges(stmt):
-            self._divergent = stmt
+        seen = len(self._seen)
+        self._control.append(stmt)
         parts = self._parts(stmt.body)
         cuts: list[int] = []
         if self._kernel:
@@ -236,8 +295,10 @@ class BarrierPlanner:
             if cond and 0 in cuts:
                 cuts = [*(cut for cut in cuts if cut), len(parts)]
         body, inner = self._built(stmt.body, parts, cuts)
-        self._divergent = before
-        if self._kernel and jumps_out(stmt.body):
+        whole = self._left(stmt, seen)
+        if whole is not None:
+            inner = whole
+        elif self._kernel and jumps_out(stmt.body):
             every = tuple(access for part in parts for access in (*part.sum.head, *part.sum.tail))
             inner = _Summary(every, every)
         elif not inner.through and isinstance(stmt, For) and loop.regular:

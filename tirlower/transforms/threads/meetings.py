@@ -24,7 +24,9 @@ from tirlower.poly.quick import Sign
 
 __all__ = ["SAME", "Meetings", "is_block_loop", "is_thread_loop"]
 
-_ATOMICS = frozenset(Op.get(f"tir.atomic_{name}") for name in ("add", "max", "min"))
+_ATOMICS = frozenset(
+    Op.get(f"tir.atomic_{name}") for name in ("add", "max", "min", "and", "or", "xor", "exchange", "cas")
+)
 _AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 
 SAME = 0

@@ -9,7 +9,7 @@ from typing import Any
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
-from tirlower.ir.buffer import Buffer, decl_buffer
+from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer, decl_buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Broadcast, BufferLoad, Call, Expr, IntImm, Ramp, StringImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
@@ -63,7 +63,8 @@ class _Part:
 
     @property
     def alignment(self) -> int:
-        return max(_LEAST_ALIGNMENT, self.element)
+        asked = self.op.buffer.align
+        return max(_LEAST_ALIGNMENT, self.element, asked if asked > ALLOC_ALIGNMENT else 0)
 
     def meets(self, other: _Part) -> bool:
         """Whether both are in use at a time."""
@@ -286,11 +287,28 @@ class _Rewriter(Mutator):
         data = op.args[1] if op.op is _ACCESS_PTR else None
         part = self.parts.get(data) if isinstance(data, Var) else None
         if part is None:
-            return None
+            return self.pairs(op)
         kind, _, offset, extent, mask = op.args
         by = self.shift(part, -(-kind.dtype.bits // 8) * kind.dtype.lanes)
         moved = build.add(self.visit_expr(offset), build.cast(offset.dtype, by))
         return op.with_(args=(kind, self.merged.data, moved, self.visit_expr(extent), mask))
+
+    def pairs(self, op: Call) -> Expr | None:
+        """A device operation that names memory by a data variable and an offset in its elements: here those are bytes."""
+        if not (isinstance(op.op, Op) and op.op.name.startswith("tir.ptx_")):
+            return None
+        if not any(isinstance(arg, Var) and arg in self.parts for arg in op.args):
+            return None
+        args = [arg if isinstance(arg, Var) and arg in self.parts else self.visit_expr(arg) for arg in op.args]
+        for at, data in enumerate(op.args):
+            part = self.parts.get(data) if isinstance(data, Var) else None
+            if part is None:
+                continue
+            args[at] = self.merged.data
+            offset = args[at + 1]
+            size, kind = _element_bytes(part.op.buffer), offset.dtype
+            args[at + 1] = build.add(build.cast(kind, part.offset), build.mul(offset, const(size, kind)))
+        return op.with_(args=tuple(args))
 
     def map_attr(self, value: Any) -> Any:
         """Marks of an allocation are marks of all."""

@@ -18,6 +18,7 @@ from tirlower.poly import Access, extract
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.threads.barriers import BarrierPlanner, is_barrier
+from tirlower.transforms.threads.device_calls import DeviceCalls, ordered_by_object
 from tirlower.transforms.threads.meetings import Meetings
 
 __all__ = ["ThreadSync", "has_thread_loops"]
@@ -154,8 +155,10 @@ class ThreadSync(FuncPass):
     A barrier is ``tvm_storage_sync(storage_scope)``; for ``global`` it is one of all blocks, ``(scope, whether this is the first
     thread of a block, number of blocks)``, in a kernel that begins with ``tvm_global_barrier_kinit`` and in which buffers that are
     written and read are volatile (``volatile_scope``). For ``shared``, a barrier follows each wait for
-    asynchronous copies. Races within one statement, which no barrier can order, are left as they are, as are buffers
-    whose accesses are all atomic.
+    asynchronous copies (``async_wait_queue_scope``). What ``ptx_cp_async`` wrote is handed on behind ``ptx_wait_group``: a
+    barrier in front of the wait does not count. The writes of bulk copies are left to their barrier objects, whose waits
+    also stand for barriers where threads of a block go ways of their own. Races within one statement, which no barrier
+    can order, are left as they are, as are buffers whose accesses are all atomic.
 
     Stands behind LowerOpaqueBlock, before LowerThreadAllreduce. Raises :class:`TransformError` for a barrier that is
     needed inside a condition or loop which the threads of a block may pass differently.
@@ -200,15 +203,20 @@ class ThreadSync(FuncPass):
         touched = _touched(func, scope)
         if not touched:
             return func
-        scop = extract(func)
-        meetings = Meetings(scop, func, across=scope == "global", warp=_warp_size(func) if scope == "warp" else None)
+        calls = DeviceCalls(func.body)
+        stated = func.with_body(calls.body)
+        scop = extract(stated)
+        meetings = Meetings(scop, stated, across=scope == "global", warp=_warp_size(func) if scope == "warp" else None)
 
         def wanted(access: Access) -> bool:
-            return access.data in touched
+            return access.data in touched and not ordered_by_object(access)
 
-        planner = BarrierPlanner(func, scop, meetings, scope, wanted, lambda: _sync(scope))
-        body = planner.run(func.body)
-        if scope == "global" and planner.count:
+        planner = BarrierPlanner(stated, scop, meetings, scope, wanted, lambda: _sync(scope), calls.copies, calls.waits)
+        body = planner.run(stated.body)
+        if not planner.count:
+            return func
+        body = calls.restored(body)
+        if scope == "global":
             written = {access.data for access in scop.accesses if access.is_write and wanted(access)}
             read = {access.data for access in scop.accesses if not access.is_write and wanted(access)}
             body = _GridBarrier(written, read).visit(body)

@@ -1,17 +1,18 @@
 """Which values are the same in all threads of a block: what a condition around a barrier must be.
 
 A value varies that comes from a thread's index, from a call with effects (a shuffle, a vote), or from memory of the
-thread's own into which such a value, or a value under such a condition, is stored. Memory that threads share gives
-each of them the same at the same index.
+thread's own into which such a value, or a value under such a condition, is stored. Elements of such memory are told apart where
+all accesses of it have constant indices. Memory that threads share gives each of them the same at the same index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tirlower.analysis.purity import side_effect
-from tirlower.ir.expr import BufferLoad, Call, Expr, Let, PointerType, Var
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Let, PointerType, Var
 from tirlower.ir.functor import Visitor, pre_order_visit
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, Evaluate, For, ForKind, IfThenElse, Stmt, While
@@ -41,6 +42,7 @@ class Uniformity(Visitor):
     def __init__(self, body: Stmt) -> None:
         self.varying: set[Any] = set()
         self.private: set[Var] = set()
+        self._elements: set[Var] = set()
         self._into: dict[Any, list[Any]] = {}
         self._control: list[frozenset[Any]] = []
         self._loops: list[set[Any]] = []
@@ -56,11 +58,32 @@ class Uniformity(Visitor):
         return source is _VARYING or source in self.varying
 
     def _own(self, body: Stmt) -> None:
+        buffers: dict[Var, Buffer] = {}
+        mixed: set[Var] = set()
+
         def look(op: Any) -> None:
             if isinstance(op, AllocBuffer) and not op.buffer.scope.startswith(("shared", "global")):
                 self.private.add(op.buffer.data)
+            if op.__class__ in (BufferLoad, BufferStore):
+                data = op.buffer.data
+                if buffers.setdefault(data, op.buffer) is not op.buffer or _numbers(op.indices) is None:
+                    mixed.add(data)
+            elif op.__class__ is Call and side_effect(op) > Purity.READS:
+                pre_order_visit(op, given)
+
+        def given(op: Any) -> None:
+            if op.__class__ is Var:
+                mixed.add(op)
+            elif op.__class__ is Call:
+                mixed.update(arg.buffer.data for arg in op.args if arg.__class__ is BufferLoad)
 
         pre_order_visit(body, look)
+        self._elements = self.private - mixed
+
+    def _cell(self, access: BufferLoad | BufferStore) -> Any:
+        """What stands for an element of private memory: the element, or all of the buffer."""
+        data = access.buffer.data
+        return (data, _numbers(access.indices)) if data in self._elements else data
 
     def _sources(self, *exprs: Expr) -> frozenset[Any]:
         """The variables and private memories that expressions are computed from, or the mark of a varying call."""
@@ -71,7 +94,7 @@ class Uniformity(Visitor):
                 if not isinstance(op.type, PointerType) or op in self.private:
                     found.add(op)
             elif op.__class__ is BufferLoad and op.buffer.data in self.private:
-                found.add(op.buffer.data)
+                found.add(self._cell(op))
             elif op.__class__ is Call and side_effect(op) > Purity.READS:
                 found.add(_VARYING)
             elif op.__class__ is Let:
@@ -158,13 +181,19 @@ class Uniformity(Visitor):
         for part in parts:
             self.visit_expr(part)
         if op.buffer.data in self.private:
-            self._assign(op.buffer.data, self._sources(*parts))
+            self._assign(self._cell(op), self._sources(*parts))
 
     def visit_Evaluate(self, op: Evaluate) -> None:
         if isinstance(op.value, Call) and op.value.op in _JUMPS:
             for loop in self._loops[-1] if self._loops else ():
                 self._assign(loop, frozenset())
         self.visit_expr(op.value)
+
+
+def _numbers(indices: Sequence[Expr]) -> tuple[int, ...] | None:
+    """Constant indices as numbers."""
+    found = [index.value for index in indices if isinstance(index, IntImm)]
+    return tuple(found) if len(found) == len(indices) else None
 
 
 class _Varying:

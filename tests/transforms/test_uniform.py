@@ -6,7 +6,7 @@ import pytest
 
 from tirlower.ir import For, IfThenElse, While, pre_order_visit
 from tirlower.script import parse
-from tirlower.transforms.threads.uniform import Uniformity
+from tirlower.transforms.uniform import Uniformity
 
 
 def _control(body: str) -> tuple[Uniformity, Any]:
@@ -47,7 +47,9 @@ def test_conditions(condition: str, varies: bool) -> None:
     ("before", "varies"),
     [
         ("l[1] = n\nl[2] = l[1] + bx", False), ("l[1] = tx\nl[2] = l[1]", True), ("l[tx % 2] = 1", True),
-        ("for i in range(n):\n    l[1] = i", False), ("for i in range(tx):\n    l[1] = 1", True),
+        ("l[1] = tx", False), ("l[1] = tx\nl[n % 4] = 0", True), ("if tx > 3:\n    l[2] = n", True),
+        ("l[1] = tx\nT.evaluate(T.call_extern('int32', 'f', T.address_of(l[1])))", True),
+        ("for i in range(n):\n    l[1] = i", False), ("for i in range(tx):\n    l[2] = 1", True),
         ("T.evaluate(T.call_extern('int32', 'f', l.data))", True),
     ],
 )  # fmt: skip

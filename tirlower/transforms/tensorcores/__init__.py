@@ -1,0 +1,1 @@
+"""Passes for tensor cores, and for the copies that feed them."""
