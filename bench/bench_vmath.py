@@ -20,7 +20,7 @@ from bench.measure import Timing, interleave, table
 from tirlower.emit.compile import CompileOptions
 from tirlower.emit.host import host_cpu
 from tirlower.emit.writer import DOUBLE, FLOAT, I64, PTR, Builder, Module, i64, vector
-from tirlower.llvm import vmath
+from tirlower.emit import vmath
 from tirlower.llvm.engine import Linked, engine
 
 Array = np.ndarray[Any, Any]
