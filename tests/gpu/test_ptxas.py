@@ -6,6 +6,7 @@ from tests.gpu.codegen.building import build, kernel, needs_ptxas
 from tirlower.diagnostics import CodegenError, DeviceError
 from tirlower.gpu import ptxas
 from tirlower.gpu.ptxas import assemble, find_ptxas
+from tirlower.script import parse
 
 AB = 'A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")'
 
@@ -22,19 +23,17 @@ def test_what_a_kernel_needs():
 @needs_ptxas
 def test_local_memory_is_counted():
     body = """
-    r = T.alloc_buffer((8,), "float32", scope="local")
-    for i in T.unroll(8):
-        r[i] = A[tx * 8 + i]
-    B[tx] = r[T.cast(A[tx], "int32") % 8]
+    r = T.alloc_buffer((64,), "float32", scope="local")
+    for i in range(64):
+        r[T.cast(A[i], "int32") % 64] = A[tx + i]
+    B[tx] = r[T.cast(A[tx], "int32") % 64]
     """
     (found,) = assemble(build(kernel(AB, body)).ptx, "sm_80").values()
-    assert found.stack >= 32
+    assert found.stack >= 256
 
 
 @needs_ptxas
 def test_every_kernel_of_a_module():
-    from tirlower.script import parse
-
     func = parse("""
 @T.prim_func
 def two(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
@@ -58,7 +57,7 @@ def test_ptx_that_is_refused():
 
 @needs_ptxas
 def test_remarks_are_handed_on():
-    """A warpgroup's sums that are used ahead of the wait make ptxas serialize its products, and say so."""
+    """A warpgroup's sums that are used ahead of the wait make ptxas wait for them, and say so."""
     body = """
     s = T.alloc_buffer((16384,), "bfloat16", scope="shared.dyn")
     acc = T.alloc_buffer((32,), "float32", scope="local")
@@ -69,14 +68,15 @@ def test_remarks_are_handed_on():
     T.ptx_wgmma_fence()
     T.ptx_wgmma("float32", "m64n64k16", "bf16", "bf16", acc.data, 0, s.data, 0, s.data, 4096, 128, True, False, False)
     for i in T.unroll(32):
-        acc[i] = acc[i] * T.float32(2)
+        acc[i] = acc[i] * A[tx]
     T.ptx_wgmma("float32", "m64n64k16", "bf16", "bf16", acc.data, 0, s.data, 0, s.data, 4096, 128, True, False, False)
     T.ptx_wgmma_commit_group()
     T.ptx_wgmma_wait_group(0)
-    B[tx] = acc[0] + acc[31]
+    for i in T.unroll(32):
+        B[tx + i] = acc[i]
     """
     (found,) = assemble(build(kernel(AB, body, threads=128), "sm_90a").ptx, "sm_90a").values()
-    assert any("serialized" in remark for remark in found.remarks)
+    assert any("injected" in remark for remark in found.remarks)
 
 
 def test_without_an_assembler(monkeypatch):

@@ -49,7 +49,7 @@ def find_ptxas() -> Path | None:
 class Assembled:
     """What the assembler says of one kernel: registers a thread, bytes spilled (stored and loaded), stack, and shared.
 
-    ``remarks`` are its warnings, such as that products of a warpgroup wait for each other.
+    ``remarks`` are its warnings, such as that a wait was put among the products of a warpgroup.
     """
 
     kernel: str
@@ -62,7 +62,7 @@ class Assembled:
     remarks: tuple[str, ...] = ()
 
 
-_REMARK = re.compile(r"warning|Potential Performance Loss", re.IGNORECASE)
+_REMARK = re.compile(r"\bwarning\b|\(C\d+\)")  # numbered ones are of performance
 _KERNEL = re.compile(r"Compiling entry function '([^']+)'")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")

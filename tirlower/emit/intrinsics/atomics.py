@@ -14,10 +14,13 @@ from tirlower.emit.memory import from_memory, to_memory
 from tirlower.emit.types import memory_bytes, memory_type
 from tirlower.emit.writer import Value, int_type
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Add, Max, Min, StringImm
+from tirlower.ir.expr import Add, BufferLoad, Call, Max, Min, StringImm
+from tirlower.ir.op import Op
 
 __all__ = ["SCOPES", "WORDS", "check_atomic", "compare_and_swap", "exchange_loop", "failure_order", "ordering_of"]
 
+_ADDRESS: Final = Op.get("tir.address_of")
+_ACCESS: Final = Op.get("tir.tvm_access_ptr")
 ORDERS: Final = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
 SCOPES: Final = ("device", "block", "system")
 WORDS: Final = {
@@ -44,13 +47,30 @@ def ordering_of(em: Emitter, op: Any, first: int) -> tuple[str, str]:
 
 
 def check_atomic(em: Emitter, op: Any, kind: DataType) -> None:
-    """Raise a CodegenError unless a call has an address and a scalar."""
+    """Raise a CodegenError unless a call has an address and a scalar of the type that is stored there."""
     if not op.args[0].dtype.is_handle or kind.is_vector or kind.is_handle:
         raise em.error(
             f"{op.op.name} takes an address and a scalar, got {op.args[0].dtype!s} and {kind!s}",
             op,
             "write T.atomic_add(T.address_of(A[i]), value)",
         )
+    stored = _stored(op.args[0])
+    as_bytes = kind.is_bool and stored is not None and stored.is_integral and stored.bits == 8  # FlattenBuffer's bools
+    if stored is not None and stored != kind and not as_bytes:
+        raise em.error(
+            f"{op.op.name} of a value of {kind!s} on an element of {stored!s}",
+            op,
+            f"cast the value: T.cast(value, {str(stored)!r})",
+        )
+
+
+def _stored(address: Any) -> DataType | None:
+    """The type of the element that an address is one of, where it says so."""
+    if isinstance(address, Call) and address.op is _ADDRESS and isinstance(address.args[0], BufferLoad):
+        return address.args[0].buffer.dtype
+    if isinstance(address, Call) and address.op is _ACCESS:
+        return address.args[0].dtype
+    return None
 
 
 def failure_order(order: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tirlower.gpu.codegen.machine import compile_options
 from tirlower.gpu.codegen.module import GeneratedKernels, compile_module, generate, is_kernel
 
-__all__ = ["GeneratedKernels", "compile_module", "generate", "is_kernel"]
+__all__ = ["GeneratedKernels", "compile_module", "compile_options", "generate", "is_kernel"]

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tirlower.diagnostics import CodegenError, LoweringError, deep_recursion
 from tirlower.emit.body import Body, give_alias_scopes
 from tirlower.emit.emitter import Emitter, Kernel, ModuleState, Root
+from tirlower.emit.errors import ErrorSite
 from tirlower.emit.statements import emit_statement
 from tirlower.emit.types import memory_bytes, register_type
 from tirlower.emit.writer import PTR, VOID, Attribute, Function
-from tirlower.gpu.artifact import KernelImage, KernelParam, ReportSite, TensorMapSpec
+from tirlower.gpu.artifact import KernelImage, KernelParam, ReportKind, ReportSite, TensorMapSpec
+from tirlower.gpu.codegen.machine import arch_number
 from tirlower.gpu.codegen.tensor_maps import tensor_maps_of
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import IntImm, PointerType, Var, is_const_int
+from tirlower.ir.expr import Expr, IntImm, PointerType, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
-from tirlower.ir.stmt import AllocBuffer, Assert, DeclBuffer, For, ForKind
+from tirlower.ir.stmt import AllocBuffer, DeclBuffer, For, ForKind
 
 __all__ = ["MIN_BLOCKS", "KernelCode", "declare_kernel", "emit_kernel"]
 
 MIN_BLOCKS: Final = "tir.min_blocks_per_sm"
 """The attribute of a function: how many blocks of a kernel a multiprocessor must be able to hold, a limit on registers."""
+MAX_STATIC_SHARED: Final = 48 << 10
+"""Bytes of static shared memory of a block, on every architecture (CUDA C++ programming guide, compute capabilities)."""
 LAUNCH_PARAMS: Final = "tir.kernel_launch_params"
 VECTOR_ALIGN: Final = 16
 """The alignment in bytes of every array that a kernel is given (the launch checks it), unless the buffer states less."""
@@ -39,17 +44,16 @@ class KernelCode:
     params: tuple[KernelParam, ...]
     tensor_maps: tuple[TensorMapSpec, ...]
     extents: dict[str, int | None]
-    reports: bool
     dynamic: bool
+    views: dict[Var, Buffer]
     function: Function
+    reports: bool = False
+    """Known once the body is emitted."""
 
     def image(self, state: ModuleState) -> KernelImage:
         """What a launch must know of the kernel."""
         cluster = tuple(self.extents.get(f"clusterCtaIdx.{axis}") or 1 for axis in "xyz")
-        sites = tuple(
-            ReportSite("bounds" if issubclass(site.kind, IndexError) else "assert", site.template)
-            for site in state.errors.sites
-        )
+        sites = tuple(_report_site(site) for site in state.errors.sites)
         return KernelImage(
             name=self.name,
             symbol=self.name,
@@ -64,25 +68,40 @@ class KernelCode:
         )
 
 
+_VALUES: Final = re.compile(r" \((?:[^(){}=]+ = \{\d+\}(?:, )?)+\)")
+_PLACE: Final = re.compile(r"(?<!\{)((?:\{\{)*)\{\d+\}")
+
+
+def _report_site(site: ErrorSite) -> ReportSite:
+    """What a launch says of a failure. A report has the thread's indices, and no room for other values."""
+    kind: ReportKind = "assert"
+    if issubclass(site.kind, IndexError):
+        kind = "bounds"
+    elif issubclass(site.kind, ZeroDivisionError):
+        kind = "division"
+    text = _PLACE.sub(r"\1…", _VALUES.sub("", site.template))
+    return ReportSite(kind, text.replace("{{", "{").replace("}}", "}"))
+
+
 class _Survey:
-    """What the body has that the declaration must know: thread extents, assertions, views of parameters."""
+    """What the body has that the declaration must know: thread extents, views of parameters."""
 
     def __init__(self, func: PrimFunc) -> None:
         self.extents: dict[str, int | None] = {}
-        self.asserts = False
         self.dynamic = False
         self.views: dict[Var, Buffer] = {}
         pre_order_visit(func.body, self._look)
 
-    def _look(self, op: Any) -> None:
+    def _look(self, op: Any) -> bool | None:
+        if isinstance(op, Expr):
+            return False  # statements alone say these things
         if op.__class__ is For and op.kind is ForKind.THREAD_BINDING:
             self.extents[str(op.thread_tag)] = op.extent.value if isinstance(op.extent, IntImm) else None
-        elif op.__class__ is Assert:
-            self.asserts = self.asserts or not is_const_int(op.condition, 1)
         elif op.__class__ is AllocBuffer:
             self.dynamic = self.dynamic or op.buffer.scope == "shared.dyn"
         elif op.__class__ is DeclBuffer:
             self.views.setdefault(op.buffer.data, op.buffer)
+        return None
 
 
 def declare_kernel(state: ModuleState, name: str, func: PrimFunc, noalias: bool) -> KernelCode:
@@ -125,13 +144,12 @@ def declare_kernel(state: ModuleState, name: str, func: PrimFunc, noalias: bool)
     maps = tensor_maps_of(func)
     for number, _ in enumerate(maps):
         params.append((PTR, f"map{number}", ["byval([128 x i8])", "align 64", '"nvvm.grid_constant"']))
-    if survey.asserts:
-        params.append((PTR, "report", ["noalias", "align 16"]))
-    function = state.module.function(
-        name, VOID, params, attrs=_attributes(name, func, survey.extents), callconv="ptx_kernel"
-    )
+    # Whether something can fail is known when the body is there: the parameter is taken back where nothing can.
+    params.append((PTR, "report", ["noalias", "align 16"]))
+    attributes = _attributes(name, func, survey.extents, state.machine.cpu)
+    function = state.module.function(name, VOID, params, attrs=attributes, callconv="ptx_kernel")
     return KernelCode(
-        name, func, noalias, body, tuple(described), maps, survey.extents, survey.asserts, survey.dynamic, function
+        name, func, noalias, body, tuple(described), maps, survey.extents, survey.dynamic, survey.views, function
     )
 
 
@@ -142,7 +160,7 @@ def _align(view: Buffer | None, pointer: PointerType) -> int:
     return max(natural, min(view.align, VECTOR_ALIGN))
 
 
-def _attributes(name: str, func: PrimFunc, extents: dict[str, int | None]) -> list[Attribute]:
+def _attributes(name: str, func: PrimFunc, extents: dict[str, int | None], arch: str) -> list[Attribute]:
     out: list[Attribute] = ["nounwind"]
     block = [extents.get(f"threadIdx.{axis}", 1) for axis in "xyz"]
     if None not in block:
@@ -156,11 +174,25 @@ def _attributes(name: str, func: PrimFunc, extents: dict[str, int | None]) -> li
                 span=func.span,
                 help="split the loops bound to threadIdx",
             )
+        if (block[2] or 0) > 64:
+            raise CodegenError(
+                f"the kernel `{name}` has blocks of {block[2]} threads along z; 64 is the most",
+                origin="codegen",
+                span=func.span,
+                help="bind the longer loops to threadIdx.x and threadIdx.y",
+            )
         out.append(("nvvm.reqntid", ",".join(map(str, block))))
     else:
         out.append(("nvvm.maxntid", "1024"))
     cluster = [extents.get(f"clusterCtaIdx.{axis}") for axis in "xyz"]
     if any(cluster):
+        if arch_number(arch) < 90:
+            raise CodegenError(
+                f"the kernel `{name}` has clusters of blocks, which need sm_90 or newer, and the target is {arch}",
+                origin="codegen",
+                span=func.span,
+                help="build with Target('nvptx -arch=sm_90'), or bind no loop to clusterCtaIdx",
+            )
         out.append(("nvvm.cluster_dim", ",".join(str(extent or 1) for extent in cluster)))
     least = func.attrs.get(MIN_BLOCKS)
     if least is not None:
@@ -176,22 +208,31 @@ def emit_kernel(state: ModuleState, code: KernelCode) -> None:
     em = Emitter(state, kernel, function)
     em.b.position_at_end(function.block("entry"))
     args = list(function.args)
-    views = _Survey(func).views
     for param, argument in zip(func.params, args, strict=False):
         em.define(param, argument)
         if isinstance(param.type, PointerType):
-            kernel.roots[param] = Root(param.name, align=_align(views.get(param), param.type))
+            kernel.roots[param] = Root(param.name, align=_align(code.views.get(param), param.type))
         elif param.dtype.is_integral:
             kernel.facts.define(param, None, None)
     following = args[len(func.params) :]
     state.helpers["maps", code.name] = code.tensor_maps
     for number, argument in enumerate(following[: len(code.tensor_maps)]):
         state.helpers["map", code.name, number] = argument
-    if code.reports:
-        state.helpers["report", code.name] = following[-1]
+    state.helpers["report", code.name] = following[-1]
     distinct = [*(p.var for p in code.params if p.pointer and code.noalias), *code.body.allocated]
     give_alias_scopes(state, kernel, func.without_attr("tir.noalias"), distinct)
     with deep_recursion():
         emit_statement(em, func.body)
     if not em.b.terminated:
         em.leave(em.b.i32(0))
+    static = int(state.helpers.get(("shared", code.name), 0))
+    if static > MAX_STATIC_SHARED:
+        raise CodegenError(
+            f"the kernel `{code.name}` has {static} bytes of static shared memory; {MAX_STATIC_SHARED} is the most",
+            origin="codegen",
+            span=func.span,
+            help='allocate it with scope "shared.dyn", of which there is more',
+        )
+    code.reports = ("reported", code.name) in state.helpers
+    if not code.reports:
+        function.drop_last_parameter()

@@ -10,7 +10,16 @@ from tirlower.emit.compile import CompileOptions
 from tirlower.emit.machine import Machine, fast_math_of
 from tirlower.ir.target import Target
 
-__all__ = ["ARCHITECTURES", "DATA_LAYOUT", "LLVM_PTX", "architecture", "compile_options", "machine_of", "ptx_version"]
+__all__ = [
+    "ARCHITECTURES",
+    "DATA_LAYOUT",
+    "LLVM_PTX",
+    "arch_number",
+    "architecture",
+    "compile_options",
+    "machine_of",
+    "ptx_version",
+]
 
 ARCHITECTURES: Final[dict[str, int]] = {
     "sm_75": 63, "sm_80": 70, "sm_86": 71, "sm_87": 74, "sm_89": 78, "sm_90": 78, "sm_90a": 80,
@@ -42,6 +51,15 @@ def architecture(target: Target) -> str:
             help=f"did you mean {near!r}?" if near else f"use one of {', '.join(ARCHITECTURES)}",
         )
     return arch
+
+
+def arch_number(arch: str) -> int:
+    """The number of an architecture: 90 for ``sm_90a``.
+
+    >>> arch_number("sm_90a")
+    90
+    """
+    return int("".join(ch for ch in arch if ch.isdigit()))
 
 
 def ptx_version(arch: str, wanted: int = 0, driver: int | None = None) -> int:
@@ -86,7 +104,7 @@ def machine_of(target: Target) -> Machine:
         "nvptx64-nvidia-cuda",
         arch,
         text,
-        frozenset(["fullfp16"]),
+        frozenset(["fullfp16", "bf16"] if int("".join(filter(str.isdigit, arch))) >= 80 else ["fullfp16"]),
         fast_math_of(target),
         bool(target.get("fast-vector-math", False) or target.get("fast-math", False)),
         128,

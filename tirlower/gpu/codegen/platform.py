@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.engine import Run
-from tirlower.emit.loops import define_loop_facts
 from tirlower.emit.platform import Body, Platform
 from tirlower.emit.types import memory_bytes, memory_type
 from tirlower.emit.writer import I8, I32, I64, PTR, VOID, Type, Value, array, const_bytes, poison, zero
@@ -85,7 +84,6 @@ class GpuPlatform(Platform):
                 op,
                 "run InjectVirtualThread for virtual threads, or bind to threadIdx, blockIdx or clusterCtaIdx",
             )
-        define_loop_facts(em, op)
         index = thread_index(em, tag, op.extent.value if isinstance(op.extent, IntImm) else None)
         wide = em.b.zext(index, I64)
         if not is_const_int(op.min, 0):
@@ -148,6 +146,7 @@ class GpuPlatform(Platform):
         report = em.state.helpers.get(("report", em.kernel.name))
         if report is None:
             raise em.error("the kernel cannot report a failure here", em.statement)
+        em.state.helpers["reported", em.kernel.name] = True
         b = em.b
         swapped = b.cmpxchg(report, b.i32(0), b.i32(code + 1), "monotonic", "monotonic", align=4)
         with b.if_then(b.extract_value(swapped, 1), name="claimed"):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.engine import CallRule, Control, call_control, call_rule
-from tirlower.emit.types import memory_bytes, memory_type
+from tirlower.emit.engine import CallRule, Control, Run, call_control, call_rule
+from tirlower.emit.types import memory_type
 from tirlower.emit.writer import I32, I64, VOID, Type, Value, ptr, struct
+from tirlower.gpu.codegen.machine import arch_number
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import IntImm, PointerType, StringImm, Var
+from tirlower.ir.expr import Call, IntImm, PointerType, StringImm, Var
 from tirlower.ir.op import Op
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "pointer_at",
     "shared_address",
     "text_of",
+    "word",
 ]
 
 GPU_CALLS: Final[dict[Op, CallRule]] = {}
@@ -37,9 +39,28 @@ GLOBAL: Final = ptr(1)
 SHARED: Final = ptr(3)
 
 
-def gpu_rule(*names: str) -> Callable[[CallRule], CallRule]:
-    """Register the code of calls whose arguments are simply evaluated first."""
-    return call_rule(*names, table=GPU_CALLS)
+def gpu_rule(*names: str, indices: Collection[int] = ()) -> Callable[[CallRule], CallRule]:
+    """Register the code of calls whose arguments are simply evaluated first.
+
+    ``indices`` are the positions of offsets into global memory, which may exceed 32 bits: they are computed in 64.
+    """
+    if not indices:
+        return call_rule(*names, table=GPU_CALLS)
+
+    def register(rule: CallRule) -> CallRule:
+        def schedule(run: Run, op: Any) -> None:
+            def finish(_: Any) -> None:
+                args = [run.get_index(arg) if i in indices else run.get(arg) for i, arg in enumerate(op.args)]
+                run.set(op, rule(run.em, op, args))
+
+            run.then(finish)
+            for i in reversed(range(len(op.args))):
+                (run.evaluate_index if i in indices else run.evaluate)(op.args[i])
+
+        call_control(*names, table=GPU_CONTROLS)(schedule)
+        return rule
+
+    return register
 
 
 def gpu_control(*names: str) -> Callable[[Control], Control]:
@@ -53,8 +74,7 @@ def need_arch(em: Emitter, op: Any, least: int, what: str, exact: str = "") -> N
     ``least`` is the number of the first architecture; ``exact`` names the one that alone has it (``"sm_90a"``).
     """
     arch = em.machine.cpu
-    number = int("".join(ch for ch in arch if ch.isdigit()))
-    if (exact and arch != exact) or number < least:
+    if (exact and arch != exact) or arch_number(arch) < least:
         need = exact or f"sm_{least}"
         raise em.error(
             f"{what} needs {need}{'' if exact else ' or newer'}, and the target is {arch}",
@@ -86,6 +106,8 @@ def element_of(em: Emitter, op: Any, position: int) -> DataType:
     arg = op.args[position]
     if isinstance(arg, Var) and isinstance(arg.type, PointerType):
         return arg.type.element
+    if isinstance(arg, Call) and arg.op in (Op.get("tir.tvm_access_ptr"), Op.get("tir.address_of")):
+        return arg.args[0].dtype
     raise em.error(f"argument {position} of {op.op.name} is {arg}, not the data of a buffer", op, "pass A.data")
 
 
@@ -94,7 +116,7 @@ def pointer_at(em: Emitter, op: Any, args: Sequence[Value], position: int) -> Va
     kind = element_of(em, op, position)
     index = args[position + 1]
     if index.type.bits != 64:
-        index = em.b.sext(index, I64)
+        index = (em.b.zext if op.args[position + 1].dtype.is_uint else em.b.sext)(index, I64)
     scale = kind.lanes
     if scale != 1:
         index = em.b.mul(index, em.b.i64(scale))
@@ -131,13 +153,18 @@ def asm(
         ret,
         args,
         side_effect=memory,
-        attrs=["nounwind", *(["convergent"] if convergent else [])],
+        attrs=[
+            "nounwind",
+            *(["convergent"] if convergent else []),
+            *([] if memory else ["memory(none)", "willreturn"]),
+        ],
     )
     if len(results) <= 1:
         return [made] if results else []
     return [em.b.extract_value(made, i) for i in range(len(results))]
 
 
-def bytes_of(kind: DataType) -> int:
-    """The bytes of an element in memory, all lanes."""
-    return memory_bytes(kind) * kind.lanes
+def word(em: Emitter, value: Value) -> Value:
+    """An integer as an i32, cut or filled with zeros."""
+    bits = value.type.bits
+    return value if bits == 32 else em.b.trunc(value, I32) if bits > 32 else em.b.zext(value, I32)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from tirlower.diagnostics import CodegenError
 from tirlower.gpu.artifact import TensorMapSpec
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Call, Expr, IntImm, Var
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.linear import expr_key
@@ -87,6 +87,8 @@ def tile_copy(op: Call, params: tuple[Var, ...]) -> TensorMapSpec:
 
 def _need_parameters(op: Call, value: Expr, params: tuple[Var, ...]) -> None:
     def look(node: Any) -> None:
+        if isinstance(node, BufferLoad):
+            raise _error(op, f"the extent or stride {value} is loaded from memory", "pass it as a parameter")
         if isinstance(node, Var) and node not in params:
             raise _error(
                 op, f"the extent or stride {value} depends on {node.name!r}, which is no parameter of the kernel"

@@ -6,7 +6,7 @@ from typing import Any
 
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.writer import I32, I64, Value, array, poison
-from tirlower.gpu.codegen.rules import SHARED, asm, constant_int, gpu_rule, need_arch
+from tirlower.gpu.codegen.rules import SHARED, asm, constant_int, gpu_rule, need_arch, word
 
 __all__ = ["barrier_address"]
 
@@ -24,7 +24,8 @@ def _create(em: Emitter, op: Any, args: list[Value]) -> Value:
     name = em.module.unique_name(f"{em.kernel.name}_barriers")
     memory = em.module.global_variable(name, room, poison(room), addrspace=3, align=_BYTES, linkage="internal")
     helpers = em.state.helpers
-    helpers[key] = em.b.cast("ptrtoint", Value(SHARED, memory.text), I32)
+    # A constant expression: barriers are used where the block that made them does not lead.
+    helpers[key] = Value(I32, f"ptrtoint ({SHARED.text} {memory.text} to i32)")
     helpers["shared", em.kernel.name] = helpers.get(("shared", em.kernel.name), 0) + count * _BYTES
     return em.b.i32(0)
 
@@ -34,14 +35,13 @@ def barrier_address(em: Emitter, op: Any, number: Value) -> Value:
     first = em.state.helpers.get(("barriers", em.kernel.name))
     if first is None:
         raise em.error(f"{op.op.name} before the kernel's barriers are there", op, "run T.create_barriers(count) first")
-    index = number if number.type.bits == 32 else em.b.trunc(number, I32)
-    address: Value = em.b.add(first, em.b.mul(index, em.b.i32(_BYTES)))
+    address: Value = em.b.add(first, em.b.mul(word(em, number), em.b.i32(_BYTES)))
     return address
 
 
 @gpu_rule("tir.ptx_init_barrier_thread_count")
 def _init(em: Emitter, op: Any, args: list[Value]) -> Value:
-    asm(em, "mbarrier.init.shared.b64 [$0], $1;", "r,r", (), [barrier_address(em, op, args[0]), args[1]])
+    asm(em, "mbarrier.init.shared.b64 [$0], $1;", "r,r", (), [barrier_address(em, op, args[0]), word(em, args[1])])
     return em.b.i32(0)
 
 
@@ -56,19 +56,17 @@ def _arrive(em: Emitter, op: Any, args: list[Value]) -> Value:
 def _arrive_expecting(em: Emitter, op: Any, args: list[Value]) -> Value:
     need_arch(em, op, 90, "a barrier that counts bytes")
     text = "{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [$0], $1; }"
-    asm(em, text, "r,r", (), [barrier_address(em, op, args[0]), args[1]])
+    asm(em, text, "r,r", (), [barrier_address(em, op, args[0]), word(em, args[1])])
     return em.b.i32(0)
 
 
 @gpu_rule("tir.ptx_wait_barrier")
 def _wait(em: Emitter, op: Any, args: list[Value]) -> Value:
     # Before sm_90 a thread asks again and again; from then on the hardware lets it sleep for a while.
-    word = "test_wait" if em.machine.cpu in ("sm_80", "sm_86", "sm_87", "sm_89") else "try_wait"
-    test = f"mbarrier.{word}.parity.shared.b64 done, [$0], $1;"
-    text = f"{{ .reg .pred done; again: {test} @done bra leave; bra again; leave: }}"
-    parity = args[1] if len(args) > 1 else em.b.i32(0)
-    if parity.type.bits != 32:
-        parity = em.b.zext(parity, I32) if parity.type.bits < 32 else em.b.trunc(parity, I32)
+    test = "test_wait" if em.machine.cpu in ("sm_80", "sm_86", "sm_87", "sm_89") else "try_wait"
+    ask = f"mbarrier.{test}.parity.shared.b64 done, [$0], $1;"
+    text = f"{{ .reg .pred done; again: {ask} @done bra leave; bra again; leave: }}"
+    parity = word(em, args[1]) if len(args) > 1 else em.b.i32(0)
     asm(em, text, "r,r", (), [barrier_address(em, op, args[0]), parity])
     return em.b.i32(0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.writer import I1, I32, VOID, Value
+from tirlower.emit.writer import I1, VOID, Value
 from tirlower.gpu.codegen.intrinsics.barriers import barrier_address
 from tirlower.gpu.codegen.rules import (
     asm,
@@ -15,8 +15,10 @@ from tirlower.gpu.codegen.rules import (
     need_arch,
     pointer_at,
     shared_address,
+    word,
 )
 from tirlower.gpu.codegen.tensor_maps import TileCopy, same_map, tile_copy
+from tirlower.ir.expr import IntImm
 
 __all__: list[str] = []
 
@@ -25,7 +27,7 @@ def _truth(em: Emitter, value: Value) -> Value:
     return value if value.type is I1 else em.b.icmp("ne", value, Value(value.type, "0"))
 
 
-@gpu_rule("tir.ptx_cp_async")
+@gpu_rule("tir.ptx_cp_async", indices=(3,))
 def _cp_async(em: Emitter, op: Any, args: list[Value]) -> Value:
     need_arch(em, op, 80, "cp.async")
     size = constant_int(em, op, 4, "the number of bytes")
@@ -59,13 +61,16 @@ def _wait(em: Emitter, op: Any, args: list[Value]) -> Value:
     return em.b.i32(0)
 
 
-@gpu_rule("tir.ptx_cp_async_bulk")
+@gpu_rule("tir.ptx_cp_async_bulk", indices=(3,))
 def _bulk(em: Emitter, op: Any, args: list[Value]) -> Value:
     need_arch(em, op, 90, "cp.async.bulk")
+    size = op.args[4]
+    if isinstance(size, IntImm) and (size.value <= 0 or size.value % 16):
+        raise em.error(f"T.ptx_cp_async_bulk of {size.value} bytes", op, "copy a multiple of 16 bytes")
     operands = [
         shared_address(em, pointer_at(em, op, args, 0)),
         global_address(em, pointer_at(em, op, args, 2)),
-        args[4] if args[4].type is I32 else em.b.trunc(args[4], I32),
+        word(em, args[4]),
         barrier_address(em, op, args[5]),
     ]
     text = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"
@@ -82,8 +87,7 @@ def _tensor_map(em: Emitter, op: Any) -> Value:
 
 def _coordinates(em: Emitter, args: list[Value], copy: TileCopy) -> list[Value]:
     """The tile's first element, innermost dimension first."""
-    found = [args[i] for i in reversed(copy.coordinates)]
-    return [value if value.type is I32 else em.b.trunc(value, I32) for value in found]
+    return [word(em, args[i]) for i in reversed(copy.coordinates)]
 
 
 @gpu_rule("tir.ptx_cp_async_bulk_tensor")

@@ -15,7 +15,7 @@ from typing import Any, Final
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.engine import CALLS
 from tirlower.emit.vectors import map_lanes
-from tirlower.emit.writer import FLOAT, FastMath, Value, const
+from tirlower.emit.writer import DOUBLE, FLOAT, FastMath, Value, const
 from tirlower.gpu.codegen.rules import asm, gpu_rule
 from tirlower.ir.op import Op
 
@@ -55,9 +55,15 @@ _FAST: Final[dict[str, Callable[[Emitter, Value], Value]]] = {
 }
 
 
-@gpu_rule("tir.exp2", *[f"tir.{name}" for name in _FAST])
+#: functions that the host takes from its C library in float64
+_FLOAT32_ONLY: Final = frozenset({"sin", "cos", "tan", "asin", "acos", "atan", "atan2", "pow"})
+
+
+@gpu_rule(*[f"tir.{name}" for name in ("exp2", *dict.fromkeys((*_FAST, *sorted(_FLOAT32_ONLY))))])
 def _function(em: Emitter, op: Any, args: list[Value]) -> Value:
     name = op.op.short
+    if name in _FLOAT32_ONLY and args[0].type.scalar is DOUBLE:
+        raise em.error(f"{name!r} on float64 has no code on a GPU", op, "compute it in float32, or on the host")
     fast = _exp2 if name == "exp2" else _FAST[name] if em.machine.fast_vector_math else None
     if fast is not None and args[0].type.scalar is FLOAT:
         return map_lanes(em, lambda x: fast(em, x), args)

@@ -12,7 +12,6 @@ from tirlower.emit.emitter import Emitter, constant
 from tirlower.emit.memory import to_memory
 from tirlower.emit.types import memory_bytes, memory_type
 from tirlower.emit.writer import DOUBLE, FLOAT, I32, I64, Type, Value
-from tirlower.gpu.codegen.platform import thread_index
 from tirlower.gpu.codegen.rules import (
     asm,
     constant_int,
@@ -48,6 +47,14 @@ _SHAPES: Final[dict[str, dict[str, int]]] = {
     "b1": {"m8n8k128": 75, "m16n8k128": 80, "m16n8k256": 80},
     "e4m3": {"m16n8k32": 89},
 }
+#: operand type -> the types of the other operand, and of sums
+_ALONGSIDE: Final = {kind: (kind,) for kind in _BITS} | {
+    kind: pair for pair in (("s8", "u8"), ("s4", "u4"), ("e4m3", "e5m2")) for kind in pair
+}
+_SUMS: Final = {
+    "f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",), "e4m3": ("f32",), "e5m2": ("f32",),
+    **dict.fromkeys(("s8", "u8", "s4", "u4", "b1"), ("s32",)),
+}  # fmt: skip
 _SHAPES["u8"], _SHAPES["u4"], _SHAPES["e5m2"] = _SHAPES["s8"], _SHAPES["s4"], _SHAPES["e4m3"]
 
 
@@ -90,11 +97,13 @@ def _fragment(em: Emitter, op: Any, args: list[Value], position: int, kind: str,
     """The fragment of ``elements`` of a PTX type, in local memory given at ``position``."""
     t, _ = _register(kind)
     stored = element_of(em, op, position)
-    if memory_bytes(stored) * 8 != max(_BITS[kind], 8) and not (kind in ("s4", "u4", "b1") or stored.bits == 32):
+    # Four bits and one are packed by whoever fills a buffer of words: one of such elements has a byte for each.
+    bits = stored.bits if stored.bits == memory_bytes(stored) * 8 and not stored.is_bool else 0
+    if bits != _BITS[kind] and not (bits == 32 and _BITS[kind] < 32):
         raise em.error(
             f"a fragment of {kind} in a buffer of {stored!s}",
             op,
-            f"use a buffer whose elements have {_BITS[kind]} bits",
+            f"use a buffer whose elements have {_BITS[kind] if _BITS[kind] >= 8 else 32} bits",
         )
     return _Fragment(pointer_at(em, op, args, position), max(elements * _BITS[kind] // t.bits, 1), t)
 
@@ -114,6 +123,12 @@ def _mma(em: Emitter, op: Any, args: list[Value]) -> Value:
         )
     if layouts != ["row", "col"]:
         raise em.error(f"T.ptx_mma with layouts {layouts}", op, 'A is "row", B is "col" in every shape of this kind')
+    if a_kind not in _ALONGSIDE[b_kind] or c_kind not in _SUMS[a_kind]:
+        raise em.error(
+            f"T.ptx_mma of {a_kind} and {b_kind} with sums of {c_kind}",
+            op,
+            f"multiply {a_kind} by {' or '.join(_ALONGSIDE[a_kind])}, and sum in {' or '.join(_SUMS[a_kind])}",
+        )
     need_arch(em, op, least, f"mma.{shape} on {a_kind}")
     m, n, k = (int(found[i]) for i in (1, 2, 3))
     a = _fragment(em, op, args, 6, a_kind, m * k // 32)
@@ -203,15 +218,16 @@ def _store(em: Emitter, op: Any, args: list[Value]) -> Value:
     target_kind = DataType(op.dtype)
     source_kind = element_of(em, op, 3)
     target, source, stride = args[2], pointer_at(em, op, args, 3), args[5]
-    stride = stride if stride.type.bits == 32 else b.trunc(stride, I32)
-    lane = b.and_(thread_index(em, "threadIdx.x"), b.i32(31))
+    stride = stride if stride.type.bits == 64 else b.sext(stride, I64)
+    lane = b.intrinsic("llvm.nvvm.read.ptx.sreg.laneid", I32, [])
     group, pair = b.lshr(lane, b.i32(2)), b.shl(b.and_(lane, b.i32(3)), b.i32(1))
     unit, size = memory_type(target_kind), memory_bytes(target_kind)
     loaded, width = memory_type(source_kind), memory_bytes(source_kind)
     for i in range(8):
         row = b.add(group, b.i32(8 * (i // 2 % 2)))
         column = b.add(pair, b.i32(8 * (i // 4) + i % 2))
-        place = b.gep(unit, target, b.zext(b.add(b.mul(row, stride), column), I64), inbounds=False)
+        at = b.add(b.mul(b.zext(row, I64), stride), b.zext(column, I64))
+        place = b.gep(unit, target, at, inbounds=False)
         value = b.load(loaded, b.offset(source, i * width) if i else source, width)
         if source_kind != target_kind:
             value = convert(em, value, source_kind, target_kind)

@@ -6,7 +6,7 @@ from typing import Any
 
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.writer import I1, I32, VOID, Type, Value, int_type
-from tirlower.gpu.codegen.rules import asm, gpu_rule, text_of
+from tirlower.gpu.codegen.rules import asm, gpu_rule, text_of, word
 
 __all__: list[str] = []
 
@@ -29,14 +29,8 @@ def _sync(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 @gpu_rule("tir.ptx_syncwarp")
 def _sync_warp(em: Emitter, op: Any, args: list[Value]) -> Value:
-    em.b.intrinsic("llvm.nvvm.bar.warp.sync", VOID, [_word(em, args[0])])
+    em.b.intrinsic("llvm.nvvm.bar.warp.sync", VOID, [word(em, args[0])])
     return em.b.i32(0)
-
-
-def _word(em: Emitter, value: Value) -> Value:
-    """An integer as an i32."""
-    bits = value.type.bits
-    return value if bits == 32 else em.b.trunc(value, I32) if bits > 32 else em.b.zext(value, I32)
 
 
 _MODES = {"": "idx", "_up": "up", "_down": "down", "_xor": "bfly"}
@@ -47,7 +41,7 @@ def _shuffle(em: Emitter, op: Any, args: list[Value]) -> Value:
     """A value of any type, 32 bits at a time."""
     b = em.b
     mode = _MODES[op.op.short.removeprefix("tvm_warp_shuffle")]
-    mask, value, lane, width = _word(em, args[0]), args[1], _word(em, args[2]), _word(em, args[3])
+    mask, value, lane, width = word(em, args[0]), args[1], word(em, args[2]), word(em, args[3])
     # The segment's mask stands in bits 8 to 12, and the bound of lanes below: 31, but 0 where lanes go up.
     segment = b.shl(b.sub(b.i32(32), width), b.i32(8))
     clamp = segment if mode == "up" else b.or_(segment, b.i32(31))
@@ -88,7 +82,7 @@ def _vote(em: Emitter, op: Any, args: list[Value]) -> Value:
     condition = args[1]
     if condition.type is not I1:
         condition = em.b.icmp("ne", condition, Value(condition.type, "0"))
-    return em.b.intrinsic(f"llvm.nvvm.vote.{kind}.sync", result, [_word(em, args[0]), condition])
+    return em.b.intrinsic(f"llvm.nvvm.vote.{kind}.sync", result, [word(em, args[0]), condition])
 
 
 @gpu_rule("tir.tvm_global_barrier_kinit")

@@ -10,9 +10,19 @@ import re
 from typing import Any, Final
 
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.writer import FLOAT, I1, I32, I64, VOID, Value
+from tirlower.emit.writer import FLOAT, I32, I64, VOID, Value
 from tirlower.gpu.codegen.intrinsics.matrix import ptx_type
-from tirlower.gpu.codegen.rules import asm, constant_int, gpu_rule, need_arch, pointer_at, shared_address, text_of
+from tirlower.gpu.codegen.rules import (
+    asm,
+    constant_int,
+    gpu_rule,
+    need_arch,
+    pointer_at,
+    shared_address,
+    text_of,
+    word,
+)
+from tirlower.ir.expr import IntImm
 
 __all__: list[str] = []
 
@@ -39,7 +49,22 @@ def _wait(em: Emitter, op: Any, args: list[Value]) -> Value:
     need_arch(em, op, 90, "wgmma", exact="sm_90a")
     left = constant_int(em, op, 0, "the number of groups that may be left")
     em.b.intrinsic("llvm.nvvm.wgmma.wait_group.sync.aligned", VOID, [Value(I64, str(left))])
+    if not left:
+        _settle(em)
     return em.b.i32(0)
+
+
+def _settle(em: Emitter) -> None:
+    """Make the sums new values behind the wait: to LLVM, what a product gives is there at once, and may be used ahead."""
+    for (data, offset), count in em.state.helpers.get(("sums", em.kernel.name), {}).items():
+        binding = em.vars.get(data)
+        if binding is None:
+            continue
+        places = [em.b.offset(binding.value, 4 * (offset + i)) for i in range(count)]
+        values = [em.b.load(FLOAT, place, 4) for place in places]
+        constraints = ",".join(["=f"] * count + [str(i) for i in range(count)])
+        for place, value in zip(places, asm(em, "", constraints, [FLOAT] * count, values), strict=True):
+            em.b.store(value, place, 4)
 
 
 def _descriptor(em: Emitter, address: Value, swizzle: int) -> Value:
@@ -62,6 +87,8 @@ def _wgmma(em: Emitter, op: Any, args: list[Value]) -> Value:
             op,
             "use m64nNkK with N a multiple of 8 to 256, and K 16 for 16-bit types, 8 for tf32, 32 for 8-bit ones",
         )
+    if b_kind != a_kind and not {a_kind, b_kind} <= {"e4m3", "e5m2"}:
+        raise em.error(f"T.ptx_wgmma of {a_kind} and {b_kind}", op, "give both tiles one type (8-bit ones may differ)")
     columns = int(found[1])
     swizzle = constant_int(em, op, 9, "the swizzle")
     if swizzle not in _SWIZZLES or columns % 8:
@@ -72,10 +99,12 @@ def _wgmma(em: Emitter, op: Any, args: list[Value]) -> Value:
         raise em.error(f"T.ptx_wgmma with accumulators of {op.dtype!s}", op, "accumulate in float32")
     b = em.b
     accumulators = pointer_at(em, op, args, 3)
+    if isinstance(op.args[4], IntImm):
+        em.state.helpers.setdefault(("sums", em.kernel.name), {})[op.args[3], op.args[4].value] = columns // 2
     count = columns // 2
     tiles = [_descriptor(em, shared_address(em, pointer_at(em, op, args, at)), swizzle) for at in (5, 7)]
     scale = args[10]
-    scale = b.zext(scale, I32) if scale.type is I1 else scale
+    scale = word(em, scale) if scale.type.bits <= 32 else b.zext(b.icmp("ne", scale, b.i64(0)), I32)
     places = [b.offset(accumulators, 4 * i) if i else accumulators for i in range(count)]
     values = [b.load(FLOAT, place, 4) for place in places]
     registers = ", ".join(f"${i}" for i in range(count))
