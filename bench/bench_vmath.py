@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from bench.measure import Timing, interleave, table
+from tirlower.emit import vmath
 from tirlower.emit.compile import CompileOptions
 from tirlower.emit.host import host_cpu
 from tirlower.emit.writer import DOUBLE, FLOAT, I64, PTR, Builder, Module, i64, vector
-from tirlower.emit import vmath
 from tirlower.llvm.engine import Linked, engine
 
 Array = np.ndarray[Any, Any]

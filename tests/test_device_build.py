@@ -123,3 +123,9 @@ def test_a_driver_says_what_ptx_it_takes() -> None:
     assert resolved_target(Target(SM_80), None) == Target(SM_80)
     with pytest.raises(CodegenError, match="sm_100"):
         resolved_target(Target("nvptx -arch=sm_100"), driver)
+
+
+def test_a_limit_on_registers_reaches_the_kernel() -> None:
+    limited = scale.with_attr("tir.min_blocks_per_sm", 4)
+    assert ".minnctapersm 4" in tl.build(limited, target=SM_80).source("ptx")
+    assert ".minnctapersm" not in tl.build(scale, target=SM_80).source("ptx")

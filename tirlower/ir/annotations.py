@@ -1,8 +1,11 @@
-"""Annotations of loops that several parts agree on."""
+"""Annotations of loops, and attributes of functions, that several parts agree on."""
 
 from __future__ import annotations
 
-__all__ = ["REDUCTION", "UNCHECKED"]
+__all__ = ["MIN_BLOCKS", "REDUCTION", "UNCHECKED"]
+
+MIN_BLOCKS = "tir.min_blocks_per_sm"
+"""On a function: how many blocks of its kernels a multiprocessor must be able to hold, which limits their registers."""
 
 REDUCTION = "tir.reduction"
 """On a parallel or vectorized loop, when true: the reductions that it carries are computed with partial results.

@@ -63,6 +63,8 @@ class DataType(str):
     is_float8: bool
     is_bool: bool
     _known: ClassVar[dict[str, DataType]] = {}
+    any_custom: ClassVar[bool] = False
+    """Whether this process has ever named a custom type: without one nothing has to be searched for them."""
 
     def __new__(cls, name: str = "void") -> DataType:
         """The interned data type of that name (``uint1`` and ``int1`` spell ``bool``; ``""`` is ``void``)."""
@@ -92,6 +94,7 @@ class DataType(str):
             found = cls._with(code, {"bool": 1, "handle": 64}.get(code, 8), match)
         elif match := _CUSTOM.fullmatch(name):
             found = cls._with(f"custom[{match['name']}]", int(match["bits"]), match)
+            DataType.any_custom = True
         else:
             raise DataTypeError(f"no data type {name!r}; examples: 'int32', 'float32x4', 'bool', 'bfloat16', 'handle'")
         cls._known[name] = found

@@ -16,16 +16,15 @@ from tirlower.emit.writer import PTR, VOID, Attribute, Function
 from tirlower.gpu.artifact import KernelImage, KernelParam, ReportKind, ReportSite, TensorMapSpec
 from tirlower.gpu.codegen.machine import arch_number
 from tirlower.gpu.codegen.tensor_maps import tensor_maps_of
+from tirlower.ir.annotations import MIN_BLOCKS
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Expr, IntImm, PointerType, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.stmt import AllocBuffer, DeclBuffer, For, ForKind
 
-__all__ = ["MIN_BLOCKS", "KernelCode", "declare_kernel", "emit_kernel"]
+__all__ = ["KernelCode", "declare_kernel", "emit_kernel"]
 
-MIN_BLOCKS: Final = "tir.min_blocks_per_sm"
-"""The attribute of a function: how many blocks of a kernel a multiprocessor must be able to hold, a limit on registers."""
 MAX_STATIC_SHARED: Final = 48 << 10
 """Bytes of static shared memory of a block, on every architecture (CUDA C++ programming guide, compute capabilities)."""
 LAUNCH_PARAMS: Final = "tir.kernel_launch_params"

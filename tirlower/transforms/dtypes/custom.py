@@ -322,6 +322,8 @@ class LowerCustomDatatypes(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Rewrite a function: signature and body."""
+        if not DataType.any_custom:
+            return func
         bound = func.attrs.get("target")
         kind = "llvm" if bound is None else Target(bound).kind
         worker = _Lowerer("llvm" if kind == "c" else kind)

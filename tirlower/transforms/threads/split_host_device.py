@@ -7,6 +7,7 @@ from typing import Any
 from tirlower.analysis.undefined import undefined_vars
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
+from tirlower.ir.annotations import MIN_BLOCKS
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import INT32, DataType
 from tirlower.ir.expr import EQ, BufferLoad, Call, Expr, StringImm, Var, const
@@ -99,6 +100,7 @@ class _Splitter(Mutator):
         self.taken = set(mod) | {str(func.attrs.get("global_symbol", "")) for _, func in mod.items()}
         self.kernels: dict[str, PrimFunc] = {}
         self.prefix = ""
+        self.handed_on: dict[str, Any] = {}
 
     def visit_expr(self, root: Any) -> Any:
         """Expressions hold no regions."""
@@ -134,7 +136,7 @@ class _Splitter(Mutator):
         if head:
             inner = body.stmts if isinstance(body, Seq) else (body,)
             body = Seq((*head, *inner))
-        attrs = {"target": target, "tir.noalias": True, "tir.is_global_func": True}
+        attrs = {**self.handed_on, "target": target, "tir.noalias": True, "tir.is_global_func": True}
         name = self.fresh(f"{self.prefix}_kernel")
         self.kernels[name] = PrimFunc(
             tuple(params), {}, DataType("int32" if reports else "void"), attrs, body, span=site.span
@@ -166,7 +168,7 @@ class SplitHostDevice(ModulePass):
     The function of a region of ``f`` is ``f_kernel``, the next ``f_kernel_1`` and so on. Its parameters are the free
     variables of the region: handles first, each kind by name. Buffers whose memory comes from outside are declared at
     its head. It has the attributes ``target`` and ``tir.is_global_func``, and ``tir.noalias`` as TIR's has: memory that
-    a kernel writes is reached through one of its pointers. It returns nothing, but for a target that is a processor, which
+    a kernel writes is reached through one of its pointers; and ``tir.min_blocks_per_sm`` where ``f`` has it. It returns nothing, but for a target that is a processor, which
     returns a status, 0, that the host asserts.
 
     Needs AnnotateDeviceRegions, which makes the regions; a module without any comes back as it is. Raises
@@ -210,5 +212,6 @@ class SplitHostDevice(ModulePass):
         made: dict[str, PrimFunc] = {}
         for name, func in mod.items():
             splitter.prefix = str(func.attrs.get("global_symbol", name))
+            splitter.handed_on = {key: func.attrs[key] for key in (MIN_BLOCKS,) if key in func.attrs}
             made[name] = func.with_body(splitter.visit(func.body))
         return mod.with_functions({**made, **splitter.kernels})
