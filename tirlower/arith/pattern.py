@@ -206,12 +206,19 @@ BOOL_RESULT = frozenset((ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE, ir.And, ir.Or
 class PNode(Pat):
     """Matches a node of a class (or a call of an operation) whose operands match."""
 
-    __slots__ = ("args", "kind", "op")
+    __slots__ = ("args", "kind", "leaves", "op")
 
     def __init__(self, kind: Any, *args: Any, op: str | None = None) -> None:
         self.kind = kind
-        self.args = tuple(as_pat(a) for a in args)
+        self.args: tuple[Pat, ...] = tuple(map(as_pat, args))
         self.op = op
+        found: list[Pat] = []
+        for arg in self.args:
+            if isinstance(arg, PNode):
+                found += arg.leaves
+            else:
+                found.append(arg)
+        self.leaves: tuple[Pat, ...] = tuple(found)
 
     def __str__(self) -> str:
         infix = _INFIX.get(self.kind)
@@ -221,13 +228,9 @@ class PNode(Pat):
         return f"{name}({', '.join(map(str, self.args))})"
 
 
-def leaves(pat: Pat) -> Iterator[Pat]:
+def leaves(pat: Pat) -> tuple[Pat, ...]:
     """The leaves of a pattern, left to right."""
-    if isinstance(pat, PNode):
-        for arg in pat.args:
-            yield from leaves(arg)
-    else:
-        yield pat
+    return pat.leaves if isinstance(pat, PNode) else (pat,)
 
 
 def is_constant(pat: Pat) -> bool:

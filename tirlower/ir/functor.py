@@ -66,6 +66,10 @@ def _handlers(cls: type, prefix: str) -> dict[type, Callable[..., Any]]:
             if name[len(prefix) :][:1].isupper():
                 raise TypeError(f"{cls.__name__}.{name}: there is no node {name[len(prefix) :]!r}")
             continue
+        subclasses = target.__subclasses__()
+        if not subclasses:
+            found[target] = fn
+            continue
         for kind in NODES.values():
             # A handler of a base class (BinaryOp) serves its subclasses, unless the class has a closer one.
             if issubclass(kind, target):
