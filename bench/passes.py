@@ -8,6 +8,7 @@ import tirlower as tl
 from tirlower.ir import IRModule
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.target import Target
+from tirlower.llvm.codegen import generate
 from tirlower.pipeline import pipeline_for
 from tirlower.script import parse
 from tirlower.transforms.base import run_pass
@@ -51,9 +52,7 @@ def costs(text: str, *, codegen: bool = True) -> dict[str, float]:
             found[f"({step.name}: by option or level)"] = seconds
     found["all passes"] = total
     if codegen:
-        from tirlower.driver import generate_text
-
-        _, found["code generation (ours)"] = _timed(lambda: generate_text(mod, target))
+        _, found["code generation (ours)"] = _timed(lambda: generate(mod, target).text)
     return found
 
 

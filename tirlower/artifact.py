@@ -12,10 +12,7 @@ from tirlower.emit.compile import CompileOptions, emit_assembly, optimized_ir
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.target import Target
 from tirlower.kernel import SOURCE_KINDS
-from tirlower.legality import check_legality
 from tirlower.llvm.cache import CacheKey, ObjectCache
-from tirlower.llvm.codegen import generate
-from tirlower.pipeline import Pipeline
 from tirlower.report import Checks, Report
 from tirlower.transforms import PassContext
 
@@ -24,11 +21,10 @@ __all__ = ["Artifact", "Recipe"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """What determines a build: the module, the target, the passes and their options, LLVM's options."""
+    """What determines a build: the module, the target (and so the passes), the passes' options, LLVM's options."""
 
     module: IRModule
     target: Target
-    pipeline: Pipeline
     opt_level: int
     config: Mapping[str, Any]
     options: CompileOptions
@@ -39,8 +35,11 @@ class Recipe:
 
     def lower(self, ctx: PassContext | None = None) -> IRModule:
         """The module after the checks (which insert guards) and the passes."""
+        from tirlower.legality import check_legality
+        from tirlower.pipeline import pipeline_for
+
         used = ctx or self.context()
-        return self.pipeline.run(check_legality(self.module, used).module, used)
+        return pipeline_for(self.target).run(check_legality(self.module, used).module, used)
 
 
 @dataclass
@@ -78,6 +77,8 @@ class Artifact:
     @cached_property
     def llvm(self) -> str:
         """The LLVM IR that the code generator made of the functions (without the Python entry)."""
+        from tirlower.llvm.codegen.module import generate
+
         return generate(self.lowered, self.target).module.text()
 
     @property

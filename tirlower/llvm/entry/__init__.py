@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tirlower.llvm.entry.abi import ErrorRecord, ErrorSite
 from tirlower.llvm.entry.callable import NATIVE_CALLS, EntryBase, FallbackEntry, NativeEntry
-from tirlower.llvm.entry.gil import GilPolicy
+from tirlower.llvm.entry.gil import GilChoice, GilPolicy
 from tirlower.llvm.entry.make import (
     EntryParts,
     add_entry,
@@ -32,6 +32,7 @@ __all__ = [
     "ErrorSite",
     "Extent",
     "FallbackEntry",
+    "GilChoice",
     "GilPolicy",
     "NativeEntry",
     "Param",

@@ -9,7 +9,10 @@ from typing import Final, Literal
 
 from tirlower.llvm.entry.signature import Compound, Signature
 
-__all__ = ["WORK_THRESHOLD", "GilPolicy"]
+__all__ = ["WORK_THRESHOLD", "GilChoice", "GilPolicy"]
+
+#: Whether calls let go of the GIL: always, never, or when their work pays for it.
+GilChoice = bool | Literal["auto"]
 
 #: Work from which releasing pays: 16,384 elements of simple work are 2 us (vectorized, in cache) to 10 us (scalar),
 #: against 30 to 90 ns for giving the GIL away and taking it back.
@@ -27,7 +30,7 @@ class GilPolicy:
     and too low for a matrix product of tiny matrices (16,384 elements have 4 million multiplications).
     """
 
-    release: bool | Literal["auto"] = "auto"
+    release: GilChoice = "auto"
     work: int | Compound | None = None
     threshold: int = WORK_THRESHOLD
 

@@ -1,0 +1,161 @@
+"""The road from a module to kernels of the host: machine code from the disk cache, or compiled, linked and callable.
+
+What compiles (the checks, the passes, the code generator) stands in :mod:`tirlower.host_compile` and is imported when
+something is not in the cache.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Mapping, Sequence
+
+from tirlower.artifact import Artifact, Recipe
+from tirlower.diagnostics import LoweringError
+from tirlower.emit.compile import CompileOptions
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.json_io import save_json
+from tirlower.ir.target import Target
+from tirlower.kernel import Kernel
+from tirlower.llvm.cache import CacheEntry, CacheKey, default_cache
+from tirlower.llvm.codegen import compile_options, resolve_imports, signature_of
+from tirlower.llvm.engine import engine
+from tirlower.llvm.entry import ErrorSite, GilChoice, GilPolicy, entry_cache_key, entry_imports, entry_parts
+from tirlower.llvm.parallel import runtime
+from tirlower.report import Checks
+from tirlower.transforms import PassContext
+
+__all__ = ["GilChoice", "build_for_host", "exported_functions", "outputs_of"]
+
+
+def _compile_options(target: Target, ctx: PassContext) -> CompileOptions:
+    """LLVM's options for a target; ``opt_level=0`` of the context means LLVM's too, unless the target says otherwise."""
+    options = compile_options(target)
+    if ctx.opt_level == 0 and target.get("opt-level") is None:
+        return options.with_(opt_level=0)
+    return options
+
+
+def exported_functions(mod: IRModule) -> dict[str, PrimFunc]:
+    """The functions of a module that have a symbol, by it. Raises :class:`LoweringError` when there is none."""
+    found = {str(f.attrs["global_symbol"]): f for f in mod.functions.values() if "global_symbol" in f.attrs}
+    if not found:
+        raise LoweringError(
+            "the module exports no function", origin="build", help="give a function the attribute global_symbol"
+        )
+    return found
+
+
+def outputs_of(func: PrimFunc, outputs: Sequence[str] | None) -> tuple[str, ...]:
+    """The parameters that calls do not pass: those asked for, or those that the function's attribute names."""
+    chosen = func.attrs.get("tir.outputs", ()) if outputs is None else outputs
+    if isinstance(chosen, str):
+        chosen = (chosen,)
+    return tuple(str(name) for name in chosen)
+
+
+def _key(recipe: Recipe, program: str, outputs: Mapping[str, tuple[str, ...]], gil: GilChoice) -> CacheKey:
+    return default_cache().key(
+        {
+            "program": program,
+            "target": f"{recipe.target!r}",
+            "opt_level": str(recipe.opt_level),
+            "config": repr(sorted(recipe.config.items(), key=lambda item: item[0])),
+            "outputs": repr(outputs),
+            "gil": str(gil),
+            "entry": entry_cache_key(),
+            **recipe.options.key(),
+        }
+    )
+
+
+_PYTHON = "Python code decides what is compiled (tir.add_lower_pass or custom data types), which no key describes"
+
+
+def _why_compile(program: str, ctx: PassContext) -> str:
+    """Why the disk cache is not asked, if it is not."""
+    if ctx.option("tir.add_lower_pass") or "custom[" in program:
+        return _PYTHON
+    if ctx.trace or ctx.validate or ctx.instruments:
+        return "the passes were watched (trace, validate or instruments)"
+    return ""
+
+
+def build_for_host(
+    mod: IRModule, target: Target, ctx: PassContext, outputs: Sequence[str] | None, gil: GilChoice
+) -> tuple[Artifact, dict[str, Kernel]]:
+    """Compile the exported functions of a module for this machine, or find them compiled in the disk cache.
+
+    Raises :class:`WellFormedError`, :class:`LegalityError`, :class:`TransformError`, :class:`LoweringError` or
+    :class:`CodegenError`.
+    """
+    start = time.perf_counter()
+    options = _compile_options(target, ctx)
+    recipe = Recipe(mod, target, ctx.opt_level, dict(ctx.config), options)
+    exported = exported_functions(mod)
+    chosen = {name: outputs_of(func, outputs) for name, func in exported.items()}
+    cache = default_cache()
+    program = save_json(mod)
+    key = _key(recipe, program, chosen, gil)
+    live = _why_compile(program, ctx)
+    entry: CacheEntry | None = None if live else cache.load(key)
+    if entry is not None and _names_places(entry) and entry.metadata["origin"] != _origin(mod):
+        entry = None  # the same program from another place: its errors and its report would name the old lines
+    artifact = Artifact(recipe, 0, entry is not None, key, cache, "")
+    if entry is None:
+        artifact.miss = live
+        # Some hundred modules, which a kernel from the cache does without.
+        compiler = importlib.import_module("tirlower.host_compile")
+        entry = compiler.compile_module(artifact, ctx, chosen, gil, _origin(mod))
+        if live != _PYTHON:
+            cache.store(key, entry.object, entry.metadata)
+    else:
+        artifact.checks = Checks.from_json(entry.metadata["checks"])
+    artifact.code_bytes = len(entry.object)
+    kernels = _load(artifact, entry, exported, chosen, gil)
+    artifact.timings["whole"] = (time.perf_counter() - start) * 1e3
+    return artifact, kernels
+
+
+def _names_places(entry: CacheEntry) -> bool:
+    checks = entry.metadata["checks"]
+    noted = checks["guarded"] or checks["trusted"] or checks["assumed"]
+    return bool(noted) or any(one["errors"] for one in entry.metadata["kernels"].values())
+
+
+def _origin(mod: IRModule) -> str:
+    """Where the functions stand in their files: the places that error messages name depend on it."""
+    return " ".join(f"{name}={func.span}" for name, func in mod.items())
+
+
+def _load(
+    artifact: Artifact,
+    entry: CacheEntry,
+    exported: Mapping[str, PrimFunc],
+    outputs: Mapping[str, tuple[str, ...]],
+    gil: GilChoice,
+) -> dict[str, Kernel]:
+    """Link the object and make the callables."""
+    start = time.perf_counter()
+    described = entry.metadata["kernels"]
+    exports = [symbol for one in described.values() for symbol in one["exports"]]
+    imports = {**entry_imports(), **resolve_imports(entry.metadata["imports"])}
+    if entry.metadata["threads"]:
+        runtime().reserve(entry.metadata["threads"])
+    linked = engine().link(entry.object, exports, imports)
+    kernels: dict[str, Kernel] = {}
+    for name, one in described.items():
+        func = exported[name]
+        signature = signature_of(func, written=frozenset(one["written"]), outputs=outputs.get(name, ()))
+        errors = [ErrorSite(_error_class(m, k), template, tuple(types)) for m, k, template, types in one["errors"]]
+        parts = entry_parts(signature, linked, errors, name=one["symbol"], gil=GilPolicy(release=gil))
+        kernels[name] = Kernel.made(artifact, name, parts)
+    artifact.timings["link"] = (time.perf_counter() - start) * 1e3
+    return kernels
+
+
+def _error_class(module: str, name: str) -> type[Exception]:
+    found = getattr(importlib.import_module(module), name)
+    if not (isinstance(found, type) and issubclass(found, Exception)):
+        raise LoweringError(f"{module}.{name} is no exception class", origin="build", help="clear the disk cache")
+    return found
