@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 from tirlower.diagnostics import ScriptError, WellFormedError
-from tirlower.ir import Call, Evaluate, For, GlobalVar, IRModule, PointerType, PrimFunc, Seq, Var
+from tirlower.ir import (
+    Call,
+    Evaluate,
+    For,
+    GlobalVar,
+    IRModule,
+    PointerType,
+    PrimFunc,
+    Seq,
+    Var,
+    assert_structural_equal,
+)
 from tirlower.script import ir as I
 from tirlower.script import parse
 from tirlower.script import tir as T
@@ -282,3 +293,37 @@ def test_a_parameter_needs_an_annotation():
         parse("def f(n: T.int32 = 3):\n    pass\n")
     with pytest.raises(ScriptError, match=r"annotation of the parameter 'n' is a T.Buffer"):
         parse("def f(n: 3):\n    pass\n")
+
+
+def test_pointers_by_either_name():
+    @T.prim_func
+    def square(a: T.Ptr[T.float32], b: T.Ptr("int8", "shared")):
+        A = T.decl_buffer((4,), "float32", data=a)
+        A[0] = T.float32(1)
+        T.evaluate(b)
+
+    @T.prim_func
+    def handle(a: T.handle("float32", "global"), b: T.handle("int8", "shared")):
+        A = T.decl_buffer((4,), "float32", data=a)
+        A[0] = T.float32(1)
+        T.evaluate(b)
+
+    assert_structural_equal(square.with_attr("global_symbol", "f"), handle.with_attr("global_symbol", "f"))
+
+
+def test_iterators_under_one_name_are_indices():
+    @T.prim_func
+    def listed(A: T.Buffer((2, 3), "float32")):
+        for at in T.grid(2, 3):
+            with T.block("b"):
+                v = T.axis.remap("SS", at)
+                A[v] = T.float32(1)
+
+    @T.prim_func
+    def spelled(A: T.Buffer((2, 3), "float32")):
+        for i, j in T.grid(2, 3):
+            with T.block("b"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = T.float32(1)
+
+    assert_structural_equal(listed.with_attr("global_symbol", "f"), spelled.with_attr("global_symbol", "f"))

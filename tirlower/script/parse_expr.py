@@ -345,7 +345,8 @@ class Evaluator(Places):
         if node.__class__ is ast.Starred:
             return tuple(self.eval(node.value))
         value = self.eval(node)
-        return value if isinstance(value, tuple) else (value,)
+        # The iterators of T.axis.remap or of T.grid under one name are a list.
+        return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
     def access(self, buffer: Buffer, indices: tuple[Any, ...], node: ast.AST) -> Any:
         """A load, or what is a region or a vector load by its place."""

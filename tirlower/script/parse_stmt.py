@@ -369,12 +369,14 @@ class Parser(Assignments):
 
 def _names_a_type(node: ast.expr) -> bool:
     """Whether an annotation can be a scalar's or handle's: not a call of ``T.Buffer``."""
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Attribute) and node.value.attr == "Ptr"
     if isinstance(node, ast.Call):
         func = node.func
         return (func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")) != "Buffer"
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return "Buffer" not in node.value
-    return not isinstance(node, ast.Subscript)
+    return True
 
 
 _STMT: dict[type, Callable[[Any, Any], None]] = {

@@ -51,7 +51,7 @@ from tirlower.script.sugar import (
     range_,
     ret,
 )
-from tirlower.script.values import HandleType, TypeFunc
+from tirlower.script.values import HandleType, PtrType, TypeFunc
 
 Buffer = Buffer_()
 
@@ -96,7 +96,7 @@ _MEMBERS: dict[str, Any] = {
     "call_packed_lowered": _ops.call_packed_lowered, "tvm_call_packed_lowered": _ops.call_packed_lowered,
     "call_cpacked_lowered": _ops.call_cpacked_lowered, "tvm_call_cpacked_lowered": _ops.call_cpacked_lowered,
     # types
-    "handle": HandleType("handle"), "boolean": TypeFunc("bool"),
+    "handle": HandleType("handle"), "Ptr": PtrType(), "boolean": TypeFunc("bool"),
 }  # fmt: skip
 
 TYPE_NAMES = (

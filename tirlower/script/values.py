@@ -91,6 +91,19 @@ class HandleType(TypeFunc):
         return build.reinterpret("handle", build.cast("uint64", target))
 
 
+class PtrType:
+    """``T.Ptr[T.float32]`` and ``T.Ptr("float32", "shared")``: what ``T.handle("float32", "shared")`` says too."""
+
+    __slots__ = ()
+
+    def __call__(self, dtype: Any, storage_scope: str = "global") -> Var:
+        """A new variable that points to elements of ``dtype`` in a storage scope."""
+        return Var("", PointerType(str(dtype), storage_scope))
+
+    def __getitem__(self, args: Any) -> Var:
+        return self(*args) if isinstance(args, tuple) else self(args)
+
+
 class LetAnnotation:
     """``T.let[T.int32]``: the annotation of an immutable scalar."""
 
