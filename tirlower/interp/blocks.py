@@ -40,14 +40,17 @@ def compile_block(compiler: StatementCompiler, block: Block) -> Callable[[Team],
         compiler.loops = Loops(compiler.loops, it.var.name, slot)
     inner_place = compiler.place(block.span)
     predicate = None if is_const_int(block.predicate, 1) else compiler.expression(block.predicate)
-    matches = [_match(compiler, match, inner_place) for match in block.match_buffers]
+    own = block.matches_own
+    outer = () if own else block.match_buffers
+    matches = [_match(compiler, match, inner_place) for match in outer]
     stmts = block.body.stmts if isinstance(block.body, Seq) else (block.body,)
-    # Allocations that head the body are in scope in the init too, so they come before it.
+    # Allocations that head the body are in scope in the init too, and in matched regions of them, so they come before.
     heads = 0
-    if block.init is not None:
+    if block.init is not None or own:
         while heads < len(stmts) and isinstance(stmts[heads], AllocBuffer):
             heads += 1
     allocate = compiler.sequence(stmts[:heads]) if heads else None
+    inner = [_match(compiler, match, inner_place) for match in block.match_buffers] if own else []
     init = None
     if block.init is not None:
         init_mark = compiler.mark()
@@ -89,6 +92,9 @@ def compile_block(compiler: StatementCompiler, block: Block) -> Callable[[Team],
                     active = entered
             if allocate is not None:
                 allocate(active)
+            for frame in active if inner else ():
+                for match in inner:
+                    match(frame)
             if init is not None:
                 starting = active
                 if reduce:

@@ -101,9 +101,9 @@ class Agent:
     It stands beside :class:`Clock` as that which makes an access.
     """
 
-    __slots__ = ("base", "block", "depth", "extra", "issuer", "key", "others", "slot", "time", "what")
+    __slots__ = ("base", "block", "depth", "engine", "extra", "issuer", "key", "others", "slot", "time", "what")
 
-    def __init__(self, issuer: Clock, stream: Stream, what: str) -> None:
+    def __init__(self, issuer: Clock, stream: Stream, what: str, engine: bool = False) -> None:
         stream.count += 1
         self.block = issuer.block
         self.issuer = issuer
@@ -112,6 +112,7 @@ class Agent:
         self.time = stream.count
         self.key: Hashable = stream
         self.what = what
+        self.engine = engine
         self.base = issuer.base
         self.extra = dict(issuer.extra)
         self.others = dict(issuer.others)

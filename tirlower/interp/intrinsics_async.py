@@ -135,10 +135,24 @@ def _init(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
     return run
 
 
-@intrinsic("tir.ptx_fence_barrier_init", "tir.ptx_fence_proxy_async")
-def _fence(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
-    """All threads and engines see one memory here."""
+@intrinsic("tir.ptx_fence_barrier_init")
+def _fence_init(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
+    """The copy engines see the barrier objects."""
     return lambda frame: 0
+
+
+@intrinsic("tir.ptx_fence_proxy_async")
+def _fence(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
+    """What is written to shared memory can be read by the copy engines and the tensor cores."""
+    detector = compiler.program.detector
+    if detector is None:
+        return lambda frame: 0
+
+    def run(frame: Frame) -> int:
+        detector.fence(frame)
+        return 0
+
+    return run
 
 
 @intrinsic("tir.ptx_arrive_barrier", "tir.ptx_arrive_barrier_expect_tx")

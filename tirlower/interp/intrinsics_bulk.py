@@ -203,7 +203,7 @@ class _Arrival:
         self.agent = None
         if program.detector is not None:
             stream = ("barrier", id(self.barrier))
-            self.agent = program.detector.issue(frame, stream, "a bulk copy", of_block=True)
+            self.agent = program.detector.issue(frame, stream, "a bulk copy", of_block=True, engine=True)
             program.detector.finish_into(barrier_key(self.barrier, self.barrier.phase), self.agent)
 
     def start(self, copy: Callable[[], None], place: Place) -> None:
@@ -277,8 +277,8 @@ def _store_tile(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> 
         out_of, places = tiles.shared(source, frame, tile)
         agent = None
         if program.detector is not None:
-            agent = program.detector.issue(frame, _STORES, "a bulk store")
-        out_of.touch(False, agent)
+            agent = program.detector.issue(frame, _STORES, "a bulk store", engine=True)
+        out_of.touch_by_engine(agent)
         rows = _runs(tiles, target, frame, tile)
         for row, _ in rows:
             row.touch(True, agent)

@@ -31,6 +31,7 @@ from tirlower.ir.expr import Call, IntImm
 __all__: list[str] = []
 
 _PRODUCTS = "wgmma"
+_FENCED = "wgmma fence"
 _THREADS = 128
 _ROWS = 64
 _BYTES_OF_K = 32
@@ -129,15 +130,16 @@ def _wgmma(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value
 
     def work(frames: list[Frame]) -> None:
         first = frames[0]
+        _fenced(frames, place)
         left, right = a.run(first), b.run(first)
         _uniform(a.operand, b.operand, frames, place)
         adds = bool(scale(first))
         held = [sums.run(frame, n // 2 * kind.itemsize) for frame in frames]
         agent = None
         if program.detector is not None:
-            agent = program.detector.issue(first, _PRODUCTS, "a product of a warpgroup")
-            left[0].touch(False, agent)
-            right[0].touch(False, agent)
+            agent = program.detector.issue(first, _PRODUCTS, "a product of a warpgroup", engine=True)
+            left[0].touch_by_engine(agent)
+            right[0].touch_by_engine(agent)
         left, right = (left[0].unwatched(), left[1]), (right[0].unwatched(), right[1])
 
         def product() -> None:
@@ -165,6 +167,20 @@ def _flag(call: Call, position: int) -> bool:
     return bool(arg.value)
 
 
+def _fenced(frames: list[Frame], place: Place) -> None:
+    """Raise InterpreterError where a thread has executed no fence before its first product."""
+    for frame in frames:
+        if _FENCED not in frame[0].own:
+            raise InterpreterError(
+                "a product of a warpgroup, with no ptx_wgmma_fence before it: the registers that its threads have "
+                "written may not be seen",
+                origin="interpret",
+                span=place.span,
+                notes=place.notes(frame),
+                help="call ptx_wgmma_fence() in front of the first product, and behind every write of its registers",
+            )
+
+
 def _uniform(a: Operand, b: Operand, frames: list[Frame], place: Place) -> None:
     """Raise InterpreterError where threads of a warpgroup name different operands."""
     for operand in (a, b):
@@ -181,7 +197,12 @@ def _uniform(a: Operand, b: Operand, frames: list[Frame], place: Place) -> None:
 @intrinsic("tir.ptx_wgmma_fence")
 def _fence(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
     """Registers written by the threads are seen by the products that follow."""
-    return lambda frame: 0
+
+    def run(frame: Frame) -> int:
+        frame[0].own[_FENCED] = True
+        return 0
+
+    return run
 
 
 group_calls(_PRODUCTS, "tir.ptx_wgmma_commit_group", "tir.ptx_wgmma_wait_group")

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterable
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp.launching import Launching
 from tirlower.interp.scope import Place, State, Team, ThreadGroup
-from tirlower.interp.threads import count_live, fork_threads, is_block_axis, is_virtual
+from tirlower.interp.threads import (
+    count_live,
+    fork_threads,
+    give_own_memory,
+    is_block_axis,
+    is_virtual,
+    take_own_memory,
+)
 from tirlower.ir.stmt import For
 
 __all__ = ["after_loop", "next_iteration", "running", "serial_loop", "thread_loop", "vector_loop"]
@@ -141,6 +148,8 @@ def thread_loop(stmt: For, ranges: Ranges, slot: int, body: Runner, place: Place
         every = [thread for part in forked for thread in part]
         if not every:
             return team
+        for frame, part in zip(team, forked, strict=True):
+            give_own_memory(frame, part, launching.private)
         before = count_live(every)
         _limit(before, launching.max_threads, place)
         if detector is not None:
@@ -157,6 +166,8 @@ def thread_loop(stmt: For, ranges: Ranges, slot: int, body: Runner, place: Place
             _close(every)
         for block, live in before.items():
             block.live = live
+        for frame, part in zip(team, forked, strict=True):
+            take_own_memory(frame, part, launching.private)
         if after is every:
             return team
         _refuse_loop_signals(after, every, place)

@@ -54,10 +54,11 @@ class Memory:
     """A run of bytes. ``written`` has a nonzero byte for each byte that holds a value, or is None where all do.
 
     ``objects`` holds the handles stored in it, by element; ``fragments`` the shapes of its tensor-core fragments.
-    ``private`` says that one thread has it to itself; ``shadow`` is what a race detector notes about it.
+    ``private`` says that one thread has it to itself; ``shadow`` is what a race detector notes about it. ``copies`` is
+    the memory of each thread, where threads have each their own of one allocation, with the bytes as they left them.
     """
 
-    __slots__ = ("fragments", "name", "objects", "private", "raw", "readonly", "shadow", "written")
+    __slots__ = ("copies", "fragments", "name", "objects", "private", "raw", "readonly", "shadow", "written")
 
     def __init__(self, raw: np.ndarray[Any, Any], name: str, *, known: bool, readonly: bool = False) -> None:
         self.raw = raw
@@ -68,6 +69,7 @@ class Memory:
         self.fragments: dict[int, tuple[int, int]] = {}
         self.private = False
         self.shadow: Any = None
+        self.copies: tuple[dict[Any, Memory], bytes] | None = None
 
     @classmethod
     def allocate(cls, size: int, name: str) -> Memory:
@@ -93,6 +95,37 @@ class Memory:
         """Note bytes as holding values, or as holding none."""
         if self.written is not None:
             self.written[start:stop] = (b"\1" if written else b"\0") * (stop - start)
+
+    def of_threads(self, keys: list[Any]) -> list[Memory]:
+        """The memory of each of some threads: what it had, with what was written here since; else a copy of this."""
+        copies, before = self.copies or ({}, b"")
+        if copies and before != (now := self.raw.tobytes()):
+            changed = self.raw != np.frombuffer(before, np.uint8)
+            for copy in copies.values():
+                copy.raw[changed] = self.raw[changed]
+                if copy.written is not None:
+                    for at in np.flatnonzero(changed):
+                        copy.written[at] = 1
+            before = now
+        made = []
+        for key in keys:
+            copy = copies.get(key)
+            if copy is None:
+                copy = copies[key] = Memory(self.raw.copy(), self.name, known=True)
+                copy.written = None if self.written is None else bytearray(self.written)
+                copy.private = True
+            copy.objects, copy.fragments = self.objects, self.fragments
+            made.append(copy)
+        self.copies = copies, before
+        return made
+
+    def leave_as(self, other: Memory) -> None:
+        """What stands outside of the threads goes on with what one of them has."""
+        self.raw[:] = other.raw
+        if self.written is not None and other.written is not None:
+            self.written[:] = other.written
+        if self.copies is not None:
+            self.copies = self.copies[0], self.raw.tobytes()
 
     def __repr__(self) -> str:
         return f"Memory({self.name!r}, {self.size} bytes)"
@@ -236,6 +269,12 @@ class View:
         self.memory, self.dtype, self.lanes = memory, dtype, dtype.lanes
         self.shape, self.strides = shape, strides
         self.start = (pointer.offset - base) // size + offset * dtype.lanes
+
+    def on(self, memory: Memory) -> View:
+        """The same view of another allocation of the same size."""
+        made = View(Pointer(memory, self._base), self.dtype, self.shape, self.strides, 0)
+        made.start = self.start
+        return made
 
     def pointer(self, position: int) -> Pointer:
         """The pointer to a position."""

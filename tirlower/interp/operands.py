@@ -79,6 +79,14 @@ class Run:
             text = f"{memory.name} (bytes {start} to {start + self.size - 1})"
             self.detector.touch(self.frame, memory, start, self.size, write, text, self.place, agent=agent)
 
+    def touch_by_engine(self, agent: Agent | None) -> None:
+        """Tell the race detector that an asynchronous operation reads shared memory past the threads' way to it."""
+        self.touch(False, agent)
+        if self.detector is not None:
+            start, memory = self.pointer.offset, self.pointer.memory
+            text = f"{memory.name} (bytes {start} to {start + self.size - 1})"
+            self.detector.read_by_engine(memory, start, self.size, agent, text, self.place)
+
     def unwatched(self) -> Run:
         """The same run, of whose accesses the race detector has heard."""
         return Run(self.pointer, self.size, self.frame, self.place)

@@ -17,6 +17,7 @@ from tirlower.diagnostics import InterpreterError, Label
 from tirlower.interp.access import Access
 from tirlower.interp.clocks import Agent, BlockClocks, Clock, Meeting, Stream, meet
 from tirlower.interp.memory import Memory, OutsideMemory, Pointer, UnwrittenMemory, View
+from tirlower.interp.proxies import Fences
 from tirlower.interp.scope import Frame, Place, State, Team, Value
 from tirlower.interp.values import lane_values
 from tirlower.ir.dtype import DataType
@@ -109,12 +110,14 @@ class RaceDetector:
         self._kernel = object()
         self._blocks: dict[tuple[int, ...], BlockClocks] = {}
         self._meetings: dict[Hashable, Meeting] = {}
+        self._fences: dict[BlockClocks, Fences] = {}
 
     def begin(self) -> None:
         """A kernel starts or ends: all before is ordered before all after."""
         self._kernel = object()
         self._blocks.clear()
         self._meetings.clear()
+        self._fences.clear()
 
     def enter(self, team: Team) -> None:
         """Frames have become threads, or blocks: give each its clock, the one it had if it comes back."""
@@ -162,9 +165,13 @@ class RaceDetector:
     # ------------------------------------------------------------ asynchronous operations
 
     def issue(
-        self, frame: Frame, stream: Hashable, what: str = "an asynchronous copy", of_block: bool = False
-    ) -> Agent | None:
-        """An asynchronous operation starts; those of one stream of a thread, or of the block, end in this order."""
+        self, frame: Frame, stream: Hashable, what: str = "an asynchronous copy", *, of_block: bool = False,
+        engine: bool = False,
+    ) -> Agent | None:  # fmt: skip
+        """An asynchronous operation starts; those of one stream of a thread, or of the block, end in this order.
+
+        ``engine``: it goes to memory the other way than threads do (:mod:`tirlower.interp.proxies`).
+        """
         clock: Clock | None = frame[0].clock
         if clock is None:
             return None
@@ -173,7 +180,7 @@ class RaceDetector:
         found = streams.get(key)
         if found is None:
             found = streams[key] = Stream(clock.block.new_slot())
-        return Agent(clock, found, what)
+        return Agent(clock, found, what, engine)
 
     def finish(self, frame: Frame, agent: Agent | None) -> None:
         """The thread has waited for the end of an operation, and so for those before it in its stream."""
@@ -185,6 +192,49 @@ class RaceDetector:
         """The end of an operation, and of those before it in its stream, is over for who acquires the key."""
         if agent is not None:
             self._meetings.setdefault(key, Meeting()).release_end(agent)
+
+    def fence(self, frame: Frame) -> None:
+        """What the thread knows to be written may be read by copy engines and tensor cores (:mod:`.proxies`)."""
+        clock = frame[0].clock
+        if clock is not None:
+            self._fences.setdefault(clock.block, Fences()).fence(clock)
+
+    def read_by_engine(
+        self, memory: Memory, start: int, size: int, agent: Agent | None, text: str, place: Place
+    ) -> None:
+        """An asynchronous operation reads shared memory: what threads wrote there must be behind a fence.
+
+        Raises InterpreterError with the write and the operation where no fence stands between them.
+        """
+        shadow: _Shadow | None = memory.shadow
+        if agent is None or shadow is None or shadow.kernel is not self._kernel:
+            return
+        fences = self._fences.get(agent.block)
+        seen: tuple[object, int] | None = None
+        for at in range(start // shadow.unit, -(-(start + size) // shadow.unit)):
+            cell = shadow.cells.get(at)
+            last = cell.write if cell is not None else None
+            if last is None or last.actor.block is not agent.block or (last.actor, last.time) == seen:
+                continue
+            if isinstance(last.actor, Agent) and last.actor.engine:
+                continue
+            if fences is None or not fences.covers(last.actor, last.time, agent):
+                self._refuse_unfenced(last, _Mark(agent, False, place, text, None, 0, None), memory)
+            seen = (last.actor, last.time)
+
+    @staticmethod
+    def _refuse_unfenced(write: _Mark, read: _Mark, memory: Memory) -> None:
+        raise InterpreterError(
+            f"no fence on {memory.name!r}: {write.actor.who} writes {write} and {read.actor.who} reads {read}, which sees "
+            "what threads write only behind a fence",
+            origin="interpret",
+            labels=[
+                Label(mark.place.span, f"{mark.actor.who} {action} here", primary=mark is read)
+                for mark, action in ((write, "writes"), (read, "reads"))
+                if mark.place.span is not None
+            ],
+            help=f"call ptx_fence_proxy_async() behind the writes of {memory.name!r}, before the barrier that ends them",
+        )
 
     # ------------------------------------------------------------ accesses
 

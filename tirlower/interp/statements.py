@@ -35,7 +35,8 @@ from tirlower.ir.annotations import REDUCTION
 from tirlower.ir.assertion import failure_of
 from tirlower.ir.buffer import CommReducer
 from tirlower.ir.custom_datatype import element_numpy
-from tirlower.ir.expr import Call, Expr
+from tirlower.ir.expr import Call, Expr, Var
+from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, ForKind, Stmt
 
@@ -393,9 +394,32 @@ class StatementCompiler(ExpressionCompiler):
         program = self.program
         schedule = self.schedule if self.tags else schedule_of(stmt, program.interleaver.seed)
         innermost = not has_inner_axis(stmt, {*self.tags.values(), stmt.thread_tag})
+        private = self._private(stmt) if str(stmt.thread_tag).startswith("threadIdx") else ()
         return Launching(
-            program.interleaver, program.detector, innermost, schedule, program.limits.threads, program.launched
+            program.interleaver,
+            program.detector,
+            innermost,
+            schedule,
+            program.limits.threads,
+            program.launched,
+            private,
         )
+
+    def _private(self, stmt: ir.For) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """The slots of memory of threads (the scope ``local``) that stands outside of a loop over them and is used inside."""
+        views: dict[Var, list[int]] = {}
+        for buffer, slot in self.views.items():
+            if buffer.scope == "local" and buffer.data in self.slots:
+                views.setdefault(buffer.data, []).append(slot)
+        if not views:
+            return ()
+        used: set[Var] = set()
+
+        def look(op: Any) -> None:
+            used.add(op if op.__class__ is Var else getattr(getattr(op, "buffer", None), "data", None))
+
+        pre_order_visit(stmt.body, look)
+        return tuple((self.slots[data], tuple(slots)) for data, slots in views.items() if data in used)
 
     def _block(self, stmt: ir.Block) -> Runner:
         return compile_block(self, stmt)

@@ -12,7 +12,7 @@ which it stands; it then finds its result in its frame.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tirlower.diagnostics import InterpreterError
@@ -28,8 +28,10 @@ __all__ = [
     "collective",
     "count_live",
     "fork_threads",
+    "give_own_memory",
     "is_block_axis",
     "is_virtual",
+    "take_own_memory",
     "together",
     "waiting",
 ]
@@ -69,6 +71,27 @@ def fork_threads(team: Team, slot: int, tag: str, indices: list[range]) -> list[
             threads.append(thread)
         forked.append(threads)
     return forked
+
+
+def give_own_memory(frame: Frame, threads: Team, private: Sequence[tuple[int, tuple[int, ...]]]) -> None:
+    """Give threads that were forked from a frame each their own memory of what only one thread sees."""
+    for data, views in private:
+        pointer = frame[data]
+        if pointer is None or not threads:
+            continue
+        keys = [tuple(thread[0].threads.items()) for thread in threads]
+        for thread, memory in zip(threads, pointer.memory.of_threads(keys), strict=True):
+            thread[data] = Pointer(memory, pointer.offset)
+            for view in views:
+                if thread[view] is not None:
+                    thread[view] = thread[view].on(memory)
+
+
+def take_own_memory(frame: Frame, threads: Team, private: Sequence[tuple[int, tuple[int, ...]]]) -> None:
+    """Behind a loop over threads, what one thread sees is what the first one left."""
+    for data, _ in private:
+        if frame[data] is not None and threads:
+            frame[data].memory.leave_as(threads[0][data].memory)
 
 
 def count_live(team: Team) -> dict[ThreadGroup, int]:

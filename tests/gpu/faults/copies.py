@@ -130,6 +130,28 @@ def store(A: T.Buffer((8, 32), "float32"), B: T.Buffer((8, 32), "float32")):
             T.tvm_storage_sync("shared")  # the tile is stored
 """
 
+WRITTEN = """
+@T.prim_func
+def written(A: T.Buffer((64, 16), "float16"), B: T.Buffer((8, 16), "float16"), C: T.Buffer((64, 8), "float32")):
+    for tx in T.thread_binding(128, thread="threadIdx.x"):
+        a = T.alloc_buffer((64 * 16,), "float16", scope="shared")
+        b = T.alloc_buffer((8 * 16,), "float16", scope="shared")
+        total = T.alloc_buffer((4,), "float32", scope="local")
+        # As a tile load with a swizzle of 32 bytes would: in every other four rows the two halves change places.
+        for i in range(8):
+            at: T.let[T.int32] = tx * 8 + i
+            a[T.bitwise_xor(at, at // 64 % 2 * 8)] = A[at // 16, at % 16]
+        b[T.bitwise_xor(tx, tx // 64 % 2 * 8)] = B[tx // 16, tx % 16]
+        T.ptx_fence_proxy_async()
+        T.tvm_storage_sync("shared")  # the operands are there
+        T.ptx_wgmma_fence()
+        T.ptx_wgmma("float32", "m64n8k16", "fp16", "fp16", total.data, 0, a.data, 0, b.data, 0, 32, False, False, False)
+        T.ptx_wgmma_commit_group()
+        T.ptx_wgmma_wait_group(0)
+        for i in range(4):
+            C[tx // 32 * 16 + tx % 32 // 4 + i // 2 * 8, tx % 4 * 2 + i % 2] = total[i]
+"""
+
 
 def _copy(rng: np.random.Generator) -> list[np.ndarray]:
     return [floats(rng, 128), np.zeros(128, np.float32)]
@@ -186,7 +208,47 @@ RACE = "data race on 's'"
 FREE = "T.ptx_wait_barrier(2 + k % 2, (k // 2 + 1) % 2)"
 FULL = "T.ptx_wait_barrier(k % 2, k // 2 % 2)"
 
+UNFENCED = "no fence on 's': thread .* writes s.* and a bulk store"
+OPERANDS = "no fence on '[ab]': thread .* writes [ab].* and a product"
+
 CASES = [
+    Case("store: no fence", STORE, _without("T.ptx_fence_proxy_async()", 12), UNFENCED, _tiles, _reversed),
+    Case(
+        "store: the fence in front of the writes",
+        STORE,
+        (
+            "            for i in range(4):\n                s[i, tx] = A[k * 4 + i, 31 - tx]\n            T.ptx_fence_proxy_async()\n",
+            "            T.ptx_fence_proxy_async()\n            for i in range(4):\n                s[i, tx] = A[k * 4 + i, 31 - tx]\n",
+        ),
+        UNFENCED,
+        _tiles,
+        _reversed,
+    ),
+    Case(
+        "store: a fence of one thread in front of the barrier",
+        STORE,
+        ("            T.ptx_fence_proxy_async()", "            if tx == 0:\n                T.ptx_fence_proxy_async()"),
+        UNFENCED,
+        _tiles,
+        _reversed,
+    ),
+    Case(
+        "written: no fence of the registers",
+        WRITTEN,
+        _without("T.ptx_wgmma_fence()", 8),
+        "no ptx_wgmma_fence before it",
+        _matrices,
+        _product,
+    ),
+    Case("written: no fence", WRITTEN, _without("T.ptx_fence_proxy_async()", 8), OPERANDS, _matrices, _product),
+    Case(
+        "written: one warp does not fence",
+        WRITTEN,
+        ("        T.ptx_fence_proxy_async()", "        if tx < 96:\n            T.ptx_fence_proxy_async()"),
+        OPERANDS,
+        _matrices,
+        _product,
+    ),
     Case("copy: no wait", COPY, _without("T.ptx_wait_group(0)", 8), f"{RACE}.*no wait for its end", _copy, _reversed),
     Case(
         "copy: no commit", COPY, _without("T.ptx_commit_group()", 8), f"{RACE}.*no wait for its end", _copy, _reversed
