@@ -25,7 +25,9 @@ from tirlower.llvm.engine import Linked, engine
 
 Array = np.ndarray[Any, Any]
 SIZES = {"16M": 1 << 24, "64K": 1 << 16}
-NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "pow": "power"}
+NUMPY = {name: f"arc{name[1:]}" for name in ("asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh")} | {
+    "pow": "power"
+}
 FUNCTIONS = sorted(vmath.SUPPORTED)
 POSITIVE = {"log", "log2", "log10", "log1p", "pow", "sqrt", "rsqrt"}
 
@@ -71,8 +73,10 @@ def arguments(name: str, dtype: str, size: int) -> list[Array]:
     x = rng.uniform(-10, 10, size).astype(dtype)
     if name in POSITIVE:
         x = np.abs(x) + x.dtype.type(0.001)
-    if name in ("asin", "acos"):
+    if name in ("asin", "acos", "atanh"):
         x /= 10
+    if name == "acosh":
+        x = np.abs(x) + 1
     return [x, rng.uniform(-3, 3, size).astype(dtype)][: vmath.ARITY[name]]
 
 

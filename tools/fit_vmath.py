@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import struct
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -316,6 +317,10 @@ FITS: dict[str, Fit] = {
     "ATAN_F32": Fit(_odd(mp.atan, -mpf(1) / 3), _odd_weight(mp.atan), mpf(0), mpf(1), range(9)),
     # tan(r) = r + r*u*q(u), |r| <= pi/4
     "TAN_F32": Fit(_odd(mp.tan, mpf(1) / 3), _odd_weight(mp.tan), mpf(0), _QUARTER, range(7)),
+    "ASIN_F64": Fit(_odd(mp.asin, mpf(1) / 6), _odd_weight(mp.asin), mpf(0), mpf(1) / 4, range(13), 64),
+    # float64's atan has five intervals, so that |x| <= 7/16
+    "ATAN_F64": Fit(_odd(mp.atan, -mpf(1) / 3), _odd_weight(mp.atan), mpf(0), mpf("0.19143"), range(12), 64),
+    "TAN_F64": Fit(_odd(mp.tan, mpf(1) / 3), _odd_weight(mp.tan), mpf(0), _QUARTER, range(15), 64),
 }
 
 
@@ -347,7 +352,13 @@ def pow_tables() -> list[tuple[str, str, list[float]]]:
     return tables
 
 
-TARGET = Path(__file__).resolve().parents[1] / "tirlower" / "llvm" / "vmath" / "coefficients.py"
+TARGET = Path(__file__).resolve().parents[1] / "tirlower" / "emit" / "vmath" / "coefficients.py"
+
+
+def definition(name: str, meaning: str, values: Sequence[float]) -> str:
+    """A constant of the file, some values a line."""
+    rows = textwrap.wrap(", ".join([repr(v) for v in values]) + ",", 110)
+    return f"#: {meaning}\n{name}: Final = (\n" + "".join([f"    {row}\n" for row in rows]) + ")  # fmt: skip\n"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -364,11 +375,10 @@ def main(arguments: Sequence[str]) -> int:
         coefficients, worst = solve(FITS[name])
         bits = float(mp.log(worst, 2))
         print(f"{name}: {time.perf_counter() - start:.1f} s", file=sys.stderr)
-        lines = "".join([f"    {c!r},\n" for c in coefficients])
-        out.append(f"#: largest weighted error 2**{bits:.2f}\n{name}: Final = (\n{lines})\n")
+        out.append(definition(name, f"largest weighted error 2**{bits:.2f}", coefficients))
     if not names:
         for name, meaning, table in pow_tables():
-            out.append(f"#: {meaning}\n{name}: Final = (\n" + "".join([f"    {x!r},\n" for x in table]) + ")\n")
+            out.append(definition(name, meaning, table))
     text = "\n".join(out)
     if write:
         TARGET.write_text(HEADER + "\n" + text, encoding="utf-8")

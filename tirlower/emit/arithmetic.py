@@ -12,12 +12,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tirlower.diagnostics import CodegenError, DivisionByZeroError
+from tirlower.emit import vmath
 from tirlower.emit.casts import narrow_float, widen_float
 from tirlower.emit.emitter import Emitter, constant
 from tirlower.emit.engine import INDEX, Run, combine, control, in_branches
 from tirlower.emit.facts import FAULTS
 from tirlower.emit.types import compute_type
-from tirlower.emit.writer import FALSE, I1, TRUE, Builder, FastMath, Value
+from tirlower.emit.vectors import map_lanes
+from tirlower.emit.writer import DOUBLE, FALSE, FLOAT, HALF, I1, TRUE, Builder, FastMath, Value
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
     EQ,
@@ -41,7 +43,7 @@ from tirlower.ir.expr import (
     Sub,
 )
 
-__all__ = ["binary_float", "binary_value", "compare", "divide", "select_lanes"]
+__all__ = ["binary_float", "binary_value", "compare", "divide", "float_remainder", "select_lanes"]
 
 _RING: Final[dict[type, tuple[str, str]]] = {Add: ("add", "fadd"), Sub: ("sub", "fsub"), Mul: ("mul", "fmul")}
 
@@ -82,7 +84,7 @@ def _division(em: Emitter, op: Any, a: Value, b: Value) -> Value:
     if op.__class__ is Div:
         return binary_float(em, kind, a, b, em.b.fdiv)
     if op.__class__ is Mod:
-        return binary_float(em, kind, a, b, em.b.frem)
+        return binary_float(em, kind, a, b, lambda x, y: float_remainder(em, x, y))
     quotient = binary_float(em, kind, a, b, em.b.fdiv)
     floored = binary_float(em, kind, quotient, quotient, lambda x, _: _floor(em.b, x))
     if op.__class__ is FloorDiv:
@@ -91,6 +93,21 @@ def _division(em: Emitter, op: Any, a: Value, b: Value) -> Value:
     none = FastMath.NONE
     product = binary_float(em, kind, floored, b, lambda x, y: em.b.fmul(x, y, fast_math=none))
     return binary_float(em, kind, a, product, lambda x, y: em.b.fsub(x, y, fast_math=none))
+
+
+def float_remainder(em: Emitter, a: Value, b: Value) -> Value:
+    """C's ``fmod`` of floats, scalars or vectors. LLVM's code for GPUs takes one rounded quotient, so that it is exact only
+    where that is small: there it is our own."""
+    if em.machine.has_library:
+        return em.b.frem(a, b, fast_math=FastMath.NONE)
+    narrow = a.type.scalar is HALF
+    if narrow:
+        a, b = (em.b.fpext(x, x.type.with_scalar(FLOAT)) for x in (a, b))
+    width = "f64" if a.type.scalar is DOUBLE else "f32"
+    extra = [attr for attr in em.state.attrs if attr != "nounwind"]
+    callee = vmath.emit(em.module, "fmod", width, 1, library=False, features=em.machine.features, attrs=extra)
+    made = map_lanes(em, lambda x, y: em.b.call(callee, [x, y]), [a, b])
+    return em.b.fptrunc(made, made.type.with_scalar(HALF)) if narrow else made
 
 
 def _floor(b: Builder, x: Value) -> Value:

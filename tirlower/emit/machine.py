@@ -35,6 +35,11 @@ class Machine:
         return "windows" in self.triple
 
     @property
+    def has_library(self) -> bool:
+        """Whether there is a C library to call: a GPU has none."""
+        return not self.triple.startswith("nvptx")
+
+    @property
     def native_bfloat(self) -> bool:
         """Whether an instruction rounds float32 to bfloat16 as we do (subnormals kept); its NaN may have another payload."""
         return "bf16" in self.features

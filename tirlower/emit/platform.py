@@ -17,7 +17,7 @@ from tirlower.ir.stmt import AllocBuffer, AllocConst, For, ForKind, Stmt
 if TYPE_CHECKING:
     from tirlower.emit.emitter import Emitter
     from tirlower.emit.engine import Run
-    from tirlower.emit.writer import Type, Value
+    from tirlower.emit.writer import Value
 
 __all__ = ["Body", "Platform"]
 
@@ -64,7 +64,3 @@ class Platform:
     def leave(self, em: Emitter, status: Value) -> None:
         """End the function with a status, 0 for success."""
         em.b.ret(status)
-
-    def library_function(self, em: Emitter, name: str, args: list[Value], kind: Type) -> Value:
-        """A mathematical function of float32 or float64 scalars for which we have neither an instruction nor a polynomial."""
-        raise em.error(f"the platform has no function {name!r} on {kind.text}")

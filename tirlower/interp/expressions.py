@@ -297,7 +297,7 @@ class ExpressionCompiler(Scope):
         if isinstance(op, GlobalVar):
             name, dtype, place = op.name, node.dtype, self.place(node.span)
             self.program.need_function(name, place)
-            return lambda frame: self.program.call_function(name, [arg(frame) for arg in args], dtype)
+            return lambda frame: self.program.call_function(name, [arg(frame) for arg in args], dtype, frame)
         if is_custom_call(node):
             return lifted(custom_call(node), args, node.dtype.is_vector)
         builder = INTRINSICS.get(op)

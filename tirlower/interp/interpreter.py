@@ -74,10 +74,17 @@ class _Function:
         self.body = compiler.statement(func.body)
         self.width = compiler.width
 
-    def run(self, prepare: Callable[[Frame], Any]) -> tuple[Any, Any]:
-        """A fresh frame, prepared (the arguments bound), run; what ``prepare`` and ``T.ret`` returned."""
+    def run(self, prepare: Callable[[Frame], Any], caller: Frame | None = None) -> tuple[Any, Any]:
+        """A fresh frame, prepared (the arguments bound), run; what ``prepare`` and ``T.ret`` returned.
+
+        Called by a thread, the function is run by that thread alone: it keeps its indices, its clock and what is its own.
+        """
         frame: Frame = [None] * self.width
         state = frame[0] = State()
+        if caller is not None and caller[0].threads:
+            thread: State = caller[0]
+            state.threads, state.extents = thread.threads, thread.extents
+            state.own, state.clock = thread.own, thread.clock
         prepared = prepare(frame)
         try:
             self.body([frame])
@@ -121,14 +128,14 @@ class Program:
                 help=f"did you mean {near!r}?" if near else "interpret the whole module, not one function of it",
             )
 
-    def call_function(self, name: str, values: Sequence[Any], dtype: DataType) -> Any:
-        """Call a function of the module with evaluated arguments."""
+    def call_function(self, name: str, values: Sequence[Any], dtype: DataType, caller: Frame | None = None) -> Any:
+        """Call a function of the module with evaluated arguments, from a frame (that of a thread, maybe)."""
         function = self.function(name)
         # A kernel's launch parameters follow its own; its thread loops have to state the same extents.
         launch = function.func.attrs.get("tir.kernel_launch_params", ())
         count = len(function.func.params)
         if not launch or len(values) != count + len(launch):
-            return function.run(lambda frame: function.parameters.bind(frame, values, ()))[1]
+            return function.run(lambda frame: function.parameters.bind(frame, values, ()), caller)[1]
         self.launched.update(zip(launch, values[count:], strict=True))
         try:
             return function.run(lambda frame: function.parameters.bind(frame, values[:count], ()))[1]

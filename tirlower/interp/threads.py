@@ -190,6 +190,14 @@ def _storage_sync(compiler: ExpressionCompiler, call: Call, args: list[Value]) -
 
     def run(team: Team, slot: int) -> None:
         for block, frames in _by_block(team).items():
+            if block is None and any(tag.startswith("threadIdx") for tag in frames[0][0].threads):
+                raise InterpreterError(
+                    "a barrier in a function that a thread calls, which it runs by itself",
+                    origin="interpret",
+                    span=place.span,
+                    notes=place.notes(frames[0]),
+                    help="put the barrier into the kernel, in front of the call or behind it",
+                )
             if detector is not None:
                 detector.barrier(scope(frames[0]), frames)
             for frame in frames:

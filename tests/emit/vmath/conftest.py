@@ -21,12 +21,14 @@ Array = np.ndarray[Any, Any]
 
 ELEMS = {"f16": HALF, "bf16": BFLOAT, "f32": FLOAT, "f64": DOUBLE}
 AVX512 = frozenset({"avx512f", "avx512vl", "avx512dq", "avx512bw", "avx2", "fma", "f16c"})
-# what is emitted, and the processor it is compiled for; x86-64 has neither FMA nor AVX
+# what is emitted, and the processor it is compiled for; x86-64 has neither FMA nor AVX, and a GPU ("device") has FMA and no
+# C library: what is emitted for it is run here
 TARGETS = {
     "host": (host_cpu().enabled, host_cpu().name),
     "avx512": (AVX512, "x86-64-v4"),
     "avx2": (frozenset({"avx2", "fma", "f16c"}), "x86-64-v3"),
     "sse2": (frozenset(), "x86-64"),
+    "device": (frozenset({"fma"}), "x86-64-v3"),
 }
 
 
@@ -42,7 +44,8 @@ class Loop:
         features, cpu = TARGETS[target]
         scalar = ELEMS[elem]
         module = Module(name)
-        callee = vmath.emit(module, name, elem, lanes, fast=fast, features=features)
+        library = target != "device"
+        callee = vmath.emit(module, name, elem, lanes, fast=fast, library=library, features=features)
         self.arity = len(callee.params)
         self.lanes = lanes
         params = [(PTR, "x")] * (self.arity + 1) + [(I64, "n")]
@@ -110,7 +113,8 @@ def ulps() -> Callable[[Array, Array], Array]:
 @pytest.fixture(scope="session")
 def exact() -> Callable[..., Array]:
     """``exact(name, x, ...)``: the function in the type of its arguments, by NumPy and Python's math."""
-    renamed = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "pow": "power"}
+    renamed = {name: f"arc{name[1:]}" for name in ("asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh")}
+    renamed["pow"] = "power"
     erf = np.frompyfunc(math.erf, 1, 1)
 
     def sigmoid(x: Array) -> Array:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tirlower.emit import vmath
-from tirlower.emit.vmath.payne_hanek import WORDS
+from tirlower.emit.vmath.payne_hanek import WORDS, WORDS64
 
-BITS = 400
+BITS = 2600
 
 
 def arctan_of_inverse(n: int) -> int:
@@ -29,6 +29,8 @@ PI = Fraction(4 * (4 * arctan_of_inverse(5) - arctan_of_inverse(239)), 1 << BITS
 def test_table_holds_the_first_bits_of_an_inverse_turn():
     bits = int((1 << 256) / (2 * PI))
     assert (0, *[bits >> (256 - 32 * (i + 1)) & 0xFFFFFFFF for i in range(8)]) == WORDS
+    bits = int((1 << 1216) / (2 * PI))
+    assert (0, *[bits >> (1216 - 64 * (i + 1)) & (1 << 64) - 1 for i in range(19)]) == WORDS64
 
 
 @pytest.mark.parametrize("target", ["host", "sse2"])

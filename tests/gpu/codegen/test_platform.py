@@ -297,8 +297,3 @@ def test_a_kernel_with_buffer_parameters():
 def test_calls_without_a_meaning_on_a_device():
     with pytest.raises(TirError, match=r"no meaning on a GPU"):
         build(kernel(AB, 'T.evaluate(T.call_extern("int32", "getpid"))'))
-
-
-def test_functions_without_device_code():
-    with pytest.raises(CodegenError, match="has no code on a GPU"):
-        build(kernel('A: T.Buffer((32,), "float64")', "A[tx] = T.pow(A[tx], T.float64(1.5))"))

@@ -2,16 +2,21 @@
 
 A name may leave out the type suffixes of the overloaded intrinsics that are known here. LLVM ends the process when it
 meets an intrinsic that the processor lacks, so those of a processor are checked against its features first, and refused
-where no rule says what they need.
+where no rule says what they need. Where there is no C library (on a GPU) it does so for mathematical functions too: there
+they are those of :mod:`tirlower.emit.intrinsics.math`.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from tirlower.emit.casts import widen_float
+from tirlower.emit.emitter import Emitter
 from tirlower.emit.engine import Run, call_control
+from tirlower.emit.intrinsics.math import in_float, math_function
 from tirlower.emit.writer import FALSE, VOID, Type, Value
-from tirlower.ir.expr import Call, IntImm, StringImm
+from tirlower.ir.expr import Call, Expr, IntImm, StringImm
+from tirlower.ir.intrinsics.arithmetic import BINARY_MATH, UNARY_MATH
 
 __all__: list[str] = []
 
@@ -102,6 +107,8 @@ _OVERLOADS: Final = {
     **dict.fromkeys(("vector.reduce.fadd", "vector.reduce.fmul"), "1"),
     **dict.fromkeys(["is.fpclass"], "0"),
 }
+#: to an integer, by the function of floats that rounds
+_ROUNDINGS: Final = {"lrint": "nearbyint", "llrint": "nearbyint", "lround": "round", "llround": "round"}
 #: without type suffixes
 _PLAIN: Final = frozenset({"assume", "donothing", "sideeffect", "readcyclecounter", "debugtrap"})
 
@@ -170,6 +177,10 @@ def _llvm(run: Run, op: Call) -> None:
 
     def finish(_: Any) -> None:
         values = [_immediate(run.get(arg), name, i) for i, arg in enumerate(args)]
+        own = None if em.machine.has_library else _without_library(em, op, _stem(name), args, values)
+        if own is not None:
+            run.set(op, own)
+            return
         result = em.type_of(op.dtype)
         kinds = [value.type for value in values]
         made = em.b.intrinsic(name, result, values, _suffixes(name, result, kinds))
@@ -178,6 +189,19 @@ def _llvm(run: Run, op: Call) -> None:
     run.then(finish)
     for arg in reversed(args):
         run.evaluate(arg)
+
+
+def _without_library(em: Emitter, op: Call, stem: str, args: list[Expr], values: list[Value]) -> Value | None:
+    """What LLVM would leave to the C library; None for what it has instructions for."""
+    kind = op.dtype
+    if stem in _OVERLOADS and kind.is_float and stem in (*UNARY_MATH, *BINARY_MATH):
+        return in_float(em, kind, values, lambda *xs: math_function(em, stem, list(xs)))
+    if stem in _ROUNDINGS:
+        rounded = math_function(em, _ROUNDINGS[stem], [widen_float(em, values[0], args[0].dtype)])
+        return em.b.fptosi(rounded, em.type_of(kind))
+    if stem == "powi":
+        raise em.error("the intrinsic 'llvm.powi' has no code on this target", op, "use T.pow, or products")
+    return None
 
 
 def _immediate(value: Value, name: str, position: int) -> Value:

@@ -1,8 +1,9 @@
 """Mathematical functions.
 
-Those with an instruction (sqrt, floor, fma ...) are LLVM's; exp, log, tanh and their kin are the polynomials of
-:mod:`tirlower.emit.vmath`, for scalars and vectors alike (so that LLVM can vectorize a scalar loop around them), and what
-is left is the C library's, lane by lane. Types of at most 16 bits are computed in float32.
+Those with an instruction (sqrt, floor, fma ...) are LLVM's; exp, log, tanh and their kin are those of
+:mod:`tirlower.emit.vmath`, for scalars and vectors alike (so that LLVM can vectorize a scalar loop around them), which
+leaves a few in float64 to the C library, where there is one. On a GPU there is none, and vectors are taken apart. Types of
+at most 16 bits are computed in float32.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tirlower.emit import vmath
-from tirlower.emit.arithmetic import binary_value, divide
+from tirlower.emit.arithmetic import binary_value, divide, float_remainder
 from tirlower.emit.casts import convert, narrow_float, widen_float
 from tirlower.emit.emitter import Emitter, constant
 from tirlower.emit.engine import call_rule
@@ -21,7 +22,7 @@ from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Add, Call, Mod, Mul
 from tirlower.ir.intrinsics.arithmetic import BINARY_MATH, UNARY_MATH
 
-__all__ = ["math_function"]
+__all__ = ["in_float", "math_function"]
 
 #: LLVM intrinsics that are instructions (or close to it) on every processor of interest
 _DIRECT: Final = {
@@ -37,7 +38,7 @@ _DIRECT: Final = {
 _WIDTHS: Final = {FLOAT.text: "f32", DOUBLE.text: "f64"}
 
 
-def _in_float(em: Emitter, kind: DataType, args: list[Value], fn: Callable[..., Value]) -> Value:
+def in_float(em: Emitter, kind: DataType, args: list[Value], fn: Callable[..., Value]) -> Value:
     """A function of floats in the type that it is computed in, rounded to its own."""
     wide = [widen_float(em, arg, kind) for arg in args]
     if wide[0].type.scalar.bits == 16:  # native half floats have arithmetic only
@@ -51,23 +52,21 @@ def math_function(em: Emitter, name: str, args: list[Value]) -> Value:
     stem = _DIRECT.get(name)
     if stem is not None:
         return b.intrinsic(stem, t, args, [t])
-    found = _polynomial(em, name, t)
-    if found is not None:
-        return b.call(found, args)
     if name == "fmod":
-        return b.frem(args[0], args[1], fast_math=FastMath.NONE)
-    return map_lanes(em, lambda *xs: em.state.platform.library_function(em, name, list(xs), xs[0].type), args)
+        return float_remainder(em, args[0], args[1])
+    if em.machine.has_library:
+        return b.call(_polynomial(em, name, t), args)
+    return map_lanes(em, lambda *xs: b.call(_polynomial(em, name, t.scalar), list(xs)), args)
 
 
-def _polynomial(em: Emitter, name: str, t: Type) -> FunctionRef | None:
-    if name not in vmath.SUPPORTED:
-        return None
+def _polynomial(em: Emitter, name: str, t: Type) -> FunctionRef:
     return vmath.emit(
         em.module,
         name,
         _WIDTHS[t.scalar.text],
         t.lanes,
         fast=em.machine.fast_vector_math,
+        library=em.machine.has_library,
         features=em.machine.features,
         attrs=[attr for attr in em.state.attrs if attr != "nounwind"],
     )
@@ -77,7 +76,7 @@ def _polynomial(em: Emitter, name: str, t: Type) -> FunctionRef | None:
 def _math(em: Emitter, op: Any, args: list[Value]) -> Value:
     name, kind = op.op.name.removeprefix("tir."), op.dtype
     if kind.is_float:
-        return _in_float(em, kind, args, lambda *xs: math_function(em, name, list(xs)))
+        return in_float(em, kind, args, lambda *xs: math_function(em, name, list(xs)))
     if kind.is_integral:
         found = _integer_function(em, op, name, args)
         if found is not None:

@@ -10,7 +10,8 @@ size. :func:`emit` adds one to a module::
 
 One formula serves all targets: those with AVX-512 get its instructions for exponents and tables, those without FMA take
 float64 (or the C library's ``fma``) for the few products that must be exact. float16 and bfloat16 go through float32.
-Some float64 functions are the C library's: :data:`LIBRARY_F64`, and ``pow`` without FMA.
+Some float64 functions are the C library's where there is one: :data:`LIBRARY_F64`, the sine and cosine of angles beyond
+2**30, and ``pow`` without FMA. On a GPU there is none, and all is our own.
 
 The files: :mod:`~tirlower.emit.vmath.algebra` is the notation; then a file a family; the coefficients come from
 ``tools/fit_vmath.py``.
@@ -26,10 +27,12 @@ from tirlower.diagnostics import CodegenError, nearest_name
 from tirlower.emit.vmath import (
     error_function,
     exponential,
+    inverse_hyperbolic,
     inverse_trigonometric,
     logarithm,
     narrow,
     power,
+    remainder,
     trigonometric,
 )
 from tirlower.emit.vmath.algebra import Kernel, V
@@ -53,12 +56,13 @@ __all__ = ["ARITY", "ERRORS", "ERRORS_F64", "LIBRARY_F64", "SUPPORTED", "emit"]
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """A formula; the largest errors in ulp over all variants, measured; ``error64`` is None for the C library's."""
+    """A formula; the largest errors in ulp over all variants, measured; ``library64`` where a C library is preferred."""
 
     formula: Callable[..., V]
     error32: float
-    error64: float | None
+    error64: float
     arity: int = 1
+    library64: bool = False
 
 
 _FUNCTIONS: Final = {
@@ -76,16 +80,20 @@ _FUNCTIONS: Final = {
     "log1p": _Function(logarithm.log1p, 0.95, 0.95),
     "sin": _Function(trigonometric.sin, 1.65, 1.65),
     "cos": _Function(trigonometric.cos, 1.65, 1.65),
-    "tan": _Function(trigonometric.tan, 1.7, None),
-    "asin": _Function(inverse_trigonometric.asin, 1.25, None),
-    "acos": _Function(inverse_trigonometric.acos, 1.25, None),
-    "atan": _Function(inverse_trigonometric.atan, 1.25, None),
-    "atan2": _Function(inverse_trigonometric.atan2, 1.7, None, 2),
+    "tan": _Function(trigonometric.tan, 1.7, 1.3, library64=True),
+    "asin": _Function(inverse_trigonometric.asin, 1.25, 1.15, library64=True),
+    "acos": _Function(inverse_trigonometric.acos, 1.25, 1.2, library64=True),
+    "atan": _Function(inverse_trigonometric.atan, 1.25, 0.9, library64=True),
+    "atan2": _Function(inverse_trigonometric.atan2, 1.7, 1.55, 2, library64=True),
+    "asinh": _Function(inverse_hyperbolic.asinh, 1.05, 1.05),
+    "acosh": _Function(inverse_hyperbolic.acosh, 1.05, 1.05),
+    "atanh": _Function(inverse_hyperbolic.atanh, 1.05, 1.05),
     "erf": _Function(error_function.erf, 1.25, 1.2),
     "pow": _Function(power.pow, 1.6, 1.0, 2),
     "sqrt": _Function(power.sqrt, 0.5, 0.5),
     "rsqrt": _Function(power.rsqrt, 1.5, 1.5),
     "hypot": _Function(power.hypot, 0.51, 1.2, 2),
+    "fmod": _Function(remainder.fmod, 0.0, 0.0, 2),
 }
 
 #: the names that :func:`emit` takes
@@ -94,10 +102,10 @@ SUPPORTED: Final = frozenset(_FUNCTIONS)
 ARITY: Final = {name: f.arity for name, f in _FUNCTIONS.items()}
 #: the largest error of each in float32, in ulp, over all targets; float16 and bfloat16 round once more
 ERRORS: Final = {name: f.error32 for name, f in _FUNCTIONS.items()}
-#: the largest error seen in float64 (without those of the C library)
-ERRORS_F64: Final = {name: f.error64 for name, f in _FUNCTIONS.items() if f.error64 is not None}
-#: float64 functions that are calls of the C library, lane by lane
-LIBRARY_F64: Final = frozenset(name for name, f in _FUNCTIONS.items() if f.error64 is None)
+#: the largest error seen of each in float64
+ERRORS_F64: Final = {name: f.error64 for name, f in _FUNCTIONS.items()}
+#: float64 functions that are calls of the C library, lane by lane, where there is one: it is more exact (and slower)
+LIBRARY_F64: Final = frozenset(name for name, f in _FUNCTIONS.items() if f.library64)
 
 _SCALARS: Final = {"f16": HALF, "bf16": BFLOAT, "f32": FLOAT, "f64": DOUBLE}
 
@@ -109,6 +117,7 @@ def emit(
     lanes: int,
     *,
     fast: bool = False,
+    library: bool = True,
     features: frozenset[str] = frozenset(),
     attrs: Iterable[Attribute] = (),
 ) -> FunctionRef:
@@ -119,7 +128,11 @@ def emit(
     the code that calls it. ``attrs`` are added to the attributes of every function (give those of the caller).
 
     ``fast`` leaves out the branch for large angles: sin, cos and tan are then unspecified beyond 2**17 (float64: 2**30),
-    and loops of scalar code with them can be vectorized by LLVM. It changes nothing else.
+    and loops of scalar code with them can be vectorized by LLVM. Where there is FMA it takes our own float64 functions in
+    place of the C library's.
+
+    ``library`` says that there is a C library, for the functions of :data:`LIBRARY_F64`. Without it the code calls nothing
+    of the target's, which must have FMA then.
 
     The function is internal, free of side effects, and inlined always; rare cases are calls of cold functions.
 
@@ -149,7 +162,7 @@ def emit(
     scalar = _SCALARS[elem]
     compute = DOUBLE if scalar == DOUBLE else FLOAT
     target = Kernel.variant(features)
-    symbol = f"tirlower.vmath.{name}.{elem}.{lanes}{target}{'.fast' if fast else ''}"
+    symbol = f"tirlower.vmath.{name}.{elem}.{lanes}{target}{'.fast' if fast else ''}{'' if library else '.own'}"
     found = module.symbol(symbol)
     if isinstance(found, FunctionRef):
         return found
@@ -165,12 +178,12 @@ def emit(
     b = Builder(f, f.block("entry"))
     row = 512 // compute.bits
     if "avx512f" in features and lanes > row and lanes % row == 0:
-        part = emit(module, name, elem, row, fast=fast, features=features, attrs=extra)
+        part = emit(module, name, elem, row, fast=fast, library=library, features=features, attrs=extra)
         b.ret(_by_registers(b, part, f.args, row))
         return f.ref
-    k = Kernel(module, b, compute, lanes, features, extra, fast)
+    k = Kernel(module, b, compute, lanes, features, extra, fast, library)
     args = [V(k, a if compute == scalar else narrow.to_float(b, a)) for a in f.args]
-    if compute == DOUBLE and name in LIBRARY_F64:
+    if library and compute == DOUBLE and name in LIBRARY_F64 and not (fast and k.fma_ok):
         result = k.intrinsic(name, *args)
     else:
         result = function.formula(k, *args)

@@ -162,7 +162,7 @@ class Kernel:
 
     ``elem`` is ``FLOAT`` or ``DOUBLE``; ``lanes`` 1 makes scalars. ``fma_ok`` and ``avx512`` tell formulas which variant
     the target runs fast; all variants give results within the documented error. ``attrs`` are the attributes of functions
-    that the kernel calls, ``fast`` is that of :func:`tirlower.emit.vmath.emit`.
+    that the kernel calls, ``fast`` and ``library`` are those of :func:`tirlower.emit.vmath.emit`.
     """
 
     def __init__(
@@ -174,6 +174,7 @@ class Kernel:
         features: frozenset[str],
         attrs: Sequence[Attribute] = (),
         fast: bool = False,
+        library: bool = True,
     ) -> None:
         self.module = module
         self.b = builder
@@ -182,6 +183,7 @@ class Kernel:
         self.features = features
         self.attrs = attrs
         self.fast = fast
+        self.library = library
         self.mantissa = 23 if elem == FLOAT else 52
         self.sign_bit = 31 if elem == FLOAT else 63
         self.bias = 127 if elem == FLOAT else 1023
@@ -373,6 +375,23 @@ class Kernel:
             return self.intrinsic("fma", a, b, c)
         return (a.to(DOUBLE) * b.to(DOUBLE) + c.to(DOUBLE)).to(FLOAT)
 
+    def product(self, a: V, b: V) -> tuple[V, V]:
+        """``a*b`` and what it lacks by its rounding: exact on every target, for factors below 2**990 in float64.
+
+        Where float64 has no FMA: T. J. Dekker, "A floating-point technique for extending the available precision", 1971.
+        """
+        p = a * b
+        if self.fma_ok or a.type.scalar == FLOAT:
+            return p, self.fused(a, b, -p)
+
+        def halves(x: V) -> tuple[V, V]:
+            c = x * (2.0**27 + 1.0)
+            high = c - (c - x)
+            return high, x - high
+
+        (a_high, a_low), (b_high, b_low) = halves(a), halves(b)
+        return p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low
+
     def lookup(self, name: str, table: Sequence[float], index: V) -> V:
         """``table[index % 32]`` of 32 numbers of the kernel's type: permutations of registers on AVX-512, else loads."""
         if self.avx512 and self.lanes * self.elem.bits == 512:
@@ -422,7 +441,14 @@ class Kernel:
             attrs = ["noinline", "cold", "nounwind", "willreturn", "memory(none)", *self.attrs]
             f = self.module.function(symbol, result, params, linkage="internal", attrs=attrs)
             inner = Kernel(
-                self.module, Builder(f, f.block("entry")), self.elem, self.lanes, self.features, self.attrs, self.fast
+                self.module,
+                Builder(f, f.block("entry")),
+                self.elem,
+                self.lanes,
+                self.features,
+                self.attrs,
+                self.fast,
+                self.library,
             )
             inner.b.ret(formula(inner, *[V(inner, a) for a in f.args]).value)
             callee = f.ref

@@ -14,7 +14,7 @@ from tirlower.emit.vmath.algebra import Kernel, V
 from tirlower.emit.vmath.exponential import LN2_HI, LN2_LO
 from tirlower.emit.writer import DOUBLE, FLOAT
 
-__all__ = ["log", "log1p", "log2", "log10"]
+__all__ = ["log", "log1p", "log2", "log10", "log_one_plus"]
 
 # log2(e), log10(e): the nearest numbers and what they lack; log10(2): a short part, so that e times it is exact, and the rest
 _LOG2E: Final = {
@@ -67,8 +67,11 @@ def _tail(k: Kernel, f: V) -> V:
     return k.fma(s, k.fma(z, k.horner(z, C.LOG_F64), half), -half)
 
 
-def _log(k: Kernel, f: V, e: V) -> V:
-    return k.fma(e, LN2_HI[k.elem], k.fma(e, LN2_LO[k.elem], _tail(k, f)) + f)
+def _log(k: Kernel, f: V, e: V, rest: V | None = None) -> V:
+    tail = _tail(k, f)
+    if rest is not None:
+        tail = tail + rest
+    return k.fma(e, LN2_HI[k.elem], k.fma(e, LN2_LO[k.elem], tail) + f)
 
 
 def log(k: Kernel, x: V) -> V:
@@ -122,3 +125,19 @@ def log1p(k: Kernel, x: V) -> V:
     y = k.select(x < math.inf, y, x)
     y = k.select(x <= -1.0, k.select(x.eq(-1.0), k.f(-math.inf), math.nan), y)
     return k.select(k.abs(x) < k.epsilon, x, y)
+
+
+def log_one_plus(k: Kernel, high: V, low: V, more: V | None = None) -> V:
+    """``log(1 + high + low) + more*ln2`` for ``high >= 0`` and a ``low`` that it does not show, at most 1 where ``high > 2**99``.
+
+    What neither ``1 + high`` nor the mantissa shows is carried to the end: the error is that of :func:`log` and the sum's.
+    """
+    u = high + 1.0
+    b = u - 1.0
+    lost = ((1.0 - (u - b)) + (high - b)) + low
+    f, e = _split(k, u)
+    power = k.select(e < 100.0, e, 100.0)
+    back = ((k.round + k.bias - power).bits() << k.mantissa).as_float()
+    g = k.fma(lost, back, f)
+    rest = k.fma(lost, back, f - g)
+    return _log(k, g, e if more is None else e + more, k.fma(-rest, g, rest))

@@ -98,7 +98,7 @@ class Block:
     def __init__(self, function: Function, ref: str) -> None:
         self.function: Final = function
         #: how branches and phis name it, ``%loop.4``
-        self.ref: Final = ref
+        self.ref = ref
         self.phis: Final[list[Phi]] = []
         self.lines: Final[list[str]] = []
         self.terminated = False
@@ -117,7 +117,7 @@ class Function:
 
     def __init__(self, module: Module, ref: FunctionRef, params: Sequence[Param], head: str, tail: str) -> None:
         self.module: Final = module
-        self.ref: Final = ref
+        self.ref = ref
         self._head, self._tail = head, tail
         self._counter = 0
         self.blocks: Final[list[Block]] = []
@@ -164,9 +164,13 @@ class Function:
         return block
 
     def drop_last_parameter(self) -> None:
-        """Take the last parameter back, which the body turned out not to use."""
+        """Take the last parameter back, which the body turned out not to use. Calls are made after this."""
         self.args.pop()
         self._params.pop()
+        before = self.ref
+        self.ref = FunctionRef(
+            before.text, before.ret, before.params[:-1], vararg=before.vararg, callconv=before.callconv
+        )
 
     def attach(self, kind: str, node: Metadata) -> None:
         """Attach metadata to the function itself."""

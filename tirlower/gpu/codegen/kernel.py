@@ -215,6 +215,7 @@ def emit_kernel(state: ModuleState, code: KernelCode) -> None:
             kernel.facts.define(param, None, None)
     following = args[len(func.params) :]
     state.helpers["maps", code.name] = code.tensor_maps
+    state.helpers["extents", code.name] = code.extents
     for number, argument in enumerate(following[: len(code.tensor_maps)]):
         state.helpers["map", code.name, number] = argument
     state.helpers["report", code.name] = following[-1]

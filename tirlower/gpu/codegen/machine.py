@@ -104,7 +104,7 @@ def machine_of(target: Target) -> Machine:
         "nvptx64-nvidia-cuda",
         arch,
         text,
-        frozenset(["fullfp16", "bf16"] if int("".join(filter(str.isdigit, arch))) >= 80 else ["fullfp16"]),
+        frozenset(["fma", "fullfp16", *(["bf16"] if arch_number(arch) >= 80 else [])]),
         fast_math_of(target),
         bool(target.get("fast-vector-math", False) or target.get("fast-math", False)),
         128,

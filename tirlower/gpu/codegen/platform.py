@@ -13,7 +13,8 @@ from tirlower.emit.emitter import Emitter
 from tirlower.emit.engine import Run
 from tirlower.emit.platform import Body, Platform
 from tirlower.emit.types import memory_bytes, memory_type
-from tirlower.emit.writer import I8, I32, I64, PTR, VOID, Type, Value, array, const_bytes, poison, zero
+from tirlower.emit.writer import I8, I32, I64, PTR, VOID, Value, array, const_bytes, poison, zero
+from tirlower.gpu.codegen.device_function import call_device_function
 from tirlower.gpu.codegen.rules import GPU_CALLS, GPU_CONTROLS
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import IntImm, is_const_int
@@ -61,14 +62,11 @@ class GpuPlatform(Platform):
     controls = GPU_CONTROLS
 
     def other_call(self, run: Run, op: Any) -> None:
-        """Nothing else can be called from a kernel."""
+        """A call of a function of the module; nothing else can be called from a kernel."""
         callee = op.op
         if isinstance(callee, GlobalVar):
-            raise run.em.error(
-                f"the kernel calls the function `{callee.name}` of its module",
-                op,
-                "run InlinePrivateFunctions first: a device function is inlined",
-            )
+            call_device_function(run, op, callee.name)
+            return
         raise run.em.error(
             f"{callee.name} has no meaning on a GPU", op, "use an operation of the dialect that threads have"
         )
@@ -159,16 +157,9 @@ class GpuPlatform(Platform):
         b.unreachable()
 
     def leave(self, em: Emitter, status: Value) -> None:
-        """A kernel returns nothing."""
-        em.b.ret()
-
-    def library_function(self, em: Emitter, name: str, args: list[Value], kind: Type) -> Value:
-        """There is no library on a device: what has no polynomial has no code."""
-        raise em.error(
-            f"{name!r} on {kind.text} has no code on a GPU",
-            em.statement,
-            "compute it from exp, log, sqrt and the trigonometric functions, or in float32",
-        )
+        """A kernel returns nothing, a device function its result."""
+        kind = em.kernel.ret_type
+        em.b.ret(None if em.ret_slot is None or kind is None else em.b.load(memory_type(kind), em.ret_slot, 8))
 
 
 def _constant_elements(em: Emitter, buffer: Buffer, op: AllocBuffer) -> int:

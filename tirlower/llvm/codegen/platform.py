@@ -9,7 +9,7 @@ from tirlower.emit.emitter import Emitter, ModuleState
 from tirlower.emit.engine import Run
 from tirlower.emit.loops import serial_range
 from tirlower.emit.platform import Body, Platform
-from tirlower.emit.writer import FLOAT, I32, I64, PTR, VOID, Builder, FunctionRef, Type, Value
+from tirlower.emit.writer import I32, I64, PTR, VOID, Builder, FunctionRef, Value
 from tirlower.ir.annotations import REDUCTION
 from tirlower.ir.expr import IntImm, Var
 from tirlower.ir.stmt import AllocBuffer, AllocConst, For, ForKind, Stmt
@@ -60,10 +60,6 @@ class HostPlatform(Platform):
         em.b.call(_recorder(em.state, len(values), em.claim is not None), args)
         em.leave(em.b.i32(1))
 
-    def library_function(self, em: Emitter, name: str, args: list[Value], kind: Type) -> Value:
-        """The C library's function."""
-        return em.b.call(library_function(em, name, kind, len(args)), args)
-
 
 HOST = HostPlatform()
 
@@ -97,18 +93,3 @@ def _make_recorder(state: ModuleState, count: int, claimed: bool) -> FunctionRef
     emit_record_error(b, f.args[0], f.args[first], f.args[first + 1 :], claim=f.args[1] if claimed else None)
     b.ret()
     return f.ref
-
-
-def library_function(em: Emitter, name: str, t: Type, count: int) -> FunctionRef:
-    """The C library's function on a scalar type."""
-    symbol = name + ("f" if t is FLOAT else "")
-    params = [t] * count
-    known = em.module.symbol(symbol)
-    if isinstance(known, FunctionRef) and (known.ret != t or list(known.params) != params):
-        raise em.error(
-            f"the C library's `{symbol}` is called with other types elsewhere in the module",
-            help=f"call it as {FunctionRef('', t, params).signature}",
-        )
-    return em.module.get_or_declare(
-        symbol, t, params, attrs=("nounwind", "willreturn", "memory(none)", "nosync", "nofree")
-    )

@@ -1,21 +1,23 @@
 """Mathematical functions that a GPU has instructions for.
 
 ``exp2`` in float32 is ``ex2.approx``, at most 2 ulp off (PTX ISA, floating-point instructions); all others are the
-polynomials that the host uses too. With ``-fast-vector-math`` or ``-fast-math`` the hardware's approximations are taken
+polynomials that the host uses too, in float64 all of them: there is no C library. Narrower types go through float32. With ``-fast-vector-math`` or ``-fast-math`` the hardware's approximations are taken
 where there are some: relative errors of some 2**-22 (``lg2``, ``rsqrt``, ``ex2``) and 2**-11 (``tanh``), absolute ones
 of 2**-20 for ``sin`` and ``cos`` on ``[-pi, pi]``.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, Final
 
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.engine import CALLS
+from tirlower.emit.intrinsics.math import in_float
 from tirlower.emit.vectors import map_lanes
-from tirlower.emit.writer import DOUBLE, FLOAT, FastMath, Value, const
+from tirlower.emit.writer import FLOAT, FastMath, Value, const
 from tirlower.gpu.codegen.rules import asm, gpu_rule
 from tirlower.ir.op import Op
 
@@ -55,16 +57,12 @@ _FAST: Final[dict[str, Callable[[Emitter, Value], Value]]] = {
 }
 
 
-#: functions that the host takes from its C library in float64
-_FLOAT32_ONLY: Final = frozenset({"sin", "cos", "tan", "asin", "acos", "atan", "atan2", "pow"})
-
-
-@gpu_rule(*[f"tir.{name}" for name in ("exp2", *dict.fromkeys((*_FAST, *sorted(_FLOAT32_ONLY))))])
+@gpu_rule(*[f"tir.{name}" for name in ("exp2", *_FAST)])
 def _function(em: Emitter, op: Any, args: list[Value]) -> Value:
     name = op.op.short
-    if name in _FLOAT32_ONLY and args[0].type.scalar is DOUBLE:
-        raise em.error(f"{name!r} on float64 has no code on a GPU", op, "compute it in float32, or on the host")
+    kind = op.dtype
     fast = _exp2 if name == "exp2" else _FAST[name] if em.machine.fast_vector_math else None
-    if fast is not None and args[0].type.scalar is FLOAT:
-        return map_lanes(em, lambda x: fast(em, x), args)
-    return CALLS[Op.get(f"tir.{name}")](em, op, args)
+    if fast is None or not kind.is_float or kind.bits == 64:
+        return CALLS[Op.get(f"tir.{name}")](em, op, args)
+    one = functools.partial(fast, em)
+    return in_float(em, kind, args, lambda x: map_lanes(em, one, [x]))

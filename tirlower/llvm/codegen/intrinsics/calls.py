@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tirlower.diagnostics import nearest_name
+from tirlower.emit.callees import callee_of
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.engine import CALL_CONTROL, CALLS, Run, call_control
 from tirlower.emit.memory import from_memory
@@ -104,21 +105,8 @@ def _remedy(op: Op) -> str:
 
 def _internal(run: Run, op: Call, name: str) -> None:
     em = run.em
-    func, ref = em.state.functions.get(name), em.state.callees.get(name)
-    if func is None or ref is None:
-        known = list(em.state.functions)
-        near = nearest_name(name, known)
-        raise em.error(
-            f"there is no function `{name}` in the module",
-            op,
-            f"did you mean `{near}`?" if near else f"it has: {', '.join(known)}",
-        )
-    args = op.args
-    if len(args) != len(func.params):
-        raise em.error(f"`{name}` takes {len(func.params)} arguments, got {len(args)}", op)
-    for param, arg in zip(func.params, args, strict=True):
-        if param.dtype is not arg.dtype:
-            raise em.error(f"argument `{param.name}` of `{name}` is {param.dtype!s}, got {arg.dtype!s}: {arg}", op)
+    callee_of(em, op, name)
+    args, ref = op.args, em.state.callees[name]
     returns = em.state.helpers.get(("returns", name))
     extra = len(ref.params) - len(args) - 1 - (returns is not None)
     if extra > 0:
