@@ -69,6 +69,10 @@ class FunctionState:
         self.claimed: set[int] = set()
         """Identities of claimed buffers that wait for the name of the declaration."""
         self.has_block = False
+        self.symbols: dict[str, Var] = {}
+        """The symbolic dimensions that were named by strings."""
+        self.declared: dict[str, DataType] = {}
+        """The types of the symbols that the body declares, as in ``n = T.int64()``."""
 
 
 class _Level:
@@ -111,7 +115,10 @@ class Builder:
         """The value of a symbolic dimension given as a string: a variable of the function, made at its first use."""
         known = self.names.table.get(text)
         if known is None:
-            known = Var(text, INT32, span=self.here())
+            declared = self.func.declared if self.func is not None else {}
+            known = Var(text, declared.get(text, INT32), span=self.here())
+            if self.func is not None:
+                self.func.symbols[text] = known
             # Dimensions are the function's own: they are seen after the scope that first names them, too.
             self.names.set_outermost(text, known)
         return known

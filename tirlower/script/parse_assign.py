@@ -95,6 +95,11 @@ class Assignments(Evaluator):
                 raise self.error(f"{value.what} has no value to assign")
             self.take_name(made, name)
             return made
+        if value.__class__ is Var and self.func is not None and not value.name:
+            # The symbol that a string in a parameter's shape has named already.
+            symbol = self.func.symbols.get(name)
+            if symbol is not None and symbol.dtype is value.dtype and self.names.table.get(name) is symbol:
+                return symbol
         if isinstance(value, (Buffer, IterVar)) or (value.__class__ is Var and not self._is_known(value)):
             self.take_name(value, name)
             return value
