@@ -27,7 +27,8 @@ def test_functions():
 
 def test_attributes():
     f = func()
-    g = f.with_attr("x", 1).with_attr({"y": 2, "x": 3})
+    g = f.with_attr("x", 1).with_attrs({"y": 2, "x": 3})
+    assert f.with_attr({"y": 2}).attrs == {**f.attrs, "y": 2}
     assert g.attrs == {"global_symbol": "main", "x": 3, "y": 2} and "x" not in f.attrs
     assert g.without_attr("x").attrs == {"global_symbol": "main", "y": 2} and g.without_attr("z") is g
     assert f.with_body(f.body) is f and f.with_body(ir.Evaluate(1)).attrs == f.attrs
@@ -45,6 +46,8 @@ def test_modules():
         IRModule({"f": 3})
     assert IRModule.from_expr(f)["f"] is f and IRModule(f)["f"] is f
     assert module.get_global_var("f") == GlobalVar("f")
+    assert [var.name_hint for var in module.get_global_vars()] == list(module)
+    assert all(module[var] is func for var, func in module.functions_items())
     with pytest.raises(TirError):
         module.get_global_var("h")
 

@@ -23,6 +23,7 @@ from tirlower.ir.structural import (
     structural_equal,
     structural_hash,
 )
+from tirlower.script import parse
 
 
 def add(*terms: Any) -> ir.Expr:
@@ -692,3 +693,26 @@ def test_a_renamed_copy_is_equal(expr: ir.Expr):
     copy = Copier()(whole)
     assert equal_and_hash(whole, copy)
     assert equal_and_hash(expr, Copier()(expr), map_free_vars=True)
+
+
+def test_a_block_may_match_regions_of_its_own_allocations():
+    source = """
+def f(A: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.block("b"):
+            v = T.axis.spatial(8, i)
+            T.reads()
+            T.writes(A[v])
+            B = T.alloc_buffer((4, 2), "int32")
+            C = T.alloc_buffer((4, 2), "int32")
+            row = T.match_buffer(B[v % 4, 0:2], (2,), "int32", offset_factor=1)
+            row[0] = v
+            C[0, 0] = row[0]
+            A[v] = C[0, 0]
+"""
+    func = parse(source)
+    assert_structural_equal(func, parse(source.replace("B =", "D =").replace("(B[", "(D[")))
+    assert structural_hash(func) == structural_hash(parse(source.replace("row", "line")))
+    for other in (source.replace("B[v % 4", "C[v % 4"), source.replace("v % 4", "v // 2")):
+        assert not structural_equal(func, parse(other))
+        assert structural_hash(func) != structural_hash(parse(other))

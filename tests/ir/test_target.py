@@ -87,3 +87,22 @@ def test_the_current_target():
     with pytest.raises(RuntimeError), Target("llvm"):
         raise RuntimeError
     assert Target.current() is None
+
+
+def test_options_that_the_kind_has_anyway_say_nothing() -> None:
+    written = {"kind": "cuda", "tag": "", "keys": ["cuda", "gpu"], "max_num_threads": 1024, "thread_warp_size": 32}
+    assert Target(written) == Target("cuda") and hash(Target(written)) == hash(Target("cuda"))
+    assert str(Target("cuda -thread_warp_size=32 -arch=sm_80")) == "cuda -arch=sm_80"
+    assert Target({**written, "thread_warp_size": 64}).thread_warp_size == 64
+    assert Target({"kind": "llvm", "keys": ["cpu"], "tag": ""}, host={"kind": "llvm", "keys": ["cpu"]}) == Target(
+        "llvm", host="llvm"
+    )
+    assert Target("llvm", keys=("cpu", "mine")).keys == ("cpu", "mine")
+
+
+def test_machines_by_name() -> None:
+    target = Target("nvidia/nvidia-a100", host="llvm")
+    assert target.kind == "cuda" and target.arch == "sm_80" and target.is_gpu and target.host == Target("llvm")
+    assert Target(target.export()) == target == Target(str(target), host="llvm")
+    with pytest.raises(TirError, match="did you mean 'nvidia/nvidia-h100'"):
+        Target("nvidia/nvidia-h10O")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tirlower.diagnostics import ScriptError, WellFormedError
+from tirlower.interp import interpret
 from tirlower.ir import (
     Call,
     Evaluate,
@@ -327,3 +328,17 @@ def test_iterators_under_one_name_are_indices():
                 A[vi, vj] = T.float32(1)
 
     assert_structural_equal(listed.with_attr("global_symbol", "f"), spelled.with_attr("global_symbol", "f"))
+
+
+def test_a_symbol_named_by_a_string_may_be_declared_in_the_body():
+    @T.prim_func
+    def declared(A: T.Buffer(("n", "m"), "float32"), B: T.Buffer(("m",), "float32")):
+        n, m = T.int64(), T.int64()
+        for i, j in T.grid(n, m):
+            B[j] = A[i, j]
+
+    (n, m) = declared.buffers[0].shape
+    assert (n.name, str(n.dtype)) == ("n", "int64") and declared.buffers[1].shape[0] is m
+    a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros(3, np.float32)
+    interpret(declared, a, b)
+    np.testing.assert_array_equal(b, a[1])

@@ -192,3 +192,14 @@ def test_closure_loops_take_expressions_of_the_scope():
 def test_mistakes(text, message):
     with pytest.raises(ScriptError, match=message):
         body(text)
+
+
+def test_range_takes_annotations():
+    func = parse("""
+def f(A: T.Buffer((8,), "int32")):
+    for i in range(2, 8, annotations={"pragma_unroll_explicit": 1}):
+        A[i] = i
+""")
+    assert func.body.annotations == {"pragma_unroll_explicit": 1} and func.body.extent.value == 6
+    with pytest.raises(SyntaxError, match="range has no argument 'thread'"):
+        parse('def f(A: T.Buffer((8,), "int32")):\n    for i in range(8, thread="x"):\n        A[i] = i')

@@ -48,6 +48,27 @@ def test_constants(text, dtype, number):
     assert made.dtype == dtype and made.value == number
 
 
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("T.if_then_else(b, x, x + 1.0, dtype='float32')", "T.if_then_else(b, x, x + 1.0)"),
+        ("T.shift_left(i, 1, dtype='int32')", "T.shift_left(i, 1)"), ("T.abs(i, dtype='int32')", "T.abs(i)"),
+        ("T.likely(b, dtype='bool')", "T.likely(b)"), ("T.truncdiv(i, 3, dtype='int32')", "T.truncdiv(i, 3)"),
+        ("T.address_of(A[0], dtype='handle')", "T.address_of(A[0])"), ("T.exp(x, dtype='float32')", "T.exp(x)"),
+        ("T.call_packed('f', i, dtype='int32')", "T.call_packed('f', i)"), ("T.ret(i, dtype='int32')", "T.ret(i)"),
+        ("T.max(i, 3, dtype='int32')", "T.max(i, 3)"), ("T.assume(b, dtype='bool')", "T.assume(b)"),
+    ],
+)  # fmt: skip
+def test_the_type_of_a_result_may_be_given(text, plain):
+    made = value(text)
+    assert str(made) == str(value(plain)) and made.dtype == value(plain).dtype
+
+
+def test_the_type_of_a_node_is_not_given():
+    with pytest.raises(ScriptError, match="no argument 'dtype'"):
+        value("T.Add(i, i, dtype='int32')")
+
+
 def test_not_a_number():
     assert math.isnan(value("T.float32('nan')").value)
 

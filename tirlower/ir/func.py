@@ -61,6 +61,10 @@ class PrimFunc(Node):
         new = dict(key) if isinstance(key, Mapping) else {key: value}
         return self.with_(attrs={**self.attrs, **new})
 
+    def with_attrs(self, attrs: Mapping[str, Any]) -> PrimFunc:
+        """The function with attributes set."""
+        return self.with_attr(attrs)
+
     def without_attr(self, key: str) -> PrimFunc:
         """The function without an attribute; the same object when it has none of that name."""
         if key not in self.attrs:
@@ -142,6 +146,14 @@ class IRModule:
     def items(self) -> list[tuple[str, PrimFunc]]:
         """The names and functions."""
         return list(self.functions.items())
+
+    def get_global_vars(self) -> tuple[GlobalVar, ...]:
+        """The callees that the functions are."""
+        return tuple(GlobalVar(name) for name in self.functions)
+
+    def functions_items(self) -> list[tuple[GlobalVar, PrimFunc]]:
+        """The callees and functions."""
+        return [(GlobalVar(name), func) for name, func in self.functions.items()]
 
     def get_global_var(self, name: str) -> GlobalVar:
         """The callee of that name. Raises :class:`TirError` when there is no such function."""

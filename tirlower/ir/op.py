@@ -122,6 +122,11 @@ class GlobalVar:
     def __init__(self, name: str) -> None:
         self.name = name
 
+    @property
+    def name_hint(self) -> str:
+        """The name."""
+        return self.name
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GlobalVar) and other.name == self.name
 

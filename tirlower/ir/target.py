@@ -14,7 +14,7 @@ from typing import Any
 
 from tirlower.diagnostics import TirError, nearest_name
 
-__all__ = ["KINDS", "Target"]
+__all__ = ["KINDS", "TAGS", "Target"]
 
 KINDS: dict[str, dict[str, Any]] = {
     "llvm": {"keys": ("cpu",), "device": "cpu"},
@@ -34,6 +34,15 @@ KINDS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """The known kinds with their keys, device and default limits."""
 
+_NVIDIA = {"geforce-rtx-2080-ti": "sm_75", "geforce-rtx-3070": "sm_86", "geforce-rtx-3080": "sm_86",
+           "geforce-rtx-3090": "sm_86", "geforce-rtx-4090": "sm_89", "nvidia-t4": "sm_75", "nvidia-v100": "sm_70",
+           "nvidia-a10": "sm_86", "nvidia-a100": "sm_80", "nvidia-l4": "sm_89", "nvidia-l40": "sm_89",
+           "nvidia-h100": "sm_90a", "nvidia-h200": "sm_90a"}  # fmt: skip
+TAGS: dict[str, dict[str, Any]] = {
+    f"nvidia/{model}": {"kind": "cuda", "arch": arch, "registers_per_block": 65536} for model, arch in _NVIDIA.items()
+}
+"""Machines by name, as targets."""
+
 OPTIONS: dict[str, type] = {
     "keys": tuple, "device": str, "model": str, "tag": str, "libs": tuple, "host": str,
     "mcpu": str, "mattr": tuple, "mtriple": str, "mfloat-abi": str, "mabi": str, "opt-level": int, "num-cores": int,
@@ -45,6 +54,9 @@ OPTIONS: dict[str, type] = {
     "vtcm-capacity": int, "texture_spatial_limit": int, "supports_float16": bool, "supports_int64": bool,
 }  # fmt: skip
 """The known options and the type of their values."""
+
+_IMPLIED = {"tag": ""}
+"""Values of options that say nothing; what the kind says itself says nothing either."""
 
 _CURRENT: contextvars.ContextVar[tuple[Target, ...]] = contextvars.ContextVar("tirlower_target", default=())
 
@@ -58,7 +70,9 @@ class Target:
     >>> Target("nvptx -arch=sm_90a", host="llvm").host
     Target('llvm')
 
-    Used as a context (``with Target("llvm"):``) it is the one that ``Target.current()`` returns.
+    Options with the values that the kind has anyway are left out: ``Target({"kind": "cuda", "tag": "", "keys": ["cuda",
+    "gpu"], "thread_warp_size": 32})`` is ``Target("cuda")``. A machine's name (:data:`TAGS`) stands for its options:
+    ``Target("nvidia/nvidia-a100")``. Used as a context (``with Target("llvm"):``) it is the one that ``Target.current()`` returns.
     Raises :class:`TirError` for an unknown kind or option.
     """
 
@@ -77,11 +91,14 @@ class Target:
             host = host if host is not None else given.pop("host", None)
         else:
             kind, given = _parse(spec)
+        if kind in TAGS:
+            given = {**TAGS[kind], "tag": kind, **given}
+            kind = str(given.pop("kind"))
         given.update({_option_name(k): v for k, v in options.items()})
         host = host if host is not None else given.pop("host", None)
         given.pop("host", None)
         if kind not in KINDS:
-            near = nearest_name(kind, KINDS)
+            near = nearest_name(kind, [*KINDS, *TAGS])
             raise TirError(
                 f"unknown target {kind!r}",
                 help=f"did you mean {near!r}?" if near else f"the targets are {', '.join(KINDS)}",
@@ -97,7 +114,9 @@ class Target:
                 raise TirError(
                     f"target {kind!r} has no option {name!r}", help=f"did you mean {near!r}?" if near else None
                 )
-            self._attrs[name] = _convert(kind, name, value, wanted)
+            made = _convert(kind, name, value, wanted)
+            if made != _IMPLIED.get(name, KINDS[kind].get(name)):
+                self._attrs[name] = made
         self.host = None if host is None else Target(host)
 
     @classmethod

@@ -28,6 +28,7 @@ from tirlower.transforms import (
     RemoveStoreUndef,
     RewriteUnsafeSelect,
     Simplify,
+    SkipAssert,
     StorageRewrite,
     UnrollLoop,
     VectorizeLoop,
@@ -75,6 +76,11 @@ def cpu_pipeline() -> Pipeline:
             Step(RemoveNoOp(), "what folding emptied"),
             Step(
                 RewriteUnsafeSelect(), "after folding: the arms that are left may fault when evaluated in vain", ends=3
+            ),
+            Step(
+                SkipAssert(keep_guards=True),
+                "after folding, which knows what asserts say; guards of accesses stay",
+                option="tir.disable_assert",
             ),
             Step(
                 InstrumentBoundCheckers(),

@@ -39,6 +39,7 @@ from tirlower.transforms import (
     RemoveStoreUndef,
     RewriteUnsafeSelect,
     Simplify,
+    SkipAssert,
     SplitHostDevice,
     StorageRewrite,
     ThreadSync,
@@ -109,6 +110,11 @@ def gpu_pipeline(target: Target) -> Pipeline:
             Step(RemoveNoOp(), "what folding emptied"),
             Step(
                 RewriteUnsafeSelect(), "after folding: the arms that are left may fault when evaluated in vain", ends=3
+            ),
+            Step(
+                SkipAssert(keep_guards=True),
+                "after folding, which knows what asserts say; guards of accesses stay",
+                option="tir.disable_assert",
             ),
             Step(HoistIfThenElse(), "on small folded bodies, which it copies", level=3),
             Step(CommonSubexprElimTIR(), "after all copying", unless="tir.disable_cse_tir", level=3),

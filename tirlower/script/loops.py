@@ -174,8 +174,10 @@ def grid(*extents: Any, annotations: dict[str, Any] | None = None) -> LoopFrame:
     return LoopFrame(ForKind.SERIAL, loops, None, annotations)
 
 
-def python_range(*args: Any) -> LoopFrame:
-    """``range`` as a loop of a script."""
+def python_range(*args: Any, annotations: dict[str, Any] | None = None, **others: Any) -> LoopFrame:
+    """``range`` as a loop of a script, which may have annotations as ``T.serial`` has."""
     if not 1 <= len(args) <= 3:
         raise TirError(f"range takes 1 to 3 arguments, got {len(args)}")
-    return serial(*args[:2], step=args[2] if len(args) == 3 else None)
+    if others:
+        raise TirError(f"range has no argument {next(iter(others))!r}; it takes start, stop, step and annotations")
+    return serial(*args[:2], step=args[2] if len(args) == 3 else None, annotations=annotations)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from tirlower.ir.dtype import DataType
 from tirlower.script.scope import MISSING
 
-__all__ = ["NAMESPACES", "GlobalCallee", "ModuleRef", "Namespace"]
+__all__ = ["NAMESPACES", "GlobalCallee", "ModuleRef", "Namespace", "infers_dtype"]
 
 
 class Namespace:
@@ -55,3 +56,17 @@ class GlobalCallee:
     def __init__(self, name: str, ret_type: DataType) -> None:
         self.name = name
         self.ret_type = ret_type
+
+
+_OPERATIONS = ("tirlower.ir.build", "tirlower.script.operators")
+"""The modules of the functions that make operations."""
+
+
+def infers_dtype(func: Any) -> bool:
+    """Whether a function makes an operation, and has no parameter for the type of the result."""
+    if not isinstance(func, FunctionType):
+        return False
+    name, module = func.__name__, func.__module__
+    if module not in _OPERATIONS and not (module == "tirlower.script.sugar" and name in ("ret", "assume")):
+        return False
+    return name[:1].islower() and "dtype" not in inspect.signature(func).parameters

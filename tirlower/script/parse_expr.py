@@ -22,7 +22,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import Stmt
 from tirlower.script.helpers import ScriptLambda, call_helper, is_helper
-from tirlower.script.namespace import NAMESPACES, GlobalCallee, ModuleRef
+from tirlower.script.namespace import NAMESPACES, GlobalCallee, ModuleRef, infers_dtype
 from tirlower.script.places import Places, describe, kind_of
 from tirlower.script.scope import MISSING
 from tirlower.script.values import Frame, MetaVar, ScopeName, Sliced, TypeFunc
@@ -399,6 +399,9 @@ class Evaluator(Places):
             raise self.error(f"{kind_of(func)} is not called: {ast.unparse(node.func)}", node.func)
         if isinstance(func, FunctionType) and is_helper(func) and not self.text_only:
             return call_helper(self, func, args, kwargs, node)
+        if "dtype" in kwargs and infers_dtype(func):
+            # TIR's operations take the type of their result, which follows from their operands.
+            kwargs = {key: value for key, value in kwargs.items() if key != "dtype"}
         try:
             return func(*args, **kwargs)
         except TypeError as err:

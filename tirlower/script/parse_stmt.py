@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tirlower.diagnostics import ScriptError
@@ -51,6 +51,7 @@ class Parser(Assignments):
         func = self.func = FunctionState(node.name)
         # An error ends the parse as a whole: what is open then stays open.
         self.open()
+        func.declared = dict(_declared_symbols(node.body))
         self._parameters(node, func)
         ret_type = self.return_type(node)
         self.body(node.body)
@@ -197,7 +198,8 @@ class Parser(Assignments):
             and self.eval(node.func) is range
         ):
             try:
-                return python_range(*[self.eval(arg) for arg in node.args])
+                options = {word.arg: self.eval(word.value) for word in node.keywords if word.arg is not None}
+                return python_range(*[self.eval(arg) for arg in node.args], **options)
             except ScriptError:
                 raise
             except Exception as err:
@@ -365,6 +367,23 @@ class Parser(Assignments):
 
     def stmt_Pass(self, node: ast.Pass) -> None:
         """``pass``: nothing."""
+
+
+def _declared_symbols(body: list[ast.stmt]) -> Iterator[tuple[str, DataType]]:
+    """``n = T.int64()`` and ``n, m = T.int32(), T.int32()`` at the head of a function: the names, and their types."""
+    for stmt in body:
+        if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1:
+            continue
+        target, value = stmt.targets[0], stmt.value
+        pairs = [(target, value)]
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            pairs = list(zip(target.elts, value.elts, strict=True))
+        for name, made in pairs:
+            if not (isinstance(name, ast.Name) and isinstance(made, ast.Call) and not made.args):
+                continue
+            kind = getattr(made.func, "attr", "")
+            if kind in ("int32", "int64"):
+                yield name.id, DataType(kind)
 
 
 def _names_a_type(node: ast.expr) -> bool:

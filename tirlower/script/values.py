@@ -9,8 +9,9 @@ from tirlower.diagnostics import Span, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
 from tirlower.ir.dtype import HANDLE, DataType, DataTypeError
-from tirlower.ir.expr import BufferLoad, Expr, IntImm, PointerType, Ramp, Var, as_expr, const, is_const_int
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Mul, PointerType, Ramp, Var, as_expr, const, is_const_int
 from tirlower.ir.linear import range_between, span_difference
+from tirlower.ir.op import Op
 
 if TYPE_CHECKING:
     from tirlower.script.builder import Builder
@@ -138,6 +139,13 @@ class ScopeName(str):
         return str(self)
 
 
+def _is_scalable(lanes: Any) -> bool:
+    """Whether a length is ``T.vscale()``, or that times a constant."""
+    if isinstance(lanes, Mul):
+        lanes = lanes.b if isinstance(lanes.a, IntImm) else lanes.a if isinstance(lanes.b, IntImm) else lanes
+    return isinstance(lanes, Call) and lanes.op is Op.get("tir.vscale")
+
+
 class Sliced:
     """``A[0:4, i]`` or ``A[i]`` of a matrix: a region where one is asked for, else a load of vectors."""
 
@@ -149,7 +157,10 @@ class Sliced:
         self.span = span
 
     def vector_indices(self) -> tuple[Expr, ...]:
-        """The indices with slices as ramps. Raises :class:`TirError` when a slice has no constant length."""
+        """The indices with slices as ramps.
+
+        Raises :class:`TirError` for a slice whose length is neither a constant nor a multiple of ``T.vscale()``.
+        """
         found: list[Expr] = []
         for axis, part in enumerate(self.indices):
             if not isinstance(part, slice):
@@ -163,6 +174,9 @@ class Sliced:
                 lanes = build.ceildiv(build.neg(length), -step.value)
             else:
                 lanes = build.ceildiv(length, step) if not is_const_int(step, 1) else length
+            if _is_scalable(lanes):
+                found.append(Ramp(start, step, lanes, span=self.span))
+                continue
             if not isinstance(lanes, IntImm):
                 raise TirError(
                     f"the length of the slice {start}:{stop} of buffer {self.buffer.name!r} is not a constant: {lanes}",

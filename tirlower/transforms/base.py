@@ -324,7 +324,7 @@ def module_pass(
 class Sequential(Pass):
     """Passes in order. Those above the context's ``opt_level``, or disabled there, are skipped.
 
-    A pass's ``required`` passes run before it.
+    A pass's ``required`` passes run before it, those of the list before the list.
     """
 
     passes: Sequence[Pass] = field(default_factory=list)
@@ -351,10 +351,13 @@ class Sequential(Pass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Each pass in turn."""
+        for needed in self.required or ():
+            mod = run_pass(find_pass(needed)(), mod, ctx)
         for one in self.passes:
             if not ctx.pass_enabled(one.info):
                 continue
-            for needed in one.info.required:
+            # A Sequential runs what it needs itself.
+            for needed in () if isinstance(one, Sequential) else one.info.required:
                 mod = run_pass(find_pass(needed)(), mod, ctx)
             mod = run_pass(one, mod, ctx)
         return mod
@@ -424,12 +427,15 @@ VALIDATORS: list[Validator] = []
 def run_pass(one: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     """Run a pass on a module under a context: instruments, trace, validation; its errors carry its name.
 
-    The module is returned as it is if an instrument says that the pass should not run.
+    The module is returned as it is if an instrument says that the pass should not run, and the context does not require
+    it.
     """
     info = one.info
-    for instrument in ctx.instruments:
-        should = getattr(instrument, "should_run", None)
-        if should is not None and not should(mod, info):
+    if not ctx.is_required(info):
+        # All are asked, also after one has said no.
+        asked = [getattr(instrument, "should_run", None) for instrument in ctx.instruments]
+        answers = [should is None or bool(should(mod, info)) for should in asked]
+        if not all(answers):
             return mod
     ctx.notify("run_before_pass", mod, info)
     try:

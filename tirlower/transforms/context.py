@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,20 +24,21 @@ CONFIG_KEYS: dict[str, str] = {
     "tir.enable_buffer_level_predication": "let VectorizeLoop mask accesses instead of scalarizing conditions",
     "tir.disable_cse_tir": "leave repeated subexpressions",
     "tir.enable_equiv_terms_in_cse_tir": "let CommonSubexprElimTIR identify equivalent terms",
-    "tir.disable_assert": "drop asserts",
+    "tir.disable_assert": "drop the asserts that the program states",
     "tir.disable_storage_rewrite": "leave allocations where they are",
     "tir.instrument_bound_checkers": "guard every access",
     "tir.enable_profiling": "mark loops and functions for profiling",
+    "tir.instrument_lwp": "as tir.enable_profiling",
     "tir.instr_siblings": "profile sibling loops too",
     "tir.enable_debug": "check T.assume at run time",
-    "tir.detect_global_barrier": "look for global barriers",
-    "tir.use_async_copy": "turn global-to-shared copies into asynchronous ones",
+    "tir.detect_global_barrier": "accepted; without effect",
+    "tir.use_async_copy": "accepted; without effect",
     "tir.merge_static_smem": "merge static shared memory too",
     "tir.ptx_ldg32": "use guarded 32-bit global loads",
     "tir.is_entry_func": "treat the function as the entry",
     "tir.add_lower_pass": "a list of (phase, pass) to run within the pipeline",
-    "tir.debug_keep_trivial_loop": "keep loops of extent one",
-    "tir.vtcm_capacity": "bytes of VTCM",
+    "tir.debug_keep_trivial_loop": "accepted; without effect",
+    "tir.vtcm_capacity": "accepted; without effect",
     "tir.experimental_dma_bypass_cache": "DMA copies bypass the cache",
     "tir.dma_bypass_cache": "DMA copies bypass the cache",
     "tir.lwp_disable_func_prof": "no profiling of functions",
@@ -46,6 +48,17 @@ CONFIG_KEYS: dict[str, str] = {
     "tir.validate.reproducer_dir": "where validate=True writes the file that shows a wrong pass",
 }
 """The global configuration keys; a pass's own options stand under ``tir.<Pass>``."""
+
+_ALSO = {"tir.enable_profiling": "tir.instrument_lwp"}
+"""Keys under the other name that TIR has for them."""
+
+_NO_EFFECT = {
+    "tir.detect_global_barrier": "no kernel has a barrier of its whole grid",
+    "tir.use_async_copy": "copies that are marked asynchronous always are, where the architecture has an instruction",
+    "tir.debug_keep_trivial_loop": "loops of extent one are kept or not by each pass",
+    "tir.vtcm_capacity": "the capacity is the target's option vtcm-capacity, or VerifyVTCMLimit's argument",
+}
+"""Keys of TIR that change nothing here, with the reason."""
 
 PASS_NAMES: set[str] = {f"tir.{name}" for name in WHERE}
 """The names of all passes, which are configuration keys too; `base` adds those of users as their class is made."""
@@ -66,7 +79,7 @@ class PassContext:
     ...     PassContext.current() is ctx
     True
 
-    Raises :class:`TransformError` for an unknown configuration key.
+    Raises :class:`TransformError` for an unknown configuration key; warns of one of TIR's that changes nothing here.
     """
 
     def __init__(
@@ -100,6 +113,8 @@ class PassContext:
                     origin="PassContext",
                     help=f"did you mean {near!r}?" if near else "keys are 'tir.<Pass>' or one of CONFIG_KEYS",
                 )
+            if key in _NO_EFFECT and self.config[key]:
+                warnings.warn(f"{key} changes nothing: {_NO_EFFECT[key]}", stacklevel=3)
 
     @classmethod
     def current(cls) -> PassContext:
@@ -107,8 +122,28 @@ class PassContext:
         found = _CURRENT.get()
         return found if found is not None else cls()
 
+    def override_instruments(self, instruments: Sequence[Any] | None) -> None:
+        """Watch with these from now on: those before are told that the context ends, these that it begins."""
+        self.notify("exit_pass_ctx")
+        self.instruments = []
+        self._enter(list(instruments or ()))
+
+    def _enter(self, instruments: Sequence[Any]) -> None:
+        """Tell instruments that the context begins. After an error in one of them there are none."""
+        entered: list[Any] = []
+        try:
+            for instrument in instruments:
+                _call(instrument, "enter_pass_ctx")
+                entered.append(instrument)
+        except BaseException:
+            self.instruments = []
+            for instrument in entered:
+                _call(instrument, "exit_pass_ctx")
+            raise
+        self.instruments = list(instruments)
+
     def __enter__(self) -> PassContext:
-        self.notify("enter_pass_ctx")
+        self._enter(self.instruments)
         self._tokens.append(_CURRENT.set(self))
         return self
 
@@ -118,6 +153,8 @@ class PassContext:
 
     def option(self, key: str, default: Any = None) -> Any:
         """A global configuration value."""
+        if key not in self.config:
+            key = _ALSO.get(key, key)
         return self.config.get(key, default)
 
     def pass_enabled(self, info: PassInfo) -> bool:
@@ -125,13 +162,20 @@ class PassContext:
         name = info.name.removeprefix("tir.")
         if any(name == other.removeprefix("tir.") for other in self.disabled_pass):
             return False
-        if any(name == other.removeprefix("tir.") for other in self.required_pass):
-            return True
-        return self.opt_level >= info.opt_level
+        return self.is_required(info) or self.opt_level >= info.opt_level
+
+    def is_required(self, info: PassInfo) -> bool:
+        """Whether a pass runs at any level, whatever instruments say."""
+        name = info.name.removeprefix("tir.")
+        return any(name == other.removeprefix("tir.") for other in self.required_pass)
 
     def notify(self, event: str, *args: Any) -> None:
         """Call a hook of each instrument that has it."""
         for instrument in self.instruments:
-            hook = getattr(instrument, event, None)
-            if hook is not None:
-                hook(*args)
+            _call(instrument, event, *args)
+
+
+def _call(instrument: Any, event: str, *args: Any) -> None:
+    hook = getattr(instrument, event, None)
+    if hook is not None:
+        hook(*args)

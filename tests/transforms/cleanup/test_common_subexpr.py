@@ -8,7 +8,7 @@ from tirlower.interp import interpret
 from tirlower.ir import Add, BufferStore, Mul, PrimFunc, Seq, Var, const
 from tirlower.ir.buffer import decl_buffer
 from tirlower.script import tir as T
-from tirlower.transforms import CommonSubexprElimTIR
+from tirlower.transforms import CommonSubexprElimTIR, PassContext
 
 
 def test_bound_in_front_of_the_first_use() -> None:
@@ -43,6 +43,57 @@ def test_larger_computations_first_and_what_is_left_inside() -> None:
 
     after = check(CommonSubexprElimTIR(), before, expected)
     assert [stmt.var.name for stmt in after.body.stmts[:2]] == ["cse_var_2", "cse_var_1"]
+
+
+def test_operands_of_one_size_are_bound_in_their_order() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), x: T.int32):
+        A[0] = (x + 1) + (x + 2) + (x + 3) + (x + 1) + (x + 2) + (x + 3)
+
+    @T.prim_func
+    def expected(A: T.Buffer((8,), "int32"), x: T.int32):
+        cse_3: T.int32 = x + 1
+        cse_2: T.int32 = x + 2
+        cse_1: T.int32 = x + 3
+        A[0] = cse_3 + cse_2 + cse_1 + cse_3 + cse_2 + cse_1
+
+    after = check(CommonSubexprElimTIR(), before, expected)
+    assert [stmt.var.name for stmt in after.body.stmts[:3]] == ["cse_var_3", "cse_var_2", "cse_var_1"]
+
+
+def test_what_is_found_inside_bound_values_stands_before_them() -> None:
+    @T.prim_func
+    def before(C: T.Buffer((4096,), "int32"), x: T.int32, y: T.int32):
+        for k, i, j in T.grid(4, 4, 8):
+            C[x * 512 + i * 64 + y * 8 + j] = (
+                C[x * 512 + i * 64 + y * 8 + j] + C[x * 512 + i * 64 + k * 4] * C[k * 256 + y * 8 + j]
+            )
+
+    @T.prim_func
+    def expected(C: T.Buffer((4096,), "int32"), x: T.int32, y: T.int32):
+        for k, i, j in T.grid(4, 4, 8):
+            cse_3: T.int32 = y * 8
+            cse_2: T.int32 = x * 512 + i * 64
+            cse_1: T.int32 = cse_2 + cse_3 + j
+            C[cse_1] = C[cse_1] + C[cse_2 + k * 4] * C[k * 256 + cse_3 + j]
+
+    check(CommonSubexprElimTIR(), before, expected, inputs=[(np.arange(4096, dtype="int32"), 1, 2)])
+
+
+def test_size_not_depth_orders_the_bindings() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), a: T.int32, b: T.int32, c: T.int32, d: T.int32):
+        A[0] = (a + b) * (c + d) * ((a - b) * (c - d)) - (a * b + c + d + a) * (
+            (a + b) * (c + d) * ((a - b) * (c - d)) + (a * b + c + d + a)
+        )
+
+    @T.prim_func
+    def expected(A: T.Buffer((8,), "int32"), a: T.int32, b: T.int32, c: T.int32, d: T.int32):
+        deep: T.int32 = a * b + c + d + a
+        wide: T.int32 = (a + b) * (c + d) * ((a - b) * (c - d))
+        A[0] = wide - deep * (wide + deep)
+
+    check(CommonSubexprElimTIR(), before, expected)
 
 
 def test_what_occurs_once_is_left() -> None:
@@ -186,6 +237,48 @@ def test_equivalent_terms() -> None:
     assert "A[1] = cse_var" in text
 
 
+def test_the_equivalent_term_that_is_written() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), x: T.int32, y: T.int32, z: T.int32):
+        A[0] = x * (y + z)
+        A[1] = x * y + x * z
+        A[2] = x + (y + z)
+        A[3] = (x + y) + z
+
+    @T.prim_func
+    def expected(A: T.Buffer((8,), "int32"), x: T.int32, y: T.int32, z: T.int32):
+        product: T.int32 = x * y + x * z
+        A[0] = product
+        A[1] = product
+        total: T.int32 = x + y + z
+        A[2] = total
+        A[3] = total
+
+    check(CommonSubexprElimTIR(True, True), before, expected)
+
+
+def test_equivalent_terms_by_the_context() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), x: T.int32, y: T.int32, z: T.int32):
+        A[0] = x + (y + z)
+        A[1] = (x + y) + z
+
+    with PassContext(config={"tir.enable_equiv_terms_in_cse_tir": True}):
+        assert "cse_var_1" in check(CommonSubexprElimTIR(), before).script()
+        check(CommonSubexprElimTIR(identify_equiv_terms=False), before, before)
+    check(CommonSubexprElimTIR(), before, before)
+
+
+def test_an_equivalent_term_inside_the_other() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), x: T.int32, y: T.int32):
+        A[0] = T.Add(T.Add(x, y), 0) + T.Add(T.Add(y, x), T.Mul(x, 0))
+        A[1] = x + y
+        A[2] = T.Sub(T.Add(T.Add(T.Add(x, y), y), x), T.Add(y, x))
+
+    check(CommonSubexprElimTIR(True, True), before, idempotent=False)
+
+
 def test_equivalent_terms_in_other_variables_stay_in_their_scope() -> None:
     @T.prim_func
     def before(A: T.Buffer((8,), "int32"), x: T.int32, y: T.int32):
@@ -243,6 +336,29 @@ def test_thread_loops_and_vectors() -> None:
 
     after = check(CommonSubexprElimTIR(), before)
     assert after.script().count("n * 2") == 1
+
+
+def test_arithmetic_on_vectors() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((64,), "int32"), n: T.int32):
+        for i in range(4):
+            A[T.Ramp(i * 8, 1, 4)] = T.Ramp(n, 2, 4) * T.Broadcast(i, 4) + T.Broadcast(n, 4)
+            A[T.Ramp(i * 8 + 4, 1, 4)] = A[T.Ramp(i * 8, 1, 4)] + T.Ramp(n, 2, 4) * T.Broadcast(i, 4)
+            A[T.Ramp(i, 2, 4)] = T.Broadcast(n, 4)
+            A[T.Ramp(i, 2, 4)] = A[T.Ramp(i, 2, 4)] + T.Broadcast(n, 4)
+
+    @T.prim_func
+    def expected(A: T.Buffer((64,), "int32"), n: T.int32):
+        for i in range(4):
+            at: T.int32 = i * 8
+            product: T.int32x4 = T.Ramp(n, 2, 4) * T.Broadcast(i, 4)
+            A[T.Ramp(at, 1, 4)] = product + T.Broadcast(n, 4)
+            A[T.Ramp(at + 4, 1, 4)] = A[T.Ramp(at, 1, 4)] + product
+            A[T.Ramp(i, 2, 4)] = T.Broadcast(n, 4)
+            A[T.Ramp(i, 2, 4)] = A[T.Ramp(i, 2, 4)] + T.Broadcast(n, 4)
+
+    check(CommonSubexprElimTIR(), before, expected)
+    check(CommonSubexprElimTIR(True, True), before, expected)
 
 
 def test_a_shared_chain_costs_its_distinct_nodes() -> None:

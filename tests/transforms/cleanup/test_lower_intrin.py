@@ -203,3 +203,28 @@ def test_that_a_loop_runs_is_known_in_its_body_alone() -> None:
         interpret(before, a, n)
         interpret(LowerIntrin()(before), b, n)
         np.testing.assert_array_equal(a, b)
+
+
+def test_of_what_is_not_negative_both_roundings_are_the_same() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32"), n: T.int32):
+        A[0] = T.max(n // 7, 0)
+        A[1] = T.max(n // 7, -1)
+        A[2] = T.max(n // 4, 2)
+
+    @T.prim_func
+    def expected(A: T.Buffer((4,), "int32"), n: T.int32):
+        A[0] = T.max(T.truncdiv(n, 7), 0)
+        A[1] = T.max(T.truncdiv(n, 7) + T.shift_right(T.truncmod(n, 7), 31), -1)
+        A[2] = T.max(T.shift_right(n, 2), 2)
+
+    check(LowerIntrin(), before, expected, inputs=[(np.zeros(4, "int32"), n) for n in (-15, -7, -1, 0, 6, 22)])
+
+
+def test_a_shared_division() -> None:
+    n, m, buffer, param = Var("n"), Var("m"), decl_buffer((8,), "int32", "A"), Var("A", "handle")
+    quotient = FloorDiv(n, m)
+    before = PrimFunc(
+        (param, n, m), {param: buffer}, None, {}, S.BufferStore(buffer, quotient * 3 + quotient, (quotient % 8,))
+    )
+    check(LowerIntrin(), before, inputs=[(np.zeros(8, "int32"), n, m) for n, m in ((17, 3), (-17, 3), (17, -3))])

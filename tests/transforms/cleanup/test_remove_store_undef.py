@@ -241,3 +241,41 @@ def test_effects_and_left_overs_are_errors() -> None:
     for func in (condition, bound):
         with pytest.raises(TransformError, match="left over"):
             REMOVE(func)
+
+
+def test_what_is_left_empty_goes() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32"), n: T.int32):
+        for i in range(16):
+            for j in range(n):
+                A[i] = T.undef(dtype="int32") + j
+        if B[0] < n:
+            A[1] = T.undef(dtype="int32")
+        else:
+            B[1] = n
+        for i in range(16):
+            if i < n:
+                A[i] = T.undef(dtype="int32")
+            B[i] = B[i] + 1
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32"), n: T.int32):
+        if not B[0] < n:
+            B[1] = n
+        for i in range(16):
+            B[i] = B[i] + 1
+
+    check(REMOVE, before, expected, execute=False)
+    arrays = [np.arange(16, dtype="int32"), np.arange(16, dtype="int32")]
+    interpret(REMOVE(before), *arrays, 0)
+    assert list(arrays[0]) == list(range(16)) and list(arrays[1]) == [1, 1, *range(3, 17)]
+
+
+def test_without_undefined_values_what_is_empty_stays() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32")):
+        for i in range(16):
+            T.evaluate(0)
+        A[0] = 1
+
+    assert REMOVE(before) is before

@@ -3,9 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tirlower as tl
 from tests.checking import check
 from tirlower.diagnostics import RuntimeAssertError
 from tirlower.interp import interpret
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import SkipAssert
 
@@ -112,3 +114,33 @@ def test_inside_while_and_empty_loops(extent: int) -> None:
             A[0] = A[0] + T.int64(1)
 
     assert "assert" not in check(SkipAssert(), before, sizes=(1, 2)).script()
+
+
+GUARDED = """
+@T.prim_func
+def f(A: T.Buffer((8,), "int32"), I: T.Buffer((8,), "int32"), n: T.int32):
+    assert n <= 4, "n is at most 4"
+    for i in range(8):
+        T.Assert(0 <= I[i] and I[i] < 8, T.tvm_tuple("IndexError", "A[{0}] is out of bounds", I[i]))
+        A[I[i]] = n
+"""
+
+
+def test_guards_may_be_kept():
+    func = parse(GUARDED)
+    kept = SkipAssert(keep_guards=True)(func).script()
+    assert "n is at most 4" not in kept and "IndexError" in kept
+    assert "IndexError" not in SkipAssert()(func).script()
+
+
+def test_the_pipeline_drops_stated_asserts_when_asked_and_keeps_guards():
+    func = parse(GUARDED.replace("        T.Assert", "        # T.Assert"))
+    a, outside = np.zeros(8, np.int32), np.full(8, 9, np.int32)
+    with pytest.raises(tl.RuntimeAssertError, match="n is at most 4"):
+        tl.build(func)(a, np.arange(8, dtype=np.int32), 6)
+    with tl.PassContext(config={"tir.disable_assert": True}):
+        kernel = tl.build(func)
+    kernel(a, np.arange(8, dtype=np.int32), 6)
+    assert (a == 6).all()
+    with pytest.raises(IndexError):
+        kernel(a, outside, 6)

@@ -426,3 +426,21 @@ def test_module_of_several_functions() -> None:
     assert isinstance(after, IRModule)
     assert after["two"] is before["two"]
     same_function(after["two"], before["two"])
+
+
+@pytest.mark.parametrize("narrow", [NarrowDataType(32), ForceNarrowIndexToInt32()])
+def test_leading_zeros_are_counted_in_the_old_width(narrow) -> None:
+    @T.prim_func
+    def before(B: T.Buffer((4,), "int32")):
+        for i in T.serial(T.int64(4)):
+            B[i] = T.clz(i + T.int64(1)) * 1000 + T.clz(i - T.int64(2))
+
+    @T.prim_func
+    def expected(B: T.Buffer((4,), "int32")):
+        for i in T.serial(4):
+            B[i] = (T.clz(i + 1) - 32 + 64) * 1000 + T.clz(T.Cast("int64", i - 2))
+
+    after = check(narrow, before, expected)
+    out = np.zeros(4, "int32")
+    interpret(after, out)
+    assert list(out) == [63000, 62000, 62064, 61063]

@@ -13,7 +13,8 @@ from tirlower.diagnostics import RuntimeAssertError, TransformError
 from tirlower.interp import interpret, register_extern
 from tirlower.interp.memory import Pointer
 from tirlower.interp.structs import FieldKind, Struct
-from tirlower.ir import AllocBuffer, PrimFunc, pre_order_visit
+from tirlower.ir import AllocBuffer, AttrStmt, PrimFunc, const, pre_order_visit
+from tirlower.ir.target import Target
 from tirlower.llvm.codegen.symbols import unregister_symbol
 from tirlower.script import parse
 from tirlower.script import tir as T
@@ -438,3 +439,24 @@ def scale(A: T.Buffer((8,), "float32"), k: T.float64) -> T.int64:
             tl.build(failing)(a, 1)
     finally:
         unregister_symbol("scale")
+
+
+def test_memory_of_another_device_needs_its_number() -> None:
+    func = function("""    with T.attr("default", "device_type", 2):
+        B = T.alloc_buffer((1024,), "float32")
+        B[0] = A[0]
+""")
+    with pytest.raises(TransformError, match="memory of cuda is asked for without a 'device_id'"):
+        LowerTVMBuiltin()(func)
+    after = LowerTVMBuiltin()(func.with_body(AttrStmt("default", "device_id", const(3), func.body)))
+    assert "T.TVMBackendAllocWorkspace(2, 3, T.uint64(4096), 2, 32)" in after.script()
+
+
+def test_functions_for_a_device_stay() -> None:
+    func = function("""    B = T.alloc_buffer((1024,), "float32")
+    B[0] = A[0]
+""")
+    kernel = func.with_attr("target", Target("cuda"))
+    assert LowerTVMBuiltin()(kernel) is kernel
+    for target in (Target("llvm"), Target("hexagon"), Target("cuda", host="llvm")):
+        assert "TVMBackendAllocWorkspace" in LowerTVMBuiltin()(func.with_attr("target", target)).script()

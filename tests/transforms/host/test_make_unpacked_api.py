@@ -122,7 +122,20 @@ def test_targets() -> None:
     hosted = before.with_attr("target", Target("llvm", mcpu="native"))
     assert MakeUnpackedAPI()(hosted) is hosted
     device = MakeUnpackedAPI()(before.with_attr("target", Target("cuda", host="llvm")))
-    assert device.attrs["target"] == Target("llvm") and "device_id" in device.script()
+
+    @T.prim_func
+    def expected(a: T.handle("float32")) -> T.int32:
+        T.func_attr({"target": T.target("llvm")})
+        A = T.decl_buffer((4,), "float32", data=a)
+        with T.attr("default", "device_id", 0), T.attr("default", "device_type", 2):
+            T.call_packed("__tvm_set_device", 2, 0)
+            A[0] = T.float32(1)
+        T.ret(0)
+
+    same_function(device, expected)
+    out = np.zeros(4, "float32")
+    assert interpret(device, out) == 0
+    np.testing.assert_array_equal(out, [1, 0, 0, 0])
 
 
 def test_private_and_converted_functions_stay() -> None:

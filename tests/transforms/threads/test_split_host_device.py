@@ -57,6 +57,44 @@ def test_expected_form() -> None:
     check(SplitHostDevice(), before, expected)
 
 
+def test_what_is_used_first_is_declared_last() -> None:
+    @I.ir_module
+    class before:
+        @T.prim_func
+        def main(var_A: T.handle, var_B: T.handle, seq_len: T.int32):
+            T.func_attr({"target": T.target("cuda", host="llvm")})
+            A = T.match_buffer(var_A, [seq_len], "int32")
+            B = T.match_buffer(var_B, [seq_len], "int32")
+            num_blocks: T.int32 = (seq_len + 127) // 128
+            with T.attr(T.target("cuda"), "target", 0):
+                bx = T.launch_thread("blockIdx.x", num_blocks)
+                tx = T.launch_thread("threadIdx.x", 128)
+                if bx * 128 + tx < seq_len:
+                    B[bx * 128 + tx] = A[bx * 128 + tx]
+
+    @I.ir_module
+    class expected:
+        @T.prim_func
+        def main(var_A: T.handle, var_B: T.handle, seq_len: T.int32):
+            T.func_attr({"target": T.target("cuda", host="llvm")})
+            A = T.match_buffer(var_A, [seq_len], "int32")
+            B = T.match_buffer(var_B, [seq_len], "int32")
+            num_blocks: T.int32 = (seq_len + 127) // 128
+            expected.main_kernel(A.data, B.data, num_blocks, seq_len)
+
+        @T.prim_func(private=True)
+        def main_kernel(a: T.handle("int32"), b: T.handle("int32"), num_blocks: T.int32, seq_len: T.int32):
+            T.func_attr({"target": T.target("cuda"), "tir.noalias": True, "tir.is_global_func": True})
+            A = T.decl_buffer((seq_len,), "int32", data=a)
+            B = T.decl_buffer((seq_len,), "int32", data=b)
+            bx = T.launch_thread("blockIdx.x", num_blocks)
+            tx = T.launch_thread("threadIdx.x", 128)
+            if bx * 128 + tx < seq_len:
+                B[bx * 128 + tx] = A[bx * 128 + tx]
+
+    check(SplitHostDevice(), before, expected)
+
+
 def test_parameters_are_handles_first_then_by_name() -> None:
     after = split("symbolic")
     params = [p.name for p in after["main_kernel"].params]

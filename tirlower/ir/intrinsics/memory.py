@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tirlower.ir.intrinsics.rules import fixed
+from tirlower.ir.intrinsics.rules import fixed, like
 from tirlower.ir.op import Op, Purity
 
 # The address of a buffer element, given as a BufferLoad.
@@ -21,8 +21,8 @@ Op.register("tir.tvm_tuple", (0, None), Purity.PURE, fixed("handle"))
 Op.register("tir.tvm_static_handle", 0, Purity.WRITES, fixed("handle"))
 Op.register("tir.tvm_context_id", 0, Purity.READS, fixed("handle"))
 # (callee name, arguments): evaluated once per context, see CombineContextCall.
-Op.register("tir.tvm_thread_context", 1, Purity.WRITES, dtype_first=False)
-Op.register("tir.tvm_thread_invariant", 1, Purity.PURE, dtype_first=False)
+Op.register("tir.tvm_thread_context", 1, Purity.WRITES, like(0), dtype_first=False)
+Op.register("tir.tvm_thread_invariant", 1, Purity.PURE, like(0), dtype_first=False)
 Op.register("tir.TVMBackendAllocWorkspace", 5, Purity.OPAQUE, fixed("handle"))
 Op.register("tir.TVMBackendFreeWorkspace", 3, Purity.OPAQUE, fixed("int32"))
 Op.register("tir.nd_mem_alloc_with_scope", (1, None), Purity.OPAQUE, fixed("handle"))

@@ -194,7 +194,7 @@ class Scan:
             self._function(op)
         else:
             for field, role in plan_of(cls):
-                if cls is Block and field in ("init", "body"):
+                if cls is Block and (field in ("init", "body") or (field == "match_buffers" and op.matches_own)):
                     continue
                 value = getattr(op, field)
                 if role is Role.CHILD:
@@ -220,6 +220,8 @@ class Scan:
         while heads < len(stmts) and isinstance(stmts[heads], AllocBuffer):
             self.node(stmts[heads])
             heads += 1
+        if op.matches_own:
+            self._child(op.match_buffers)
         self._child(op.init)
         for stmt in stmts[heads:]:
             self.node(stmt)

@@ -337,15 +337,16 @@ class StmtPrinter(RegionPrinter):
                 self.emit([f"T.{word}(", *listed, ")"])
         if op.annotations:
             self.emit(["T.block_attr(", *self.attr_pieces(op.annotations), ")"])
-        for match in op.match_buffers:
-            self.match(match)
-        for view in self.scan.views.get(id(op), ()):
-            self.view(view)
+        own = op.matches_own
+        if not own:
+            self._matches(op)
         self.names.push()
         inner = op.body
         rest = list(inner.stmts) if isinstance(inner, Seq) and len(inner.stmts) > 1 else [inner]
         while rest and isinstance(rest[0], AllocBuffer):
             self.statement(rest.pop(0))
+        if own:
+            self._matches(op)
         if op.init is not None:
             self.doc.line(["with T.init():"])
             self.body(op.init)
@@ -356,6 +357,13 @@ class StmtPrinter(RegionPrinter):
         self.names.pop()
         self.names.pop()
         self.doc.level -= 1
+
+    def _matches(self, op: Block) -> None:
+        """The matched regions, and the views that they need."""
+        for match in op.match_buffers:
+            self.match(match)
+        for view in self.scan.views.get(id(op), ()):
+            self.view(view)
 
     def axes(self, iters: Sequence[BlockIter]) -> None:
         """The axes; neighbours that are loop variables over their loop's range are one ``T.axis.remap``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from tirlower.arith import Analyzer
@@ -35,6 +34,17 @@ from tirlower.ir.stmt import (
     Stmt,
 )
 from tirlower.transforms.base import FuncPass
+from tirlower.transforms.cleanup.computations import (
+    TEXT_LIMIT,
+    Computation,
+    Place,
+    Scope,
+    looked_at,
+    measure,
+    meet,
+    operands_first,
+    text_of,
+)
 from tirlower.transforms.context import PassContext
 
 __all__ = ["CommonSubexprElimTIR"]
@@ -47,63 +57,6 @@ EQUIVALENT_LIMIT = 200
 length squared."""
 
 
-class _Scope:
-    """A list of statements; ``parent`` and ``at`` say in which statement of which scope it stands."""
-
-    __slots__ = ("at", "depth", "number", "parent")
-
-    def __init__(self, parent: _Scope | None, at: int, number: int) -> None:
-        self.parent = parent
-        self.at = at
-        self.depth: int = 0 if parent is None else parent.depth + 1
-        self.number = number
-
-
-Place = tuple[_Scope, int]
-"""In front of which statement of which scope."""
-
-
-def _meet(places: Iterable[Place]) -> Place:
-    """The innermost place in front of all: in the lowest common scope, at the first statement that holds one."""
-    result: Place | None = None
-    for scope, at in places:
-        if result is None:
-            result = (scope, at)
-            continue
-        other, first = result
-        while scope is not other:
-            if scope.depth >= other.depth:
-                assert scope.parent is not None
-                at, scope = scope.at, scope.parent
-            else:
-                assert other.parent is not None
-                first, other = other.at, other.parent
-        result = (scope, min(at, first))
-    assert result is not None
-    return result
-
-
-class _Class:
-    """An expression up to structure (and, where asked, up to what it simplifies to)."""
-
-    __slots__ = ("eligible", "expr", "faults", "height", "operands", "order", "size", "uses")
-
-    def __init__(self, expr: Any, order: int) -> None:
-        self.expr = expr
-        self.order = order
-        self.size = self.height = 1
-        self.operands: list[tuple[_Class, bool]] = []
-        self.eligible = self.faults = False
-        # How often it is evaluated at a place (2 stands for more), and whether it certainly is.
-        self.uses: dict[Place, tuple[int, bool]] = {}
-
-    def use(self, place: Place, count: int, certain: bool) -> None:
-        known = self.uses.get(place)
-        if known is not None:
-            count, certain = min(count + known[0], 2), certain or known[1]
-        self.uses[place] = (count, certain)
-
-
 class _Region:
     """A part of a function over which computations are shared: its body, or the body of a block.
 
@@ -114,19 +67,21 @@ class _Region:
         self.owner = owner
         self.keys = Keys()
         self.analyzer = Analyzer() if owner.identify else None
-        self.classes: dict[Expr, _Class] = {}
-        self.of_form: dict[Any, _Class] = {}
+        self.classes: dict[Expr, Computation] = {}
+        self.of_form: dict[Any, Computation] = {}
         self.local: set[Var] = set()
         self.scopes = 0
-        self.bound: dict[_Class, Var] = {}
+        self.bound: dict[Computation, Var] = {}
+        self.roots: dict[Computation, None] = {}
+        self.replaced = False
 
     # Collecting
 
-    def scope(self, parent: _Scope | None, at: int) -> _Scope:
+    def scope(self, parent: Scope | None, at: int) -> Scope:
         self.scopes += 1
-        return _Scope(parent, at, self.scopes)
+        return Scope(parent, at, self.scopes)
 
-    def collect(self, stmt: Any, scope: _Scope, at: int) -> None:
+    def collect(self, stmt: Any, scope: Scope, at: int) -> None:
         """The expressions of a statement and of those inside it."""
         place = (scope, at)
         kind = stmt.__class__
@@ -156,9 +111,12 @@ class _Region:
 
     def note(self, root: Expr | None, place: Place) -> None:
         if root is not None and not root.is_leaf:
-            self.class_of(root).use(place, 1, True)
+            found = self.class_of(root)
+            found.use(place, 1, True)
+            found.seen((0,))
+            self.roots.setdefault(found)
 
-    def class_of(self, root: Expr) -> _Class:
+    def class_of(self, root: Expr) -> Computation:
         rep = self.keys.rep
         found = self.classes.get(rep(root))
         if found is not None:
@@ -180,30 +138,31 @@ class _Region:
             self.classes[key] = self._new_class(op, operands)
         return self.classes[rep(root)]
 
-    def _new_class(self, op: Any, operands: list[Expr]) -> _Class:
+    def _new_class(self, op: Any, operands: list[Expr]) -> Computation:
         parts = [self.classes[self.keys.rep(c)] for c in operands]
         if op.__class__ is Let:
             self.local.add(op.var)
-        made = _Class(op, len(self.classes))
+        made = Computation(op, len(self.classes))
         made.size = 1 + sum(part.size for part in parts)
         made.height = 1 + max((part.height for part in parts), default=0)
         made.faults = any(part.faults for part in parts) or _may_divide_by_zero(op)
-        made.eligible = (
-            not op.is_leaf and _shareable(op) and all(part.eligible or _is_atom(part.expr) for part in parts)
-        )
+        made.pure = _is_arithmetic(op) and all(part.pure or _is_atom(part.expr) for part in parts)
+        made.eligible = made.pure and not isinstance(op, (Ramp, Broadcast))
         skipped = _conditional_operands(op)
         made.operands = [(part, index not in skipped) for index, part in enumerate(parts)]
         if op.__class__ is Call and op.op is _ADDRESS:
             made.operands = self._address(op)
+        made.text = text_of(op, [part.text for part in parts]) if made.size <= TEXT_LIMIT else ""
         return self._first_equal(made)
 
-    def _first_equal(self, made: _Class) -> _Class:
+    def _first_equal(self, made: Computation) -> Computation:
         """The class of the first expression equal up to arithmetic, which stands for all; itself by default.
 
         A form in other variables is left alone: those of one form need not be in scope where the other is.
         """
         op = made.expr
-        if self.analyzer is None or not made.eligible or made.faults or not op.dtype.is_integral:
+        kind = op.dtype
+        if self.analyzer is None or not made.eligible or made.faults or not (kind.is_integral and kind.is_scalar):
             return made
         if made.size > EQUIVALENT_LIMIT:
             return made
@@ -212,50 +171,67 @@ class _Region:
         # A sum is the set of its terms, in whatever order.
         key = self.keys.rep(normal) if form is None else (frozenset(form.terms.items()), form.constant, op.dtype)
         first = self.of_form.setdefault(key, made)
-        return first if first is not made and _variables(first.expr) == _variables(op) else made
+        if first is made or _variables(first.expr) != _variables(op):
+            return made
+        if made.text < first.text and not made.reaches(first):
+            # The one that is written first in the dictionary is what the others become.
+            first.expr, first.operands, first.text, first.size = op, made.operands, made.text, made.size
+            self.replaced = True
+        return first
 
-    def _address(self, op: Call) -> list[tuple[_Class, bool]]:
+    def _address(self, op: Call) -> list[tuple[Computation, bool]]:
         """The element of an address is named, not loaded: its indices are computed."""
         load: Any = op.args[0]
         return [(self.classes[self.keys.rep(index)], True) for index in load.children()]
 
     # Choosing
 
-    def choose(self) -> dict[tuple[int, int], list[tuple[Var, _Class]]]:
+    def choose(self) -> dict[tuple[int, int], list[tuple[Var, Computation]]]:
         """The variables to bind, by scope number and index, in order of binding."""
+        distinct = list({id(one): one for one in self.classes.values()}.values())
+        if self.replaced:
+            measure(distinct)
         local = self._local_classes()
-        chosen: list[tuple[Place, _Class]] = []
-        distinct = {id(one): one for one in self.classes.values()}
+        chosen: list[tuple[Place, Computation, int]] = []
         # Larger ones first: what is inside them counts once for each that is bound.
-        for one in sorted(distinct.values(), key=lambda c: (-c.height, c.order)):
+        for one in sorted(distinct, key=lambda c: (-c.height, c.order)):
             if not one.uses:
                 continue
             total = sum(count for count, _ in one.uses.values())
             if total >= 2 and one.eligible and one not in local and not one.expr.dtype.is_bool:
-                place = _meet(one.uses)
+                place = meet(one.uses)
                 if not one.faults or one.uses.get(place, (0, False))[1]:
-                    chosen.append((place, one))
+                    chosen.append((place, one, one.rounds[1]))
                     for part, certain in one.operands:
                         part.use(place, 1, certain)
+                        part.seen((one.rounds[1] + 1,))
                     one.uses = {}
                     continue
             for part, certain in one.operands:
+                part.seen(one.rounds)
                 for place, (count, sure) in one.uses.items():
                     part.use(place, count, certain and sure)
-        # Named from the outermost scope on, larger before smaller; bound in the opposite order, operands first.
-        chosen.sort(key=lambda c: (c[0][0].number, c[0][1], -c[1].size, -c[1].height, c[1].order))
-        bindings: dict[tuple[int, int], list[tuple[Var, _Class]]] = {}
-        for (scope, at), one in chosen:
-            var = self.owner.new_var(one.expr)
-            self.bound[one] = var
-            bindings.setdefault((scope.number, at), []).insert(0, (var, one))
-        for at_place in bindings.values():
-            at_place.sort(key=lambda item: item[1].height)
-        return bindings
+        return self._arranged(chosen) if chosen else {}
 
-    def _local_classes(self) -> set[_Class]:
+    def _arranged(
+        self, chosen: list[tuple[Place, Computation, int]]
+    ) -> dict[tuple[int, int], list[tuple[Var, Computation]]]:
+        """Names and order. Variables are numbered from the outermost scope on, and at one place round by round, each
+        from the largest to the smallest; they are bound in the opposite order, what a value needs before it."""
+        met = looked_at(self.roots)
+        chosen.sort(key=lambda c: (c[0][0].number, c[0][1], c[2], -c[1].size, met.get(c[1], c[1].order)))
+        at_place: dict[tuple[int, int], list[Computation]] = {}
+        for (scope, at), one, _ in chosen:
+            self.bound[one] = self.owner.new_var(one.expr)
+            at_place.setdefault((scope.number, at), []).append(one)
+        return {
+            where: [(self.bound[one], one) for one in operands_first(ones, self.bound)]
+            for where, ones in at_place.items()
+        }
+
+    def _local_classes(self) -> set[Computation]:
         """The classes that mention a variable bound inside an expression: their values have no place outside it."""
-        found: set[_Class] = set()
+        found: set[Computation] = set()
         if self.local:
             for one in sorted({id(c): c for c in self.classes.values()}.values(), key=lambda c: c.height):
                 if one.expr in self.local or any(part in found for part, _ in one.operands):
@@ -273,9 +249,9 @@ def _is_atom(expr: Expr) -> bool:
     return expr.is_leaf and not expr.dtype.is_handle
 
 
-def _shareable(op: Any) -> bool:
-    """Whether a node may be part of a bound computation: no loads, calls or vectors in the making."""
-    return not isinstance(op, (BufferLoad, Call, Let, Ramp, Broadcast)) and not op.dtype.is_handle
+def _is_arithmetic(op: Any) -> bool:
+    """Whether a node may be part of a bound computation: no loads, calls or pointers."""
+    return not (op.is_leaf or isinstance(op, (BufferLoad, Call, Let)) or op.dtype.is_handle)
 
 
 def _may_divide_by_zero(op: Any) -> bool:
@@ -338,7 +314,7 @@ class _Placer:
     """Rebuilds a region with its bindings, numbering scopes as `_Region.collect` did."""
 
     def __init__(
-        self, owner: _Eliminator, region: _Region, bindings: dict[tuple[int, int], list[tuple[Var, _Class]]]
+        self, owner: _Eliminator, region: _Region, bindings: dict[tuple[int, int], list[tuple[Var, Computation]]]
     ) -> None:
         self.owner = owner
         self.bindings = bindings
@@ -416,17 +392,18 @@ class CommonSubexprElimTIR(FuncPass):
     """A pure computation that occurs more than once is bound to a variable once, at the lowest common scope.
 
     The variables ``cse_var_1``, ``cse_var_2`` … stand in front of the first statement that uses them, in the
-    innermost scope around all uses; larger computations first, what is left inside them after that. Bound is what
-    costs an instruction and only that: arithmetic on variables and constants. Loads and calls are never bound (no
-    load moves over a store, no call is made earlier), their indices and arguments are; ramps, broadcasts and plain
-    casts of variables are parts of an access, conditions are facts that later stages read where they stand. A division
-    that may fault is bound only where the statement at that place evaluates it anyway, never out of the arm of
-    a condition or a loop that may not run.
+    innermost scope around all uses; larger computations are bound first, and what is left inside them after that in
+    front of them. Bound is what costs an instruction and only that: arithmetic on variables and constants. Loads and
+    calls are never bound (no load moves over a store, no call is made earlier), their indices and arguments are; a ramp
+    or broadcast is part of a larger computation, conditions are facts that later stages read where they stand. A division that
+    may fault is bound only where the statement at that place evaluates it anyway, never out of the arm of a condition
+    or a loop that may not run.
 
     ``enable_cse_tir=False`` changes nothing; ``identify_equiv_terms=True`` takes computations as equal that the
-    simplifier brings to one form, such as ``x + (y + z)`` and ``z + (x + y)``; integers only, since floats do not
-    reassociate. The context's ``tir.disable_cse_tir`` and ``tir.enable_equiv_terms_in_cse_tir`` are the pipeline's
-    switches for them. Stands near the end, since bound computations tell other passes less. Raises nothing.
+    simplifier brings to one form, such as ``x + (y + z)`` and ``z + (x + y)``, and writes the one whose text, with all
+    parentheses, sorts first; integers only, since floats do not reassociate. The context's
+    ``tir.enable_equiv_terms_in_cse_tir`` asks for it too, and its ``tir.disable_cse_tir`` leaves the pass out of the
+    pipelines. Stands near the end, since bound computations tell other passes less. Raises nothing.
 
     The source of the idea is value numbering by structure (Cocke, 1970); placement is by lowest common ancestor.
 
@@ -456,5 +433,8 @@ class CommonSubexprElimTIR(FuncPass):
         """Bind the repeated computations of a function."""
         if not self.option("enable_cse_tir", ctx):
             return func
+        identify = self.option("identify_equiv_terms", ctx)
+        if "identify_equiv_terms" not in self.given:
+            identify = identify or ctx.option("tir.enable_equiv_terms_in_cse_tir", False)
         with deep_recursion():
-            return func.with_body(_Eliminator(bool(self.option("identify_equiv_terms", ctx))).region(func.body))
+            return func.with_body(_Eliminator(bool(identify)).region(func.body))

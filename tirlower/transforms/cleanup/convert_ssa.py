@@ -205,15 +205,21 @@ class _Converter(Substituter):
         changes: dict[str, Any] = {"predicate": predicate}
         if any(a is not b for a, b in zip(iters, op.iters, strict=True)):
             changes["iters"] = iters
-        for name, each in (("reads", self.visit), ("writes", self.visit), ("match_buffers", self._match)):
+        own = op.matches_own
+        for name in ("reads", "writes"):
             old = getattr(op, name) or ()
-            new = tuple([each(part) for part in old])
+            new = tuple([self.visit(part) for part in old])
             if any(a is not b for a, b in zip(old, new, strict=True)):
                 changes[name] = new
-        # The allocations that head the body are in scope in the init, which comes first.
+        matches = () if own else tuple([self._match(match) for match in op.match_buffers])
+        # The allocations that head the body are in scope in the init, and in matched regions of them.
         stmts = op.body.stmts if isinstance(op.body, Seq) else (op.body,)
         head = len(op.alloc_buffers)
         done = [self.visit(stmt) for stmt in stmts[:head]]
+        if own:
+            matches = tuple([self._match(match) for match in op.match_buffers])
+        if any(a is not b for a, b in zip(op.match_buffers, matches, strict=True)):
+            changes["match_buffers"] = matches
         if op.init is not None:
             changes["init"] = self.scoped(op.init)
         if not isinstance(op.body, Seq):

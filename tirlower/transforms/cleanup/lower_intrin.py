@@ -16,6 +16,7 @@ from tirlower.ir.expr import (
     FloorDiv,
     FloorMod,
     IntImm,
+    Max,
     Mod,
     Mul,
     Select,
@@ -39,6 +40,14 @@ def _power_of_two(expr: Expr) -> int | None:
     if isinstance(value, IntImm) and value.value > 0 and value.value & (value.value - 1) == 0:
         return value.value.bit_length() - 1
     return None
+
+
+def _is_exact(b: Expr, rest: Expr, zero: Expr) -> Expr:
+    """Whether a truncated quotient is the one rounded down: the rest is 0, or has the sign of the divisor."""
+    return build.logical_or(
+        build.logical_and(build.ge(b, zero), build.ge(rest, zero)),
+        build.logical_and(build.lt(b, zero), build.le(rest, zero)),
+    )
 
 
 class _Lowerer(AnalyzedMutator):
@@ -120,11 +129,8 @@ class _Lowerer(AnalyzedMutator):
                 return build.add(quotient, build.shift_right(rest, const(kind.bits - 1, kind)))
             zero = const(0, kind)
             return Select(build.ge(rest, zero), quotient, build.sub(quotient, const(1, kind)), span=op.span)
-        quotient, rest, zero = Div(a, b), Mod(a, b), const(0, kind)
-        exact = build.logical_or(
-            build.logical_and(build.ge(b, zero), build.ge(rest, zero)),
-            build.logical_and(build.lt(b, zero), build.le(rest, zero)),
-        )
+        # No lets: the division may be shared, and a variable is defined once.
+        quotient, exact = Div(a, b), _is_exact(b, Mod(a, b), const(0, kind))
         return Select(exact, quotient, build.sub(quotient, const(1, kind)), span=op.span)
 
     def visit_FloorMod(self, op: FloorMod) -> Expr:
@@ -146,12 +152,17 @@ class _Lowerer(AnalyzedMutator):
             if kind.element in ("int32", "int64"):
                 return build.add(rest, build.bitwise_and(b, build.shift_right(rest, const(kind.bits - 1, kind))))
             return Select(build.ge(rest, const(0, kind)), rest, build.add(rest, b), span=op.span)
-        rest, zero = Mod(a, b), const(0, kind)
-        exact = build.logical_or(
-            build.logical_and(build.ge(b, zero), build.ge(rest, zero)),
-            build.logical_and(build.lt(b, zero), build.le(rest, zero)),
-        )
-        return Select(exact, rest, build.add(rest, b), span=op.span)
+        rest = Mod(a, b)
+        return Select(_is_exact(b, rest, const(0, kind)), rest, build.add(rest, b), span=op.span)
+
+    def enter_Max(self, op: Max) -> Expr | None:
+        """Of what is not negative both roundings are the same; a power of two has its shift already."""
+        quotient, least = op.a, op.b
+        if not isinstance(quotient, FloorDiv) or not isinstance(least, IntImm) or least.value < 0:
+            return None
+        if not quotient.dtype.is_int or _power_of_two(quotient.b) is not None or not self._nonneg(quotient.b):
+            return None
+        return build.max_(build.truncdiv(self.visit(quotient.a), self.visit(quotient.b)), least, span=op.span)
 
     # A test of divisibility needs no rounding down: it holds for both remainders alike.
     def enter_EQ(self, op: EQ) -> Expr | None:

@@ -14,6 +14,7 @@ from tirlower.ir.op import Op, Purity
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import Bind, BufferStore, For, IfThenElse, Seq, Stmt, is_no_op, seq
 from tirlower.transforms.base import FuncPass
+from tirlower.transforms.cleanup.remove_no_op import RemoveNoOp
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.nesting import as_scope
 
@@ -189,7 +190,8 @@ class RemoveStoreUndef(FuncPass):
 
     A binding of an undefined value goes too, as do the stores that use it. Where only one arm of an ``if_then_else`` is
     undefined, the store of the other one stays under its condition; of a ``Select`` the defined value is stored. An
-    undefined arm in a bound value becomes 0. Loops and branches that become empty stay (RemoveNoOp drops them).
+    undefined arm in a bound value becomes 0. What that leaves without effect, such as a loop that is empty now, goes as
+    well (RemoveNoOp, whose options apply); a function without undefined values stays as it is.
 
     Needs nothing. Raises :class:`TransformError` for an undefined value in an index, in a value with effects, or left
     over anywhere else: in a condition, a bound, an argument. After TIR's pass of the name.
@@ -213,4 +215,5 @@ class RemoveStoreUndef(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Remove the undefined stores of a function."""
-        return func.with_body(_Remover().visit(func.body))
+        after = func.with_body(_Remover().visit(func.body))
+        return after if after is func else RemoveNoOp().transform(after, ctx)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tirlower.ir.expr import StringImm
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.ir.stmt import Assert, Block, Seq, Stmt, seq
@@ -16,6 +17,9 @@ __all__ = ["SkipAssert"]
 
 
 class _Skipper(Mutator):
+    def __init__(self, keep_guards: bool) -> None:
+        self.keep_guards = keep_guards
+
     def visit_expr(self, root: Any) -> Any:
         return root
 
@@ -24,6 +28,9 @@ class _Skipper(Mutator):
         return op.with_(init=None if op.init is None else self.visit(op.init), body=self.visit(op.body))
 
     def visit_Assert(self, op: Assert) -> Stmt:
+        # A guard's message has the class of its error and values; one of the program is a text.
+        if self.keep_guards and not isinstance(op.message, StringImm):
+            return op
         return effects_of(op.condition)
 
     def visit_Seq(self, op: Seq) -> Stmt:
@@ -37,7 +44,8 @@ class SkipAssert(FuncPass):
     """Asserts are removed; what their conditions do besides being tested stays.
 
     A function then no longer stops where an assert would have failed, and later passes no longer know what the
-    assert said: Simplify stands before this pass. Needs nothing, raises nothing.
+    assert said: Simplify stands before this pass. ``keep_guards`` keeps those that passes and checks have put in front
+    of accesses (an IndexError where they fail). Needs nothing, raises nothing.
 
     >>> from tirlower.script import parse
     >>> print(SkipAssert()(parse('''
@@ -54,7 +62,8 @@ class SkipAssert(FuncPass):
     """
 
     name = "tir.SkipAssert"
+    options = {"keep_guards": False}
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Remove the asserts of a function."""
-        return func.with_body(_Skipper().visit(func.body))
+        return func.with_body(_Skipper(bool(self.option("keep_guards", ctx))).visit(func.body))

@@ -264,8 +264,9 @@ class FP8ComputeLegalize(_ComputeLegalize):
     large becomes the infinity of the kind, or its NaN. ``promote_dtype`` is ``"float32"`` (the default) or
     ``"float16"``, which holds every float8 number exactly but those of float8_e8m0fnu.
 
-    Needs nothing; raises :class:`TransformError` for another ``promote_dtype``, and for float8_e8m0fnu in float16. A function whose target computes in
-    float8 (CUDA from sm_89 on) stays as it is.
+    Needs nothing; raises :class:`TransformError` for another ``promote_dtype`` (``promote_dtype_str`` is the same
+    option), and for float8_e8m0fnu in float16. A function whose target computes in float8 (CUDA from sm_89 on) stays as
+    it is.
 
     >>> from tirlower.script import parse
     >>> print(FP8ComputeLegalize("float16")(parse('''
@@ -285,6 +286,12 @@ class FP8ComputeLegalize(_ComputeLegalize):
     positional = ("promote_dtype",)
     matched = staticmethod(lambda kind: kind.is_float8)
     native_arch = 89
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # TIR's parameter has this name.
+        if "promote_dtype_str" in kwargs and "promote_dtype" not in kwargs:
+            kwargs["promote_dtype"] = kwargs.pop("promote_dtype_str")
+        super().__init__(*args, **kwargs)
 
     def promoted(self, ctx: PassContext) -> DataType:
         """The type to compute in, as the option says."""

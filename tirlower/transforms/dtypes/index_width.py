@@ -45,6 +45,7 @@ _LIKE_OPERANDS = frozenset(
 """Operations whose result is exact in the width of their operands, if those are."""
 _SHIFTS = frozenset((Op.get("tir.shift_left"), Op.get("tir.shift_right")))
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
+_CLZ = Op.get("tir.clz")
 
 
 def fits(low: int, high: int, bits: int) -> bool:
@@ -64,6 +65,8 @@ class WidthAnalysis(AnalyzedMutator):
         self.bits = bits
         self.wide: set[int] = set()
         self.wide_vars: set[Var] = set()
+        self.signed: set[int] = set()
+        """The ids of counts of leading zeros whose operand may be negative."""
         self.kept: list[Expr] = []
         """The expressions whose ids are noted; held so that no id is given away again."""
 
@@ -86,6 +89,12 @@ class WidthAnalysis(AnalyzedMutator):
             self.wide.add(id(op))
             self.kept.append(op)
 
+    def note_sign(self, op: Expr) -> None:
+        """A count of leading zeros depends on the width, in a way that is known for what is not negative."""
+        if op.__class__ is Call and op.op is _CLZ and self.analyzer.const_int_bound(op.args[0]).min_value < 0:
+            self.signed.add(id(op))
+            self.kept.append(op)
+
     def visit_expr(self, root: Any) -> Any:
         """Note what must stay wide in an expression, which comes back as it is."""
         if root.is_leaf:
@@ -93,6 +102,7 @@ class WidthAnalysis(AnalyzedMutator):
             return root
         wide_here: set[int] = set()
         for op in parents_first(root):
+            self.note_sign(op)
             wide = id(op) in wide_here
             if self._look(op, wide):
                 wide_here.update(id(c) for c in op.children())
@@ -257,6 +267,11 @@ class Narrower(Retyper):
         if callee is _IF_THEN_ELSE:
             arms = self._match(op, operands[1:], op.args[1:])
             return with_operands(op, [operands[0], *arms]).with_(dtype=arms[0].dtype)
+        if callee is _CLZ and id(op) not in self.analysis.signed and operands[0].dtype is not op.args[0].dtype:
+            # The wider number has as many zeros more as it has bits more.
+            count = with_operands(op, operands)
+            old, new = op.args[0].dtype.bits, operands[0].dtype.bits
+            return build.add(build.sub(count, const(new, count.dtype)), const(old, count.dtype))
         return super().rebuild(op, self.arguments(op, operands))
 
     def arguments(self, op: Call, operands: list[Expr]) -> list[Expr]:

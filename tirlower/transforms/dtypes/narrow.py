@@ -82,6 +82,7 @@ class _ForcedAnalysis(WidthAnalysis):
         """Note what must stay wide in an expression, by the place of each part."""
         contexts = {id(root): self.context}
         for op in parents_first(root):
+            self.note_sign(op)
             context = contexts[id(op)]
             if op.dtype.is_int and op.dtype.bits > 32 and not op.is_leaf and self._stays_wide(op, context):
                 self.note(op)

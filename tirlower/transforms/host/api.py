@@ -13,7 +13,9 @@ from tirlower.ir.struct_field import CallingConvention
 from tirlower.ir.target import Target
 
 __all__ = [
+    "CPU",
     "convert_exposed",
+    "device_number",
     "exposed_name",
     "host_of",
     "needs_entry",
@@ -21,6 +23,16 @@ __all__ = [
     "symbolic_variables",
     "target_of",
 ]
+
+CPU = 1
+_DEVICE_TYPES = {"cpu": CPU, "cuda": 2, "opencl": 4, "vulkan": 7, "metal": 8, "rocm": 10, "ext_dev": 12, "hexagon": 16,
+                 "webgpu": 15}  # fmt: skip
+"""DLPack's numbers of the devices."""
+
+
+def device_number(target: Target) -> int:
+    """DLPack's number of a target's device; a device that it does not know is taken for the processor."""
+    return _DEVICE_TYPES.get(target.device, CPU)
 
 
 def exposed_name(func: PrimFunc) -> str | None:

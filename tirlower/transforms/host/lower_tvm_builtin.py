@@ -13,6 +13,7 @@ from tirlower.ir.expr import Call, Expr, IntImm, PointerType, StringImm, Var, co
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, Assert, AttrStmt, Bind, Block, DeclBuffer, Evaluate, For, ForKind, Seq, Stmt
+from tirlower.ir.target import Target
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.host.packed_stack import CallLowerer, largest_uses
@@ -219,7 +220,8 @@ class LowerTVMBuiltin(FuncPass):
       and ``free_nd``, and the DMA operations those of their names.
 
     The device is that of the attributes ``device_type`` and ``device_id`` around (as MakePackedAPI makes them), which go away;
-    the processor where there are none. Loops over thread axes and device regions are left alone.
+    the processor where there are none. Loops over thread axes and device regions are left alone, and so are functions
+    for a device (a target without a host that is no processor).
 
     As TIR's, with these differences: memory is released on every way out; several calls in one statement have separate
     arguments; a failed allocation fails an assert (this host has no ``tvm_throw_last_error``); a packed call of C passes no
@@ -227,7 +229,8 @@ class LowerTVMBuiltin(FuncPass):
 
     On the flat stage, after LegalizePackedCalls and LowerVtcmAlloc. Raises :class:`TransformError` for blocks, for a call whose
     arguments cannot be stored ahead of it (in an arm of an ``if_then_else``, behind a short-circuit, in a while condition or a
-    let), for a second call whose arguments the first may change, and for arguments that no packed call has.
+    let), for a second call whose arguments the first may change, for arguments that no packed call has, and for memory of
+    another device without a ``device_id``.
 
     >>> from tirlower.script import parse
     >>> print(LowerTVMBuiltin()(parse('''
@@ -261,6 +264,9 @@ class LowerTVMBuiltin(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower the calls and allocations of a function."""
+        bound = func.attrs.get("target")
+        if bound is not None and Target(bound).host is None and "cpu" not in Target(bound).keys:
+            return func
         worker = _Lowerer(func)
         body = worker.visit(func.body)
         return func.with_body(worker.stack.declare(body))

@@ -16,15 +16,12 @@ from tirlower.ir.stmt import AttrStmt, BufferStore, DeclBuffer, Evaluate, For, F
 from tirlower.ir.struct_field import ArgumentCode, CallingConvention, StructField
 from tirlower.transforms.base import ModulePass, Stage
 from tirlower.transforms.context import PassContext
-from tirlower.transforms.host.api import convert_exposed, exposed_name, host_of, target_of
+from tirlower.transforms.host.api import CPU, convert_exposed, device_number, exposed_name, host_of, target_of
 from tirlower.transforms.host.binder import ArgumentBinder, struct_field
 
 __all__ = ["MakePackedAPI"]
 
 _RET = Op.get("tir.ret")
-_DEVICE_TYPES = {"cpu": 1, "cuda": 2, "opencl": 4, "vulkan": 7, "metal": 8, "rocm": 10, "ext_dev": 12, "hexagon": 16,
-                 "webgpu": 15}  # fmt: skip
-"""DLPack's numbers of the devices."""
 
 
 class _ReturnRewriter(Mutator):
@@ -138,7 +135,7 @@ def make_packed_api(func: PrimFunc) -> PrimFunc:
     # All kinds are checked and all scalars bound before any array is looked into.
     for index, param in enumerate(func.params):
         _argument(binder, args, codes, index, param, name)
-    device_type = _DEVICE_TYPES.get(target.device, 1)
+    device_type = device_number(target)
     device_id = Var("dev_id", INT32)
     for param in func.params:
         buffer = func.buffer_map.get(param)
@@ -149,7 +146,7 @@ def make_packed_api(func: PrimFunc) -> PrimFunc:
     body: Stmt = _ReturnRewriter(result, result_code).visit(func.body)
     body = AttrStmt(0, "compute_scope", StringImm(f"{name}_compute_"), body)
     if device_id in binder.defined:
-        if device_type != _DEVICE_TYPES["cpu"]:
+        if device_type != CPU:
             chosen = build.call("tir.tvm_call_packed", StringImm("__tvm_set_device"), device_type, device_id)
             body = Seq((Evaluate(chosen), body))
         body = AttrStmt("default", "device_type", const(device_type, "int32"), body)

@@ -13,7 +13,15 @@ from tirlower.ir.op import Op
 from tirlower.ir.stmt import AttrStmt, DeclBuffer, Evaluate, Seq, Stmt
 from tirlower.transforms.base import ModulePass, Stage
 from tirlower.transforms.context import PassContext
-from tirlower.transforms.host.api import convert_exposed, exposed_name, host_of, symbolic_variables, target_of
+from tirlower.transforms.host.api import (
+    CPU,
+    convert_exposed,
+    device_number,
+    exposed_name,
+    host_of,
+    symbolic_variables,
+    target_of,
+)
 
 __all__ = ["MakeUnpackedAPI"]
 
@@ -61,9 +69,11 @@ def make_unpacked_api(func: PrimFunc) -> PrimFunc:
     body: Stmt = _Returns(name).visit(func.body)
     target = target_of(func)
     host = host_of(target)
-    if target.device != host.device:
-        chosen = build.call("tir.tvm_call_packed", StringImm("__tvm_set_device"), StringImm(target.device), 0)
-        body = AttrStmt("default", "device_id", const(0, "int32"), Seq((Evaluate(chosen), body)))
+    device_type = device_number(target)
+    if device_type != CPU:
+        chosen = build.call("tir.tvm_call_packed", StringImm("__tvm_set_device"), device_type, 0)
+        body = AttrStmt("default", "device_type", const(device_type, "int32"), Seq((Evaluate(chosen), body)))
+        body = AttrStmt("default", "device_id", const(0, "int32"), body)
     declared = [DeclBuffer(buffer) for buffer in func.buffers]
     return func.with_(
         params=(*params, *symbols),
@@ -91,7 +101,8 @@ class MakeUnpackedAPI(ModulePass):
     target's host. A function of the module that calls an exposed one calls a private copy, ``<name>_internal``. Needs
     nothing.
 
-    Raises :class:`TransformError` for a returned value that is no int32, and for a variable that no argument binds.
+    Where the target is another device, the first device of its kind is chosen, and the body stands in attributes that
+    name it. Raises :class:`TransformError` for a returned value that is no int32, and for a variable that no argument binds.
 
     >>> from tirlower.script import parse
     >>> print(MakeUnpackedAPI()(parse('''

@@ -115,7 +115,7 @@ class CallLowerer(Mutator):
         self.used = Uses()
         self.opaque = 0
         self.device_type = 1
-        self.device_id: Expr = const(0, INT32)
+        self.device_id: Expr | None = None
 
     @property
     def device(self) -> str | None:
@@ -125,8 +125,16 @@ class CallLowerer(Mutator):
         return DEVICES[self.device_type]
 
     def device_numbers(self) -> tuple[Expr, Expr]:
-        """The device's type and number, as arguments."""
-        return const(self.device_type, INT32), build.cast(INT32, self.device_id)
+        """The device's type and number, as arguments. There is one processor; another device needs its number."""
+        number = self.device_id
+        if number is None:
+            if self.device is not None:
+                raise TransformError(
+                    f"memory of {self.device} is asked for without a 'device_id'",
+                    help='say which device: with T.attr("default", "device_id", 0) around it',
+                )
+            number = const(0, INT32)
+        return const(self.device_type, INT32), build.cast(INT32, number)
 
     @staticmethod
     def type_code(kind: DataType) -> Expr:

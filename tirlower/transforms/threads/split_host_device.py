@@ -89,8 +89,8 @@ class _Uses(Visitor):
         self.generic(op)
 
     def outside(self, free: set[Var]) -> list[Buffer]:
-        """The buffers that are not declared inside, and all of whose variables come from outside."""
-        return [b for b in self.used if b not in self.own and free.issuperset(buffer_variables(b))]
+        """The buffers that are not declared inside, and all of whose variables come from outside, last used first."""
+        return [b for b in reversed(self.used) if b not in self.own and free.issuperset(buffer_variables(b))]
 
 
 class _Splitter(Mutator):
@@ -167,7 +167,7 @@ class SplitHostDevice(ModulePass):
 
     The function of a region of ``f`` is ``f_kernel``, the next ``f_kernel_1`` and so on. Its parameters are the free
     variables of the region: handles first, each kind by name. Buffers whose memory comes from outside are declared at
-    its head. It has the attributes ``target`` and ``tir.is_global_func``, and ``tir.noalias`` as TIR's has: memory that
+    its head, the one used first last. It has the attributes ``target`` and ``tir.is_global_func``, and ``tir.noalias`` as TIR's has: memory that
     a kernel writes is reached through one of its pointers; and ``tir.min_blocks_per_sm`` where ``f`` has it. It returns nothing, but for a target that is a processor, which
     returns a status, 0, that the host asserts.
 
