@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import tirlower as tl
+from tirlower.diagnostics import paused_collection
 from tirlower.ir import IRModule
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.target import Target
@@ -52,7 +53,8 @@ def costs(text: str, *, codegen: bool = True) -> dict[str, float]:
             found[f"({step.name}: by option or level)"] = seconds
     found["all passes"] = total
     if codegen:
-        _, found["code generation (ours)"] = _timed(lambda: generate(mod, target).text)
+        with paused_collection():
+            _, found["code generation (ours)"] = _timed(lambda: generate(mod, target).text)
     return found
 
 

@@ -18,7 +18,7 @@ from tirlower.arith import (
     normalize_to_iter_sum,
 )
 from tirlower.diagnostics import TirError
-from tirlower.ir import IntImm, Range, Var, build
+from tirlower.ir import IntImm, Or, Range, Var, build
 from tirlower.ir.structural import structural_equal
 
 i, j, k, l = (Var(name) for name in "ijkl")
@@ -61,7 +61,9 @@ REFUSED = [
     ([i * 4 + j], {i: 8, j: 3}, "surjective", "do not fit"),
     ([i, i], {i: 8}, "surjective", "overlap"),
     ([i // 4, i % 8], {i: 32}, "surjective", "overlap"),
-    ([i + j], {i: 8, j: 8}, "surjective", "do not fit"),
+    ([i + j], {i: 8, j: 8}, "bijective", "do not fit"),
+    ([i * 3 + j], {i: 8, j: 2}, "surjective", "do not fit"),
+    ([i, i + j], {i: 8, j: 8}, "surjective", "overlap"),
     ([i * j], {i: 8, j: 8}, "surjective", "product"),
     ([7 - i], {i: 8}, "surjective", "falls"),
     ([i // 3, i % 3], {i: 10}, "surjective", "does not divide"),
@@ -86,12 +88,40 @@ def test_surjective_maps_may_leave_parts_unused():
     assert found([i // 4], {i: 32}).indices
 
 
+def test_sums_that_overlap_are_onto_but_not_one_to_one():
+    for sizes in itertools.product((1, 2, 3, 5), repeat=3):
+        for scales in itertools.product((1, 2, 3, 4), repeat=3):
+            iters = dict(zip((i, j, k), sizes, strict=True))
+            index = i * scales[0] + j * scales[1] + k * scales[2] + 7
+            taken = {
+                sum(v * s for v, s in zip(values, scales, strict=True))
+                for values in itertools.product(*map(range, sizes))
+            }
+            result = found([index], iters)
+            if not result.indices:
+                continue
+            (total,) = result.indices
+            assert total.base.value == 7
+            one = total.args[0] if total.args else None
+            steps, extent = (one.scale.value, one.extent.value) if one is not None else (1, 1)
+            assert taken == {steps * at for at in range(extent)}, (sizes, scales)
+    result = found([i * 2 + j], {i: 4, j: 3})
+    assert result.indices[0].args[0].extent.value == 9
+    assert not found([i * 2 + j], {i: 4, j: 3}, "bijective").indices
+    with pytest.raises(TirError, match="more than once"):
+        inverse_affine_iter_map(result.indices, [a])
+
+
 def test_predicates_bound_fused_iterators():
     assert found([i * 4 + j], {i: 8, j: 4}, "bijective", i * 4 + j < 30).indices
     assert found([(i * 4 + j) // 3, (i * 4 + j) % 3], {i: 8, j: 4}, "bijective", i * 4 + j < 30).indices
     assert not found([(i * 4 + j) // 3, (i * 4 + j) % 3], {i: 8, j: 4}, "bijective").indices
     assert found([(i * 4 + j) * 2 + k], {i: 8, j: 4, k: 2}, "bijective", i * 4 + j < 30).indices
     assert found([i // 5, i % 5], {i: 32}, "bijective", i < 30).indices
+    # Two bounds of one sum count together.
+    both = build.logical_and(build.ge(i * 4 + j, 3), i * 4 + j < 20)
+    (total,) = found([i * 4 + j], {i: 8, j: 4}, "bijective", both).indices
+    assert total.args[0].extent.value == 17 and total.base.value == 3
     # A bound that the indices take apart makes them depend on one another.
     assert not found([i, j], {i: 8, j: 4}, "bijective", i * 4 + j < 30).indices
     assert not found([i], {i: 8, j: 8}, "surjective", build.ne(i, j)).indices
@@ -107,6 +137,27 @@ def test_padding():
     # Beyond its range on both sides the iterator stands for padding, within it never.
     for value in range(-1, 7):
         assert evaluate(result.padding_predicate, {i: value}) == (not 0 <= value < 6)
+
+
+def test_padding_is_stated_once_and_not_under_the_ranges():
+    result = found([(i + 1) // 4, (i + 1) % 4], {i: 14}, "nocheck")
+    stated = []
+    pending = [result.padding_predicate]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Or):
+            pending += [part.a, part.b]
+        else:
+            stated.append(show(part))
+    assert len(stated) == len(set(stated)) == 2
+    for value in range(-1, 15):
+        assert evaluate(result.padding_predicate, {i: value}) == (not 0 <= value < 14)
+
+
+def test_symbolic_divisors_of_ranges_that_are_not_empty():
+    m = Var("m")
+    assert found([i // m, i % m], {i: Range(0, m * 4)}, "bijective").indices
+    assert not found([i // m, i % m], {i: 8}, "surjective").indices
 
 
 def test_normal_forms():
@@ -126,6 +177,7 @@ def test_levels_by_name():
     assert IterMapLevel.of("bijective") is IterMapLevel.BIJECTIVE
     assert IterMapLevel.of("NoCheck") is IterMapLevel.NO_CHECK
     assert IterMapLevel.of(1) is IterMapLevel.SURJECTIVE
+    assert IterMapLevel.NoCheck is IterMapLevel.NO_CHECK
 
 
 def test_inverses():

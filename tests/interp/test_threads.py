@@ -300,3 +300,25 @@ def test_lanes_of_a_warp_meet(seed):
 def test_other_warps_do_not():
     with pytest.raises(InterpreterError, match="data race on 's'"):
         interpret(parse(SYNC.replace("PARTNER", "63 - tx")), np.zeros(64, np.int32), np.zeros(64, np.int32), races=True)
+
+
+@pytest.mark.parametrize("how", [{}, {"seed": 0}, {"seed": 3}, {"races": True}])
+def test_memory_of_threads_is_their_own_wherever_it_is_allocated(how):
+    @T.prim_func
+    def kernel(A: T.Buffer((2, 8), "int32"), B: T.Buffer((2, 8), "int32"), C: T.Buffer((2,), "int32")):
+        for bx in T.thread_binding(2, thread="blockIdx.x"):
+            mine = T.alloc_buffer((2,), "int32", scope="local")
+            mine[1] = 5
+            for tx in T.thread_binding(8, thread="threadIdx.x"):
+                mine[0] = A[bx, tx]
+            mine[1] = 7
+            for tx in T.thread_binding(8, thread="threadIdx.x"):
+                T.evaluate(T.tvm_storage_sync("shared"))
+                B[bx, tx] = mine[0] * 10 + mine[1]
+            C[bx] = mine[0]
+
+    a = np.arange(16, dtype=np.int32).reshape(2, 8)
+    b, c = np.zeros_like(a), np.zeros(2, np.int32)
+    interpret(kernel, a, b, c, **how)
+    np.testing.assert_array_equal(b, a * 10 + 7)
+    np.testing.assert_array_equal(c, a[:, 0])

@@ -54,12 +54,11 @@ class _Counter(Visitor):
 
     def visit_While(self, op: While) -> None:
         """Once: how often it runs is not known."""
-        self.total += _expression(op.condition) + self.of(op.body)
+        self.total += self.of(op.body)
 
     def visit_IfThenElse(self, op: IfThenElse) -> None:
-        """The condition and the more expensive branch."""
-        branches = [self.of(branch) for branch in (op.then_case, op.else_case) if branch is not None]
-        self.total += _expression(op.condition) + max(branches)
+        """The more expensive branch."""
+        self.total += max(self.of(branch) for branch in (op.then_case, op.else_case) if branch is not None)
 
     def visit_Block(self, op: Block) -> None:
         """The init runs with the first iteration of the reduction only, and is taken as run with each."""
@@ -85,8 +84,7 @@ class _Counter(Visitor):
             self.visit(stmt)
 
     def visit_Evaluate(self, op: Evaluate) -> None:
-        """The value."""
-        self.total += _expression(op.value)
+        """What is evaluated for its effect is no work on data."""
 
     def visit_Assert(self, op: Assert) -> None:
         """A check is no work on data."""
@@ -95,7 +93,7 @@ class _Counter(Visitor):
         """Neither is memory."""
 
 
-_COUNTED = (BinaryOp, CompareOp, And, Or, Not)
+_CONDITIONS = (CompareOp, And, Or, Not)
 
 
 def _lanes(op: Expr) -> int:
@@ -113,7 +111,7 @@ def _expression(root: Expr) -> float:
         if id(op) in memo:
             stack.pop()
             continue
-        if op.is_leaf or isinstance(op, BufferLoad):
+        if op.is_leaf or isinstance(op, (BufferLoad, *_CONDITIONS)):
             memo[id(op)] = 0.0
             continue
         parts = _operands(op)
@@ -125,7 +123,7 @@ def _expression(root: Expr) -> float:
         if _is_choice(op):
             memo[id(op)] = counts[0] + max(counts[1:])
         else:
-            memo[id(op)] = sum(counts) + (_lanes(op) if isinstance(op, _COUNTED) else 0)
+            memo[id(op)] = sum(counts) + (_lanes(op) if isinstance(op, BinaryOp) else 0)
     return memo[id(root)]
 
 
@@ -140,8 +138,8 @@ def _is_choice(op: Any) -> bool:
 def estimate_flops(stmt_or_mod: Stmt | PrimFunc | IRModule) -> float:
     """The number of operations that a statement, function or module executes.
 
-    Counted is each arithmetic, comparison and boolean operation (a vector's lanes each) in the values that are stored,
-    bound or evaluated; not: the arithmetic of indices and bounds, casts, and calls beyond their operands. A loop counts
+    Counted is each arithmetic operation (a vector's lanes each) in the values that are stored or bound; not: the
+    arithmetic of indices, bounds and conditions, casts, and calls beyond their operands. A loop counts
     its body as often as it runs, or once where its extent is not constant (a ``while`` too); of branches and selects
     the more expensive side counts. A function with the attribute ``estimated_flops`` counts as it says.
     Raises :class:`ArgumentTypeError` for anything else.

@@ -106,13 +106,15 @@ class _Detector(Visitor):
             self.touch(match.source.buffer, self.scope)
             self.visit(match.source)
         carrying = self._carrying_scope(op)
+        private = self._carrying_scope(op, threads=False)
         if op.init is not None:
             self._declare_head(op)
             self.visit(op.init)
         self.visit(op.body)
-        if carrying is not None:
-            for region in op.writes or ():
-                self.touch(region.buffer, carrying)
+        for region in op.writes or ():
+            home = private if region.buffer.scope == "local" else carrying
+            if home is not None:
+                self.touch(region.buffer, home)
         self._touch_ordered_reads(op)
         self.scope = outer
 
@@ -136,14 +138,19 @@ class _Detector(Visitor):
         for buffer in op.alloc_buffers:
             self.own(buffer)
 
-    def _carrying_scope(self, op: Block) -> _Scope | None:
-        """The scope around the outermost loop that a reduction (or other ordered) iterator is bound to."""
+    def _carrying_scope(self, op: Block, threads: bool = True) -> _Scope | None:
+        """The scope around the outermost loop that a reduction (or other ordered) iterator is bound to.
+
+        Loops over threads count as others do, unless ``threads`` is False: the memory of one thread they do not carry.
+        """
         highest: _Scope | None = None
         for it in op.iters:
             if it.kind is IterKind.SPATIAL or it.value is None:
                 continue
             for var in _variables(it.value):
                 loop = self.loop_scope.get(var)
+                if loop is not None and not threads and _is_thread_loop(loop.stmt):
+                    continue
                 if loop is not None and (highest is None or loop.depth <= highest.depth):
                     highest = loop.parent
         return highest
@@ -187,9 +194,15 @@ class _Detector(Visitor):
         for buffer, scope in self.lca.items():
             if buffer.scope == "global":
                 for grid in self.grid:
-                    scope = _meet(scope, grid.parent or self.root)
+                    scope = _meet(scope, grid)
             self.lca[buffer] = scope
         return {buffer: scope.stmt for buffer, scope in self.lca.items()}
+
+
+def _is_thread_loop(stmt: Stmt | None) -> bool:
+    return (
+        isinstance(stmt, For) and stmt.kind is ForKind.THREAD_BINDING and str(stmt.thread_tag).startswith("threadIdx")
+    )
 
 
 def _variables(expr: Expr) -> Iterable[Var]:
@@ -202,7 +215,8 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Stmt | None]:
     """For each accessed buffer, the innermost loop or block around all its accesses; None where only the function is.
 
     A buffer written by a block whose reduction (or other non-spatial) iterators are bound to loops has its ancestor
-    outside those loops, which carry its values; a global buffer outside the loops over a grid of thread blocks.
+    outside those loops, which carry its values; a global buffer has it no deeper than the outermost loop over a grid of
+    thread blocks.
     Accesses through a matched region, a view or the bare data variable count, and so does the declaration of a view.
     """
     detector = _Detector(func)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -77,6 +78,11 @@ class Extension(enum.IntFlag):
     """Each side of an and (or) is simplified knowing that the other holds (does not)."""
     COMPARISON_OF_PRODUCT_AND_SUM = 8
     """Comparisons of products with sums are decided from bounds of the factors."""
+    NoExtensions = NO_EXTENSIONS
+    TransitivelyProveInequalities = TRANSITIVELY_PROVE_INEQUALITIES
+    ConvertBooleanToAndOfOrs = CONVERT_BOOLEAN_TO_AND_OF_ORS
+    ApplyConstraintsToBooleanBranches = APPLY_CONSTRAINTS_TO_BOOLEAN_BRANCHES
+    ComparisonOfProductAndSum = COMPARISON_OF_PRODUCT_AND_SUM
 
 
 class Analyzer:
@@ -164,6 +170,45 @@ class Analyzer:
                     self.facts.add_linear(below, -below.constant)
                 if len(above.terms) > 1:
                     self.facts.add_linear(above, -above.constant - 1)
+
+    def update(self, var: Var, info: ConstIntBound | ModularSet | IntervalSet, allow_override: bool = False) -> None:
+        """State constant bounds, a modular set or an interval of a variable.
+
+        Something else that was stated of the same kind needs ``allow_override``; without it :class:`TirError` is raised.
+
+        >>> i = Var("i")
+        >>> analyzer = Analyzer()
+        >>> analyzer.update(i, ModularSet(8, 3))
+        >>> analyzer.modular_set(i * 2)
+        ModularSet(coeff=16, base=6)
+        """
+        if isinstance(info, IntervalSet):
+            low, high = info.min_value, info.max_value
+            if low is not None and high is not None:
+                self._bind_range(var, Range(low, build.add(build.sub(high, low), 1)), allow_override)
+                return
+            least = ConstIntBound.NEG_INF if low is None else self.const_int_bound(low).min_value
+            most = ConstIntBound.POS_INF if high is None else self.const_int_bound(high).max_value
+            info = ConstIntBound(least, most)
+        if isinstance(info, ModularSet):
+            old: Any = self.facts.moduli.get(var)
+            new: Any = info
+        else:
+            old = self.facts.bounds.get(var)
+            low_end = -math.inf if info.min_value <= ConstIntBound.NEG_INF else info.min_value
+            high_end = math.inf if info.max_value >= ConstIntBound.POS_INF else info.max_value
+            new = (low_end, high_end)
+        self._check_override(var, old is not None and old != new, allow_override)
+        bounds, moduli = self.facts.bounds.get(var), self.facts.moduli.get(var)
+        self._forget(var)
+        if isinstance(info, ModularSet):
+            moduli = info
+        else:
+            bounds = new
+        if bounds is not None:
+            self.facts.bounds[var] = bounds
+        if moduli is not None:
+            self.facts.moduli[var] = moduli
 
     def _forget(self, var: Var) -> None:
         """Drop what was computed from an earlier meaning of a variable, in this scope and those around it."""

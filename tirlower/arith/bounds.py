@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tirlower import ir
+from tirlower.arith.fold import LOG2_LIMITS
 from tirlower.arith.matcher import truncdiv
 from tirlower.ir import INT32, INT64, DataType, Expr, IntImm, Var
 from tirlower.ir.op import Op
@@ -204,6 +205,7 @@ _LIKELY = Op.get("tir.likely")
 _COUNTS = (Op.get("tir.clz"), Op.get("tir.popcount"))
 _SAME = (Op.get("tir.likely"), Op.get("tir.ignore_loop_partition"))
 _VSCALE = Op.get("tir.vscale")
+_CEIL, _LOG2 = Op.get("tir.ceil"), Op.get("tir.log2")
 
 _DTYPE_BOUNDS: dict[DataType, Bound] = {}
 _INT32_BOUND = dtype_bound(INT32)
@@ -269,6 +271,14 @@ class BoundAnalysis:
                 if a is None or b is None:
                     continue
                 bound = combine(a, b)
+                if left is right and kind is ir.Mul and a[0] < 0 < a[1]:
+                    bound = (0, bound[1])  # a square
+                elif kind is ir.FloorMod and bound == (0, b[0] - 1) and b[0] == b[1] > 1:
+                    # Of multiples of 4 only 0 and 4 are remainders by 8.
+                    known = self._analyzer.modular.of(left)
+                    step = math.gcd(known.coeff, b[0])
+                    if step > 1:
+                        bound = (known.base % step, b[0] - step + known.base % step)
             else:
                 parts = _operands(op)
                 waiting = [part for part in parts if part not in memo]
@@ -310,7 +320,7 @@ def _operands(op: Any) -> tuple[Any, ...]:
     if kind is ir.Select:
         return (op.true_value, op.false_value)
     if kind is ir.Cast:
-        return (op.value,) if op.value.dtype.is_integral else ()
+        return (op.value,) if op.value.dtype.is_integral else _logarithm_of(op.value)
     if kind is ir.Ramp:
         return (op.base, op.stride)
     if kind is ir.Broadcast:
@@ -326,6 +336,17 @@ def _operands(op: Any) -> tuple[Any, ...]:
             return (op.args[1], op.args[2])
         if op.op in _SAME:
             return (op.args[0],)
+    return ()
+
+
+def _logarithm_of(value: Any) -> tuple[Any, ...]:
+    """The integer ``n`` of ``ceil(log2(float(n)))``, which extents of loops hold."""
+    if value.__class__ is ir.Call and value.op is _CEIL:
+        inner = value.args[0]
+        if inner.__class__ is ir.Call and inner.op is _LOG2:
+            number = inner.args[0]
+            if number.__class__ is ir.Cast and number.value.dtype.is_integral and number.dtype.bits in LOG2_LIMITS:
+                return (number.value,)
     return ()
 
 
@@ -354,6 +375,12 @@ def _other(op: Any, parts: list[Bound], limits: Bound) -> Bound:
         if not parts:
             return limits
         bound = parts[0]
+        if not op.value.dtype.is_integral:
+            # The least integer that is at least a logarithm.
+            low, high = bound
+            if low < 1 or high > LOG2_LIMITS[op.value.dtype.bits]:
+                return limits
+            return ((int(low) - 1).bit_length(), (int(high) - 1).bit_length())
         if op.dtype.is_bool:
             return (int(bound[0] > 0 or bound[1] < 0), int(bound != (0, 0)))
         return bound if limits[0] <= bound[0] and bound[1] <= limits[1] else limits

@@ -187,6 +187,11 @@ class DigitArithmetic:
         whole, rest = a.separate(c)
         if not rest.splits and rest.base == 0:
             return whole.divided(c)
+        if len(a.splits) > 1:
+            shared = abs(a.splits[0].scale)
+            if shared > 1 and c % shared == a.base % shared == 0 and all(abs(s.scale) == shared for s in a.splits):
+                # (x * 8 + y * 8) // 16 is (x + y) // 2, whatever the signs and the rounding
+                return self._quotient(a.divided(shared), c // shared, mode, dtype)
         if not whole.splits and whole.base == 0 and len(rest.splits) == 1 and rest.base == 0 and mode == TRUNC:
             return self._split_quotient(rest.splits[0], c, mode, dtype)
         if not self._rounds_down(whole, rest, mode, dtype):

@@ -130,6 +130,14 @@ class Facts:
             for part in parts:
                 self._add_comparison(part)
 
+    def deny(self, condition: Expr) -> None:
+        """Note in the scope just entered that a condition fails, in the form in which it may be met again.
+
+        Its negation, which the scope states, may have been simplified to something else.
+        """
+        if is_pure(condition):
+            self._set(self.literals, self._analyzer.keys.rep(condition), False)
+
     def _add_literal(self, part: Expr) -> None:
         keys = self._analyzer.keys
         self._set(self.literals, keys.rep(part), True)
@@ -166,8 +174,15 @@ class Facts:
         if a.__class__ is ir.FloorMod or a.__class__ is ir.Mod:
             divisor, rest = a.b, b
             if divisor.__class__ is IntImm and rest.__class__ is IntImm and divisor.value > 0:
-                if a.__class__ is ir.FloorMod or rest.value == 0 or self._analyzer.bounds.of(a.a)[0] >= 0:
-                    self.restrict_modulus(keys.rep(a.a), ModularSet(divisor.value, rest.value % divisor.value))
+                # Truncated or not, what is left over differs from the dividend by a multiple of the divisor.
+                self.restrict_modulus(keys.rep(a.a), ModularSet(divisor.value, rest.value % divisor.value))
+        elif a.__class__ is ir.FloorDiv and a.b.__class__ is IntImm and b.__class__ is IntImm and a.b.value > 0:
+            # i // 8 == 3 says 24 <= i <= 31.
+            first = b.value * a.b.value
+            last = first + a.b.value - 1
+            if a.dtype.min_value <= first and last <= a.dtype.max_value:
+                self._add_at_most(IntImm(a.dtype, first), a.a, 0)
+                self._add_at_most(a.a, IntImm(a.dtype, last), 0)
 
     def restrict_modulus(self, expr: Expr, known: ModularSet) -> None:
         """Note that an expression lies in a modular set."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from tirlower import ir
 from tirlower.arith.matcher import truncdiv, truncmod
-from tirlower.ir import DataType, Expr, FloatImm, IntImm, wrap_int
+from tirlower.ir import BOOL, DataType, Expr, FloatImm, IntImm, wrap_int
 from tirlower.ir.op import Op
 
-__all__ = ["FOLD", "fold_call", "fold_float", "holds_values_of"]
+__all__ = ["FOLD", "LOG2_LIMITS", "fold_call", "fold_float", "holds_values_of"]
 
 FOLD: dict[Any, Callable[[int, int], int]] = {
     ir.Add: lambda a, b: a + b,
@@ -69,10 +69,25 @@ _FLOAT_CALLS: dict[str, Callable[[float], float]] = {
     "tir.trunc": math.trunc,
     "tir.fabs": abs,
 }
+_FLOAT_TESTS: dict[str, Callable[[float], bool]] = {
+    "tir.isnan": math.isnan,
+    "tir.isinf": math.isinf,
+    "tir.isfinite": math.isfinite,
+}
+
+
+_LOG2 = Op.get("tir.log2")
+LOG2_LIMITS = {32: 1 << 16, 64: 1 << 40}
+"""By the bits of a float: up to which integer the logarithm, however it is rounded, has the right integer above it."""
 
 
 def fold_call(op: Op, args: tuple[Any, ...], dtype: DataType | None) -> Expr | None:
     """A call of constants whose result is exact, or None."""
+    if op.name == "tir.ceil" and args and args[0].__class__ is ir.Call and args[0].op is _LOG2:
+        inner: Any = args[0].args[0]
+        whole_number = inner.__class__ is FloatImm and inner.value.is_integer()
+        if whole_number and 1 <= inner.value <= LOG2_LIMITS.get(inner.dtype.bits, 0) and inner.dtype.is_float:
+            return FloatImm(inner.dtype, float((int(inner.value) - 1).bit_length()))
     if not args or args[0].__class__ not in (IntImm, FloatImm):
         return None
     first = args[0]
@@ -94,6 +109,11 @@ def fold_call(op: Op, args: tuple[Any, ...], dtype: DataType | None) -> Expr | N
         if op.name == "tir.bitwise_not" and not first.dtype.is_bool:
             return IntImm(first.dtype, wrap_int(~first.value, first.dtype))
         return None
+    if op.name in _FLOAT_TESTS and not first.dtype.is_custom:
+        return IntImm(BOOL, int(_FLOAT_TESTS[op.name](first.value)))
+    if op.name == "tir.log2" and 0 < first.value < math.inf and not first.dtype.is_custom:
+        fraction, exponent = math.frexp(first.value)
+        return FloatImm(first.dtype, float(exponent - 1)) if fraction == 0.5 else None  # a power of two
     exact = _FLOAT_CALLS.get(op.name)
     if exact is None or not math.isfinite(first.value) or first.value == 0 or first.dtype.is_custom:
         return None

@@ -43,7 +43,7 @@ def detect_iter_map(
 
     ``input_iters`` gives the range of each iterator; ``predicate`` a conjunction of bounds on sums of them, under which
     the map is looked at. BIJECTIVE: the map takes each point of a box exactly once, and all iterators take part;
-    SURJECTIVE: the digits do not overlap; NO_CHECK: divisions that do not come out even are padded, and
+    SURJECTIVE: it takes each point, and the digits of different indices do not overlap; NO_CHECK: divisions that do not come out even are padded, and
     ``padding_predicate`` says where. The result's ``indices`` is empty, and ``errors`` says why, when there is no such
     map.
     """
@@ -93,7 +93,8 @@ def _detect(
             return result
     result.indices = sums
     if detector.padding_conditions:
-        result.padding_predicate = inner.simplify(build.any_of(*detector.padding_conditions))
+        # Not simplified as a whole: within their ranges the iterators never stand for padding.
+        result.padding_predicate = build.any_of(*detector.padding_conditions)
     return result
 
 
@@ -106,6 +107,10 @@ def with_ranges(outer: Analyzer, iters: Mapping[Var, Range]) -> Analyzer:
             inner.bind(var, dom)
     for condition in outer.constraints:
         inner.enter_constraint(condition)
+    for dom in iters.values():
+        if not isinstance(dom.extent, IntImm):
+            # Of an iterator without values everything is true.
+            inner.enter_constraint(build.gt(dom.extent, 0))
     for var, dom in iters.items():
         # A range of one value would make `bind` replace the iterator by it.
         inner.bind(var, dom if not is_const_int(dom.extent, 1) else Range(dom.min, IntImm(dom.extent.dtype, 2)))
@@ -145,8 +150,21 @@ def _split_predicate(
         if isinstance(a, Var):
             iters[a] = _narrowed(analyzer, iters[a], low, high)
         else:
-            constraints.append((a, low, high))
+            _add_bounds(analyzer, constraints, a, low, high)
     return iters, constraints
+
+
+def _add_bounds(
+    analyzer: Analyzer, constraints: list[Constraint], a: Expr, low: Expr | None, high: Expr | None
+) -> None:
+    """Note ``low <= a < high``, together with what is known of the same sum."""
+    for at, (known, least, end) in enumerate(constraints):
+        if analyzer.keys.same(known, a):
+            low = least if low is None else low if least is None else analyzer.simplify(build.max_(low, least))
+            high = end if high is None else high if end is None else analyzer.simplify(build.min_(high, end))
+            constraints[at] = (known, low, high)
+            return
+    constraints.append((a, low, high))
 
 
 def _narrowed(analyzer: Analyzer, dom: Range, low: Expr | None, high: Expr | None) -> Range:
@@ -314,7 +332,7 @@ def inverse_affine_iter_map(
 ) -> dict[Var, Expr]:
     """The input iterators in terms of the outputs of a (bijective) map: ``{variable: expression}``.
 
-    Raises :class:`TirError` for a map of another number of outputs.
+    Raises :class:`TirError` for a map of another number of outputs, and for one that is not one to one.
     """
     if len(iter_map) != len(outputs):
         raise TirError(
@@ -331,6 +349,12 @@ def inverse_affine_iter_map(
         mark = next(m for m in order if not any(_contains(other, m) for other in order if other is not m))
         order.remove(mark)
         value = values[mark]
+        if mark.overlaps:
+            raise TirError(
+                f"the map takes some values more than once: {', '.join(map(str, iter_map))}",
+                origin="inverse_affine_iter_map",
+                help="ask detect_iter_map for a bijective map",
+            )
         if isinstance(mark.source, IterSum):
             _spread(mark.source, build.sub(value, mark.source.base), values, order)
         elif mark.var is not None:

@@ -37,6 +37,9 @@ class IterMapLevel(enum.IntEnum):
     BIJECTIVE = 0
     SURJECTIVE = 1
     NO_CHECK = 3
+    Bijective = BIJECTIVE
+    Surjective = SURJECTIVE
+    NoCheck = NO_CHECK
 
     @classmethod
     def of(cls, value: IterMapLevel | str | int) -> IterMapLevel:
@@ -50,14 +53,15 @@ class IterMark:
     """An iterator: ``source`` takes each value from 0 to ``extent - 1``. Compared by identity.
 
     The source is a sum of splits, or an expression: an input variable less its least value. ``var`` and ``start`` are
-    those two.
+    those two. ``overlaps`` says that the splits of a sum reach into one another: all values occur, some more than once.
     """
 
-    __slots__ = ("extent", "source", "start", "var")
+    __slots__ = ("extent", "overlaps", "source", "start", "var")
 
     def __init__(self, source: Expr | IterSum, extent: Expr, var: Var | None = None, start: Expr | None = None) -> None:
         self.source = source
         self.extent = extent
+        self.overlaps = False
         self.var = source if isinstance(source, Var) else var
         self.start = start
 
@@ -375,12 +379,17 @@ class Detector:
         value = build.add(split_expr(digit, self.equal), left)
         block, place = build.floordiv(value, c), build.floormod(value, c)
         if not is_const_int(left, 0):
-            self.padding_conditions.append(simplify(build.logical_and(build.eq(block, 0), build.lt(place, left))))
+            self._pads(build.logical_and(simplify(build.eq(block, 0)), simplify(build.lt(place, left))))
         last = simplify(build.floormod(size, c))
         if not is_const_int(last, 0):
             at_end = build.eq(block, build.sub(blocks, 1))
-            self.padding_conditions.append(build.logical_and(simplify(at_end), simplify(build.ge(place, last))))
+            self._pads(build.logical_and(simplify(at_end), simplify(build.ge(place, last))))
         return IterSplit(mark, one, extent, one)
+
+    def _pads(self, condition: Expr) -> None:
+        """Note where a padded iterator stands for no value of the inputs: once, however often it is divided."""
+        if not any(self.analyzer.keys.same(condition, known) for known in self.padding_conditions):
+            self.padding_conditions.append(condition)
 
     def _quotient_of(self, digit: IterSplit, c: Expr, op: Any) -> IterSum:
         zero = IntImm(c.dtype, 0)
@@ -441,7 +450,7 @@ class Detector:
             return a
         order = self._chain(list(a.args))
         if order is None:
-            return None
+            return self._overlapping(a) if self.level is IterMapLevel.SURJECTIVE else None
         scale = order[0].scale
         extent = self.product(self.quotient(order[-1].scale, scale), order[-1].extent)
         zero = IntImm(scale.dtype, 0)
@@ -449,6 +458,29 @@ class Detector:
         parts = [arg.scaled(self.quotient(arg.scale, scale)) for arg in reversed(order)]
         mark = self._mark_of(IterSum(parts, zero), extent)
         return IterSum((IterSplit(mark, one, extent, scale),), a.base)
+
+    def _overlapping(self, a: IterSum) -> IterSum | None:
+        """A sum that takes each value of an interval, some more than once: ``x * 2 + y`` where ``y`` is below 3.
+
+        The terms fit when each scale is a multiple of the smallest that the terms below it reach; of constants only.
+        """
+        args = sorted(a.args, key=lambda arg: arg.scale.value if isinstance(arg.scale, IntImm) else 0)
+        if not all(isinstance(arg.scale, IntImm) and isinstance(arg.extent, IntImm) for arg in args):
+            return None
+        numbers: list[Any] = [(arg.scale, arg.extent) for arg in args]
+        scale, extent = (number.value for number in numbers[0])
+        if scale <= 0:
+            return None
+        for factor, size in numbers[1:]:
+            steps, rest = divmod(factor.value, scale)
+            if rest or steps > extent:
+                return None
+            extent += (size.value - 1) * steps
+        dtype = a.base.dtype
+        parts = tuple(arg.scaled(IntImm(dtype, arg.scale.value // scale)) for arg in reversed(args))  # type: ignore[attr-defined]
+        mark = self._mark_of(IterSum(parts, IntImm(dtype, 0)), IntImm(dtype, extent))
+        mark.overlaps = True
+        return IterSum((IterSplit(mark, IntImm(dtype, 1), mark.extent, IntImm(dtype, scale)),), a.base)
 
     def _chain(self, args: list[IterSplit]) -> list[IterSplit] | None:
         """The terms from the smallest scale to the largest, where each continues the one before."""

@@ -93,23 +93,28 @@ def detect_linear_equation(expr: Any, variables: Sequence[Var], analyzer: Analyz
 def detect_clip_bound(condition: Any, variables: Sequence[Var], analyzer: Analyzer | None = None) -> list[Expr | None]:
     """``[min0, max0, min1, max1, …]``: what a conjunction says of each variable, None where it says nothing.
 
-    Each conjunct that mentions variables must be a comparison linear in exactly one of them, with a constant
-    coefficient; an empty list says that one is not.
+    Each conjunct that mentions variables must be, or simplify to, a comparison linear in exactly one of them, with a
+    constant coefficient; an empty list says that one is not.
     """
     analyzer = analyzer if analyzer is not None else Analyzer()
     wanted = frozenset(variables)
     lows: dict[Var, Expr] = {}
     highs: dict[Var, Expr] = {}
-    for part in conjuncts(as_expr(condition)):
+    pending = [(part, False) for part in reversed(conjuncts(as_expr(condition)))]
+    while pending:
+        part, simplified = pending.pop()
         op: Any = part
         if not uses(op, wanted):
             continue
         kind = op.__class__
-        if kind not in (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ) or not op.a.dtype.is_int:
-            return []
-        found = linear_coefficients(build.sub(op.a, op.b), variables)
+        compares = kind in (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ) and op.a.dtype.is_int
+        found = linear_coefficients(build.sub(op.a, op.b), variables) if compares else None
         if found is None:
-            return []
+            if simplified:
+                return []
+            # not (x < 3), min(x, y) > 3, x // 2 < 3
+            pending += [(simple, True) for simple in reversed(conjuncts(analyzer.rewrite_simplify(op)))]
+            continue
         present = [key for key in found if key is not None]
         terms = [(var, analyzer.simplify(found[var])) for var in present]
         terms = [(var, c) for var, c in terms if not (isinstance(c, IntImm) and c.value == 0)]

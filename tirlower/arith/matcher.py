@@ -82,6 +82,8 @@ class _Writer:
         self.constants: list[str] = []
         self.equalities: list[str] = []
         self.bound: set[str] = set()
+        self.nodes: dict[str, str] = {}
+        """The locals that hold the matched parts, by what the rule writes for them."""
         self.dtype: str | None = None
         self.fresh = 0
 
@@ -135,6 +137,7 @@ class _Writer:
 
     def operands(self, pat: PNode, at: str) -> None:
         """Lines that match the operands of the node at ``at``."""
+        self.nodes.setdefault(str(pat.origin), at)
         if pat.op is not None:
             self.lines.append(f"if {at}.op is not R.ops[{pat.op!r}]: return None")
             names = [f"{at}.args[{i}]" for i in range(len(pat.args))]
@@ -167,6 +170,9 @@ class _Writer:
             self.lines.append(f"if {local} is None: return None")
             return local
         assert isinstance(pat, PNode)
+        matched = self.nodes.get(str(pat))
+        if matched is not None:
+            return matched
         args = [self.build(arg, operand_sort(pat, i)) for i, arg in enumerate(pat.args)]
         if pat.op is not None:
             return f"R.make_call({pat.op!r}, ({', '.join(args)},))"

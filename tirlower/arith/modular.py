@@ -161,7 +161,12 @@ class ModularAnalysis:
         elif kind is ir.Cast:
             bound = self._analyzer.bounds.of(op.value)
             limits = (op.dtype.min_value, op.dtype.max_value)
-            return parts[0] if limits[0] <= bound[0] and bound[1] <= limits[1] else EVERYTHING
+            if limits[0] <= bound[0] and bound[1] <= limits[1]:
+                return parts[0]
+            # What does not fit is known modulo 2**bits.
+            return (
+                EVERYTHING if op.dtype.is_bool else _normal(math.gcd(parts[0].coeff, 1 << op.dtype.bits), parts[0].base)
+            )
         elif kind is ir.Call:
             return self._call(op, parts)
         elif kind is ir.Let:

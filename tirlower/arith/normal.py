@@ -108,9 +108,11 @@ def _merged(analyzer: Analyzer, clauses: list[list[Expr]]) -> list[list[Expr]]:
                 joined = analyzer.rewriter.binary(ir.And, p[next(iter(mine))], q[next(iter(other))])
                 if joined.__class__ is ir.And:
                     continue
-                common = [part for key, part in p.items() if key not in mine]
-                clauses[i] = common if _is(joined, 0) and common else [*common, joined]
-                del clauses[j]
+                # In the place of the later clause, and of its part, as TIR has it.
+                whole = [joined if key in other else part for key, part in q.items()]
+                rest = [part for key, part in q.items() if key not in other]
+                clauses[j] = rest if _is(joined, 0) and rest else whole
+                del clauses[i]
                 changed = True
                 break
             if changed:

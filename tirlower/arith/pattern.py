@@ -9,7 +9,9 @@ A comparison of constants is computed; one that mentions an expression (``0 <= y
 and facts in scope, and the rule applies only where the proof succeeds. The names of a rule's right side and condition
 must be bound by its left side.
 
-Commutative operations match in both orders unless one operand is a constant, which stands on the right by then.
+Commutative operations match in both orders unless one operand is a constant, which stands on the right by then, or
+the rule names them as ``fixed``: rules whose result keeps the order of what it was made of state each order. A part of
+the left side that stands on the right again is the matched expression itself, in its own order.
 """
 
 from __future__ import annotations
@@ -206,9 +208,9 @@ BOOL_RESULT = frozenset((ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE, ir.And, ir.Or
 class PNode(Pat):
     """Matches a node of a class (or a call of an operation) whose operands match."""
 
-    __slots__ = ("args", "kind", "leaves", "op")
+    __slots__ = ("args", "kind", "leaves", "op", "origin")
 
-    def __init__(self, kind: Any, *args: Any, op: str | None = None) -> None:
+    def __init__(self, kind: Any, *args: Any, op: str | None = None, origin: PNode | None = None) -> None:
         self.kind = kind
         self.args: tuple[Pat, ...] = tuple(map(as_pat, args))
         self.op = op
@@ -219,6 +221,8 @@ class PNode(Pat):
             else:
                 found.append(arg)
         self.leaves: tuple[Pat, ...] = tuple(found)
+        self.origin: PNode = self if origin is None else origin
+        """The part of the rule as written that this is a reordering of."""
 
     def __str__(self) -> str:
         infix = _INFIX.get(self.kind)
@@ -262,15 +266,16 @@ class Rule:
     names that the left side does not bind.
     """
 
-    __slots__ = ("_variants", "lhs", "names", "rhs", "when", "where")
+    __slots__ = ("_variants", "fixed", "lhs", "names", "rhs", "when", "where")
 
-    def __init__(self, lhs: Pat, rhs: Pat, when: str, where: str) -> None:
+    def __init__(self, lhs: Pat, rhs: Pat, when: str, where: str, fixed: tuple[Any, ...] = ()) -> None:
         if not isinstance(lhs, PNode):
             raise ValueError(f"{where}: the left side of a rule is an operation, got {lhs}")
         self.lhs = lhs
         self.rhs = rhs
         self.when = when
         self.where = where
+        self.fixed = fixed
         self.names = {leaf.name: leaf for leaf in leaves(lhs) if isinstance(leaf, (PVar, PConst, PLanes))}
         used = {leaf.name for leaf in leaves(rhs) if isinstance(leaf, (PVar, PConst, PLanes))}
         used |= set(_IDENTIFIER.findall(when)) - _WORDS
@@ -283,7 +288,7 @@ class Rule:
     def variants(self) -> tuple[PNode, ...]:
         """The left sides, with the operands of commutative operations in each order that matches something new."""
         if self._variants is None:
-            self._variants = tuple(_commuted(self.lhs, renaming=not self.when))
+            self._variants = tuple(_commuted(self.lhs, not self.when, _COMMUTATIVE - set(self.fixed)))
         return self._variants
 
     def __str__(self) -> str:
@@ -294,8 +299,10 @@ class Rule:
         return f"<rule {self} at {self.where}>"
 
 
-def rule(lhs: Any, rhs: Any, when: str = "") -> Rule:
-    """A rule. Raises ValueError for a name that the left side does not bind.
+def rule(lhs: Any, rhs: Any, when: str = "", fixed: tuple[Any, ...] = ()) -> Rule:
+    """A rule; operations of the node classes ``fixed`` match in the order written only.
+
+    Raises ValueError for a name that the left side does not bind.
 
     >>> x, c0 = PVar("x"), PConst("c0")
     >>> print(rule((x + c0) - x, c0))
@@ -303,13 +310,13 @@ def rule(lhs: Any, rhs: Any, when: str = "") -> Rule:
     """
     frame = sys._getframe(1)
     where = f"{frame.f_code.co_filename.rsplit('/', 1)[-1]}:{frame.f_lineno}"
-    return Rule(as_pat(lhs), as_pat(rhs), when, where)
+    return Rule(as_pat(lhs), as_pat(rhs), when, where, fixed)
 
 
-def _commuted(pat: Pat, renaming: bool) -> Iterator[PNode]:
+def _commuted(pat: Pat, renaming: bool, commutative: frozenset[Any]) -> Iterator[PNode]:
     """The pattern in each order of its commutative operations, without those that match nothing new."""
     seen: set[str] = set()
-    for variant in _orders(pat):
+    for variant in _orders(pat, commutative):
         # Without a condition, variants that differ in the names alone match the same expressions.
         key = _shape(variant, {} if renaming else None)
         if key not in seen:
@@ -318,13 +325,13 @@ def _commuted(pat: Pat, renaming: bool) -> Iterator[PNode]:
             yield variant
 
 
-def _orders(pat: Pat) -> Iterable[Pat]:
+def _orders(pat: Pat, commutative: frozenset[Any]) -> Iterable[Pat]:
     if not isinstance(pat, PNode):
         return [pat]
-    choices = [list(_orders(arg)) for arg in pat.args]
-    made = [PNode(pat.kind, *args, op=pat.op) for args in itertools.product(*choices)]
-    if pat.kind in _COMMUTATIVE and not any(isinstance(a, (PConst, PLit, PFloat)) for a in pat.args):
-        made += [PNode(pat.kind, *reversed(p.args)) for p in made]
+    choices = [list(_orders(arg, commutative)) for arg in pat.args]
+    made = [PNode(pat.kind, *args, op=pat.op, origin=pat) for args in itertools.product(*choices)]
+    if pat.kind in commutative and not any(isinstance(a, (PConst, PLit, PFloat)) for a in pat.args):
+        made += [PNode(pat.kind, *reversed(p.args), origin=pat) for p in made]
     return made
 
 

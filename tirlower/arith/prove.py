@@ -54,9 +54,11 @@ class Prover:
             return False
         reach = stride * (lanes - 1)
         found = self._analyzer.modular.of(x)
-        if found.coeff % size == 0:
-            first = found.base % size
-            return first + min(reach, 0) >= 0 and first + max(reach, 0) < size
+        # Blocks of a divisor of the size lie in one block of the size.
+        part = math.gcd(found.coeff, size)
+        first = found.base % part
+        if first + min(reach, 0) >= 0 and first + max(reach, 0) < part:
+            return True
         low, high = self._analyzer.bounds.of(x)
         low, high = low + min(reach, 0), high + max(reach, 0)
         return math.isfinite(low) and math.isfinite(high) and low // size == high // size
@@ -114,7 +116,9 @@ class Prover:
         p, q = bounds.of(x), bounds.of(y)
         low, high = p[0] - q[1], p[1] - q[0]
         if x.__class__ is IntImm or y.__class__ is IntImm:
-            if not self._analyzer.facts.linear or x.__class__ is Var or y.__class__ is Var:
+            if not self._analyzer.facts.linear:
+                return (low, high)
+            if (x.__class__ is Var or y.__class__ is Var) and self._analyzer.proof_steps == 1:
                 return (low, high)
         if low > 0 or high < 0 or x.dtype.is_vector or not x.dtype.is_int:
             return (low, high)

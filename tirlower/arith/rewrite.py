@@ -47,6 +47,9 @@ MAX_DEPTH = 40
 MAX_SCOPES = 24
 """How many conditions of nested selects count as facts at once."""
 
+MAX_CHAIN = 16
+"""How many conditions joined on the right of an and (or) move to its left."""
+
 MAX_STEPS = 200_000
 """Rules applied in one call before the simplifier stops and returns what it has."""
 
@@ -126,7 +129,7 @@ class Rewriter(Prover):
         found = self.memo.get(root)
         if found is not None:
             return found
-        memo, substitution = self.memo, self.substitution
+        memo, substitution, literals = self.memo, self.substitution, self._analyzer.facts.literals
         outer_span = self.span
         stack: list[Any] = [root]
         while stack:
@@ -136,7 +139,11 @@ class Rewriter(Prover):
                 continue
             kind = op.__class__
             if kind in _LEAVES:
-                new = self.substitution.get(op, op) if kind is Var else op
+                new = op
+                if kind is Var:
+                    new = self.substitution.get(op, op)
+                    if literals and new.dtype is BOOL:
+                        new = self._stated(new)
                 memo[op] = new
                 stack.pop()
                 continue
@@ -146,12 +153,12 @@ class Rewriter(Prover):
                 b = right if right.__class__ is IntImm else memo.get(right)
                 if a is None or b is None:
                     if b is None:
-                        if right.__class__ is Var and right not in substitution:
+                        if right.__class__ is Var and right not in substitution and not literals:
                             b = memo[right] = right
                         else:
                             stack.append(right)
                     if a is None:
-                        if left.__class__ is Var and left not in substitution:
+                        if left.__class__ is Var and left not in substitution and not literals:
                             a = memo[left] = left
                         else:
                             stack.append(left)
@@ -263,6 +270,10 @@ class Rewriter(Prover):
                         entry.hits[rule] = entry.hits.get(rule, 0) + 1
                         return found
                 self.depth -= 1
+        if kind is ir.FloorMod and b.__class__ is IntImm and self._analyzer.facts.moduli and b.value > 0:
+            coeff, base = self._analyzer.modular.of(a)
+            if coeff % b.value == 0:
+                return IntImm(dtype, base % b.value)
         if kind in _ORDER:
             decided = self._known(kind, a, b)
             if decided is not None:
@@ -457,19 +468,24 @@ class Rewriter(Prover):
             if _may_fault(yes) or _may_fault(no):
                 return self._ternary(op, test, yes, no)
         yes_new = self._under(test, yes, simplify)
-        no_new = self._under(self.make_not(test) if self._asks_facts(no) else None, no, simplify)
+        no_new = self._under(self.make_not(test) if self._asks_facts(no) else None, no, simplify, test)
         if op.__class__ is Select:
             return self._ternary(op, test, yes_new, no_new)
         same = test is condition and yes_new is yes and no_new is no
         return self._call(_ITE, (test, yes_new, no_new), op if same else None, op)
 
-    def _under(self, fact: Expr | None, expr: Any, simplify: Callable[[Any], Expr]) -> Expr:
-        """An expression simplified where a fact holds; a scope is opened only if facts could tell."""
+    def _under(self, fact: Expr | None, expr: Any, simplify: Callable[[Any], Expr], failed: Expr | None = None) -> Expr:
+        """An expression simplified where a fact holds; a scope is opened only if facts could tell.
+
+        ``failed`` is the condition that the fact negates.
+        """
         if fact is None or not self._asks_facts(expr):
             return simplify(expr)
         self.scopes += 1
         try:
             with self._analyzer.constraint_scope(fact):
+                if failed.__class__ is ir.And:
+                    self._analyzer.facts.deny(failed)
                 return simplify(expr)
         finally:
             self.scopes -= 1
@@ -549,17 +565,32 @@ class Rewriter(Prover):
             return self.true if value else self.false
         return IntImm(a.dtype, wrap_int(value, a.dtype) if not a.dtype.is_bool else int(bool(value)))
 
+    def _stated(self, condition: Expr) -> Expr:
+        """A condition, or its value where a fact in scope states it."""
+        known = self._analyzer.facts.literals.get(self._analyzer.keys.rep(condition))
+        return condition if known is None else self.true if known else self.false
+
+    def _literal(self, kind: Any, a: Any, b: Any) -> bool | None:
+        """What a fact in scope states of a comparison."""
+        keys, literals = self._analyzer.keys, self._analyzer.facts.literals
+        p, q = keys.rep(a), keys.rep(b)
+        rep = keys.table.get((kind, p, q))
+        known = literals.get(rep) if rep is not None else None
+        if known is None and (kind is ir.EQ or kind is ir.NE):
+            rep = keys.table.get((kind, q, p))
+            known = literals.get(rep) if rep is not None else None
+        return known
+
     def _known(self, kind: Any, a: Any, b: Any) -> Expr | None:
         """A comparison that a fact in scope states, or that bounds decide in every lane."""
-        facts = self._analyzer.facts
         if a.dtype.is_vector:
             return self._known_vector(kind, a, b)
-        if facts.literals:
-            keys = self._analyzer.keys
-            rep = keys.table.get((kind, keys.rep(a), keys.rep(b)))
-            known = facts.literals.get(rep) if rep is not None else None
+        if self._analyzer.facts.literals:
+            known = self._literal(kind, a, b)
             if known is not None:
                 return self.true if known else self.false
+            if kind is ir.LE and a.dtype.is_integral and self._literal(ir.EQ, a, b) is False:
+                return self.binary(ir.LT, a, b)
         if a.__class__ is FloatImm and b.__class__ is FloatImm:
             return self.true if FOLD[kind](a.value, b.value) else self.false  # type: ignore[arg-type]
         return None
@@ -595,8 +626,19 @@ class Rewriter(Prover):
                 known = facts.literals.get(keys.rep(part))
                 if known is not None:
                     if kind is ir.And:
-                        return other if known else self.false
-                    return self.true if known else other
+                        return self._stated(other) if known else self.false
+                    return self.true if known else self._stated(other)
+        if b.__class__ is kind:
+            # Chains lean to the left. Long ones on the right stay, else a chain's cost would be the square of its length.
+            parts = [b.b]
+            while b.a.__class__ is kind and len(parts) < MAX_CHAIN:
+                b = b.a
+                parts.append(b.b)
+            if b.a.__class__ is not kind:
+                result = self.binary(kind, a, b.a)
+                for part in reversed(parts):
+                    result = self.binary(kind, result, part)
+                return result
         return None
 
     def enter(self) -> Any:

@@ -109,13 +109,13 @@ class Memory:
             before = now
         made = []
         for key in keys:
-            copy = copies.get(key)
-            if copy is None:
-                copy = copies[key] = Memory(self.raw.copy(), self.name, known=True)
-                copy.written = None if self.written is None else bytearray(self.written)
-                copy.private = True
-            copy.objects, copy.fragments = self.objects, self.fragments
-            made.append(copy)
+            mine = copies.get(key)
+            if mine is None:
+                mine = copies[key] = Memory(self.raw.copy(), self.name, known=True)
+                mine.written = None if self.written is None else bytearray(self.written)
+                mine.private = True
+            mine.objects, mine.fragments = self.objects, self.fragments
+            made.append(mine)
         self.copies = copies, before
         return made
 

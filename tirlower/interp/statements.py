@@ -136,6 +136,7 @@ class StatementCompiler(ExpressionCompiler):
         held = watched and buffer.scope.startswith(("shared", "warp"))
         grows = held and not layout.constant
         private = self.in_thread and owner is _own_state
+        scratch = self._is_scratch(buffer.scope)
         limits = self.program.limits
         counted = buffer.scope.startswith("shared") and limits.shared_bytes is not None
 
@@ -146,6 +147,8 @@ class StatementCompiler(ExpressionCompiler):
                 raise place.error(fault, frame) from None
             memory = Memory.allocate(size, buffer.name)
             memory.private = private
+            if scratch:
+                memory.written = None
             if counted:
                 count_shared(frame, (buffer.scope, slot), size, limits, place)
             return memory
@@ -283,6 +286,13 @@ class StatementCompiler(ExpressionCompiler):
         self.reducers.pop()
         return run
 
+    def _is_scratch(self, scope: str) -> bool:
+        """Whether memory is a register of a reduction, which other lanes may ask for before it is set.
+
+        What a shuffle then gives reaches no result: zeros stand for what the register has.
+        """
+        return bool(self.reducers) and scope == "local"
+
     # ------------------------------------------------------------ branches and loops
 
     def _if(self, stmt: ir.IfThenElse) -> Runner:
@@ -413,7 +423,7 @@ class StatementCompiler(ExpressionCompiler):
                 views.setdefault(buffer.data, []).append(slot)
         if not views:
             return ()
-        used: set[Var] = set()
+        used: set[Any] = set()
 
         def look(op: Any) -> None:
             used.add(op if op.__class__ is Var else getattr(getattr(op, "buffer", None), "data", None))

@@ -280,6 +280,11 @@ class Range(Node):
                 self.min, self.extent = build.match_types(self.min, self.extent)
 
     @classmethod
+    def from_min_extent(cls, min: Any, extent: Any, span: Any = None) -> Range:
+        """The range of ``extent`` integers from ``min`` on."""
+        return cls(min, extent, span=span)
+
+    @classmethod
     def from_extent(cls, extent: Any) -> Range:
         """The range from 0."""
         extent = as_expr(extent)

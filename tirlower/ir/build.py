@@ -497,7 +497,7 @@ def abs_(a: Any, span: Span | None = None) -> Expr:
     if isinstance(a, IntImm):
         return IntImm(a.dtype, wrap_int(abs(a.value), a.dtype), span=span)
     if a.dtype.is_int:
-        return ir.Select(ge(a, const(0, a.dtype)), a, neg(a), span=span)
+        return ir.Select(ge(a, const(0, a.dtype)), a, sub(const(0, a.dtype), a), span=span)
     if a.dtype.is_uint or a.dtype.is_bool:
         return a
     return call("tir.fabs", a, span=span)

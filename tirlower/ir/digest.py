@@ -402,7 +402,7 @@ class _Hasher:
             self.function(op)
         else:
             for field, role in plan_of(cls):
-                if cls is Block and field in ("init", "body"):
+                if cls is Block and (field in ("init", "body") or (field == "match_buffers" and op.matches_own)):
                     continue
                 value = getattr(op, field)
                 if role is Role.CHILD:
@@ -423,13 +423,15 @@ class _Hasher:
             self.pop()
 
     def init_and_body(self, op: Block) -> None:
-        """The allocations that head the body, the init (which sees them), the rest of the body."""
+        """The allocations that head the body, matched regions of them, the init (which sees them), the rest of the body."""
         stmts = op.body.stmts if isinstance(op.body, Seq) else (op.body,)
         self.push()
         heads = len(op.alloc_buffers)
         self.stream.update(b"seq%d" % len(stmts) if isinstance(op.body, Seq) else b"one")
         for stmt in stmts[:heads]:
             self.node(stmt)
+        if op.matches_own:
+            self.child(op.match_buffers)
         self.child(op.init)
         for stmt in stmts[heads:]:
             self.node(stmt)

@@ -374,10 +374,11 @@ class Equality:
         return pairs
 
     def block(self, a: Block, b: Block, path: Path | None) -> bool:
-        """The allocations that head the body are in scope in the init."""
-        if not self.fields(a, b, path, without=("init", "body")):
+        """The allocations that head the body are in scope in the init, and in matched regions of them."""
+        own = a.matches_own and b.matches_own
+        if not self.fields(a, b, path, without=("init", "body", "match_buffers") if own else ("init", "body")):
             return False
-        if a.init is None or b.init is None or a.body.__class__ is not b.body.__class__:
+        if not own and (a.init is None or b.init is None or a.body.__class__ is not b.body.__class__):
             return self.child(a.init, b.init, (path, "init")) and self.child(a.body, b.body, (path, "body"))
         body = (path, "body")
         is_seq = isinstance(a.body, Seq)
@@ -389,6 +390,8 @@ class Equality:
             if not self.node(stmts_a[heads], stmts_b[heads], ((body, "stmts"), heads) if is_seq else body):
                 return False
             heads += 1
+        if own and not self.child(a.match_buffers, b.match_buffers, (path, "match_buffers")):
+            return False
         if not self.child(a.init, b.init, (path, "init")):
             return False
         for i, (x, y) in enumerate(zip(stmts_a[heads:], stmts_b[heads:], strict=False), heads):

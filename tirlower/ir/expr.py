@@ -275,9 +275,9 @@ def const(value: int | float | bool, dtype: DataType | str | None = None, span: 
 
 
 def vscale(lanes: int) -> Expr:
-    """``lanes * vscale()`` as a number of scalable lanes."""
+    """``vscale() * lanes`` as a number of scalable lanes."""
     call = Call(Op.get("tir.vscale"), (), INT32)
-    return call if lanes == 1 else Mul(IntImm(INT32, lanes), call)
+    return call if lanes == 1 else Mul(call, IntImm(INT32, lanes))
 
 
 def const_like(value: int | float, like: Expr) -> Expr:
@@ -609,6 +609,8 @@ def _lanes(value: Any) -> int | Expr:
     if value.__class__ is int:
         return value
     if isinstance(value, Expr):
+        if isinstance(value, Mul) and isinstance(value.a, IntImm) and not isinstance(value.b, IntImm):
+            return Mul(value.b, value.a, span=value.span)  # the one form of a number of scalable lanes
         return value.value if isinstance(value, IntImm) else value
     return int(value)
 

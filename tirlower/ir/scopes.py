@@ -7,7 +7,7 @@ definition, and at a use of something that is not in scope. The rules, in one pl
   that is a body on its own is in scope nowhere;
 - a loop variable is in scope in the loop's body; the variable of a ``Let`` in the expression's body;
 - the values, domains and predicate of a block are outside its iterators; regions, matched buffers, init and body are
-  inside; the allocations that head the body are in scope in the init too;
+  inside; the allocations that head the body are in scope in the init too, and in matched regions of theirs;
 - an allocation defines its data variable, and the variables that stand bare as its strides or offset; a matched or
   parameter buffer also those that stand bare in its shape (in parameter order: shape, strides, offset);
 - a buffer needs no declaration: it is usable where the variables of its data, shape, strides and offset are;
@@ -402,12 +402,14 @@ class ScopeWalker:
     def _inside(self, op: Block) -> None:
         for region in (*(op.reads or ()), *(op.writes or ())):
             self.visit_part(region)
-        for match in op.match_buffers:
-            self.visit_match(match)
-        if op.init is None:
+        own = op.matches_own
+        if not own:
+            for match in op.match_buffers:
+                self.visit_match(match)
+        if op.init is None and not own:
             self.body(op.body, "body", op)
             return
-        # The allocations that head the body are in scope in the init too.
+        # The allocations that head the body are in scope in the init too, and in matched regions of them.
         self.on_stmt(op.body, "body", op)
         stmts = op.body.stmts if isinstance(op.body, Seq) else (op.body,)
         self.push()
@@ -415,7 +417,11 @@ class ScopeWalker:
         while done < len(stmts) and stmts[done].__class__ is AllocBuffer:
             self.visit(stmts[done])
             done += 1
-        self.body(op.init, "init", op)
+        if own:
+            for match in op.match_buffers:
+                self.visit_match(match)
+        if op.init is not None:
+            self.body(op.init, "init", op)
         for stmt in stmts[done:]:
             self.on_stmt(stmt, "stmts", op.body)
             self.visit(stmt)

@@ -326,7 +326,8 @@ class Block(Stmt):
     """A unit of computation with its iterators, regions, initialisation and annotations.
 
     ``reads`` and ``writes`` may be None where they are not stated (well-formed only inside the parser).
-    Allocations that head the body are in scope in ``init`` too.
+    Allocations that head the body are in scope in ``init`` too, and in ``match_buffers`` where one of these is about
+    them.
     """
 
     name: str = hint()
@@ -349,6 +350,14 @@ class Block(Stmt):
                 break
             found.append(stmt.buffer)
         return tuple(found)
+
+    @property
+    def matches_own(self) -> bool:
+        """Whether a region of a buffer allocated at the head of the body is matched: the allocations come first then."""
+        if not self.match_buffers:
+            return False
+        own = {buffer.data for buffer in self.alloc_buffers}
+        return any(match.source.buffer.data in own for match in self.match_buffers)
 
 
 DECLARATIONS: tuple[type[Stmt], ...] = (Bind, AllocBuffer, AllocConst, DeclBuffer)

@@ -7,8 +7,10 @@ happened. An opaque call without pointers touches a state of its own, which orde
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+from tirlower.analysis.purity import side_effect
 from tirlower.ir import (
     HANDLE,
     AllocBuffer,
@@ -222,9 +224,25 @@ class CallEffects:
                 lane = self.to.space.lane(1)
                 self.to.space.ranges[lane] = (low, high)
                 lanes[loop.var] = lane
-        made: Expr = substitute(offset, lanes)
+        made: Expr = substitute(self.unbound(offset, lanes), lanes)
         left = self.to.conv.deps_of(made)
         return None if any(var in left for var in lanes) else made
+
+    def unbound(self, expr: Expr, lanes: Collection[Var]) -> Expr:
+        """An expression with the values of what is bound to ones that depend on some variables in their places."""
+        while True:
+            table: dict[Var, Any] = {}
+
+            def look(op: Any, table: dict[Var, Any] = table) -> None:
+                binding = self.to.bound.get(op) if op.__class__ is Var else None
+                if binding is not None and side_effect(binding.value) is Purity.PURE:
+                    if not self.to.conv.deps_of(op).isdisjoint(lanes):
+                        table[op] = binding.value
+
+            post_order_visit(expr, look)
+            if not table:
+                return expr
+            expr = substitute(expr, table)
 
     @staticmethod
     def inside(pointer: Any) -> list[Any]:

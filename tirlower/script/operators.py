@@ -161,26 +161,6 @@ def operation_names() -> list[str]:
     return list(_BY_SHORT)
 
 
-def with_dtype(function: Callable[..., Expr]) -> Callable[..., Expr]:
-    """The function with a keyword ``dtype`` too, as the printed form of some scripts states it of any operation.
-
-    Raises :class:`TirError` where the result has another type than the one stated.
-    """
-
-    @functools.wraps(function)
-    def stated(*args: Any, dtype: Any = None, **kwargs: Any) -> Expr:
-        made = function(*args, **kwargs)
-        if dtype is not None and made.dtype is not DataType(str(dtype)):
-            raise TirError(
-                f"T.{function.__name__} gives {made.dtype!s} here, not {dtype!s}",
-                span=made.span,
-                help="leave dtype= out, or convert with T.Cast",
-            )
-        return made
-
-    return stated
-
-
 # Node constructors: literals take the other operand's type, nothing folds.
 
 

@@ -85,15 +85,10 @@ _MEMBERS: dict[str, Any] = {
     "min": _ops.min_, "max": _ops.max_, "abs": _ops.abs_, "any": _ops.any_, "all": _ops.all_, "pow": _ops.pow_,
     "power": _ops.pow_, "floordiv": build.floordiv, "floormod": build.floormod, "truncdiv": build.truncdiv,
     "truncmod": build.truncmod, "div": build.truncdiv, "mod": build.truncmod, "indexdiv": build.floordiv,
-    "indexmod": build.floormod, "ceildiv": build.ceildiv, "infinity": _ops.infinity,
-    "min_value": _ops.min_value, "max_value": _ops.max_value,
-    **{
-        name: _ops.with_dtype(getattr(build, name))
-        for name in (
-            "shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "if_then_else",
-            "likely",
-        )
-    },
+    "indexmod": build.floormod, "ceildiv": build.ceildiv, "shift_left": build.shift_left,
+    "shift_right": build.shift_right, "bitwise_and": build.bitwise_and, "bitwise_or": build.bitwise_or,
+    "bitwise_xor": build.bitwise_xor, "bitwise_not": build.bitwise_not, "if_then_else": build.if_then_else,
+    "likely": build.likely, "infinity": _ops.infinity, "min_value": _ops.min_value, "max_value": _ops.max_value,
     # operations with a spelling of their own
     "reinterpret": _ops.reinterpret, "undef": _ops.undef, "address_of": _ops.address_of,
     "call_intrin": _ops.call_intrin, "call_packed": _ops.call_packed, "tvm_call_packed": _ops.call_packed,

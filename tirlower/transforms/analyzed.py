@@ -95,7 +95,10 @@ class AnalyzedMutator(Mutator):
             then_case = self.visit(op.then_case)
         else_case = op.else_case
         if else_case is not None:
-            with self.holding(self.analyzer.rewrite_simplify(build.logical_not(fact))):
+            with self.holding(self.analyzer.rewrite_simplify(build.logical_not(fact))), ExitStack() as stated:
+                if isinstance(fact, And) and not self.wrapping.wraps(fact):
+                    stated.enter_context(self.analyzer.constraint_scope(const(True, "bool")))
+                    self.analyzer.facts.deny(fact)
                 else_case = self.visit(else_case)
         return op.with_(condition=condition, then_case=then_case, else_case=else_case)
 

@@ -12,13 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer
+from tirlower.ir.build import logical_not
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Add, BinaryOp, BufferLoad, Call, Cast, CompareOp, Expr, Mul, Sub, Var
-from tirlower.ir.functor import fold, pre_order_visit
+from tirlower.ir.expr import Add, BinaryOp, BufferLoad, Call, Cast, CompareOp, Expr, IntImm, Mul, Sub, Var
+from tirlower.ir.functor import fold, pre_order_visit, substitute
 from tirlower.ir.op import Op, Purity
 
 __all__ = ["Wrapping"]
+
+_RING = frozenset((Add, Sub, Mul))
+_SUMS = frozenset((Add, Sub))
+_ITE = Op.get("tir.if_then_else")
 
 
 def _is_index_type(kind: DataType) -> bool:
@@ -31,6 +37,8 @@ class Wrapping:
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
         self.data: set[Var] = set()
+        self.atoms: dict[Expr, Var] = {}
+        """A variable for each operand of sums that wrap."""
 
     def is_data(self, root: Expr) -> bool:
         """Whether a value depends on memory, on a call with effects, or on a variable bound to such a value."""
@@ -102,7 +110,11 @@ class Wrapping:
         return -limit <= bound.min_value and bound.max_value <= limit
 
     def simplify(self, root: Expr, simplify: Callable[[Expr], Expr]) -> Expr:
-        """``simplify`` applied to the largest parts of an expression that do not wrap; the rest is folded only."""
+        """``simplify`` applied to the largest parts of an expression that do not wrap.
+
+        Of the rest, sums and products are simplified as the ring that they are however they wrap, each arm of a
+        choice under its condition, and what becomes constant is folded.
+        """
         wrapping = self._classify(root)[1]
         if id(root) not in wrapping:
             return simplify(root)
@@ -110,7 +122,92 @@ class Wrapping:
         def visit(op: Expr) -> Expr:
             if id(op) not in wrapping:
                 return simplify(op)
+            if op.__class__ in _RING:
+                return self._ring(op, wrapping, visit, simplify)
+            if op.__class__ is Call and op.op is _ITE:
+                return self._choice(op, visit)
             new = op.map_children(visit)
             return fold(new) if new is not op else op
 
         return visit(root)
+
+    def _choice(self, op: Any, visit: Callable[[Expr], Expr]) -> Expr:
+        """An if_then_else, each arm under the condition: a fact where it does not depend on memory."""
+        test: Any = visit(op.args[0])
+        if test.__class__ is IntImm or side_effect(test) is not Purity.PURE or self.wraps(test):
+            return _chosen(op.map_children(lambda c: test if c is op.args[0] else visit(c)))
+        with self.analyzer.constraint_scope(test):
+            yes = visit(op.args[1])
+        with self.analyzer.constraint_scope(logical_not(test)):
+            self.analyzer.facts.deny(test)
+            no = visit(op.args[2])
+        same = test is op.args[0] and yes is op.args[1] and no is op.args[2]
+        made: Expr = op if same else op.with_(args=(test, yes, no))
+        return made
+
+    def _ring(
+        self, root: Any, wrapping: set[int], visit: Callable[[Expr], Expr], simplify: Callable[[Expr], Expr]
+    ) -> Expr:
+        """A sum or product that wraps. Its identities hold modulo ``2**bits``, with anything in place of its operands:
+        they are simplified, then stand as variables of which nothing is known.
+        """
+        keys = self.analyzer.keys
+        rebuilt: dict[int, Expr] = {}
+        plain: dict[int, Expr] = {}
+        values: dict[Var, Expr] = {}
+        # Without two constants, an operand met twice or a sum on the right of another one there is nothing to do.
+        constants = 0
+        worthwhile = False
+        used: set[int] = set()
+        stack: list[Any] = [root]
+        while stack:
+            op = stack[-1]
+            if id(op) in plain:
+                stack.pop()
+                continue
+            if op.__class__ in _RING and (op is root or id(op) in wrapping):
+                waiting = [c for c in (op.a, op.b) if id(c) not in plain]
+                if waiting:
+                    stack += reversed(waiting)
+                    continue
+                stack.pop()
+                worthwhile = (
+                    worthwhile
+                    or op.a.__class__ is IntImm
+                    or (op.b.__class__ in _SUMS and op.__class__ in _SUMS)
+                    or not used.isdisjoint((id(op.a), id(op.b)))
+                    or op.a is op.b
+                )
+                used.update(id(c) for c in (op.a, op.b) if c.__class__ is not IntImm)
+                a, b = rebuilt[id(op.a)], rebuilt[id(op.b)]
+                rebuilt[id(op)] = op if a is op.a and b is op.b else fold(op.with_(a=a, b=b))
+                plain[id(op)] = op.with_(a=plain[id(op.a)], b=plain[id(op.b)])
+                continue
+            stack.pop()
+            made = rebuilt[id(op)] = visit(op)
+            if made.__class__ is IntImm:
+                plain[id(op)] = made
+                constants += 1
+                continue
+            rep = keys.rep(made)
+            name = self.atoms.get(rep)
+            if name is None:
+                name = self.atoms[rep] = Var("atom", made.dtype)
+            worthwhile = worthwhile or name in values
+            values.setdefault(name, made)
+            plain[id(op)] = name
+        result, start = rebuilt[id(root)], plain[id(root)]
+        if not (worthwhile or constants > 1) or any(side_effect(value) > Purity.READS for value in values.values()):
+            return result
+        found = simplify(start)
+        if found is start or keys.same(found, start):
+            return result
+        simpler: Expr = substitute(found, values)
+        return simpler
+
+
+def _chosen(op: Any) -> Expr:
+    """An if_then_else whose condition is constant is the arm chosen."""
+    test = op.args[0]
+    made: Expr = op if test.__class__ is not IntImm else op.args[1] if test.value else op.args[2]
+    return made

@@ -5,6 +5,7 @@ import pytest
 from tests.checking import check
 from tirlower.diagnostics import TransformError
 from tirlower.ir import Block, BlockIter, BufferStore, PrimFunc, Range, Seq, Var, const, decl_buffer
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import ConvertBlocksToOpaque, LowerInitBlock
 
@@ -185,3 +186,22 @@ def test_functions_without_iterators_come_back_as_they_are() -> None:
                 A[i] = i
 
     check(ConvertBlocksToOpaque(), before, before)
+
+
+@pytest.mark.parametrize("where", ["T.where(vi < 6)", "vj = T.axis.spatial(8, vi)"])
+def test_a_predicate_or_binding_in_terms_of_the_blocks_own_iterators(where: str) -> None:
+    func = parse(
+        f"""
+def f(A: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.block("b"):
+            vi = T.axis.spatial(8, i)
+            {where}
+            T.reads(A[vi])
+            T.writes()
+            T.evaluate(A[vi])
+""",
+        check_well_formed=False,
+    )
+    with pytest.raises(TransformError, match="'vi' is used in a predicate or binding of its own block"):
+        ConvertBlocksToOpaque()(func)

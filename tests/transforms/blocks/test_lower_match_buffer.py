@@ -4,6 +4,7 @@ import pytest
 
 from tests.checking import check
 from tirlower.diagnostics import TransformError
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import LowerMatchBuffer
 
@@ -240,3 +241,51 @@ def test_pointers_of_another_type_start_where_the_region_does() -> None:
                 )
 
     check(LowerMatchBuffer(), before)
+
+
+@pytest.mark.parametrize(
+    ("match", "message"),
+    [
+        ("A[i * 2:i * 2 + 2, 0:8], (2, 8), strides=[m, 1], offset_factor=1", "stride 0 is declared as m"),
+        ("A[i * 2:i * 2 + 2, 0:8], (m, 8), offset_factor=1", "extent 0 is declared as m"),
+        ("A[i * 2:i * 2 + 2, 0:8], (2, 8), elem_offset=m", "elem_offset is declared as m"),
+        ("A[i * 2:i * 2 + 2, 0:8], (2, 8), align=128, offset_factor=1", "asks for an alignment of 128 bytes"),
+    ],
+)
+def test_what_is_defined_elsewhere_is_checked_and_not_bound(match: str, message: str) -> None:
+    func = parse(f"""
+def f(A: T.Buffer((8, 8), "float32"), m: T.int32):
+    for i in range(4):
+        with T.block():
+            T.reads()
+            T.writes(A[i * 2:i * 2 + 2, 0:8])
+            S = T.match_buffer({match})
+            S[0, 0] = T.Cast("float32", m)
+""")
+    with pytest.raises(TransformError, match=message):
+        LowerMatchBuffer()(func)
+
+
+def test_an_extent_defined_elsewhere_that_is_the_regions() -> None:
+    @T.prim_func
+    def before(a: T.handle, n: T.int32, m: T.int32):
+        A = T.match_buffer(a, (n * m, m), "int32")
+        for i in range(n):
+            with T.block():
+                T.reads()
+                T.writes(A[i * m : i * m + m, 0:m])
+                S = T.match_buffer(A[i * m : i * m + m, 0:m], (m, m), "int32", offset_factor=1)
+                for j in range(m):
+                    S[j, m - 1 - j] = i + j
+
+    @T.prim_func
+    def expected(a: T.handle, n: T.int32, m: T.int32):
+        A = T.match_buffer(a, (n * m, m), "int32")
+        for i in range(n):
+            with T.block():
+                T.reads()
+                T.writes(A[i * m : i * m + m, 0:m])
+                for j in range(m):
+                    A[i * m + j, m - 1 - j] = i + j
+
+    check(LowerMatchBuffer(), before, expected)

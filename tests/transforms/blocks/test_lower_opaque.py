@@ -57,7 +57,7 @@ def test_unit_loops_go_annotated_ones_and_threads_stay() -> None:
     def expected(A: T.Buffer((8,), "int32")):
         for bx in T.thread_binding(1, thread="blockIdx.x"):
             for j in T.serial(0, 1, annotations={"pragma_unroll_explicit": 0}):
-                A[3 + j + bx] = 30
+                A[3 + j] = 30
 
     check(LowerOpaqueBlock(), before, expected)
 

@@ -491,3 +491,70 @@ def f(A: T.Buffer((4,), "int32")):
     text = PlanAndUpdateBufferAllocationLocation()(func).script()
     assert "D =" not in text and "E =" in text and "V =" in text
     tl.build(func)
+
+
+def test_an_allocation_comes_before_the_region_of_it_that_its_block_matches() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8, 4), "float32"), C: T.Buffer((8, 4), "float32")):
+        B = T.alloc_buffer((8, 4), "float32")
+        for i in range(8):
+            with T.block("outer"):
+                vi = T.axis.spatial(8, i)
+                T.reads(A[vi, 0:4])
+                T.writes(C[vi, 0:4])
+                row = T.match_buffer(B[vi, 0:4], (4,), offset_factor=1)
+                for j in range(4):
+                    with T.block("B"):
+                        vj = T.axis.spatial(4, j)
+                        row[vj] = A[vi, 3 - vj] + T.float32(1)
+                for j in range(4):
+                    with T.block("C"):
+                        vj = T.axis.spatial(4, j)
+                        element = T.match_buffer(row[vj], (), offset_factor=1)
+                        C[vi, vj] = element[()] * T.float32(2)
+
+    @T.prim_func
+    def expected(A: T.Buffer((8, 4), "float32"), C: T.Buffer((8, 4), "float32")):
+        for i in range(8):
+            with T.block("outer"):
+                vi = T.axis.spatial(8, i)
+                T.reads(A[vi, 0:4])
+                T.writes(C[vi, 0:4])
+                B = T.alloc_buffer((8, 4), "float32")
+                row = T.match_buffer(B[vi, 0:4], (4,), offset_factor=1)
+                for j in range(4):
+                    with T.block("B"):
+                        vj = T.axis.spatial(4, j)
+                        row[vj] = A[vi, 3 - vj] + T.float32(1)
+                for j in range(4):
+                    with T.block("C"):
+                        vj = T.axis.spatial(4, j)
+                        element = T.match_buffer(row[vj], (), offset_factor=1)
+                        C[vi, vj] = element[()] * T.float32(2)
+
+    after = check(PLAN, before, expected)
+    for later in ("ConvertSSA", "ConvertBlocksToOpaque", "CompactBufferAllocation", "LowerMatchBuffer"):
+        after = check(getattr(tl.transforms, later)(), after)
+    assert "B = T.alloc_buffer((1, 4))" in after.script()
+    tl.build(before)
+
+
+def test_global_memory_is_allocated_outside_the_grid() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "float32")):
+        B = T.alloc_buffer((8,), "float32")
+        S = T.alloc_buffer((8,), "float32", scope="shared")
+        for b in T.thread_binding(2, thread="blockIdx.x"):
+            for t in T.thread_binding(4, thread="threadIdx.x"):
+                with T.block("B"):
+                    v = T.axis.spatial(8, b * 4 + t)
+                    S[v] = A[v]
+                    B[v] = S[v]
+                with T.block("A"):
+                    v = T.axis.spatial(8, b * 4 + t)
+                    A[v] = B[v] * T.float32(2)
+
+    lines = check(PLAN, before).script().splitlines()
+    grid = next(n for n, line in enumerate(lines) if "blockIdx" in line)
+    assert next(n for n, line in enumerate(lines) if "B = T.alloc_buffer" in line) < grid
+    assert next(n for n, line in enumerate(lines) if "S = T.alloc_buffer" in line) > grid

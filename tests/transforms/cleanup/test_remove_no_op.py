@@ -331,3 +331,87 @@ def test_the_bound_on_steps() -> None:
 
     # The bound holds for each look at what is left.
     assert stores(1) > stores(0) == 1
+
+
+def test_a_store_of_what_stands_at_an_equal_index() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), B: T.Buffer((4,), "int32")):
+        for i in range(16):
+            if i != 0:
+                A[i] = A[i - 1]
+            else:
+                A[i] = A[0]
+        for io, ii in T.grid(4, 4):
+            i: T.int32 = io * 4 + ii
+            A[ii + io * 4] = A[i]
+            A[i + 1 - 1] = A[i]
+        for i in range(4):
+            k: T.int32 = B[i] % 4
+            B[k] = B[B[i] % 4]
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32"), B: T.Buffer((4,), "int32")):
+        for i in range(16):
+            if i != 0:
+                A[i] = A[i - 1]
+        for i in range(4):
+            k: T.int32 = B[i] % 4
+            B[k] = B[B[i] % 4]
+
+    check(RemoveNoOp(), before, expected)
+
+
+def test_loops_whose_extent_simplifies_to_nothing() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), n: T.int32):
+        for i in range(n - T.min(n, n)):
+            A[i] = 1
+        for i in range(16):
+            for j in range(i - 20):
+                A[j] = 2
+            for j in range(n + 1 - n):
+                A[i] = j
+        if T.bool(True):
+            A[0] = 3
+        else:
+            A[0] = 4
+        if T.bool(False):
+            A[1] = 4
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32"), n: T.int32):
+        for i in range(16):
+            for j in range(n + 1 - n):
+                A[i] = j
+        A[0] = 3
+
+    check(RemoveNoOp(), before, expected, sizes=(1, 7))
+
+
+def test_loops_overwritten_under_other_conditions_and_orders() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+        T.func_attr({"tir.noalias": True})
+        for i in range(16):
+            if i < 10:
+                A[i] = 100
+        for i in range(4):
+            B[i * 4] = 7
+        for i in range(16):
+            if i // 4 < 3:
+                A[i] = 42
+        for i in range(4, 12):
+            B[i] = 100
+        for i in range(16):
+            B[15 - i] = 42
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+        T.func_attr({"tir.noalias": True})
+        for i in range(16):
+            if i // 4 < 3:
+                A[i] = 42
+        for i in range(16):
+            B[15 - i] = 42
+
+    check(FLOW, before, expected)

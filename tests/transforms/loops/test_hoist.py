@@ -41,25 +41,53 @@ def test_an_if_goes_out_of_the_loops_that_it_does_not_use() -> None:
     check(HoistExpression(), before, expected)
 
 
-def test_beside_other_statements_the_loop_stands_in_both_branches() -> None:
+def test_beside_other_statements_a_condition_stays() -> None:
     @T.prim_func
     def before(A: T.Buffer((8,), "int32"), n: T.int32):
         for i in range(8):
             A[i] = A[i] + 1
+            for j in range(3):
+                if n > 3:
+                    A[i] = A[i] * 2
+
+    @T.prim_func
+    def expected(A: T.Buffer((8,), "int32"), n: T.int32):
+        for i in range(8):
+            A[i] = A[i] + 1
+            if 3 < n:
+                for j in range(3):
+                    A[i] = A[i] * 2
+
+    check(HoistIfThenElse(), before, expected)
+
+
+def test_beside_declarations_and_asserts_a_condition_goes() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), n: T.int32):
+        for i in range(8):
+            B = T.alloc_buffer((1,), "int32")
+            x: T.int32 = A[i]
+            assert x < 2000000, "too large"
             if n > 3:
-                A[i] = A[i] * 2
+                B[0] = x + 1
+                A[i] = B[0] * 2
 
     @T.prim_func
     def expected(A: T.Buffer((8,), "int32"), n: T.int32):
         if 3 < n:
             for i in range(8):
-                A[i] = A[i] + 1
-                A[i] = A[i] * 2
+                B = T.alloc_buffer((1,), "int32")
+                x: T.int32 = A[i]
+                assert x < 2000000, "too large"
+                B[0] = x + 1
+                A[i] = B[0] * 2
         else:
             for i in range(8):
-                A[i] = A[i] + 1
+                x: T.int32 = A[i]
+                assert x < 2000000, "too large"
 
-    check(HoistIfThenElse(), before, expected)
+    inputs = [(np.arange(8, dtype="int32"), n) for n in (2, 4)]
+    check(HoistIfThenElse(), before, expected, inputs=inputs)
 
 
 def test_two_conditions_give_four_loops_and_equal_ones_two() -> None:
@@ -67,15 +95,19 @@ def test_two_conditions_give_four_loops_and_equal_ones_two() -> None:
     def before(A: T.Buffer((8,), "int32"), n: T.int32, m: T.int32):
         for i in range(8):
             if n > 3:
-                A[i] = A[i] + 1
-            if m > 3:
-                A[i] = A[i] * 2
-            if n > 3:
-                A[i] = A[i] - 7
+                if m > 3:
+                    A[i] = A[i] * 2
+                else:
+                    A[i] = A[i] - 9
             else:
-                A[i] = A[i] - 9
+                if m > 3:
+                    A[i] = A[i] - 7
+                elif n > 3:
+                    A[i] = A[i] + 1
+                else:
+                    A[i] = A[i] + 3
 
-    text = check(HoistIfThenElse(), before).script()
+    text = check(HoistIfThenElse(), before, samples=6).script()
     assert text.count("for i ") == 4
 
 
@@ -88,11 +120,13 @@ def test_each_condition_stops_at_its_own_loop() -> None:
                     if i + j > n:
                         for k in range(4):
                             if i > 1:
-                                A[i, j, k] = n
-                            if k > j:
-                                A[i, j, k] = A[i, j, k] + 1
+                                if k > j:
+                                    A[i, j, k] = A[i, j, k] + 1
+                                else:
+                                    A[i, j, k] = n
 
-    check(HoistIfThenElse(), before)
+    text = check(HoistIfThenElse(), before, samples=6).script()
+    assert text.index("2 < n") < text.index("for i") < text.index("1 < i") < text.index("for j")
 
 
 @pytest.mark.parametrize("given", range(16))
@@ -102,15 +136,13 @@ def test_all_combinations_of_conditionals(given: int) -> None:
         for i, j in T.grid(4, 4):
             if n > 1:
                 A[i, j] = T.if_then_else(m > 1, j, i) + T.Select(m < 5, 1, n)
-            if i > j and m + n > 6:
-                A[i, j] = A[i, j] * 3
+        for i, j in T.grid(4, 4):
+            A[i, j] = T.Cast("int32", i > j and m + n > 6) + A[i, j] * 3
 
     text = check(flags(given), before, samples=6).script()
-    one = text.count("    if 1 < n") == 1 and text.startswith("@T.prim_func\ndef before")
-    if given & HoistedConditionals.IfElseStmt:
-        assert one
-    first = text.splitlines()[2].strip()
-    assert first.startswith("if") == bool(given & 7)
+    first, last = text.splitlines()[2].strip(), text.split("i > j")[0] if "i > j" in text else text
+    assert first.startswith("if") == bool(given & 3)
+    assert ("6 < n + m:" in text or "6 < m + n:" in text) == bool(given & HoistedConditionals.BooleanExpression), last
 
 
 @pytest.mark.parametrize("given", range(8))
@@ -162,11 +194,8 @@ def test_conditions_on_bindings_go_with_them() -> None:
         for i in range(8):
             a: T.int32 = n * 3
             for j in range(8):
-                b: T.int32 = a + i
-                if b > 7:
-                    A[i, j] = b
                 if a > 2:
-                    A[i, j] = A[i, j] + a
+                    A[i, j] = A[i, j] + a + i
 
     alone = flags(HoistedConditionals.IfElseStmt, HoistedLetBindings.RequiredByConditional)
     text = check(alone, before).script()
@@ -182,7 +211,8 @@ def test_conditions_on_threads() -> None:
             for k in range(8):
                 if t < 3:
                     A[t, k] = k
-                A[t, k] = A[t, k] + n
+                else:
+                    A[t, k] = A[t, k] + n
 
     assert check(HoistIfThenElse(), before).script().count("for k") == 1
     with PassContext(config={"tir.HoistIfThenElse": {"support_block_scope_hoisting": True}}):
@@ -196,14 +226,14 @@ def test_a_condition_on_threads_stays_inside_barriers() -> None:
     def before(A: T.Buffer((4, 8), "int32"), n: T.int32):
         for t in T.thread_binding(4, thread="threadIdx.x"):
             for k in range(8):
-                T.evaluate(T.tvm_storage_sync("shared"))
-                if t < 3:
-                    A[t, k] = k
                 if n > 3:
-                    A[t, k] = A[t, k] + 1
+                    T.evaluate(T.tvm_storage_sync("shared"))
+                    A[t, k] = T.if_then_else(t < 3, k, A[t, k] + 1)
+            for k in range(8):
+                A[t, k] = A[t, k] + T.if_then_else(t < 3, k, T.tvm_warp_activemask())
 
-    text = check(flags(HoistedConditionals.All), before).script()
-    assert text.count("for k") == 2 and "if 3 < n" in text.splitlines()[3]
+    text = check(flags(HoistedConditionals.All), before, execute=False).script()
+    assert text.count("for k") == 2 and "if t < 3" not in text and "if 3 < n" in text
 
 
 def test_the_launch_keeps_its_shape() -> None:
@@ -217,6 +247,27 @@ def test_the_launch_keeps_its_shape() -> None:
     check(HoistExpression(), before, None)
     lines = HoistExpression()(before).script().splitlines()
     assert "blockIdx" in lines[2] and "threadIdx" in lines[3]
+    # Asked for, the whole launch stands under the condition.
+    lines = check(flags(HoistedConditionals.All), before).script().splitlines()
+    assert "3 < n" in lines[2] and "blockIdx" in lines[3] and "threadIdx" in lines[4]
+
+
+def test_virtual_threads_are_loops() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4, 8), "int32"), n: T.int32):
+        for v in T.thread_binding(4, thread="vthread"):
+            for k in range(8):
+                if v < n:
+                    A[v, k] = k
+
+    @T.prim_func
+    def expected(A: T.Buffer((4, 8), "int32"), n: T.int32):
+        for v in T.thread_binding(4, thread="vthread"):
+            if v < n:
+                for k in range(8):
+                    A[v, k] = k
+
+    check(HoistIfThenElse(), before, expected)
 
 
 @pytest.mark.parametrize("extent", [0, 1, 7])
@@ -246,13 +297,21 @@ def test_likely_marks_and_negations() -> None:
         for i in range(8):
             if T.likely(n < 5):
                 A[i] = 1
-            if not n < 5:
+            elif not n < 5:
                 A[i] = A[i] + 2
-            if n >= 5:
+            elif n >= 5:
                 A[i] = A[i] * 3
 
-    text = check(HoistIfThenElse(), before, samples=8).script()
-    assert text.count("if ") == 1
+    @T.prim_func
+    def expected(A: T.Buffer((8,), "int32"), n: T.int32):
+        if T.likely(n < 5):
+            for i in range(8):
+                A[i] = 1
+        else:
+            for i in range(8):
+                A[i] = A[i] + 2
+
+    check(HoistIfThenElse(), before, expected, samples=8)
 
 
 def test_blocks_are_not_looked_into() -> None:
@@ -273,19 +332,15 @@ def test_many_conditions_do_not_blow_up(monkeypatch: pytest.MonkeyPatch) -> None
     @T.prim_func
     def before(A: T.Buffer((8,), "int32"), n: T.int32):
         for wide in range(8):
-            if n > 1:
-                A[wide] = A[wide] + 1
-            if n > 2:
-                A[wide] = A[wide] * 2
-            if n > 3:
-                A[wide] = A[wide] - 1
-            if n % 2 > 0:
-                A[wide] = A[wide] * 3
-            if n % 3 > 0:
-                A[wide] = A[wide] + 3
+            A[wide] = (
+                A[wide] * T.if_then_else(n > 1, 2, 3)
+                + T.if_then_else(n > 2, A[0], A[1])
+                - T.if_then_else(n > 3, A[wide], 7) * T.if_then_else(n % 2 > 0, 3, A[2])
+                + T.if_then_else(n % 3 > 0, 3, A[wide])
+            )
 
     with pytest.warns(UserWarning, match="wide"):
-        after = check(HoistIfThenElse(), before, idempotent=False)
+        after = check(HoistExpression(), before, idempotent=False)
     assert len(after.script().splitlines()) < 60
 
 

@@ -275,3 +275,22 @@ def test_bounds_of_an_index_beyond_its_type() -> None:
                 flat[(i + 1) % m * 2 + 1] = 3
 
     check(FLOW, before, idempotent=False)
+
+
+def test_branches_that_differ_in_what_does_nothing() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32")):
+        for i in range(16):
+            if i < 14:
+                A[i] = 1
+                T.evaluate(0)
+            else:
+                A[i] = 1
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32")):
+        for i in range(16):
+            A[i] = 1
+            T.evaluate(0)
+
+    check(ReduceBranchingThroughOvercompute(), before, expected)

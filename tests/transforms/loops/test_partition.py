@@ -11,7 +11,7 @@ from tirlower.diagnostics import TransformError
 from tirlower.interp import interpret
 from tirlower.ir import Evaluate, For, IfThenElse, Var, const, pre_order_visit
 from tirlower.script import tir as T
-from tirlower.transforms import LoopPartition, PassContext, Simplify
+from tirlower.transforms import LoopPartition, PassContext, RemoveNoOp, Sequential, Simplify, UnrollLoop
 from tirlower.transforms.loops import partition
 from tirlower.transforms.loops.partition import check_cover
 
@@ -399,3 +399,109 @@ def test_conditions_of_types_that_wrap_around_stay(dtype: str) -> None:
     kept: list[IfThenElse] = []
     pre_order_visit(after.body, lambda op: kept.append(op) if isinstance(op, IfThenElse) else None)
     assert len(kept) == 1
+
+
+HINTED = LoopPartition(partition_const_loop=True, unroll_loop_with_partition_hint_no_interval=True)
+
+
+def test_a_chain_of_conditions_cuts_a_hinted_loop_into_as_many_parts() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((20,), "int32"), C: T.Buffer((101,), "int32")):
+        for i in T.serial(101, annotations={"pragma_loop_partition_hint": 1}):
+            if 60 <= i:
+                C[i] = i
+            if 20 <= i and i < 40:
+                C[i] = A[i - 20] + 1
+            if i == 40:
+                C[i] = 5
+            if 41 <= i and i < 60:
+                C[i] = A[i - 40] + 2
+            if i < 20:
+                C[i] = A[i]
+
+    @T.prim_func
+    def expected(A: T.Buffer((20,), "int32"), C: T.Buffer((101,), "int32")):
+        for i in range(20):
+            C[i] = A[i]
+        for i in range(20):
+            C[i + 20] = A[i] + 1
+        C[40] = 5
+        for i in range(19):
+            C[i + 41] = A[i + 1] + 2
+        for i in range(41):
+            C[i + 60] = i + 60
+
+    check(Sequential([HINTED, Simplify(), RemoveNoOp()]), before, expected)
+
+
+def test_single_values_in_nested_hinted_loops() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((36,), "int32")):
+        for i in T.serial(6, annotations={"pragma_loop_partition_hint": 1}):
+            if i == 1:
+                for j in T.serial(6, annotations={"pragma_loop_partition_hint": 1}):
+                    if j > 2:
+                        A[i * 6 + j] = i * 6 + j
+            else:
+                for j in T.serial(6, annotations={"pragma_loop_partition_hint": 1}):
+                    if j > 2:
+                        A[i * 6 + j] = i * 15 + j
+
+    @T.prim_func
+    def expected(A: T.Buffer((36,), "int32")):
+        for j in range(3):
+            A[j + 3] = j + 3
+        for j in range(3):
+            A[j + 9] = j + 9
+        for i in range(4):
+            for j in range(3):
+                A[i * 6 + j + 15] = i * 15 + j + 33
+
+    check(Sequential([HINTED, Simplify()]), before, expected)
+
+
+def test_the_conjuncts_that_depend_on_a_hinted_loop_cut_it_and_no_other() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((12, 12), "int32"), B: T.Buffer((6, 12, 5, 16), "int32")):
+        for i in T.serial(6, annotations={"pragma_loop_partition_hint": True}):
+            for j, k, l in T.grid(12, 5, 16):
+                if 3 <= i * 2 + k and i * 2 + k < 13 and l < 3:
+                    B[i, j, k, l] = A[i * 2 - 3 + k, j] + l
+
+    @T.prim_func
+    def expected(A: T.Buffer((12, 12), "int32"), B: T.Buffer((6, 12, 5, 16), "int32")):
+        for j, k, l in T.grid(12, 5, 16):
+            if 3 <= k and l < 3:
+                B[0, j, k, l] = A[k - 3, j] + l
+        for j, k, l in T.grid(12, 5, 16):
+            if 1 <= k and l < 3:
+                B[1, j, k, l] = A[k - 1, j] + l
+        for i, j, k, l in T.grid(3, 12, 5, 16):
+            if l < 3:
+                B[i + 2, j, k, l] = A[i * 2 + k + 1, j] + l
+        for j, k, l in T.grid(12, 5, 16):
+            if k < 3 and l < 3:
+                B[5, j, k, l] = A[k + 7, j] + l
+
+    check(Sequential([HINTED, UnrollLoop(), RemoveNoOp(), Simplify()]), before, expected)
+
+
+def test_one_axis_of_threads_takes_the_branch() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((100,), "int32")):
+        for bx in T.thread_binding(4, thread="blockIdx.x"):
+            for tx in T.thread_binding(32, thread="threadIdx.x"):
+                if T.likely(bx * 32 + tx < 100):
+                    A[bx * 32 + tx] = bx
+
+    @T.prim_func
+    def expected(A: T.Buffer((100,), "int32")):
+        for bx in T.thread_binding(4, thread="blockIdx.x"):
+            for tx in T.thread_binding(32, thread="threadIdx.x"):
+                if bx < 3:
+                    A[bx * 32 + tx] = bx
+                else:
+                    if bx * 32 + tx < 100:
+                        A[bx * 32 + tx] = bx
+
+    check(LoopPartition(partition_const_loop=True), before, expected)

@@ -98,6 +98,7 @@ def test_functions_are_marked_and_numbered_first() -> None:
     after = run(two_nests, {"tir.reset_start_id": True})
     assert marks(after)[0] == ("start", 0)
     assert marks(after)[-1] == ("end", 0)
+    assert after.attrs.keys() == two_nests.attrs.keys()
     assert [(s.id, s.loop, s.depth) for s in profile_sites(IRModule({"f": after}))] == [(0, "", 0), (3, "k", 2), (5, "k", 2)]  # fmt: skip
 
 

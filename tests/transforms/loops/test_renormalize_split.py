@@ -144,3 +144,19 @@ def test_against_the_simplifier() -> None:
 
     once = check(RenormalizeSplitPattern(), before, sizes=(3, 9))
     check(RenormalizeSplitPattern(), Simplify()(once), sizes=(3, 9))
+
+
+def test_a_multiple_anywhere_in_a_sum() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((256,), "int32"), n: T.int32):
+        for i, j in T.grid(8, 4):
+            A[(n * 8 + i + 3) // 4] = i
+            A[(j + 3 + i * 12 + n) // 8] = j
+
+    @T.prim_func
+    def expected(A: T.Buffer((256,), "int32"), n: T.int32):
+        for i, j in T.grid(8, 4):
+            A[n * 2 + (i + 3) // 4] = i
+            A[((j + 3 + n) // 4 + i * 3) // 2] = j
+
+    check(RenormalizeSplitPattern(), before, expected, sizes=(0, 1, 7))

@@ -332,7 +332,7 @@ def test_known_contents_take_the_place_of_loads_when_asked() -> None:
         A[0] = n + 1
         A[1] = 5
         B[0] = 1
-        B[5] = 5 * A[2]
+        B[5] = A[2] * 5
 
     check(VALUES, before, expected)
     check(PROVE, before, before)
@@ -487,3 +487,167 @@ def main(A: T.Buffer((4,), "int32"), B: T.Buffer((3,), "int32")):
     one = Simplify(apply_constraints_to_boolean_branches=True)
     check(one, before, idempotent=False)
     assert "B[i % 3]" in one(before).script()
+
+
+def test_names_of_other_variables_give_way_in_layouts_too() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((32,), "float32"), o: T.int32):
+        size: T.int32 = 4
+        offset: T.int32 = o
+        data: T.handle("float32") = A.data
+        B = T.decl_buffer((size,), "float32", data=data, elem_offset=offset, strides=(2,))
+        half: T.int32 = o // 2
+        C = T.alloc_buffer((half + 1, size), "float32")
+        for i in range(size):
+            C[half, i] = B[i] + T.Cast("float32", offset)
+        for i in range(size):
+            B[i] = C[half, i]
+
+    @T.prim_func
+    def expected(A: T.Buffer((32,), "float32"), o: T.int32):
+        B = T.decl_buffer((4,), "float32", data=A.data, elem_offset=o, strides=(2,))
+        half: T.int32 = o // 2
+        C = T.alloc_buffer((half + 1, 4), "float32")
+        for i in range(4):
+            C[o // 2, i] = B[i] + T.Cast("float32", o)
+        for i in range(4):
+            B[i] = C[o // 2, i]
+
+    check(Simplify(), before, expected, sizes=(1, 5))
+
+
+def test_bindings_of_conditions_decide_branches() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "bool"), B: T.Buffer((4,), "bool")):
+        for i in range(4):
+            inside: T.bool = i < 3
+            if inside or i >= 3:
+                A[i] = inside
+            if i < 2:
+                if inside:
+                    B[i] = inside
+
+    @T.prim_func
+    def expected(A: T.Buffer((4,), "bool"), B: T.Buffer((4,), "bool")):
+        for i in range(4):
+            inside: T.bool = i < 3
+            A[i] = inside
+            if i < 2:
+                B[i] = inside
+
+    check(Simplify(), before, expected)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_a_condition_met_again_where_it_failed(dtype: str) -> None:
+    before = parse(f"""
+@T.prim_func
+def main(A: T.Buffer((2, 8), "{dtype}"), B: T.Buffer((2, 8), "{dtype}")):
+    for i, j in T.grid(2, 8):
+        B[i, j] = T.if_then_else(i == 1 and 6 <= j, A[0, 0], T.max(A[0, 1], T.if_then_else(i == 1 and 6 <= j, A[1, 1], A[i, j])))
+        if i == 0 and j < 3 and i + j < 4:
+            A[0, 0] = A[1, 0]
+        elif i == 0 and j < 3 and i + j < 4:
+            A[0, 1] = A[1, 0]
+""")
+    after = check(Simplify(), before)
+    assert after.script().count("if_then_else") == 1 and after.script().count("j < 3") == 1
+
+
+def test_sums_of_data_are_simplified_as_they_wrap() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32"), B: T.Buffer((8,), "int32"), n: T.int32):
+        B[0] = A[0] + 1 + 2
+        B[1] = (A[0] + A[1]) - A[0]
+        B[2] = A[1] * 3 - A[1]
+        B[3] = A[1] * 4 // 4
+        B[4] = T.max(A[1] + 1 + 2, 2 + A[2])
+        B[5] = n + A[1] + n
+        B[6] = (A[1] + 2147483647) + 1
+        B[7] = T.Select(A[1] + 1 < 5, A[1] - A[2] + A[2], 3)
+
+    @T.prim_func
+    def expected(A: T.Buffer((4,), "int32"), B: T.Buffer((8,), "int32"), n: T.int32):
+        B[0] = A[0] + 3
+        B[1] = A[1]
+        B[2] = A[1] * 2
+        B[3] = A[1] * 4 // 4
+        B[4] = T.max(A[1] + 3, A[2] + 2)
+        B[5] = n * 2 + A[1]
+        B[6] = (A[1] + 2147483647) + 1
+        B[7] = T.Select(A[1] + 1 < 5, A[1], 3)
+
+    ends = np.iinfo("int32")
+    inputs = [
+        (np.array(values, "int32"), np.zeros(8, "int32"), 5)
+        for values in ((1, 2, 3, 4), (ends.max, ends.max, ends.min, 0), (ends.min, ends.max - 1, ends.max, 7))
+    ]
+    check(Simplify(), before, expected, inputs=inputs)
+
+
+def test_a_quotient_that_is_known_bounds_what_was_divided() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((64,), "int32")):
+        for i in range(64):
+            if i // 8 == 3:
+                if i < 32:
+                    A[i] = 1
+                if i >= 25:
+                    A[i] = 2
+
+    @T.prim_func
+    def expected(A: T.Buffer((64,), "int32")):
+        for i in range(64):
+            if i // 8 == 3:
+                A[i] = 1
+                if 25 <= i:
+                    A[i] = 2
+
+    check(Simplify(), before, expected)
+
+
+def test_the_predicate_of_a_block_decides_branches_only() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((2,), "int32")):
+        for i in range(2):
+            with T.block("last"):
+                T.where(i == 1)
+                T.reads()
+                T.writes(A[0:2])
+                if i > 0:
+                    A[(i - 1) % 2] = 3
+
+    @T.prim_func
+    def expected(A: T.Buffer((2,), "int32")):
+        for i in range(2):
+            with T.block("last"):
+                T.where(i == 1)
+                T.reads()
+                T.writes(A[0:2])
+                A[(i + 1) % 2] = 3
+
+    check(Simplify(), before, expected)
+
+
+def test_the_integer_above_a_logarithm() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32")):
+        A[0] = T.cast(T.ceil(T.log2(T.cast(14, "float64"), dtype="float64"), dtype="float64"), "int32")
+        for i in range(16):
+            x: T.int32 = T.cast(T.ceil(T.log2(T.cast(i + 1025, "float64"))), "int32")
+            if x == 11:
+                A[i] = T.cast(T.ceil(T.log2(T.cast(i + 1, "float32"))), "int32")
+        for i in range(16):
+            if T.cast(T.ceil(T.log2(T.cast(i + 1024, "float32"))), "int32") == 11:
+                A[i] = A[i] + 1
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32")):
+        A[0] = 4
+        for i in range(16):
+            A[i] = T.cast(T.ceil(T.log2(T.cast(i + 1, "float32"))), "int32")
+        for i in range(16):
+            if T.cast(T.ceil(T.log2(T.cast(i + 1024, "float32"))), "int32") == 11:
+                A[i] = A[i] + 1
+
+    check(Simplify(), before, expected)

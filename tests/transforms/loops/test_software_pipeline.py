@@ -10,7 +10,14 @@ from tests.checking import check
 from tirlower.diagnostics import TransformError
 from tirlower.ir import AllocBuffer, For, PrimFunc, Stmt, post_order_visit
 from tirlower.script import tir as T
-from tirlower.transforms import FlattenBuffer, InjectSoftwarePipeline, LowerOpaqueBlock, Simplify, UnrollLoop
+from tirlower.transforms import (
+    FlattenBuffer,
+    InjectSoftwarePipeline,
+    LowerOpaqueBlock,
+    Sequential,
+    Simplify,
+    UnrollLoop,
+)
 
 PASS = InjectSoftwarePipeline()
 
@@ -482,3 +489,82 @@ def test_other_annotations_stay_and_unannotated_loops_too() -> None:
             A[i] = A[i] * 2
 
     check(PASS, plain, plain)
+
+
+def test_blocks_name_all_copies_where_there_are_more_than_two_stages() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16, 16), "float32"), D: T.Buffer((16, 16), "float32")):
+        for t in T.thread_binding(16, thread="threadIdx.x"):
+            for i in T.serial(
+                16, annotations={"software_pipeline_stage": [0, 1, 2], "software_pipeline_order": [0, 2, 1]}
+            ):
+                with T.block("whole"):
+                    T.reads(A[t, i])
+                    T.writes(D[t, i])
+                    B = T.alloc_buffer((16, 1), scope="shared")
+                    C = T.alloc_buffer((16, 1), scope="shared")
+                    with T.block("first"):
+                        T.reads(A[t, i])
+                        T.writes(B[t, 0])
+                        B[t, 0] = A[t, i] * T.float32(2)
+                    with T.block("second"):
+                        T.reads(B[t, 0])
+                        T.writes(C[t, 0])
+                        C[t, 0] = B[t, 0] + T.float32(2)
+                    with T.block("third"):
+                        T.reads(C[t, 0])
+                        T.writes(D[t, i])
+                        D[t, i] = C[t, 0] + T.float32(1)
+
+    @T.prim_func
+    def expected(A: T.Buffer((16, 16), "float32"), D: T.Buffer((16, 16), "float32")):
+        for t in T.thread_binding(16, thread="threadIdx.x"):
+            with T.block():
+                T.reads(A[t, 0:16])
+                T.writes(D[t, 0:16])
+                B = T.alloc_buffer((2, 16, 1), scope="shared")
+                C = T.alloc_buffer((16, 1), scope="shared")
+                with T.block():
+                    T.reads(A[t, 0:2], B[0:2, t, 0])
+                    T.writes(B[0:2, t, 0], C[t, 0])
+                    for i in T.unroll(2):
+                        with T.block("first"):
+                            T.reads(A[t, i])
+                            T.writes(B[0:2, t, 0])
+                            B[i, t, 0] = A[t, i] * T.float32(2)
+                        with T.block("second"):
+                            T.where(i == 1)
+                            T.reads(B[0:2, t, 0])
+                            T.writes(C[t, 0])
+                            C[t, 0] = B[(i + 1) % 2, t, 0] + T.float32(2)
+                with T.block():
+                    T.reads(A[t, 2:16], C[t, 0], B[0:2, t, 0])
+                    T.writes(B[0:2, t, 0], D[t, 0:14], C[t, 0])
+                    for i in range(14):
+                        with T.block("first"):
+                            T.reads(A[t, i + 2])
+                            T.writes(B[0:2, t, 0])
+                            B[i % 2, t, 0] = A[t, i + 2] * T.float32(2)
+                        with T.block("third"):
+                            T.reads(C[t, 0])
+                            T.writes(D[t, i])
+                            D[t, i] = C[t, 0] + T.float32(1)
+                        with T.block("second"):
+                            T.reads(B[0:2, t, 0])
+                            T.writes(C[t, 0])
+                            C[t, 0] = B[(i + 1) % 2, t, 0] + T.float32(2)
+                with T.block():
+                    T.reads(C[t, 0], B[0:2, t, 0])
+                    T.writes(D[t, 14:16], C[t, 0])
+                    for i in T.unroll(2):
+                        with T.block("third"):
+                            T.reads(C[t, 0])
+                            T.writes(D[t, i + 14])
+                            D[t, i + 14] = C[t, 0] + T.float32(1)
+                        with T.block("second"):
+                            T.where(i < 1)
+                            T.reads(B[0:2, t, 0])
+                            T.writes(C[t, 0])
+                            C[t, 0] = B[(i + 1) % 2, t, 0] + T.float32(2)
+
+    check(Sequential([InjectSoftwarePipeline(), Simplify()]), before, expected)

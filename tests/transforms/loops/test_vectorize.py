@@ -456,9 +456,46 @@ def test_scalable_vectors_need_a_target_that_has_them() -> None:
     with pytest.raises(TransformError, match="not a constant"):
         VectorizeLoop()(before)
     with Target("llvm", mattr="+sve"):
-        after = VectorizeLoop()(before)
+        after = VectorizeLoop(predicate=False)(before)
+        masked = VectorizeLoop()(before)
+        with PassContext(config={"tir.enable_buffer_level_predication": False}):
+            assert VectorizeLoop()(before).script() == after.script()
     assert "A[T.Ramp(0, 1, T.vscale() * 4)]" in after.script() and "for i_s in range(T.vscale() * 4)" in after.script()
+    # Such targets have masks: conditions use them unless that is turned off.
+    assert "for " not in masked.script() and 'T.get_active_lane_mask("boolxvscalex4", 0, 3)' in masked.script()
     executes_alike(before, after)
+    executes_alike(before, masked)
+
+
+def test_a_number_of_scalable_lanes_has_one_form() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        for i in T.vectorized(4 * T.vscale()):
+            B[i + 8] = A[i] + T.float32(1)
+
+    @T.prim_func
+    def expected(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        B[8 : 8 + T.vscale() * 4] = A[T.Ramp(0, 1, 4 * T.vscale())] + T.Broadcast(T.float32(1), T.vscale() * 4)
+
+    with Target("llvm", mattr="+sve"):
+        check(VectorizeLoop(), before, expected)
+
+
+def test_a_vectorized_loop_inside_another_runs_in_turn() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), n: T.int32):
+        for i in T.vectorized(4):
+            for j in T.vectorized(4):
+                if j < n:
+                    A[i * 4 + j] = A[i * 4 + j] + i
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32"), n: T.int32):
+        for j in range(4):
+            if j < n:
+                A[T.Ramp(j, 4, 4)] = A[T.Ramp(j, 4, 4)] + T.Ramp(0, 1, 4)
+
+    check(VectorizeLoop(), before, expected)
 
 
 def test_what_is_refused() -> None:
@@ -469,15 +506,6 @@ def test_what_is_refused() -> None:
 
     with pytest.raises(TransformError, match="cannot vectorize loop 'i': its extent n is not a constant"):
         VectorizeLoop()(symbolic)
-
-    @T.prim_func
-    def nested(A: T.Buffer((16,), "int32")):
-        for i in T.vectorized(4):
-            for j in T.vectorized(4):
-                A[i * 4 + j] = i
-
-    with pytest.raises(TransformError, match="'j' stands inside vectorized loop 'i'"):
-        VectorizeLoop()(nested)
 
     @T.prim_func
     def block(A: T.Buffer((16,), "int32")):

@@ -19,6 +19,7 @@ from tirlower.ir import (
     post_order_visit,
     pre_order_visit,
 )
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import FlattenBuffer
 
@@ -312,3 +313,56 @@ def test_positions_that_int32_does_not_hold_are_computed_in_int64() -> None:
     position = PrimFunc((names["i"], names["j"]), {}, index.dtype, {}, body)
     for i, j in ((0, 0), (1, 2), (40000, 3), (65535, 65535)):
         assert interpret(position, i, j) == i * 65536 + j
+
+
+def test_digits_of_one_number_by_symbolic_extents_are_that_number() -> None:
+    @T.prim_func
+    def before(a: T.handle, b: T.handle, n: T.int32, m: T.int32):
+        A = T.match_buffer(a, (4, n, m), "float32")
+        B = T.match_buffer(b, (4, n, m), "float32")
+        for i in range(n * m * 4):
+            B[i // (n * m), i % (n * m) // m, i % m] = A[i // (n * m), i // m % n, i % m] + T.float32(1)
+
+    @T.prim_func
+    def expected(a: T.handle, b: T.handle, n: T.int32, m: T.int32):
+        A = T.match_buffer(a, (4, n, m), "float32")
+        B = T.match_buffer(b, (4, n, m), "float32")
+        A_1 = T.decl_buffer((n * m * 4,), "float32", data=A.data)
+        B_1 = T.decl_buffer((n * m * 4,), "float32", data=B.data)
+        for i in range(n * m * 4):
+            B_1[i] = A_1[i] + T.float32(1)
+
+    check(FlattenBuffer(), before, expected)
+
+
+@pytest.mark.parametrize("index", ["i // m, i % n", "i % n, i // n", "(i + 1) // m, i % m", "i // (m + 1), i % m"])
+def test_digits_of_different_numbers_stay(index: str) -> None:
+    func = parse(f"""
+def digits(n: T.int32, m: T.int32, A: T.Buffer((n, m), "int32")):
+    for i in range(n * m):
+        if T.And({index.split(", ")[0]} < n, {index.split(", ")[1]} < m):
+            A[{index}] = i
+""")
+    assert "A_1[i]" not in check(FlattenBuffer(), func).script()
+
+
+def test_symbolic_strides_stand_by_their_loops() -> None:
+    @T.prim_func
+    def before(a: T.handle, n: T.int32, m: T.int32):
+        A = T.match_buffer(a, (n, m, 4), "int32")
+        for i, j, k in T.grid(n, m, 4):
+            A[i, j, k] = A[i, m - 1 - j, k] * 2 + i
+
+    after = check(FlattenBuffer(), before)
+    assert "A_1[i * (m * 4) + j * 4 + k] = " in after.script()
+
+
+def test_a_buffer_without_data_in_scope_is_refused() -> None:
+    @T.prim_func(check_well_formed=False)
+    def func(A: T.Buffer((8,), "int32")):
+        B = T.Buffer((2, 4), "int32")
+        for i in range(8):
+            A[i] = B[0, i]
+
+    with pytest.raises(TransformError, match="buffer 'B' is used before its definition"):
+        FlattenBuffer()(func)

@@ -73,7 +73,7 @@ def test_loads_of_single_elements_become_lanes() -> None:
                 + T.Shuffle([L[T.Div(i * 4 + 1, 4)]], [1])
                 + T.Shuffle([L[T.Div(i * 4 + 2, 4)]], [2])
                 + T.Shuffle([L[T.Div(i * 4 + 3, 4)]], [3])
-                + T.Shuffle([L[T.Div(5, 4)]], [1])
+                + T.Shuffle([L[1]], [1])
             )
 
     after = REWRITE(before)

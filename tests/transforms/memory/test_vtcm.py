@@ -48,7 +48,7 @@ def test_before_and_after() -> None:
     @T.prim_func
     def expected(A: T.Buffer((8,), "int8"), B: T.Buffer((8,), "int8")):
         p: T.handle("int8", "global.vtcm") = T.nd_mem_alloc_with_scope(
-            "global.vtcm", T.int64(1), T.tvm_stack_make_shape(T.int64(8)), dtype="handle"
+            "global.vtcm", T.int64(1), T.tvm_stack_make_shape(8), dtype="handle"
         )
         S = T.decl_buffer((8,), "int8", data=p, scope="global.vtcm")
         for i in range(8):
@@ -99,7 +99,7 @@ def test_vectors_and_strides_get_enough_memory() -> None:
                 B[i, j] = B[i, j] + W[i, 2 - j]
 
     after = check(LowerVtcmAlloc(), func)
-    assert "T.int64(8), T.int64(32)" in after.script()
+    assert "T.tvm_stack_make_shape(8, T.int64(32))" in after.script()
     assert "T.int64(299)" in after.script()  # 7 * 40 + 2 * 9 + 1
 
 
@@ -171,7 +171,8 @@ def test_a_condition_is_refused() -> None:
 
 def test_for_hexagon_the_device_allocates() -> None:
     """With LowerTVMBuiltin after it: packed calls of the device, and a release for each allocation."""
-    func = parse(staged().script().replace("    S = ", '    T.attr("default", "device_type", 12)\n    S = ', 1))
+    device = '    T.attr("default", "device_id", 0)\n    T.attr("default", "device_type", 12)\n'
+    func = parse(staged().script().replace("    S = ", f"{device}    S = ", 1))
     lowered = LowerTVMBuiltin()(LowerVtcmAlloc()(func))
     text = lowered.script()
     assert text.count("device_api.hexagon.alloc_nd") == text.count("device_api.hexagon.free_nd") == 1

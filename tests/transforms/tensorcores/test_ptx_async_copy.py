@@ -339,3 +339,24 @@ def f(A: T.Buffer((256,), "float16"), B: T.Buffer((256,), "float16")):
     after = check(InjectPTXAsyncCopy(), before)
     assert sizes(after) == [16]
     alike(before, after)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_what_stands_behind_the_wait_in_a_scope_is_as_outside(waits: bool) -> None:
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((128,), "float32"), B: T.Buffer((128,), "float32")):
+    for tx in T.thread_binding(32, thread="threadIdx.x"):
+        s = T.alloc_buffer((128,), "float32", scope="shared")
+        T.attr("default", "async_scope", 1)
+        s[tx * 4:tx * 4 + 4] = A[tx * 4:tx * 4 + 4]
+        T.ptx_commit_group(dtype="")
+        T.ptx_wait_group({0 if waits else 1}, dtype="")
+        for i in range(4):
+            B[tx * 4 + i] = s[tx * 4 + i] * T.float32(2)
+""")
+    after = InjectPTXAsyncCopy()(func)
+    assert sizes(after) == ([16] if waits else [])
+    a, b = np.random.default_rng(0).random(128, np.float32), np.zeros(128, np.float32)
+    interpret(after, a, b)
+    np.testing.assert_array_equal(b, a * 2)

@@ -244,3 +244,191 @@ def test_errors() -> None:
         PASS(parse(text.replace("B[vi] + A[vi, vk]", "B[vi] - A[vi, vk]")))
     with pytest.raises(TransformError, match="no reduction"):
         PASS(parse(text.replace("B[vi] + A[vi, vk]", "B[vi] * 2 + B[vi]")))
+
+
+def whole(func: PrimFunc) -> PrimFunc:
+    """Lowered, and what is made of it, with its threads in any order."""
+    return check(PASS, func, execute=False)
+
+
+def test_form_with_a_loop_of_its_own() -> None:
+    func = rows(
+        'for i, ko in T.grid(4, 2):\nfor k1 in T.thread_binding(32, thread="threadIdx.x"):', "i", "ko * 32 + k1"
+    )
+    expected = parse("""
+@T.prim_func
+def rows(A: T.Buffer((4, 64), "int32"), B: T.Buffer((4,), "int32")):
+    cross = T.alloc_buffer((1,), "int32", strides=(1,), scope="local")
+    inner = T.alloc_buffer((1,), "int32", strides=(1,), scope="local")
+    for i in range(4):
+        for k1 in T.thread_binding(32, thread="threadIdx.x"):
+            with T.block("B_in_thread_init"):
+                T.reads()
+                T.writes(inner[0])
+                inner[0] = T.Cast("int32", 0)
+            for ko in range(2):
+                with T.block("B_in_thread"):
+                    vi = T.axis.spatial(4, i)
+                    vk = T.axis.reduce(64, ko * 32 + k1)
+                    T.reads(A[vi, vk])
+                    T.writes(inner[0])
+                    inner[0] = inner[0] + A[vi, vk]
+            with T.block("B_cross_thread"):
+                T.reads(inner[0])
+                T.writes(cross[0])
+                T.attr(
+                    T.comm_reducer(lambda x, y: x + y, [T.Cast("int32", 0)]),
+                    "reduce_scope",
+                    T.reinterpret("handle", T.uint64(0)),
+                )
+                T.tvm_thread_allreduce(T.uint32(1), inner[0], T.bool(True), cross[0], k1)
+            with T.block("B_write_back"):
+                vi = T.axis.spatial(4, i)
+                T.where(k1 == 0)
+                T.reads(cross[0])
+                T.writes(B[vi])
+                B[vi] = cross[0]
+""")
+    after = check(PASS, func, expected, execute=False)
+    a = data()
+    for seed in (None, 0):
+        b = np.zeros(4, np.int32)
+        interpret(after, a, b, seed=seed, races=seed is None)
+        np.testing.assert_array_equal(b, a.sum(1))
+
+
+TILED = """
+@T.prim_func
+def tiled(A: T.Buffer((3, 64), "int32"), B: T.Buffer((3,), "int32")):
+    s = T.alloc_buffer((3, 64), "int32", scope="{scope}")
+    for i in T.thread_binding(3, thread="blockIdx.x"):
+{loops}
+            for q in range(16):
+                with T.block("s"):
+                    vi = T.axis.spatial(3, i)
+                    vk = T.axis.spatial(64, k0 * 16 + q)
+                    T.reads(A[vi, vk])
+                    T.writes(s[vi, vk])
+                    s[vi, vk] = A[vi, vk] * 2
+{inner}
+                with T.block("sum"):
+                    vi = T.axis.spatial(3, i)
+                    vk = T.axis.reduce(64, k0 * 16 + {index})
+                    T.reads(s[vi, vk])
+                    T.writes(B[vi])
+                    with T.init():
+                        B[vi] = 0
+                    B[vi] = B[vi] + s[vi, vk]
+"""
+
+
+@pytest.mark.parametrize("outside", [True, False])
+def test_other_statements_stand_before_the_block(outside: bool) -> None:
+    thread = '{pad}for tx in T.thread_binding(8, thread="threadIdx.x"):'
+    if outside:
+        loops = thread.format(pad=" " * 6) + "\n        for k0 in range(4):"
+        inner, index = "            for k1 in range(2):", "k1 * 8 + tx"
+    else:
+        loops, inner, index = "        for k0 in range(4):", thread.format(pad=" " * 12).replace("(8,", "(16,"), "tx"
+    func = parse(TILED.format(scope="local", loops=loops, inner=inner, index=index))
+    text = whole(func).script()
+    assert text.index("sum_in_thread_init") < text.index("for k0") < text.index("sum_cross_thread")
+    a = data(3)
+    _, b = runs(PASS(func), a, np.zeros(3, np.int32))
+    np.testing.assert_array_equal(b, 2 * a.sum(1))
+
+
+def test_what_several_threads_cannot_do_stays_with_one() -> None:
+    text = TILED.format(
+        scope="shared", loops="        for k0 in range(4):",
+        inner='            for tx in T.thread_binding(16, thread="threadIdx.x"):', index="tx",
+    )  # fmt: skip
+    counts = text.replace("s[vi, vk] = A[vi, vk] * 2", "s[vi, vk] = s[vi, vk] + A[vi, vk] * 2").replace(
+        "T.reads(A[vi, vk])", "T.reads(A[vi, vk], s[vi, vk])"
+    )
+    PASS(parse(text))
+    with pytest.raises(TransformError, match="by each of its threads"):
+        PASS(parse(counts))
+
+
+BROADCAST = """
+@T.prim_func
+def f(A: T.Buffer((4, 32), "int32"), B: T.Buffer((4,), "int32")):
+    t = T.alloc_buffer((4,), "int32", scope="local")
+    u = T.alloc_buffer((4,), "int32", scope="local")
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        for k in T.thread_binding(32, thread="threadIdx.x"):
+            with T.block("sum"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                T.reads(A[vi, vk])
+                T.writes(t[vi])
+                with T.init():
+                    t[vi] = 0
+                t[vi] = t[vi] + A[vi, vk]
+        with T.block("mine"):
+            vi = T.axis.spatial(4, i)
+            T.reads(t[vi])
+            T.writes(u[vi])
+            u[vi] = t[vi] * 3
+        for j in range(2):
+            with T.block("all"):
+                vi = T.axis.spatial(4, i)
+                T.where(j == 1)
+                T.reads(t[vi])
+                T.writes(B[vi])
+                B[vi] = B[vi] + t[vi]
+"""
+
+
+def test_results_that_each_thread_has_are_used_for_all_by_one() -> None:
+    after = whole(parse(BROADCAST))
+    text = after.script()
+    assert "T.where(k == 0 and j == 1)" in text
+    assert text.count("thread_binding(32") == 2  # the block that writes memory of a thread is done by every thread
+    a = data(m=32)
+    _, b = runs(after, a, np.ones(4, np.int32))
+    np.testing.assert_array_equal(b, 1 + a.sum(1))
+
+
+def test_results_are_in_the_order_of_their_bindings() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((4, 32), "float32"), I: T.Buffer((4,), "int32"), M: T.Buffer((4,), "float32")):
+    for i in range(4):
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+            with T.block("argmin"):
+                vi, vk = T.axis.remap("SR", [i, tx])
+                T.reads(A[vi, vk])
+                T.writes(I[vi], M[vi])
+                with T.init():
+                    M[vi] = T.float32(1e30)
+                    I[vi] = -1
+                v_i: T.int32 = T.Select(M[vi] <= A[vi, vk], I[vi], vk)
+                v_m: T.float32 = T.Select(M[vi] <= A[vi, vk], M[vi], A[vi, vk])
+                M[vi] = v_m
+                I[vi] = v_i
+""")
+    after = whole(func)
+    assert (
+        "T.comm_reducer(lambda x0, x1, y0, y1: (T.Select(x1 <= y1, x0, y0), T.Select(x1 <= y1, x1, y1)), [-1,"
+        in after.script()
+    )
+    a = np.random.default_rng(0).permutation(128).reshape(4, 32).astype(np.float32)
+    _, i, m = runs(after, a, np.zeros(4, np.int32), np.zeros(4, np.float32))
+    np.testing.assert_array_equal(i, a.argmin(1))
+    np.testing.assert_array_equal(m, a.min(1))
+
+
+def test_nothing_follows_the_block_and_only_threads_of_a_block_reduce() -> None:
+    text = rows('for i in range(4):\nfor k in T.thread_binding(64, thread="threadIdx.x"):', "i", "k").script()
+    tail = """            with T.block("after"):
+                vi, vk = T.axis.remap("SS", [i, k])
+                T.reads(A[vi, vk])
+                T.writes(A[vi, vk])
+                A[vi, vk] = A[vi, vk] + 1
+"""
+    with pytest.raises(TransformError, match="not the last one"):
+        PASS(parse(text + "\n" + tail))
+    only = rows('for i in range(4):\nfor k in T.thread_binding(64, thread="blockIdx.x"):', "i", "k")
+    with pytest.raises(TransformError, match="cannot reduce together"):
+        PASS(only)

@@ -243,3 +243,93 @@ def test_a_block_that_reads_what_others_of_it_write() -> None:
     after = scheduled(scan)
     assert isinstance(after.body.body, For) and after.body.body.kind is ForKind.SERIAL
     assert launches(after) == [("blockIdx.x", "1"), ("threadIdx.x", "2")]
+
+
+def test_form_of_three_loops_and_of_unit_loops() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((5, 6, 7), "float32"), B: T.Buffer((1, 6, 3), "float32")):
+        T.func_attr({"target": T.target("cuda")})
+        for i, j, k in T.grid(5, 6, 7):
+            with T.block("a"):
+                vi, vj, vk = T.axis.remap("SSS", [i, j, k])
+                A[vi, vj, vk] = T.float32(1)
+        for i, j, k in T.grid(1, 6, 3):
+            with T.block("b"):
+                vi, vj, vk = T.axis.remap("SSS", [i, j, k])
+                B[vi, vj, vk] = T.float32(2)
+
+    @T.prim_func
+    def expected(A: T.Buffer((5, 6, 7), "float32"), B: T.Buffer((1, 6, 3), "float32")):
+        T.func_attr({"target": T.target("cuda"), "tir.is_scheduled": True})
+        for bx in T.thread_binding(1, thread="blockIdx.x"):
+            for tx in T.thread_binding(210, thread="threadIdx.x"):
+                with T.block("a"):
+                    vi = T.axis.spatial(5, (bx * 210 + tx) // 42)
+                    vj = T.axis.spatial(6, (bx * 210 + tx) % 42 // 7)
+                    vk = T.axis.spatial(7, (bx * 210 + tx) % 7)
+                    A[vi, vj, vk] = T.float32(1)
+        for bx in T.thread_binding(1, thread="blockIdx.x"):
+            for tx in T.thread_binding(18, thread="threadIdx.x"):
+                with T.block("b"):
+                    vi = T.axis.spatial(1, 0)
+                    vj = T.axis.spatial(6, (bx * 18 + tx) // 3)
+                    vk = T.axis.spatial(3, (bx * 18 + tx) % 3)
+                    B[vi, vj, vk] = T.float32(2)
+
+    check(DefaultGPUSchedule(), before, expected)
+
+
+def test_form_of_a_symbolic_extent_and_a_predicate() -> None:
+    @T.prim_func
+    def before(a: T.handle):
+        n = T.int64()
+        A = T.match_buffer(a, (n, T.int64(8)), "float32")
+        T.func_attr({"target": T.target("cuda")})
+        for i, j in T.grid(n, T.int64(8)):
+            with T.block("a"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.where(j < T.int64(5))
+                A[vi, vj] = A[vi, vj] + T.float32(1)
+
+    @T.prim_func
+    def expected(a: T.handle):
+        n = T.int64()
+        A = T.match_buffer(a, (n, T.int64(8)), "float32")
+        T.func_attr({"target": T.target("cuda"), "tir.is_scheduled": True})
+        for bx in T.thread_binding(T.int64(256), thread="blockIdx.x"):
+            for tx in T.thread_binding(T.int64(1024), thread="threadIdx.x"):
+                for u in range((n * T.int64(8) + T.int64(262143)) // T.int64(262144)):
+                    with T.block("a"):
+                        vi = T.axis.spatial(n, (u * T.int64(262144) + bx * T.int64(1024) + tx) // T.int64(8))
+                        vj = T.axis.spatial(T.int64(8), (u * T.int64(262144) + bx * T.int64(1024) + tx) % T.int64(8))
+                        T.where(
+                            (u * T.int64(262144) + bx * T.int64(1024) + tx) % T.int64(8) < T.int64(5)
+                            and (u * T.int64(256) + bx) * T.int64(1024) + tx < n * T.int64(8)
+                        )
+                        A[vi, vj] = A[vi, vj] + T.float32(1)
+
+    check(DefaultGPUSchedule(), before, expected, execute=False)
+    scheduled(before.with_attr("tir.is_scheduled", False))
+
+
+def test_a_block_without_iterators_becomes_a_kernel() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((), "float32"), B: T.Buffer((), "float32")):
+        T.func_attr({"target": T.target("cuda")})
+        with T.block("b"):
+            T.reads(A[()])
+            T.writes(B[()])
+            B[()] = A[()] + T.float32(1)
+
+    @T.prim_func
+    def expected(A: T.Buffer((), "float32"), B: T.Buffer((), "float32")):
+        T.func_attr({"target": T.target("cuda"), "tir.is_scheduled": True})
+        for bx in T.thread_binding(1, thread="blockIdx.x"):
+            for tx in T.thread_binding(1, thread="threadIdx.x"):
+                with T.block("b"):
+                    vu = T.axis.spatial(1, 0)
+                    T.reads(A[()])
+                    T.writes(B[()])
+                    B[()] = A[()] + T.float32(1)
+
+    check(DefaultGPUSchedule(), before, expected)

@@ -190,3 +190,37 @@ def test_atomics_of_one_element_need_no_barrier(op: str) -> None:
         f"T.evaluate(T.atomic_{op}(T.address_of(s[0]), tx))\nT.evaluate(T.atomic_{op}(T.address_of(s[0]), 3))"
     )
     assert ThreadSync("shared")(func) is func
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_swizzled_stages_need_one_barrier_for_each_iteration(bound: bool) -> None:
+    """What a load of matrices reads is known, also where its place is bound to variables before."""
+    row, column = "tx % 16 * 32", "T.bitwise_xor(tx // 16, tx // 2 % 4)"
+    lets = f"row: T.int32 = {row}\n            column: T.int32 = {column}" if bound else "T.evaluate(0)"
+    place = "row + column * 8" if bound else f"{row} + {column} * 8"
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((4, 512), "float16"), B: T.Buffer((4, 32, 8), "float16")):
+    for tx in T.thread_binding(32, thread="threadIdx.x"):
+        s = T.alloc_buffer((1024,), "float16", scope="shared")
+        r = T.alloc_buffer((8,), "float16", scope="local")
+        for i in range(16):
+            s[i * 32 + tx] = A[0, i * 32 + tx]
+        for t in range(3):
+            {lets}
+            for i in range(2):
+                for v in T.vectorized(8):
+                    s[(t + 1) % 2 * 512 + i * 256 + tx // 4 * 32 + T.bitwise_xor(tx % 4, tx // 8) * 8 + v] = A[t + 1, i * 256 + tx * 8 + v]
+            T.ptx_ldmatrix("float16", False, 4, ".b16", r.data, 0, s.data, t % 2 * 512 + {place})
+            for i in range(8):
+                B[t, tx, i] = r[i]
+""")
+    after = ThreadSync("shared")(func)
+    assert after.script().count("tvm_storage_sync") == 1
+    a = np.random.default_rng(0).random((4, 512)).astype(np.float16)
+    results = []
+    for how in ({}, {"races": True}, {"seed": 1}):
+        b = np.zeros((4, 32, 8), np.float16)
+        interpret(after, a, b, **how)
+        results.append(b)
+    assert all((b == results[0]).all() for b in results)

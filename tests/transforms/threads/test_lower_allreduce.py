@@ -66,7 +66,7 @@ def test_block_sizes(ny: int, nx: int, shuffles: bool) -> None:
     after = check(PASS, before, inputs=[])
     text = after.script()
     assert ("tvm_warp_shuffle" in text) == shuffles
-    assert "allreduce" not in text and "reduce_scope" not in text
+    assert "allreduce" not in text and "reduce_scope" in text
     a = data(2, ny, nx)
     _, b = run_all_orders(before, after, a, np.zeros_like(a))
     np.testing.assert_array_equal(b, np.broadcast_to(a.sum(2, keepdims=True), a.shape))
@@ -203,10 +203,86 @@ def softmax_parts(A: T.Buffer((48,), "float32"), M: T.Buffer((48,), "float32"), 
     assert (m == 47).all() and (s == (a - 47).sum()).all()
 
 
-def test_the_two_stages_have_one_barrier() -> None:
-    text = PASS(over_x(1, 128)).script()
-    assert text.count("tvm_storage_sync") == 1
+TWO_STAGES = """
+                red = T.alloc_buffer((2,), scope="shared")
+                with T.attr(red.data, "volatile_scope", 1):
+                    with T.attr(T.comm_reducer(lambda x, y: x + y, [T.Cast("float32", 0)]), "reduce_scope", 0):
+                        b1 = T.alloc_buffer((1,), scope="local")
+                        m1 = T.alloc_buffer((1,), "uint32", scope="local")
+                        t1 = T.alloc_buffer((1,), scope="local")
+                        b0 = T.alloc_buffer((1,), scope="local")
+                        m0 = T.alloc_buffer((1,), "uint32", scope="local")
+                        t0 = T.alloc_buffer((1,), scope="local")
+                        staging = T.alloc_buffer((6,), scope="shared")
+                        b0[0] = A[bx, ty, tx]
+                        m0[0] = T.tvm_warp_activemask()
+{first}
+                        if tx % 32 == 0:
+                            staging[ty * 3 + tx // 32] = b0[0]
+                        T.tvm_storage_sync("shared")
+                        if tx < 3:
+                            b1[0] = staging[ty * 3 + tx]
+                        m1[0] = T.tvm_warp_activemask()
+                        t1[0] = T.tvm_warp_shuffle_down(m1[0], b1[0], 2, 32, 32)
+                        if tx + 2 < 3:
+                            b1[0] = b1[0] + t1[0]
+                        t1[0] = T.tvm_warp_shuffle_down(m1[0], b1[0], 1, 32, 32)
+                        b1[0] = b1[0] + t1[0]
+                        if tx == 0:
+                            red[ty] = b1[0]
+                        T.tvm_storage_sync("shared")
+                    B[bx, ty, tx] = red[ty]
+"""
+
+
+def test_form_of_two_stages() -> None:
+    """The results of the warps of a group are reduced by its first lanes, and handed to all through shared memory."""
+    before = over_x(2, 96, "float32").script()
+    steps = [
+        f"                        t0[0] = T.tvm_warp_shuffle_down(m0[0], b0[0], {n}, 32, 32)\n"
+        "                        b0[0] = b0[0] + t0[0]"
+        for n in (16, 8, 4, 2, 1)
+    ]
+    head = before[: before.index("                total = T.alloc_buffer")]
+    check(PASS, parse(before), parse(head + TWO_STAGES.format(first="\n".join(steps))), inputs=[])
+
+
+def test_results_that_threads_change_have_one_barrier() -> None:
+    """They are in memory of each thread: the warps make the second stage each for itself."""
+    text = over_x(1, 128).script()
+    before = parse(
+        text.replace("                B[bx", "                total[0] = total[0] * 2 + tx\n                B[bx")
+    )
+    after = check(PASS, before, inputs=[])
+    text = after.script()
+    assert text.count("tvm_storage_sync") == 1 and "volatile_scope" not in text
     assert text.count("tvm_warp_shuffle_down") == 5 + 2
+    a = data(2, 1, 128)
+    _, b = run_all_orders(before, after, a, np.zeros_like(a))
+    np.testing.assert_array_equal(b, 2 * a.sum(2, keepdims=True) + np.arange(128))
+
+
+@pytest.mark.parametrize("changed", [True, False])
+@pytest.mark.parametrize(("ny", "nx"), [(1, 128), (2, 96), (2, 18), (1, 48)])
+def test_results_of_loops_do_not_overtake_each_other(ny: int, nx: int, changed: bool) -> None:
+    more = "total[0] = total[0] + tx\n                    " if changed else ""
+    before = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((4, {ny}, {nx}), "int32"), B: T.Buffer((4, {ny}, {nx}), "int32")):
+    T.func_attr({{"target": T.target("cuda")}})
+    for ty in T.thread_binding({ny}, thread="threadIdx.y"):
+        total = T.alloc_buffer((1,), "int32", scope="local")
+        for tx in T.thread_binding({nx}, thread="threadIdx.x"):
+            for i in range(2):
+                for j in range(2):
+                    with T.attr(T.comm_reducer(lambda x, y: x + y, [0]), "reduce_scope", 0):
+                        T.tvm_thread_allreduce(T.uint32(1), A[i * 2 + j, ty, tx], True, total[0], tx)
+                    {more}B[i * 2 + j, ty, tx] = total[0]
+""")
+    after = check(PASS, before, inputs=[])
+    a = data(4, ny, nx)
+    _, b = run_all_orders(before, after, a, np.zeros_like(a))
+    np.testing.assert_array_equal(b, a.sum(2, keepdims=True) + (np.arange(nx) if changed else np.zeros(nx, np.int32)))
 
 
 def test_nothing_to_do() -> None:
@@ -229,3 +305,52 @@ def test_errors() -> None:
         PASS(parse(text.replace('"reduce_scope"', '"another_scope"')))
     with pytest.raises(TransformError, match="reducer of 1"):
         PASS(parse(text.replace("T.uint32(1), A[bx, ty, tx]", "T.uint32(2), A[bx, ty, tx], 1").replace("total[0], tx)", "total[0], total[0], tx)")))  # fmt: skip
+
+
+def test_form_within_one_warp() -> None:
+    """The result is where the shuffles work; the reducer's attribute stays."""
+    before = over_x(4, 8, "float32").script()
+    expected = (
+        before[: before.index("                with T.attr(")]
+        + """                with T.attr(T.comm_reducer(lambda x, y: x + y, [T.Cast("float32", 0)]), "reduce_scope", 0):
+                    mask = T.alloc_buffer((1,), "uint32", scope="local")
+                    t = T.alloc_buffer((1,), scope="local")
+                    total[0] = A[bx, ty, tx]
+                    mask[0] = T.tvm_warp_activemask()
+                    t[0] = T.tvm_warp_shuffle_down(mask[0], total[0], 4, 32, 32)
+                    total[0] = total[0] + t[0]
+                    t[0] = T.tvm_warp_shuffle_down(mask[0], total[0], 2, 32, 32)
+                    total[0] = total[0] + t[0]
+                    t[0] = T.tvm_warp_shuffle_down(mask[0], total[0], 1, 32, 32)
+                    total[0] = total[0] + t[0]
+                    total[0] = T.tvm_warp_shuffle(mask[0], total[0], 8 * ty, 32, 32)
+                B[bx, ty, tx] = total[0]
+"""
+    )
+    check(PASS, parse(before), parse(expected), inputs=[])
+
+
+@pytest.mark.parametrize("where", ["B[bx, ty, tx]", "total[0] of two"])
+def test_results_elsewhere_get_a_register(where: str) -> None:
+    """In memory of all, or in one element of several, the steps would be seen, or undo each other."""
+    text = over_x(1, 32).script()
+    if where == "B[bx, ty, tx]":
+        text = text.replace("T.bool(True), total[0], tx)", "T.bool(True), B[bx, ty, tx], tx)").replace("B[bx, ty, tx] = total[0]", "total[0] = 0")  # fmt: skip
+    else:
+        text = text.replace('T.alloc_buffer((1,), "int32"', 'T.alloc_buffer((2,), "int32"')
+    before = parse(text)
+    after = check(PASS, before, inputs=[])
+    assert after.script().count("red_buf0 = T.alloc_buffer((1,)") == 1
+    a = data(2, 1, 32)
+    _, b = run_all_orders(before, after, a, np.zeros_like(a))
+    np.testing.assert_array_equal(b, np.broadcast_to(a.sum(2, keepdims=True), a.shape))
+
+
+def test_a_condition_selects_a_value_that_is_at_hand() -> None:
+    text = over_x(1, 32).script().replace("with T.attr(", "mine = T.alloc_buffer((1,), \"int32\", scope=\"local\")\n                mine[0] = A[bx, ty, tx]\n                with T.attr(")  # fmt: skip
+    before = parse(text.replace("A[bx, ty, tx], T.bool(True)", "mine[0], tx < 7"))
+    after = check(PASS, before, inputs=[])
+    assert "T.Select(tx < 7, mine[0], T.Cast" in after.script()
+    a = data(2, 1, 32)
+    _, b = run_all_orders(before, after, a, np.zeros_like(a))
+    np.testing.assert_array_equal(b, np.broadcast_to(a[:, :, :7].sum(2, keepdims=True), a.shape))

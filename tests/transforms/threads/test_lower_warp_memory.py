@@ -131,3 +131,68 @@ def test_sizes_and_targets() -> None:
         PASS(bare)
     with tl.Target("nvptx"):
         PASS(bare)
+
+
+@pytest.mark.parametrize("elements", [1, 2])
+def test_allocated_outside_of_the_lanes(elements: int) -> None:
+    """As TIR has it: one allocation in front of the loops over threads, in which each lane has its registers."""
+    size = 32 * elements
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer(({size},), "int32"), B: T.Buffer(({size},), "int32")):
+    T.func_attr({{"target": T.target("cuda")}})
+    for bx in T.thread_binding(1, thread="blockIdx.x"):
+        w = T.alloc_buffer(({size},), "int32", scope="warp")
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+            for i in range({elements}):
+                w[i * 32 + tx] = A[i * 32 + tx]
+            T.tvm_storage_sync("warp")
+            for i in range({elements}):
+                B[i * 32 + tx] = w[i * 32 + (tx + 1) % 32]
+""")
+    text = check(PASS, func, inputs=[]).script()
+    assert f'w = T.alloc_buffer(({elements},), "int32", scope="local")' in text
+    assert text.index("T.alloc_buffer") < text.index("threadIdx.x") and "tvm_warp_shuffle(" in text
+    a = np.arange(size, dtype=np.int32)
+    for seed in (None, 0):
+        b = np.zeros_like(a)
+        interpret(PASS(func), a, b, seed=seed, races=seed is None)
+        np.testing.assert_array_equal(b, np.roll(a.reshape(-1, 32), -1, 1).ravel())
+
+
+def test_operands_of_tensor_cores_are_the_registers_of_their_lane() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((16, 16), "float16"), B: T.Buffer((256,), "float16")):
+    T.func_attr({"target": T.target("cuda")})
+    for tx in T.thread_binding(32, thread="threadIdx.x"):
+        s = T.alloc_buffer((256,), "float16", scope="shared")
+        w = T.alloc_buffer((256,), "float16", scope="warp")
+        for i in range(8):
+            s[i * 32 + tx] = A[i * 2 + tx // 16, tx % 16]
+        T.tvm_storage_sync("shared")
+        T.ptx_ldmatrix("float16", False, 4, ".b16", w.data, 8 * tx, s.data, tx % 16 * 16 + tx // 16 * 8)
+        for i in range(8):
+            B[tx * 8 + i] = w[tx * 8 + i]
+""")
+    after = PASS(func)
+    assert (
+        'T.ptx_ldmatrix("float16", T.bool(False), 4, ".b16", w.data, 0, s.data, tx % 16 * 16 + tx // 16 * 8)'
+        in after.script()
+    )
+    a = np.arange(256, dtype=np.float16).reshape(16, 16)
+    got = np.zeros(256, np.float16)
+    interpret(after, a, got, races=True)
+    # Four matrices of 8 by 8: a lane has two neighbours of a row of each.
+    want = [
+        a[m % 2 * 8 + lane // 4, m // 2 * 8 + lane % 4 * 2 + e] for lane in range(32) for m in range(4) for e in (0, 1)
+    ]
+    np.testing.assert_array_equal(got, np.array(want))
+    with pytest.raises(TransformError, match="not to the thread that stores"):
+        PASS(
+            parse(
+                func.script()
+                .replace("w.data, 8 * tx,", "w.data, 248 - 8 * tx + 16 * tx,")
+                .replace("w.data, tx * 8", "w.data, tx * 8 + 8")
+            )
+        )

@@ -273,3 +273,25 @@ def two(A: T.Buffer((8,), "float32")):
 """)
     after = checked(func)
     assert [int(buffer.shape[0].value) for buffer in shared(after)] == [64, 64]
+
+
+def test_offsets_of_copies_count_bytes() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((128,), "float32"), B: T.Buffer((128,), "float32"), C: T.Buffer((128,), "float32")):
+    for tx in T.thread_binding(128, thread="threadIdx.x"):
+        x = T.alloc_buffer((128,), "float32", scope="shared.dyn")
+        y = T.alloc_buffer((128,), "float32", scope="shared.dyn")
+        T.ptx_cp_async("float32", x.data, tx, A.data, tx, 4)
+        T.ptx_cp_async("float32", y.data, tx, B.data, tx, 4)
+        T.ptx_commit_group()
+        T.ptx_wait_group(0)
+        C[tx] = x[tx] + y[tx]
+""")
+    after = MergeSharedMemoryAllocations()(func)
+    text = after.script()
+    assert "buf_dyn_shmem.data, tx * 4, A.data" in text and "buf_dyn_shmem.data, (128 + tx) * 4, B.data" in text
+    a, b = np.random.default_rng(0).random((2, 128), np.float32)
+    c = np.zeros(128, np.float32)
+    interpret(after, a, b, c)
+    np.testing.assert_array_equal(c, a + b)

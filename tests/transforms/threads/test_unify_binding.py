@@ -136,11 +136,10 @@ def test_annotations_stay_on_unit_loops() -> None:
 
     @T.prim_func
     def expected(A: T.Buffer((4, 8), "uint8")):
-        for bx in T.thread_binding(4, thread="blockIdx.x"):
+        for bx in T.thread_binding(4, thread="blockIdx.x", annotations={"a": 1}):
             for tx in T.thread_binding(8, thread="threadIdx.x"):
-                for u in T.serial(1, annotations={"a": 1}):
-                    for v in T.serial(1, annotations={"b": "two"}):
-                        A[bx, tx] = A[bx, tx] + T.uint8(1)
+                for v in T.serial(1, annotations={"b": "two"}):
+                    A[bx, tx] = A[bx, tx] + T.uint8(1)
 
     check(UnifyThreadBinding(), before, expected)
 
@@ -239,3 +238,24 @@ def test_blocks_with_regions_and_axes_of_different_widths() -> None:
     a, b = rng.random((4, 8), np.float32), np.zeros((4, 8), np.float32)
     interpret(after, a, b)
     np.testing.assert_array_equal(b, (a + 1) * 2)
+
+
+def test_virtual_threads_stay_in_front_of_the_threads() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4, 2, 8), "int32")):
+        for bx in T.thread_binding(4, thread="blockIdx.x"):
+            for v in T.thread_binding(2, thread="vthread.x"):
+                for tx in T.thread_binding(8, thread="threadIdx.x"):
+                    A[bx, v, tx] = A[bx, v, tx] + 1
+                for ty in T.thread_binding(8, thread="threadIdx.x"):
+                    A[bx, v, ty] = A[bx, v, ty] * 2
+
+    @T.prim_func
+    def expected(A: T.Buffer((4, 2, 8), "int32")):
+        for bx in T.thread_binding(4, thread="blockIdx.x"):
+            for v in T.thread_binding(2, thread="vthread.x"):
+                for tx in T.thread_binding(8, thread="threadIdx.x"):
+                    A[bx, v, tx] = A[bx, v, tx] + 1
+                    A[bx, v, tx] = A[bx, v, tx] * 2
+
+    check(UnifyThreadBinding(), before, expected)

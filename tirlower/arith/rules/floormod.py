@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tirlower import ir
 from tirlower.arith.pattern import Domain, RuleSet, rule
 from tirlower.arith.rules.names import c0, c1, c2, w, x, y, z
 
@@ -20,8 +21,7 @@ INDEX = RuleSet(
     Domain.INDEX,
     rule(x % y, x, when="0 <= x and x < y"),
     rule(x % -1, 0),
-    rule(x % c0, 0, when="c0 > 0 and divides(c0, x)"),
-    rule(x % c0, 0 - (0 - x) % (0 - c0), when="c0 < -1"),
+    rule(x % c0, 0, when="c0 != 0 and divides(c0, x)"),
     # multiples of the divisor vanish, other factors are reduced
     rule((x * c0) % c1, (x * (c0 % c1)) % c1, when="c1 > 0 and (c0 >= c1 or c0 < 0)"),
     rule((x * c0) % c1, (x % (c1 // c0)) * c0, when="c0 > 1 and c1 > c0 and c1 % c0 == 0"),
@@ -58,15 +58,20 @@ INDEX = RuleSet(
     ),
     # symbolic divisors: one that is not negative is positive, as it is not zero
     rule((x * y) % y, 0),
+    rule((x * y * c0) % y, 0),
+    rule((x * y * c0 + z) % y, z % y),
     rule((x * y + z) % y, z % y),
     rule((z - x * y) % y, z % y),
     rule((x * y - z) % y, (0 - z) % y),
     rule((x * y + z + w) % y, (z + w) % y),
     rule((x + y) % x, y % x),
+    rule((y + (x + z)) % x, (y + z) % x, fixed=(ir.Add,)),
+    rule((y + (z + x)) % x, (y + z) % x, fixed=(ir.Add,)),
     rule((x + y + z) % x, (y + z) % x),
     rule((y - x) % x, y % x),
-    rule((x * y) % (z * y), (x % z) * y, when="y >= 0 and z >= 0"),
-    rule((x * y) % (y * c0), (x % c0) * y, when="y >= 0 and c0 > 0"),
+    rule((x * y) % (z * y), (x % z) * y),
+    rule((x * y) % (y * c0), (x % c0) * y, when="c0 != 0"),
+    rule((x * y * c0) % (y * c1), ((x * c0) % c1) * y, when="c1 != 0"),
     rule((x * y + z) % (y * c0), (x % c0) * y + z, when="c0 > 0 and 0 <= z and z < y"),
     rule((x * y + z) % (w * y), (x % w) * y + z, when="w >= 0 and 0 <= z and z < y"),
     rule((x % (y * c0)) % c0, x % c0, when="y >= 0 and c0 > 0"),

@@ -78,6 +78,10 @@ BOOL = RuleSet(
     rule(eq(x, c0) & (c1 <= x), eq(x, c0), when="c0 >= c1"),
     rule(eq(x, c0) & (c1 <= x), FALSE, when="c0 < c1"),
     rule(eq(x // c0, c1) & eq(x % c0, c2), eq(x, c1 * c0 + c2), when="c0 > 0 and 0 <= c2 and c2 < c0"),
+    rule(eq(x // c0, c1) & (x % c0 < c2), (c1 * c0 <= x) & (x < c1 * c0 + c2), when="c0 > 0 and 0 < c2 and c2 <= c0"),
+    rule(eq(x // c0, c1) & (x % c0 <= c2), (c1 * c0 <= x) & (x <= c1 * c0 + c2), when="0 <= c2 and c2 < c0"),
+    rule(eq(x // c0, c1) & (c2 < x % c0), (c1 * c0 + c2 < x) & (x < c1 * c0 + c0), when="0 <= c2 and c2 < c0"),
+    rule(eq(x // c0, c1) & (c2 <= x % c0), (c1 * c0 + c2 <= x) & (x < c1 * c0 + c0), when="0 <= c2 and c2 < c0"),
     # tautologies of two comparisons
     rule((x < y) | (y < x), ne(x, y), when="integral(x)"),
     rule((x < y) | (y <= x), TRUE, when="integral(x)"),
@@ -104,6 +108,8 @@ BOOL = RuleSet(
     rule((c0 <= x) | (c1 <= x), c1 <= x, when="c1 < c0"),
     rule(ne(x, c0) | ne(x, c1), TRUE, when="c0 != c1"),
     rule(ne(x, c0) | eq(x, c1), ne(x, c0), when="c0 != c1"),
+    rule(eq(p, p), TRUE),
+    rule(ne(p, p), FALSE),
     # likely marks pass through what they mark
     rule(call("likely", p) & call("likely", p), call("likely", p)),
     rule(call("likely", call("likely", p)), call("likely", p)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from tirlower import ir
 from tirlower.arith.pattern import Domain, Pat, PNode, Rule, RuleSet, pmax, pmin, rule, select, tdiv
 from tirlower.arith.rules.names import c0, c1, p, s, v, w, x, y, z
 
@@ -12,14 +13,16 @@ def _lattice(f: Callable[[Pat, Pat], PNode], g: Callable[[Pat, Pat], PNode]) -> 
     """What holds in any order: true of every integer type, wrapping or not."""
     yield rule(f(x, x), x)
     yield rule(f(f(x, c0), c1), f(x, f(c0, c1)))
-    yield rule(f(f(x, c0), s), f(f(x, s), c0))
+    yield rule(f(f(x, c0), s), f(f(x, s), c0), fixed=(ir.Min, ir.Max))
+    yield rule(f(s, f(y, c0)), f(f(s, y), c0), fixed=(ir.Min, ir.Max))
     yield rule(f(f(x, y), x), f(x, y))
     yield rule(f(g(x, y), x), x)
+    yield rule(f(g(x, y), f(y, x)), f(x, y), fixed=(ir.Min, ir.Max))
     yield rule(f(g(x, y), f(x, y)), f(x, y))
     yield rule(f(f(f(x, y), z), x), f(f(x, y), z))
     yield rule(f(f(f(f(x, y), z), w), x), f(f(f(x, y), z), w))
     yield rule(f(f(f(f(f(x, y), z), w), v), x), f(f(f(f(x, y), z), w), v))
-    yield rule(f(f(x, y), f(x, z)), f(f(x, y), z))
+    yield rule(f(f(x, y), f(x, z)), f(f(y, z), x))
     yield rule(f(g(x, y), g(x, z)), g(f(y, z), x))
     yield rule(f(select(p, x, y), select(p, z, w)), select(p, f(x, z), f(y, w)))
 
@@ -28,8 +31,7 @@ LATTICE = RuleSet(
     Domain.INTEGER,
     *_lattice(pmin, pmax),
     *_lattice(pmax, pmin),
-    # a clamp: the lower limit outside
-    rule(pmin(pmax(x, c0), c1), pmax(pmin(x, c1), c0), when="c0 <= c1"),
+    # clamps whose limits cross
     rule(pmin(pmax(x, c0), c1), c1, when="c0 > c1"),
     rule(pmax(pmin(x, c0), c1), c1, when="c0 <= c1"),
 )
@@ -54,10 +56,6 @@ INDEX = RuleSet(
     rule(pmax(x - y, x - z), x - pmin(y, z)),
     rule(pmin(x - y, x + z), x + pmin(z, 0 - y)),
     rule(pmax(x - y, x + z), x + pmax(z, 0 - y)),
-    rule(pmin(x + y, x), x + pmin(y, 0)),
-    rule(pmax(x + y, x), x + pmax(y, 0)),
-    rule(pmin(x - y, x), x - pmax(y, 0)),
-    rule(pmax(x - y, x), x - pmin(y, 0)),
     rule(pmin(c0 - x, c1), c0 - pmax(x, c0 - c1)),
     rule(pmax(c0 - x, c1), c0 - pmin(x, c0 - c1)),
     rule(pmin(c0 - x, c1 - y), c0 - pmax(x, y + (c0 - c1))),
@@ -92,8 +90,6 @@ INDEX = RuleSet(
     rule(pmin(tdiv(x + c0, c1) * c1, x), x, when="c1 > 0 and c0 + 1 == c1 and x >= 0"),
     rule(pmax(tdiv(x + c0, c1) * c1, x), tdiv(x + c0, c1) * c1, when="c1 > 0 and c0 + 1 == c1 and x >= 0"),
     # clamps of shifted operands
-    rule(pmin(pmax(x, y + c0), y + c1), pmax(pmin(x, y + c1), y + c0), when="c0 <= c1"),
-    rule(pmin(pmax(x, y + c0), y), pmax(pmin(x, y), y + c0), when="c0 <= 0"),
     rule(pmax(pmin(x, y + c0), y + c1), y + c1, when="c0 <= c1"),
     rule(pmin(pmax(x, y), z), z, when="z <= y"),
     rule(pmax(pmin(x, y), z), z, when="y <= z"),

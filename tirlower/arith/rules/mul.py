@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tirlower import ir
 from tirlower.arith.pattern import Domain, RuleSet, pmax, pmin, rule
 from tirlower.arith.rules.names import c0, c1, s, x, y
 
@@ -12,8 +13,8 @@ RING = RuleSet(
     rule(x * 0, 0),
     rule(x * 1, x),
     rule((x * c0) * c1, x * (c0 * c1)),
-    rule((x * c0) * s, (x * s) * c0),
-    rule(s * (y * c0), (s * y) * c0),
+    rule((x * c0) * s, (x * s) * c0, fixed=(ir.Mul,)),
+    rule(s * (y * c0), (s * y) * c0, fixed=(ir.Mul,)),
     rule((x + c0) * c1, x * c1 + c0 * c1),
     rule((c0 - x) * c1, x * (0 - c1) + c0 * c1),
     rule((0 - x) * y, 0 - x * y),

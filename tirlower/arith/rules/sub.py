@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from tirlower.arith.pattern import Domain, RuleSet, pmax, pmin, rule, tdiv, tmod
-from tirlower.arith.rules.names import c0, c1, c2, c3, s, t, w, x, y, z
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tirlower import ir
+from tirlower.arith.pattern import Domain, PNode, Rule, RuleSet, pmax, pmin, rule, select, tdiv, tmod
+from tirlower.arith.rules.names import c0, c1, c2, c3, p, s, t, w, x, y, z
 
 RING = RuleSet(
     Domain.RING,
@@ -25,7 +29,6 @@ RING = RuleSet(
     rule(((x + y) + z) - (x + w), (y + z) - w),
     # a difference of a difference
     rule(0 - (x - y), y - x),
-    rule((0 - x) - y, 0 - (x + y)),
     rule(x - (0 - y), x + y),
     rule(c0 - (x + c1), (c0 - c1) - x),
     rule(c0 - (c1 - x), x + (c0 - c1)),
@@ -34,9 +37,9 @@ RING = RuleSet(
     rule(s - s * c0, s * (1 - c0)),
     rule(s * c0 - s, s * (c0 - 1)),
     rule(s * c0 - s * c1, s * (c0 - c1)),
-    rule(s * t - s, s * (t - 1)),
-    rule(s - s * t, s * (1 - t)),
-    rule(s * y - s * z, s * (y - z)),
+    rule(s * t - s, (t - 1) * s),
+    rule(s - s * t, (1 - t) * s),
+    rule(s * y - s * z, (y - z) * s),
     rule((x + s * c0) - s * c1, x + s * (c0 - c1)),
     rule((x + s * c0) - s, x + s * (c0 - 1)),
     rule((x - s * c0) - s * c1, x - s * (c0 + c1)),
@@ -60,15 +63,37 @@ RING = RuleSet(
     rule(x - ((x + y) // c0) * c0, (x + y) % c0 - y, when="c0 != 0"),
     rule(((x + y) // c0) * c0 - x, y - (x + y) % c0, when="c0 != 0"),
     rule(x - ((x - y) // c0) * c0, (x - y) % c0 + y, when="c0 != 0"),
-    rule(((x - y) // c0) * c0 - x, (0 - y) - (x - y) % c0, when="c0 != 0"),
+    rule(((x - y) // c0) * c0 - x, (0 - (x - y) % c0) - y, when="c0 != 0"),
     rule(x - tdiv(x + y, c0) * c0, tmod(x + y, c0) - y, when="c0 != 0"),
     rule(tdiv(x + y, c0) * c0 - x, y - tmod(x + y, c0), when="c0 != 0"),
     rule(x - tdiv(x - y, c0) * c0, tmod(x - y, c0) + y, when="c0 != 0"),
-    rule(tdiv(x - y, c0) * c0 - x, (0 - y) - tmod(x - y, c0), when="c0 != 0"),
+    rule(tdiv(x - y, c0) * c0 - x, (0 - tmod(x - y, c0)) - y, when="c0 != 0"),
     # min and max of the same two
     rule((x + y) - pmin(x, y), pmax(x, y)),
     rule((x + y) - pmax(x, y), pmin(x, y)),
+    rule(pmin(x, y) - pmin(y, x), 0),
+    rule(pmax(x, y) - pmax(y, x), 0),
+    rule(select(p, x, y) - select(p, z, w), select(p, x - z, y - w)),
 )
+
+
+def _into(f: Callable[[Any, Any], PNode], g: Callable[[Any, Any], PNode]) -> Iterator[Rule]:
+    """What a difference takes away from min and max, ``g`` being the other one of ``f``; operands keep their order."""
+    order = (ir.Min, ir.Max)
+    yield rule(f(x, y) - x, f(0, y - x), fixed=order)
+    yield rule(f(x, y) - y, f(x - y, 0), fixed=order)
+    yield rule(x - f(x, y), g(0, x - y), fixed=order)
+    yield rule(y - f(x, y), g(y - x, 0), fixed=order)
+    yield rule(f(x + y, z) - x, f(y, z - x), fixed=order)
+    yield rule(f(z, x + y) - x, f(z - x, y), fixed=order)
+    yield rule(x - f(x + y, z), g(0 - y, x - z), fixed=order)
+    yield rule(x - f(z, x + y), g(x - z, 0 - y), fixed=order)
+    yield rule(f(x - y, z) - x, f(0 - y, z - x), fixed=order)
+    yield rule(f(z, x - y) - x, f(z - x, 0 - y), fixed=order)
+    yield rule(x - f(x - y, z), g(y, x - z), fixed=order)
+    yield rule(x - f(z, x - y), g(x - z, y), fixed=order)
+    yield rule((x + f(y, z)) - y, x + f(z - y, 0))
+
 
 # Unsigned results would read x + 4294967295, so these two are for index types.
 INDEX = RuleSet(
@@ -77,8 +102,8 @@ INDEX = RuleSet(
     rule((x + c0) - s, (x - s) + c0),
     rule(s - (y + c0), (s - y) + (0 - c0)),
     rule(s - (c0 - y), (s + y) + (0 - c0)),
-    rule((c0 - x) - s, c0 - (x + s)),
     rule(x - y * c0, x + y * (0 - c0), when="c0 < 0"),
+    rule(0 - y * c0, y * (0 - c0)),
     rule(x - (y - z), (x + z) - y),
     # scaled remainders
     rule(x * c1 - (x // c0) * c2, (x % c0) * c1, when="c0 != 0 and c2 == c0 * c1"),
@@ -86,7 +111,11 @@ INDEX = RuleSet(
     rule(x * c1 - ((x + y) // c0) * c2, ((x + y) % c0 - y) * c1, when="c0 != 0 and c2 == c0 * c1"),
     rule(((x + y) // c0) * c2 - x * c1, (y - (x + y) % c0) * c1, when="c0 != 0 and c2 == c0 * c1"),
     rule(x * c1 - ((x - y) // c0) * c2, ((x - y) % c0 + y) * c1, when="c0 != 0 and c2 == c0 * c1"),
-    rule(((x - y) // c0) * c2 - x * c1, ((0 - y) - (x - y) % c0) * c1, when="c0 != 0 and c2 == c0 * c1"),
+    rule(((x - y) // c0) * c2 - x * c1, ((0 - (x - y) % c0) - y) * c1, when="c0 != 0 and c2 == c0 * c1"),
+    rule(x * c1 - tdiv(x + y, c0) * c2, (tmod(x + y, c0) - y) * c1, when="c0 != 0 and c2 == c0 * c1"),
+    rule(tdiv(x + y, c0) * c2 - x * c1, (y - tmod(x + y, c0)) * c1, when="c0 != 0 and c2 == c0 * c1"),
+    rule(x * c1 - tdiv(x - y, c0) * c2, (tmod(x - y, c0) + y) * c1, when="c0 != 0 and c2 == c0 * c1"),
+    rule(tdiv(x - y, c0) * c2 - x * c1, ((0 - tmod(x - y, c0)) - y) * c1, when="c0 != 0 and c2 == c0 * c1"),
     rule(x * c1 - tdiv(x, c0) * c2, tmod(x, c0) * c1, when="c0 != 0 and c2 == c0 * c1"),
     rule(tdiv(x, c0) * c2 - x * c1, tmod(x, c0) * (0 - c1), when="c0 != 0 and c2 == c0 * c1"),
     # quotients of shifted operands
@@ -105,20 +134,8 @@ INDEX = RuleSet(
         when="c0 > 0 and c1 >= c2 and x >= -c2",
     ),
     # min and max
-    rule(pmin(x, y) - x, pmin(y - x, 0)),
-    rule(pmax(x, y) - x, pmax(y - x, 0)),
-    rule(x - pmin(x, y), pmax(x - y, 0)),
-    rule(x - pmax(x, y), pmin(x - y, 0)),
-    rule(pmin(x + y, z) - x, pmin(y, z - x)),
-    rule(pmax(x + y, z) - x, pmax(y, z - x)),
-    rule(x - pmin(x + y, z), pmax(0 - y, x - z)),
-    rule(x - pmax(x + y, z), pmin(0 - y, x - z)),
-    rule(pmin(x - y, z) - x, pmin(0 - y, z - x)),
-    rule(pmax(x - y, z) - x, pmax(0 - y, z - x)),
-    rule(x - pmin(x - y, z), pmax(y, x - z)),
-    rule(x - pmax(x - y, z), pmin(y, x - z)),
-    rule((x + pmin(y, z)) - y, x + pmin(z - y, 0)),
-    rule((x + pmax(y, z)) - y, x + pmax(z - y, 0)),
+    *_into(pmin, pmax),
+    *_into(pmax, pmin),
     rule(pmin(x + c0, y + c1) - pmin(x, y), c0, when="c0 == c1"),
     rule(pmin(x, y) - pmin(x + c0, y + c1), 0 - c0, when="c0 == c1"),
     rule(pmin(x + c0, y + c1) - pmin(x + c2, y + c3), c0 - c2, when="c0 - c2 == c1 - c3"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tirlower import ir
 from tirlower.arith.pattern import (
     Domain,
     Pat,
@@ -26,7 +27,7 @@ from tirlower.arith.pattern import (
     tdiv,
     tmod,
 )
-from tirlower.arith.rules.names import c0, c1, lanes, p, q, s, w, x, y, z
+from tirlower.arith.rules.names import c0, c1, c2, c3, lanes, p, q, s, w, x, y, z
 
 _OPERATIONS: tuple[Callable[[Pat, Pat], PNode], ...] = (
     lambda a, b: a + b,
@@ -78,7 +79,8 @@ LANES = RuleSet(
 RAMPS = RuleSet(
     Domain.INT_VECTOR,
     rule(ramp(x, y, lanes) + ramp(z, w, lanes), ramp(x + z, y + w, lanes)),
-    rule(ramp(x, y, lanes) + broadcast(z, lanes), ramp(x + z, y, lanes)),
+    rule(ramp(x, y, lanes) + broadcast(z, lanes), ramp(x + z, y, lanes), fixed=(ir.Add,)),
+    rule(broadcast(z, lanes) + ramp(x, y, lanes), ramp(z + x, y, lanes), fixed=(ir.Add,)),
     rule(ramp(x, y, lanes) - ramp(z, w, lanes), ramp(x - z, y - w, lanes)),
     rule(ramp(x, y, lanes) - broadcast(z, lanes), ramp(x - z, y, lanes)),
     rule(broadcast(z, lanes) - ramp(x, y, lanes), ramp(z - x, 0 - y, lanes)),
@@ -87,6 +89,9 @@ RAMPS = RuleSet(
     rule((s * broadcast(x, lanes)) * broadcast(y, lanes), s * broadcast(x * y, lanes)),
     rule(pmin(pmin(s, broadcast(x, lanes)), broadcast(y, lanes)), pmin(s, broadcast(pmin(x, y), lanes))),
     rule(pmax(pmax(s, broadcast(x, lanes)), broadcast(y, lanes)), pmax(s, broadcast(pmax(x, y), lanes))),
+    rule((x + y) - y, x),
+    rule((x - y) + y, x),
+    rule((x + y) - (x + z), y - z),
     rule(s + broadcast(0, lanes), s),
     rule(s - broadcast(0, lanes), s),
     rule(s * broadcast(1, lanes), s),
@@ -113,6 +118,22 @@ INDEX = RuleSet(
         ramp(x, c0, lanes) % broadcast(c1, lanes),
         ramp(x % c1, c0, lanes),
         when="c1 > 0 and in_block(x, c0, c1, lanes)",
+    ),
+    # multiples of the divisor in the base do not count
+    rule(
+        ramp(x * c2 + c3, c0, lanes) % broadcast(c1, lanes),
+        ramp(c3 % c1, c0, lanes) % broadcast(c1, lanes),
+        when="c1 > 0 and c2 % c1 == 0",
+    ),
+    rule(
+        ramp(x * c2, c0, lanes) % broadcast(c1, lanes),
+        ramp(0, c0, lanes) % broadcast(c1, lanes),
+        when="c1 > 0 and c2 % c1 == 0",
+    ),
+    rule(
+        tdiv(ramp(x * c2, c0, lanes), broadcast(c1, lanes)),
+        ramp(x * tdiv(c2, c1), tdiv(c0, c1), lanes),
+        when="c1 > 0 and c0 % c1 == 0 and c2 % c1 == 0",
     ),
     rule(
         tdiv(ramp(x, c0, lanes), broadcast(c1, lanes)),

@@ -21,10 +21,11 @@ class _Converter(Substituter):
     def __init__(self) -> None:
         super().__init__({})
         self.left: set[Var] = set()
+        self.early: set[Var] = set()
 
     def visit_expr(self, root: Any) -> Any:
         """Expressions before the first block hold no iterator."""
-        return super().visit_expr(root) if self.vmap or self.left else root
+        return super().visit_expr(root) if self.vmap or self.left or self.early else root
 
     def visit_Var(self, op: Var) -> Expr:
         """The binding of an iterator in scope."""
@@ -33,6 +34,12 @@ class _Converter(Substituter):
                 f"the block iterator {op.name!r} is used outside its block",
                 span=op.span,
                 help="bind it to a loop variable",
+            )
+        if op in self.early:
+            raise TransformError(
+                f"the block iterator {op.name!r} is used in a predicate or binding of its own block, which are outside it",
+                span=op.span,
+                help="write them in terms of the loop variables",
             )
         return self.vmap.get(op, op)
 
@@ -47,8 +54,10 @@ class _Converter(Substituter):
         for it in op.iters:
             if it.value is None:
                 raise TransformError(f"the iterator {it.var.name!r} of block {op.name!r} has no binding", span=op.span)
+        self.early = {it.var for it in op.iters}
         predicate = self.visit(op.predicate)
         values = [self.visit(it.value) for it in op.iters]
+        self.early = set()
         for it, value in zip(op.iters, values, strict=True):
             self.vmap[it.var] = value.astype(it.var.dtype)
             self.left.discard(it.var)
@@ -62,8 +71,8 @@ class _Converter(Substituter):
 class ConvertBlocksToOpaque(FuncPass):
     """Block iterators are replaced by their bindings; every block is left without iterators.
 
-    Needs LowerInitBlock. Raises :class:`TransformError` when an iterator has no binding or is used outside its block,
-    and for a block that still has an init.
+    Needs LowerInitBlock. Raises :class:`TransformError` when an iterator has no binding or is used outside its block, as
+    its predicate is, and for a block that still has an init.
 
     >>> from tirlower.script import parse
     >>> print(ConvertBlocksToOpaque()(parse('''

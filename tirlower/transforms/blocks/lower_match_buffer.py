@@ -10,9 +10,9 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Substituter
+from tirlower.ir.functor import Substituter, post_order_visit
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import Block, BufferStore, For, Stmt
+from tirlower.ir.stmt import Bind, Block, BufferStore, For, Stmt
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
 
@@ -20,9 +20,14 @@ __all__ = ["LowerMatchBuffer"]
 
 
 class _Lowerer(Substituter):
-    def __init__(self) -> None:
+    def __init__(self, func: PrimFunc) -> None:
         super().__init__({})
         self.analyzer = Analyzer()
+        # What is defined outside the matches is checked, not bound.
+        self.defined: set[Var] = set(func.params)
+        for buffer in func.buffers:
+            for part in (*buffer.shape, *buffer.strides, buffer.elem_offset):
+                post_order_visit(part, lambda op: self.defined.add(op) if isinstance(op, Var) else None)
         self.matched: dict[Buffer, BufferRegion] = {}
         # Pointers to the start of a region, where the match states no offset: the source's data and the offset.
         self.starts: dict[Var, tuple[Buffer, Expr]] = {}
@@ -32,7 +37,12 @@ class _Lowerer(Substituter):
         """Without a match around there is nothing to replace."""
         return super().visit_expr(root) if self.vmap else root
 
+    def visit_Bind(self, op: Bind) -> Stmt:
+        self.defined.add(op.var)
+        return self.generic(op)
+
     def visit_For(self, op: For) -> Stmt:
+        self.defined.add(op.loop_var)
         if isinstance(op.extent, IntImm) and op.extent.value > 0:
             self.analyzer.bind(op.loop_var, Range(op.min, op.extent), allow_override=True)
             return self.generic(op)
@@ -44,6 +54,7 @@ class _Lowerer(Substituter):
     def visit_Block(self, op: Block) -> Stmt:
         with self.analyzer.constraint_scope(const(True, "bool")):
             for it in op.iters:
+                self.defined.add(it.var)
                 self.analyzer.bind(it.var, it.domain, allow_override=True)
             for match in op.match_buffers:
                 self._match(match, op)
@@ -124,6 +135,10 @@ class _Lowerer(Substituter):
             raise TransformError(f"{where} has dtype {target.dtype!s}, its source {outer.dtype!s}", span=match.span)
         if target.scope != outer.scope:
             raise TransformError(f"{where} has scope {target.scope!r}, its source {outer.scope!r}", span=match.span)
+        if outer.align % target.align:
+            raise TransformError(
+                f"{where} asks for an alignment of {target.align} bytes, its source has {outer.align}", span=match.span
+            )
         for axis, extra in enumerate(source.region[:lead]):
             if not self.analyzer.can_prove_equal(extra.extent, const(1, extra.extent.dtype)):
                 raise TransformError(
@@ -169,7 +184,7 @@ class _Lowerer(Substituter):
         self.matched[target] = source
 
     def _bind(self, name: Expr, value: Expr, what: str, match: MatchBufferRegion) -> None:
-        if isinstance(name, Var) and name not in self.vmap:
+        if isinstance(name, Var) and name not in self.vmap and name not in self.defined:
             self.vmap[name] = value if value.dtype is name.dtype else build.cast(name.dtype, value)
             return
         have = self.visit(name)
@@ -183,9 +198,10 @@ class LowerMatchBuffer(FuncPass):
     """Accesses through a matched region become accesses of the source buffer; ``match_buffers`` go away.
 
     The variables of the match (data, element offset, strides, extents) are replaced by what the region gives; what
-    is declared as a value is checked against it. Raises :class:`TransformError` where they differ, where the dtype or
-    scope does, where a dropped leading dimension is not of extent one, or where ``offset_factor`` does not divide.
-    In a pipeline it stands after ConvertBlocksToOpaque.
+    is declared as a value, or as a variable defined elsewhere, is checked against it. Raises :class:`TransformError`
+    where they differ, where the dtype or scope does, where more alignment is asked for than the source has, where a
+    dropped leading dimension is not of extent one, or where ``offset_factor`` does not divide. In a pipeline it stands
+    after ConvertBlocksToOpaque.
 
     >>> from tirlower.script import parse
     >>> print(LowerMatchBuffer()(parse('''
@@ -212,4 +228,4 @@ class LowerMatchBuffer(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower every matched region of a function."""
-        return func.with_body(_Lowerer().visit(func.body))
+        return func.with_body(_Lowerer(func).visit(func.body))

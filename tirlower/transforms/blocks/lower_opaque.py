@@ -96,21 +96,20 @@ class _Lowerer(Substituter):
     def visit_For(self, op: For) -> Stmt:
         low, extent = self.visit(op.min), self.visit(op.extent)
         kept = {key: self.map_attr(value) for key, value in op.annotations.items() if key != IRREGULAR}
-        unit = (
-            is_const_int(extent, 1)
-            and not kept
-            and op.kind is not ForKind.THREAD_BINDING
-            and not jumps_out(op.body)  # a break would leave the loop around instead
-        )
-        if not unit:
+        known = is_const_int(extent, 1) and not kept
+        if known:
+            self.vmap[op.loop_var] = low
+        # A thread loop stays a launch of one thread; of another loop a break would leave the loop around instead.
+        if not known or op.kind is ForKind.THREAD_BINDING or jumps_out(op.body):
             changed = len(kept) != len(op.annotations) or any(op.annotations[k] is not v for k, v in kept.items())
-            return op.with_(
+            made: Stmt = op.with_(
                 min=low, extent=extent, annotations=kept if changed else op.annotations, body=self.visit(op.body)
             )
-        self.vmap[op.loop_var] = low
-        body = as_scope(self.visit(op.body))
-        del self.vmap[op.loop_var]
-        return body
+        else:
+            made = as_scope(self.visit(op.body))
+        if known:
+            del self.vmap[op.loop_var]
+        return made
 
 
 def _written(op: Block, position: Any) -> Var:
@@ -138,7 +137,8 @@ def _attr_expr(value: Any, op: Block) -> Expr:
 class LowerOpaqueBlock(FuncPass):
     """Blocks go away: their predicates become ``if``, their allocations plain statements, their pragmas attributes.
 
-    Loops of extent one without annotations are dropped, their variable replaced by its value; thread loops stay.
+    In loops of extent one without annotations the variable is replaced by its value; but for thread loops they are
+    dropped.
     Other annotations of blocks are dropped, but for ``buffer_dim_align``, which moves to the allocation, and
     ``double_buffer_scope``, the position of the written buffer that the block's new attribute of that name is about.
     Needs ConvertBlocksToOpaque, LowerInitBlock and LowerMatchBuffer; raises :class:`TransformError` otherwise.

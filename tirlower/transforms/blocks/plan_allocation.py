@@ -10,7 +10,7 @@ from tirlower.analysis.lca import detect_buffer_access_lca
 from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
 from tirlower.ir.buffer import Buffer, BufferRegion
-from tirlower.ir.expr import BufferLoad, Call, IntImm, PointerType, Var, const
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor, post_order_visit, pre_order_visit
 from tirlower.ir.linear import expr_key
@@ -25,6 +25,7 @@ from tirlower.ir.stmt import (
     BufferStore,
     DeclBuffer,
     For,
+    ForKind,
     IfThenElse,
     Seq,
     Stmt,
@@ -38,6 +39,7 @@ from tirlower.transforms.context import PassContext
 __all__ = ["PlanAndUpdateBufferAllocationLocation"]
 
 _ADDRESS_OF = Op.get("tir.address_of")
+_ALLREDUCE = Op.get("tir.tvm_thread_allreduce")
 _JUMPS = (Op.get("tir.break_loop"), Op.get("tir.continue_loop"))
 
 
@@ -49,6 +51,8 @@ class _Collector(Visitor):
         self.allocations: dict[AllocBuffer, Block] = {}
         self.path: list[Stmt] = []
         self.defined_in: dict[Var, tuple[Stmt, ...]] = {}
+        # What stands around a grid of thread blocks, by its loops.
+        self.around: dict[Stmt, Stmt] = {}
         self.bound: set[Var] = set()
         # Data variables whose memory a loop may carry values in, and those of matched regions with their source's.
         self.carried: set[Var] = set()
@@ -58,11 +62,15 @@ class _Collector(Visitor):
         self.jumped = False
         self.instances = 0
         self.conditions = 0
+        # The elements that a reduction over threads stores: its call names them as loads.
+        self.results: set[Expr] = set()
 
     def _define(self, var: Var) -> None:
         self.defined_in[var] = tuple(self.path)
 
     def visit_For(self, op: For) -> None:
+        if self.path and op.kind is ForKind.THREAD_BINDING and (op.thread_tag or "").startswith("blockIdx"):
+            self.around[op] = self.around.get(self.path[-1], self.path[-1])
         self.path.append(op)
         self._define(op.loop_var)
         known, jumped = len(self.stored), self.jumped
@@ -118,6 +126,10 @@ class _Collector(Visitor):
                 self.stored.setdefault(_element(op))
 
     def visit_BufferLoad(self, op: BufferLoad) -> None:
+        if op in self.results:
+            if not self.instances and not self.conditions:
+                self.stored.setdefault(_element(op))
+            return
         # A loop may carry what is read, unless the same element was surely stored before.
         if not self.instances and _element(op) not in self.stored:
             self._carry(op.buffer.data)
@@ -129,6 +141,9 @@ class _Collector(Visitor):
 
     def visit_Call(self, op: Call) -> None:
         self.jumped = self.jumped or op.op in _JUMPS
+        if op.op is _ALLREDUCE and isinstance(op.args[0], IntImm):
+            count = op.args[0].value
+            self.results.update(op.args[2 + count : 2 + 2 * count])
         if op.op is _ADDRESS_OF and isinstance(op.args[0], BufferLoad) and not self.instances:
             self._carry(op.args[0].buffer.data)
 
@@ -192,6 +207,9 @@ class _Placer(Mutator):
             )
         if buffer.data in collector.carried:
             return home
+        if buffer.scope == "global":
+            # A kernel does not allocate what its blocks may share.
+            ancestor = collector.around.get(ancestor, ancestor)
         needed: tuple[Stmt, ...] = ()
         for var in _variables(buffer):
             if var in collector.bound:

@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from typing import Any
 
 from tirlower.analysis.purity import side_effect
+from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import BufferLoad, Call, Expr, Not, Var, is_const_int
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Not, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor, post_order_visit
 from tirlower.ir.node import Node, Role
@@ -31,7 +32,7 @@ from tirlower.ir.stmt import (
     seq,
 )
 from tirlower.transforms.aliasing import same_place
-from tirlower.transforms.analyzed import AnalyzedMutator, stated_fact
+from tirlower.transforms.analyzed import AnalyzedMutator, stated_fact, without_likely
 from tirlower.transforms.base import FuncPass
 from tirlower.transforms.cleanup.dead_store import eliminate_dead_stores
 from tirlower.transforms.context import PassContext
@@ -115,6 +116,7 @@ class _Remover(AnalyzedMutator):
                 new = self.visit(stmt)
                 if not is_no_op(new):
                     done.append(new)
+                self._note(new)
                 fact = stated_fact(new)
                 if fact is not None:
                     facts.enter_context(self.holding(fact))
@@ -123,6 +125,18 @@ class _Remover(AnalyzedMutator):
         if done and len(done) == len(op.stmts) and all(a is b for a, b in zip(done, op.stmts, strict=True)):
             return op
         return seq(*done)
+
+    def _note(self, stmt: Stmt) -> None:
+        """Indices may be compared through the integers that are bound."""
+        self.note_binding(stmt)
+        if (
+            isinstance(stmt, Bind)
+            and stmt.var.dtype.is_int
+            and stmt.var.dtype.is_scalar
+            and side_effect(stmt.value) is Purity.PURE
+            and not self.wrapping.is_data(stmt.value)
+        ):
+            self.analyzer.bind(stmt.var, stmt.value, allow_override=True)
 
     @staticmethod
     def _without_dead_declarations(stmts: list[Stmt], uses: _Uses) -> list[Stmt]:
@@ -150,12 +164,23 @@ class _Remover(AnalyzedMutator):
         return op.with_(init=self.visit(op.init), body=as_scope(self._sequence(op.body, uses)))
 
     def visit_For(self, op: For) -> Stmt:
-        if self.analyzer.const_int_bound(op.extent).max_value <= 0:
+        if self._never_runs(op.extent):
             return effects_of(op.min, op.extent)
         made = super().visit_For(op)
         return effects_of(op.min, op.extent) if isinstance(made, For) and is_no_op(made.body) else made
 
+    def _never_runs(self, extent: Expr) -> bool:
+        if self.analyzer.const_int_bound(extent).max_value <= 0:
+            return True
+        if extent.is_leaf or side_effect(extent) is not Purity.PURE or self.wrapping.wraps(extent):
+            return False
+        return self.analyzer.const_int_bound(self.analyzer.simplify(extent)).max_value <= 0
+
     def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
+        decided = without_likely(op.condition)
+        if isinstance(decided, IntImm):
+            chosen = op.then_case if decided.value else op.else_case
+            return seq() if chosen is None else as_scope(self.visit(chosen))
         made = super().visit_IfThenElse(op)
         if not isinstance(made, IfThenElse):
             return made
@@ -180,7 +205,24 @@ class _Remover(AnalyzedMutator):
         return seq() if side_effect(op.value) <= Purity.READS and not is_no_op(op) else op
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
-        return seq() if isinstance(op.value, BufferLoad) and same_place(op, op.value) else op
+        return seq() if isinstance(op.value, BufferLoad) and self._same_place(op, op.value) else op
+
+    def _same_place(self, store: BufferStore, load: BufferLoad) -> bool:
+        """Whether a store puts back what a load takes, by the indices' form or by what they are known to be."""
+        if same_place(store, load):
+            return True
+        if store.buffer is not load.buffer or store.predicate is not None or load.predicate is not None:
+            return False
+        pairs = list(zip(store.indices, load.indices, strict=True))
+        return all(
+            a.dtype is b.dtype
+            and a.dtype.is_scalar
+            and side_effect(build.eq(a, b)) is Purity.PURE
+            and not self.wrapping.wraps(a)
+            and not self.wrapping.wraps(b)
+            and self.analyzer.can_prove_equal(a, b)
+            for a, b in pairs
+        )
 
 
 class _KnownStores(KnownMutator):

@@ -13,6 +13,7 @@ from tirlower.ir.expr import Call, Expr, IntImm, Select, const
 from tirlower.ir.functor import Mutator
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.stmt import For, IfThenElse, Seq, Stmt, is_no_op, seq
+from tirlower.transforms.analyzed import without_likely
 from tirlower.transforms.nesting import as_scope
 
 __all__ = ["Decider", "EqualDecider", "SizeBudget", "statements"]
@@ -71,7 +72,9 @@ class EqualDecider(Decider):
         super().__init__()
         self.keys = Keys()
         rep = self.keys.rep
-        self.values = {rep(negated(condition)): const(not value, "bool"), rep(condition): const(value, "bool")}
+        plain = without_likely(condition)
+        self.values = {rep(negated(plain)): const(not value, "bool"), rep(plain): const(value, "bool")}
+        self.values[rep(condition)] = const(value, "bool")
 
     def enter_Expr(self, op: Any) -> Expr | None:
         return self.values.get(self.keys.rep(op)) if op.dtype.is_bool and not op.is_leaf else self.values.get(op)

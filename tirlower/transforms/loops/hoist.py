@@ -17,6 +17,7 @@ from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
+    Assert,
     Bind,
     Block,
     For,
@@ -33,7 +34,8 @@ from tirlower.transforms.cleanup.remove_no_op import RemoveNoOp
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.loops.decide import EqualDecider, SizeBudget
 from tirlower.transforms.loops.simplify import Simplify
-from tirlower.transforms.nesting import as_scope
+from tirlower.transforms.loops.virtual_thread import is_virtual
+from tirlower.transforms.nesting import DECLARATIONS, as_scope
 
 __all__ = ["HoistExpression", "HoistIfThenElse", "HoistedConditionals", "HoistedLetBindings"]
 
@@ -54,7 +56,7 @@ class HoistedConditionals(enum.IntFlag):
     BooleanExpression = 4
     """The operands of ``and`` and ``or``."""
     UsingBlockVar = 8
-    """Also conditions on the variables of thread axes."""
+    """Also conditions on the variables of thread axes, and out of the loops of such axes."""
     All = 15
 
 
@@ -104,6 +106,8 @@ class _Invariants(Visitor):
         self.bindings: dict[Var, tuple[Expr, HoistedLetBindings]] = {}
         self.conditions: list[Expr] = []
         self.syncs = False
+        self.alone = True
+        """Whether what is visited is all that an iteration does: nothing else is copied into both branches."""
 
     def known_outside(self, expr: Expr) -> bool:
         return not any(var in self.inside for var in _variables(expr))
@@ -116,8 +120,8 @@ class _Invariants(Visitor):
             self.inside.add(var)
 
     def condition(self, condition: Expr, source: HoistedConditionals) -> None:
-        condition = without_likely(condition)
-        if not self.conditionals & source or isinstance(condition, IntImm) or not condition.dtype.is_scalar:
+        plain = without_likely(condition)
+        if not self.alone or not self.conditionals & source or isinstance(plain, IntImm) or not plain.dtype.is_scalar:
             return
         if self.known_outside(condition) and _movable(condition):
             self.conditions.append(condition)
@@ -153,6 +157,14 @@ class _Invariants(Visitor):
         self.visit(op.extent)
         self.inside.add(op.loop_var)
         self.visit(op.body)
+
+    def visit_Seq(self, op: Seq) -> None:
+        alone = self.alone
+        work = [stmt for stmt in op.stmts if not isinstance(stmt, (*DECLARATIONS, Assert))]
+        for stmt in op.stmts:
+            self.alone = alone and len(work) == 1 and stmt is work[0]
+            self.visit(stmt)
+        self.alone = alone
 
     def visit_Bind(self, op: Bind) -> None:
         self.visit(op.value)
@@ -245,7 +257,8 @@ class _Hoister(Mutator):
 
     def visit_For(self, op: For) -> Stmt:
         made: Stmt
-        if op.kind is ForKind.THREAD_BINDING:
+        threads = op.kind is ForKind.THREAD_BINDING and not is_virtual(op)
+        if threads and not self.conditionals & HoistedConditionals.UsingBlockVar:
             # The shape of a kernel launch stays as it is.
             self.threads[op.loop_var] = None
             made = self.generic(op)
@@ -253,6 +266,9 @@ class _Hoister(Mutator):
         found = _Invariants(self.conditionals, self.lets, op, self.threads)
         found.visit(op.body)
         condition = found.chosen()
+        if threads:
+            self.threads[op.loop_var] = None
+            return self._decided(op, condition)
         moved = self._moved(found, condition)
         if moved:
             values = [Bind(var, found.bindings[var][0]) for var in found.bindings if var in moved]
@@ -294,11 +310,12 @@ class HoistExpression(FuncPass):
     """Conditions and bindings that a loop does not change are moved out of it, the loop copied into both branches.
 
     A condition goes out of the outermost loop whose variables (and what is bound inside it) it does not use; there the
-    loop stands under it and, where that does anything, under its negation, with every equal condition decided. Only
-    what is pure, reads no memory and cannot fault is moved: a condition may be asked where it was not asked before.
-    The shape of nested thread loops stays; a condition on threads is moved around no barrier. Copies may add as many
-    statements as the function has (at least 500); then the loop is left, and a warning names it. Simplify and
-    RemoveNoOp clean up.
+    loop stands under it and, where that does anything, under its negation, with every equal condition decided. It
+    stays below a loop that does something beside it, which would run in both branches (declarations and asserts may).
+    Only what is pure, reads no memory and cannot fault is moved: a condition may be asked where it was not asked
+    before. The shape of nested thread loops stays, unless conditions on threads are asked for (``UsingBlockVar``),
+    which are moved around no barrier. Copies may add as many statements as the function has (at least 500); then the
+    loop is left, and a warning names it. Simplify and RemoveNoOp clean up.
 
     ``hoisted_conditionals`` and ``hoisted_let_bindings`` say what is moved, as :class:`HoistedConditionals` and
     :class:`HoistedLetBindings` or their numbers. Needs no blocks (it looks into none). Raises
@@ -354,7 +371,7 @@ class HoistIfThenElse(FuncPass):
     """If statements whose condition a loop does not change are moved out of it; nothing else is moved.
 
     ``support_block_scope_hoisting`` (of the context, under ``tir.HoistIfThenElse``) moves conditions on thread axes
-    too; ``HoistIfThenElse("basic")`` ignores the configuration. What may be moved, and at what cost, is as in
+    too, and others out of their loops; ``HoistIfThenElse("basic")`` ignores the configuration. What may be moved, and at what cost, is as in
     :class:`HoistExpression`. Needs no blocks. Raises :class:`TransformError` for another variant.
 
     >>> from tirlower.script import parse

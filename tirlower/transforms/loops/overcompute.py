@@ -11,7 +11,7 @@ from tirlower.ir import build
 from tirlower.ir.expr import Add, BufferLoad, Expr, Sub, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Purity
-from tirlower.ir.stmt import BufferStore, Evaluate, For, ForKind, IfThenElse, Seq, Stmt, is_no_op
+from tirlower.ir.stmt import BufferStore, Evaluate, For, ForKind, IfThenElse, Seq, Stmt, is_no_op, seq
 from tirlower.ir.structural import structural_equal
 from tirlower.transforms.aliasing import same_place
 from tirlower.transforms.analyzed import AnalyzedMutator, without_likely
@@ -54,6 +54,11 @@ def _stores(stmt: Any) -> list[BufferStore] | None:
     if isinstance(stmt, Evaluate):
         return [] if is_no_op(stmt) else None
     return None
+
+
+def _work(stmt: Stmt) -> Stmt:
+    """A statement without the evaluations in it that do nothing."""
+    return seq(*[_work(one) for one in stmt.stmts if not is_no_op(one)]) if isinstance(stmt, Seq) else stmt
 
 
 class _Reducer(KnownMutator):
@@ -112,6 +117,7 @@ class _Reducer(KnownMutator):
             return False
         if other is None or is_no_op(other):
             return len(stores) == 1 and self._changes_nothing(stores[0])
+        case, other = _work(case), _work(other)
         facts = self.known.facts
         if isinstance(case, BufferStore) and isinstance(other, BufferStore):
             if self._equal(case, other):

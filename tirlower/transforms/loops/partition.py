@@ -9,7 +9,7 @@ from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
-from tirlower.ir.expr import Call, Expr, IntImm, Let, Select, Var, const, is_const_int
+from tirlower.ir.expr import And, Call, Expr, IntImm, Let, Select, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor, substitute
 from tirlower.ir.intrinsics.collective import COLLECTIVE
@@ -20,7 +20,7 @@ from tirlower.transforms.analyzed import AnalyzedMutator
 from tirlower.transforms.base import FuncPass
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.loops.decide import Decider, SizeBudget
-from tirlower.transforms.loops.partition_bounds import Interval, Solver
+from tirlower.transforms.loops.partition_bounds import Interval, Solver, mentions
 from tirlower.transforms.nesting import as_scope, jumps_out
 
 __all__ = ["LoopPartition"]
@@ -31,6 +31,8 @@ BUDGET = 500
 whole rather than cut."""
 MAX_CUTS = 2
 """How often a loop is cut, and its parts again by other conditions: each cut may make three parts of one."""
+MAX_CONSTANT_CUTS = 16
+"""The same for loops of constant extents, whose parts shrink."""
 
 _LIKELY = Op.get("tir.likely")
 _IGNORE = Op.get("tir.ignore_loop_partition")
@@ -38,6 +40,10 @@ _ITE = Op.get("tir.if_then_else")
 _ALLREDUCE = Op.get("tir.tvm_thread_allreduce")
 CUTS = "cuts"
 """On a condition inside a part: the numbers of the cuts that were made by it."""
+MARKED = "marked"
+"""Beside it: whether the program marked the condition ``likely``, for every loop, or it belongs to hinted ones only."""
+BRANCH = 0
+"""The number of the cut that is a branch of threads: the loops over other axes take no other one for its conditions."""
 
 
 class _Needed(Visitor):
@@ -68,6 +74,7 @@ class _Conditions(Visitor):
     def __init__(self, analyzer: Analyzer, loop: For, hinted: bool, cuts: frozenset[int]) -> None:
         self.solver = Solver(analyzer, loop.loop_var)
         self.hinted = hinted
+        self.threads = loop.kind is ForKind.THREAD_BINDING
         self.cuts = cuts
         self.values: dict[Var, Expr] = {}
         self.true: dict[Expr, Interval | None] = {}
@@ -79,9 +86,9 @@ class _Conditions(Visitor):
         inner = condition
         if condition.__class__ is Call and condition.op is _IGNORE:
             cuts = condition.annotations.get(CUTS)
-            if cuts is None:
-                return  # one that the program wants to keep
-            if not self.cuts.isdisjoint(cuts):
+            if cuts is None or not (self.hinted or condition.annotations[MARKED]):
+                return  # one that the program wants to keep, or of another loop
+            if not self.cuts.isdisjoint(cuts) or (self.threads and BRANCH in cuts):
                 self.frozen.add(condition)
             inner = condition.args[0]
         solved = substitute(inner, self.values) if self.values else inner
@@ -91,6 +98,10 @@ class _Conditions(Visitor):
                 known = table[condition]
                 found = None if known is None or found is None else self._common(known, found)
             table[condition] = found
+        if inner.__class__ is And and self.true[condition] is None:
+            # What cannot be solved as a whole may be so in part.
+            self.note(inner.a)
+            self.note(inner.b)
 
     def _common(self, a: Interval, b: Interval) -> Interval:
         return self.solver.pick(build.max_, a[0], b[0]), self.solver.pick(build.min_, a[1], b[1])
@@ -145,10 +156,12 @@ class _Freezer(Mutator):
             return None
         cuts: tuple[int, ...] = (self.cut,)
         inner = op
+        marked = False
         if isinstance(op, Call) and op.op in (_LIKELY, _IGNORE):
             inner = op.args[0]
             cuts += tuple(op.annotations.get(CUTS, ()))
-        return Call(_IGNORE, (inner,), inner.dtype, annotations={CUTS: cuts}, span=op.span)
+            marked = op.op is _LIKELY or bool(op.annotations.get(MARKED))
+        return Call(_IGNORE, (inner,), inner.dtype, annotations={CUTS: cuts, MARKED: marked}, span=op.span)
 
 
 class _Cleaner(Mutator):
@@ -208,21 +221,38 @@ class _Partitioner(AnalyzedMutator):
             {c for c, interval in table.items() if interval is not None and self._covers(interval, begin, end)}
             for table in (found.true, found.false)
         ]
+        asked = {c for c in found.true if mentions(c, {op.loop_var})}
+        if op.loop_var in self.cuts:
+            self._decide_part(op, asked, decided)
         if decided[0] or decided[1]:
             op = op.with_(body=Decider(decided[0], decided[1] - decided[0]).visit(op.body))
             return self._loop(op, hinted)
-        if len(found.cuts) >= MAX_CUTS:
+        constant = isinstance(begin, IntImm) and isinstance(end, IntImm)
+        if len(found.cuts) >= (MAX_CONSTANT_CUTS if constant else MAX_CUTS):
             return super().visit_For(op)
         for table, other in ((found.true, found.false), (found.false, found.true)):
             chosen = self._choose(found, table, begin, end)
             if chosen is None:
                 continue
-            made = self._cut(op, (begin, end), chosen[0], chosen[1], other, table is found.true)
+            made = self._cut(op, (begin, end), chosen[0], chosen[1], table, other, table is found.true)
             if made is not None:
                 return made
-        if hinted and self.unroll_hinted and self.analyzer.can_prove(build.gt(op.extent, 1)):
+        if hinted and self.unroll_hinted and asked and self.analyzer.can_prove(build.gt(op.extent, 1)):
             return super().visit_For(op.with_(kind=ForKind.UNROLLED, thread_tag=None))
         return super().visit_For(op)
+
+    def _decide_part(self, op: For, conditions: set[Expr], decided: list[set[Expr]]) -> None:
+        """Decide the conditions of a part that no interval says, but its range: ``i == 4`` fails below 4."""
+        left = conditions - decided[0] - decided[1]
+        if not left:
+            return
+        with self.in_loop(op.loop_var, op.min, op.extent):
+            for condition in left:
+                inner = condition.args[0] if isinstance(condition, Call) else condition
+                if self.analyzer.can_prove(inner):
+                    decided[0].add(condition)
+                elif self.analyzer.can_prove(build.logical_not(inner)):
+                    decided[1].add(condition)
 
     def _covers(self, interval: Interval, begin: Expr, end: Expr) -> bool:
         low, high = interval
@@ -280,6 +310,7 @@ class _Partitioner(AnalyzedMutator):
         whole: tuple[Expr, Expr],
         interval: Interval,
         conditions: set[Expr],
+        table: dict[Expr, Interval | None],
         other: dict[Expr, Interval | None],
         value: bool,
     ) -> Stmt | None:
@@ -306,12 +337,26 @@ class _Partitioner(AnalyzedMutator):
                 body = middle.visit(op.body)
             else:
                 # Where this part runs, its values are beyond the interval's own end: most conditions fail there.
-                lost = self._lost(other, conditions, interval, before=low is begin and high is first)
+                before = low is begin and high is first
+                lost = self._lost(other, conditions, interval, before)
                 outside = Decider(nothing, lost) if value else Decider(lost, nothing)
-                body = _Freezer(conditions - lost, cut).visit(outside.visit(op.body) if lost else op.body)
+                spent = self._spent(table, conditions, interval[0 if before else 1], before)
+                body = _Freezer(spent - lost, cut).visit(outside.visit(op.body) if lost else op.body)
             if not is_no_op(body):
                 done.append(as_scope(self._part(op, low, extent, body, cut)))
         return seq(*done)
+
+    def _spent(
+        self, table: dict[Expr, Interval | None], conditions: set[Expr], edge: Expr | None, before: bool
+    ) -> set[Expr]:
+        """The conditions that ended the interval on one side; the others may cut the part beyond it again."""
+        ended: set[Expr] = set()
+        for condition in conditions:
+            ends = table[condition]
+            end = None if ends is None else ends[0 if before else 1]
+            if end is edge or (end is not None and edge is not None and self.analyzer.keys.same(end, edge)):
+                ended.add(condition)
+        return ended or conditions
 
     def _lost(
         self, other: dict[Expr, Interval | None], conditions: set[Expr], interval: Interval, before: bool
@@ -334,7 +379,8 @@ class _Partitioner(AnalyzedMutator):
     def _part(self, op: For, low: Expr, extent: Expr, body: Stmt, cut: int) -> Stmt:
         """A loop over ``extent`` values from ``low`` on, counted from 0."""
         made: Stmt
-        if not self.keep_unit_loops and not op.annotations and self.analyzer.can_prove(build.eq(extent, 1)):
+        plain = not op.annotations.keys() - {HINT}
+        if not self.keep_unit_loops and plain and self.analyzer.can_prove(build.eq(extent, 1)):
             made = self.visit(refresh_binders(substitute(body, {op.loop_var: low})))
             return made
         var = copy_var(op.loop_var)
@@ -366,7 +412,7 @@ class _Partitioner(AnalyzedMutator):
             if not self.budget.allows(op, op.body, 1):
                 return stmt
             free = refresh_binders(decider.visit(stmt))
-            return IfThenElse(middle, free, _Freezer(conditions, 0).visit(stmt))
+            return IfThenElse(middle, free, _Freezer(conditions, BRANCH).visit(stmt))
 
         made = inside(op.body)
         return super().visit_For(op.with_(body=made))
@@ -400,7 +446,7 @@ class LoopPartition(FuncPass):
 
     Loops of constant extents are cut only if hinted or with ``partition_const_loop``; parts of extent one lose their
     loop unless ``no_unroll_loop_with_extent_one``; ``unroll_loop_with_partition_hint_no_interval`` marks a hinted loop
-    that has nothing to cut by for unrolling. A loop over threads gets a branch instead. A loop with a break of its
+    with conditions that cannot cut it for unrolling. A loop over threads gets a branch instead. A loop with a break of its
     own, around an allreduce, or (over threads) around a barrier stays whole, and so does one that would add more than
     500 statements to its function (more to a
     larger one): a warning names it. All marks are gone afterwards.

@@ -14,10 +14,7 @@ from tirlower.ir.stmt import Evaluate, For, ForKind, Seq, Stmt
 from tirlower.transforms.base import ModulePass
 from tirlower.transforms.context import PassContext
 
-__all__ = ["FUNCTION_ID", "InstrumentProfileIntrinsics", "ProfileSite", "profile_sites"]
-
-FUNCTION_ID = "tir.profile_id"
-"""The attribute of a marked function: the id of its own marks."""
+__all__ = ["InstrumentProfileIntrinsics", "ProfileSite", "profile_sites"]
 
 _START, _END = Op.get("tir.start_profile_intrinsic"), Op.get("tir.end_profile_intrinsic")
 _RETURNS = frozenset((Op.get("tir.ret"), Op.get("tir.thread_return")))
@@ -136,25 +133,35 @@ def profile_sites(mod: IRModule) -> list[ProfileSite]:
             started = _started(child)
 
     for name, func in mod.items():
-        whole = func.attrs.get(FUNCTION_ID)
+        whole = _enclosing(func.body)
         if whole is not None:
             found[whole] = ProfileSite(whole, name, "", 0)
         look(func.body, name, 0)
     return [found[number] for number in sorted(found)]
 
 
+def _enclosing(body: Stmt) -> int | None:
+    """The id of the marks around a whole body: the function's, or those of a loop that is all it has."""
+    if not isinstance(body, Seq):
+        return None
+    number = _started(body.stmts[0])
+    return number if number is not None and _marked(body.stmts[-1], _END) == number else None
+
+
 def _started(stmt: Stmt) -> int | None:
     """The id of a start mark."""
+    return _marked(stmt, _START)
+
+
+def _marked(stmt: Stmt, op: Op) -> int | None:
     call = stmt.value if isinstance(stmt, Evaluate) else None
-    if isinstance(call, Call) and call.op is _START and isinstance(call.args[0], IntImm):
+    if isinstance(call, Call) and call.op is op and isinstance(call.args[0], IntImm):
         return call.args[0].value
     return None
 
 
 def _is_marked(func: PrimFunc) -> bool:
     """Whether a function has marks already."""
-    if FUNCTION_ID in func.attrs:
-        return True
     stack: list[Any] = [func.body]
     while stack:
         stmt = stack.pop()
@@ -240,7 +247,4 @@ class InstrumentProfileIntrinsics(ModulePass):
         if not chosen and not whole:
             return func
         body = _Instrumenter(chosen, [number] if whole else []).visit(func.body)
-        if not whole:
-            return func.with_body(body)
-        marked = Seq((_mark(_START, number), body, _mark(_END, number)))
-        return func.with_body(marked).with_attr(FUNCTION_ID, number)
+        return func.with_body(Seq((_mark(_START, number), body, _mark(_END, number))) if whole else body)

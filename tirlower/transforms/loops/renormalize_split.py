@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -47,6 +48,25 @@ def _term(expr: Expr) -> tuple[Expr, int] | None:
     return None
 
 
+MAX_TERMS = 16
+"""Longer sums are looked at as two parts."""
+
+
+def _terms(expr: Expr) -> list[Expr]:
+    """The terms of a sum, left to right, whatever way it leans; of a long one the two parts."""
+    found: list[Expr] = []
+    stack = [expr]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Add):
+            stack += [part.b, part.a]
+        else:
+            found.append(part)
+        if len(found) + len(stack) > MAX_TERMS:
+            return [expr.a, expr.b] if isinstance(expr, Add) else [expr]
+    return found
+
+
 class _Renormalizer(Mutator):
     folds = True
 
@@ -85,15 +105,17 @@ class _Renormalizer(Mutator):
             return self.floordiv(scaled, const(divisor // common, kind))
         if not isinstance(a, Add):
             return None
-        for first, rest in ((a.a, a.b), (a.b, a.a)):
+        terms = _terms(a)
+        for at, first in enumerate(terms):
             term = _term(first)
             common = math.gcd(term[1], divisor) if term is not None else 1
             if term is None or common == 1:
                 continue
             x, factor = term
             lead = build.mul(x, const(factor // common, kind))
+            rest = functools.reduce(build.add, terms[:at] + terms[at + 1 :])
             inner = self.floordiv(rest, const(common, kind))
-            total = build.add(lead, inner) if first is a.a else build.add(inner, lead)
+            total = build.add(lead, inner) if at == 0 else build.add(inner, lead)
             return self.floordiv(total, const(divisor // common, kind))
         return None
 

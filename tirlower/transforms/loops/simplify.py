@@ -9,9 +9,9 @@ from typing import Any
 from tirlower.analysis.purity import side_effect
 from tirlower.arith import Extension
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import BufferLoad, Call, Expr, FloatImm, IntImm, Var
+from tirlower.ir.expr import BufferLoad, Call, Expr, FloatImm, IntImm, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Visitor, pre_order_visit
+from tirlower.ir.functor import Substituter, Visitor, pre_order_visit, substitute
 from tirlower.ir.node import Node, Role
 from tirlower.ir.op import Purity
 from tirlower.ir.stmt import AllocBuffer, Bind, Block, BufferStore, DeclBuffer, Evaluate, IfThenElse, Seq, Stmt, seq
@@ -30,10 +30,14 @@ before, would otherwise be simplified once for every member."""
 
 
 class _UsedInDefinitions(Visitor):
-    """Variables that a buffer's declaration, an attribute or an annotation names: their bindings must stay."""
+    """Variables that a buffer's declaration (``layouts``), an attribute or an annotation (``found``) names.
+
+    Their bindings must stay; those of layouts only where no constant or other variable takes their place.
+    """
 
     def __init__(self) -> None:
         self.found: set[Var] = set()
+        self.layouts: set[Var] = set()
         self.seen: set[Buffer] = set()
 
     def _add(self, value: Any) -> None:
@@ -53,7 +57,7 @@ class _UsedInDefinitions(Visitor):
         if buffer not in self.seen:
             self.seen.add(buffer)
             for part in buffer.children():
-                self._add(part)
+                pre_order_visit(part, lambda op: self.layouts.add(op) if isinstance(op, Var) else None)
 
     def generic(self, op: Node) -> None:
         """Annotations and attributes are no children."""
@@ -83,15 +87,26 @@ class _UsedInDefinitions(Visitor):
 
 
 class _Simplifier(AnalyzedMutator):
-    def __init__(self, func: PrimFunc, keep: set[Var], extensions: Extension) -> None:
+    def __init__(self, func: PrimFunc, used: _UsedInDefinitions, extensions: Extension) -> None:
         super().__init__(func)
         self.analyzer.enabled_extensions = extensions
-        self.keep = keep
+        self.used = used
+        self.aliases = Substituter({})
+        """What takes the place of variables in the layouts of buffers."""
+        self.bound: dict[Var, Expr] = {}
+        """The values of bindings that stay and compute only."""
+        self.predicates: list[Expr] = []
+        """Those of the blocks around."""
 
     def visit_expr(self, root: Any) -> Any:
         if root.is_leaf and (root.__class__ is not Var or root.dtype.is_handle):
-            return root
-        return self.wrapping.simplify(root, self._simplify)
+            return self.aliases.vmap.get(root, root)
+        made = self.wrapping.simplify(root, self._simplify)
+        return self.aliases.visit(made) if self.aliases.vmap else made
+
+    def map_buffer(self, buffer: Buffer) -> Buffer:
+        """The buffer, with variables that only name others replaced in its layout."""
+        return self.aliases.map_buffer(buffer) if self.aliases.vmap else buffer
 
     def _simplify(self, root: Expr) -> Expr:
         return self.analyzer.simplify(root)
@@ -119,13 +134,25 @@ class _Simplifier(AnalyzedMutator):
     def _bind(self, op: Bind) -> Stmt | None:
         """A binding with its value simplified; None where the value takes the variable's place."""
         value = self.visit(op.value)
+        if op.var in self.used.layouts and op.var not in self.used.found and self._renames(op.var, value):
+            self.aliases.vmap[op.var] = value
+            if not value.dtype.is_handle:
+                self.analyzer.bind(op.var, value, allow_override=True)
+            return None
         if self._inlines(value):
             self.analyzer.bind(op.var, value, allow_override=True)
-            if op.var not in self.keep:
+            if op.var not in self.used.found and op.var not in self.used.layouts:
                 return None
+        elif op.var.dtype.is_bool and op.var.dtype.is_scalar and side_effect(value) is Purity.PURE:
+            self.bound[op.var] = value
         made = op.with_(value=value)
         self.note_binding(made)
         return made
+
+    @staticmethod
+    def _renames(var: Var, value: Expr) -> bool:
+        """Whether a value, in the layout of a buffer, is as good as the variable: a constant or another variable."""
+        return isinstance(value, IntImm) or (isinstance(value, Var) and value.type == var.type)
 
     @staticmethod
     def _inlines(value: Expr) -> bool:
@@ -137,13 +164,43 @@ class _Simplifier(AnalyzedMutator):
         return value.dtype.is_int and _is_small(value) and side_effect(value) is Purity.PURE
 
     def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
-        condition = self.visit(op.condition)
+        condition = self._condition(op.condition)
         known = without_likely(condition)
         if isinstance(known, IntImm):
             if known.value:
                 return as_scope(self.visit(op.then_case))
             return as_scope(self.visit(op.else_case)) if op.else_case is not None else seq()
         return self.branches(op, condition)
+
+    def _condition(self, condition: Expr) -> Expr:
+        """A branch's condition, decided where the predicates of blocks and the values of bindings decide it."""
+        made: Expr = self.visit(condition)
+        if isinstance(without_likely(made), IntImm):
+            return made
+        if self.predicates:
+            with ExitStack() as facts:
+                for predicate in self.predicates:
+                    facts.enter_context(self.holding(predicate))
+                found = self.visit(made)
+            if isinstance(without_likely(found), IntImm):
+                return without_likely(found)
+        if self.bound and any(var in self.bound for var in _variables(made)):
+            found = self.visit(substitute(without_likely(made), self.bound))
+            if isinstance(found, IntImm):
+                return found
+        return made
+
+    def visit_Block(self, op: Block) -> Stmt:
+        # A predicate decides conditions inside; expressions keep the form that they have without it.
+        predicate = self.visit(op.predicate)
+        with self.analyzer.constraint_scope(const(True, "bool")):
+            for it in op.iters:
+                self.analyzer.bind(it.var, it.domain, allow_override=True)
+            self.predicates.append(predicate)
+            rest = self.generic(op.with_(predicate=const(True, "bool")))
+            self.predicates.pop()
+        parts = {name: getattr(rest, name) for name in op.child_names if name != "predicate"}
+        return op.with_(predicate=predicate, **parts)
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
         op = self.generic(op)
@@ -163,8 +220,10 @@ class _Propagator(KnownMutator, _Simplifier):
     ``values`` puts them in for loads; without it they decide conditions of branches only.
     """
 
-    def __init__(self, func: PrimFunc, keep: set[Var], extensions: Extension, conditions: bool, values: bool) -> None:
-        _Simplifier.__init__(self, func, keep, extensions)
+    def __init__(
+        self, func: PrimFunc, used: _UsedInDefinitions, extensions: Extension, conditions: bool, values: bool
+    ) -> None:
+        _Simplifier.__init__(self, func, used, extensions)
         self.known = KnownValues(func, self.analyzer, self.wrapping, dataflow=True)
         self.conditions = conditions
         self.values = values
@@ -192,6 +251,12 @@ class _Propagator(KnownMutator, _Simplifier):
         return made
 
 
+def _variables(expr: Expr) -> set[Var]:
+    found: set[Var] = set()
+    pre_order_visit(expr, lambda op: found.add(op) if isinstance(op, Var) else None)
+    return found
+
+
 def _is_small(expr: Expr) -> bool:
     count = 0
 
@@ -215,7 +280,8 @@ class Simplify(FuncPass):
     that form; ``apply_constraints_to_boolean_branches`` simplifies each side of an and (or) knowing that the other
     holds (does not); ``propagate_knowns_to_prove_conditional`` and ``propagate_knowns_to_simplify_expressions`` follow
     the values that stores and assumptions give to elements of buffers, to decide branches and to take the place of
-    loads. Needs nothing, raises nothing.
+    loads. A variable that only names another one, or a constant, gives way to it in the layouts of buffers too. Needs
+    nothing, raises nothing.
 
     >>> from tirlower.script import parse
     >>> print(Simplify()(parse('''
@@ -251,8 +317,8 @@ class Simplify(FuncPass):
         conditions = bool(self.option("propagate_knowns_to_prove_conditional", ctx))
         values = bool(self.option("propagate_knowns_to_simplify_expressions", ctx))
         if conditions or values:
-            return func.with_body(_Propagator(func, used.found, extensions, conditions, values).visit(func.body))
-        return func.with_body(_Simplifier(func, used.found, extensions).visit(func.body))
+            return func.with_body(_Propagator(func, used, extensions, conditions, values).visit(func.body))
+        return func.with_body(_Simplifier(func, used, extensions).visit(func.body))
 
 
 _EXTENSIONS = {

@@ -56,11 +56,13 @@ _ACCESS_PTR = Op.get("tir.tvm_access_ptr")
 class _Versioned(Mutator):
     """Accesses go to the copy of the iteration at hand: a leading index ``(index - min) % versions``."""
 
-    def __init__(self, buffers: dict[Buffer, Buffer], version: Expr, loop: For) -> None:
+    def __init__(self, buffers: dict[Buffer, Buffer], version: Expr, loop: For, whole_regions: bool) -> None:
         self.buffers = buffers
         self.data = {buffer.data: buffer for buffer in buffers}
         self.version = version
         self.loop = loop
+        self.whole_regions = whole_regions
+        """Whether the regions of blocks name all copies, as TIR has it where stages are skipped or more than two."""
 
     def at(self, buffer: Buffer) -> Expr:
         return build.floormod(self.version, const_of(self.buffers[buffer].shape[0], self.version))
@@ -80,7 +82,10 @@ class _Versioned(Mutator):
         if new is None:
             return op
         at = self.at(op.buffer)
-        return op.with_(buffer=new, region=(Range(at, const(1, at.dtype)), *op.region))
+        copies = Range(const(0, at.dtype), const_of(new.shape[0], at))
+        return op.with_(
+            buffer=new, region=(copies if self.whole_regions else Range(at, const(1, at.dtype)), *op.region)
+        )
 
     def enter_Call(self, op: Call) -> Expr | None:
         if op.op is not _ACCESS_PTR or op.args[1] not in self.data:
@@ -133,6 +138,7 @@ class _Pipeline:
         self.in_blocks = False
         stmts = self._statements()
         stages, orders, async_stages = read_annotations(loop, len(stmts))
+        self.stage_numbers = stages
         self.buffers: dict[Buffer, Buffer] = {}
         with owner.in_loop(loop.loop_var, loop.min, loop.extent):
             made = [
@@ -286,7 +292,9 @@ class _Pipeline:
         """A statement of one iteration, whether that exists or not; asynchronous ones without the block around them."""
         loop = self.loop
         version = build.sub(loop.loop_var, loop.min)
-        stmt: Any = _Versioned(self.buffers, version, loop).visit(one.of.stmt) if self.buffers else one.of.stmt
+        stmt: Any = one.of.stmt
+        if self.buffers:
+            stmt = _Versioned(self.buffers, version, loop, max(self.stage_numbers) != 1).visit(stmt)
         stmt = refresh_binders(substitute(stmt, {loop.loop_var: one.index}))
         plain = isinstance(stmt, Block) and not stmt.iters and is_const_int(stmt.predicate, 1)
         plain = plain and stmt.init is None and not stmt.match_buffers

@@ -160,11 +160,8 @@ class _Vectorizer(Mutator):
 
     def visit_For(self, op: For) -> Stmt:
         if op.kind is ForKind.VECTORIZED:
-            raise TransformError(
-                f"vectorized loop {op.loop_var.name!r} stands inside vectorized loop {self.var.name!r}",
-                span=op.span,
-                help="fuse the two, or vectorize only one",
-            )
+            # One dimension of lanes is all there is: the inner loop runs in turn, each time for all lanes.
+            op = op.with_(kind=ForKind.SERIAL)
         return self.or_serial(op, self._for)
 
     def _for(self, op: For) -> Stmt:
@@ -391,15 +388,16 @@ class VectorizeLoop(FuncPass):
 
     Each statement has its own vector form: contiguous accesses are ramps, others gathers and scatters; vectors inside
     the loop become longer ones; allocations inside it get a part for each lane; statements without a vector form
-    become a serial loop over their lanes. With ``predicate`` (``tir.enable_buffer_level_predication`` in the context
-    overrides it) the accesses under a condition that differs between lanes are masked instead, of ``if`` and of
+    become a serial loop over their lanes. A vectorized loop inside another one becomes serial. With ``predicate``
+    (``tir.enable_buffer_level_predication`` in the context overrides it; without either, where the target has scalable
+    vectors) the accesses under a condition that differs between lanes are masked instead, of ``if`` and of
     ``T.if_then_else``. With ``tail`` a loop whose extent is not a constant becomes a loop of vectors of a cache line of
     its widest elements, and a serial loop over the rest. The pipeline asks for both.
 
     Needs LowerOpaqueBlock, and FlattenBuffer where the loop variable is in an index other than the last (such a
     statement stays serial otherwise). Raises :class:`TransformError` for a loop whose extent is neither a constant
-    nor, for a target with scalable vectors, a multiple of ``T.vscale()``, without ``tail``; for nested vectorized loops; for blocks
-    inside; and for a loop that a lane may leave alone.
+    nor, for a target with scalable vectors, a multiple of ``T.vscale()``, without ``tail``; for blocks inside; and for
+    a loop that a lane may leave alone.
 
     >>> from tirlower.script import parse
     >>> print(VectorizeLoop()(parse('''
@@ -415,7 +413,7 @@ class VectorizeLoop(FuncPass):
 
     name = "tir.VectorizeLoop"
     stage = Stage.FLAT
-    options = {"enable_vectorize": True, "predicate": False, "tail": False}
+    options = {"enable_vectorize": True, "predicate": None, "tail": False}
     positional = ("enable_vectorize",)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
@@ -425,4 +423,6 @@ class VectorizeLoop(FuncPass):
         target = func.attrs.get("target") or Target.current()
         asked = ctx.option("tir.enable_buffer_level_predication")
         predicated = self.option("predicate", ctx) if asked is None else asked
+        if predicated is None:
+            predicated = _has_scalable_vectors(target)
         return func.with_body(_Loops(target, bool(predicated), bool(self.option("tail", ctx))).visit(func.body))

@@ -117,35 +117,14 @@ class _Compactor(AnalyzedMutator):
         return op if made is None else op.with_(buffer=made, indices=self.shifted(op.buffer, op.indices))
 
     def visit_BufferRegion(self, op: BufferRegion) -> BufferRegion:
-        """A declared region moves along; where it may be larger than what is left, it is all of that."""
+        """A declared region moves along with the accesses that it bounds; one that was larger stays as large."""
         op = self.generic(op)
         made = self.made.get(op.buffer)
         if made is None:
             return op
         starts = self.shifted(op.buffer, tuple(part.min for part in op.region))
-        parts = []
-        for start, part, shape in zip(starts, op.region, made.shape, strict=True):
-            inside = build.logical_and(
-                build.ge(start, const(0, start.dtype)), build.le(build.add(start, part.extent), shape)
-            )
-            parts.append(Range(start, part.extent) if self.analyzer.can_prove(inside) else Range.from_extent(shape))
-        return BufferRegion(made, tuple(parts), span=op.span)
-
-    def visit_Block(self, op: Block) -> Stmt:
-        made = super().visit_Block(op)
-        if not isinstance(made, Block) or not made.match_buffers:
-            return made
-        matches = []
-        for match in made.match_buffers:
-            extents = [part.extent for part in match.source.region]
-            old = next(m for m in op.match_buffers if m.buffer is match.buffer).source
-            # A matched region is an access, so it lies inside: its extents stay whatever the proof above found.
-            if any(a is not b.extent for a, b in zip(extents, old.region, strict=True)):
-                starts = self.shifted(old.buffer, tuple(part.min for part in old.region))
-                ranges = tuple(Range(s, part.extent) for s, part in zip(starts, old.region, strict=True))
-                match = match.with_(source=BufferRegion(match.source.buffer, ranges, span=old.span))
-            matches.append(match)
-        return made.with_(match_buffers=tuple(matches))
+        ranges = tuple(Range(start, part.extent) for start, part in zip(starts, op.region, strict=True))
+        return BufferRegion(made, ranges, span=op.span)
 
 
 class CompactBufferAllocation(FuncPass):

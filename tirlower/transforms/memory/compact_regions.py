@@ -10,15 +10,16 @@ from tirlower.analysis.purity import side_effect
 from tirlower.arith.linear import uses
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
-from tirlower.ir.buffer import Buffer, BufferRegion
+from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion
 from tirlower.ir.expr import And, BufferLoad, Call, Expr, IntImm, Let, Or, PointerType, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
 from tirlower.ir.linear import expr_key
 from tirlower.ir.op import Op, Purity
-from tirlower.ir.stmt import AllocBuffer, Bind, Block, BufferStore, DeclBuffer, For, ForKind, Seq, Stmt
+from tirlower.ir.stmt import AllocBuffer, Bind, Block, BufferStore, DeclBuffer, For, ForKind, Seq, Stmt, While
 from tirlower.transforms.analyzed import AnalyzedMutator, conjuncts, stated_fact
-from tirlower.transforms.memory.extremes import Domain, Extremes
+from tirlower.transforms.memory.compact_reads import WriteLog, memory_read
+from tirlower.transforms.memory.extremes import Domain, Extremes, plainer_start
 
 __all__ = ["Region", "accessed_regions"]
 
@@ -72,6 +73,14 @@ class _Allocation:
         self.box: list[tuple[Expr, Expr] | None] | None = None
         self.whole = False
         self.seen: set[Any] = set()
+        # What is used through pointers in blocks that state what these reach: the data, or elements' addresses.
+        self.anchored = False
+        self.dense = False
+        # The memory that the ends of its accesses read, and when the last such access was.
+        self.loads: set[Var] = set()
+        self.last_load = 0
+        self.made = 0
+        self.nesting = 0
 
 
 class _Collector(AnalyzedMutator):
@@ -88,6 +97,11 @@ class _Collector(AnalyzedMutator):
         self.guards: list[Expr] = []
         self.stated: frozenset[Buffer] = frozenset()
         """Buffers whose accesses the block around states."""
+        self.log = WriteLog(func)
+        self.nesting = 0
+        """How many loops are around."""
+        self.matched: dict[Stmt, tuple[MatchBufferRegion, ...]] = {}
+        """Regions of allocations that head a body, matched by the block around it."""
         self._cache: dict[Any, Any] = {}
 
     # Context
@@ -139,9 +153,17 @@ class _Collector(AnalyzedMutator):
         self.visit(op.extent)
         with self.in_loop(op.loop_var, op.min, op.extent):
             self.push(op)
+            self.nesting += 1
             self.visit(op.body)
+            self.nesting -= 1
             self.pop()
         return op
+
+    def visit_While(self, op: While) -> Stmt:
+        self.nesting += 1
+        made = super().visit_While(op)
+        self.nesting -= 1
+        return made
 
     def visit_Block(self, op: Block) -> Stmt:
         if op.iters or op.init is not None:
@@ -151,17 +173,11 @@ class _Collector(AnalyzedMutator):
                 help="run ConvertBlocksToOpaque before CompactBufferAllocation",
             )
         self.visit(op.predicate)
-        for match in op.match_buffers:
-            source, strides = match.source, match.buffer.strides
-            # A stated stride other than the last one's 1 is the source's, which would change.
-            fixed = any(
-                not isinstance(s, Var) and not (n == 0 and is_const_int(s, 1)) for n, s in enumerate(strides[::-1])
-            )
-            if fixed:
-                self.use_whole(source.buffer.data)
-            else:
-                ends = [build.sub(build.add(r.min, r.extent), const(1, r.min.dtype)) for r in source.region]
-                self.access(source.buffer, [(r.min, end) for r, end in zip(source.region, ends, strict=True)])
+        if op.matches_own:
+            self.matched[op.body] = op.match_buffers
+        else:
+            for match in op.match_buffers:
+                self.match(match)
         with self.holding(op.predicate):
             stated = _stated_regions(op)
             for region in stated:
@@ -173,11 +189,27 @@ class _Collector(AnalyzedMutator):
             self.stated = outer
         return op
 
+    def match(self, match: MatchBufferRegion) -> None:
+        """A matched region is an access of its source."""
+        source, strides = match.source, match.buffer.strides
+        # A stated stride other than the last one's 1 is the source's, which would change.
+        fixed = any(not isinstance(s, Var) and not (n == 0 and is_const_int(s, 1)) for n, s in enumerate(strides[::-1]))
+        if fixed:
+            self.use_whole(source.buffer.data)
+        else:
+            ends = [build.sub(build.add(r.min, r.extent), const(1, r.min.dtype)) for r in source.region]
+            self.access(source.buffer, [(r.min, end) for r, end in zip(source.region, ends, strict=True)])
+
     def visit_Seq(self, op: Seq) -> Stmt:
         opened: list[_Allocation] = []
         bound = 0
+        matched = self.matched.pop(op, ())
         with self._facts() as hold:
             for stmt in op.stmts:
+                if matched and not isinstance(stmt, AllocBuffer):
+                    for match in matched:
+                        self.match(match)
+                    matched = ()
                 self.visit(stmt)
                 if isinstance(stmt, AllocBuffer):
                     opened.append(self.allocate(stmt))
@@ -210,6 +242,7 @@ class _Collector(AnalyzedMutator):
     def allocate(self, op: AllocBuffer) -> _Allocation:
         outer = [item for item in self.stack if isinstance(item, For) and item.kind is ForKind.THREAD_BINDING]
         made = _Allocation(op, len(self.stack), outer)
+        made.made, made.nesting = self.log.now, self.nesting
         self.open[op.buffer] = self.by_data[op.buffer.data] = made
         return made
 
@@ -224,6 +257,7 @@ class _Collector(AnalyzedMutator):
         if op.predicate is not None:
             self.visit(op.predicate)
         self.access(op.buffer, op.indices)
+        self.log.wrote(op.buffer.data, self.nesting)
         return op
 
     # Expressions
@@ -240,7 +274,7 @@ class _Collector(AnalyzedMutator):
             kind = op.__class__
             if kind is Var:
                 if op.type.__class__ is PointerType:
-                    self.use_whole(op)
+                    self.use_pointer(op)
                 continue
             if kind is BufferLoad:
                 self.access(op.buffer, op.indices)
@@ -262,9 +296,11 @@ class _Collector(AnalyzedMutator):
                     continue
                 if op.op is _ADDRESS_OF and op.args[0].__class__ is BufferLoad:
                     # Where a callee goes from an element is not known.
-                    self.use_whole(op.args[0].buffer.data)
+                    self.use_pointer(op.args[0].buffer.data, element=True)
                     stack += op.args[0].indices
                     continue
+                if op.op.__class__ is not Op or op.op.purity not in (Purity.PURE, Purity.READS):
+                    self.log.wrote(None, self.nesting)
                 if op.op in _ATOMICS and op.args[0].__class__ is Call and op.args[0].op is _ADDRESS_OF:
                     stack += (*op.args[1:], op.args[0].args[0])
                     continue
@@ -290,6 +326,15 @@ class _Collector(AnalyzedMutator):
         if allocation is not None:
             allocation.whole = True
 
+    def use_pointer(self, data: Var, element: bool = False) -> None:
+        """A pointer to a buffer's data, or to an element: it may reach everything, unless the block states what."""
+        allocation = self.by_data.get(data)
+        if allocation is not None and allocation.op.buffer in self.stated:
+            allocation.dense = True
+            allocation.anchored = allocation.anchored or not element
+        else:
+            self.use_whole(data)
+
     def access(self, buffer: Buffer, indices: Sequence[Any]) -> None:
         """An access at indices, each an expression or a pair of ends."""
         if buffer in self.stated:
@@ -306,6 +351,10 @@ class _Collector(AnalyzedMutator):
             allocation.seen.add(key)
         values, extremes = self.context(allocation)
         found = [self.ends(index, values, extremes) for index in indices]
+        self.log.tick()
+        for position, ends in enumerate(found):
+            if ends is not None and not self.reads_only(allocation, ends):
+                found[position] = None
         if any(ends is not None and self.empty(ends) for ends in found):
             # Under these loops and conditions nothing is accessed, but the buffer is used.
             allocation.box = allocation.box or []
@@ -325,9 +374,23 @@ class _Collector(AnalyzedMutator):
         low, high = ends
         return isinstance(low, IntImm) and isinstance(high, IntImm) and low.value > high.value
 
+    def reads_only(self, allocation: _Allocation, ends: tuple[Expr, Expr]) -> bool:
+        """Whether the ends of an access may be evaluated again: they read memory at most, which is noted."""
+        for end in ends:
+            loads = memory_read(end)
+            if loads is None:
+                return False
+            if loads:
+                allocation.loads |= loads
+                allocation.last_load = self.log.now
+        return True
+
     def union(self, a: tuple[Expr, Expr] | None, b: tuple[Expr, Expr] | None) -> tuple[Expr, Expr] | None:
         if a is None or b is None:
             return None
+        if any(side_effect(end) is not Purity.PURE for end in (*a, *b)):
+            # What one access reads may not be readable where another one is.
+            return a if all(expr_key(x) == expr_key(y) for x, y in zip(a, b, strict=True)) else None
         low = a[0] if a[0] is b[0] else self.analyzer.simplify(build.min_(a[0], b[0]))
         high = a[1] if a[1] is b[1] else self.analyzer.simplify(build.max_(a[1], b[1]))
         return (low, high) if _size(low) + _size(high) <= MAX_TERMS else None
@@ -349,21 +412,33 @@ class _Collector(AnalyzedMutator):
             )
         if not allocation.box:
             return
+        stable = not allocation.loads or self.log.unchanged(
+            allocation.loads, allocation.made, allocation.last_load, allocation.nesting
+        )
         with self._facts() as hold:
             for extent in buffer.shape:
                 if not isinstance(extent, IntImm):
                     hold(build.ge(extent, const(0, extent.dtype)))
-            self.regions[buffer] = tuple(
-                self.narrowed(ends, shape) for ends, shape in zip(allocation.box, buffer.shape, strict=True)
-            )
+            region = [
+                self.narrowed(ends, shape, stable) for ends, shape in zip(allocation.box, buffer.shape, strict=True)
+            ]
+        if allocation.dense:
+            # A callee counts from the pointer by the strides: rows stay as long, and the first one where it is.
+            region[1:] = [(const(0, shape.dtype), shape) for shape in buffer.shape[1:]]
+            low, extent = region[0]
+            if allocation.anchored and not is_const_int(low, 0):
+                end = build.add(low, extent)
+                region[0] = (const(0, low.dtype), end if isinstance(end, IntImm) else buffer.shape[0])
+        self.regions[buffer] = tuple(region)
 
-    def narrowed(self, ends: tuple[Expr, Expr] | None, shape: Expr) -> tuple[Expr, Expr]:
+    def narrowed(self, ends: tuple[Expr, Expr] | None, shape: Expr, stable: bool) -> tuple[Expr, Expr]:
         """The first index and the extent of a dimension, given the ends of its accesses."""
         zero = const(0, shape.dtype)
-        if ends is None or any(side_effect(end) is not Purity.PURE for end in ends):
+        if ends is None or not (stable or all(side_effect(end) is Purity.PURE for end in ends)):
             return zero, shape
         simplify = self.analyzer.simplify
         low, high = (build.cast(shape.dtype, end) for end in ends)
+        low = plainer_start(low, high, self.analyzer)
         extent = simplify(build.add(build.sub(high, low), const(1, shape.dtype)))
         if self.strict:
             if isinstance(low, IntImm) and isinstance(high, IntImm) and isinstance(shape, IntImm):
@@ -376,6 +451,8 @@ class _Collector(AnalyzedMutator):
             extent = simplify(build.min_(shape, extent))
         if isinstance(extent, IntImm):
             return (low, extent) if extent.value > 0 else (zero, shape)
+        if side_effect(extent) is not Purity.PURE:
+            return zero, shape
         if self.analyzer.can_prove_equal(extent, shape):
             return (low, shape)
         bounded = self.without_loops(extent, shape)

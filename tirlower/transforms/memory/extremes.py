@@ -20,7 +20,7 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Range
 from tirlower.ir.expr import EQ, GE, GT, LE, LT, Add, Broadcast, Expr, IntImm, Max, Min, Ramp, Sub, Var, const
 
-__all__ = ["Domain", "Extremes"]
+__all__ = ["Domain", "Extremes", "plainer_start"]
 
 MAX_CHAINS = 32
 """How many combinations of bounds are followed for one extreme; the first ones come from the loops themselves."""
@@ -264,3 +264,25 @@ class Extremes:
                     extent = build.add(build.sub(high, low), const(1, low.dtype))
                     self._ranges[var] = Range(low, self._analyzer.simplify(extent))
         return self._ranges
+
+
+def plainer_start(low: Expr, high: Expr, analyzer: Analyzer) -> Expr:
+    """The first index of a range; where that is a maximum, its first operand that leaves the number of indices constant
+    and no larger than the maximum allows.
+
+    >>> from tirlower.ir import Var; import tirlower.script
+    >>> i = Var("i")
+    >>> analyzer = Analyzer()
+    >>> analyzer.bind(i, Range(0, 4))
+    >>> [str(plainer_start(build.max_(first, 0), i + 7, analyzer)) for first in (i - 1, i * 8 - 1)]
+    ['i - 1', 'T.max(i * 8 - 1, 0)']
+    """
+    if not isinstance(low, Max):
+        return low
+    one = const(1, low.dtype)
+    most = analyzer.const_int_bound(analyzer.simplify(build.add(build.sub(high, low), one))).max_value
+    for part in (low.a, low.b):
+        extent = analyzer.simplify(build.add(build.sub(high, part), one))
+        if isinstance(extent, IntImm) and extent.value <= most:
+            return part
+    return low

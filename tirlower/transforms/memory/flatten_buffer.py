@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 
-from tirlower.arith import Analyzer
+from tirlower.arith import Analyzer, detect_iter_map, normalize_iter_map_to_expr
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range, pointer_dtype
 from tirlower.ir.dtype import BOOL, INT64, DataType
-from tirlower.ir.expr import BufferLoad, Call, Cast, Expr, IntImm, const, is_const_int
+from tirlower.ir.expr import BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import post_order_visit
+from tirlower.ir.linear import expr_key
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import AllocBuffer, AllocConst, AttrStmt, Block, BufferStore, DeclBuffer, Seq, Stmt
+from tirlower.ir.stmt import AllocBuffer, AllocConst, AttrStmt, Bind, Block, BufferStore, DeclBuffer, Seq, Stmt
 from tirlower.transforms.analyzed import AnalyzedMutator
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.blocks.lower_init import split_head
@@ -120,7 +124,7 @@ def flattened_buffer(buffer: Buffer, analyzer: Analyzer, allocated: bool = False
     if len(groups) == 1:
         shape[0] = build.add(shape[0], build.cast(shape[0].dtype, buffer.elem_offset))
     return buffer.with_(
-        shape=tuple(analyzer.simplify(size) for size in shape),
+        shape=tuple(analyzer.canonical_simplify(size) for size in shape),
         dtype=pointer_dtype(buffer.dtype),
         strides=(),
         elem_offset=const(0, buffer.elem_offset.dtype) if lowest is None else lowest,
@@ -134,10 +138,44 @@ class _Flattener(AnalyzedMutator):
         # A buffer is one wherever it is used, so its layout may not know the conditions around its first use.
         self.layouts = AnalyzedMutator(func).analyzer
         self.remap: dict[Buffer, Buffer] = {}
+        self.loops: dict[Var, Range] = {}
+        self.simplified: dict[Any, Expr] = {}
+        """Indices by symbolic strides in the loops and conditions around."""
+        self.func = func
+        self.known: set[Var] = {*func.params, *(buffer.data for buffer in func.buffers)}
+
+    @contextmanager
+    def in_loop(self, var: Var, low: Expr, extent: Expr) -> Iterator[None]:
+        """Inside a loop its variable is an iterator of the indices."""
+        before = self.loops.get(var)  # the loops of a thread axis share theirs
+        self.loops[var] = Range(low, extent)
+        self.simplified.clear()
+        with super().in_loop(var, low, extent):
+            yield
+        self.simplified.clear()
+        del self.loops[var]
+        if before is not None:
+            self.loops[var] = before
+
+    @contextmanager
+    def holding(self, condition: Expr) -> Iterator[None]:
+        """The facts of a condition hold inside."""
+        self.simplified.clear()
+        with super().holding(condition):
+            yield
+        self.simplified.clear()
 
     def flat(self, buffer: Buffer, allocated: bool = False) -> Buffer:
         known = self.remap.get(buffer)
         if known is None:
+            if allocated:
+                self.known.add(buffer.data)
+            elif buffer.data not in self.known and not _bound_in_expression(self.func, buffer.data):
+                raise TransformError(
+                    f"buffer {buffer.name!r} is used before its definition",
+                    span=buffer.data.span,
+                    help="allocate it, or declare it on data that is in scope",
+                )
             known = flattened_buffer(buffer, self.layouts, allocated)
             self.remap[buffer] = known
         return known
@@ -152,6 +190,10 @@ class _Flattener(AnalyzedMutator):
             # Elements that only int64 counts have positions of int64.
             wide = buffer.shape and extent.dtype.bits > buffer.shape[0].dtype.bits
             offset: Expr = const(0, INT64 if wide else indices[0].dtype.element if indices else "int32")
+            fused = None if wide or buffer.strides or len(group) < 2 else self._fused(buffer, group, indices)
+            if fused is not None:
+                made.append(fused)
+                continue
             for axis in group:
                 if buffer.strides:
                     offset = build.add(offset, build.mul(indices[axis], buffer.strides[axis]))
@@ -165,7 +207,50 @@ class _Flattener(AnalyzedMutator):
                 f"buffer {buffer.name!r} has an element offset and axis separators, which do not go together",
                 help="drop one of them: an offset names one flat axis",
             )
-        return tuple(self.analyzer.simplify(index) for index in made)
+        return tuple(self._simplified(index, buffer) for index in made)
+
+    def _fused(self, buffer: Buffer, group: list[int], indices: tuple[Expr, ...]) -> Expr | None:
+        """What the indices of a group of symbolic extents are the digits of, where they are those of one number."""
+        number, last = indices[group[-1]], buffer.shape[group[-1]]
+        if number.__class__ is not FloorMod or isinstance(last, IntImm):
+            return None
+        while isinstance(number, FloorMod):
+            number = number.a
+        below: Expr = const(1, last.dtype)
+        for axis in reversed(group):
+            digits = [build.floordiv(number, below)]
+            if axis != group[0]:
+                whole = build.mul(buffer.shape[axis], below)
+                digits = [
+                    build.floormod(digits[0], buffer.shape[axis]),
+                    build.floordiv(build.floormod(number, whole), below),
+                ]
+                below = whole
+            have, *forms = [expr_key(self.analyzer.simplify(expr)) for expr in (indices[axis], *digits)]
+            if have not in forms:
+                return None
+        return number
+
+    def _simplified(self, index: Expr, buffer: Buffer) -> Expr:
+        """An index simplified; one by symbolic strides as a sum of its loops' variables by these, as TIR has it."""
+        inner = buffer.shape[1:]
+        if len(inner) < 2 or not index.dtype.is_scalar or all(isinstance(e, IntImm) for e in inner):
+            return self.analyzer.simplify(index)
+        key = buffer, expr_key(index)
+        if key not in self.simplified:
+            self.simplified[key] = self._by_strides(index, buffer)
+        return self.simplified[key]
+
+    def _by_strides(self, index: Expr, buffer: Buffer) -> Expr:
+        # Where an element is accessed, no extent is 0.
+        with ExitStack() as facts:
+            for extent in buffer.shape:
+                if not isinstance(extent, IntImm):
+                    facts.enter_context(self.analyzer.constraint_scope(build.gt(extent, const(0, extent.dtype))))
+            found = detect_iter_map([index], self.loops, analyzer=self.analyzer).indices
+            if found:
+                return normalize_iter_map_to_expr(found[0], self.analyzer)
+        return self.analyzer.simplify(index)
 
     def visit_Block(self, op: Block) -> Stmt:
         if op.match_buffers:
@@ -188,6 +273,10 @@ class _Flattener(AnalyzedMutator):
             for low, high in zip(starts, ends, strict=True)
         ]
         return BufferRegion(flat, tuple(ranges), span=op.span)
+
+    def visit_Bind(self, op: Bind) -> Stmt:
+        self.known.add(op.var)
+        return self.generic(op)
 
     def visit_AllocBuffer(self, op: AllocBuffer) -> Stmt:
         op = self.generic(op)
@@ -237,6 +326,13 @@ class _Flattener(AnalyzedMutator):
         return made
 
 
+def _bound_in_expression(func: PrimFunc, data: Var) -> bool:
+    """Whether a let of an expression defines a pointer."""
+    found: list[Var] = []
+    post_order_visit(func.body, lambda op: found.append(op.var) if isinstance(op, Let) else None)
+    return data in found
+
+
 def _flat_data(op: AllocConst, flat: Buffer) -> np.ndarray[Any, Any]:
     """The elements of a constant in the layout of its flat buffer."""
     data = op.data.astype(flat.dtype.element.numpy) if op.buffer.dtype.is_bool else op.data
@@ -267,7 +363,7 @@ class FlattenBuffer(FuncPass):
     be negative starts at its lowest element.
 
     Needs LowerMatchBuffer, and in a pipeline stands after LowerOpaqueBlock. Raises :class:`TransformError` for a
-    matched region that is left, and for an element offset together with axis separators.
+    matched region that is left, for a buffer whose data is not defined before its use, and for an element offset together with axis separators.
 
     >>> from tirlower.script import parse
     >>> print(FlattenBuffer()(parse('''

@@ -116,7 +116,7 @@ class _Finder(AnalyzedMutator):
             build.call("tir.address_of", BufferLoad(target, (into,))),
             build.call("tir.address_of", BufferLoad(source, (start,))),
             self.analyzer.simplify(size),
-            const(self.bypass, "bool"),
+            const(int(self.bypass), INT32),
         )
         made: Stmt = Evaluate(call, span=op.span)
         return made if runs is None else IfThenElse(runs, made, None)
@@ -231,7 +231,7 @@ class LowerAsyncDMA(FuncPass):
     @T.prim_func
     def f(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
         for k in range(4):
-            T.dma_copy(0, T.address_of(B[k * 16]), T.address_of(A[k * 16]), 64, T.bool(False))
+            T.dma_copy(0, T.address_of(B[k * 16]), T.address_of(A[k * 16]), 64, 0)
             T.dma_wait(0, 0)
             B[k * 16] = B[k * 16] + T.float32(1)
     """

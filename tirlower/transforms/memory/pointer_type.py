@@ -167,8 +167,10 @@ class _Rewriter(Mutator):
 
     @staticmethod
     def wide(index: Any, kind: DataType) -> Expr:
-        """The index in vectors. TIR leaves the division as it is; Simplify resolves it."""
+        """The index in vectors. TIR leaves the division of what is no constant as it is; Simplify resolves it."""
         base = index.base if isinstance(index, Ramp) else index
+        if isinstance(base, IntImm):
+            return IntImm(base.dtype, base.value // kind.lanes, span=index.span)
         return Div(base, const(kind.lanes, base.dtype), span=index.span)
 
 

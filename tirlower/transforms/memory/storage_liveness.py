@@ -231,7 +231,7 @@ class Liveness(Visitor):
     def visit_AttrStmt(self, op: AttrStmt) -> None:
         self.visit(op.value)
         self.time += 1
-        self.inside(op.body, Frame(op, self.frame, self.time, region=True))
+        self.inside(op.body, Frame(op, self.frame, self.time, region=not op.key.startswith("pragma_")))
         if op.key.startswith("async"):
             self._escape_within(op.body)
         self.time += 1
@@ -328,18 +328,26 @@ class Liveness(Visitor):
             for var in _variables(extent):
                 latest = max(latest, self.defined.get(var, latest), key=lambda entry: entry[0])
         _, frame, bind = latest
-        return (bind or frame) if self._safe(allocation, frame) else None
-
-    def _safe(self, allocation: Allocation, home: Frame) -> bool:
-        """Whether the extents are not negative at an outer place, where they may not have been evaluated before."""
-        between: Frame | None = allocation.frame
-        unconditional = not self.jumps
-        while between is not None and between is not home:
-            unconditional = unconditional and isinstance(between.stmt, Seq)
+        shape = allocation.op.buffer.shape
+        if all(self.analyzer.can_prove(build.ge(extent, const(0, extent.dtype))) for extent in shape):
+            return bind or frame
+        # Extents may be negative where they were not evaluated before: only loops that surely run are left.
+        inner: Frame | None = None
+        between: Frame | None = None if self.jumps else allocation.frame
+        while between is not None and between is not frame:
+            if isinstance(between.stmt, For):
+                inner = between
+            if not _runs(between.stmt):
+                return inner
             between = between.parent
-        return unconditional or all(
-            self.analyzer.can_prove(build.ge(extent, const(0, extent.dtype))) for extent in allocation.op.buffer.shape
-        )
+        return inner if between is None else bind or frame
+
+
+def _runs(stmt: Any) -> bool:
+    """Whether what a statement contains surely runs when it does."""
+    if isinstance(stmt, For):
+        return isinstance(stmt.extent, IntImm) and stmt.extent.value > 0
+    return isinstance(stmt, (Seq, AttrStmt))
 
 
 def _variables(expr: Expr) -> list[Var]:

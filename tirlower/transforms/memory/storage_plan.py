@@ -19,8 +19,9 @@ from typing import Any
 
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import IntImm
+from tirlower.ir.expr import BufferLoad, IntImm, Var
 from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import pre_order_visit
 from tirlower.transforms.memory.storage_inplace import works_in_place
 from tirlower.transforms.memory.storage_liveness import Allocation, Liveness
 
@@ -201,7 +202,8 @@ class _Planner:
         buffer, stmt = allocation.op.buffer, allocation.first
         if allocation.place is None or allocation.op.annotations or buffer.dtype.is_handle:
             return None
-        for source, entry in self.by_last.get(id(stmt), ()):
+        ended = self.by_last.get(id(stmt), [])
+        for source, entry in _as_touched(stmt, ended) if len(ended) > 1 else ended:
             other = source.op.buffer
             if (
                 source not in self.taken_over
@@ -215,6 +217,18 @@ class _Planner:
                 self.taken_over[source] = allocation
                 return entry
         return None
+
+
+def _as_touched(stmt: Any, ended: list[tuple[Allocation, Entry]]) -> list[tuple[Allocation, Entry]]:
+    """What ends with a statement in the order in which the statement touches it."""
+    seen: dict[Var, int] = {}
+
+    def look(op: Any) -> None:
+        if isinstance(op, BufferLoad):
+            seen.setdefault(op.buffer.data, len(seen))
+
+    pre_order_visit(stmt, look)
+    return sorted(ended, key=lambda item: seen.get(item[0].data, len(seen)))
 
 
 def plan_storage(func: PrimFunc, reuse: bool = True, exact: bool = False, apart: bool = False) -> StoragePlan:

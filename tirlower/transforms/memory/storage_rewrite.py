@@ -182,15 +182,15 @@ class StorageRewrite(FuncPass):
     """Allocations move to the outermost place where their extents are known, and share memory by liveness.
 
     Memory never leaves a loop whose iterations run side by side (parallel, vectorized, threads) or an attribute's
-    region. Buffers whose uses do not overlap in time share memory of one storage scope: of any element type for
-    constant sizes within a factor of sixteen, of one element type for symbolic ones. ``B[i] = f(A[i])`` works in place
-    where ``A`` is not used again. Buffers of up to 32 bits, in local or warp memory or tensor-core fragments do not
-    share, nor do conditional ones and those with annotations; a buffer whose pointer is kept (in a variable, a
-    structure, an asynchronous copy) is in use until its scope ends. What shares becomes a view (``T.decl_buffer``) of
-    the first one's memory; an allocation that nothing uses is dropped. Allocations that are always accessed as vectors
-    then get the vector element type, as PointerValueTypeRewrite does it.
+    region, but for a pragma's. Buffers whose uses do not overlap in time share memory of one storage scope: of any
+    element type for constant sizes within a factor of sixteen, of one element type for symbolic ones. ``B[i] =
+    f(A[i])`` works in place where ``A`` is not used again. Buffers of up to 32 bits, in local or warp memory or
+    tensor-core fragments do not share, nor do conditional ones and those with annotations; a buffer whose pointer is
+    kept (in a variable, a structure, an asynchronous copy) is in use until its scope ends. What shares becomes a view
+    (``T.decl_buffer``) of the first one's memory; an allocation that nothing uses is dropped. Allocations that are
+    always accessed as vectors then get the vector element type, as PointerValueTypeRewrite does it.
 
-    Extents that could be negative where they were not evaluated before stay where they are. With the configuration
+    Where extents could be negative, their memory leaves only loops that surely run. With the configuration
     ``tir.merge_static_smem`` only operations in place share. ``reports`` has, by function, the bytes before, after and
     live at one time, of the last run of this object; :func:`storage_report` gives them without rewriting.
 

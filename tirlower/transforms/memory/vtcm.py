@@ -27,7 +27,9 @@ def is_vtcm(scope: str) -> bool:
 
 def _extents(buffer: Buffer) -> list[Expr]:
     """The extents of the memory that a buffer takes, in scalars: strides and vector elements make it longer."""
-    dims = [build.cast(INT64, extent) for extent in buffer.shape]
+    dims = list(buffer.shape)
+    if buffer.strides or not is_const_int(buffer.elem_offset, 0):
+        dims = [build.cast(INT64, extent) for extent in dims]
     if buffer.strides:
         last: Expr = const(1, INT64)
         for extent, stride in zip(dims, buffer.strides, strict=True):
@@ -82,9 +84,9 @@ class LowerVtcmAlloc(FuncPass):
     """Allocations in VTCM become calls of the device's allocator.
 
     An ``AllocBuffer`` whose scope names ``vtcm`` (as ``global.vtcm``) becomes a binding of its pointer to
-    ``nd_mem_alloc_with_scope(scope, number of dimensions, shape)`` and a declaration of the buffer on it. The shape is in
-    64-bit integers; memory of a strided buffer counts as one dimension, a vector's lanes as another. LowerTVMBuiltin
-    releases the memory where the allocation's scope ends.
+    ``nd_mem_alloc_with_scope(scope, number of dimensions, shape)`` and a declaration of the buffer on it. Memory of a
+    strided buffer counts as one dimension, a vector's lanes as another. LowerTVMBuiltin releases the memory where the
+    allocation's scope ends.
 
     After VerifyVTCMLimit, which reads allocations, and StorageRewrite. Raises :class:`TransformError` for an allocation
     under a condition. As TIR's, on plain statements.
@@ -99,7 +101,7 @@ class LowerVtcmAlloc(FuncPass):
     ... ''')).script())
     @T.prim_func
     def f(A: T.Buffer((8,), "float32")):
-        B: T.handle("float32", "global.vtcm") = T.nd_mem_alloc_with_scope("global.vtcm", T.int64(1), T.tvm_stack_make_shape(T.int64(8)))
+        B: T.handle("float32", "global.vtcm") = T.nd_mem_alloc_with_scope("global.vtcm", T.int64(1), T.tvm_stack_make_shape(8))
         B_1 = T.decl_buffer((8,), data=B)
         for i in range(8):
             B_1[i] = A[i]

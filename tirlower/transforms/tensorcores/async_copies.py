@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,12 +28,13 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor, substitute
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.refresh import copy_var
-from tirlower.ir.stmt import AttrStmt, Bind, BufferStore, Evaluate, For, ForKind, Stmt, While
+from tirlower.ir.stmt import AttrStmt, Bind, BufferStore, Evaluate, For, ForKind, Seq, Stmt, While
 from tirlower.transforms.analyzed import AnalyzedMutator
 from tirlower.transforms.memory.lower_async_dma import COMMIT, SCOPE, WAIT
 
 __all__ = ["CopyFinder"]
 
+_COMMIT_GROUP, _WAIT_GROUP = Op.get("tir.ptx_commit_group"), Op.get("tir.ptx_wait_group")
 _SIZES = (16, 8, 4)
 _MOST_PIECES = 16
 _MOST_COPIES = 64
@@ -112,8 +113,13 @@ class CopyFinder(AnalyzedMutator):
             made: Stmt = self.generic(op)
             return made
         self._inside, self._loops, self._copies, self._uses = True, [], {}, _Uses()
-        self.visit(op.body)
+        stmts = op.body.stmts if isinstance(op.body, Seq) else (op.body,)
+        end = _waited(stmts)
+        for stmt in stmts[:end]:
+            self.visit(stmt)
         self._inside = False
+        for stmt in stmts[end:]:
+            self.visit(stmt)
         for data, copies in self._copies.items():
             if data in self._uses.read or data in self._uses.written or not self._apart(copies):
                 continue
@@ -272,6 +278,18 @@ class CopyFinder(AnalyzedMutator):
                 if not same or not self._gap(one.start, moved, max(one.lanes, other.lanes)):
                     return False
         return True
+
+
+def _waited(stmts: Sequence[Stmt]) -> int:
+    """Where, among the statements of a scope, all that was copied has been waited for: behind it is as outside."""
+    committed = False
+    for at, stmt in enumerate(stmts):
+        call = stmt.value if isinstance(stmt, Evaluate) else None
+        if isinstance(call, Call):
+            if committed and call.op is _WAIT_GROUP and is_const_int(call.args[-1], 0):
+                return at
+            committed = committed or call.op is _COMMIT_GROUP
+    return len(stmts)
 
 
 def _plus(a: Expr, b: Any) -> Expr:

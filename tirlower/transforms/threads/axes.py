@@ -34,7 +34,16 @@ from tirlower.ir.stmt import (
 )
 from tirlower.transforms.nesting import as_scope, returns
 
-__all__ = ["AxisMutator", "Survey", "is_thread_axis", "need_equal_extents", "on_unit_loop", "survey", "thread_loop"]
+__all__ = [
+    "AxisMutator",
+    "Survey",
+    "is_thread_axis",
+    "is_virtual_axis",
+    "need_equal_extents",
+    "on_unit_loop",
+    "survey",
+    "thread_loop",
+]
 
 _BARRIERS = frozenset((Op.get("tir.tvm_storage_sync"), Op.get("tir.assume")))
 
@@ -51,6 +60,11 @@ def is_thread_axis(op: Stmt) -> bool:
         and op.kind is ForKind.THREAD_BINDING
         and not str(op.thread_tag).startswith(("vthread", "cthread"))
     )
+
+
+def is_virtual_axis(op: Stmt) -> bool:
+    """Whether a statement is a loop over virtual threads."""
+    return isinstance(op, For) and op.kind is ForKind.THREAD_BINDING and not is_thread_axis(op)
 
 
 def need_equal_extents(analyzer: Analyzer, first: For, other: For, extent: Expr) -> None:

@@ -70,6 +70,8 @@ class _Summary:
     tail: Accesses = ()
     through: bool = True
     """Whether a path leads through the statement without a barrier."""
+    warp: bool = False
+    """Whether it is a barrier of each warp: what stands on its two sides meets in threads of different warps only."""
 
 
 @dataclass(frozen=True)
@@ -148,12 +150,15 @@ class BarrierPlanner:
             self._asynchronous = before or stmt.key == "async_scope"
             body, inner = self._visit(stmt.body)
             self._asynchronous = before
-            return stmt.with_(body=body), _joined((_Part(None, _Summary(own, own)), _Part(body, inner)))
+            return stmt.with_(body=body), self._joined((_Part(None, _Summary(own, own)), _Part(body, inner)))
         if isinstance(stmt, Block):
             raise TransformError(f"block {stmt.name!r} is left", span=stmt.span, help="run LowerOpaqueBlock before")
         if self._kernel and is_barrier(stmt, self.scope):
             self._own(stmt)
             return stmt, _Summary(through=False)
+        if self._kernel and self.scope.startswith("shared") and is_barrier(stmt, "warp"):
+            self._own(stmt)
+            return stmt, _Summary(warp=True)
         own = self._own(stmt)
         if self._kernel and is_object_wait(stmt):
             # Threads that go ways of their own meet at barrier objects, whose waits then stand for barriers.
@@ -185,6 +190,8 @@ class BarrierPlanner:
             if since and part.sum.head and self.meetings.any(since, part.sum.head, None, SAME):
                 cuts.append(at)
                 since = []
+            if part.sum.warp:
+                since = self.meetings.apart(since)
             since = [*since, *part.sum.tail] if part.sum.through else list(part.sum.tail)
         return cuts
 
@@ -199,10 +206,10 @@ class BarrierPlanner:
         old = stmt.stmts if isinstance(stmt, Seq) else (stmt,)
         new = tuple(part.stmt for part in made if part.stmt is not None)
         if len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True)):
-            return stmt, _joined(made)
+            return stmt, self._joined(made)
         if isinstance(stmt, Seq):
-            return stmt.with_(stmts=new), _joined(made)
-        return (new[0] if len(new) == 1 and not declares(new[0]) else Seq(new)), _joined(made)
+            return stmt.with_(stmts=new), self._joined(made)
+        return (new[0] if len(new) == 1 and not declares(new[0]) else Seq(new)), self._joined(made)
 
     def _barrier(self) -> Stmt:
         where = self._divergent()
@@ -217,6 +224,20 @@ class BarrierPlanner:
             )
         self.count += 1
         return self.make()
+
+    def _joined(self, parts: Sequence[_Part]) -> _Summary:
+        """The summary of statements in sequence."""
+        head: list[Access] = []
+        tail: list[Access] = []
+        through, apart = True, False
+        for part in parts:
+            if through:
+                head += self.meetings.apart(part.sum.head) if apart else part.sum.head
+            apart = apart or part.sum.warp
+            before = self.meetings.apart(tail) if part.sum.warp else tail
+            tail = [*before, *part.sum.tail] if part.sum.through else list(part.sum.tail)
+            through = through and part.sum.through
+        return _Summary(tuple(head), tuple(tail), through)
 
     # Control
 
@@ -285,7 +306,7 @@ class BarrierPlanner:
         parts = self._parts(stmt.body)
         cuts: list[int] = []
         if self._kernel:
-            if own and self.meetings.any(own, _joined(parts).head, None, SAME):
+            if own and self.meetings.any(own, self._joined(parts).head, None, SAME):
                 parts = [_Part(self._barrier(), _Summary(through=False)), *parts]
             # The condition of a while loop comes first in each iteration; a barrier before it ends the one before.
             if cond:
@@ -307,7 +328,7 @@ class BarrierPlanner:
             inner = _Summary(head, tuple(self.meetings.pinned(access, loop, True) for access in inner.tail), False)
         runs = loop.extent is not None and (self.scop.space.interval(loop.extent)[0] or 0) >= 1
         inner = _Summary(inner.head, (*inner.tail, *cond), inner.through or not runs)
-        return stmt.with_(body=body), _joined((_Part(None, _Summary(own, own)), _Part(None, inner)))
+        return stmt.with_(body=body), self._joined((_Part(None, _Summary(own, own)), _Part(None, inner)))
 
     def _threads(self, stmt: For) -> tuple[Stmt, _Summary]:
         own = self._own(stmt)
@@ -318,7 +339,7 @@ class BarrierPlanner:
         new = stmt.with_(body=body)
         if outermost:
             return new, _Summary()  # a kernel ends with everything done
-        return new, _joined((_Part(None, _Summary(own, own)), _Part(None, inner)))
+        return new, self._joined((_Part(None, _Summary(own, own)), _Part(None, inner)))
 
     def _circle(self, parts: Sequence[_Part], loop: Loop, jumps: bool) -> list[int]:
         """The places of the fewest barriers of a loop's body, 0 being the start of each iteration."""
@@ -330,9 +351,8 @@ class BarrierPlanner:
             carried = self.meetings.any(every, every, loop, None)
             return sorted({*line, 0}) if carried and 0 not in line else line
         if not line and not held:
-            tails = [access for part in parts for access in part.sum.tail]
-            heads = [access for part in parts for access in part.sum.head]
-            if not self.meetings.any(tails, heads, loop, None):
+            whole = self._joined(parts)
+            if not self.meetings.any(whole.tail, whole.head, loop, None):
                 return []
         if held:
             return self._around(parts, loop, held[-1] + 1, list(parts[held[-1]].sum.tail))
@@ -363,24 +383,13 @@ class BarrierPlanner:
             ):
                 cuts.append(place)
                 since, earlier = [], []
+            if parts[place].sum.warp:
+                since, earlier = self.meetings.apart(since), self.meetings.apart(earlier)
             if parts[place].sum.through:
                 since = [*since, *parts[place].sum.tail]
             else:
                 since, earlier = list(parts[place].sum.tail), []
         return cuts
-
-
-def _joined(parts: Sequence[_Part]) -> _Summary:
-    """The summary of statements in sequence."""
-    head: list[Access] = []
-    tail: list[Access] = []
-    through = True
-    for part in parts:
-        if through:
-            head += part.sum.head
-        tail = [*tail, *part.sum.tail] if part.sum.through else list(part.sum.tail)
-        through = through and part.sum.through
-    return _Summary(tuple(head), tuple(tail), through)
 
 
 def _title(stmt: Stmt) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
@@ -11,7 +14,8 @@ from tirlower.ir.buffer import Buffer, BufferRegion, IterKind, Range, decl_buffe
 from tirlower.ir.dtype import HANDLE
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, pre_order_visit, substitute
+from tirlower.ir.functor import Mutator, Visitor, pre_order_visit, substitute
+from tirlower.ir.op import Purity
 from tirlower.ir.stmt import (
     AllocBuffer,
     AttrStmt,
@@ -32,6 +36,8 @@ from tirlower.transforms.threads.reduction_form import ReductionForm, reduction_
 
 __all__ = ["LowerCrossThreadReduction"]
 
+_ORIGIN = "LowerCrossThreadReduction"
+
 
 def _uses(expr: Any, variables: set[Var]) -> bool:
     found = False
@@ -48,71 +54,142 @@ def _is_thread(loop: For) -> bool:
     return loop.kind is ForKind.THREAD_BINDING and str(loop.thread_tag).startswith("threadIdx")
 
 
-def _nest(op: For) -> tuple[list[For], Block | None]:
-    """The loops from one down that hold nothing else, and the block in them, if they hold one."""
-    loops = [op]
-    body: Stmt = op.body
-    while True:
-        if isinstance(body, Seq) and len(body.stmts) == 1:
-            body = body.stmts[0]
-        elif isinstance(body, For):
-            loops.append(body)
-            body = body.body
-        else:
-            return loops, body if isinstance(body, Block) else None
-
-
-def _reducing(block: Block, loops: list[For]) -> set[For]:
+def _reducing(block: Block, loops: Sequence[For]) -> list[For]:
     """The loops over which a block reduces: those in the values of its reduction iterators."""
     values = [it.value for it in block.iters if it.kind is IterKind.REDUCE and it.value is not None]
-    return {loop for loop in loops if any(_uses(value, {loop.loop_var}) for value in values)}
+    return [loop for loop in loops if any(_uses(value, {loop.loop_var}) for value in values)]
+
+
+@dataclass(eq=False)
+class _Plan:
+    """A reduction that is being lowered: its loops (outermost first), and what goes around them when they are left."""
+
+    block: Block
+    loops: list[For]
+    threads: list[For]
+    before: list[Stmt]
+    after: list[Stmt]
 
 
 class _Lowerer(Mutator):
     def __init__(self) -> None:
         self.loops: list[For] = []
+        self.kernel = 0
+        self.plans: list[_Plan] = []
+        self.gone: set[For] = set()
+        self.allocs: list[Buffer] = []
+        self.shared_out: dict[Var, list[For]] = {}
+        """The results that each thread has for itself, with the loops of the threads that reduced them."""
 
     def visit_expr(self, root: Any) -> Any:
         return root
 
+    def run(self, body: Stmt) -> Stmt:
+        """The body of a function. Where no block is around a reduction, its memory heads the function."""
+        return self.with_allocs(lambda: self.visit(body))
+
+    def with_allocs(self, work: Callable[[], Stmt]) -> Stmt:
+        """What ``work`` gives, with the memory that its reductions need behind the allocations that head it."""
+        outer, self.allocs = self.allocs, []
+        body = work()
+        mine, self.allocs = self.allocs, outer
+        if not mine:
+            return body
+        stmts = list(body.stmts if isinstance(body, Seq) else (body,))
+        at = next((n for n, stmt in enumerate(stmts) if not isinstance(stmt, AllocBuffer)), len(stmts))
+        stmts[at:at] = [AllocBuffer(buffer) for buffer in mine]
+        return Seq(tuple(stmts))
+
+    def visit_Seq(self, op: Seq) -> Stmt:
+        made: list[Stmt] = []
+        for stmt in op.stmts:
+            if self.plans:
+                plan = self.plans[-1]
+                raise TransformError(
+                    f"block {plan.block.name!r} reduces over threads, and is not the last one in the loops that it reduces "
+                    "over",
+                    origin=_ORIGIN,
+                    span=plan.block.span,
+                    help="move what follows it into loops of its own",
+                )
+            made.append(self.visit(stmt))
+        return op if all(x is y for x, y in zip(made, op.stmts, strict=True)) else op.with_(stmts=tuple(made))
+
     def visit_Block(self, op: Block) -> Stmt:
-        if op.init is not None:
-            for loop in _reducing(op, self.loops):
-                if _is_thread(loop):
-                    self.refuse(op, loop)
-        outer, self.loops = self.loops, []
-        body = self.visit(op.body)
-        self.loops = outer
-        return op.with_(body=body)
+        loops, self.loops = self.loops, []
+        plans, self.plans = self.plans, []
+        body = self.with_allocs(lambda: self.visit(op.body))
+        self.loops, self.plans = loops, plans
+        new: Block = op.with_(body=body)
+        reducing = _reducing(op, loops) if op.init is not None else []
+        if any(loop.kind is ForKind.THREAD_BINDING for loop in reducing):
+            return self.lowered(new, loops, reducing)
+        return self.by_one_thread(new)
 
     def visit_For(self, op: For) -> Stmt:
-        loops, block = _nest(op)
-        if block is not None and block.init is not None:
-            reducing = _reducing(block, loops)
-            if op in reducing and any(_is_thread(loop) for loop in reducing):
-                for loop in loops:
-                    if loop not in reducing and not is_const_int(loop.extent, 1):
-                        self.refuse(block, next(each for each in loops if each in reducing and _is_thread(each)))
-                for loop in self.loops:
-                    if _is_thread(loop) and loop in _reducing(block, self.loops):
-                        self.refuse(block, loop)
-                return self.lowered(loops, reducing, block)
+        thread = op.kind is ForKind.THREAD_BINDING
         self.loops.append(op)
-        new = self.generic(op)
+        self.kernel += thread
+        new: Stmt = self.generic(op)
+        self.kernel -= thread
         self.loops.pop()
+        if thread and not self.kernel:
+            self.shared_out = {}
+        if op in self.gone:
+            new = new.body  # type: ignore[attr-defined]
+        if self.plans and self.plans[-1].loops[0] is op:
+            plan = self.plans.pop()
+            inner = () if is_const_int(getattr(getattr(new, "value", None), "value", new), 0) else (new,)
+            body: Stmt = Seq((*plan.before, *_flat(inner), *plan.after))
+            for loop in reversed(plan.threads):
+                body = loop.with_(body=body)
+            new = body
         return new
+
+    def by_one_thread(self, block: Block) -> Stmt:
+        """A block that writes for all threads what each has reduced for itself: the first one does it."""
+        if not self.shared_out or not any(not write.buffer.scope.startswith("local") for write in block.writes):
+            return block
+        inside = {loop.thread_tag for loop in self.loops}
+        axes: dict[str, For] = {}
+        for read in block.reads:
+            for loop in self.shared_out.get(read.buffer.data, ()):
+                if loop.thread_tag not in inside:
+                    axes.setdefault(str(loop.thread_tag), loop)
+        if not axes:
+            return block
+        predicate: Expr = const(True, "bool")
+        for loop in axes.values():
+            predicate = build.logical_and(predicate, build.eq(loop.loop_var, loop.min))
+        body: Stmt = block.with_(predicate=build.logical_and(predicate, block.predicate))
+        for loop in reversed(axes.values()):
+            body = loop.with_(body=body, annotations={})
+        return body
 
     @staticmethod
     def refuse(block: Block, loop: For) -> None:
         raise TransformError(
             f"block {block.name!r} reduces over {loop.loop_var.name!r}, which is bound to {loop.thread_tag}, but the loops "
             "that it reduces over are not the innermost ones around it",
-            origin="LowerCrossThreadReduction",
+            origin=_ORIGIN,
             span=loop.span or block.span,
-            help="reorder: spatial loops outside, reduction loops inside, and nothing else in them",
+            help="reorder: spatial loops outside, reduction loops inside",
         )
 
-    def lowered(self, loops: list[For], reducing: set[For], block: Block) -> Stmt:
+    def lowered(self, block: Block, around: list[For], reducing: list[For]) -> Stmt:
+        for loop in reducing:
+            if loop.kind is ForKind.THREAD_BINDING and not _is_thread(loop):
+                raise TransformError(
+                    f"block {block.name!r} reduces over {loop.thread_tag}: blocks of threads cannot reduce together",
+                    origin=_ORIGIN,
+                    span=loop.span or block.span,
+                    help="bind the loop to threadIdx, or use rfactor",
+                )
+        loops = around[around.index(reducing[0]) :]
+        for loop in loops:
+            if loop not in reducing and not is_const_int(loop.extent, 1):
+                self.refuse(block, next(each for each in reducing if _is_thread(each)))
+        others = around[: -len(loops)]
         spatial = [it for it in block.iters if it.kind is not IterKind.REDUCE]
         variables = {loop.loop_var for loop in reducing}
         for it in spatial:
@@ -120,39 +197,35 @@ class _Lowerer(Mutator):
                 raise TransformError(
                     f"the iterator {it.var.name!r} of block {block.name!r} is not a reduction, but uses a loop that the "
                     "block reduces over",
-                    origin="LowerCrossThreadReduction",
+                    origin=_ORIGIN,
                     span=block.span,
                     help="split the loop, so that each part serves one kind of iterator",
                 )
         form = reduction_form(block)
         threads = [loop for loop in loops if _is_thread(loop)]
-        serial = [loop for loop in loops if not _is_thread(loop)]
-        for loop in serial:
-            if loop.kind is ForKind.THREAD_BINDING:
-                raise TransformError(
-                    f"block {block.name!r} reduces over {loop.thread_tag}: blocks of threads cannot reduce together",
-                    origin="LowerCrossThreadReduction",
-                    span=loop.span or block.span,
-                    help="bind the loop to threadIdx, or use rfactor",
-                )
-        cross = [decl_buffer((1,), b.dtype, f"cross_thread_{b.name}", scope="local") for b in form.buffers]
-        inner: list[Buffer] = []
-        stmts: list[Stmt] = []
-        if serial or not is_const_int(block.predicate, 1):
-            inner = [decl_buffer((1,), b.dtype, f"in_thread_{b.name}", scope="local") for b in form.buffers]
-            stmts += self.in_thread(block, form, inner, serial)
-            stmts.append(_cross(block, form, cross, [BufferLoad(b, (const(0),)) for b in inner], inner, threads))
+        _need_repeatable(block, loops)
+        cross = [_scratch(b, "cross_thread") for b in form.buffers]
+        plan = _Plan(block, loops, threads, [], [])
+        made: Stmt = Evaluate(const(0))
+        self.allocs += cross
+        if len(threads) < len(loops) or not is_const_int(block.predicate, 1):
+            inner = [_scratch(b, "in_thread") for b in form.buffers]
+            self.allocs += inner
+            init, made = self.in_thread(block, form, inner)
+            plan.before.append(init)
+            plan.after.append(_cross(block, form, cross, [BufferLoad(b, (const(0),)) for b in inner], inner, threads))
         else:
-            stmts.append(_cross(block, form, cross, list(form.values), None, threads))
-        stmts.append(_write_back(block, form, cross, threads, loops, self.loops))
-        # Inside of the loops over threads: each has its own.
-        body: Stmt = Seq((*(AllocBuffer(buffer) for buffer in (*cross, *inner)), *stmts))
-        for loop in reversed(threads):
-            body = loop.with_(body=body)
-        return body
+            plan.after.append(_cross(block, form, cross, list(form.values), None, threads))
+        plan.after.append(_write_back(block, form, cross, threads, loops, others))
+        self.gone.update(threads)
+        self.plans.append(plan)
+        for buffer in form.buffers:
+            if buffer.scope.startswith("local") and len(around) > len(loops):
+                self.shared_out[buffer.data] = threads
+        return made
 
     @staticmethod
-    def in_thread(block: Block, form: ReductionForm, inner: list[Buffer], serial: list[For]) -> list[Stmt]:
+    def in_thread(block: Block, form: ReductionForm, inner: list[Buffer]) -> tuple[Stmt, Stmt]:
         """Each thread reduces its own iterations."""
         whole = tuple(_whole(buffer) for buffer in inner)
         starts = [BufferStore(b, unit, (const(0),)) for b, unit in zip(inner, form.reducer.identity, strict=True)]
@@ -175,12 +248,79 @@ class _Lowerer(Mutator):
         update += [BufferStore(b, result, (const(0),)) for b, result in zip(inner, results, strict=True)]
         targets = {buffer.data for buffer in form.buffers}
         reads = tuple(region for region in block.reads if region.buffer.data not in targets)
-        body: Stmt = block.with_(
-            name=f"{block.name}_in_thread", reads=(*reads, *whole), writes=whole, init=None, body=_sequence(update)
-        )
-        for loop in reversed(serial):
-            body = loop.with_(body=body)
-        return [init, body]
+        body = block.with_(name=f"{block.name}_in_thread", reads=reads, writes=whole, init=None, body=_sequence(update))
+        return init, body
+
+
+def _scratch(buffer: Buffer, name: str) -> Buffer:
+    """One element for each thread."""
+    return decl_buffer((1,), buffer.dtype, f"{name}_{buffer.name}", strides=(1,), scope="local")
+
+
+def _flat(stmts: Sequence[Stmt]) -> Iterator[Stmt]:
+    for stmt in stmts:
+        if isinstance(stmt, Seq):
+            yield from _flat(stmt.stmts)
+        elif not (isinstance(stmt, Evaluate) and is_const_int(stmt.value, 0)):
+            yield stmt
+
+
+def _need_repeatable(block: Block, loops: Sequence[For]) -> None:
+    """Refuse a reduction beside which stands what only one thread may do.
+
+    Where a loop over threads stands inside of a loop that is not, what stands beside it is then done by every thread.
+    """
+    last = max(n for n, loop in enumerate(loops) if _is_thread(loop))
+    first = next((n for n, loop in enumerate(loops[:last]) if not _is_thread(loop)), last)
+    for outer, inner in zip(loops[first:last], loops[first + 1 : last + 1], strict=True):
+        stmts = outer.body.stmts if isinstance(outer.body, Seq) else (outer.body,)
+        for stmt in stmts:
+            if stmt is not inner and not _repeatable(stmt):
+                raise TransformError(
+                    f"what stands beside the reduction of block {block.name!r} would be done by each of its threads, and "
+                    "counts or calls something",
+                    origin=_ORIGIN,
+                    span=stmt.span or block.span,
+                    help="move it out of the loops that the block reduces over, or the loop over threads outside of it",
+                )
+
+
+class _Repeats(Visitor):
+    """Whether several threads may do a statement where one did it, as all of them leave the same."""
+
+    def __init__(self) -> None:
+        self.fine = True
+        self.read: set[Var] = set()
+
+    def visit_Block(self, op: Block) -> None:
+        if op.init is None:
+            self.generic(op)
+            return
+        # A reduction begins anew: that it reads what it writes counts for nothing.
+        before = self.read
+        self.read = set()
+        self.generic(op)
+        targets = {write.buffer.data for write in op.writes}
+        self.fine = self.fine and not before & targets
+        self.read = before | (self.read - targets)
+
+    def visit_BufferLoad(self, op: BufferLoad) -> None:
+        self.read.add(op.buffer.data)
+        self.generic(op)
+
+    def visit_BufferStore(self, op: BufferStore) -> None:
+        self.generic(op)
+        if op.buffer.data in self.read and not op.buffer.scope.startswith("local"):
+            self.fine = False
+
+    def visit_Evaluate(self, op: Evaluate) -> None:
+        self.fine = self.fine and side_effect(op.value) in (Purity.PURE, Purity.READS)
+
+
+def _repeatable(stmt: Stmt) -> bool:
+    worker = _Repeats()
+    worker.visit(stmt)
+    return worker.fine
 
 
 def _whole(buffer: Buffer) -> BufferRegion:
@@ -236,7 +376,7 @@ def _at_start(block: Block, term: Expr, loops: list[For], others: list[For]) -> 
             return simple
     raise TransformError(
         f"whether any iteration of the reduction of block {block.name!r} runs under {term} is not known",
-        origin="LowerCrossThreadReduction",
+        origin=_ORIGIN,
         span=block.span,
         help="move the condition into the value: T.if_then_else(condition, value, identity)",
     )
@@ -281,12 +421,18 @@ class LowerCrossThreadReduction(FuncPass):
     A block with an init, whose reduction iterators use a loop bound to ``threadIdx``, becomes: a local accumulator
     (``in_thread_*``) that the thread's own iterations are reduced into, where there are any or the block has a
     predicate; ``tvm_thread_allreduce`` over the threads into ``cross_thread_*``; and the write-back, by the first thread of
-    each group (by each into ``local`` memory). Reducers are sums, products, minima and maxima of one value, and tuples of
+    each group (by each into ``local`` memory). The loops over the threads come to stand around all of it, and the new buffers
+    in the block around. Reducers are sums, products, minima and maxima of one value, and tuples of
     which a comparison selects one (argmax), as init and update write them. The predicate's terms on reduction loops guard the
     accumulation, the others the write-back too.
 
+    Where each thread has the result for itself, a block behind that stores something computed from it for all is done
+    by the first thread. Other statements may stand before the block in its reduction loops; where a loop over threads
+    moves around them, all of its threads do them.
+
     Stands first in the pipeline. Raises :class:`TransformError` where the reduction loops are not the innermost ones, or
-    hold anything beside the block, for a spatial iterator that uses one, and for an update that is no reduction.
+    something follows the block in them, for a spatial iterator that uses one, for an update that is no reduction, and
+    for a statement that cannot be done by several threads.
 
     >>> from tirlower.script import parse
     >>> print(LowerCrossThreadReduction()(parse('''
@@ -303,8 +449,8 @@ class LowerCrossThreadReduction(FuncPass):
     ... ''')).script())
     @T.prim_func
     def total(A: T.Buffer((64,), "float32"), B: T.Buffer((1,), "float32")):
+        cross_thread_B = T.alloc_buffer((1,), strides=(1,), scope="local")
         for k in T.thread_binding(64, thread="threadIdx.x"):
-            cross_thread_B = T.alloc_buffer((1,), scope="local")
             with T.block("B_cross_thread"):
                 vk = T.axis.reduce(64, k)
                 T.reads(A[vk])
@@ -323,4 +469,4 @@ class LowerCrossThreadReduction(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower the reductions of a function."""
-        return func.with_body(_Lowerer().visit(func.body))
+        return func.with_body(_Lowerer().run(func.body))

@@ -11,9 +11,21 @@ from tirlower.ir.buffer import IterKind, Range
 from tirlower.ir.dtype import INT32, INT64, DataType
 from tirlower.ir.expr import Call, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Substituter, post_order_visit, pre_order_visit
+from tirlower.ir.functor import Mutator, Substituter, post_order_visit, pre_order_visit, substitute
 from tirlower.ir.op import GlobalVar, Op
-from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, For, ForKind, IfThenElse, Seq, Stmt, While
+from tirlower.ir.stmt import (
+    AllocBuffer,
+    Block,
+    BlockIter,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    Seq,
+    Stmt,
+    While,
+)
 from tirlower.ir.structural import structural_equal
 from tirlower.ir.target import Target
 from tirlower.poly import Scop, extract, is_parallel
@@ -63,6 +75,20 @@ def _mentions(expr: Expr, variables: set[Var]) -> bool:
     return found
 
 
+def _is_leaf(block: Block) -> bool:
+    """Whether a block holds no loop and no other block, and does something."""
+    leaf, works = True, False
+
+    def look(op: Any) -> bool:
+        nonlocal leaf, works
+        leaf = leaf and (op is block or not isinstance(op, (Block, For, While, AllocBuffer)))
+        works = works or isinstance(op, (BufferStore, Evaluate))
+        return leaf
+
+    pre_order_visit(block, look)
+    return leaf and works
+
+
 def _reads_others(block: Block) -> bool:
     """Whether a block reads elements of a buffer that it writes elsewhere: its instances are then not independent."""
     for write in block.writes:
@@ -103,7 +129,11 @@ class _Scheduler(Mutator):
     def visit_Block(self, op: Block) -> Stmt:
         if op.iters or op.init is not None:
             return self.alone(op)
-        made: Stmt = self.generic(op)
+        if _is_leaf(op):
+            unit = BlockIter(Var("vu", INT32), Range(const(0), const(1)), IterKind.SPATIAL, const(0))
+            made: Stmt = self.alone(op.with_(iters=(unit,)))
+            return made if isinstance(made, For) else op
+        made = self.generic(op)
         return made
 
     def visit_For(self, op: For) -> Stmt:
@@ -233,27 +263,33 @@ class _Scheduler(Mutator):
         )
         analyzer.bind(block, Range(const(0, dtype), blocks), allow_override=True)
         analyzer.bind(thread, Range(const(0, dtype), threads), allow_override=True)
-        fused: Expr = block * threads + thread
+        flat: Expr = build.mul(block, threads) + thread
+        place = flat
         outer: Var | None = None
         rounds = analyzer.simplify((total + (step - 1)) // step)
         if spread:
             outer = Var(name + "_2", dtype)
             analyzer.bind(outer, Range(const(0, dtype), rounds))
-            fused = (outer * const(MAX_BLOCKS, dtype) + block) * threads + thread
-        inside = fused < total
-        body = self.inner(chain, chosen, self.values(analyzer, chosen, extents, fused), inside, analyzer)
+            place = (outer * const(MAX_BLOCKS, dtype) + block) * threads + thread
+            flat = outer * step + build.mul(block, threads) + thread
+        body = self.inner(chain, chosen, self.values(analyzer, chosen, extents, total, flat), place < total, analyzer)
         if outer is not None:
             body = For(outer, const(0, dtype), rounds, ForKind.SERIAL, None, {}, body, span=chain[0].span)
         return self.launch(name, blocks, threads, dtype, body, chain[0])
 
     @staticmethod
-    def values(analyzer: Analyzer, chosen: list[For], extents: list[Expr], fused: Expr) -> dict[Var, Expr]:
-        """What each fused loop's variable is, in terms of the fused index."""
+    def values(analyzer: Analyzer, chosen: list[For], extents: list[Expr], total: Expr, flat: Expr) -> dict[Var, Expr]:
+        """What each fused loop's variable is: a part of the fused index, in whose place ``flat`` is put."""
+        fused = Var("fused", flat.dtype)
+        analyzer.bind(fused, Range(const(0, flat.dtype), total))
         made: dict[Var, Expr] = {}
         lower: Expr = const(1, fused.dtype)
         for loop, extent in zip(reversed(chosen), reversed(extents), strict=True):
             index = fused if loop is chosen[0] else fused % (lower * extent)
-            value = analyzer.simplify(index // lower)
+            if is_const_int(extent, 1):
+                value: Expr = const(0, fused.dtype)
+            else:
+                value = substitute(analyzer.simplify(index // lower), {fused: flat})
             made[loop.loop_var] = build.add(build.cast(loop.loop_var.dtype, value), loop.min)
             lower = lower * extent
         return made
@@ -266,7 +302,7 @@ class _Scheduler(Mutator):
         rest = [loop for loop in chain if loop not in chosen]
         if needed and isinstance(body, Block):
             predicate = body.predicate
-            body = body.with_(predicate=inside if is_const_int(predicate, 1) else build.logical_and(inside, predicate))
+            body = body.with_(predicate=inside if is_const_int(predicate, 1) else build.logical_and(predicate, inside))
             needed = False
         for loop in reversed(rest):
             body = loop.with_(body=body)
@@ -274,6 +310,23 @@ class _Scheduler(Mutator):
             body = IfThenElse(inside, body if not isinstance(body, AllocBuffer) else Seq((body,)))
         made: Stmt = Substituter(values).visit(body)
         return made
+
+
+def _is_device_function(func: PrimFunc, target: Target) -> bool:
+    """Whether kernels call the function: private, bound to the device alone, and of the statements of one thread."""
+    if target.host is not None or "global_symbol" in func.attrs:
+        return False
+    blocks: list[Block] = []
+
+    def look(op: Any) -> bool | None:
+        if isinstance(op, Expr):
+            return False
+        if isinstance(op, Block):
+            blocks.append(op)
+        return None
+
+    pre_order_visit(func.body, look)
+    return not blocks
 
 
 class DefaultGPUSchedule(FuncPass):
@@ -304,7 +357,7 @@ class DefaultGPUSchedule(FuncPass):
         for i_j_fused_0 in T.thread_binding(3, thread="blockIdx.x"):
             for i_j_fused_1 in T.thread_binding(1024, thread="threadIdx.x"):
                 if i_j_fused_0 * 1024 + i_j_fused_1 < 3000:
-                    A[(i_j_fused_0 * 1024 + i_j_fused_1) // 100, (i_j_fused_0 * 24 + i_j_fused_1) % 100] = T.float32(1)
+                    A[(i_j_fused_0 * 1024 + i_j_fused_1) // 100, (i_j_fused_0 * 1024 + i_j_fused_1) % 100] = T.float32(1)
     """
 
     name = "tir.DefaultGPUSchedule"
@@ -322,8 +375,10 @@ class DefaultGPUSchedule(FuncPass):
                 help='run BindTarget first, or use `with Target("nvptx"):`',
             )
         target = Target(bound)
-        if not target.is_gpu:
+        if not target.is_gpu or _is_device_function(func, target):
             return func
         threads = int(target.get("max_num_threads") or target.get("max_threads_per_block") or 256)
         body = _Scheduler(func, threads).visit(func.body)
+        if isinstance(func.body, Block) and not isinstance(body, Block):
+            body = Block("root", (), const(True, "bool"), (), (), None, (), {}, body)
         return func.with_body(body).with_attr(SCHEDULED, True)

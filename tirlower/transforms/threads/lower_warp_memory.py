@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -9,16 +10,22 @@ from tirlower.arith import Analyzer, detect_linear_equation
 from tirlower.diagnostics import Span, TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range, decl_buffer
-from tirlower.ir.expr import BufferLoad, Expr, IntImm, Ramp, Var, const
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor, pre_order_visit
-from tirlower.ir.stmt import AllocBuffer, BufferStore, DeclBuffer, For, ForKind, Stmt
+from tirlower.ir.op import Op
+from tirlower.ir.stmt import AllocBuffer, BufferStore, DeclBuffer, Evaluate, For, ForKind, Stmt
 from tirlower.ir.target import Target
 from tirlower.transforms.analyzed import AnalyzedMutator
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
 
 __all__ = ["LowerWarpMemory"]
+
+_ADDRESS_OF = Op.get("tir.address_of")
+_OF_WARPS = frozenset(
+    Op.get(f"tir.{name}") for name in ("ptx_mma", "ptx_ldmatrix", "ptx_stmatrix", "mma_fill", "mma_store")
+)
 
 
 @dataclass(eq=False)
@@ -28,18 +35,19 @@ class _Warp:
     ``lane`` is the thread's index, of ``width`` ones; ``m`` the elements that a lane holds side by side.
     """
 
-    buffer: Buffer
-    lane: For
-    width: int
+    alloc: AllocBuffer
     size: int
+    lane: For | None = None
+    width: int = 0
     m: int = 0
 
     def __post_init__(self) -> None:
         """The registers, until ``m`` is known."""
-        self.registers = self.buffer
+        self.buffer = self.registers = self.alloc.buffer
 
     def settle(self) -> None:
         """Make the registers."""
+        self.m = self.m or 1  # nothing is stored
         groups = -(-self.size // (self.width * self.m))
         self.registers = decl_buffer((groups * self.m,), self.buffer.dtype, self.buffer.name, scope="local")
 
@@ -53,12 +61,12 @@ class _Finder(Visitor):
 
     def __init__(self, warp_size: int) -> None:
         self.warp_size = warp_size
-        self.found: dict[Var, _Warp] = {}
+        self.found: dict[Expr, _Warp] = {}
         self.lanes: list[For] = []
         self.analyzer = Analyzer()
 
     def visit_expr(self, root: Any) -> None:
-        """Expressions allocate and store nothing."""
+        """Expressions allocate nothing; what they store is seen where they are evaluated."""
 
     def visit_For(self, op: For) -> None:
         self.analyzer.bind(op.loop_var, Range(op.min, op.extent), allow_override=True)
@@ -81,11 +89,19 @@ class _Finder(Visitor):
                 op.span,
                 "registers need a constant size",
             )
+        self.found[buffer.data] = warp = _Warp(op, buffer.shape[0].value)
+        if self.lanes:
+            self.give_lane(warp)
+
+    def give_lane(self, warp: _Warp) -> For:
+        """The loop over the lanes of a buffer: that around its allocation, or the first one that uses it."""
+        if warp.lane is not None:
+            return warp.lane
         if not self.lanes:
             _refuse(
-                f"buffer {buffer.name!r} of a warp is allocated outside of threadIdx.x",
-                op.span,
-                "allocate it inside the loop that is bound to threadIdx.x",
+                f"buffer {warp.buffer.name!r} of a warp is used outside of threadIdx.x",
+                warp.alloc.span,
+                "use it inside the loop that is bound to threadIdx.x",
             )
         lane = self.lanes[0]
         extent = lane.extent
@@ -93,32 +109,62 @@ class _Finder(Visitor):
             _refuse(
                 f"threadIdx.x has the extent {extent}; memory of a warp needs one that divides the warp's size "
                 f"{self.warp_size}",
-                lane.span or op.span,
+                lane.span or warp.alloc.span,
                 "split the loop, and bind its inner part to threadIdx.x",
             )
-        self.found[buffer.data] = _Warp(buffer, lane, extent.value, buffer.shape[0].value)
+        warp.lane, warp.width = lane, extent.value
+        return lane
 
     def visit_BufferStore(self, op: BufferStore) -> None:
+        self.visit_Evaluate(op)
         warp = self.found.get(op.buffer.data)
-        if warp is None:
-            return
-        index = _first(op.indices[0], op.span)
-        equation = detect_linear_equation(self.analyzer.simplify(index), [warp.lane.loop_var])
+        if warp is not None:
+            self.stored(warp, _first(op.indices[0], op.span), op.span)
+
+    def visit_Evaluate(self, op: Evaluate | BufferStore) -> None:
+        """Loads need the lanes known; what device operations fill is stored to."""
+        for call, at in _pairs(op, self.found):
+            self.stored(self.found[call.args[at]], call.args[at + 1], op.span)
+
+        def look(node: Any) -> None:
+            warp = self.found.get(node.buffer.data) if node.__class__ is BufferLoad else None
+            if warp is not None:
+                self.give_lane(warp)
+
+        pre_order_visit(op, look)
+
+    def stored(self, warp: _Warp, index: Expr, span: Span | None) -> None:
+        """A store tells how far apart the elements of the lanes are."""
+        lane = self.give_lane(warp)
+        equation = detect_linear_equation(self.analyzer.simplify(index), [lane.loop_var])
         factor = self.analyzer.simplify(equation[0]) if equation else None
         if not isinstance(factor, IntImm) or factor.value <= 0:
             _refuse(
-                f"the index {index} of a store into buffer {op.buffer.name!r} of a warp is not m * {warp.lane.loop_var.name} "
+                f"the index {index} of a store into buffer {warp.buffer.name!r} of a warp is not m * {lane.loop_var.name} "
                 "plus something, with a positive constant m",
-                op.span,
+                span,
                 "let each lane write elements of its own, at a constant distance",
             )
         if warp.m not in (0, factor.value):
             _refuse(
-                f"stores into buffer {op.buffer.name!r} of a warp place lanes {warp.m} and {factor.value} elements apart",
-                op.span,
+                f"stores into buffer {warp.buffer.name!r} of a warp place lanes {warp.m} and {factor.value} elements apart",
+                span,
                 "use one layout for all stores of a buffer",
             )
         warp.m = factor.value
+
+
+def _pairs(root: Any, found: Mapping[Any, Any]) -> list[tuple[Call, int]]:
+    """The operands of operations of warps (``ptx_ldmatrix``, ``ptx_mma`` …) in such memory: calls, and where in them the
+    data variable stands; its offset follows."""
+    pairs: list[tuple[Call, int]] = []
+
+    def look(op: Any) -> None:
+        if isinstance(op, Call) and isinstance(op.op, Op) and op.op in _OF_WARPS:
+            pairs.extend((op, at) for at, arg in enumerate(op.args[:-1]) if isinstance(arg, Var) and arg in found)
+
+    pre_order_visit(root, look)
+    return pairs
 
 
 def _first(index: Expr, span: Span | None) -> Expr:
@@ -133,7 +179,7 @@ def _first(index: Expr, span: Span | None) -> Expr:
 
 
 class _Rewriter(AnalyzedMutator):
-    def __init__(self, func: PrimFunc, found: dict[Var, _Warp], warp_size: int) -> None:
+    def __init__(self, func: PrimFunc, found: dict[Expr, _Warp], warp_size: int) -> None:
         super().__init__(func)
         self.found = found
         self.by_registers = {warp.registers: warp for warp in found.values()}
@@ -154,10 +200,36 @@ class _Rewriter(AnalyzedMutator):
             )
         return op
 
-    def enter_Call(self, op: Any) -> Expr | None:
-        if getattr(op.op, "name", "") == "tir.address_of" and isinstance(op.args[0], BufferLoad):
+    def enter_Call(self, op: Call) -> Expr | None:
+        if op.op is _ADDRESS_OF and isinstance(op.args[0], BufferLoad):
             self.visit_Var(op.args[0].buffer.data)
-        return None
+        pairs = [at for call, at in _pairs(op, self.found) if call is op]
+        if not pairs:
+            return None
+        args = list(op.args)
+        for at in pairs:
+            warp = self.found[op.args[at]]
+            register, lane = self.place(warp, op.args[at + 1], op.span)
+            self.need_own(warp, lane, op.args[at + 1], op.span)
+            args[at], args[at + 1] = warp.registers.data, register
+        kept = {*pairs, *(at + 1 for at in pairs)}
+        return op.with_(args=tuple(arg if at in kept else self.visit_expr(arg) for at, arg in enumerate(args)))
+
+    def need_own(self, warp: _Warp, lane: Expr, index: Expr, span: Span | None) -> None:
+        """Refuse a store for another lane."""
+        if not self.is_own(warp, lane):
+            _refuse(
+                f"a store into element {index} of buffer {warp.buffer.name!r} of a warp belongs to lane {lane}, "
+                f"not to the thread that stores",
+                span,
+                "let each lane write its own elements: m * threadIdx.x + width * m * y + x, with x below m",
+            )
+
+    def is_own(self, warp: _Warp, lane: Expr) -> bool:
+        """Whether a lane is the thread itself."""
+        assert warp.lane is not None  # a buffer that is used has its lanes
+        mine = build.sub(warp.lane.loop_var, warp.lane.min)
+        return self.analyzer.can_prove_equal(lane, build.cast(lane.dtype, mine))
 
     def visit_DeclBuffer(self, op: DeclBuffer) -> Stmt:
         warp = self.found.get(op.buffer.data)
@@ -189,14 +261,7 @@ class _Rewriter(AnalyzedMutator):
         if warp is None:
             return new
         register, lane = self.place(warp, new.indices[0], op.span)
-        mine = build.sub(warp.lane.loop_var, warp.lane.min)
-        if not self.analyzer.can_prove_equal(lane, build.cast(lane.dtype, mine)):
-            _refuse(
-                f"a store into element {op.indices[0]} of buffer {op.buffer.name!r} of a warp belongs to lane {lane}, "
-                f"not to the thread that stores",
-                op.span,
-                "let each lane write its own elements: m * threadIdx.x + width * m * y + x, with x below m",
-            )
+        self.need_own(warp, lane, op.indices[0], op.span)
         return new.with_(indices=(register,))
 
     def visit_BufferLoad(self, op: BufferLoad) -> Expr:
@@ -206,14 +271,14 @@ class _Rewriter(AnalyzedMutator):
             return op
         register, lane = self.place(warp, op.indices[0], op.span)
         value = op.with_(indices=(register,))
-        mine = build.sub(warp.lane.loop_var, warp.lane.min)
-        if self.analyzer.can_prove_equal(lane, build.cast(lane.dtype, mine)):
+        if self.is_own(warp, lane):
             return value
         used = False
+        tx = warp.lane and warp.lane.loop_var
 
         def look(node: Any) -> None:
             nonlocal used
-            used = used or node is warp.lane.loop_var
+            used = used or node is tx
 
         pre_order_visit(register, look)
         if used:
@@ -239,7 +304,8 @@ class LowerWarpMemory(FuncPass):
     A flat buffer of scope ``warp`` of constant size, whose stores are at ``m * tx + w * m * y + x`` (``tx`` is
     ``threadIdx.x`` of ``w`` threads, ``x`` below ``m``), becomes a local buffer of ``m`` elements for each ``y``. A load of
     an element of the thread's own reads its register; any other is ``tvm_warp_shuffle(active mask, register, lane, w, warp
-    size)``, which all lanes have to reach, as in TIR.
+    size)``, which all lanes have to reach, as in TIR. Operands of ``ptx_mma``, ``ptx_ldmatrix``, ``mma_fill`` and their like are
+    the registers of the lane that makes the call. The buffer may be allocated outside of the loops over ``threadIdx.x``.
 
     Stands on the device side, behind SplitHostDevice. Raises :class:`TransformError` for a size that is not constant, an
     extent of ``threadIdx.x`` that does not divide the warp, stores of another pattern (TIR does not check that the storing
@@ -291,7 +357,5 @@ class LowerWarpMemory(FuncPass):
         finder = _Finder(size)
         finder.visit(func.body)
         for warp in finder.found.values():
-            if not warp.m:
-                warp.m = 1  # nothing is stored
             warp.settle()
         return func.with_body(_Rewriter(func, finder.found, size).visit(func.body))

@@ -51,7 +51,7 @@ class Meetings:
 
     ``across`` says that threads of other blocks count (memory of the device), ``warp`` is the number of threads that
     share memory (None: all of a block). ``overlaps`` are pairs of data variables that come to share bytes, so that any
-    accesses of theirs meet.
+    accesses of theirs meet. ``warp_size`` is that of the warps whose own barriers count (:meth:`apart`).
     """
 
     def __init__(
@@ -62,11 +62,13 @@ class Meetings:
         across: bool = False,
         warp: int | None = None,
         overlaps: Iterable[tuple[Var, Var]] = (),
+        warp_size: int = 32,
     ) -> None:
         self.scop = scop
         self.conflicts = Conflicts(scop)
         self.across = across
         self.warp = warp
+        self.warp_size = warp_size
         self.overlaps = {frozenset(pair) for pair in overlaps}
         self.only_overlaps = bool(self.overlaps)
         self.atomic: set[int] = set()
@@ -77,6 +79,8 @@ class Meetings:
         self._racing: dict[Access, bool] = {}
         self._pinned: dict[tuple[Access, Loop, bool], Access] = {}
         self._origins: dict[Access, Access] = {}
+        self._apart: dict[Access, Access] = {}
+        self._is_apart: set[Access] = set()
         post_order_visit(func.body, self._note_atomic)
 
     def _note_atomic(self, op: Any) -> None:
@@ -115,6 +119,7 @@ class Meetings:
                 access.conditions,
                 id(access.node) in self.atomic,
                 access in self.asynchronous,
+                access in self._is_apart,
             )
         return found
 
@@ -153,7 +158,28 @@ class Meetings:
             self._origins[found] = self._origin(access)
             if access in self.asynchronous:
                 self.asynchronous.add(found)
+            if access in self._is_apart:
+                self._is_apart.add(found)
         return found
+
+    def apart(self, accesses: Iterable[Access]) -> list[Access]:
+        """Accesses with a barrier of each warp between them and those that they are asked about.
+
+        They meet what threads of other warps do only.
+        """
+        made: list[Access] = []
+        for access in accesses:
+            found = self._apart.get(access)
+            if found is None:
+                found = access if access in self._is_apart else copy.copy(access)
+                self._apart[access] = found
+                if found is not access:
+                    self._is_apart.add(found)
+                    self._origins[found] = self._origin(access)
+                    if access in self.asynchronous:
+                        self.asynchronous.add(found)
+            made.append(found)
+        return made
 
     def _origin(self, access: Access) -> Access:
         return self._origins.get(access, access)
@@ -195,11 +221,21 @@ class Meetings:
     def _different(self, a: Access, b: Access) -> Iterator[tuple[dict[Loop, Sign], tuple[Relation, ...]]]:
         """The ways in which two threads that share memory differ: in one axis, the others free."""
         mine, others = self._axes(a), self._axes(b)
-        same_warp: tuple[Relation, ...] = ()
-        if self.warp is not None:
-            pair = self._warp_of(mine), self._warp_of(others)
-            if pair[0] is not None and pair[1] is not None:
-                same_warp = ((pair[0], pair[1], "="),)
+        if self.warp is None and not (a in self._is_apart or b in self._is_apart):
+            yield from self._in_an_axis(mine, others, ())
+            return
+        one, other = self._warp_of(mine), self._warp_of(others)
+        if one is None or other is None:
+            yield from self._in_an_axis(mine, others, ())
+        elif self.warp is not None:
+            yield from self._in_an_axis(mine, others, ((one, other, "="),))
+        else:
+            for sign in ("<", ">"):
+                yield {}, ((one, other, sign),)
+
+    def _in_an_axis(
+        self, mine: dict[str, Loop], others: dict[str, Loop], same_warp: tuple[Relation, ...]
+    ) -> Iterator[tuple[dict[Loop, Sign], tuple[Relation, ...]]]:
         for tag in dict.fromkeys((*mine, *others)):
             one, other = mine.get(tag), others.get(tag)
             if one is None or other is None:
@@ -230,4 +266,4 @@ class Meetings:
             if loop.extent is None or not loop.extent.is_constant:
                 return None
             step *= loop.extent.const
-        return self.scop.space.floordiv(index, self.warp or 32)
+        return self.scop.space.floordiv(index, self.warp or self.warp_size)

@@ -307,7 +307,8 @@ class _Rewriter(Mutator):
             args[at] = self.merged.data
             offset = args[at + 1]
             size, kind = _element_bytes(part.op.buffer), offset.dtype
-            args[at + 1] = build.add(build.cast(kind, part.offset), build.mul(offset, const(size, kind)))
+            place = build.add(build.cast(kind, self.shift(part, size)), offset)
+            args[at + 1] = build.mul(place, const(size, kind))
         return op.with_(args=tuple(args))
 
     def map_attr(self, value: Any) -> Any:

@@ -81,10 +81,14 @@ def _stores(block: Block, stmt: Stmt | None) -> list[BufferStore]:
 
 
 def _results(block: Block) -> list[tuple[BufferStore, Expr]]:
-    """The stores of the body with their values, bindings substituted; all read what was there before."""
+    """The stores of the body with their values, bindings substituted; all read what was there before.
+
+    Where values are bound first, the results are in the order of the bindings.
+    """
     stmts = block.body.stmts if isinstance(block.body, Seq) else (block.body,)
     bound: dict[Var, Expr] = {}
     found: list[tuple[BufferStore, Expr]] = []
+    order: list[int] = []
     for stmt in stmts:
         if isinstance(stmt, Bind) and not found:
             bound[stmt.var] = substitute(stmt.value, bound)
@@ -93,9 +97,10 @@ def _results(block: Block) -> list[tuple[BufferStore, Expr]]:
             if found and any(node.__class__ is BufferLoad for node in _nodes(stmt.value)):
                 _refuse(block, "a store reads what an earlier one may have changed: bind the new values first")
             found.append((stmt, value))
+            order.append(list(bound).index(stmt.value) if stmt.value in bound else len(bound))
         else:
             _refuse(block, "its body is more than the update of a reduction")
-    return found
+    return [found[at] for at in sorted(range(len(found)), key=order.__getitem__)]
 
 
 def _incoming(block: Block, value: Expr, load: BufferLoad) -> Expr:

@@ -149,7 +149,8 @@ class ThreadSync(FuncPass):
     ``storage_scope`` is ``shared``, ``shared.dyn``, ``warp`` or ``global``: the memory whose accesses are ordered. Two
     accesses need a barrier between them where threads that share the memory may touch one element, and one of them
     writes: a thread that reads back what it wrote itself needs none. Loops count with the dependences that they carry,
-    from any iteration to later ones; barriers that are there already count too. Barriers stand as late as possible and
+    from any iteration to later ones; barriers that are there already count too, those of warps (``ptx_syncwarp``) between
+    threads of one warp. Barriers stand as late as possible and
     there are as few of them as can be in each sequence and loop body; what cannot be decided gets one.
 
     A barrier is ``tvm_storage_sync(storage_scope)``; for ``global`` it is one of all blocks, ``(scope, whether this is the first
@@ -206,7 +207,10 @@ class ThreadSync(FuncPass):
         calls = DeviceCalls(func.body)
         stated = func.with_body(calls.body)
         scop = extract(stated)
-        meetings = Meetings(scop, stated, across=scope == "global", warp=_warp_size(func) if scope == "warp" else None)
+        size = _warp_size(func)
+        meetings = Meetings(
+            scop, stated, across=scope == "global", warp=size if scope == "warp" else None, warp_size=size
+        )
 
         def wanted(access: Access) -> bool:
             return access.data in touched and not ordered_by_object(access)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from tirlower.arith import Analyzer
@@ -14,6 +15,7 @@ from tirlower.transforms.context import PassContext
 from tirlower.transforms.threads.axes import (
     AxisMutator,
     is_thread_axis,
+    is_virtual_axis,
     need_equal_extents,
     on_unit_loop,
     survey,
@@ -60,14 +62,16 @@ class _Unifier(AxisMutator):
         """The axes whose first loop does not stand directly in that of the axis before."""
         inner: Stmt = op
         seen: list[str] = []
-        while isinstance(inner, For) and is_thread_axis(inner) and inner.thread_tag not in seen:
-            seen.append(str(inner.thread_tag))
+        while isinstance(inner, For) and (is_virtual_axis(inner) or _is_new(inner, seen)):
+            if not is_virtual_axis(inner):
+                seen.append(str(inner.thread_tag))
             inner = inner.body
         return [tag for tag in tags if tag not in seen]
 
     def axis(self, op: For, head: bool = False) -> Stmt:
         """A loop over an axis; ``head`` is that of a loop with nothing but axes around it."""
         tag = str(op.thread_tag)
+        outermost = head and not self.first
         low, extent = self.visit(op.min), self.visit(op.extent)
         known = self.first.get(tag)
         if known is None:
@@ -84,22 +88,29 @@ class _Unifier(AxisMutator):
         self.open.add(tag)
         with self.counting(op, var, low):
             inner = op.body
-            if head and op.annotations:
+            if head and op.annotations and not outermost:
                 self.noted.append(op)
-            if head and isinstance(inner, For) and is_thread_axis(inner) and inner.thread_tag not in self.first:
-                body: Stmt = self.axis(inner, head=True)
-            elif head:
-                body = self.head_body(inner)
-            else:
-                body = self.visit(inner)
+            body: Stmt = self.head(inner) if head else self.visit(inner)
         if not place:
             return on_unit_loop(op, body)
         self.open.discard(tag)
         if op.annotations and not head:
             body = on_unit_loop(op, body)
-        if var is op.loop_var and is_const_int(low, 0) and not op.annotations:
+        kept = op.annotations if outermost else {}
+        if var is op.loop_var and is_const_int(low, 0) and len(kept) == len(op.annotations):
             return op.with_(min=low, extent=extent, body=body)
-        return thread_loop(op, var, known[0].extent if var.dtype is not extent.dtype else extent, body)
+        return thread_loop(op, var, known[0].extent if var.dtype is not extent.dtype else extent, body, kept)
+
+    def head(self, inner: Stmt) -> Stmt:
+        """What stands in an axis that begins a kernel: more of them, virtual threads (which stay), or the body."""
+        if isinstance(inner, For) and is_virtual_axis(inner):
+            made: Stmt = inner.with_(
+                min=self.visit(inner.min), extent=self.visit(inner.extent), body=self.head(inner.body)
+            )
+            return made
+        if isinstance(inner, For) and _is_new(inner, self.first):
+            return self.axis(inner, head=True)
+        return self.head_body(inner)
 
     def head_body(self, inner: Stmt) -> Stmt:
         """What stands in the innermost of the axes that begin a kernel: the axes met later, and all annotations."""
@@ -113,12 +124,16 @@ class _Unifier(AxisMutator):
         return body
 
 
+def _is_new(op: For, seen: Collection[str]) -> bool:
+    return is_thread_axis(op) and op.thread_tag not in seen
+
+
 class UnifyThreadBinding(FuncPass):
     """Each kernel has one loop for each of its thread axes, and one variable for each.
 
     A kernel is an outermost thread loop. All of its axes come to stand around its body, in the order in which they are
     met, and count from 0; a loop that goes away leaves its annotations on a loop of one iteration, and so does one that
-    stays. Loops of one axis in a kernel need the same extent: :class:`TransformError` otherwise. Different kernels may
+    stays, but for the outermost, which keeps them. Loops of one axis in a kernel need the same extent: :class:`TransformError` otherwise. Different kernels may
     have different extents.
 
     Work that stands outside the loops of an axis is then done by each of its threads. Where that is not the same (it
