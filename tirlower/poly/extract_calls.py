@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from tirlower.analysis.purity import side_effect
+from tirlower.arith.facts import is_pure
 from tirlower.ir import (
     HANDLE,
     AllocBuffer,
@@ -235,7 +235,7 @@ class CallEffects:
 
             def look(op: Any, table: dict[Var, Any] = table) -> None:
                 binding = self.to.bound.get(op) if op.__class__ is Var else None
-                if binding is not None and side_effect(binding.value) is Purity.PURE:
+                if binding is not None and is_pure(binding.value):
                     if not self.to.conv.deps_of(op).isdisjoint(lanes):
                         table[op] = binding.value
 
