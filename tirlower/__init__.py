@@ -96,11 +96,11 @@ __all__ = [*_WHERE, *_ROOMS, "__version__"]
 def __getattr__(name: str) -> Any:
     where = _WHERE.get(name)
     if where is not None:
-        from tirlower.diagnostics import paused_collection
+        from tirlower.diagnostics import keep_for_good, paused_collection
 
-        # Definitions are no garbage: a full collection among some three hundred modules finds nothing in 12 ms.
         with paused_collection():
             value = getattr(importlib.import_module(where), name)
+            keep_for_good()
         globals()[name] = value
         return value
     if name in _ROOMS:

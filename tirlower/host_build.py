@@ -6,12 +6,14 @@ something is not in the cache.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import time
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 
 from tirlower.artifact import Artifact, Recipe
-from tirlower.diagnostics import LoweringError
+from tirlower.diagnostics import LoweringError, keep_for_good
 from tirlower.emit.compile import CompileOptions
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.json_io import save_json
@@ -104,9 +106,7 @@ def build_for_host(
     artifact = Artifact(recipe, 0, entry is not None, key, cache, "")
     if entry is None:
         artifact.miss = live
-        # Some hundred modules, which a kernel from the cache does without.
-        compiler = importlib.import_module("tirlower.host_compile")
-        entry = compiler.compile_module(artifact, ctx, chosen, gil, _origin(mod))
+        entry = _compiler().compile_module(artifact, ctx, chosen, gil, _origin(mod))
         if live != _PYTHON:
             cache.store(key, entry.object, entry.metadata)
     else:
@@ -115,6 +115,14 @@ def build_for_host(
     kernels = _load(artifact, entry, exported, chosen, gil)
     artifact.timings["whole"] = (time.perf_counter() - start) * 1e3
     return artifact, kernels
+
+
+@functools.cache
+def _compiler() -> ModuleType:
+    """The compiler: two hundred modules, which a kernel from the cache does without."""
+    found = importlib.import_module("tirlower.host_compile")
+    keep_for_good()
+    return found
 
 
 def _names_places(entry: CacheEntry) -> bool:
