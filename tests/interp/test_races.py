@@ -42,6 +42,7 @@ RACES = {
 }  # fmt: skip
 
 CLEAN = {
+    "the same from all threads of a block": "s[0] = bx\nT.tvm_storage_sync('shared')\nB[bx * 8 + tx] = s[0]",
     "own elements": "s[tx] = A[tx]\nB[bx * 8 + tx] = s[tx]",
     "a barrier": "s[tx] = A[tx]\nT.tvm_storage_sync('shared')\nB[bx * 8 + tx] = s[7 - tx]",
     "atomics": "T.evaluate(T.atomic_add(T.address_of(B[0]), 1))",

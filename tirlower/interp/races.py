@@ -33,7 +33,7 @@ _KEPT_BLOCKS = 64
 class _Mark:
     """One access of an element: who made it, where it stands, and (with a view) which element it is."""
 
-    __slots__ = ("actor", "atomic", "era", "place", "position", "text", "time", "view", "write")
+    __slots__ = ("actor", "atomic", "era", "place", "position", "same", "text", "time", "view", "write")
 
     def __init__(
         self, actor: Clock | Agent, write: bool, place: Place, text: str, view: View | None, position: int,
@@ -48,6 +48,8 @@ class _Mark:
         self.view = view
         self.position = position
         self.atomic = atomic
+        self.same = False
+        """A write that left what was there."""
 
     def __str__(self) -> str:
         view = self.view
@@ -270,7 +272,9 @@ class RaceDetector:
                 cell = cells[at] = _Cell()
             last = cell.write
             if last is not None and last.actor is not actor and not _over(last, actor):
-                self._refuse(last, mark, memory)
+                # What stands outside of the thread loops of a block is done by all its threads alike, to one effect.
+                if not (mark.same and last.place is mark.place and last.actor.block is actor.block):
+                    self._refuse(last, mark, memory)
             if cell.updates:
                 self._against(cell.updates, mark, memory)
             if write:
@@ -344,6 +348,11 @@ def _over(mark: _Mark, actor: Clock | Agent) -> bool:
     return other.block is actor.block and other.depth != actor.depth
 
 
+def _bytes_of(view: View, position: int) -> bytes:
+    start, size = view.span(position)
+    return view.memory.raw[start : start + size].tobytes()
+
+
 class WatchedAccess(Access):
     """An access that is reported to a race detector."""
 
@@ -381,8 +390,11 @@ class WatchedAccess(Access):
             def store_lanes(team: Team) -> None:
                 pending = [(frame, *self.positions(frame), value(frame)) for frame in team]
                 for frame, view, found, lanes in pending:
+                    old = [b"" if at is None else _bytes_of(view, at) for at in found]
                     self._commit(frame, view, found, lane_values(lanes))
-                    self._note_lanes(frame, view, found, True)
+                    for at, before in zip(found, old, strict=True):
+                        if at is not None:
+                            self._note(frame, view, at, True, before)
 
             return store_lanes
         locate, note = self.locate(), self._note
@@ -390,17 +402,19 @@ class WatchedAccess(Access):
         def store(team: Team) -> None:
             pending = [(frame, *locate(frame), value(frame)) for frame in team]
             for frame, view, position, scalar in pending:
+                before = _bytes_of(view, position)
                 self._commit(frame, view, [position], (scalar,))
-                note(frame, view, position, True)
+                note(frame, view, position, True, before)
 
         return store
 
-    def _note(self, frame: Frame, view: View, position: int, write: bool) -> None:
+    def _note(self, frame: Frame, view: View, position: int, write: bool, before: bytes | None = None) -> None:
         clock = frame[0].clock
         if clock is None or (view.memory.private and view.memory.shadow is None):
             return
         start, size = view.span(position)
         mark = _Mark(clock, write, self.place, self.buffer.name, view, position, None)
+        mark.same = before is not None and before == _bytes_of(view, position)
         self.detector.note(view.memory, start, size, mark)
 
     def _note_lanes(self, frame: Frame, view: View, found: list[int | None], write: bool) -> None:

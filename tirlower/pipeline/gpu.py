@@ -119,7 +119,10 @@ def gpu_pipeline(target: Target) -> Pipeline:
             Step(HoistIfThenElse(), "on small folded bodies, which it copies", level=3),
             Step(CommonSubexprElimTIR(), "after all copying", unless="tir.disable_cse_tir", level=3),
             Step(VerifyMemory(), "before the host is split off: what it touches must be its own"),
-            Step(ThreadSync("shared"), "on the accesses that will run: no pass behind it moves one"),
+            Step(
+                ThreadSync("shared", with_global=True),
+                "on the accesses that will run: no pass behind it moves one; what a block keeps in global memory too",
+            ),
             Step(ThreadSync("shared.dyn"), "the same for dynamic shared memory"),
             Step(ThreadSync("warp"), "the same among the lanes of a warp"),
             Step(InferFragment(), "fragments know their shapes before kernels are cut out"),

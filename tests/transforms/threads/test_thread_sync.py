@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tirlower as tl
 from tests.checking import check, random_arguments, same_function
 from tirlower.diagnostics import InterpreterError, TransformError
 from tirlower.interp import interpret
@@ -407,3 +408,28 @@ def f(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
         interpret(after, a, b, **how)
         results.append(b)
     assert all((b == results[0]).all() for b in results)
+
+
+HANDED_ON = """
+@T.prim_func
+def f(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    for bx in T.thread_binding(2, thread="blockIdx.x"):
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+            A[bx * 32 + tx] = A[bx * 32 + tx] + T.float32(1)
+            B[bx * 32 + tx] = A[bx * 32 + 31 - tx]
+"""
+
+
+def test_global_memory_among_the_threads_of_a_block_when_asked():
+    func = parse(HANDED_ON)
+    assert ThreadSync("shared")(func) is func
+    after = ThreadSync("shared", with_global=True)(func)
+    lines = [line.strip() for line in after.script().splitlines()]
+    at = lines.index('T.tvm_storage_sync("shared")')
+    assert lines[at - 1].startswith("A[") and lines[at + 1].startswith("B[")
+    a, b = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    tl.simulate(after, a, b, races=True)
+    np.testing.assert_array_equal(b.reshape(2, 32), (np.arange(64).reshape(2, 32) + 1)[:, ::-1])
+    # A thread that reads what it wrote itself needs none; indices that are loaded are somebody's own affair.
+    own = parse(HANDED_ON.replace("31 - tx", "tx"))
+    assert ThreadSync("shared", with_global=True)(own) is own

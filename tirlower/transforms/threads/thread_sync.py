@@ -24,6 +24,8 @@ from tirlower.transforms.threads.meetings import Meetings
 __all__ = ["ThreadSync", "has_thread_loops"]
 
 _SCOPES = ("shared", "shared.dyn", "warp", "global")
+_FEW_STORES = 8
+"""So many stores of one buffer, without a load, are asked about pair by pair; more are taken for the parts of a result."""
 _KINIT = Op.get("tir.tvm_global_barrier_kinit")
 _WAIT = "async_wait_queue_scope"
 _WAIT_COUNT = "async_wait_inflight_count"
@@ -57,6 +59,35 @@ def _touched(func: PrimFunc, scope: str) -> set[Var]:
         note(buffer)
     pre_order_visit(func.body, look)
     return found
+
+
+def _handed_on_in_global_memory(func: PrimFunc) -> set[Var]:
+    """The data variables of global memory through which threads of a kernel may hand each other values.
+
+    Those that a kernel both loads and stores, or stores in a few statements, at indices that are computed, not loaded
+    (what is scattered through an index array is ordered by whoever vouched for it).
+    """
+    loads: dict[Var, int] = {}
+    stores: dict[Var, int] = {}
+    loaded: set[Var] = set()
+
+    def look(op: Any) -> None:
+        if op.__class__ not in (BufferStore, BufferLoad) or op.buffer.scope not in ("", "global"):
+            return
+        data, counts = op.buffer.data, stores if op.__class__ is BufferStore else loads
+        counts[data] = counts.get(data, 0) + 1
+
+        def inside(part: Any) -> None:
+            if part.__class__ is BufferLoad:
+                loaded.add(data)
+
+        for index in op.indices:
+            pre_order_visit(index, inside)
+
+    pre_order_visit(func.body, look)
+    return {
+        data for data, count in stores.items() if data not in loaded and (data in loads or 1 < count <= _FEW_STORES)
+    }
 
 
 class _AfterWaits(Mutator):
@@ -161,6 +192,9 @@ class ThreadSync(FuncPass):
     also stand for barriers where threads of a block go ways of their own. Races within one statement, which no barrier
     can order, are left as they are, as are buffers whose accesses are all atomic.
 
+    ``with_global`` (for ``shared``) orders global memory among the threads of a block too: what a kernel keeps there
+    between two of its thread loops. The barrier is the same.
+
     Stands behind LowerOpaqueBlock, before LowerThreadAllreduce. Raises :class:`TransformError` for a barrier that is
     needed inside a condition or loop which the threads of a block may pass differently.
 
@@ -187,7 +221,7 @@ class ThreadSync(FuncPass):
     name = "tir.ThreadSync"
     stage = Stage.FLAT
     needs = ("tir.LowerOpaqueBlock",)
-    options = {"storage_scope": None}
+    options = {"storage_scope": None, "with_global": False}
     positional = ("storage_scope",)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
@@ -202,6 +236,8 @@ class ThreadSync(FuncPass):
         if scope == "shared":
             func = func.with_body(_AfterWaits(scope).visit(func.body))
         touched = _touched(func, scope)
+        if scope == "shared" and self.option("with_global", ctx):
+            touched |= _handed_on_in_global_memory(func)
         if not touched:
             return func
         calls = DeviceCalls(func.body)
