@@ -47,7 +47,6 @@ LAZY = {
     "__init__.py": "the public surface imports what is used when it is first used",
     "transforms/__init__.py": "a pass is imported when it is first asked for",
     "transforms/table.py": "where each pass stands",
-    "ir/node.py": "the printer comes when the text of a node is first asked for",
     "poly/isl.py": "the one wrapper of islpy",
     "driver.py": "what compiles is imported to compile, what a GPU needs for a GPU",
     "host_build.py": "the compiler is imported for what is not in the disk cache; finds the exception classes that an entry names",

@@ -25,6 +25,7 @@ from tirlower.ir import (
     build,
     decl_buffer,
     post_order_visit,
+    substitute,
 )
 from tirlower.ir.op import Op
 from tirlower.ir.structural import structural_equal
@@ -324,6 +325,15 @@ def _chain(length, step):
     return expr
 
 
+def _at_three(expr):
+    """The value where every variable is 3."""
+    values = {}
+    post_order_visit(expr, lambda op: values.setdefault(op, IntImm("int32", 3)) if isinstance(op, Var) else None)
+    found = Analyzer().simplify(substitute(expr, values))
+    assert isinstance(found, IntImm)
+    return found.value
+
+
 @pytest.mark.parametrize(
     "step",
     [
@@ -342,10 +352,12 @@ def _chain(length, step):
 def test_chains_of_5000(step):
     expr = _chain(5000, step)
     analyzer = Analyzer()
+    expected = _at_three(expr)
     for method in (analyzer.simplify, analyzer.rewrite_simplify, analyzer.canonical_simplify):
-        method(expr)
-    analyzer.const_int_bound(expr)
-    analyzer.modular_set(expr)
+        assert _at_three(method(expr)) == expected
+    bound, modulus = analyzer.const_int_bound(expr), analyzer.modular_set(expr)
+    assert bound.min_value <= expected <= bound.max_value
+    assert (expected - modulus.base) % (modulus.coeff or 1) == 0
     analyzer.int_set(expr)
 
 

@@ -128,10 +128,13 @@ def test_the_key_holds_every_option():
 def test_errors_in_cycles_of_garbage_do_not_crash():
     # Each failure's traceback holds the frames, which held a module and its context.
     bad = "define i32 @f(i32 %a) {\nentry:\n  %x = add i32 1, %y\n  %y = add i32 %a, 1\n  ret i32 %x\n}\n"
+    failed = 0
     for _ in range(50):
         try:
             compile_object(bad, CompileOptions())
         except CodegenError as error:
             cycle: list[object] = [error]
             cycle.append(cycle)
+            failed += 1
     gc.collect()
+    assert failed == 50

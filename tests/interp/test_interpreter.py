@@ -272,7 +272,10 @@ def test_zero_sized_arrays():
         for i, j in T.grid(n, 3):
             A[i, j] = 1.0
 
-    interpret(kernel, np.zeros((0, 3), np.float32))
+    empty, full = np.zeros((0, 3), np.float32), np.zeros((1, 3), np.float32)
+    interpret(kernel, empty)
+    interpret(kernel, full)
+    assert empty.shape == (0, 3) and (full == 1).all()
 
 
 def test_an_interpreter_is_compiled_once_and_called_often():

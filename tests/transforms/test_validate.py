@@ -9,6 +9,7 @@ import tirlower as tl
 from tirlower.diagnostics import TransformError
 from tirlower.ir import BufferStore, For, Mutator, PrimFunc
 from tirlower.ir.expr import IntImm, Var
+from tirlower.ir.structural import assert_structural_equal, structural_equal
 from tirlower.script import tir as T
 from tirlower.transforms import Sequential, Simplify, prim_func_pass
 from tirlower.transforms.validate import WORK_LIMIT, estimated_work, random_arguments
@@ -50,7 +51,8 @@ def undefined(func: PrimFunc, mod, ctx) -> PrimFunc:
 
 def test_a_right_pipeline_passes():
     with tl.PassContext(validate=True):
-        tl.lower(scale)
+        validated = tl.lower(scale)
+    assert_structural_equal(validated, tl.lower(scale))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def test_the_guilty_pass_is_named(guilty, message):
 
 
 def test_without_validation_nothing_is_said():
-    Sequential([Simplify(), off_by_one])(scale)
+    assert not structural_equal(Sequential([Simplify(), off_by_one])(scale), scale)
 
 
 def test_large_programs_are_not_executed():

@@ -15,7 +15,7 @@ import numpy as np
 
 from tirlower.diagnostics import Span, TirError, WellFormedError
 from tirlower.ir.dtype import BOOL, HANDLE, INT32, INT64, VOID, DataType
-from tirlower.ir.node import Node, attrs, binds, bring_printer, buffer_use, child, data, hint, node
+from tirlower.ir.node import Node, attrs, binds, buffer_use, child, data, hint, node
 from tirlower.ir.op import GlobalVar, Op
 
 if TYPE_CHECKING:
@@ -179,12 +179,8 @@ class Expr(Node):
         return _build.cast(dtype, self, span=span)
 
 
-def _not_printed_yet(expr: Expr) -> str:
-    return EXPR_PRINTER[0](expr) if bring_printer() else f"<{type(expr).__name__}>"
-
-
-# The script printer installs itself here when a text is first asked for.
-EXPR_PRINTER: list[Callable[[Expr], str]] = [_not_printed_yet]
+# The script printer installs itself here; without it (only while bootstrapping) a node prints as its class.
+EXPR_PRINTER: list[Callable[[Expr], str]] = [lambda expr: f"<{type(expr).__name__}>"]
 
 
 def wrap_int(value: int, dtype: DataType) -> int:

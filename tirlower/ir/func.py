@@ -9,7 +9,7 @@ from tirlower.diagnostics import Span, TirError, WellFormedError, nearest_name
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import PointerType, Var
-from tirlower.ir.node import Node, attrs, binds, bring_printer, child, data, hint, node
+from tirlower.ir.node import Node, attrs, binds, child, data, hint, node
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import Stmt, normalize_attr, normalize_attrs
 
@@ -93,14 +93,7 @@ class PrimFunc(Node):
         return f"PrimFunc({self.name!r}, {len(self.params)} parameters)"
 
 
-class _Methods(dict[str, Callable[..., Any]]):
-    def __missing__(self, name: str) -> Callable[..., Any]:
-        if bring_printer() and name in self:
-            return self[name]
-        raise KeyError(name)
-
-
-METHODS = _Methods()
+METHODS: dict[str, Callable[..., Any]] = {}
 """Methods whose code lives on a higher floor (the printer) or in a later module; each installs itself."""
 
 

@@ -17,9 +17,7 @@ forget one. Nodes are compared and hashed by identity.
 from __future__ import annotations
 
 import enum
-import importlib
 import inspect
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
@@ -160,18 +158,7 @@ class Node:
         return type(self)(**args)
 
     def __str__(self) -> str:
-        return str(self) if bring_printer() else f"<{type(self).__name__}>"
-
-
-def bring_printer() -> bool:
-    """Import the script printer, which gives nodes their texts; False where that has happened, or is under way.
-
-    The printer stands on a higher floor, and nothing else of this one needs it.
-    """
-    if "tirlower.script" in sys.modules:
-        return False
-    importlib.import_module("tirlower.script")
-    return True
+        return f"<{type(self).__name__}>"
 
 
 @dataclass_transform(field_specifiers=(child, binds, buffer_use, data, attrs, hint))

@@ -26,7 +26,7 @@ from tirlower.ir.expr import (
     as_expr,
     is_const_int,
 )
-from tirlower.ir.node import Node, attrs, binds, bring_printer, buffer_use, child, data, hint, node
+from tirlower.ir.node import Node, attrs, binds, buffer_use, child, data, hint, node
 from tirlower.ir.node import data as plain
 
 __all__ = [
@@ -95,12 +95,8 @@ class Stmt(Node):
         return f"<{type(self).__name__} at {self.span}>" if self.span else f"<{type(self).__name__}>"
 
 
-def _not_printed_yet(stmt: Stmt) -> str:
-    return str(STMT_PRINTER[0](stmt)) if bring_printer() else f"<{type(stmt).__name__}>"
-
-
 # The script printer installs itself here (see `expr.EXPR_PRINTER`).
-STMT_PRINTER: list[Any] = [_not_printed_yet]
+STMT_PRINTER: list[Any] = [lambda stmt: f"<{type(stmt).__name__}>"]
 
 
 class ForKind(enum.Enum):

@@ -58,14 +58,18 @@ def test_waits_can_be_repeated():
 
 def test_barriers_made_in_a_branch_serve_behind_it():
     body = "if tx == 0:\n    T.create_barriers(2)\n    T.ptx_init_barrier_thread_count(0, 32)\nT.ptx_arrive_barrier(0)"
-    check(build(kernel(A, body)))
+    module = build(kernel(A, body))
+    assert module.ptx.count("mbarrier.init") == 1 and "mbarrier.arrive" in module.ptx
+    check(module)
 
 
 def test_counts_of_other_widths():
     body = (
         START.format(0) + "T.ptx_init_barrier_thread_count(T.int64(1), T.int64(32))\nT.ptx_wait_barrier(0, A[tx] > 3)"
     )
-    check(build(kernel(A, body)))
+    module = build(kernel(A, body))
+    assert "mbarrier.init" in module.ptx and "test_wait.parity" in module.ptx
+    check(module)
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,8 @@ def test_buffers_are_read_and_written_in_place(probe):
 def test_a_buffer_can_be_resized_after_the_call(probe):
     numbers = array.array("f", [1, 2, 3])
     probe(WRITE)(numbers)
-    numbers.append(4)
+    numbers.append(4)  # a BufferError while a view is left
+    assert len(numbers) == 4
 
 
 def test_an_array_interface_is_read_in_place(probe):

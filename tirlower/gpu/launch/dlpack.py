@@ -6,56 +6,20 @@ import ctypes
 from dataclasses import dataclass
 from typing import Any
 
+from tirlower.ir.dlpack import CODES, READ_ONLY, DLTensor, VersionedTensor, dlpack_name
 from tirlower.ir.dtype import DataType
 
-__all__ = ["CUDA_DEVICES", "Tensor", "dlpack_name", "export", "read_capsule"]
+__all__ = ["CUDA_DEVICES", "Tensor", "export", "read_capsule"]
 
 CUDA, CUDA_MANAGED = 2, 13
 CUDA_DEVICES = (CUDA, CUDA_MANAGED)
 """DLDeviceType of the memory that kernels reach at its own address: the device's, and managed memory."""
 
-_READ_ONLY = 1
-_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
-_NAMED = {
-    7: "float8_e3m4", 8: "float8_e4m3", 9: "float8_e4m3b11fnuz", 10: "float8_e4m3fn", 11: "float8_e4m3fnuz",
-    12: "float8_e5m2", 13: "float8_e5m2fnuz", 14: "float8_e8m0fnu",
-}  # fmt: skip
-_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6} | {name: code for code, name in _NAMED.items()}
-
-
-class DLTensor(ctypes.Structure):
-    """DLPack's DLTensor."""
-
-    _fields_ = [
-        ("data", ctypes.c_uint64),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
 _Deleter = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 
 
 class _Managed(ctypes.Structure):
-    _fields_ = [("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
-
-
-class _Versioned(ctypes.Structure):
-    _fields_ = [
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", _Deleter),
-        ("flags", ctypes.c_uint64),
-        ("tensor", DLTensor),
-    ]
+    _fields_ = [("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +34,6 @@ class Tensor:
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None
     readonly: bool
-
-
-def dlpack_name(code: int, bits: int, lanes: int) -> str:
-    """The dtype name of a DLPack type.
-
-    >>> dlpack_name(2, 32, 1), dlpack_name(4, 16, 1), dlpack_name(10, 8, 1), dlpack_name(6, 8, 1)
-    ('float32', 'bfloat16', 'float8_e4m3fn', 'bool')
-    """
-    if code == _CODES["bool"] and bits == 8:
-        name = "bool"
-    elif code in _NAMED and bits == 8:
-        name = _NAMED[code]
-    else:
-        name = f"{_KINDS.get(code, f'dlpack{code}_')}{bits}"
-    return name if lanes == 1 else f"{name}x{lanes}"
 
 
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
@@ -108,7 +57,7 @@ def read_capsule(capsule: object) -> Tensor | None:
     """The tensor in a capsule, which stays unconsumed: its own destructor frees it. None where it holds none."""
     flags = 0
     if _is_valid(capsule, b"dltensor_versioned"):
-        managed = _Versioned.from_address(_pointer(capsule, b"dltensor_versioned"))
+        managed = VersionedTensor.from_address(_pointer(capsule, b"dltensor_versioned"))
         if managed.major != 1:
             return None
         tensor, flags = managed.tensor, int(managed.flags)
@@ -124,7 +73,7 @@ def read_capsule(capsule: object) -> Tensor | None:
         max(1, tensor.bits * tensor.lanes // 8),
         tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else (),
         tuple(tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else None,
-        bool(flags & _READ_ONLY),
+        bool(flags & READ_ONLY),
     )
 
 
@@ -155,13 +104,13 @@ def export(owner: object, data: int, device: int, dtype: DataType, shape: tuple[
         strides[axis], step = step, step * shape[axis]
     stride_array = (ctypes.c_int64 * max(1, len(shape)))(*strides)
     bits = 8 if dtype.is_bool else dtype.bits
-    managed: Any = _Versioned() if versioned else _Managed()
+    managed: Any = VersionedTensor() if versioned else _Managed()
     if versioned:
         managed.major, managed.minor = 1, 0
-    managed.deleter = _DELETE
+    managed.deleter = ctypes.cast(_DELETE, ctypes.c_void_p).value
     tensor = managed.tensor
     tensor.data, tensor.device_type, tensor.device_id, tensor.ndim = data, CUDA, device, len(shape)
-    tensor.code, tensor.bits, tensor.lanes = _CODES[dtype.code], bits, 1
+    tensor.code, tensor.bits, tensor.lanes = CODES[dtype.code], bits, 1
     tensor.shape, tensor.strides = shape_array, stride_array
     address = ctypes.addressof(managed)
     _exported[address] = (owner, managed, shape_array, stride_array)

@@ -16,22 +16,11 @@ import numpy as np
 
 from tirlower.diagnostics import LoweringError
 from tirlower.emit.writer import DOUBLE, FLOAT, HALF, I1, I8, I16, PTR, Type, int_type
+from tirlower.ir.dlpack import CODES
+from tirlower.ir.dtype import FLOAT8_KINDS
 
-__all__ = ["ElementType", "dlpack_name", "element_type", "numpy_dtype", "scalar_class"]
+__all__ = ["ElementType", "element_type", "numpy_dtype", "scalar_class"]
 
-# Type codes of DLPack's DLDataTypeCode; a code covers every width but for the 8-bit floats, which have one each.
-_DL_INT, _DL_UINT, _DL_FLOAT, _DL_BFLOAT, _DL_COMPLEX, _DL_BOOL = 0, 1, 2, 4, 5, 6
-_DL_FLOAT8 = {
-    "float8_e3m4": 7,
-    "float8_e4m3": 8,
-    "float8_e4m3b11fnuz": 9,
-    "float8_e4m3fn": 10,
-    "float8_e4m3fnuz": 11,
-    "float8_e5m2": 12,
-    "float8_e5m2fnuz": 13,
-    "float8_e8m0fnu": 14,
-}
-_DL_FLOAT8_NAMES = {code: name for name, code in _DL_FLOAT8.items()}
 # bfloat16 travels as its bits: on processors with AVX512-BF16 LLVM passes a `bfloat` through a conversion that flushes
 # subnormals to zero.
 _FLOATS = {"float16": HALF, "bfloat16": I16, "float32": FLOAT, "float64": DOUBLE}
@@ -78,7 +67,7 @@ def element_type(name: str) -> ElementType:
         LoweringError: no call can pass a value of this dtype.
     """
     if name == "bool":
-        return ElementType(name, "bool", 1, 1, _dlpack(_DL_BOOL, 8), I1)
+        return ElementType(name, "bool", 1, 1, _dlpack(CODES["bool"], 8), I1)
     if name == "handle":
         return ElementType(name, "handle", 64, 0, -1, PTR)
     if name in _FLOATS:
@@ -88,18 +77,18 @@ def element_type(name: str) -> ElementType:
             "float",
             bits,
             bits // 8,
-            _dlpack(_DL_BFLOAT if name == "bfloat16" else _DL_FLOAT, bits),
+            _dlpack(CODES["bfloat" if name == "bfloat16" else "float"], bits),
             _FLOATS[name],
         )
-    if name in _DL_FLOAT8:
-        return ElementType(name, "float", 8, 1, _dlpack(_DL_FLOAT8[name], 8), I8)
+    if name in FLOAT8_KINDS:
+        return ElementType(name, "float", 8, 1, _dlpack(CODES[name], 8), I8)
     found = _INTEGER.match(name)
     if found and int(found[2]) <= 64:
         bits = int(found[2])
         kind = "uint" if found[1] else "int"
         whole = bits in (8, 16, 32, 64)
         itemsize = bits // 8 if whole else int(name in _SUB_BYTE)
-        code = _dlpack(_DL_UINT if found[1] else _DL_INT, bits) if whole else -1
+        code = _dlpack(CODES[kind], bits) if whole else -1
         return ElementType(name, kind, bits, itemsize, code, int_type(bits))
     raise LoweringError(
         f"a call cannot pass values of dtype `{name}`",
@@ -110,22 +99,6 @@ def element_type(name: str) -> ElementType:
 
 def _dlpack(code: int, bits: int) -> int:
     return code | bits << 8 | 1 << 16
-
-
-def dlpack_name(code: int, bits: int, lanes: int) -> str:
-    """The dtype name of a DLPack type, for comparison and for messages.
-
-    >>> dlpack_name(2, 32, 1), dlpack_name(10, 8, 1), dlpack_name(2, 32, 4)
-    ('float32', 'float8_e4m3fn', 'float32x4')
-    """
-    if code == _DL_BOOL and bits == 8:
-        name = "bool"
-    elif code in _DL_FLOAT8_NAMES and bits == 8:
-        name = _DL_FLOAT8_NAMES[code]
-    else:
-        words = {_DL_INT: "int", _DL_UINT: "uint", _DL_FLOAT: "float", _DL_BFLOAT: "bfloat", _DL_COMPLEX: "complex"}
-        name = f"{words.get(code, f'dlpack{code}_')}{bits}"
-    return name if lanes == 1 else f"{name}x{lanes}"
 
 
 @functools.lru_cache(maxsize=1)
@@ -139,7 +112,7 @@ def _extended() -> ModuleType:
 
 def scalar_class(name: str) -> type:
     """NumPy's (or ml_dtypes') class of the scalars of a dtype that arrays can have."""
-    if name == "bfloat16" or name in _DL_FLOAT8 or name in _SUB_BYTE:
+    if name == "bfloat16" or name in FLOAT8_KINDS or name in _SUB_BYTE:
         cls: type = getattr(_extended(), name)
         return cls
     return np.dtype(name).type

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tirlower.ir.dlpack import READ_ONLY, DLTensor, VersionedTensor, dlpack_name
 from tirlower.llvm.entry import layout
-from tirlower.llvm.entry.dtypes import dlpack_name
 from tirlower.llvm.entry.helpers import require_helper
 from tirlower.llvm.entry.table import table
 
@@ -24,35 +24,9 @@ __all__ = ["NotAnArray", "View", "view_of"]
 # DLDeviceType: host memory is CPU, and memory pinned by CUDA or ROCm.
 _HOST_DEVICES = (layout.DL_CPU, 3, 11)
 _DEVICE_NAMES = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda (managed)", 14: "oneapi"}
-_READ_ONLY, _IS_COPY = 1, 2
+_IS_COPY = 2
 _PLAIN = (bool, int, float, complex, str, list, tuple, dict)
 _EXCHANGE_API_FUNCTION = 5  # version, prev, then dltensor_from_py_object_no_sync is the fourth function
-
-
-class _DLTensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_uint64),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-class _Versioned(ctypes.Structure):
-    _fields_ = [
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", _DLTensor),
-    ]
 
 
 class NotAnArray(Exception):
@@ -203,12 +177,12 @@ def _of_capsule(value: object, capsule: object, written: bool) -> View:
     # The capsule stays unconsumed: its own destructor frees the tensor when the call lets go of it.
     flags = 0
     if _capsule_is_valid(capsule, b"dltensor_versioned"):
-        managed = _Versioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
+        managed = VersionedTensor.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
         if managed.major != 1:
             raise NotAnArray(f"{_kind(value)} in DLPack {managed.major}", "pass a NumPy array")
         tensor, flags = managed.tensor, int(managed.flags)
     elif _capsule_is_valid(capsule, b"dltensor"):
-        tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+        tensor = DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     else:
         raise NotAnArray(f"{_kind(value)}, whose __dlpack__ gave no DLPack capsule", "pass a NumPy array")
     if written and flags & _IS_COPY:
@@ -221,7 +195,7 @@ def _of_capsule(value: object, capsule: object, written: bool) -> View:
         strides = compact_strides(shape, itemsize)
     name = dlpack_name(tensor.code, tensor.bits, tensor.lanes)
     data = int(tensor.data) + int(tensor.byte_offset)
-    return View(data, name, itemsize, shape, strides, bool(flags & _READ_ONLY), (value, capsule))
+    return View(data, name, itemsize, shape, strides, bool(flags & READ_ONLY), (value, capsule))
 
 
 def compact_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
