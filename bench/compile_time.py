@@ -154,6 +154,25 @@ def fresh_process() -> dict[str, float]:
     }
 
 
+def tensor_cores() -> float:
+    """Milliseconds from script to PTX of the example's tensor-core matmul of 4096 rows, imports done, nothing cached."""
+    code = textwrap.dedent("""
+        import time
+        import tirlower as tl
+        from examples.gpu.matmul_bf16 import tensor_core_matmul
+        from examples.gpu.vector_add import vector_add
+        tl.build(vector_add(1024), target="nvptx -arch=sm_80")
+        start = time.perf_counter()
+        tl.build(tensor_core_matmul(4096, 4096, 4096), target="nvptx -arch=sm_80").source("ptx")
+        print((time.perf_counter() - start) * 1e3)
+    """)
+    rows = []
+    for _ in range(5):
+        with tempfile.TemporaryDirectory() as cache:
+            rows += _python(code, cache, 1)
+    return _median(rows)[0]
+
+
 def numba_cold() -> dict[str, float]:
     """Milliseconds of Numba's first call of the naive matmul and of the softmax, packages imported."""
     if peers.numba() is None:
@@ -223,6 +242,7 @@ def tvm_cold() -> dict[str, float]:
 def report() -> str:
     """The table."""
     ours = {"import beyond numpy and llvmlite": import_time(), **in_process(), **fresh_process()}
+    ours["tensor-core matmul to PTX, cold"] = tensor_cores()
     theirs = {"numba": numba_cold(), "tvm": tvm_cold()}
     theirs = {name: rows for name, rows in theirs.items() if rows}
     lines = ["compile time (ms, median)", f"{'':<36}{'tirlower':>12}" + "".join(f"{n:>22}" for n in theirs)]
