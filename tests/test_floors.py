@@ -47,6 +47,8 @@ LAZY = {
     "__init__.py": "the public surface imports what is used when it is first used",
     "transforms/__init__.py": "a pass is imported when it is first asked for",
     "transforms/table.py": "where each pass stands",
+    "ir/text.py": "the one door from the language to its printer, which stands a floor above",
+    "ir/func.py": "specializing rewrites functions: it stands on what stands on them",
     "poly/isl.py": "the one wrapper of islpy",
     "driver.py": "what compiles is imported to compile, what a GPU needs for a GPU",
     "host_build.py": "the compiler is imported for what is not in the disk cache; finds the exception classes that an entry names",

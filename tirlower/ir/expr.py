@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -80,9 +80,6 @@ class Expr(Node):
             f"the truth of an expression is not known when the program is built: {self}",
             help="use T.if_then_else or T.Select, or write the condition inside a prim_func",
         )
-
-    def __str__(self) -> str:
-        return EXPR_PRINTER[0](self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
@@ -177,10 +174,6 @@ class Expr(Node):
     def astype(self, dtype: str, span: Span | None = None) -> Expr:
         """The expression converted to a dtype (folds constants)."""
         return _build.cast(dtype, self, span=span)
-
-
-# The script printer installs itself here; without it (only while bootstrapping) a node prints as its class.
-EXPR_PRINTER: list[Callable[[Expr], str]] = [lambda expr: f"<{type(expr).__name__}>"]
 
 
 def wrap_int(value: int, dtype: DataType) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tirlower.diagnostics import Span, TirError, WellFormedError, nearest_name
+from tirlower.ir import text
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import PointerType, Var
@@ -76,25 +77,23 @@ class PrimFunc(Node):
 
         See :func:`tirlower.ir.specialize.specialize`.
         """
-        return METHODS["specialize"](self, values)
+        from tirlower.ir.specialize import specialize
+
+        return specialize(self, values)
 
     def script(self, **options: Any) -> str:
         """The function as a script that parses back to an equal function."""
-        return METHODS["script"](self, **options)
+        return text.script(self, **options)
 
     def show(self, **options: Any) -> None:
         """Print the script, coloured where the terminal shows colours."""
-        METHODS["show"](self, **options)
+        text.show(self, **options)
 
     def __str__(self) -> str:
         return self.script()
 
     def __repr__(self) -> str:
         return f"PrimFunc({self.name!r}, {len(self.params)} parameters)"
-
-
-METHODS: dict[str, Callable[..., Any]] = {}
-"""Methods whose code lives on a higher floor (the printer) or in a later module; each installs itself."""
 
 
 class IRModule:
@@ -186,11 +185,11 @@ class IRModule:
 
     def script(self, **options: Any) -> str:
         """The module as a script that parses back to an equal module."""
-        return METHODS["script"](self, **options)
+        return text.script(self, **options)
 
     def show(self, **options: Any) -> None:
         """Print the script, coloured where the terminal shows colours."""
-        METHODS["show"](self, **options)
+        text.show(self, **options)
 
     def __str__(self) -> str:
         return self.script()

@@ -21,6 +21,8 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
+from tirlower.ir.text import text
+
 __all__ = ["NODES", "Field", "Node", "Role", "attrs", "binds", "buffer_use", "child", "data", "hint", "node"]
 
 T = TypeVar("T")
@@ -158,7 +160,7 @@ class Node:
         return type(self)(**args)
 
     def __str__(self) -> str:
-        return f"<{type(self).__name__}>"
+        return text(self)
 
 
 @dataclass_transform(field_specifiers=(child, binds, buffer_use, data, attrs, hint))

@@ -9,7 +9,7 @@ from tirlower.diagnostics import TirError, deep_recursion
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Expr, IntImm, Var, as_expr, const
-from tirlower.ir.func import METHODS, PrimFunc
+from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter
 from tirlower.ir.refresh import copy_var
 from tirlower.ir.scopes import buffer_variables
@@ -157,5 +157,3 @@ def _rebuild(func: PrimFunc, bound: dict[Var, Expr]) -> PrimFunc:
     params = tuple(p for p in func.params if p not in vmap)
     return func.with_(params=params, buffer_map=buffers, attrs=attributes, body=body)
 
-
-METHODS["specialize"] = specialize

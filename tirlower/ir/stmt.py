@@ -88,15 +88,8 @@ class Stmt(Node):
 
     span: Span | None = hint(default=None, kw_only=True)
 
-    def __str__(self) -> str:
-        return STMT_PRINTER[0](self)
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at {self.span}>" if self.span else f"<{type(self).__name__}>"
-
-
-# The script printer installs itself here (see `expr.EXPR_PRINTER`).
-STMT_PRINTER: list[Any] = [lambda stmt: f"<{type(stmt).__name__}>"]
 
 
 class ForKind(enum.Enum):

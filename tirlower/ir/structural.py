@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from tirlower.diagnostics import Label, Span, TirError
+from tirlower.diagnostics import Label, TirError
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.digest import expr_deep_equal, expr_digest, structural_hash
 from tirlower.ir.equality import Key, Path, compare
 from tirlower.ir.expr import Expr, Var
 from tirlower.ir.node import Node
 from tirlower.ir.stmt import Stmt, normalize_attr
+from tirlower.ir.text import locate
 
 __all__ = [
     "StructuralMismatch",
@@ -51,11 +51,6 @@ def structural_equal(a: Any, b: Any, map_free_vars: bool = False) -> bool:
     return compare(a, b, map_free_vars) is None
 
 
-# The script printer puts a function here that prints a tree and finds the place of a node in the text:
-# (root, source name, nodes from the root to the wanted one) -> the span of the last of them that has one.
-LOCATORS: list[Callable[[Any, str, list[Any]], Span | None]] = []
-
-
 def assert_structural_equal(a: Any, b: Any, map_free_vars: bool = False) -> None:
     """Raise :class:`StructuralMismatch` unless the two are structurally equal.
 
@@ -69,7 +64,7 @@ def assert_structural_equal(a: Any, b: Any, map_free_vars: bool = False) -> None
     where = _path_text(steps)
     labels = []
     for root, side, name, value in ((a, 0, "<left>", x), (b, 1, "<right>", y)):
-        span = LOCATORS[0](root, name, _chain(root, steps, side)) if LOCATORS else None
+        span = locate(root, name, _chain(root, steps, side))
         if span is not None:
             labels.append(Label(span, _describe(value), primary=True))
     what = f"{_describe(x)} and {_describe(y)}"

@@ -7,5 +7,3 @@ __all__ = ["from_source", "ir", "ir_module", "parse", "tir"]
 
 #: TVM's name of :func:`parse`
 from_source = parse
-
-printer.install()

@@ -7,14 +7,9 @@ no script can say is a comment itself; the printer never raises for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tirlower.diagnostics import Span, TirError, deep_recursion
-from tirlower.ir import expr as ir_expr
-from tirlower.ir import func as ir_func
-from tirlower.ir import stmt as ir_stmt
-from tirlower.ir import structural
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
 from tirlower.ir.expr import Expr
 from tirlower.ir.func import IRModule, PrimFunc
@@ -30,7 +25,7 @@ from tirlower.script.printer.names import Names
 from tirlower.script.printer.scan import ROOT, Scan
 from tirlower.script.printer.statements import StmtPrinter
 
-__all__ = ["NodeSpans", "PrintedScript", "colored", "install", "print_with_spans", "script", "show"]
+__all__ = ["NodeSpans", "PrintedScript", "colored", "locate", "print_with_spans", "script", "show", "text"]
 
 HEADER = "# from tirlower.script import tir as T"
 MODULE_HEADER = "# from tirlower.script import ir as I\n" + HEADER
@@ -126,23 +121,13 @@ def _expr_text(expr: Expr) -> str:
     return printer.text(expr)
 
 
-def _range_text(node: Range) -> str:
-    return f"{node.min}:{node.min + node.extent}"
+def text(node: Node) -> str:
+    """The text of a node: an expression or a range on one line, anything else as its script."""
+    if isinstance(node, Expr):
+        return _expr_text(node)
+    return f"{node.min}:{node.min + node.extent}" if isinstance(node, Range) else script(node)
 
 
-def _locate(root: Any, name: str, chain: list[Any]) -> Span | None:
+def locate(root: Any, name: str, chain: list[Any]) -> Span | None:
+    """Where the last of the nodes of a chain (from the root down) that has a place stands in the root's script."""
     return print_with_spans(root, name).spans.locate(chain)
-
-
-def install() -> None:
-    """Give nodes their texts: ``str(node)``, ``func.script()``, ``func.show()``, and places for comparisons' errors."""
-    ir_expr.EXPR_PRINTER[0] = _expr_text
-    ir_stmt.STMT_PRINTER[0] = script
-    ir_func.METHODS["script"] = script
-    ir_func.METHODS["show"] = show
-    structural.LOCATORS[:] = [_locate]
-    texts: dict[type[Node], Callable[[Any], str]] = {
-        Range: _range_text, BufferRegion: script, MatchBufferRegion: script, BlockIter: script,
-    }  # fmt: skip
-    for cls, text in texts.items():
-        cls.__str__ = text  # type: ignore[method-assign]
