@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "tirlower"
 
 # Lowest first; rooms of one floor do not import each other.
 FLOORS: list[set[str]] = [
+    {"support"},
     {"diagnostics"},
     {"ir"},
     {"script", "arith"},
@@ -196,4 +197,4 @@ def test_importing_the_language_imports_no_higher_floor():
     code = "import sys, tirlower.ir; print(sorted({m.split('.')[1] for m in sys.modules if m.startswith('tirlower.')}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "['diagnostics', 'ir']"
+    assert done.stdout.strip() == "['diagnostics', 'ir', 'support']"

@@ -12,13 +12,13 @@ Every error that a user can see is a :class:`TirError`. It carries the fact once
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import gc
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
+
+# Where they were before they had a room of their own.
+from tirlower.support import deep_recursion, keep_for_good, paused_collection
 
 __all__ = [
     "AllocationError",
@@ -42,6 +42,7 @@ __all__ = [
     "UnboundError",
     "WellFormedError",
     "deep_recursion",
+    "keep_for_good",
     "nearest_name",
     "paused_collection",
     "render",
@@ -235,53 +236,6 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
     """
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return found[0] if found else None
-
-
-@contextlib.contextmanager
-def deep_recursion(limit: int = 50_000) -> Iterator[None]:
-    """Raise Python's recursion limit for the length of a ``with`` block.
-
-    Statements recurse with their nesting, which is bounded by the program; the default limit of 1000 frames is
-    met by some two hundred nested statements. Pure Python frames use no C stack from CPython 3.11 on.
-    """
-    before = sys.getrecursionlimit()
-    if before >= limit:
-        yield
-        return
-    sys.setrecursionlimit(limit)
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
-
-
-@contextlib.contextmanager
-def paused_collection() -> Iterator[None]:
-    """Pause Python's cyclic garbage collector for the length of a ``with`` block.
-
-    Trees of nodes hold no cycles, but each full collection walks all of them: parsing, passes and code generation of
-    10,000 statements would cost 11 to 22 times those of 1,000 instead of 10 times.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-def keep_for_good() -> None:
-    """Tell Python's garbage collector that what is there will stay: modules that have just been imported.
-
-    It goes to the oldest generation unwalked. Otherwise the first collection behind an import of two hundred modules
-    walks all of them to find nothing, 12 ms in the middle of somebody's first kernels. Where the process has frozen
-    objects of its own, nothing happens: they would be thawed.
-    """
-    if not gc.get_freeze_count():
-        gc.freeze()
-        gc.unfreeze()
 
 
 def _underline(span: Span, mark: str, text: str, gutter: str) -> list[str]:

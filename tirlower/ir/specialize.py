@@ -156,4 +156,3 @@ def _rebuild(func: PrimFunc, bound: dict[Var, Expr]) -> PrimFunc:
         body = Seq((*heads, body))
     params = tuple(p for p in func.params if p not in vmap)
     return func.with_(params=params, buffer_map=buffers, attrs=attributes, body=body)
-
