@@ -18,7 +18,7 @@ from tirlower.poly.forms import single
 from tirlower.poly.isl import Solver, isl_module
 from tirlower.poly.order import common_loops, ways_before
 from tirlower.poly.quick import Sign
-from tirlower.poly.scop import Access, Loop, Scop
+from tirlower.poly.scop import Access, Loop, Scop, updates_of_one
 from tirlower.poly.system import SINK, SOURCE, Outcome
 from tirlower.poly.to_isl import set_of
 from tirlower.poly.verdict import Witness
@@ -159,8 +159,7 @@ def between(conflicts: Conflicts, a: Access, b: Access, fixed: Sequence[Loop] = 
     same = max(len(fixed), sum(1 for x, y in zip(home, loops, strict=False) if x is y))
     outer: dict[Loop, Sign] = dict.fromkeys(loops[:same], "=")
     kind = "output" if a.is_write and b.is_write else "flow" if a.is_write else "anti"
-    one, other = a.statement.reduction, b.statement.reduction
-    reduction = one is not None and other is not None and one.op == other.op and one.buffer.data is a.data
+    reduction = updates_of_one(a, b)
     for signs in ways_before(a, b, loops[same:]):
         found = conflicts.ask(a, b, {**outer, **signs})
         if found.status == "empty":

@@ -22,7 +22,7 @@ from tirlower.poly.privacy import is_private
 from tirlower.poly.quick import Sign
 from tirlower.poly.reductions import Reduction
 from tirlower.poly.remedies import remedy_for, remedy_for_unknown
-from tirlower.poly.scop import Access, Loop, Scop
+from tirlower.poly.scop import Access, Loop, Scop, updates_of_one
 from tirlower.poly.verdict import PROVED, Verdict
 
 __all__ = ["Race", "can_bind", "carried_reductions", "is_parallel", "is_unrollable", "is_vectorizable", "races"]
@@ -194,7 +194,7 @@ class _Check:
             a, b = pair
             if a.atomic and a.atomic == b.atomic:
                 continue
-            updates = _same_reduction(a, b)
+            updates = updates_of_one(a, b)
             if updates and (self.reductions or only_reductions is not None):
                 continue
             for case in cases(a, b):
@@ -215,14 +215,13 @@ class _Check:
     def carried(self) -> tuple[Reduction, ...]:
         """The reductions with updates in two iterations of one element."""
         found: dict[Var, Reduction] = {}
-        updates = [a for a in self.scop.inside(self.loop) if a.statement.reduction is not None]
-        updates = [a for a in updates if _same_reduction(a, a) and not self.is_private(a.data)]
+        updates = [a for a in self.scop.inside(self.loop) if a.update is not None and not self.is_private(a.data)]
         for pair in self.conflicts.pairs(updates, {**self.outer, self.loop: "!"}):
             if pair is None:  # too many to ask: take all
-                return tuple({a.data: a.statement.reduction for a in updates if a.statement.reduction}.values())
+                return tuple({a.data: a.update for a in updates if a.update is not None}.values())
             a, b = pair
-            reduction = a.statement.reduction
-            if a.data in found or reduction is None or not _same_reduction(a, b):
+            reduction = a.update
+            if a.data in found or reduction is None or not updates_of_one(a, b):
                 continue
             if any(self.conflicts.ask(*case).status != "empty" for case in self.parallel_cases(a, b)):
                 found[a.data] = reduction
@@ -300,11 +299,11 @@ class _Check:
         """The verdict on a dependence that exists."""
         witness = self.conflicts.witness(*case, found)
         a, b = case[0], case[1]
-        update = _same_reduction(a, b)
+        update = updates_of_one(a, b)
         remedy = remedy_for(self.scop, self.loop, self.kind, a, b, witness, update)
         reason = f"its iterations depend on each other through {_name(a)}"
         if update:
-            reduction = a.statement.reduction
+            reduction = a.update
             reason = f"the loop {self.loop.name!r} carries the reduction of {_name(a)} ({reduction})"
             return Verdict("refuted", reason, witness, remedy, str(reduction) if only else "")
         if witness is not None and witness.sink is not None:
@@ -323,14 +322,9 @@ class _Check:
         a, b = case[0], case[1]
         both = f"{a.text} and {b.text}" if a.text != b.text else a.text
         reason = f"whether iterations of {self.loop.name!r} meet in {_name(a)} through {both} is not known: {why}"
-        return Verdict("unknown", reason, help=remedy_for_unknown(self.kind, self.loop, a, _same_reduction(a, b)))
+        return Verdict("unknown", reason, help=remedy_for_unknown(self.kind, self.loop, a, updates_of_one(a, b)))
 
 
 def _name(access: Access) -> str:
     return access.buffer.name if access.buffer is not None else access.data.name
 
-
-def _same_reduction(a: Access, b: Access) -> bool:
-    """Whether both belong to updates of one reduction (whose order alone they could change)."""
-    one, other = a.statement.reduction, b.statement.reduction
-    return one is not None and other is not None and one.op == other.op and a.data is b.data is one.buffer.data

@@ -50,7 +50,7 @@ def remedy_for_unknown(kind: str, loop: Loop, a: Access, updates: bool) -> str:
 
 
 def _for_reduction(loop: Loop, kind: str, a: Access) -> str:
-    reduction = a.statement.reduction
+    reduction = a.update
     assert reduction is not None  # asked about updates only
     atomic = f"update {_name(a)} with {_ATOMIC.get(reduction.op, 'atomic operations')}"
     factored = f"factor {loop.name!r} out of the reduction (rfactor)"

@@ -15,7 +15,7 @@ from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
 from tirlower.poly.isl import Solver
 from tirlower.poly.quick import Sign
-from tirlower.poly.scop import Access, Loop, Scop
+from tirlower.poly.scop import Access, Loop, Scop, updates_of_one
 from tirlower.poly.verdict import PROVED, Verdict
 
 __all__ = ["can_distribute", "can_fuse", "can_reorder"]
@@ -231,10 +231,8 @@ class _Order:
 
     def commutes(self, a: Access, b: Access) -> bool:
         """Whether both are updates of a reduction whose order does not matter."""
-        one, other = a.statement.reduction, b.statement.reduction
-        if one is None or other is None or one.op != other.op or a.data is not one.buffer.data:
-            return False
-        return one.reorders or self.reassociate
+        found = a.update
+        return found is not None and updates_of_one(a, b) and (found.reorders or self.reassociate)
 
     def reordered(self, chain: Sequence[Loop], order: Sequence[Loop]) -> Verdict:
         """The verdict on a permutation of a perfect nest."""
@@ -297,7 +295,7 @@ class _Order:
             if found.status == "found" and found.exact:
                 witness = self.conflicts.witness(a, b, case[2], case[3], found)
                 help = ""
-                if a.statement.reduction is not None and a.statement.reduction is b.statement.reduction:
+                if updates_of_one(a, b):
                     help = (
                         "the updates of a float reduction round differently in another order: allow it with reassociate"
                     )

@@ -18,7 +18,7 @@ from tirlower.poly.conditions import Condition
 from tirlower.poly.forms import Lin
 from tirlower.poly.reductions import Reduction
 
-__all__ = ["Access", "Loop", "Scop", "Statement"]
+__all__ = ["Access", "Loop", "Scop", "Statement", "updates_of_one"]
 
 
 class Loop:
@@ -171,6 +171,13 @@ class Access:
         return self.must and all(loop.regular for loop in self.statement.loops)
 
     @property
+    def update(self) -> Reduction | None:
+        """The reduction of which this access is the read or the write of the accumulator; what else its statement reads
+        is none of it."""
+        found = self.statement.reduction
+        return found if found is not None and self.buffer is found.buffer else None
+
+    @property
     def text(self) -> str:
         """The access as the script writes it."""
         if isinstance(self.node, BufferStore):
@@ -179,6 +186,12 @@ class Access:
 
     def __repr__(self) -> str:
         return f"<{'write' if self.is_write else 'read'} {self.text} in {self.statement.name}>"
+
+
+def updates_of_one(a: Access, b: Access) -> bool:
+    """Whether two accesses belong to updates of one reduction, whose order alone they could change."""
+    one, other = a.update, b.update
+    return one is not None and other is not None and one.op == other.op and one.buffer is other.buffer
 
 
 class Scop:
