@@ -327,4 +327,3 @@ class _Check:
 
 def _name(access: Access) -> str:
     return access.buffer.name if access.buffer is not None else access.data.name
-
