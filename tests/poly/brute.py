@@ -106,6 +106,7 @@ class _Runner:
         self.found: list[Event] = []
         self.env: dict[Var, Any] = {}
         self.memory: dict[Var, Any] = {}
+        self.pointers: dict[Var, tuple[Any, int]] = {}
         self.places: dict[int, int] = {}
         self.instances = 0
         self.loops: tuple[tuple[For, int, int], ...] = ()
@@ -148,6 +149,8 @@ class _Runner:
         elif kind is BufferStore:
             self.loads(op, op.value, *op.indices)
             self.access(op, op, op.buffer, op.indices, True)
+        elif kind is Bind and op.value.dtype.is_handle:
+            self.pointers[op.var] = self.pointer(op.value)
         elif kind is Bind:
             self.loads(op, op.value)
             try:
@@ -167,6 +170,33 @@ class _Runner:
             self.block(op)
         elif kind is not DeclBuffer:
             raise NotImplementedError(kind.__name__)
+
+    def pointer(self, value: Any) -> tuple[Any, int]:
+        """The memory that a pointer is into, and the bytes past its start."""
+        if isinstance(value, Var):
+            return self.pointers.get(value) or (self.memory.get(value, value), 0)
+        if value.op.name == "tir.reinterpret":
+            return self.pointer(value.args[0])
+        if value.op.name == "tir.tvm_access_ptr":
+            memory, shift = self.pointer(value.args[1])
+            return memory, shift + value.args[0].dtype.bytes * _evaluate(value.args[2], self.env)
+        if value.op.name != "tir.address_of":
+            raise NotImplementedError(value.op.name)
+        load = value.args[0]
+        memory, shift = self.pointer(load.buffer.data)
+        strides, offset = self.strides(load.buffer)
+        at = offset + sum(_evaluate(i, self.env) * s for i, s in zip(load.indices, strides, strict=True))
+        return memory, shift + at * load.buffer.dtype.bytes
+
+    def strides(self, buffer: Any) -> tuple[list[int], int]:
+        """The strides and the offset of a buffer, in elements."""
+        strides = [_evaluate(stride, self.env) for stride in buffer.strides]
+        if not strides:
+            step = 1
+            for extent in reversed(buffer.shape):
+                strides.insert(0, step)
+                step *= _evaluate(extent, self.env)
+        return strides, _evaluate(buffer.elem_offset, self.env)
 
     def block(self, op: Block) -> None:
         for it in op.iters:
@@ -202,14 +232,9 @@ class _Runner:
     def access(self, statement: Stmt, node: Any, buffer: Any, indices: Any, is_write: bool) -> None:
         lanes = indices[-1].dtype.lanes if indices else 1
         shape = [_evaluate(extent, self.env) for extent in buffer.shape]
-        strides = [_evaluate(stride, self.env) for stride in buffer.strides]
-        if not strides:
-            step = 1
-            for extent in reversed(shape):
-                strides.insert(0, step)
-                step *= extent
-        offset = _evaluate(buffer.elem_offset, self.env)
+        strides, offset = self.strides(buffer)
         bits = max(buffer.dtype.bits, 8) * buffer.dtype.lanes
+        memory, shift = self.pointer(buffer.data)
         elements: set[Any] = set()
         every = []
         for lane in range(lanes):
@@ -219,9 +244,8 @@ class _Runner:
                 return  # which element it is depends on data
             every.append(at)
             address = offset + sum(i * s for i, s in zip(at, strides, strict=True))
-            elements |= {address * bits // 8 + byte for byte in range(bits // 8)}
+            elements |= {shift + address * bits // 8 + byte for byte in range(bits // 8)}
         inside = all(0 <= i < extent for at in every for i, extent in zip(at, shape, strict=True))
-        memory = self.memory.get(buffer.data, buffer.data)
         path = (*self.path, self.place(statement), int(is_write))
         self.found.append(
             Event(self.loops, path, is_write, memory, frozenset(elements), node, statement, tuple(every), inside)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from tests.poly.brute import Event
 from tirlower.ir import PrimFunc
 
-__all__ = ["TABLE", "P", "Program", "Question", "R", "S", "U", "program"]
+__all__ = ["TABLE", "P", "Program", "Question", "R", "S", "U", "happening", "program", "replayed"]
 
 
 @dataclass(frozen=True)
@@ -57,3 +59,21 @@ def program(
 
 
 P, R, U, S = "proved", "refuted", "unknown", "structure"
+
+
+def happening(found: Sequence[Event], point: Any) -> list[Event]:
+    """The accesses of a run that a point of a witness names."""
+    wanted = tuple(value for _, value in point.loops)
+    return [
+        e
+        for e in found
+        if e.node is point.node and e.is_write == point.is_write and tuple(v for _, v, _ in e.loops) == wanted
+        and point.indices in e.indices
+    ]  # fmt: skip
+
+
+def replayed(witness: Any, found: Sequence[Event]) -> bool:
+    """Whether both accesses of a witness happen in a run, and meet in an element that one of them writes."""
+    one, other = happening(found, witness.source), happening(found, witness.sink)
+    writes = witness.source.is_write or witness.sink.is_write
+    return writes and any(a.memory == b.memory and bool(a.elements & b.elements) for a in one for b in other)

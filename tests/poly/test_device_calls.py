@@ -6,7 +6,7 @@ import pytest
 
 from tirlower.ir import Op
 from tirlower.poly import extract
-from tirlower.poly.extract_calls import written_data
+from tirlower.poly.pointers import Pointers
 from tirlower.script import parse
 
 HEAD = """
@@ -55,7 +55,7 @@ def test_what_is_read_and_written(name):
     if name not in ("store",):  # a pointer to a callee is open as to what is read
         assert {a.data.name for a in found if not a.is_write} == reads
         assert {a.data.name for a in found if a.is_write} == writes
-        assert {var.name for var in written_data(func)} == writes
+        assert {var.name for var in Pointers(func).changing} == writes
 
 
 HARMLESS = [

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.poly.brute import Event, NotAffine, events, vector_conflict
+from tests.poly.brute import NotAffine, events, vector_conflict
+from tests.poly.legality_base import happening, replayed
 from tests.poly.legality_table import TABLE, Program, Question
 from tirlower.ir import For, Var
 from tirlower.poly import (
@@ -36,17 +37,6 @@ def ask(scop: Any, question: Question) -> Verdict:
     return can_reorder(scop, question.loops)
 
 
-def happening(found: list[Event], point: Any) -> list[Event]:
-    """The accesses of a run that a point of a witness names."""
-    wanted = tuple(value for _, value in point.loops)
-    return [
-        e
-        for e in found
-        if e.node is point.node and e.is_write == point.is_write and tuple(v for _, v, _ in e.loops) == wanted
-        and point.indices in e.indices
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("program", "question"), CASES, ids=lambda x: getattr(x, "name", None) or f"{x.kind}-{'-'.join(x.loops)}"
 )
@@ -69,10 +59,10 @@ def recheck(program: Program, question: Question, verdict: Verdict, scop: Scop) 
     witness = verdict.witness
     assert witness is not None and witness.sink is not None
     found = events(program.func, witness.parameters)
-    one, other = happening(found, witness.source), happening(found, witness.sink)
-    assert one and other, "an access of the witness does not happen"
-    assert any(a.memory == b.memory and a.elements & b.elements for a in one for b in other), "no element in common"
-    assert witness.source.is_write or witness.sink.is_write
+    assert happening(found, witness.source) and happening(found, witness.sink), (
+        "an access of the witness does not happen"
+    )
+    assert replayed(witness, found), "no element in common"
     first, second = dict(witness.source.loops), dict(witness.sink.loops)
     if question.kind == "reorder":
         order = list(question.loops)

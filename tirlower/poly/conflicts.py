@@ -63,8 +63,10 @@ class Conflicts:
         if different:
             return self._either_way(a, b, signs, relations, different[0])
         found = self.system(a, b, forms, signs, relations).solve(self.solver)
-        if found.status == "found" and found.exact and not (a.regular and b.regular and not self.scop.irregular):
-            return Outcome("found", False, found.values, self.scop.irregular or self._why_irregular(a, b))
+        if found.status == "found" and found.exact:
+            why = self._why_inexact(a, b)
+            if why:
+                return Outcome("found", False, found.values, why)
         return found
 
     def _told_apart(self, forms: Sequence[tuple[Lin, Lin]], signs: Mapping[Loop, Sign], loop: Loop) -> bool:
@@ -112,8 +114,13 @@ class Conflicts:
             return second
         return second if first.status == "empty" else first
 
-    @staticmethod
-    def _why_irregular(a: Access, b: Access) -> str:
+    def _why_inexact(self, a: Access, b: Access) -> str:
+        """Why a solution is no certain meeting; nothing if it is one."""
+        if a.data is not b.data:
+            wild = a.data if self.scop.pointers.is_wild(a.data) else b.data
+            return f"which memory the pointer {wild.name} points into is not known"
+        if self.scop.irregular:
+            return self.scop.irregular
         for access in (a, b):
             if not access.must:
                 return f"what {access.text} touches is up to the callee"
@@ -125,7 +132,7 @@ class Conflicts:
     def forms(self, a: Access, b: Access) -> list[tuple[Lin, Lin]] | None:
         """The pairs of forms that are equal where the accesses meet; None where they cannot."""
         if a.data is not b.data:
-            return None
+            return [] if self.scop.pointers.may_meet(a.data, b.data) else None
         if a.indices is None or b.indices is None:
             return []
         if a.digits is not None and b.digits is not None and len(a.digits) == len(b.digits):
@@ -225,7 +232,7 @@ class Conflicts:
             return kept
         forms = self.forms(a, b) or []
         nicer = self.system(a, b, forms, signs, relations, inside=True).solve(self.solver)
-        if nicer.status == "found" and nicer.exact and a.regular and b.regular:
+        if nicer.status == "found" and nicer.exact and not self._why_inexact(a, b):
             found = nicer
         if found.values is None:
             return None
@@ -275,12 +282,17 @@ class Conflicts:
         for access in accesses:
             groups.setdefault(access.data, []).append(access)
         budget = MAX_PAIRS
-        for group in groups.values():
-            if not any(access.is_write for access in group):
+        pointers = self.scop.pointers
+        tables = {data: _families(group) for data, group in groups.items()}
+        for data, families in tables.items():
+            others: list[_Family] = []
+            if pointers.any_wild:
+                later = itertools.islice(tables, list(tables).index(data) + 1, None)
+                others = [family for each in later if pointers.may_meet(data, each) for family in tables[each]]
+            elif not any(family.writes for family in families):
                 continue
-            families = _families(group)
             for n, family in enumerate(families):
-                for other in families[n:]:
+                for other in (*families[n:], *others):
                     if not (family.writes or other.writes) or self._apart(family, other, signs):
                         continue
                     for a, b in _members(family, other):

@@ -7,7 +7,7 @@ is taken as computed without overflow; arithmetic on other types may wrap, and i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from tirlower import ir
@@ -29,7 +29,7 @@ class Converter:
     hand; ``written`` holds the data variables that the function writes (a load of any other is a fixed value).
     """
 
-    def __init__(self, space: Space, written: set[Var]) -> None:
+    def __init__(self, space: Space, written: Collection[Var]) -> None:
         self.space = space
         self.written = written
         self.values: dict[Var, Lin] = {}

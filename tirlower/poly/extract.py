@@ -41,10 +41,11 @@ from tirlower.ir import (
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import Condition, at_least, equal, negate
 from tirlower.poly.expressions import Converter, buffer_forms
-from tirlower.poly.extract_calls import CallEffects, written_data
+from tirlower.poly.extract_calls import CallEffects
 from tirlower.poly.facts import implied
-from tirlower.poly.forms import Lin, constant, single
-from tirlower.poly.layouts import settle
+from tirlower.poly.forms import UNBOUNDED, Lin, constant, single
+from tirlower.poly.layouts import Layout, layout_of, settle
+from tirlower.poly.pointers import Pointers, pointed_at
 from tirlower.poly.reductions import Reduction, guarded_extremum, reduction_of, used_again
 from tirlower.poly.scop import Access, Loop, Scop, Statement
 
@@ -81,9 +82,11 @@ class _Extractor:
         self.func = func
         self.module = module
         self.space = Space()
-        self.scop = Scop(func, self.space)
-        self.aliases: dict[Var, tuple[Buffer, tuple[Lin, ...]]] = {}
-        self.conv = Converter(self.space, written_data(func))
+        self.scop = Scop(func, self.space, Pointers(func))
+        self.pointers = self.scop.pointers
+        self.shifts: dict[Var, Lin] = {}
+        self.layouts: dict[Buffer, Layout] = {}
+        self.conv = Converter(self.space, self.pointers.changing)
         self.loops: tuple[Loop, ...] = ()
         self.conditions: tuple[Condition, ...] = ()
         self.order = 0
@@ -102,6 +105,8 @@ class _Extractor:
                 self.conv.lin(param)
         for buffer in func.buffers:
             self.scop.scopes[buffer.data] = buffer.scope
+            if buffer.strides:
+                self.scop.stated_strides.add(buffer)
             for extent in buffer.shape:
                 lin = self.conv.lin(extent)
                 if isinstance(extent, Var) and extent in self.space.ranges:
@@ -113,7 +118,7 @@ class _Extractor:
         for var in used_again(func.body, self.through):
             for statement in self.through[var]:
                 statement.reduction = None  # the running value is seen
-        settle(self.scop, self.conv)
+        settle(self.scop)
         return self.scop
 
     def is_digit(self, lin: Lin, divisor: Lin) -> bool:
@@ -245,9 +250,7 @@ class _Extractor:
         self.keep(statement)
         self.bound[op.var] = op
         self.bound_at[op.var] = statement
-        if op.value.dtype.is_handle:
-            self.calls.bind_pointer(op.var, op.value)
-        self.conv.bind(op.var, op.value)
+        self.bind(op.var, op.value)
 
     def visit_evaluate(self, op: Evaluate) -> None:
         call = op.value
@@ -367,10 +370,48 @@ class _Extractor:
         for part, value in [*named, (target.elem_offset, start)]:
             if isinstance(part, Var) and part not in self.space.ranges:
                 self.conv.values[part] = value
-        stated = isinstance(target.elem_offset, Var)
         if target.data is not source.data:
-            shift = constant(0) if stated else start - self.conv.lin(target.elem_offset)
-            self.aliases[target.data] = (source, (shift,))
+            start = start - self.conv.lin(target.elem_offset)
+            size = source.dtype.bytes * source.dtype.lanes
+            self.shifts[target.data] = self.memory(source.data)[1] + start.scaled(size)
+
+    # Pointers
+
+    def bind(self, var: Var, value: Expr) -> None:
+        """A variable stands for a value from here on; what is seen through a pointer is its memory."""
+        if value.dtype.is_handle:
+            self.calls.pointers[var] = value
+            self.shifts[var] = self.shift_of(var, value)
+        self.conv.bind(var, value)
+
+    def memory(self, data: Var) -> tuple[Var, Lin]:
+        """The memory that a data variable points into, and by how many bytes from its start."""
+        return self.pointers.root(data), self.shifts.get(data, _NOTHING)
+
+    def shift_of(self, var: Var, value: Any) -> Lin:
+        """How many bytes a pointer's value points into the memory of its root."""
+        if self.pointers.root(var) is var:  # of unknown value, which may be another in each iteration
+            return self.space.opaque(None, var.name, frozenset(self.conv.loops), UNBOUNDED)
+        end, size, start = pointed_at(value), 1, constant(0)
+        if isinstance(end, BufferLoad):
+            _, strides, start = buffer_forms(self.conv, end.buffer)
+            for index, stride in zip(end.indices, strides, strict=True):
+                start = start + self.space.multiply(self.conv.lin(index), stride)
+            size, end = end.buffer.dtype.bytes * end.buffer.dtype.lanes, end.buffer.data
+        access = _access_ptr(value)
+        if access is not None:
+            kind, start = access.args[0].dtype, self.conv.lin(access.args[2])
+            size = kind.bytes * kind.lanes
+        return self.memory(end)[1] + start.scaled(size)
+
+    def layout(self, buffer: Buffer) -> Layout:
+        """The layout of a buffer at this place."""
+        found = self.layouts.get(buffer)
+        if found is None:
+            found = layout_of(self.conv, buffer, self.memory(buffer.data)[1])
+            if found.fixed:
+                self.layouts[buffer] = found
+        return found
 
     # Accesses
 
@@ -415,7 +456,7 @@ class _Extractor:
                 stack += [(op.b, second), (op.a, guards)]
                 continue
             elif kind is ir.Let:
-                self.conv.bind(op.var, op.value)
+                self.bind(op.var, op.value)
             stack += [(child, guards) for child in reversed(list(op.children()))]
 
     def access(
@@ -442,18 +483,15 @@ class _Extractor:
             guards = (*guards, conv.condition(predicate))
         conv.lane = None
         conditions = (*statement.conditions, *guards) if guards else statement.conditions
-        made = Access(statement, node, buffer, buffer.data, forms, is_write, conditions, True)
+        made = Access(statement, node, buffer, self.pointers.root(buffer.data), forms, is_write, conditions, True)
         made.extents = self.extents(buffer)
         found = self.matched.get(buffer)
         if found is not None:
             source, mins = found
             lead = len(mins) - len(forms)
             made.site = (source, (*mins[:lead], *[m + f for m, f in zip(mins[lead:], forms, strict=True)]))
-            made.data = source.data
-        elif buffer.data in self.aliases:
-            source, (shift,) = self.aliases[buffer.data]
-            made.data = source.data
-            made.layout = shift
+            buffer = source
+        made.layout = self.layout(buffer)
         statement.accesses.append(made)
         return made
 
@@ -474,3 +512,12 @@ _Extractor._table = {
     Block: _Extractor.visit_block,
 }
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
+_ACCESS_PTR = Op.get("tir.tvm_access_ptr")
+_NOTHING = constant(0)
+
+
+def _access_ptr(value: Any) -> Call | None:
+    """The ``tvm_access_ptr`` that a pointer's value is."""
+    while isinstance(value, Call) and value.op is not _ACCESS_PTR and value.args and value.args[0].dtype.is_handle:
+        value = value.args[0]
+    return value if isinstance(value, Call) and value.op is _ACCESS_PTR else None

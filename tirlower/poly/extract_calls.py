@@ -15,7 +15,6 @@ from tirlower.ir import (
     HANDLE,
     AllocBuffer,
     AllocConst,
-    Block,
     Buffer,
     BufferLoad,
     BufferStore,
@@ -27,7 +26,6 @@ from tirlower.ir import (
     IRModule,
     Op,
     PointerType,
-    PrimFunc,
     Purity,
     StringImm,
     Var,
@@ -37,14 +35,14 @@ from tirlower.ir import (
 )
 from tirlower.poly.conditions import Condition, at_least
 from tirlower.poly.device_calls import PointerUse, pointer_uses
-from tirlower.poly.expressions import buffer_forms
 from tirlower.poly.forms import single
+from tirlower.poly.layouts import layout_of
 from tirlower.poly.scop import Access, Statement
 
 if TYPE_CHECKING:
     from tirlower.poly.extract import _Extractor
 
-__all__ = ["CallEffects", "written_data"]
+__all__ = ["CallEffects"]
 
 # Calls with effects that no order of other statements can be told by.
 _HARMLESS = frozenset(
@@ -83,44 +81,6 @@ def _purity(call: Call) -> Purity:
     return Purity.OPAQUE if isinstance(call.op, GlobalVar) else call.op.purity
 
 
-def written_data(func: PrimFunc) -> set[Var]:
-    """The data variables that a function may write: those of stores, and those whose address a call takes."""
-    found: set[Var] = set()
-    matched: list[tuple[Var, Var]] = []
-
-    def look(op: Any) -> None:
-        if op.__class__ is BufferStore:
-            found.add(op.buffer.data)
-        elif op.__class__ is Block:
-            matched.extend((match.buffer.data, match.source.buffer.data) for match in op.match_buffers)
-        elif op.__class__ is Call:
-            if _name(op) == "tir.tvm_access_ptr":
-                mask = op.args[4]
-                if not isinstance(mask, IntImm) or mask.value & 2:
-                    if isinstance(op.args[1], Var):
-                        found.add(op.args[1])
-                return
-            uses = pointer_uses(op)
-            if uses is not None:
-                found.update(use.data for use in uses if use.is_write)
-                return
-            for arg in op.args:
-                if isinstance(arg, Var) and isinstance(arg.type, PointerType):
-                    found.add(arg)
-                elif isinstance(arg, BufferLoad) and _name(op) == "tir.address_of":
-                    found.add(arg.buffer.data)
-
-    post_order_visit(func.body, look)
-    # A matched region is its source's memory; inner matches may be of outer ones.
-    before = -1
-    while matched and before != len(found):
-        before = len(found)
-        for target, source in matched:
-            if target in found or source in found:
-                found.update((target, source))
-    return found
-
-
 def is_pure_function(name: str, module: IRModule | None, seen: frozenset[str] = frozenset()) -> bool:
     """Whether a function of a module has no effect and depends on its arguments alone: it takes no pointers, writes
     only what it allocates, and calls only what is pure. One that calls itself is taken as not pure."""
@@ -154,17 +114,6 @@ class CallEffects:
         self.to = extractor
         self.state: Var | None = None
         self.pointers: dict[Var, Expr] = {}
-
-    def bind_pointer(self, var: Var, value: Expr) -> None:
-        """A variable stands for a pointer: what is seen through it is the pointer's memory."""
-        self.pointers[var] = value
-        load = value.args[0] if isinstance(value, Call) and _name(value) == "tir.address_of" else None
-        if isinstance(load, BufferLoad):
-            conv = self.to.conv
-            _, strides, start = buffer_forms(conv, load.buffer)
-            for index, stride in zip(load.indices, strides, strict=True):
-                start = start + self.to.space.multiply(conv.lin(index), stride)
-            self.to.aliases[var] = (load.buffer, (start,))
 
     def visit(self, statement: Statement, call: Call, guards: tuple[Condition, ...]) -> list[Any]:
         """Record the accesses of a call; returns the arguments to look into further."""
@@ -207,10 +156,7 @@ class CallEffects:
                 count = const(use.extent, "int32")
                 self.region(statement, call, use.data, use.dtype, offset, count, use.is_write, guards)
                 continue
-            alias = self.to.aliases.get(use.data)
-            data = use.data if alias is None else alias[0].data
-            made = self.record(statement, call, data, use.is_write, guards)
-            made.indices, made.coordinates, made.buffer = None, (), None
+            self.record(statement, call, use.data, use.is_write, guards)
 
     def of_any_lane(self, statement: Statement, offset: Expr) -> Expr | None:
         """An offset as any thread of the block may state it at this place; None where that cannot be said."""
@@ -308,9 +254,7 @@ class CallEffects:
         made.indices = made.coordinates = (start + single(lane),)
         view = Buffer("pointer", (extent,), dtype, data)
         made.buffer = view
-        if data in to.aliases:
-            source, (shift,) = to.aliases[data]
-            made.data, made.layout = source.data, shift
+        made.layout = layout_of(to.conv, view, to.memory(data)[1])
 
     def whole(
         self,
@@ -322,18 +266,14 @@ class CallEffects:
         guards: tuple[Condition, ...],
     ) -> None:
         """Any element of a buffer."""
-        alias = self.to.aliases.get(data)
         for is_write in (False, True) if purity >= Purity.WRITES else (False,):
-            made = self.record(statement, node, data if alias is None else alias[0].data, is_write, guards)
-            made.indices = None
-            made.coordinates = ()
-            made.buffer = None if buffer is None else buffer
+            self.record(statement, node, data, is_write, guards).buffer = buffer
 
     def record(
         self, statement: Statement, node: Any, data: Var, is_write: bool, guards: tuple[Condition, ...]
     ) -> Access:
-        """A may-access."""
+        """A may-access of any element."""
         conditions = (*statement.conditions, *guards)
-        made = Access(statement, node, None, data, None, is_write, conditions, False)
+        made = Access(statement, node, None, self.to.pointers.root(data), None, is_write, conditions, False)
         statement.accesses.append(made)
         return made

@@ -1,105 +1,136 @@
 """What tells elements apart: subscripts where a buffer is always seen alike, addresses where it is not.
 
-Accesses of one data variable through one layout compare their subscripts. Through different views they compare
-addresses in elements, or in bytes where the element types differ in size. A flattened subscript with symbolic strides,
+Accesses of one memory through one layout compare their subscripts, if two subscripts never name one element and the layout
+is the same in all iterations. Through different views they compare addresses in elements, or in bytes where the element
+types differ in size or a pointer is not aligned to them. A flattened subscript with symbolic strides,
 ``(i * n + j) * m + k``, is taken apart again into ``(i, j, k)`` where ``0 <= j < n`` and ``0 <= k < m`` are certain.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tirlower.ir import Buffer, DataType, IntImm, Var
+from tirlower.ir import Buffer, DataType, Var
+from tirlower.poly.affine import Space
 from tirlower.poly.delinearize import delinearize
 from tirlower.poly.expressions import Converter, buffer_forms
-from tirlower.poly.forms import Lin, Product, single
+from tirlower.poly.forms import Lin, Opaque, Product, constant, single
 from tirlower.poly.scop import Access, Scop
 
-__all__ = ["settle"]
+__all__ = ["Layout", "layout_of", "settle"]
+
+_MAX_ORDERS = 24
+"""The orders of dimensions in which strides are tried to be nested."""
 
 
-def settle(scop: Scop, conv: Converter) -> None:
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the elements of a buffer lie: ``shift`` bytes and ``offset`` elements past the start of its memory, by
+    ``strides`` in elements of ``size`` bytes.
+
+    ``nested`` says that two subscripts inside the shape never name one element; ``moves`` that it differs between
+    iterations; ``fixed`` that it may be kept for other accesses of the buffer.
+    """
+
+    buffer: Buffer
+    strides: tuple[Lin, ...]
+    offset: Lin
+    shift: Lin
+    size: int
+    key: Any
+    nested: bool
+    moves: bool
+    fixed: bool
+
+
+def layout_of(conv: Converter, buffer: Buffer, shift: Lin) -> Layout:
+    """The layout of a buffer at the place at hand, its pointer ``shift`` bytes into the memory."""
+    space = conv.space
+    shape, strides, offset = buffer_forms(conv, buffer)
+    # Extents of the last dimensions make the strides; the first one makes none.
+    tail = shape if buffer.strides else shape[1:]
+    forms = (*strides, *tail, offset, shift)
+    size = _bytes(buffer.dtype)
+    bits = buffer.dtype.bits * buffer.dtype.lanes
+    key = (len(shape), bits, bool(buffer.strides), tuple(lin.key for lin in forms))
+    repeats = buffer.buffer_type == "auto_broadcast"  # strides that are 0 where the extent is 1
+    nested = not repeats and (not buffer.strides or _nested(space, shape, strides))
+    moves = any(space.deps(lin) for lin in forms)
+    fixed = not moves and not any(isinstance(dim, Opaque) for lin in forms for dim in lin.terms)
+    return Layout(buffer, strides, offset, shift, size, key, nested, moves, fixed)
+
+
+def _nested(space: Space, shape: Sequence[Lin], strides: Sequence[Lin]) -> bool:
+    """Whether the strides are certainly nested: in some order each is beyond all that the dimensions below it reach."""
+    if any(extent.is_constant and extent.const <= 0 for extent in shape):
+        return True
+    dims = [
+        (-stride if stride.is_constant and stride.const < 0 else stride, extent)
+        for stride, extent in zip(strides, shape, strict=True)
+        if not (extent.is_constant and extent.const == 1)
+    ]
+    dims.sort(key=lambda dim: dim[0].const if dim[0].is_constant else 0)
+    # Row-major first, then by the size of the strides, then whatever else.
+    orders = itertools.chain([tuple(reversed(dims))], itertools.islice(itertools.permutations(dims), _MAX_ORDERS))
+    return any(_in_order(space, order) for order in orders)
+
+
+def _in_order(space: Space, dims: Sequence[tuple[Lin, Lin]]) -> bool:
+    reach = constant(1)
+    for stride, extent in dims:
+        low = space.interval(stride - reach)[0]
+        if low is None or low < 0:
+            return False
+        reach = reach + space.multiply(stride, extent.shifted(-1))
+    return True
+
+
+def settle(scop: Scop) -> None:
     """Give every access of a scop its coordinates."""
     groups: dict[Var, list[Access]] = {}
     for access in scop.accesses:
-        groups.setdefault(access.data, []).append(access)
+        if access.indices is not None:
+            groups.setdefault(access.data, []).append(access)
     for group in groups.values():
-        known = [access for access in group if access.indices is not None]
-        if known:
-            _settle_group(scop, conv, known)
+        _settle_group(scop, group)
 
 
-def _settle_group(scop: Scop, conv: Converter, group: list[Access]) -> None:
-    layouts = {_layout_key(conv, access) for access in group}
-    if len(layouts) > 1:
-        sizes = {_bits(access) for access in group}
-        for access in group:
-            access.coordinates = (_address(scop, conv, access, len(sizes) > 1),)
-    else:
+def _settle_group(scop: Scop, group: list[Access]) -> None:
+    layouts = {access.layout.key: access.layout for access in group if access.layout is not None}
+    only = next(iter(layouts.values()))
+    stated = only.buffer in scop.stated_strides
+    if len(layouts) == 1 and not only.moves and (only.nested or stated):
+        if not only.nested and any(access.is_write for access in group):
+            scop.nested_strides[only.buffer] = group
         for access in group:
             access.coordinates = access.site[1] if access.site is not None else access.indices or ()
+    else:
+        in_bytes = len({layout.size for layout in layouts.values()}) > 1 or any(
+            number % layout.size
+            for layout in layouts.values()
+            for number in (layout.shift.const, *layout.shift.terms.values())
+        )
+        for access in group:
+            access.coordinates = (_address(scop, access, in_bytes),)
     if any(isinstance(dim, Product) for access in group for lin in access.coordinates for dim in lin.terms):
         delinearize(scop, group)
 
 
-def _bits(access: Access) -> int:
-    dtype = _buffer(access).dtype
-    return dtype.bits * dtype.lanes
-
-
-def _buffer(access: Access) -> Buffer:
-    buffer = access.site[0] if access.site is not None else access.buffer
-    assert buffer is not None  # accesses without one are not compared by subscripts
-    return buffer
-
-
-def _layout_key(conv: Converter, access: Access) -> Any:
-    """Equal for accesses whose subscripts name elements alike."""
-    buffer = _buffer(access)
-    shift = access.layout.key if isinstance(access.layout, Lin) else None
-    # Extents of the last dimensions make the strides; the first one makes none.
-    tail = () if buffer.strides else tuple(conv.lin(extent).key for extent in buffer.shape[1:])
-    strides = tuple(conv.lin(stride).key for stride in buffer.strides)
-    return (
-        len(buffer.shape),
-        buffer.dtype.bits * buffer.dtype.lanes,
-        tail,
-        strides,
-        conv.lin(buffer.elem_offset).key,
-        shift,
-        id(access) if _overlaps(buffer) else None,
-    )
-
-
-def _overlaps(buffer: Buffer) -> bool:
-    """Whether constant strides let two subscripts name one element (so that addresses are compared)."""
-    strides = [stride.value for stride in buffer.strides if isinstance(stride, IntImm)]
-    extents = [extent.value for extent in buffer.shape if isinstance(extent, IntImm)]
-    if len(strides) < len(buffer.strides) or len(extents) < len(buffer.shape):
-        return 0 in strides
-    reach = 1
-    for stride, extent in sorted(zip(strides, extents, strict=False)):
-        if extent > 1 and stride < reach:
-            return True
-        reach += stride * max(extent - 1, 0)
-    return False
-
-
-def _address(scop: Scop, conv: Converter, access: Access, in_bytes: bool) -> Lin:
-    buffer = _buffer(access)
-    _, strides, offset = buffer_forms(conv, buffer)
+def _address(scop: Scop, access: Access, in_bytes: bool) -> Lin:
+    layout = access.layout
+    assert layout is not None  # the access has subscripts
     indices: Sequence[Lin] = access.site[1] if access.site is not None else access.indices or ()
-    address = offset
-    for index, stride in zip(indices, strides, strict=True):
+    address = layout.offset
+    for index, stride in zip(indices, layout.strides, strict=True):
         address = address + scop.space.multiply(index, stride)
-    if isinstance(access.layout, Lin):
-        address = address + access.layout
-    if not in_bytes:
-        return address
-    size = _bytes(buffer.dtype)
-    # Each byte of the element: an access touches all of them.
-    return address.scaled(size) + single(scop.space.lane(size))
+    size, shift = layout.size, layout.shift
+    if in_bytes:
+        # Each byte of the element: an access touches all of them.
+        return address.scaled(size) + shift + single(scop.space.lane(size))
+    return address + Lin({dim: c // size for dim, c in shift.terms.items()}, shift.const // size)
 
 
 def _bytes(dtype: DataType) -> int:

@@ -29,6 +29,8 @@ def is_private(scop: Scop, data: Var, loop: Loop, solver: Solver | None = None) 
         return True
     if data not in scop.planned:
         return False
+    if scop.pointers.any_wild and scop.pointers.reachable(data):
+        return False
     accesses = [access for access in scop.accesses if access.data is data]
     if any(loop not in access.loops for access in accesses):
         return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tirlower.diagnostics import Label, TirError
 from tirlower.ir import Buffer, BufferLoad, BufferStore, Expr, For, ForKind, PrimFunc, Stmt, Var, While
@@ -16,7 +16,11 @@ from tirlower.poly import to_isl
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import Condition
 from tirlower.poly.forms import Lin
+from tirlower.poly.pointers import Pointers
 from tirlower.poly.reductions import Reduction
+
+if TYPE_CHECKING:
+    from tirlower.poly.layouts import Layout
 
 __all__ = ["Access", "Loop", "Scop", "Statement", "updates_of_one"]
 
@@ -153,7 +157,7 @@ class Access:
         self.stride: Lin | None = None
         self.base = 0
         self.site: tuple[Buffer, tuple[Lin, ...]] | None = None
-        self.layout: Any = None
+        self.layout: Layout | None = None
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -199,12 +203,15 @@ class Scop:
 
     ``space`` owns the forms; ``context`` holds what is known of the parameters; ``homes`` maps data variables that
     are allocated inside to the loops around the allocation; ``planned`` are those that a block allocates, which move
-    to where they are used; ``irregular`` says why the function may end early, if it may.
+    to where they are used; ``irregular`` says why the function may end early, if it may. ``pointers`` knows the memory behind
+    data variables. ``stated_strides`` are the parameters whose strides are a call's; ``nested_strides`` those of them, with
+    their accesses, of which it is taken for granted that two subscripts never name one element.
     """
 
-    def __init__(self, func: PrimFunc, space: Space) -> None:
+    def __init__(self, func: PrimFunc, space: Space, pointers: Pointers) -> None:
         self.func = func
         self.space = space
+        self.pointers = pointers
         self.loops: list[Loop] = []
         self.statements: list[Statement] = []
         self.accesses: list[Access] = []
@@ -213,6 +220,8 @@ class Scop:
         self.planned: set[Var] = set()
         self.scopes: dict[Var, str] = {}
         self.barriers: list[tuple[int, tuple[Loop, ...], str]] = []
+        self.stated_strides: set[Buffer] = set()
+        self.nested_strides: dict[Buffer, list[Access]] = {}
         self.irregular = ""
         self._inside: dict[Loop, list[Access]] | None = None
 

@@ -1,0 +1,180 @@
+"""Which memory the data variables of a function point to.
+
+A pointer bound to a name (``T.bind(A.data)``, ``T.LetStmt``, ``T.address_of``, ``T.reinterpret``, a matched buffer) is
+the memory that it is bound to. One made in another way (a choice, a number, the result of a call) may point anywhere but
+into allocations whose own pointer is never taken.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tirlower.ir import (
+    AllocBuffer,
+    AllocConst,
+    Bind,
+    Block,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Expr,
+    IntImm,
+    Let,
+    Op,
+    PointerType,
+    PrimFunc,
+    Var,
+    post_order_visit,
+)
+from tirlower.poly.device_calls import pointer_uses
+
+__all__ = ["Pointers", "pointed_at"]
+
+# Memory that nothing else names: new, or an argument of the function (whose overlaps are looked at where it is called).
+_OWN = frozenset(
+    f"tir.{name}"
+    for name in ("tvm_struct_get", "tvm_stack_alloca", "TVMBackendAllocWorkspace", "nd_mem_alloc_with_scope")
+)
+
+
+def pointed_at(value: Any) -> Any:
+    """The part of a pointer's value that says whose memory it points to: a data variable, a load (of the element pointed
+    to), or a call that is none of the known forms."""
+    while not isinstance(value, Var):
+        name = value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else ""
+        if name == "tir.address_of":
+            return value.args[0]
+        if name == "tir.tvm_access_ptr":
+            value = value.args[1]
+        elif name == "tir.reinterpret" and value.args[0].dtype.is_handle:
+            value = value.args[0]
+        elif isinstance(value, Let):
+            value = value.body
+        else:
+            return value
+    return value
+
+
+_REINTERPRET = Op.get("tir.reinterpret")
+
+
+class Pointers:
+    """The memory behind each data variable of a function, and the data variables whose memory it may change.
+
+    ``changing`` holds every data variable through which memory is seen that the function may write, by whatever pointer.
+    """
+
+    def __init__(self, func: PrimFunc) -> None:
+        self._sources: dict[Var, list[Any]] = {}
+        self._allocated: set[Var] = set()
+        self._taken: set[Var] = set()
+        self._roots: dict[Var, Var] = {}
+        self._wild: set[Var] = set()
+        self._given: dict[int, Var] = {}  # the addresses that callees get
+        seen: set[Var] = {buffer.data for buffer in func.buffers}
+        written: set[Var] = set()
+        post_order_visit(func.body, lambda op: self._look(op, seen, written))
+        written.update(self._given.values())
+        for var in (*self._sources, *seen):
+            self.root(var)
+        self.changing = frozenset(self._changing(seen | set(self._sources), written))
+
+    def _look(self, op: Any, seen: set[Var], written: set[Var]) -> None:
+        kind = op.__class__
+        if kind is BufferStore:
+            seen.add(op.buffer.data)
+            written.add(op.buffer.data)
+        elif kind is BufferLoad:
+            seen.add(op.buffer.data)
+        elif kind is Var:
+            if isinstance(op.type, PointerType):
+                self._taken.add(op)
+        elif kind is Call:
+            self._call(op, written)
+        elif kind is Bind or kind is Let:
+            value = op.value
+            if value.dtype.is_handle:
+                self._sources.setdefault(op.var, []).append(value)
+                while isinstance(value, Call) and value.op is _REINTERPRET:
+                    value = value.args[0]
+                self._given.pop(id(value), None)  # a name for an address writes nothing by itself
+        elif kind is AllocBuffer or kind is AllocConst:
+            self._allocated.add(op.buffer.data)
+        elif kind is Block:
+            for match in op.match_buffers:
+                if match.buffer.data is not match.source.buffer.data:
+                    self._sources.setdefault(match.buffer.data, []).append(match.source.buffer.data)
+
+    def _call(self, op: Call, written: set[Var]) -> None:
+        name = op.op.name if isinstance(op.op, Op) else ""
+        if name == "tir.tvm_access_ptr":
+            mask = op.args[4]
+            if (not isinstance(mask, IntImm) or mask.value & 2) and isinstance(op.args[1], Var):
+                written.add(op.args[1])
+            return
+        if name == "tir.address_of" and isinstance(op.args[0], BufferLoad):
+            self._taken.add(op.args[0].buffer.data)
+            self._given[id(op)] = op.args[0].buffer.data
+            return
+        uses = pointer_uses(op)
+        if uses is not None:
+            written.update(use.data for use in uses if use.is_write)
+            return
+        for arg in op.args:
+            if isinstance(arg, Var) and arg.dtype.is_handle and name != "tir.reinterpret":
+                written.add(arg)
+
+    def root(self, var: Var) -> Var:
+        """The variable that stands for the memory that ``var`` points into."""
+        found = self._roots.get(var)
+        if found is None:
+            self._roots[var] = var  # of one bound to itself nothing is known
+            found = self._roots[var] = self._find(var)
+        return found
+
+    def _find(self, var: Var) -> Var:
+        values = self._sources.get(var)
+        if values is None:
+            return var
+        found = {self._root_of(value) for value in values}
+        only = found.pop()
+        if found or only is None:
+            self._wild.add(var)
+            return var
+        return var if only is _NEW else self.root(only)
+
+    def _root_of(self, value: Expr) -> Any:
+        end = pointed_at(value)
+        if isinstance(end, BufferLoad):
+            return end.buffer.data if value.dtype.is_handle and end is not value else None
+        if isinstance(end, Var):
+            return end
+        return _NEW if isinstance(end, Call) and isinstance(end.op, Op) and end.op.name in _OWN else None
+
+    def is_wild(self, data: Var) -> bool:
+        """Whether it is not known which memory a root is."""
+        return data in self._wild
+
+    @property
+    def any_wild(self) -> bool:
+        """Whether there is a pointer of which that is not known."""
+        return bool(self._wild)
+
+    def reachable(self, root: Var) -> bool:
+        """Whether a pointer of unknown value may point into the memory of a root."""
+        return root not in self._allocated or root in self._taken
+
+    def may_meet(self, one: Var, other: Var) -> bool:
+        """Whether two roots may be one memory."""
+        if one is other:
+            return True
+        return (one in self._wild and self.reachable(other)) or (other in self._wild and self.reachable(one))
+
+    def _changing(self, seen: set[Var], written: set[Var]) -> set[Var]:
+        roots = {self.root(var) for var in written}
+        if not self._wild:
+            return written | {var for var in seen if self.root(var) in roots}
+        return written | {var for var in seen if any(self.may_meet(self.root(var), root) for root in roots)}
+
+
+_NEW: Any = object()
