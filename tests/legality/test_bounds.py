@@ -178,6 +178,27 @@ def test_a_repeated_row_may_be_indexed_past_its_one_element():
         kernel(np.ones(2, "float32"), b)
 
 
+def test_a_repeated_row_of_one_element_may_be_indexed_past_it():
+    @T.prim_func
+    def f(a: T.handle, B: T.Buffer((3, 4), "float32")):
+        A = T.match_buffer(a, (1, 4), "float32", buffer_type="auto_broadcast")
+        for i, j in T.grid(3, 4):
+            B[i, j] = A[i, j]
+
+    kernel, b, row = tl.build(f), np.zeros((3, 4), "float32"), np.arange(1, 5, dtype="float32")
+    kernel(row.reshape(1, 4), b)
+    np.testing.assert_array_equal(b, [row] * 3)
+
+    @T.prim_func
+    def outside(a: T.handle, B: T.Buffer((3, 4), "float32")):
+        A = T.match_buffer(a, (1, 4), "float32")
+        for i, j in T.grid(3, 4):
+            B[i, j] = A[i, j]
+
+    with pytest.raises(LegalityError, match="goes outside its buffer"):
+        tl.build(outside)
+
+
 def test_the_cache_keeps_what_was_found(tmp_path, monkeypatch):
     monkeypatch.setenv("TIRLOWER_CACHE_DIR", str(tmp_path))
     first, again = tl.build(gather), tl.build(gather)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import tirlower as tl
+from tirlower.script import parse
 from tirlower.script import tir as T
 
 
@@ -111,3 +114,95 @@ def test_memory_behind_a_pointer_is_trusted_and_listed():
     assert "Assert" not in low.script()
     notes = tl.build(f).report().trusted
     assert any("pointer p" in note.reason for note in notes)
+
+
+def built(view: str, body: str = "V[k] = 7") -> Any:
+    """A function of ``A`` (16 words), ``H`` (16 bytes) and ``k`` in 0..31 that sees memory through a view."""
+    text = f"""
+@T.prim_func
+def f(A: T.Buffer((16,), "int32"), H: T.Buffer((16,), "int8"), k: T.int32, s: T.int32):
+    {view}
+    if 0 <= k and k < 32:
+        {body}
+"""
+    func: Any = parse(text)
+    return tl.build(func)
+
+
+# The view, the last k that is inside the memory, and the least.
+REACHES = {
+    "T.Buffer": ('V = T.Buffer((32,), "int32", data=A.data)', 15, 0),
+    "T.decl_buffer": ('V = T.decl_buffer((32,), "int32", data=A.data)', 15, 0),
+    "a name": ('q = T.bind(A.data)\n    V = T.Buffer((32,), "int32", data=q)', 15, 0),
+    "a name of a name": ('p = T.bind(A.data)\n    q = T.bind(p)\n    V = T.Buffer((32,), "int32", data=q)', 15, 0),
+    "an address": ('q: T.handle("int32") = T.address_of(A[5])\n    V = T.Buffer((32,), "int32", data=q)', 10, 0),
+    "an address beyond": ('q: T.handle("int32") = T.address_of(A[15])\n    V = T.Buffer((32,), "int32", data=q)', 0, 0),
+    "an access pointer": (
+        'q: T.handle("int32") = T.tvm_access_ptr(T.type_annotation("int32"), A.data, 4, 4, 3)\n'
+        '    V = T.Buffer((32,), "int32", data=q)', 11, 0,
+    ),
+    "bytes as words": ('V = T.Buffer((32,), "int32", data=H.data)', 3, 0),
+    "bytes as words, not aligned": ('q: T.handle("int32") = T.address_of(H[2])\n    V = T.Buffer((32,), "int32", data=q)', 2, 0),
+    "words as bytes": ('V = T.Buffer((32,), "int8", data=H.data)', 15, 0),
+    "an offset": ('V = T.Buffer((32,), "int32", data=A.data, elem_offset=6)', 9, 0),
+    "an offset before the start": ('V = T.Buffer((32,), "int32", data=A.data, elem_offset=-6)', 21, 6),
+    "a stride": ('V = T.Buffer((32,), "int32", data=A.data, strides=(3,))', 5, 0),
+    "a stride backwards": ('V = T.Buffer((32,), "int32", data=A.data, strides=(-1,), elem_offset=9)', 9, 0),
+    "an allocation": ('t = T.alloc_buffer((16,), "int32")\n    V = T.Buffer((32,), "int32", data=t.data)', 15, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("view", "last", "first"), REACHES.values(), ids=REACHES)
+def test_a_view_that_reaches_outside_its_memory_is_guarded(view: str, last: int, first: int) -> None:
+    kernel = built(view)
+    assert len(kernel.report().guarded) == 1
+    for k in (first, last):
+        kernel(np.zeros(16, "int32"), np.zeros(16, "int8"), k, 0)
+    for k in {first - 1, last + 1} - {-1, 32}:
+        with pytest.raises(IndexError, match=r"V\[-?\d+\] is outside the memory of"):
+            kernel(np.zeros(16, "int32"), np.zeros(16, "int8"), k, 0)
+
+
+def test_the_start_of_a_view_is_compared_too():
+    kernel = built(
+        'V = T.Buffer((8,), "int32", data=A.data, elem_offset=s)', "if s + 8 <= 16 and k < 8:\n            V[k] = 7"
+    )
+    a, h = np.zeros(16, "int32"), np.zeros(16, "int8")
+    kernel(a, h, 3, 8)
+    assert a[11] == 7
+    for k, s in ((0, -1), (3, -4), (7, -(2**31) + 1)):
+        with pytest.raises(IndexError, match="is outside the memory of A"):
+            kernel(a, h, k, s)
+    kernel(a, h, 3, -3)
+    assert a[0] == 7
+
+
+INSIDE = {
+    "tiles that move": ('V = T.Buffer((4,), "int32", data=A.data, elem_offset=i * 4)', "V[j] = i"),
+    "pointers that move": (
+        'q: T.handle("int32") = T.address_of(A[i * 4])\n        V = T.Buffer((4,), "int32", data=q)',
+        "V[j] = i",
+    ),
+    "bytes of words": (
+        'q: T.handle("int8") = T.address_of(A[i])\n        V = T.Buffer((4,), "int8", data=q)',
+        "V[j] = T.int8(1)",
+    ),
+    "backwards": ('V = T.Buffer((4,), "int32", data=A.data, elem_offset=15 - i, strides=(-1,))', "V[j] = i"),
+}
+
+
+@pytest.mark.parametrize(("view", "body"), INSIDE.values(), ids=INSIDE)
+def test_views_that_move_inside_their_memory_are_proved(view: str, body: str) -> None:
+    def reported(extent: int) -> Any:
+        func: Any = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((16,), "int32")):
+    for i in range({extent}):
+        {view}
+        for j in range(4):
+            {body}
+""")
+        return tl.build(func).report()
+
+    assert not reported(4).guarded and not reported(4).trusted
+    assert len(reported(17).guarded) == 1

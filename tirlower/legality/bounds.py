@@ -58,7 +58,7 @@ def judge_accesses(name: str, scop: poly.Scop, mode: str) -> Judged:
     Raises :class:`LegalityError` for one that certainly goes outside, and with ``mode == "refuse"`` for one that may.
     """
     judged = Judged(name)
-    views, pointers = find_views(scop.func)
+    views, pointers = find_views(scop)
     for bound in poly.check_bounds(scop):
         access, verdict = bound.access, bound.verdict
         node = access.node

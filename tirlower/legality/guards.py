@@ -18,6 +18,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Purity
 from tirlower.ir.stmt import Assert, Block, For, Stmt
 from tirlower.legality.bounds import Judged, OpenAccess
+from tirlower.legality.views import View
 from tirlower.report import AccessNote
 from tirlower.transforms.memory.bound_checkers import AccessChecks, AccessGuards, Place, Shown, lanes_of
 
@@ -81,7 +82,7 @@ class _Checks(AccessChecks):
         if found.source:
             self._source(node, place)
         if found.view is not None:
-            self._view(node, place, found.view.owner, found.view.elements)
+            self._view(node, place, found.view)
 
     def message(self, node: Any, axis: int, which: str, shown: Shown) -> Expr:
         """The text of a guard on a subscript."""
@@ -120,13 +121,18 @@ class _Checks(AccessChecks):
                 what = f"which is of a region of {_escape(buffer.name)}, is out of bounds: index {{0}}{which} of dimension {axis}"
                 self._require(node, place, scalar, extent, f"{what} is outside 0 <= index < {{1}}")
 
-    def _view(self, node: Any, place: Place, owner: Buffer, elements: Expr) -> None:
+    def _view(self, node: Any, place: Place, view: View) -> None:
         """The address of an access through a view."""
         for which, scalar in lanes_of(node.indices[-1]) if node.indices else [("", None)]:
             indices = [*node.indices[:-1], scalar] if scalar is not None else []
             offset = build.cast("int64", node.buffer.offset_of(indices))
-            what = f"is outside the memory of {_escape(owner.name)}: element {{0}}{which} of {{1}} elements"
-            self._require(node, place, offset, elements, what)
+            if view.scale != 1:
+                offset = build.mul(offset, const(view.scale, "int64"))
+            offset = build.add(offset, view.start)
+            what = (
+                f"is outside the memory of {_escape(view.owner.name)}: {view.unit} {{0}}{which} of {{1}} {view.unit}s"
+            )
+            self._require(node, place, offset, view.limit, what)
 
     def _require(self, node: Any, place: Place, index: Expr, extent: Expr, problem: str) -> None:
         index, extent = build.match_types(index, extent)

@@ -1,110 +1,180 @@
 """Buffers that name memory which another buffer owns: does all of a view lie in it?
 
-The subscripts of an access are compared with the shape of its buffer. A buffer made by ``DeclBuffer`` states a shape of its
-own over memory that a parameter or an allocation owns, and can state more than there is.
+The subscripts of an access are compared with the shape of its buffer. A buffer over the data of another (``T.decl_buffer``
+or ``T.Buffer`` with ``data=``, also of a pointer bound to a name) states a shape of its own over memory that a parameter or
+an allocation owns, and can state more than there is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tirlower.analysis.purity import side_effect
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import Expr, Var, const
-from tirlower.ir.func import PrimFunc
+from tirlower.ir.expr import BufferLoad, Call, Expr, Var, const
 from tirlower.ir.functor import pre_order_visit
-from tirlower.ir.stmt import AllocBuffer, AllocConst, DeclBuffer, Stmt
+from tirlower.ir.op import Op, Purity
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, BufferStore, DeclBuffer, Stmt
+from tirlower.poly import Scop
+from tirlower.poly.pointers import pointed_at
 from tirlower.transforms.analyzed import AnalyzedMutator
 
 __all__ = ["View", "find_views"]
 
+_ADDRESS_OF = Op.get("tir.address_of")
+_ACCESS_PTR = Op.get("tir.tvm_access_ptr")
+
 
 @dataclass(frozen=True)
 class View:
-    """A buffer that may reach outside the memory of the buffer ``owner``: ``elements`` of the view's fit in there."""
+    """A buffer that may reach outside the memory of the buffer ``owner``.
+
+    Its element at the offset ``x`` (in its elements from its pointer) is inside where ``0 <= x * scale + start < limit``;
+    ``unit`` says what that counts, elements or bytes.
+    """
 
     owner: Buffer
-    elements: Expr
+    start: Expr
+    limit: Expr
+    scale: int
+    unit: str
     reason: str
 
 
-def find_views(func: PrimFunc) -> tuple[Mapping[Buffer, View], list[Buffer]]:
+def find_views(scop: Scop) -> tuple[Mapping[Buffer, View], list[Buffer]]:
     """The views of a function that are not proved to lie in their memory, and those of pointers of unknown extent."""
-    found = False
-
-    def look(op: Any) -> bool:
-        nonlocal found
-        found = found or isinstance(op, DeclBuffer)
-        return not found and not isinstance(op, Expr)
-
-    pre_order_visit(func.body, look)
-    if not found:
+    seen: dict[Buffer, None] = {}
+    for access in scop.accesses:
+        if access.buffer is not None and access.site is None:
+            seen[access.buffer] = None
+    finder = _Finder(scop, seen)
+    if not finder.wanted:
         return {}, []
-    finder = _Finder(func)
-    finder.visit(func.body)
-    return finder.open, finder.pointers
+    finder.visit(scop.func.body)
+    return finder.open, list(finder.pointers)
 
 
 def _bytes(buffer: Buffer) -> int:
     return buffer.dtype.bytes * buffer.dtype.lanes
 
 
-def _span(buffer: Buffer) -> Expr:
-    """The elements from the data pointer to the end of the last element, for a buffer that has elements."""
-    kind = "int64"
+def _wide(value: Expr) -> Expr:
+    return build.cast("int64", value)
+
+
+def _ends(buffer: Buffer) -> tuple[Expr, Expr]:
+    """The offsets in elements of the first element of a buffer that has some, and of what is past its last."""
+    first = last = _wide(buffer.elem_offset)
     if buffer.strides:
-        span: Expr = const(1, kind)
         for extent, stride in zip(buffer.shape, buffer.strides, strict=True):
-            last = build.sub(build.cast(kind, extent), const(1, kind))
-            span = build.add(span, build.mul(last, build.cast(kind, stride)))
-    else:
-        span = const(1, kind)
-        for extent in buffer.shape:
-            span = build.mul(span, build.cast(kind, extent))
-    return build.add(span, build.cast(kind, buffer.elem_offset))
+            reach = build.mul(build.sub(_wide(extent), const(1, "int64")), _wide(stride))
+            first = build.add(first, build.min_(reach, const(0, "int64")))
+            last = build.add(last, build.max_(reach, const(0, "int64")))
+        return first, build.add(last, const(1, "int64"))
+    span: Expr = const(1, "int64")
+    for extent in buffer.shape:
+        span = build.mul(span, _wide(extent))
+    return first, build.add(last, span)
+
+
+def _times(value: Expr, size: int) -> Expr:
+    return value if size == 1 else build.mul(value, const(size, "int64"))
 
 
 class _Finder(AnalyzedMutator):
     """Compares the views of a function with their memory, under the facts in scope."""
 
-    def __init__(self, func: PrimFunc) -> None:
-        super().__init__(func)
+    def __init__(self, scop: Scop, seen: Iterable[Buffer]) -> None:
+        super().__init__(scop.func)
+        self.roots = scop.pointers
         self.owners: dict[Var, Buffer] = {}
-        for buffer in func.buffers:
+        for buffer in scop.func.buffers:
             self.owners.setdefault(buffer.data, buffer)
+        self.own: set[Buffer] = {*scop.func.buffers}
+        pre_order_visit(scop.func.body, self._find_owner)
+        self.wanted = {buffer for buffer in seen if buffer not in self.own}
+        self.shifts: dict[Var, Expr | None] = {}
         self.open: dict[Buffer, View] = {}
-        self.pointers: list[Buffer] = []
+        self.pointers: dict[Buffer, None] = {}
+
+    def _find_owner(self, op: Any) -> bool:
+        if isinstance(op, AllocBuffer | AllocConst):
+            self.own.add(op.buffer)
+            self.owners.setdefault(op.buffer.data, op.buffer)
+        return not isinstance(op, Expr)
 
     def visit_expr(self, root: Any) -> Any:
+        """Look at the loads of an expression where it stands."""
+        if not root.is_leaf or isinstance(root, BufferLoad):
+            pre_order_visit(root, self._look_at_load)
         return root
 
-    def visit_AllocBuffer(self, op: AllocBuffer) -> Stmt:
-        self.owners[op.buffer.data] = op.buffer
-        return op
+    def _look_at_load(self, op: Any) -> bool:
+        if isinstance(op, BufferLoad):
+            self.look(op.buffer)
+        return True
 
-    def visit_AllocConst(self, op: AllocConst) -> Stmt:
-        self.owners[op.buffer.data] = op.buffer
-        return op
+    def visit_BufferStore(self, op: BufferStore) -> Stmt:
+        self.look(op.buffer)
+        return super().generic(op)
 
     def visit_DeclBuffer(self, op: DeclBuffer) -> Stmt:
-        view = op.buffer
-        owner = self.owners.get(view.data)
-        if owner is None:
-            self.pointers.append(view)
-        elif owner is not view and not self._inside(view, owner):
-            size = build.mul(_span(owner), const(_bytes(owner), "int64"))
-            elements = size if _bytes(view) == 1 else build.floordiv(size, const(_bytes(view), "int64"))
-            reason = f"the view {view.name} may reach outside the memory of {owner.name}"
-            self.open[view] = View(owner, self.analyzer.simplify(elements), reason)
+        self.look(op.buffer)
         return op
 
-    def _inside(self, view: Buffer, owner: Buffer) -> bool:
-        need, have = _span(view), _span(owner)
-        if _bytes(view) != _bytes(owner):
-            need = build.mul(need, const(_bytes(view), "int64"))
-            have = build.mul(have, const(_bytes(owner), "int64"))
-        zero = const(0, view.elem_offset.dtype)
-        starts = self.analyzer.can_prove(build.ge(view.elem_offset, zero))
-        return starts and self.analyzer.can_prove(build.le(need, have))
+    def visit_Bind(self, op: Bind) -> Stmt:
+        if op.value.dtype.is_handle:
+            self.shifts[op.var] = self.shift_of(op.value)
+        return super().generic(op)
+
+    def shift_of(self, value: Any) -> Expr | None:
+        """How many bytes a pointer points past the start of its memory; None where the guard cannot say it."""
+        end = pointed_at(value)
+        if isinstance(end, Var):
+            shift = self.shifts.get(end, const(0, "int64"))
+            while isinstance(value, Call) and value.op is not _ACCESS_PTR:
+                value = value.args[0]
+            if not isinstance(value, Call):
+                return shift
+            kind, at = value.args[0].dtype, value.args[2]
+            offset, size = _wide(at), kind.bytes * kind.lanes
+        elif isinstance(end, BufferLoad):
+            buffer = end.buffer
+            shift = self.shifts.get(buffer.data, const(0, "int64"))
+            offset, size = _wide(buffer.offset_of(end.indices)), _bytes(buffer)
+        else:
+            return None
+        # What it reads may be something else by the time of the access.
+        if shift is None or side_effect(offset) is not Purity.PURE:
+            return None
+        return build.add(shift, _times(offset, size))
+
+    def look(self, view: Buffer) -> None:
+        """Compare a view with its memory, at a place that uses it."""
+        if view not in self.wanted or view in self.open:
+            return
+        root = self.roots.root(view.data)
+        owner, shift = self.owners.get(root), self.shifts.get(view.data, const(0, "int64"))
+        if owner is None or shift is None or (root is not view.data and view.data not in self.shifts):
+            self.pointers[view] = None
+            return
+        mine, theirs = _bytes(view), _bytes(owner)
+        first, last = _ends(view)
+        have = _times(_ends(owner)[1], theirs)
+        begin = build.add(_times(first, mine), shift)
+        end = build.add(_times(last, mine), shift)
+        prove = self.analyzer.can_prove
+        if prove(build.ge(begin, const(0, "int64"))) and prove(build.le(end, have)):
+            return
+        reason = f"the view {view.name} may reach outside the memory of {owner.name}"
+        simplify = self.analyzer.simplify
+        size = const(mine, "int64")
+        if prove(build.eq(build.floormod(shift, size), const(0, "int64"))):
+            start, limit = simplify(build.floordiv(shift, size)), simplify(build.floordiv(have, size))
+            self.open[view] = View(owner, start, limit, 1, "element", reason)
+        else:
+            limit = simplify(build.sub(have, const(mine - 1, "int64")))
+            self.open[view] = View(owner, simplify(shift), limit, mine, "byte", reason)
