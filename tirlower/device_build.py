@@ -186,6 +186,7 @@ def build_for_device(
     :class:`CodegenError`. No device is needed.
     """
     start = time.perf_counter()
+    given = ctx
     target = resolved_target(target, _driver())
     with paused_collection():
         verify_well_formed(mod)
@@ -193,11 +194,8 @@ def build_for_device(
         legal = check_legality(mod, ctx)
         checked = time.perf_counter()
         timing = PassTimingInstrument()
-        ctx.instruments.append(timing)
-        try:
-            lowered = pipeline_for(target).run(legal.module, ctx)
-        finally:
-            ctx.instruments.remove(timing)
+        ctx = ctx.child(timing)
+        lowered = pipeline_for(target).run(legal.module, ctx)
         lowered_at = time.perf_counter()
         apart = all(func.attrs.get("tir.noalias") for func in mod.functions.values() if "global_symbol" in func.attrs)
         generated = generate(lowered, target, noalias=apart, check_assumptions=bool(ctx.option("tir.enable_debug")))
@@ -205,7 +203,7 @@ def build_for_device(
         ptx, cached = _compiled(generated, target)
     arch = compile_options(target).cpu
     module = DeviceModule(ptx=ptx, llvm=generated.text, arch=arch, kernels=generated.kernels)
-    artifact = DeviceArtifact(mod, target, ctx, lowered, module, legal.checks, cached)
+    artifact = DeviceArtifact(mod, target, given, lowered, module, legal.checks, cached)
     artifact.passes = {name.removeprefix("tir."): seconds * 1e3 for name, seconds in timing.times.items()}
     if ctx.trace:
         artifact.traced = dict(ctx.ir_after)

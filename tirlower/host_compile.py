@@ -34,11 +34,8 @@ def compile_module(
     artifact.checks = legal.checks
     checked = time.perf_counter()
     timing = PassTimingInstrument()
-    ctx.instruments.append(timing)
-    try:
-        lowered = pipeline_for(recipe.target).run(legal.module, ctx)
-    finally:
-        ctx.instruments.remove(timing)
+    ctx = ctx.child(timing)
+    lowered = pipeline_for(recipe.target).run(legal.module, ctx)
     artifact.lowered = lowered
     artifact.passes = {name.removeprefix("tir."): seconds * 1e3 for name, seconds in timing.times.items()}
     if ctx.trace:

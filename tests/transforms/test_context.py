@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
+import tirlower as tl
 from tirlower.diagnostics import TransformError
 from tirlower.script import tir as T
-from tirlower.transforms import PassContext, Sequential, Simplify, UnrollLoop
+from tirlower.transforms import PassContext, Sequential, Simplify, UnrollLoop, prim_func_pass
 
 
 @T.prim_func
@@ -87,7 +93,7 @@ def test_the_other_name_of_a_key() -> None:
     assert PassContext(config={"tir.instrument_lwp": True}).option("tir.enable_profiling") is True
     both = PassContext(config={"tir.instrument_lwp": True, "tir.enable_profiling": False})
     assert both.option("tir.enable_profiling") is False
-    assert PassContext().option("tir.enable_profiling") is None
+    assert PassContext().option("tir.enable_profiling") is False
 
 
 class _Listed:
@@ -179,3 +185,126 @@ def test_a_key_without_effect_is_told() -> None:
     with pytest.warns(UserWarning, match=r"tir\.use_async_copy changes nothing: copies that are marked"):
         PassContext(config={"tir.use_async_copy": True})
     PassContext(config={"tir.use_async_copy": False})
+
+
+# -- threads and builds ----------------------------------------------------------------------------------------------
+
+
+def test_two_threads_enter_one_context() -> None:
+    ctx = PassContext(opt_level=1, trace=True)
+    both, left = threading.Barrier(2), threading.Event()
+
+    def first() -> list[str]:
+        with ctx:
+            both.wait()
+            Simplify()(loop)
+            left.wait()
+            assert PassContext.current() is ctx
+            return list(ctx.ir_after)
+
+    def second() -> list[str]:
+        both.wait()
+        with ctx:
+            Sequential([UnrollLoop(), UnrollLoop()])(loop)
+            found = list(ctx.ir_after)
+        assert PassContext.current() is not ctx
+        left.set()
+        return found
+
+    with ThreadPoolExecutor(2) as pool:
+        traces = [pool.submit(first), pool.submit(second)]
+        assert [trace.result() for trace in traces] == [["Simplify"], ["UnrollLoop", "UnrollLoop.2"]]
+    assert PassContext.current() is not ctx and not ctx.ir_after
+
+
+def test_one_thread_enters_a_context_twice() -> None:
+    ctx = PassContext(opt_level=1)
+    with ctx, PassContext(opt_level=3) as inner:
+        with ctx:
+            assert PassContext.current() is ctx
+        assert PassContext.current() is inner
+    assert PassContext.current() is not ctx
+
+
+def test_two_tasks_enter_one_context() -> None:
+    ctx = PassContext(opt_level=1)
+
+    async def work(times: int) -> None:
+        for _ in range(times):
+            with ctx:
+                await asyncio.sleep(0)
+                assert PassContext.current() is ctx
+            await asyncio.sleep(0)
+            assert PassContext.current() is not ctx
+
+    async def both() -> None:
+        await asyncio.gather(work(3), work(4), work(2))
+
+    asyncio.run(both())
+
+
+def test_contexts_that_end_out_of_turn() -> None:
+    def hold(ctx: PassContext) -> Iterator[None]:
+        with ctx:
+            yield
+
+    first, second = PassContext(opt_level=1), PassContext(opt_level=3)
+    a, b = hold(first), hold(second)
+    next(a), next(b)
+    a.close()
+    assert PassContext.current() is second
+    b.close()
+    assert PassContext.current() not in (first, second)
+
+
+@T.prim_func
+def added(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        B[i] = A[i] + 1
+
+
+@pytest.mark.parametrize("target", ["llvm", "nvptx -arch=sm_80"])
+def test_a_build_leaves_nothing_in_the_context(target: str) -> None:
+    ran: list[str] = []
+
+    class Names:
+        def run_before_pass(self, mod, info) -> None:
+            ran.append(info.name)
+
+    names = Names()
+    with PassContext(trace=True, instruments=[names]) as ctx:
+        first = tl.build(added, target)
+        second = tl.build(added, target)
+    assert ctx.instruments == [names] and not ctx.ir_after
+    assert list(first.ir_after) == list(second.ir_after) and "FlattenBuffer" in first.ir_after
+    assert len(ran) == 2 * len(first.ir_after)
+    with PassContext(trace=True) as ctx:
+        tl.lower(added, target)
+    assert "FlattenBuffer" in ctx.ir_after
+
+
+def test_a_build_that_fails_leaves_nothing_in_the_context() -> None:
+    @prim_func_pass(opt_level=0, name="fails")
+    def fails(func, mod, ctx):
+        raise TransformError("it does")
+
+    with (
+        PassContext(config={"tir.add_lower_pass": [(0, fails)]}) as ctx,
+        pytest.raises(TransformError, match="it does"),
+    ):
+        tl.build(added)
+    assert ctx.instruments == []
+
+
+def test_threads_build_under_one_context() -> None:
+    ctx = PassContext(config={"tir.UnrollLoop": {"auto_max_step": 8}}, trace=True)
+
+    def work(_: int) -> dict[str, str]:
+        with ctx:
+            made = tl.build(added)
+        assert made.report().passes["UnrollLoop"] > 0 and len(made.report().passes) < 40
+        return {name: mod.script() for name, mod in made.ir_after.items()}
+
+    with ThreadPoolExecutor(4) as pool:
+        traces = list(pool.map(work, range(8)))
+    assert all(trace == traces[0] for trace in traces) and "UnrollLoop" in traces[0]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -92,3 +96,64 @@ def test_arguments_fit_the_parameters():
     assert a.dtype == np.float32
     tl.interpret(scale, a, b, k)
     np.testing.assert_allclose(b, a * 2 + k, rtol=1e-6)
+
+
+_ALONE = """
+import tirlower as tl
+from tirlower.script import parse
+from tirlower.transforms import CompactBufferAllocation, Sequential, Simplify, StorageRewrite, prim_func_pass
+from tirlower.ir import For, IntImm, Mutator, IRModule
+
+@prim_func_pass(opt_level=0, name="Shorter")
+def shorter(func, mod, ctx):
+    class Worker(Mutator):
+        def visit_For(self, op):
+            op = self.generic(op)
+            return op.with_(extent=IntImm(op.extent.dtype, 3))
+    return func.with_body(Worker().visit(func.body))
+
+f = parse('''
+@T.prim_func
+def f(A: T.Buffer((4,), "int32")):
+    for i in range(4):
+        A[i] = i + 1
+''')
+caught = 0
+for run in (lambda: shorter(f), lambda: Sequential([Simplify(), shorter])(f), lambda: tl.lower(f), lambda: tl.build(f)):
+    with tl.PassContext(validate=True, config={"tir.add_lower_pass": [(2, shorter)]}):
+        try:
+            run()
+        except tl.TransformError as error:
+            assert "Shorter changes what 'f' computes" in error.message, error
+            caught += 1
+# The context that is given counts, not the one that is entered.
+try:
+    shorter(f, tl.PassContext(validate=True))
+except tl.TransformError:
+    caught += 1
+
+class Wrong(StorageRewrite):
+    name = ""
+    def check_result(self, before, after):
+        raise tl.TransformError("asked")
+for validate in (True, False):
+    with tl.PassContext(validate=validate):
+        try:
+            Wrong()(parse('''
+@T.prim_func
+def g(A: T.Buffer((4,), "int32")):
+    unused = T.alloc_buffer((4,), "int32")
+    for i in range(4):
+        A[i] = i
+'''))
+        except tl.TransformError as error:
+            assert validate and error.message == "asked"
+            caught += 1
+print(caught)
+"""
+
+
+def test_validation_happens_in_a_process_that_imports_nothing_else():
+    command = [sys.executable, "-c", _ALONE]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(tl.__file__).parent.parent)
+    assert done.stdout == "6\n", done.stdout + done.stderr

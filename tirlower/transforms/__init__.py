@@ -7,7 +7,6 @@ True
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from tirlower.transforms.base import (
@@ -27,7 +26,8 @@ from tirlower.transforms.base import (
 from tirlower.transforms.catalog import CatalogEntry, catalog
 from tirlower.transforms.context import CONFIG_KEYS, PassContext
 from tirlower.transforms.instruments import DumpIR, PassTimingInstrument, PrintAfterAll, PrintBeforeAll
-from tirlower.transforms.table import WHERE, load_all
+from tirlower.transforms.options import Option
+from tirlower.transforms.table import WHERE, load, load_all
 
 if TYPE_CHECKING:
     from tirlower.transforms.blocks.convert_to_opaque import ConvertBlocksToOpaque
@@ -118,6 +118,7 @@ __all__ = [
     "Filter",
     "FuncPass",
     "ModulePass",
+    "Option",
     "Pass",
     "PassContext",
     "PassInfo",
@@ -137,10 +138,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """A pass, imported when it is first asked for."""
-    where = WHERE.get(name)
-    if where is None:
+    if name not in WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{where}"), name)
+    value = load(name)
     globals()[name] = value
     return value
 

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, TypeVar, overload
 
 from tirlower.diagnostics import TirError, TransformError, deep_recursion, nearest_name, paused_collection
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.transforms.context import PASS_NAMES, PassContext
-from tirlower.transforms.table import load_all
+from tirlower.transforms.context import PassContext
+from tirlower.transforms.options import Option, check_options
+from tirlower.transforms.table import declare, load, load_all
 
 __all__ = [
     "Apply",
@@ -64,13 +65,15 @@ class Pass:
     """Base of passes: ``pass_(module)`` or ``pass_(func)`` rewrites it under the current :class:`PassContext`.
 
     A subclass states ``name`` (TIR's), ``stage``, ``needs`` (names of passes that must have run before), and
-    ``options`` (name to default); its docstring's first line is its summary in the catalog.
+    ``options`` (name to default, or to an :class:`Option` that says which values it takes; a default alone takes values
+    of its kind); its docstring's first line is its summary in the catalog.
     """
 
     name: ClassVar[str] = ""
     stage: ClassVar[Stage] = Stage.ANY
     needs: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[Mapping[str, Any]] = {}
+    declared: ClassVar[Mapping[str, Option]] = {}
     positional: ClassVar[tuple[str, ...]] = ()
     opt_level: ClassVar[int] = 0
     registry: ClassVar[dict[str, type[Pass]]] = {}
@@ -84,22 +87,19 @@ class Pass:
         for key, value in kwargs.items():
             if key in given:
                 raise TransformError(f"{type(self).__name__}: the option {key!r} is given twice")
-            if key not in self.options:
-                near = nearest_name(key, self.options)
-                known = ", ".join(self.options) or "none"
-                raise TransformError(
-                    f"{type(self).__name__} has no option {key!r}",
-                    help=f"did you mean {near!r}?" if near else f"its options: {known}",
-                )
             given[key] = value
+        check_options(type(self).__name__, given, self.declared)
         self.given: dict[str, Any] = given
 
     def __init_subclass__(cls) -> None:
-        """Register the pass under its name."""
+        """Register the pass under its name, with its options."""
         super().__init_subclass__()
+        if "options" in cls.__dict__:
+            cls.declared = {key: Option.of(value) for key, value in cls.options.items()}
+            cls.options = {key: option.default for key, option in cls.declared.items()}
         if cls.name:
             Pass.registry[cls.name] = cls
-            PASS_NAMES.add(cls.name)
+            declare(cls.name, cls.declared)
 
     @property
     def info(self) -> PassInfo:
@@ -110,27 +110,20 @@ class Pass:
         """The value of an option: as constructed, else from the context, else the default."""
         if key in self.given:
             return self.given[key]
-        configured = (ctx or PassContext.current()).config.get(self.name)
-        if configured is not None:
-            if not isinstance(configured, Mapping):
-                raise TransformError(
-                    f"the configuration of {self.name} is a mapping of options, got {configured!r}",
-                    help=f"PassContext(config={{{self.name!r}: {{{key!r}: …}}}})",
-                )
-            for other in configured:
-                if other not in self.options:
-                    near = nearest_name(other, self.options)
-                    raise TransformError(
-                        f"{self.name} has no option {other!r}",
-                        help=f"did you mean {near!r}?" if near else f"its options: {', '.join(self.options) or 'none'}",
-                    )
-            if key in configured:
-                return configured[key]
+        configured = (ctx or PassContext.current()).config.get(self.name, {})
+        if key in configured:
+            return configured[key]
         return self.options[key]
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The rewriting itself, on a module."""
         raise TypeError(f"{type(self).__name__} defines no transformation")
+
+    def check_result(self, before: IRModule, after: IRModule) -> None:
+        """In validate mode: raise :class:`TransformError` where a result breaks what this pass alone promises.
+
+        That it is well formed and means the same is checked of every pass.
+        """
 
     def __call__(self, target: M, ctx: PassContext | None = None) -> M:
         """Run the pass on a module or a function."""
@@ -419,11 +412,6 @@ class Filter(ModulePass):
         return mod.with_functions({name: func for name, func in mod.items() if self._fn(func)})
 
 
-Validator = Callable[[Pass, IRModule, IRModule], None]
-VALIDATORS: list[Validator] = []
-"""Checks ``(pass, before, after)`` run in validate mode; they raise when a pass is guilty."""
-
-
 def run_pass(one: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     """Run a pass on a module under a context: instruments, trace, validation; its errors carry its name.
 
@@ -447,22 +435,12 @@ def run_pass(one: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
         raise
     single = not isinstance(one, Sequential)
     if ctx.validate and single and after is not mod:
-        for check in VALIDATORS:
-            check(one, mod, after)
+        load("validate_pass")(one, mod, after, ctx)
+        one.check_result(mod, after)
     if ctx.trace and single:
-        ctx.ir_after[_unique(info.name.removeprefix("tir."), ctx.ir_after)] = after
+        ctx.traced(info.name.removeprefix("tir."), after)
     ctx.notify("run_after_pass", after, info)
     return after
-
-
-def _unique(name: str, taken: Mapping[str, Any]) -> str:
-    """``Simplify``, then ``Simplify.2`` …: a pass may run more than once."""
-    if name not in taken:
-        return name
-    count = 2
-    while f"{name}.{count}" in taken:
-        count += 1
-    return f"{name}.{count}"
 
 
 def names_of(passes: Iterable[Pass]) -> list[str]:

@@ -3,67 +3,87 @@
 from __future__ import annotations
 
 import contextvars
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tirlower.diagnostics import TransformError, nearest_name
 from tirlower.ir.func import IRModule
-from tirlower.transforms.table import WHERE
+from tirlower.transforms.options import Option, check_options, flag, integer, one_of, path
+from tirlower.transforms.table import known_passes, options_of
 
 if TYPE_CHECKING:
     from tirlower.transforms.base import PassInfo
 
-__all__ = ["CONFIG_KEYS", "PASS_NAMES", "PassContext"]
+__all__ = ["CONFIG_KEYS", "LOWER_PHASES", "PassContext"]
 
-CONFIG_KEYS: dict[str, str] = {
-    "tir.legality": "check or off: whether build and lower check every loop kind and access",
-    "tir.unproved_bounds": "guard, trust or refuse: what happens to an access not proved inside its buffer",
-    "tir.noalias": "mark every function as having parameter buffers that do not overlap",
-    "tir.disable_vectorize": "make vectorized loops serial",
-    "tir.enable_buffer_level_predication": "let VectorizeLoop mask accesses instead of scalarizing conditions",
-    "tir.disable_cse_tir": "leave repeated subexpressions",
-    "tir.enable_equiv_terms_in_cse_tir": "let CommonSubexprElimTIR identify equivalent terms",
-    "tir.disable_assert": "drop the asserts that the program states",
-    "tir.disable_storage_rewrite": "leave allocations where they are",
-    "tir.instrument_bound_checkers": "guard every access",
-    "tir.enable_profiling": "mark loops and functions for profiling",
-    "tir.instrument_lwp": "as tir.enable_profiling",
-    "tir.instr_siblings": "profile sibling loops too",
-    "tir.enable_debug": "check T.assume at run time",
-    "tir.detect_global_barrier": "accepted; without effect",
-    "tir.use_async_copy": "accepted; without effect",
-    "tir.merge_static_smem": "merge static shared memory too",
-    "tir.ptx_ldg32": "use guarded 32-bit global loads",
-    "tir.is_entry_func": "treat the function as the entry",
-    "tir.add_lower_pass": "a list of (phase, pass) to run within the pipeline",
-    "tir.debug_keep_trivial_loop": "accepted; without effect",
-    "tir.vtcm_capacity": "accepted; without effect",
-    "tir.experimental_dma_bypass_cache": "DMA copies bypass the cache",
-    "tir.dma_bypass_cache": "DMA copies bypass the cache",
-    "tir.lwp_disable_func_prof": "no profiling of functions",
-    "tir.lwp_max_depth": "the deepest loop to profile",
-    "tir.lwp_min_height": "the least height of a loop to profile",
-    "tir.reset_start_id": "restart the profiling ids",
-    "tir.validate.reproducer_dir": "where validate=True writes the file that shows a wrong pass",
+LOWER_PHASES = 4
+"""Phases of ``tir.add_lower_pass``: 0 before all passes, 1 once buffers are flat, 2 once loops are, 3 after cleaning."""
+
+
+def _is_added(entry: Any) -> bool:
+    match entry:
+        case (int() as phase, one) if 0 <= phase < LOWER_PHASES and not isinstance(phase, bool):
+            return callable(getattr(one, "transform_module", None)) and not isinstance(one, type)
+    return False
+
+
+CONFIG_KEYS: dict[str, Option] = {
+    "tir.legality": one_of("check", "off", about="whether build and lower check every loop kind and access"),
+    "tir.unproved_bounds": one_of(
+        "guard", "trust", "refuse", about="what happens to an access not proved inside its buffer"
+    ),
+    "tir.noalias": flag(useless="a function says so itself: T.func_attr({'tir.noalias': True})"),
+    "tir.disable_vectorize": flag(about="make vectorized loops serial"),
+    "tir.enable_buffer_level_predication": flag(
+        None, "whether VectorizeLoop masks accesses instead of scalarizing conditions; the pipeline decides where unset"
+    ),
+    "tir.disable_cse_tir": flag(about="leave repeated subexpressions"),
+    "tir.enable_equiv_terms_in_cse_tir": flag(about="let CommonSubexprElimTIR identify equivalent terms"),
+    "tir.disable_assert": flag(about="drop the asserts that the program states"),
+    "tir.disable_storage_rewrite": flag(about="leave allocations where they are"),
+    "tir.instrument_bound_checkers": flag(about="guard every access"),
+    "tir.enable_profiling": flag(about="mark loops and functions for profiling"),
+    "tir.instrument_lwp": flag(about="as tir.enable_profiling"),
+    "tir.instr_siblings": flag(None, "profile sibling loops too"),
+    "tir.lwp_disable_func_prof": flag(None, "no profiling of functions"),
+    "tir.lwp_max_depth": integer(None, "the deepest loop to profile"),
+    "tir.lwp_min_height": integer(None, "the least height of a loop to profile"),
+    "tir.reset_start_id": flag(None, "restart the profiling ids"),
+    "tir.enable_debug": flag(about="check T.assume at run time"),
+    "tir.merge_static_smem": flag(about="merge static shared memory too"),
+    "tir.add_lower_pass": Option(
+        None,
+        f"a list of (phase, pass), phases 0 to {LOWER_PHASES - 1}",
+        lambda value: isinstance(value, (list, tuple)) and all(map(_is_added, value)),
+        "passes to run within the pipeline, each at the end of its phase",
+    ),
+    "tir.experimental_dma_bypass_cache": flag(about="DMA copies bypass the cache"),
+    "tir.dma_bypass_cache": flag(about="DMA copies bypass the cache"),
+    "tir.validate.reproducer_dir": path("where validate=True writes the file that shows a wrong pass"),
+    "tir.detect_global_barrier": flag(useless="no kernel has a barrier of its whole grid"),
+    "tir.use_async_copy": flag(
+        useless="copies that are marked asynchronous always are, where the architecture has an instruction"
+    ),
+    "tir.debug_keep_trivial_loop": flag(useless="loops of extent one are kept or not by each pass"),
+    "tir.ptx_ldg32": flag(useless="LLVM selects the read-only path of guarded loads itself"),
+    "tir.is_entry_func": flag(useless="AnnotateEntryFunc marks a function"),
+    "tir.vtcm_capacity": Option(
+        0,
+        "an integer of at least 0",
+        integer(0).fits,
+        useless="the capacity is the target's option vtcm-capacity, or VerifyVTCMLimit's argument",
+    ),
 }
-"""The global configuration keys; a pass's own options stand under ``tir.<Pass>``."""
+"""The global configuration keys, each declared once; a pass's own options stand under ``tir.<Pass>``."""
 
 _ALSO = {"tir.enable_profiling": "tir.instrument_lwp"}
 """Keys under the other name that TIR has for them."""
 
-_NO_EFFECT = {
-    "tir.detect_global_barrier": "no kernel has a barrier of its whole grid",
-    "tir.use_async_copy": "copies that are marked asynchronous always are, where the architecture has an instruction",
-    "tir.debug_keep_trivial_loop": "loops of extent one are kept or not by each pass",
-    "tir.vtcm_capacity": "the capacity is the target's option vtcm-capacity, or VerifyVTCMLimit's argument",
-}
-"""Keys of TIR that change nothing here, with the reason."""
-
-PASS_NAMES: set[str] = {f"tir.{name}" for name in WHERE}
-"""The names of all passes, which are configuration keys too; `base` adds those of users as their class is made."""
-
-_CURRENT: contextvars.ContextVar[PassContext | None] = contextvars.ContextVar("tirlower_pass_context", default=None)
+_ENTERED: contextvars.ContextVar[tuple[PassContext, ...]] = contextvars.ContextVar("tirlower_pass_contexts", default=())
+"""The contexts that are entered here, innermost last: each thread, and each task, has its own."""
 
 
 class PassContext:
@@ -79,7 +99,10 @@ class PassContext:
     ...     PassContext.current() is ctx
     True
 
-    Raises :class:`TransformError` for an unknown configuration key; warns of one of TIR's that changes nothing here.
+    A context may be entered by several threads, and more than once; each entry ends where it began.
+
+    Raises :class:`TransformError` for a configuration key or option that nobody declares, naming the nearest, and for a
+    value that it does not take; warns of one of TIR's keys that changes nothing here.
     """
 
     def __init__(
@@ -97,30 +120,39 @@ class PassContext:
         self.required_pass = tuple(required_pass or ())
         self.disabled_pass = tuple(disabled_pass or ())
         self.instruments = list(instruments or ())
-        self.config = dict(config or {})
+        self.config: Mapping[str, Any] = _checked(config)
         self.trace = bool(trace)
         self.validate = bool(validate)
-        self.ir_after: dict[str, IRModule] = {}
-        self._tokens: list[contextvars.Token[PassContext | None]] = []
-        self._check_config()
+        self._traces = _Traces()
 
-    def _check_config(self) -> None:
-        for key in self.config:
-            if key not in CONFIG_KEYS and key not in PASS_NAMES:
-                near = nearest_name(key, [*CONFIG_KEYS, *PASS_NAMES])
-                raise TransformError(
-                    f"unknown configuration key {key!r}",
-                    origin="PassContext",
-                    help=f"did you mean {near!r}?" if near else "keys are 'tir.<Pass>' or one of CONFIG_KEYS",
-                )
-            if key in _NO_EFFECT and self.config[key]:
-                warnings.warn(f"{key} changes nothing: {_NO_EFFECT[key]}", stacklevel=3)
+    @property
+    def ir_after(self) -> Mapping[str, IRModule]:
+        """With ``trace``: the module after each pass that this thread has run, by the pass's name.
+
+        A name that comes again is numbered (``Simplify.2``).
+        """
+        return self._traces.modules
+
+    def traced(self, name: str, mod: IRModule) -> None:
+        """Keep the module after a pass."""
+        self._traces.add(name, mod)
+
+    def child(self, *instruments: Any) -> PassContext:
+        """A context with the same options for one piece of work: more instruments, and a trace of its own.
+
+        What runs under it leaves nothing in this one.
+        """
+        made = PassContext.__new__(PassContext)
+        made.__dict__.update(self.__dict__)
+        made.instruments = [*self.instruments, *instruments]
+        made._traces = _Traces()
+        return made
 
     @classmethod
     def current(cls) -> PassContext:
         """The innermost context entered, or a default one."""
-        found = _CURRENT.get()
-        return found if found is not None else cls()
+        entered = _ENTERED.get()
+        return entered[-1] if entered else cls()
 
     def override_instruments(self, instruments: Sequence[Any] | None) -> None:
         """Watch with these from now on: those before are told that the context ends, these that it begins."""
@@ -144,17 +176,24 @@ class PassContext:
 
     def __enter__(self) -> PassContext:
         self._enter(self.instruments)
-        self._tokens.append(_CURRENT.set(self))
+        _ENTERED.set((*_ENTERED.get(), self))
         return self
 
     def __exit__(self, *_: object) -> None:
-        _CURRENT.reset(self._tokens.pop())
+        entered = _ENTERED.get()
+        # Its last entry: a generator that was closed late, or in another task, may end out of turn.
+        for at in reversed(range(len(entered))):
+            if entered[at] is self:
+                _ENTERED.set(entered[:at] + entered[at + 1 :])
+                break
         self.notify("exit_pass_ctx")
 
     def option(self, key: str, default: Any = None) -> Any:
-        """A global configuration value."""
+        """A global configuration value; where it is not set ``default``, or else the one that it is declared with."""
         if key not in self.config:
             key = _ALSO.get(key, key)
+        if default is None and key in CONFIG_KEYS:
+            default = CONFIG_KEYS[key].default
         return self.config.get(key, default)
 
     def pass_enabled(self, info: PassInfo) -> bool:
@@ -173,6 +212,53 @@ class PassContext:
         """Call a hook of each instrument that has it."""
         for instrument in self.instruments:
             _call(instrument, event, *args)
+
+
+class _Traces(threading.local):
+    """The modules after passes: each thread's own, so that two lowerings do not mix."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, IRModule] = {}
+
+    def add(self, name: str, mod: IRModule) -> None:
+        """Keep a module under a name, or under the name and the next free number."""
+        free, count = name, 2
+        while free in self.modules:
+            free, count = f"{name}.{count}", count + 1
+        self.modules[free] = mod
+
+
+def _checked(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """A configuration, not to be changed any more, of declared keys with values that they take."""
+    if config is not None and not isinstance(config, Mapping):
+        raise TransformError(f"config is a mapping, got {config!r}", origin="PassContext")
+    made: dict[str, Any] = {}
+    for key, value in (config or {}).items():
+        declared = CONFIG_KEYS.get(key)
+        if declared is not None:
+            if not declared.accepts(value):
+                raise TransformError(f"{key} is {declared.takes}, got {value!r}", origin="PassContext")
+            if declared.useless and value:
+                warnings.warn(f"{key} changes nothing: {declared.useless}", stacklevel=4)
+            made[key] = value
+            continue
+        passes = known_passes()
+        if key not in passes:
+            near = nearest_name(str(key), [*CONFIG_KEYS, *passes])
+            raise TransformError(
+                f"unknown configuration key {key!r}",
+                origin="PassContext",
+                help=f"did you mean {near!r}?" if near else "keys are 'tir.<Pass>' or one of CONFIG_KEYS",
+            )
+        if not isinstance(value, Mapping):
+            raise TransformError(
+                f"the configuration of {key} is a mapping of options, got {value!r}",
+                origin="PassContext",
+                help=f"PassContext(config={{{key!r}: {{option: value}}}})",
+            )
+        check_options(key, value, options_of(key), "PassContext")
+        made[key] = dict(value)
+    return MappingProxyType(made)
 
 
 def _call(instrument: Any, event: str, *args: Any) -> None:

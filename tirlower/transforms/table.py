@@ -6,8 +6,12 @@ A build needs a third of the passes; importing all of them would take longer tha
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
+from typing import Any
 
-__all__ = ["WHERE", "load_all"]
+from tirlower.transforms.options import Option
+
+__all__ = ["WHERE", "declare", "known_passes", "load", "load_all", "options_of"]
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "blocks.convert_to_opaque": ("ConvertBlocksToOpaque",),
@@ -118,6 +122,32 @@ _MODULES: dict[str, tuple[str, ...]] = {
 
 WHERE: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}
 """Exported names, and the module of this package that each stands in."""
+
+
+_DECLARED: dict[str, Mapping[str, Option]] = {}
+"""The options of passes whose classes have been made, by the pass's name."""
+
+
+def declare(name: str, options: Mapping[str, Option]) -> None:
+    """Note the options of a pass, as its class is made."""
+    _DECLARED[name] = options
+
+
+def known_passes() -> list[str]:
+    """The names of the package's passes, and of the passes that users have made classes for."""
+    return [*{**{f"tir.{name}": None for name in WHERE if name[0].isupper()}, **_DECLARED}]
+
+
+def options_of(name: str) -> Mapping[str, Option]:
+    """The options that a pass declares. Imports it; empty for a name that is no pass's."""
+    if name not in _DECLARED and name.removeprefix("tir.") in WHERE:
+        load(name.removeprefix("tir."))
+    return _DECLARED.get(name, {})
+
+
+def load(name: str) -> Any:
+    """What a name of :data:`WHERE` stands for: a pass, imported when it is first asked for."""
+    return getattr(importlib.import_module(f"tirlower.transforms.{WHERE[name]}"), name)
 
 
 def load_all() -> None:

@@ -22,7 +22,7 @@ from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import post_order_visit, substitute
 from tirlower.ir.stmt import For, While
 from tirlower.ir.verify import verify_well_formed
-from tirlower.transforms.base import VALIDATORS, Pass
+from tirlower.transforms.base import Pass
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.reduce import Case, reduce_case
 from tirlower.transforms.reproducer import DIRECTORY_KEY, write_reproducer
@@ -145,7 +145,7 @@ def _kind_of(error: Exception) -> str:
     return f"{type(error).__name__} {plain}"
 
 
-def validate_pass(one: Pass, before: IRModule, after: IRModule) -> None:
+def validate_pass(one: Pass, before: IRModule, after: IRModule, current: PassContext) -> None:
     """Check a pass's output against its input.
 
     Raises :class:`TransformError` that names the pass and what differs, shows the smallest program on which it does
@@ -157,7 +157,7 @@ def validate_pass(one: Pass, before: IRModule, after: IRModule) -> None:
         difference = _Difference(
             _kind_of(error), f"{one.info.name} made an ill-formed module: {error.message}", list(error.notes), error
         )
-        _guilty(one, Case(before, next(iter(before), ""), ()), after, difference)
+        _guilty(one, Case(before, next(iter(before), ""), ()), after, difference, current)
     for key in before:
         if key not in after:
             continue
@@ -172,7 +172,7 @@ def validate_pass(one: Pass, before: IRModule, after: IRModule) -> None:
         case = Case(before, key, tuple(arguments))
         found = _difference(one.info.name, case, after)
         if found is not None:
-            _guilty(one, case, after, found)
+            _guilty(one, case, after, found, current)
 
 
 def _comparable(old: PrimFunc, new: PrimFunc) -> bool:
@@ -227,9 +227,8 @@ def _again(one: Pass, case: Case, ctx: PassContext) -> tuple[IRModule, _Differen
     return None if found is None else (after, found)
 
 
-def _guilty(one: Pass, case: Case, after: IRModule, difference: _Difference) -> None:
+def _guilty(one: Pass, case: Case, after: IRModule, difference: _Difference, current: PassContext) -> None:
     """Reduce the case, write the file that shows it, and raise the error."""
-    current = PassContext.current()
     ctx = PassContext(current.opt_level, config=current.config)
     if case.arguments == () and case.name:
         # The module is ill-formed: what is run does not matter, only what the pass is given.
@@ -261,6 +260,3 @@ def _guilty(one: Pass, case: Case, after: IRModule, difference: _Difference) -> 
         notes=notes,
         help="run the pass alone on this function to see what it did: PassContext(trace=True) shows each step",
     ) from difference.cause
-
-
-VALIDATORS.append(validate_pass)

@@ -34,6 +34,7 @@ from tirlower.ir.target import Target
 from tirlower.transforms.base import FuncPass
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.dtypes.retype import Retyper, with_operands
+from tirlower.transforms.options import one_of
 
 __all__ = ["BF16ComputeLegalize", "FP8ComputeLegalize", "has_native"]
 
@@ -282,7 +283,7 @@ class FP8ComputeLegalize(_ComputeLegalize):
     """
 
     name = "tir.FP8ComputeLegalize"
-    options = {"promote_dtype": "float32"}
+    options = {"promote_dtype": one_of("float32", "float16", about="the type that is computed in")}
     positional = ("promote_dtype",)
     matched = staticmethod(lambda kind: kind.is_float8)
     native_arch = 89
@@ -295,7 +296,4 @@ class FP8ComputeLegalize(_ComputeLegalize):
 
     def promoted(self, ctx: PassContext) -> DataType:
         """The type to compute in, as the option says."""
-        wanted = self.option("promote_dtype", ctx)
-        if wanted not in ("float16", "float32"):
-            raise TransformError(f"promote_dtype is 'float16' or 'float32', got {wanted!r}")
-        return DataType(wanted)
+        return DataType(self.option("promote_dtype", ctx))

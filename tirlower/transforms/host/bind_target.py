@@ -14,6 +14,7 @@ from tirlower.ir.target import Target
 from tirlower.transforms.base import ModulePass
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.host.api import private_copy
+from tirlower.transforms.options import Option
 
 __all__ = ["AnnotateEntryFunc", "BindTarget"]
 
@@ -135,7 +136,7 @@ class BindTarget(ModulePass):
     """
 
     name = "tir.BindTarget"
-    options = {"target": None}
+    options = {"target": Option(None, "a Target", lambda value: isinstance(value, Target))}
     positional = ("target",)
 
     def __init__(self, target: Target | str | Mapping[str, Any]) -> None:

@@ -6,7 +6,6 @@ import enum
 from typing import Any
 
 from tirlower.analysis.purity import side_effect
-from tirlower.diagnostics import TransformError
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import And, BinaryOp, Call, Div, Expr, FloorDiv, FloorMod, IntImm, Let, Mod, Or, Select, Var
 from tirlower.ir.func import PrimFunc
@@ -36,6 +35,7 @@ from tirlower.transforms.loops.decide import EqualDecider, SizeBudget
 from tirlower.transforms.loops.simplify import Simplify
 from tirlower.transforms.loops.virtual_thread import is_virtual
 from tirlower.transforms.nesting import DECLARATIONS, as_scope
+from tirlower.transforms.options import Option
 
 __all__ = ["HoistExpression", "HoistIfThenElse", "HoistedConditionals", "HoistedLetBindings"]
 
@@ -356,14 +356,7 @@ class HoistExpression(FuncPass):
         """Move invariant conditions and bindings out of the loops of a function."""
         flags: list[Any] = []
         for key, kind in (("hoisted_conditionals", HoistedConditionals), ("hoisted_let_bindings", HoistedLetBindings)):
-            value = self.option(key, ctx)
-            if not isinstance(value, int) or not 0 <= value <= kind.All:
-                raise TransformError(
-                    f"{key} is a combination of {kind.__name__}, 0 to {int(kind.All)}, got {value!r}",
-                    origin=self.name,
-                    help=f"for example {kind.__name__}.All",
-                )
-            flags.append(kind(value))
+            flags.append(kind(int(self.option(key, ctx))))
         return _hoist(func, flags[0], flags[1], ctx, "HoistExpression")
 
 
@@ -392,16 +385,15 @@ class HoistIfThenElse(FuncPass):
     """
 
     name = "tir.HoistIfThenElse"
-    options = {"variant": None, "support_block_scope_hoisting": False}
+    options = {
+        "variant": Option(None, "'basic'", lambda value: value == "basic"),
+        "support_block_scope_hoisting": False,
+    }
     positional = ("variant",)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Move invariant ifs out of the loops of a function."""
         variant = self.given.get("variant")
-        if variant not in (None, "basic"):
-            raise TransformError(
-                f"HoistIfThenElse has the variants None and 'basic', got {variant!r}", origin=self.name
-            )
         conditionals = HoistedConditionals.IfElseStmt
         if variant is None and self.option("support_block_scope_hoisting", ctx):
             conditionals |= HoistedConditionals.UsingBlockVar

@@ -360,7 +360,7 @@ class PrivatizeReductions(ModulePass):
         if not loops:
             return func
         scop = poly.extract(func, mod)
-        checked = ctx.option("tir.legality", "check") != "off"
+        checked = ctx.option("tir.legality") != "off"
         plans = {loop.loop_var: _plan(loop, scop, checked) for loop in loops}
         max_chunks = int(self.option("max_chunks", ctx))
         if max_chunks < 1:

@@ -44,6 +44,7 @@ from tirlower.transforms.loops.vectorize_expr import ExprVectorizer, depends_on
 from tirlower.transforms.loops.vectorize_mask import Masker, Scalarize, mask_of, reads_memory
 from tirlower.transforms.loops.vectorize_memory import LaneAllocation
 from tirlower.transforms.nesting import as_scope, jumps_out, returns
+from tirlower.transforms.options import flag
 
 __all__ = ["VectorizeLoop"]
 
@@ -413,7 +414,7 @@ class VectorizeLoop(FuncPass):
 
     name = "tir.VectorizeLoop"
     stage = Stage.FLAT
-    options = {"enable_vectorize": True, "predicate": None, "tail": False}
+    options = {"enable_vectorize": True, "predicate": flag(None, "mask accesses under conditions"), "tail": False}
     positional = ("enable_vectorize",)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:

@@ -13,7 +13,7 @@ from tirlower.ir.functor import Visitor
 from tirlower.ir.linear import expr_key
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, BufferStore, Stmt
 from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import VALIDATORS, FuncPass, Pass, Stage
+from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.memory.compact_check import verify_compaction
 from tirlower.transforms.memory.compact_regions import Region, accessed_regions
@@ -185,6 +185,11 @@ class CompactBufferAllocation(FuncPass):
         worker = _Compactor(func, regions)
         return func.with_body(worker.visit(func.body)) if worker.made else func
 
+    def check_result(self, before: IRModule, after: IRModule) -> None:
+        """Every access must lie inside its compacted buffer."""
+        for name, func in before.items():
+            verify_compaction(func, after[name])
+
 
 _BANKS = 128
 """The bytes after which the banks of shared memory repeat."""
@@ -200,12 +205,3 @@ def _padded(buffer: Buffer, region: Region) -> Region:
         return region
     lost = (declared.value - extent.value) * buffer.dtype.bits * buffer.dtype.lanes // 8
     return (*region[:-1], (first, declared)) if 0 < lost < _BANKS and extent.value > 1 else region
-
-
-def _validate(one: Pass, before: IRModule, after: IRModule) -> None:
-    if isinstance(one, CompactBufferAllocation):
-        for name, func in before.items():
-            verify_compaction(func, after[name])
-
-
-VALIDATORS.append(_validate)

@@ -11,7 +11,7 @@ from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Substituter
 from tirlower.ir.linear import expr_key
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, DeclBuffer, For, Seq, Stmt, seq
-from tirlower.transforms.base import VALIDATORS, FuncPass, Pass, Stage
+from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.memory.pointer_type import rewrite_pointer_types
 from tirlower.transforms.memory.storage_check import verify_storage
@@ -247,11 +247,7 @@ class StorageRewrite(FuncPass):
         made = func.with_body(_Rewriter(func, plan).rewrite())
         return rewrite_pointer_types(made, params=False, shuffles=False)
 
-
-def _validate(one: Pass, before: IRModule, after: IRModule) -> None:
-    if isinstance(one, StorageRewrite):
+    def check_result(self, before: IRModule, after: IRModule) -> None:
+        """No two values that live at once may share memory."""
         for name, func in before.items():
             verify_storage(func, after[name])
-
-
-VALIDATORS.append(_validate)

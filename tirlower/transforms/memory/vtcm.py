@@ -16,6 +16,7 @@ from tirlower.ir.stmt import AllocBuffer, Bind, DeclBuffer, Seq, Stmt
 from tirlower.ir.target import Target
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.options import integer
 
 __all__ = ["LowerVtcmAlloc", "VerifyVTCMLimit", "is_vtcm"]
 
@@ -159,7 +160,7 @@ class VerifyVTCMLimit(FuncPass):
 
     name = "tir.VerifyVTCMLimit"
     stage = Stage.FLAT
-    options = {"limit": None}
+    options = {"limit": integer(None, "bytes; the target's vtcm-capacity where left out")}
     positional = ("limit",)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
@@ -191,6 +192,4 @@ class VerifyVTCMLimit(FuncPass):
         if given is None:
             bound = func.attrs.get("target") or Target.current()
             given = 0 if bound is None else Target(bound).get("vtcm-capacity", 0)
-        if isinstance(given, bool) or not isinstance(given, int):
-            raise TransformError(f"limit is a number of bytes, got {given!r}")
-        return given
+        return int(given)

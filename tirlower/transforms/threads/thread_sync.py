@@ -17,6 +17,7 @@ from tirlower.ir.target import Target
 from tirlower.poly import Access, extract
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.options import Option
 from tirlower.transforms.threads.barriers import BarrierPlanner, is_barrier
 from tirlower.transforms.threads.device_calls import DeviceCalls, ordered_by_object
 from tirlower.transforms.threads.meetings import Meetings
@@ -221,7 +222,10 @@ class ThreadSync(FuncPass):
     name = "tir.ThreadSync"
     stage = Stage.FLAT
     needs = ("tir.LowerOpaqueBlock",)
-    options = {"storage_scope": None, "with_global": False}
+    options = {
+        "storage_scope": Option(None, f"one of {', '.join(_SCOPES)}", lambda value: value in _SCOPES),
+        "with_global": False,
+    }
     positional = ("storage_scope",)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
