@@ -13,6 +13,7 @@ from typing import Any
 from tirlower import ir
 from tirlower.ir import (
     AllocBuffer,
+    AllocConst,
     Assert,
     AttrStmt,
     Bind,
@@ -101,6 +102,17 @@ _BINARY: dict[type, Any] = {
 }  # fmt: skip
 
 
+class _Continue(Exception):
+    pass
+
+
+class _Break(Exception):
+    pass
+
+
+_JUMPS: dict[str, type[Exception]] = {"tir.continue_loop": _Continue, "tir.break_loop": _Break}
+
+
 class _Runner:
     def __init__(self, func: PrimFunc, sizes: Mapping[str, int]) -> None:
         self.found: list[Event] = []
@@ -138,7 +150,12 @@ class _Runner:
                 self.env[op.loop_var] = start + count
                 self.loops = (*before[0], (op, start + count, count))
                 self.path = (*before[1], place, count)
-                self.statement(op.body)
+                try:
+                    self.statement(op.body)
+                except _Continue:
+                    pass
+                except _Break:
+                    break
             self.loops, self.path = before
         elif kind is IfThenElse:
             self.loads(op, op.condition)
@@ -157,6 +174,8 @@ class _Runner:
                 self.env[op.var] = _evaluate(op.value, self.env)
             except NotAffine:
                 self.env.pop(op.var, None)
+        elif kind is Evaluate and op.value.__class__ is Call and op.value.op.name in _JUMPS:
+            raise _JUMPS[op.value.op.name]
         elif kind is Evaluate:
             self.loads(op, op.value)
         elif kind is Assert:
@@ -168,6 +187,8 @@ class _Runner:
             self.statement(op.body)
         elif kind is Block:
             self.block(op)
+        elif kind is AllocConst:
+            self.memory[op.buffer.data] = op.buffer.data
         elif kind is not DeclBuffer:
             raise NotImplementedError(kind.__name__)
 

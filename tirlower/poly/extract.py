@@ -39,7 +39,7 @@ from tirlower.ir import (
     While,
 )
 from tirlower.poly.affine import Space
-from tirlower.poly.conditions import Condition, at_least, equal, negate
+from tirlower.poly.conditions import Condition, all_of, at_least, equal, negate
 from tirlower.poly.expressions import Converter, buffer_forms
 from tirlower.poly.extract_calls import CallEffects
 from tirlower.poly.facts import implied
@@ -48,6 +48,7 @@ from tirlower.poly.layouts import Layout, layout_of, settle
 from tirlower.poly.pointers import Pointers, pointed_at
 from tirlower.poly.reductions import Reduction, guarded_extremum, reduction_of, used_again
 from tirlower.poly.scop import Access, Loop, Scop, Statement
+from tirlower.poly.system import BOTH, System
 
 __all__ = ["extract"]
 
@@ -89,6 +90,9 @@ class _Extractor:
         self.conv = Converter(self.space, self.pointers.changing)
         self.loops: tuple[Loop, ...] = ()
         self.conditions: tuple[Condition, ...] = ()
+        self.entered = 0  # the conditions around the loop at hand
+        self.passed: tuple[Condition, ...] = ()  # that no jump before the place at hand was taken
+        self.leaves: list[tuple[Loop, Evaluate, tuple[Condition, ...]]] = []
         self.order = 0
         self.shapes: dict[Buffer, tuple[Lin, ...]] = {}
         self.matched: dict[Buffer, tuple[Buffer, list[Lin]]] = {}
@@ -119,7 +123,18 @@ class _Extractor:
             for statement in self.through[var]:
                 statement.reduction = None  # the running value is seen
         settle(self.scop)
+        self.settle_jumps()
         return self.scop
+
+    def settle_jumps(self) -> None:
+        """Leave out the jumps that never happen: their conditions hold in no iteration."""
+        for loop, op, conditions in self.leaves:
+            system = System(self.space, frozenset(self.space.iterated))
+            for condition in (*self.scop.context, *conditions, *(c for each in loop.nest for c in each.conditions)):
+                system.add(condition, BOTH)
+            if not system.is_empty():
+                loop.leaves.append(op)
+                loop.regular = False
 
     def is_digit(self, lin: Lin, divisor: Lin) -> bool:
         """Whether ``0 <= lin < divisor`` stands in a condition here."""
@@ -146,9 +161,14 @@ class _Extractor:
 
     def statement(self, node: Stmt) -> Statement:
         """A new statement at this place."""
-        made = Statement(node, self.loops, self.conditions, self.order)
+        made = Statement(node, self.loops, (*self.conditions, *self.passed), self.order)
         self.order += 1
         return made
+
+    def fixture(self, node: Stmt) -> None:
+        """A statement that stands at its place though it may access no memory."""
+        self.scop.fixtures.append((self.order, self.loops, node))
+        self.order += 1
 
     def keep(self, statement: Statement) -> None:
         """Enter a statement that accesses memory."""
@@ -191,11 +211,14 @@ class _Extractor:
         self.order += 1
         self.scop.loops.append(loop)
         before, self.loops = self.loops, loop.nest
+        outer = self.entered, self.passed
+        self.entered = len(self.conditions)
         self.conv.loops = tuple(each.var for each in self.loops)
         if isinstance(loop.node, While):
             self.header(loop.node, loop.node.condition)
         self.inside(loop.node.body)
         self.loops = before
+        self.entered, self.passed = outer
         self.conv.loops = tuple(each.var for each in before)
 
     def header(self, node: Stmt, *values: Expr) -> None:
@@ -274,21 +297,28 @@ class _Extractor:
         for arg in value.args:
             self.reads(statement, arg)
         self.keep(statement)
+        self.fixture(op)
+        here = (*self.conditions, *self.passed)
         if name in ("tir.ret", "tir.thread_return"):
             if self.loops or self.conditions:
                 self.scop.irregular = "the function may return early"
                 for loop in self.loops:
                     loop.leaves.append(op)
         elif self.loops:
-            self.loops[-1].regular = False
             if name == "tir.break_loop":
-                self.loops[-1].leaves.append(op)
+                self.leaves.append((self.loops[-1], op, here))
+            else:
+                self.loops[-1].continues.append(op)
+            # What stands behind in the body runs where the way to the jump was not taken.
+            self.passed = (*self.passed, negate(all_of(self.conditions[self.entered :])))
 
     def visit_assert(self, op: Assert) -> None:
         self.header(op, op.condition)
+        self.fixture(op)
         self.conditions = (*self.conditions, self.conv.condition(op.condition))
 
     def visit_alloc(self, op: AllocBuffer) -> None:
+        self.fixture(op)
         self.header(op, *op.buffer.shape, op.condition)
         self.allocate(op.buffer)
 
@@ -298,6 +328,7 @@ class _Extractor:
         self.scop.scopes[buffer.data] = buffer.scope
 
     def visit_const(self, op: AllocConst) -> None:
+        self.fixture(op)
         self.allocate(op.buffer)
 
     def visit_decl(self, op: DeclBuffer) -> None:

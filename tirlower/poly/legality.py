@@ -84,7 +84,7 @@ def is_unrollable(func: PrimFunc | Scop, loop: LoopLike) -> Verdict:
     found = scop.loop(loop)
     if isinstance(found.node, While):
         return Verdict("refuted", "a while loop has no extent", help="use a for loop")
-    if found.leaves or not found.regular:
+    if found.leaves or found.continues:
         return Verdict("refuted", f"the body leaves or continues the loop {found.name!r}")
     assert found.extent is not None  # only a while loop has none
     low, high = scop.space.interval(found.extent)

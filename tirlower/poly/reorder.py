@@ -8,8 +8,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from tirlower.ir import Bind, For, PrimFunc, Seq, Stmt, Var, While, post_order_visit
+from tirlower.ir import (
+    AllocBuffer,
+    AllocConst,
+    Bind,
+    BufferLoad,
+    BufferStore,
+    DeclBuffer,
+    For,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Var,
+    While,
+    post_order_visit,
+)
 from tirlower.poly.conflicts import MAX_PAIRS, Conflicts, Relation
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
@@ -79,13 +94,23 @@ def _reorderable(scop: Scop, chain: Sequence[Loop], order: Sequence[Loop]) -> Ve
                 help=f"give {loop.name!r} bounds that hold for every {var.name!r}, and guard the body",
             )
     for outer, inner_loop in itertools.pairwise(chain):
-        if any(inner_loop not in access.loops for access in scop.inside(outer)):
-            return Verdict(
-                "refuted",
-                f"the loop {outer.name!r} has statements beside the loop {inner_loop.name!r}",
-                help=f"distribute {outer.name!r} over its statements first",
-            )
+        beside = _beside(scop, outer, inner_loop)
+        if beside is not None:
+            return beside
     return None
+
+
+def _beside(scop: Scop, outer: Loop, inner: Loop) -> Verdict | None:
+    """A refusal where the outer loop of a nest has more in its body than the inner loop."""
+    places = [access.loops for access in scop.inside(outer)]
+    places += [loops for _, loops, _ in scop.fixtures if outer in loops]
+    if all(inner in loops for loops in places):
+        return None
+    return Verdict(
+        "refuted",
+        f"the loop {outer.name!r} has statements beside the loop {inner.name!r}",
+        help=f"distribute {outer.name!r} over its statements first",
+    )
 
 
 def can_fuse(
@@ -117,6 +142,8 @@ def can_fuse(
         return between
     if one.extent is None or two.extent is None or one.leaves or two.leaves:
         return Verdict("refuted", "a loop that ends by what it computes cannot be fused")
+    if one.continues:
+        return Verdict("refuted", f"a statement ends iterations of {one.name!r} early, which would skip {two.name!r}")
     if one.extent.key != two.extent.key:
         return Verdict(
             "refuted",
@@ -136,15 +163,19 @@ def _fuse_nested(scop: Scop, outer: Loop, inner: Loop) -> Verdict:
         return Verdict("refuted", "a loop that ends by what it computes cannot be fused")
     if any(outer.var in scop.space.deps_of_condition(condition) for condition in inner.conditions):
         return Verdict("refuted", f"the bounds of {inner.name!r} depend on {outer.name!r}")
-    if any(inner not in access.loops for access in scop.inside(outer)):
-        return Verdict("refuted", f"the loop {outer.name!r} has statements beside {inner.name!r}")
-    return PROVED
+    beside = _beside(scop, outer, inner)
+    return PROVED if beside is None else beside
 
 
 def _between(scop: Scop, one: Loop, two: Loop) -> Verdict | None:
-    last = max([one.order, *(a.order for a in scop.inside(one)), *(x.order for x in scop.loops if one in x.outer)])
-    for statement in scop.statements:
-        if last < statement.order < two.order:
+    last = max(
+        one.order,
+        *(a.order for a in scop.inside(one)),
+        *(x.order for x in scop.loops if one in x.nest),
+        *(order for order, loops, _ in scop.fixtures if one in loops),
+    )
+    for order in (*(s.order for s in scop.statements), *(order for order, _, _ in scop.fixtures)):
+        if last < order < two.order:
             return Verdict("refuted", f"a statement stands between the loops {one.name!r} and {two.name!r}")
     return None
 
@@ -175,6 +206,10 @@ def can_distribute(
     part_of: dict[int, int] = {}
     for n, stmt in enumerate(stmts):
         part_of.update(dict.fromkeys(_statement_ids(stmt), n))
+    for jump in found.continues:
+        if any(part_of[id(jump)] < cut for cut in cuts):
+            reason = f"a statement before the cut ends iterations of {found.name!r} early, what is behind it too"
+            return Verdict("refuted", reason, help="guard the statements behind it by the opposite condition")
     order = _Order(scop, solver, reassociate)
     unknown: Verdict | None = None
     for cut in cuts:
@@ -197,26 +232,41 @@ def _statement_ids(root: Stmt) -> list[int]:
 def _shared_names(
     stmts: Sequence[Stmt], cut: int, scop: Scop, loop: Loop, part_of: Mapping[int, int]
 ) -> Verdict | None:
-    bound = {stmt.var for stmt in stmts[:cut] if isinstance(stmt, Bind)}
-    used: list[Var] = []
-    for stmt in stmts[cut:]:
-        post_order_visit(stmt, lambda op: used.append(op) if isinstance(op, Var) and op in bound else None)
+    bound: set[Any] = {stmt.var for stmt in stmts[:cut] if isinstance(stmt, Bind)}
+    bound |= {stmt.buffer for stmt in stmts[:cut] if isinstance(stmt, DeclBuffer)}
+    used: list[Any] = []
+
+    def look(op: Any) -> None:
+        if op in bound:
+            used.append(op)
+        elif isinstance(op, (BufferLoad, BufferStore, DeclBuffer)):
+            buffer = op.buffer
+            if buffer in bound:
+                used.append(buffer)
+            for part in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):
+                post_order_visit(part, look)
+
+    if bound:
+        for stmt in stmts[cut:]:
+            post_order_visit(stmt, look)
     if used:
         return Verdict(
             "refuted",
             f"{used[0].name!r} is bound before the cut and used after it",
             help="store it in a buffer with an element for each iteration",
         )
-    sides: dict[Var, set[bool]] = {}
+    early = {
+        node.buffer.data
+        for _, loops, node in scop.fixtures
+        if loop in loops and isinstance(node, (AllocBuffer, AllocConst)) and part_of[id(node)] < cut
+    }
     for access in scop.inside(loop):
-        if loop in scop.homes.get(access.data, ()):
-            sides.setdefault(access.data, set()).add(part_of[id(access.statement.node)] >= cut)
-    for data, both in sides.items():
-        if len(both) == 2:
+        if access.data in early and part_of[id(access.statement.node)] >= cut:
+            name = access.data.name
             return Verdict(
                 "refuted",
-                f"the buffer {data.name!r} is allocated in the body and used on both sides of the cut",
-                help=f"allocate {data.name!r} outside the loop, with a dimension for {loop.name!r}",
+                f"the buffer {name!r} is allocated in the body before the cut and used after it",
+                help=f"allocate {name!r} outside the loop, with a dimension for {loop.name!r}",
             )
     return None
 

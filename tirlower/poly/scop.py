@@ -30,10 +30,10 @@ class Loop:
 
     ``var`` is its variable (one of its own for a while loop); ``start`` and ``extent`` its bounds as forms;
     ``conditions`` what they say about the variable; ``order`` its place in the text; ``leaves`` the statements that
-    leave it early; ``regular`` says that its iterations are known exactly.
+    leave it early, ``continues`` those that end an iteration of it; ``regular`` says that its iterations are known exactly.
     """
 
-    __slots__ = ("conditions", "extent", "leaves", "node", "order", "outer", "regular", "start", "var")
+    __slots__ = ("conditions", "continues", "extent", "leaves", "node", "order", "outer", "regular", "start", "var")
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class Loop:
         self.order = order
         self.regular = isinstance(node, For)
         self.leaves: list[Stmt] = []
+        self.continues: list[Stmt] = []
 
     @property
     def name(self) -> str:
@@ -203,8 +204,8 @@ class Scop:
 
     ``space`` owns the forms; ``context`` holds what is known of the parameters; ``homes`` maps data variables that
     are allocated inside to the loops around the allocation; ``planned`` are those that a block allocates, which move
-    to where they are used; ``irregular`` says why the function may end early, if it may. ``pointers`` knows the memory behind
-    data variables. ``stated_strides`` are the parameters whose strides are a call's; ``nested_strides`` those of them, with
+    to where they are used; ``irregular`` says why the function may end early, if it may. ``fixtures`` are the allocations, assertions
+    and jumps, each with its place in the text and the loops around it. ``pointers`` knows the memory behind data variables. ``stated_strides`` are the parameters whose strides are a call's; ``nested_strides`` those of them, with
     their accesses, of which it is taken for granted that two subscripts never name one element.
     """
 
@@ -219,6 +220,7 @@ class Scop:
         self.homes: dict[Var, tuple[Loop, ...]] = {}
         self.planned: set[Var] = set()
         self.scopes: dict[Var, str] = {}
+        self.fixtures: list[tuple[int, tuple[Loop, ...], Stmt]] = []
         self.barriers: list[tuple[int, tuple[Loop, ...], str]] = []
         self.stated_strides: set[Buffer] = set()
         self.nested_strides: dict[Buffer, list[Access]] = {}
