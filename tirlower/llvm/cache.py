@@ -6,6 +6,9 @@ a JSON header (the components, and metadata of the caller) and the object. Files
 moved into it, so that a reader never sees half an entry however many processes write; an entry whose checksum is wrong
 is removed, and is a miss. The least recently used entries go when the cache outgrows its size.
 
+What is read is run: only files are read that nobody else can have written (:mod:`tirlower.llvm.private_files`); any
+other is left alone, told to the log ``tirlower.cache``, and a miss.
+
 Environment: ``TIRLOWER_CACHE_DIR`` moves the cache, ``TIRLOWER_CACHE=0`` turns it off.
 """
 
@@ -15,7 +18,9 @@ import functools
 import hashlib
 import itertools
 import json
+import logging
 import os
+import stat
 import struct
 import sys
 import time
@@ -28,12 +33,16 @@ from typing import Any, Final
 import llvmlite
 import llvmlite.binding as llvm
 
+from tirlower.llvm.private_files import UnsafeFileError, home, make_folder, read_file, refuse_unsafe, write_file
+
 __all__ = ["CacheEntry", "CacheKey", "Miss", "ObjectCache", "default_cache", "default_directory", "versions"]
 
 DIRECTORY_VARIABLE: Final = "TIRLOWER_CACHE_DIR"
 SWITCH_VARIABLE: Final = "TIRLOWER_CACHE"
 #: bytes that the cache may take before old entries go
 DEFAULT_LIMIT: Final = 512 << 20
+#: bytes of the largest entry that is stored or read
+LARGEST: Final = 128 << 20
 
 _MAGIC: Final = b"TIRLOWO1"
 _HEAD: Final = struct.Struct("<8s16sI")  # magic, checksum of the rest, length of the JSON
@@ -43,6 +52,7 @@ _SHORT: Final = 160
 _HOUR: Final = 3600.0
 
 _serial: Final = itertools.count()
+_log: Final = logging.getLogger("tirlower.cache")
 
 
 def _digest(data: bytes, size: int = 16) -> bytes:
@@ -104,24 +114,44 @@ def versions() -> Mapping[str, str]:
     }
 
 
-def default_directory() -> Path:
-    """``TIRLOWER_CACHE_DIR``, or a folder where the system keeps a user's caches."""
-    chosen = os.environ.get(DIRECTORY_VARIABLE)
+def default_directory() -> Path | None:
+    """``TIRLOWER_CACHE_DIR``, or a folder where the system keeps a user's caches; None where there is no such place.
+
+    A variable that names no absolute path counts as unset where its meaning asks for one (``HOME``,
+    ``XDG_CACHE_HOME``); a relative ``TIRLOWER_CACHE_DIR`` is below the working directory.
+    """
+    chosen = os.environ.get(DIRECTORY_VARIABLE, "").strip()
     if chosen:
-        return Path(chosen).expanduser()
+        return _expanded(chosen)
     if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        base: Path | None = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
+        base = _below_home("Library", "Caches")
     else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "tirlower"
+        named = os.environ.get("XDG_CACHE_HOME", "")
+        base = Path(named) if os.path.isabs(named) else _below_home(".cache")
+    return None if base is None else base / "tirlower"
+
+
+def _below_home(*parts: str) -> Path | None:
+    base = home()
+    return None if base is None else base.joinpath(*parts)
+
+
+def _expanded(chosen: str) -> Path | None:
+    """A path whose ``~`` stands for a home; None where there is none."""
+    first, _, rest = chosen.partition("/")
+    if first == "~":
+        return _below_home(rest) if rest else home()
+    path = os.path.expanduser(chosen)
+    return None if path.startswith("~") else Path(os.path.abspath(path))
 
 
 def default_cache() -> ObjectCache:
     """The cache that the environment asks for (one object for each directory, so that its counts are kept)."""
     enabled = os.environ.get(SWITCH_VARIABLE, "").strip().lower() not in ("0", "off", "no", "false")
-    return _cache_at(str(default_directory()) if enabled else "", enabled)
+    place = default_directory() if enabled else None
+    return _cache_at("" if place is None else str(place), place is not None)
 
 
 @functools.cache
@@ -133,12 +163,14 @@ class ObjectCache:
     """Machine code on disk, by content.
 
     ``hits``, ``misses``, ``stores`` and ``damaged`` count what happened through this object. A disabled cache misses
-    always and stores nothing. A directory that cannot be read or written is a warning, once, never an error.
+    always and stores nothing. A directory that cannot be read or written, or that others may write to, is a warning,
+    once, never an error; an entry that others may have written is a miss.
     """
 
     def __init__(self, directory: Path | str, *, limit: int = DEFAULT_LIMIT, enabled: bool = True) -> None:
         self.root: Final = Path(directory)
-        self.directory: Final = self.root / "objects-1"
+        # The real path: what is checked is what is opened.
+        self.directory: Final = Path(os.path.realpath(self.root)) / "objects-2"
         self.limit: Final = limit
         self.enabled: Final = enabled
         self.hits = self.misses = self.stores = self.damaged = 0
@@ -178,12 +210,16 @@ class ObjectCache:
         body = header + object
         length = struct.pack("<I", len(header))
         data = _HEAD.pack(_MAGIC, _digest(length + body), len(header)) + body
+        if len(data) > LARGEST:
+            _log.info("an entry of %d bytes is not kept", len(data))
+            return
         place = self._path(key.digest)
         temporary = place.with_name(f"{place.name}.{os.getpid()}.{next(_serial)}.tmp")
         try:
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(place.parent)
+            refuse_unsafe(place.parent)
             try:
-                temporary.write_bytes(data)
+                write_file(temporary, data)
                 os.replace(temporary, place)
             except OSError:
                 temporary.unlink(missing_ok=True)
@@ -211,19 +247,19 @@ class ObjectCache:
         Reads all entries: for people, not for the fast path.
         """
         if not self.enabled:
-            return Miss(f"the cache is turned off (environment variable {SWITCH_VARIABLE})")
+            return Miss(f"the cache is turned off (environment variable {SWITCH_VARIABLE}), or has no place")
         if key.digest in self._damaged:
-            return Miss(f"the entry was damaged and was removed: {self._damaged[key.digest]}")
+            return Miss(f"the entry was damaged or not safe, and was not used: {self._damaged[key.digest]}")
         best: tuple[int, float] | None = None
         nearest = Miss(f"there are no other entries in {self.directory}")
         for path in self._entries():
             if path.stem == key.digest:
                 continue
             try:
-                changed = path.stat().st_mtime
-                header, _ = _decode(path.read_bytes())
+                data, changed = read_file(str(path), LARGEST)
+                header, _ = _decode(data)
             except (OSError, ValueError):
-                continue  # removed by another process, or damaged: not a neighbour to tell of
+                continue  # removed by another process, damaged, or another's: not a neighbour to tell of
             had: Mapping[str, str] = header["components"]
             names = [*key.components, *[name for name in had if name not in key.components]]
             differing = [
@@ -256,12 +292,16 @@ class ObjectCache:
         return self.directory / digest[:2] / (digest + _SUFFIX)
 
     def _read(self, key: CacheKey) -> CacheEntry | None:
-        path = f"{self.directory}{os.sep}{key.digest[:2]}{os.sep}{key.digest}{_SUFFIX}"
+        folder = self.directory / key.digest[:2]
+        path = f"{folder}{os.sep}{key.digest}{_SUFFIX}"
         try:
-            with open(path, "rb", buffering=0) as file:
-                status = os.fstat(file.fileno())
-                data = file.read()
-        except FileNotFoundError:
+            data, used = read_file(path, LARGEST)
+            refuse_unsafe(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except UnsafeFileError as error:
+            self._damaged[key.digest] = str(error)
+            _log.warning("an entry of the cache is not used: %s", error)
             return None
         except OSError as error:
             self._warn(f"cannot read from the cache: {error}")
@@ -273,6 +313,7 @@ class ObjectCache:
         except ValueError as error:
             self.damaged += 1
             self._damaged[key.digest] = str(error)
+            _log.warning("an entry of the cache is damaged, and removed: %s: %s", path, error)
             try:
                 os.unlink(path)
             except FileNotFoundError:
@@ -281,7 +322,7 @@ class ObjectCache:
                 self._warn(f"cannot remove a damaged entry: {problem}")
             return None
         # The time of change is the time of use, to the hour; a write for every hit would cost more than the read.
-        if time.time() - status.st_mtime > _HOUR:
+        if time.time() - used > _HOUR:
             try:
                 os.utime(path)
             except OSError:
@@ -289,20 +330,22 @@ class ObjectCache:
         return CacheEntry(object, header["metadata"])
 
     def _entries(self) -> Iterator[Path]:
-        return self.directory.glob(f"??/*{_SUFFIX}")
+        for _, _, path in self._listing():
+            if path.endswith(_SUFFIX):
+                yield Path(path)
 
     def _listing(self) -> list[tuple[float, int, str]]:
         """(time of use, bytes, path) of all files, those that a killed process left half-written included."""
         found: list[tuple[float, int, str]] = []
-        try:
-            with os.scandir(self.directory) as folders:
-                for folder in folders:
-                    with os.scandir(folder.path) as files:
-                        for file in files:
-                            status = file.stat()
-                            found.append((status.st_mtime, status.st_size, file.path))
-        except OSError:
-            return found  # a folder or file that another process removed meanwhile: enough for an estimate
+        for folder in _scan(self.directory):
+            if len(folder.name) == 2 and folder.is_dir(follow_symlinks=False):
+                for file in _scan(folder.path):
+                    try:
+                        status = file.stat(follow_symlinks=False)
+                    except OSError:
+                        continue  # another process removed it meanwhile
+                    if stat.S_ISREG(status.st_mode):
+                        found.append((status.st_mtime, status.st_size, file.path))
         return found
 
     def _bound(self, stored: int) -> None:
@@ -319,7 +362,10 @@ class ObjectCache:
         for used, size, path in files:
             abandoned = path.endswith(".tmp") and used < stale
             if abandoned or (over and total > self.limit * 3 // 4 and path.endswith(_SUFFIX)):
-                Path(path).unlink(missing_ok=True)
+                try:
+                    os.unlink(path)
+                except OSError:
+                    continue  # another process was first, or it is not ours to remove
                 total -= size
 
     def _warn(self, message: str) -> None:
@@ -331,6 +377,15 @@ class ObjectCache:
                 RuntimeWarning,
                 stacklevel=4,
             )
+
+
+def _scan(folder: Path | str) -> list[os.DirEntry[str]]:
+    """The entries of a folder; none where it cannot be read, or is gone."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
 
 
 def _decode(data: bytes) -> tuple[dict[str, Any], bytes]:
@@ -347,5 +402,11 @@ def _decode(data: bytes) -> tuple[dict[str, Any], bytes]:
         raise ValueError("it does not begin as an entry does")
     if hashlib.blake2b(view[_HEAD.size - 4 :], digest_size=16).digest() != checksum:
         raise ValueError("its checksum is wrong")
-    header: dict[str, Any] = json.loads(data[_HEAD.size : _HEAD.size + length])
+    try:
+        header: dict[str, Any] = json.loads(data[_HEAD.size : _HEAD.size + length])
+    except RecursionError:
+        raise ValueError("its header nests too deeply") from None
+    kinds = {"digest": str, "components": dict, "metadata": dict}
+    if not isinstance(header, dict) or any(not isinstance(header.get(k), kind) for k, kind in kinds.items()):
+        raise ValueError("its header is none")
     return header, data[_HEAD.size + length :]
