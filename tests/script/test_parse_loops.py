@@ -154,11 +154,14 @@ def test_break_and_continue():
     assert last.value.op.name == "tir.continue_loop"
 
 
-def test_scopes_of_loops_do_not_leak():
-    with pytest.raises(ScriptError, match="'i' is not defined"):
-        body("for i in range(4):\n    A[i] = 0\nA[i] = 1")
+def test_a_loop_variable_read_after_its_loop_has_its_last_value():
+    made = body("for i in range(4):\n    A[i] = 0\nA[i] = 1")
+    variable = made.stmts[0].buffer
+    assert isinstance(made, Seq) and made.stmts[2].indices[0].buffer is variable
     made = body("i = n\nfor i in range(4):\n    A[i] = 0\nA[i] = 1")
-    assert isinstance(made, Seq) and made.stmts[2].indices[0] is made.stmts[0].var
+    assert made.stmts[-1].indices[0].buffer.name == "i", "not the one bound before the loop"
+    with pytest.raises(ScriptError, match="where this loop runs 0 times"):
+        body("for i in range(n):\n    A[i] = 0\nA[i] = 1")
 
 
 def test_closure_loops_take_expressions_of_the_scope():

@@ -35,7 +35,7 @@ from tirlower.ir.op import Op
 
 __all__ = [
     "abs_", "add", "all_of", "any_of", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "call", "cast",
-    "ceildiv", "eq", "floordiv", "floormod", "ge", "gt", "if_then_else", "is_positive_const", "le", "likely",
+    "ceildiv", "common_type", "eq", "floordiv", "floormod", "ge", "gt", "if_then_else", "is_positive_const", "le", "likely",
     "logical_and", "logical_not", "logical_or", "lt", "match_types", "max_", "max_value", "min_", "min_value", "mul",
     "ne", "neg", "reinterpret", "select", "shift_left", "shift_right", "sub", "true_div", "truncdiv", "truncmod",
 ]  # fmt: skip
@@ -124,6 +124,17 @@ def _promote(p: DataType, q: DataType) -> DataType | None:
             return p if p.bits > q.bits else q
         return p if p.is_uint else q  # the same width, mixed signs: unsigned, as in C
     return None
+
+
+def common_type(x: DataType, y: DataType) -> DataType:
+    """The dtype to which operands of two dtypes are converted. Raises :class:`TirError` where there is none."""
+    if x is y:
+        return x
+    kind = x.element if x.element is y.element else _promote(x.element, y.element)
+    if kind is None or not (x.is_scalar or y.is_scalar or (x.lanes, x.scalable) == (y.lanes, y.scalable)):
+        raise TirError(f"no common type of {x!s} and {y!s}", help="convert one with T.Cast")
+    wide = y if x.is_scalar else x
+    return kind.with_lanes(wide.lanes, wide.scalable)
 
 
 def _const_pair(a: Expr, b: Expr) -> tuple[Any, Any] | None:

@@ -218,8 +218,8 @@ def _dtype(value: Any) -> DataType:
 def as_expr(value: Any) -> Expr:
     """An expression from an expression, a Python or NumPy number, or a string.
 
-    An int is int32, or int64 when it does not fit; a float is float32; a bool is bool; a NumPy number keeps its dtype.
-    Raises :class:`TirError` for anything else.
+    An int is int32, or int64 when it does not fit; a float is float32, or float64 when it is too large for that; a bool
+    is bool; a NumPy number keeps its dtype. Raises :class:`TirError` for anything else.
     """
     if isinstance(value, Expr):
         return value
@@ -228,7 +228,9 @@ def as_expr(value: Any) -> Expr:
     if isinstance(value, int):
         return IntImm(INT32 if -(2**31) <= value < 2**31 else INT64 if value < 2**63 else DataType("uint64"), value)
     if isinstance(value, float) and not isinstance(value, np.generic):  # np.float64 is a float with a dtype
-        return FloatImm(DataType("float32"), value)
+        # From there on a finite number would round to infinity in float32.
+        large = 3.4028235677973366e38 <= abs(value) < math.inf
+        return FloatImm(DataType("float64" if large else "float32"), value)
     if isinstance(value, str):
         return StringImm(value)
     expr_of = getattr(value, "as_expr", None)

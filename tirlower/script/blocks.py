@@ -26,6 +26,11 @@ class _BlockFrame(Frame):
         super().__init__()
         self.name = name
 
+    @property
+    def runs(self) -> str:
+        """Under a predicate, perhaps."""
+        return "always" if self.state.predicate is None else "perhaps"
+
     def begin(self, builder: Builder, name: str | None) -> Any:
         builder.need_function(self.what).has_block = True
         self.state = BlockState(self.name)
@@ -48,6 +53,8 @@ class _BlockFrame(Frame):
         )
         if state.reads is None or state.writes is None:
             made = _infer(made, builder, self.span)
+        if builder.flow is not None and (state.reads is not None or state.writes is not None):
+            made = _with_variables(made, builder)
         builder.emit(made)
 
 
@@ -69,6 +76,21 @@ def _infer(made: Block, builder: Builder, span: Span | None) -> Block:
     return made.with_(writes=found.writes) if made.writes is None else made
 
 
+def _with_variables(made: Block, builder: Builder) -> Block:
+    """Regions that a script states speak of its buffers: those of its variables are added to them."""
+    assert builder.flow is not None
+    own = {variable.buffer for variable in builder.flow.variables}
+    if not own:
+        return made
+    found = block_access_regions(made, builder.need_function("T.block").data_buffers)
+
+    def added(stated: Sequence[BufferRegion], all_of: Sequence[BufferRegion]) -> tuple[BufferRegion, ...]:
+        known = {region.buffer for region in stated}
+        return (*stated, *[r for r in all_of if r.buffer in own and r.buffer not in known])
+
+    return made.with_(reads=added(made.reads, found.reads), writes=added(made.writes, found.writes))
+
+
 def block(name: str = "", no_realize: bool = False, **_: Any) -> Any:
     """A block: ``with T.block("C"):``. Missing reads and writes are inferred at its end."""
     return _BlockFrame(str(name))
@@ -77,6 +99,11 @@ def block(name: str = "", no_realize: bool = False, **_: Any) -> Any:
 class _InitFrame(Frame):
     __slots__ = ("block",)
     what = "T.init"
+
+    @property
+    def runs(self) -> str:
+        """In the first step of the reduction."""
+        return "perhaps"
 
     def begin(self, builder: Builder, name: str | None) -> Any:
         self.block = builder.need_block("T.init()")

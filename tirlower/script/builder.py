@@ -7,12 +7,14 @@ line of its own) takes the rest of its scope as its body.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tirlower.diagnostics import Span, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterVar, MatchBufferRegion, Range
+from tirlower.ir.buffer import decl_buffer as make_buffer
 from tirlower.ir.dtype import INT32, DataType
 from tirlower.ir.expr import Call, Expr, IntImm, PointerType, Var, as_expr, const
 from tirlower.ir.functor import substitute
@@ -30,10 +32,12 @@ from tirlower.ir.stmt import (
     Stmt,
     declares,
 )
+from tirlower.script.rebind import Rebinding, Variable
 from tirlower.script.scope import Names
 from tirlower.script.values import Sliced, is_number, is_unnamed
+from tirlower.script.weak import Weak
 
-__all__ = ["BlockState", "Builder", "FunctionState", "body_of"]
+__all__ = ["BlockState", "Builder", "FunctionState", "Level", "body_of"]
 
 
 class BlockState:
@@ -75,7 +79,7 @@ class FunctionState:
         """The types of the symbols that the body declares, as in ``n = T.int64()``."""
 
 
-class _Level:
+class Level:
     """A scope that is being filled: its statements, and the regions that wait for the rest of it."""
 
     __slots__ = ("block", "out", "waiting")
@@ -99,9 +103,13 @@ class Builder:
     def __init__(self) -> None:
         self.names = Names()
         self.func: FunctionState | None = None
-        self._levels: list[_Level] = [_Level(None)]
+        self._levels: list[Level] = [Level(None)]
         self.ifs: list[Any] = []
         """The ``T.If`` forms that are open."""
+        self.current: ast.AST | None = None
+        """The statement that is being parsed."""
+        self.flow: Rebinding | None = None
+        """What names are bound anew in the function at hand, where some may be."""
 
     # Places
 
@@ -119,6 +127,8 @@ class Builder:
             known = Var(text, declared.get(text, INT32), span=self.here())
             if self.func is not None:
                 self.func.symbols[text] = known
+                if self.flow is not None and self.current is not None:
+                    self.flow.assign(self.current, text, "a symbol", known, self.here())
             # Dimensions are the function's own: they are seen after the scope that first names them, too.
             self.names.set_outermost(text, known)
         return known
@@ -127,14 +137,16 @@ class Builder:
 
     def open(self, block: BlockState | None = None) -> None:
         """Enter a scope of names and statements; with a block state, it is that block's own body."""
-        self._levels.append(_Level(block))
+        self._levels.append(Level(block))
         self.names.push()
+        if self.flow is not None:
+            self.flow.open()
 
     def close(self) -> Stmt:
         """Leave the scope; its statements as one."""
         return body_of(self._close())
 
-    def close_seq(self) -> Stmt:
+    def close_seq(self) -> Seq:
         """Leave the scope; its statements as a Seq, however many they are."""
         return Seq(tuple(self._close()))
 
@@ -146,6 +158,8 @@ class Builder:
 
     def _close(self) -> list[Stmt]:
         self.names.pop()
+        if self.flow is not None:
+            self.flow.close()
         level = self._levels.pop()
         stmts = level.out
         for before, wrap in reversed(level.waiting):
@@ -212,6 +226,8 @@ class Builder:
         """
         if isinstance(value, Expr) and value.dtype is wanted:
             return value
+        if isinstance(value, Weak) and wanted.element.is_float:
+            value = value.at(wanted)
         if is_number(value):
             element = wanted.element
             if isinstance(value, float) and element.is_integral:
@@ -236,6 +252,59 @@ class Builder:
             span=expr.span,
             help=f"convert the value with T.Cast({str(wanted)!r}, …)",
         )
+
+    def wide_floats(self) -> bool:
+        """Whether a float that meets none is float64: all floats among the parameters of the function are."""
+        if self.func is None:
+            return False
+        buffers = self.func.buffer_map
+        kinds = [buffers[p].dtype.element if p in buffers else p.dtype.element for p in self.func.params]
+        floats = [kind for kind in kinds if kind.is_float]
+        return bool(floats) and all(kind.bits == 64 for kind in floats)
+
+    # Variables
+
+    def allocate_variables(self, variables: Sequence[Variable]) -> None:
+        """Emit the allocations of variables."""
+        for variable in variables:
+            variable.buffer = make_buffer((1,), str(variable.dtype), variable.name, scope="local")
+            self.allocate(variable.buffer)
+
+    def assign_variable(self, variable: Variable, value: Any) -> None:
+        """Emit an assignment of a variable, and take note of the type of what it is given."""
+        assert self.flow is not None
+        if variable.buffer is None:
+            self.allocate_variables(self.flow.due())
+        assert variable.buffer is not None, f"the variable {variable.name!r} is assigned outside its scope"
+        variable.evidence.add(value)
+        self.emit(
+            BufferStore(
+                variable.buffer, self.convert(value, variable.dtype, f"the variable {variable.name!r}"), (as_expr(0),)
+            )
+        )
+        variable.touched.update(map(id, self._levels))
+
+    def variable_value(self, variable: Variable, header: bool) -> Expr:
+        """The value that a variable has here, bound in front; of a block's header, in front of the block.
+
+        Raises :class:`TirError` where the block has assigned the variable before its header.
+        """
+        load = variable.load(self.here())
+        var = Var(variable.name, load.dtype, span=self.here())
+        bind = Bind(var, load)
+        if not header or self.block is None:
+            self.emit(bind)
+            return var
+        level = self._levels[-1]
+        if id(level) in variable.touched:
+            raise TirError(
+                f"the variable {variable.name!r} is assigned in the block {level.block.name!r} before the block's "  # type: ignore[union-attr]
+                "header reads it",
+                help="let T.axis, T.where, T.reads and T.writes stand first, or assign it before the block",
+            )
+        bind.span = self.here()
+        self._levels[-2].out.append(bind)
+        return var
 
     def store_indices(self, buffer: Buffer, indices: Sequence[Any]) -> tuple[tuple[Expr, ...], DataType]:
         """The indices of a store as expressions, and the dtype of the value that it takes."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from contextlib import nullcontext
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from tirlower.ir.expr import Expr
 from tirlower.script.scope import MISSING, PythonScope
 from tirlower.script.source import definition_at
 from tirlower.script.values import Sliced
+from tirlower.script.weak import Weak
 
 if TYPE_CHECKING:
     from tirlower.script.parse_expr import Evaluator
@@ -37,7 +39,7 @@ def call_helper(
     evaluator: Evaluator, func: FunctionType, args: list[Any], kwargs: dict[str, Any], node: ast.AST
 ) -> Any:
     """The value of a helper's call; read as script where it is given expressions and can be read."""
-    symbolic = any(isinstance(a, (Expr, Sliced, IterVar, Buffer)) for a in [*args, *kwargs.values()])
+    symbolic = any(isinstance(a, (Expr, Sliced, IterVar, Buffer, Weak)) for a in [*args, *kwargs.values()])
     tree = _readable(func) if symbolic else None
     if tree is None:
         return func(*args, **kwargs)
@@ -53,7 +55,8 @@ def call_helper(
         evaluator.source, evaluator.line_shift = source, shift
         evaluator.scope = PythonScope.of_function(func)
         evaluator.names.table = dict(bound.arguments)
-        found = _run(evaluator, definition.body)
+        with nullcontext() if evaluator.flow is None else evaluator.flow.hiding(None):
+            found = _run(evaluator, definition.body)
         return None if found is MISSING else found
     finally:
         evaluator.helper_depth -= 1
@@ -102,7 +105,7 @@ def _run(evaluator: Evaluator, body: list[ast.stmt]) -> Any:
             evaluator.names.set(stmt.target.id, evaluator.binary(stmt.op, old, evaluator.eval(stmt.value), stmt))
         elif isinstance(stmt, ast.If):
             test = evaluator.eval(stmt.test)
-            if isinstance(test, (Expr, Sliced, IterVar)):
+            if isinstance(test, (Expr, Sliced, IterVar, Weak)):
                 raise evaluator.error(
                     "a helper function cannot branch on an expression of the program",
                     stmt.test,
@@ -143,6 +146,7 @@ class ScriptLambda:
         outer = evaluator.names.table
         evaluator.names.table = {**self.captured, **dict(zip(self.names, args, strict=True))}
         try:
-            return evaluator.eval(self.node.body)
+            with nullcontext() if evaluator.flow is None else evaluator.flow.hiding(set(self.names)):
+                return evaluator.eval(self.node.body)
         finally:
             evaluator.names.table = outer

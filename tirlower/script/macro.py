@@ -8,6 +8,8 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from tirlower.diagnostics import Source, TirError
+from tirlower.script.rebind import MacroRebinds
+from tirlower.script.rebind_names import assigned_names, rebound_names
 from tirlower.script.scope import PythonScope
 from tirlower.script.source import definition_at
 
@@ -45,6 +47,10 @@ class Macro:
         self.hygienic = hygienic
         self.signature = signature
         self.text_only = text_only
+        params = list(signature.parameters)
+        self.follows = rebound_names(definition.body, params)
+        self.loads = {name: ast.Name(name, ast.Load()) for name in self.follows}
+        self.own = None if hygienic else assigned_names(definition.body) | set(params)
 
     @classmethod
     def of_function(cls, func: FunctionType, hygienic: bool, frame: Any) -> Macro:
@@ -61,8 +67,13 @@ class Macro:
         """Parse the body at a call; returns the value of its ``return``, if it ends with one."""
         bound = self.signature.bind(*[parser.enter_value(a) for a in args], **kwargs)
         bound.apply_defaults()
+        flow = parser.flow
+        if flow is None and self.follows:
+            raise MacroRebinds
         names = parser.names
+        before = self._names_before(parser, node) if flow is not None and not self.hygienic else {}
         state = (parser.source, parser.line_shift, parser.scope, parser.current, names.table, parser.text_only)
+        body = None if flow is None else flow.body
         parser.helper_depth += 1
         names.push()
         try:
@@ -74,16 +85,30 @@ class Macro:
                 # A macro given as text is as restricted as the text; one of Python brings its own scope.
                 parser.text_only = self.text_only
             parser.source, parser.line_shift = self.source, self.line_shift
-            for name, value in bound.arguments.items():
-                names.set(name, value)
+            parser.current = self.definition
+            if flow is not None:
+                flow.enter_body(self.own, self.follows)
+            for name, value in {**before, **bound.arguments}.items():
+                parser.define(self.definition, name, value)
             return parser.macro_body(self.definition.body)
         finally:
+            if flow is not None:
+                flow.back_to_body(body)
             if not self.hygienic:
                 names.pop()
             parser.source, parser.line_shift, parser.scope, parser.current, names.table, parser.text_only = state
             if self.hygienic:
                 names.discard()
             parser.helper_depth -= 1
+
+    def _names_before(self, parser: Parser, node: ast.AST) -> dict[str, Any]:
+        """What the names that a macro assigns stand for at its call: they begin as these, and are its own."""
+        found: dict[str, Any] = {}
+        with parser.values_only():
+            for name in sorted(self.follows - set(self.signature.parameters)):
+                if parser.flow is not None and parser.flow.seen(node, name, parser.names.table):
+                    found[name] = parser.eval(ast.copy_location(self.loads[name], node))
+        return found
 
     def __repr__(self) -> str:
         return f"<macro {self.__name__}>"

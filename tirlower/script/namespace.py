@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from tirlower.ir.dtype import DataType
 from tirlower.script.scope import MISSING
 
-__all__ = ["NAMESPACES", "GlobalCallee", "ModuleRef", "Namespace", "infers_dtype"]
+__all__ = ["NAMESPACES", "GlobalCallee", "ModuleRef", "Namespace", "computes", "infers_dtype", "is_header"]
 
 
 class Namespace:
@@ -60,6 +60,29 @@ class GlobalCallee:
 
 _OPERATIONS = ("tirlower.ir.build", "tirlower.script.operators")
 """The modules of the functions that make operations."""
+
+
+_POINTERS = ("address_of",)
+"""Operations whose argument is a place in memory."""
+_BUILTINS = {min, max, abs}
+
+
+def computes(func: Any) -> bool:
+    """Whether calling a value of the script makes an expression of the arguments: an operation, a type, a function.
+
+    Everything else is a form, a macro or a helper of the user's.
+    """
+    if isinstance(func, (str, GlobalCallee)) or hasattr(func, "op"):
+        return True
+    if isinstance(func, BuiltinFunctionType):
+        return func in _BUILTINS
+    return isinstance(func, FunctionType) and func.__module__ in _OPERATIONS and func.__name__ not in _POINTERS
+
+
+def is_header(func: Any) -> bool:
+    """Whether a function is a form of a block's header, whose arguments belong in front of the block."""
+    name, module = getattr(func, "__name__", ""), getattr(func, "__module__", "")
+    return module == "tirlower.script.blocks" or (module == "tirlower.script.buffers" and name == "match_buffer")
 
 
 def infers_dtype(func: Any) -> bool:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Any
 
 from tirlower.diagnostics import ScriptError
 from tirlower.ir.buffer import Buffer, IterVar
-from tirlower.ir.expr import BufferLoad, Expr, PointerType, Var, as_expr
+from tirlower.ir.expr import BufferLoad, Call, Expr, PointerType, Var, as_expr
+from tirlower.ir.functor import post_order_visit
 from tirlower.ir.stmt import BufferStore
 from tirlower.script.parse_expr import Evaluator
-from tirlower.script.values import Frame, LetAnnotation, MetaVar, Sliced, is_number, is_unnamed, type_of_annotation
+from tirlower.script.rebind import kind_of_value
+from tirlower.script.values import (
+    Frame,
+    Let,
+    LetAnnotation,
+    MetaVar,
+    Sliced,
+    is_number,
+    is_unnamed,
+    type_of_annotation,
+)
+from tirlower.script.weak import Weak
 
 __all__ = ["Assignments"]
 
@@ -42,13 +55,46 @@ class Assignments(Evaluator):
         target = node.targets[0]
         value = self.eval(node.value)
         if target.__class__ is ast.Name:
-            self.names.set(target.id, self.bound(target.id, value))
+            self.assign_name(target, target.id, value)
         else:
             self._assign(target, value, node.value)
 
+    def assign_name(self, node: ast.AST, name: str, value: Any) -> None:
+        """``name = value``: a binding, or an assignment of a variable."""
+        flow = self.flow
+        if flow is None:
+            self.names.set(name, self.bound(name, value))
+            return
+        variable = flow.variable_at(node, name)
+        if variable is None:
+            made = self.bound(name, value)
+            self.names.set(name, made)
+            kind = _kind(value, made)
+            flow.assign(node, name, kind, value if kind == "scalar" else made, self.span(node))
+        else:
+            flow.assign(node, name, "scalar", None, None)
+            self.assign_variable(variable, value)
+
+    def define_form(self, node: ast.AST, name: str, value: Any) -> None:
+        """A name for what a form of a ``with`` gives, which is no scalar."""
+        self.names.set(name, value)
+        if self.flow is not None:
+            kind = f"the buffer {value.name!r}" if isinstance(value, Buffer) else "the value of a `with`"
+            self.flow.assign(node, name, kind, value, self.span(node))
+
+    def define(self, node: ast.AST, name: str, value: Any) -> None:
+        """A name for a value that the program has already (a loop's variable, a parameter); a copy for a variable."""
+        flow = self.flow
+        self.names.set(name, value)
+        if flow is not None:
+            variable = flow.variable_at(node, name)
+            flow.assign(node, name, kind_of_value(value), value, self.span(node))
+            if variable is not None:
+                self.assign_variable(variable, value)
+
     def _assign(self, target: ast.expr, value: Any, source: ast.AST) -> None:
         if isinstance(target, ast.Name):
-            self.names.set(target.id, self.bound(target.id, value))
+            self.assign_name(target, target.id, value)
         elif isinstance(target, ast.Subscript):
             buffer = self.eval(target.value)
             if not isinstance(buffer, Buffer):
@@ -56,7 +102,7 @@ class Assignments(Evaluator):
             self._store(buffer, self.indices(target.slice), value, target, source)
         elif isinstance(target, (ast.Tuple, ast.List)):
             if isinstance(value, MetaVar):
-                self.assign_names(target, value.value)
+                self.assign_names(target, value.value, self.define)
                 return
             if len(target.elts) == 1 and isinstance(value, Var):
                 value = [value]
@@ -64,14 +110,31 @@ class Assignments(Evaluator):
                 raise self.error(f"{len(target.elts)} names need as many values, got one", target)
             starred = any(isinstance(t, ast.Starred) for t in target.elts)
             if starred:
-                self.assign_names(target, value)
+                self.assign_names(target, value, self.define)
                 return
             if len(value) != len(target.elts):
                 raise self.error(f"{len(target.elts)} names for {len(value)} values", target)
-            for part, item in zip(target.elts, value, strict=True):
+            for part, item in zip(target.elts, self._values_first(target.elts, value), strict=True):
                 self._assign(part, item, source)
         else:
             raise self.error("a name, an element of a buffer, or a tuple of names is assigned", target)
+
+    def _values_first(self, targets: list[ast.expr], values: Sequence[Any]) -> list[Any]:
+        """The values of several targets; those that a store to an earlier target may change are bound before it."""
+        found = list(values)
+        stored = False
+        for at, (target, value) in enumerate(zip(targets, values, strict=True)):
+            if stored:
+                expr = value.as_expr() if isinstance(value, (Sliced, Weak)) else value
+                if isinstance(expr, Expr) and _reads_memory(expr):
+                    name = target.id if isinstance(target, ast.Name) else f"value_{at}"
+                    found[at] = self.bind(name, value)
+                    self.names.set(f"{name} of an assignment", found[at])  # known: it is bound again, not renamed
+            stored = stored or not isinstance(target, ast.Name) or self._is_variable(target)
+        return found
+
+    def _is_variable(self, target: ast.Name) -> bool:
+        return self.flow is not None and self.flow.variable_at(target, target.id) is not None
 
     def _store(self, buffer: Buffer, indices: tuple[Any, ...], value: Any, target: ast.AST, source: ast.AST) -> None:
         try:
@@ -103,7 +166,7 @@ class Assignments(Evaluator):
         if isinstance(value, (Buffer, IterVar)) or (value.__class__ is Var and not self._is_known(value)):
             self.take_name(value, name)
             return value
-        if isinstance(value, (Expr, Sliced)) or is_number(value):
+        if isinstance(value, (Expr, Sliced, Weak)) or is_number(value):
             return self.bind(name, value)
         if isinstance(value, (list, tuple)):
             items = [
@@ -128,17 +191,18 @@ class Assignments(Evaluator):
             raise self.error("an annotated assignment has a name as its target", node.target)
         if node.value is None:
             raise self.error(f"{node.target.id!r} is annotated but has no value", node, help="write x: T.int32 = value")
-        annotation = self.annotation(node.annotation)
+        with self.values_only():
+            annotation = self.annotation(node.annotation)
         value = self.eval(node.value)
         if isinstance(value, Frame):
-            self.names.set(node.target.id, self.bound(node.target.id, value))
+            self.assign_name(node.target, node.target.id, value)
             return
         if (
             annotation is not None
             and getattr(annotation, "__getitem__", None)
             and not isinstance(annotation, (str, LetAnnotation))
         ):
-            self.names.set(node.target.id, self.bind(node.target.id, value))  # `x: T.let = value`
+            self._bind_let(node.target, self.bind(node.target.id, value))  # `x: T.let = value`
             return
         kind = type_of_annotation(annotation)
         if kind is None:
@@ -147,7 +211,26 @@ class Assignments(Evaluator):
         var.name = node.target.id
         if isinstance(kind, PointerType) and not isinstance(value, Expr):
             value = as_expr(value)
-        self.names.set(node.target.id, self.bind(node.target.id, value, var))
+        flow = self.flow
+        variable = None if flow is None else flow.variable_at(node.target, node.target.id)
+        if variable is not None:
+            flow.assign(node.target, node.target.id, "scalar", None, None)  # type: ignore[union-attr]
+            self.assign_variable(variable, value)
+            return
+        made = self.bind(node.target.id, value, var)
+        if isinstance(annotation, LetAnnotation):
+            self._bind_let(node.target, made)
+            return
+        self.names.set(node.target.id, made)
+        if flow is not None:
+            stated = None if isinstance(kind, PointerType) else kind
+            flow.assign(node.target, node.target.id, kind_of_value(made), made, self.span(node.target), stated)
+
+    def _bind_let(self, target: ast.Name, var: Var) -> None:
+        """A binding that is stated to be one."""
+        self.names.set(target.id, var)
+        if self.flow is not None:
+            self.flow.assign(target, target.id, "a binding by T.let", var, self.span(target))
 
     def stmt_AugAssign(self, node: ast.AugAssign) -> None:
         """``A[i] += value``; of a name, a new binding of it."""
@@ -167,7 +250,7 @@ class Assignments(Evaluator):
         elif isinstance(target, ast.Name):
             old = self.eval_Name(target)
             value = self._combined(node, old)
-            self.names.set(target.id, self.bound(target.id, value))
+            self.assign_name(target, target.id, value)
         else:
             raise self.error("a name or an element of a buffer is assigned", target)
 
@@ -179,3 +262,25 @@ class Assignments(Evaluator):
             raise
         except Exception as err:
             raise self.explain(err, node) from err
+
+
+def _reads_memory(expr: Expr) -> bool:
+    """Whether the value of an expression may be another after a store."""
+    found: list[Any] = []
+    post_order_visit(expr, lambda e: found.append(e) if isinstance(e, (BufferLoad, Call)) else None)
+    return bool(found)
+
+
+def _kind(value: Any, made: Any) -> str:
+    """What ``name = value`` made: a scalar, or in words what cannot be a variable."""
+    if isinstance(value, MetaVar):
+        return "a name by T.meta_var"
+    if isinstance(value, Let):
+        return "a binding by T.let or T.bind"
+    if isinstance(made, Buffer):
+        return f"the buffer {made.name!r}"
+    if isinstance(made, IterVar) or (isinstance(value, Frame) and isinstance(made, Var) and not made.dtype.is_handle):
+        return "a thread axis"
+    if isinstance(made, Var) and made is value:
+        return "an axis or a symbol"
+    return kind_of_value(made)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -17,15 +18,18 @@ from tirlower.diagnostics import ScriptError, nearest_name
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, IterVar, MatchBufferRegion, Range
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, as_expr
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, as_expr, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import Stmt
 from tirlower.script.helpers import ScriptLambda, call_helper, is_helper
-from tirlower.script.namespace import NAMESPACES, GlobalCallee, ModuleRef, infers_dtype
+from tirlower.script.namespace import NAMESPACES, GlobalCallee, ModuleRef, computes, infers_dtype, is_header
 from tirlower.script.places import Places, describe, kind_of
+from tirlower.script.rebind import Variable
+from tirlower.script.rebind_names import target_names
 from tirlower.script.scope import MISSING
 from tirlower.script.values import Frame, MetaVar, ScopeName, Sliced, TypeFunc
+from tirlower.script.weak import Weak, combine
 
 __all__ = ["Evaluator"]
 
@@ -61,7 +65,7 @@ _TEXT_ATTRIBUTES = (
 )  # fmt: skip
 """What a script given as text may read attributes of."""
 
-_SYMBOLIC = (Expr, Sliced, IterVar)
+_SYMBOLIC = (Expr, Sliced, IterVar, Weak)
 _CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
 
 
@@ -91,6 +95,15 @@ class Evaluator(Places):
 
     def eval_Name(self, node: ast.Name) -> Any:
         """A name of the script, or of the Python scope around it."""
+        flow = self.flow
+        if flow is not None:
+            read = flow.read(node, node.id, self.span, self.names.table)
+            if read.__class__ is Variable:
+                if flow.as_value and not flow.repeating:
+                    return self.variable_value(read, flow.in_header)
+                return read.load(self.span(node))
+            if read is not MISSING:
+                return read
         found = self.names.table.get(node.id, MISSING)
         if found is not MISSING:
             return found
@@ -196,7 +209,9 @@ class Evaluator(Places):
         if isinstance(a, Expr) or isinstance(b, Expr) or isinstance(a, _SYMBOLIC) or isinstance(b, _SYMBOLIC):
             self._need_value(a, node)
             self._need_value(b, node)
-            return entry[2](a, b, self.span(node))
+            span = self.span(node)
+            waiting = combine(entry[2], a, b, span)
+            return entry[2](a, b, span) if waiting is None else waiting
         if isinstance(a, (Buffer, Frame, BufferRegion)) or isinstance(b, (Buffer, Frame, BufferRegion)):
             wrong = a if isinstance(a, (Buffer, Frame, BufferRegion)) else b
             raise self.error(f"{entry[0]} takes numbers, got {kind_of(wrong)}", node, help="index it: A[i, j]")
@@ -213,6 +228,8 @@ class Evaluator(Places):
         op = node.op.__class__
         if isinstance(value, _SYMBOLIC):
             span = self.span(node)
+            if isinstance(value, Weak) and op in (ast.USub, ast.UAdd) and value.kind != "bool":
+                return Weak(lambda dtype: build.neg(value.at(dtype), span), value.kind, value.bare)
             if op is ast.USub:
                 return build.neg(value, span)
             if op is ast.Not:
@@ -241,7 +258,9 @@ class Evaluator(Places):
                 else:
                     self._need_value(left, node)
                     self._need_value(right, node)
-                    found = symbolic(left, right, self.span(node))
+                    span = self.span(node)
+                    waiting = combine(symbolic, left, right, span, decides=True)
+                    found = symbolic(left, right, span) if waiting is None else waiting
             else:
                 found = python(left, right)
             if result is None:
@@ -277,9 +296,9 @@ class Evaluator(Places):
             return self.eval(node.body if condition else node.orelse)
         test = build.as_bool(condition)
         first, second = self.eval(node.body), self.eval(node.orelse)
-        if test.dtype.is_vector:
-            return build.select(test, first, second, self.span(node))
-        return build.if_then_else(test, first, second, self.span(node))
+        choose = build.select if test.dtype.is_vector else build.if_then_else
+        waiting = combine(lambda a, b, span: choose(test, a, b, span), first, second, self.span(node))
+        return choose(test, first, second, self.span(node)) if waiting is None else waiting
 
     def eval_Tuple(self, node: ast.Tuple) -> Any:
         """A tuple."""
@@ -361,20 +380,55 @@ class Evaluator(Places):
     def eval_Call(self, node: ast.Call) -> Any:
         """A call: of a form or function of the dialect, of a function of the module, a macro, a Python helper."""
         func = self.eval(node.func)
-        args = self._elements(node.args)
+        operation = computes(func)
         kwargs: dict[str, Any] = {}
-        for keyword in node.keywords:
-            if keyword.arg is None:
-                kwargs.update(self.eval(keyword.value))
-            else:
-                kwargs[keyword.arg] = self.eval(keyword.value)
-        made = self.call(func, args, kwargs, node)
+        # What is no operation takes the values of variables: a load would be another value where it is used later.
+        with nullcontext() if operation or self.flow is None else self.values_only(is_header(func)):
+            args = self._elements(node.args)
+            for keyword in node.keywords:
+                if keyword.arg is None:
+                    kwargs.update(self.eval(keyword.value))
+                else:
+                    kwargs[keyword.arg] = self.eval(keyword.value)
+        made = self.call_with_weak(func, args, kwargs, node) if operation else self.call(func, args, kwargs, node)
         if isinstance(made, Expr):
             if made.span is None:
                 made.span = self.span(node)
         elif isinstance(made, Frame):
             made.span = self.span(node)
         return made
+
+    @contextmanager
+    def values_only(self, header: bool = False) -> Iterator[None]:
+        """Inside, a read of a variable gives its value, bound in front (of the block, for its ``header``)."""
+        flow = self.flow
+        if flow is None:
+            yield
+            return
+        before = flow.in_header
+        flow.as_value += 1
+        flow.in_header = header
+        try:
+            yield
+        finally:
+            flow.as_value -= 1
+            flow.in_header = before
+
+    def call_with_weak(self, func: Any, args: list[Any], kwargs: dict[str, Any], node: ast.Call) -> Any:
+        """Call an operation, whose floats that meet no other are of the function's type."""
+        values = [*args, *kwargs.values()]
+        bare = [v for v in values if v.__class__ is Weak and v.bare]
+        if bare:
+            # A variable whose type is not found yet counts as a literal.
+            one = {"bool": True, "int": 1, "float": 1.0}
+            args = [one[v.kind] if v.__class__ is Weak and v.bare else v for v in args]
+            kwargs = {k: one[v.kind] if v.__class__ is Weak and v.bare else v for k, v in kwargs.items()}
+        elif self.wide_floats() and not any(isinstance(v, str) for v in values):
+            typed = any(isinstance(v, (Expr, Sliced)) and v.dtype.element.is_float for v in values)
+            if not typed and not isinstance(func, TypeFunc):
+                args = [const(v, "float64") if v.__class__ is float else v for v in args]
+        made = self.call(func, args, kwargs, node)
+        return bare[0] if bare and isinstance(made, (bool, int, float)) else made
 
     def call(self, func: Any, args: list[Any], kwargs: dict[str, Any], node: ast.Call) -> Any:
         """Call a value of the script."""
@@ -418,14 +472,22 @@ class Evaluator(Places):
     def eval_ListComp(self, node: ast.ListComp | ast.GeneratorExp) -> Any:
         """A comprehension over Python sequences."""
         found: list[Any] = []
-        self._comprehend(node.generators, lambda: found.append(self.eval(node.elt)))
+        with self.hiding_targets(node):
+            self._comprehend(node.generators, lambda: found.append(self.eval(node.elt)))
         return found
 
     def eval_DictComp(self, node: ast.DictComp) -> Any:
         """A dictionary comprehension over Python sequences."""
         found: dict[Any, Any] = {}
-        self._comprehend(node.generators, lambda: found.update({self.eval(node.key): self.eval(node.value)}))
+        with self.hiding_targets(node):
+            self._comprehend(node.generators, lambda: found.update({self.eval(node.key): self.eval(node.value)}))
         return found
+
+    def hiding_targets(self, node: ast.ListComp | ast.GeneratorExp | ast.DictComp) -> AbstractContextManager[None]:
+        """The names of a comprehension are its own."""
+        if self.flow is None:
+            return nullcontext()
+        return self.flow.hiding({name for part in node.generators for name in target_names(part.target)})
 
     def _comprehend(self, generators: list[ast.comprehension], yield_one: Callable[[], None]) -> None:
         if not generators:
@@ -444,10 +506,18 @@ class Evaluator(Places):
             finally:
                 self.names.pop()
 
-    def assign_names(self, target: ast.AST, value: Any) -> None:
-        """Python's assignment to names (with unpacking), without effect in the program."""
+    def assign_names(
+        self, target: ast.AST, value: Any, define: Callable[[ast.AST, str, Any], None] | None = None
+    ) -> None:
+        """Python's assignment to names (with unpacking), without effect in the program.
+
+        ``define`` is told each; without it the names are those of a comprehension or a helper.
+        """
         if isinstance(target, ast.Name):
-            self.names.set(target.id, value)
+            if define is None:
+                self.names.set(target.id, value)
+            else:
+                define(target, target.id, value)
             return
         if isinstance(target, (ast.Tuple, ast.List)):
             parts = list(value)
@@ -459,7 +529,7 @@ class Evaluator(Places):
             if len(parts) != len(target.elts):
                 raise self.error(f"{len(target.elts)} names for {len(parts)} values", target)
             for part, item in zip(target.elts, parts, strict=True):
-                self.assign_names(part.value if isinstance(part, ast.Starred) else part, item)
+                self.assign_names(part.value if isinstance(part, ast.Starred) else part, item, define)
             return
         raise self.error("a name or a tuple of names is expected here", target)
 

@@ -6,27 +6,34 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tirlower.diagnostics import ScriptError
+from tirlower.diagnostics import ScriptError, Span
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterVar
 from tirlower.ir.dtype import HANDLE, DataType
-from tirlower.ir.expr import Call, Expr, PointerType, StringImm, Var, as_expr
+from tirlower.ir.expr import Call, Expr, IntImm, PointerType, StringImm, Var, as_expr
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Assert, Block, Evaluate, IfThenElse, Stmt, While
 from tirlower.script.blocks import implicit_root
 from tirlower.script.buffers import BufferSpec, parameter_buffer
-from tirlower.script.builder import FunctionState
+from tirlower.script.builder import FunctionState, Level, body_of
 from tirlower.script.loops import LoopFrame, python_range
 from tirlower.script.parse_assign import Assignments
 from tirlower.script.places import describe, kind_of
-from tirlower.script.scope import MISSING, activate, deactivate
+from tirlower.script.rebind import ROUNDS, MacroRebinds, Rebinding
+from tirlower.script.rebind_names import rebound_names
+from tirlower.script.rebind_trace import Jump, Loop, Sequence
+from tirlower.script.scope import MISSING, Names, activate, deactivate
 from tirlower.script.sugar import leave_loop
 from tirlower.script.values import Frame, Sliced, is_number, type_of_annotation
+from tirlower.script.weak import Weak
 
 __all__ = ["Parser"]
 
-_SYMBOLIC = (Expr, Sliced, IterVar)
+_SYMBOLIC = (Expr, Sliced, IterVar, Weak)
+_SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Assert, ast.Return)
+_JUMPS = {"tir.break_loop": "break", "tir.continue_loop": "continue", "tir.ret": "return"}
+_IF_PATHS = ("where this condition holds", "where this condition does not hold")
 
 
 class Parser(Assignments):
@@ -38,11 +45,56 @@ class Parser(Assignments):
         """The function of a definition."""
         before = activate(self)
         outer = self.func
+        state = (self.names, self._levels, self.ifs)
+        follows = rebound_names(node.body, [param.arg for param in [*node.args.posonlyargs, *node.args.args]])
         try:
-            return self._function(node, private)
+            if not follows:
+                try:
+                    return self._function(node, private)
+                except MacroRebinds:
+                    self._restore(state)
+            return self._rounds(node, private, follows, state)
         finally:
-            self.func = outer
+            self.func, self.flow = outer, None
             deactivate(before)
+
+    def _restore(self, state: tuple[Names, list[Level], list[Any]]) -> None:
+        """Begin again: what a parse left open is gone."""
+        names, levels, _ = state
+        self.names = Names()
+        self.names.table.update(names.table)
+        self._levels = [Level(None) for _ in levels]
+        self.ifs = []
+        self.helper_depth = 0
+
+    def _rounds(
+        self, node: ast.FunctionDef, private: bool, follows: set[str], state: tuple[Names, list[Level], list[Any]]
+    ) -> PrimFunc:
+        """Parse a function some of whose names may be variables: once to follow them, then for their types."""
+        names = Names()
+        names.table.update(self.names.table)
+        state = (names, *state[1:])
+        flow = self.flow = Rebinding(node.name, follows)
+        flow.trial = True
+        self._function(node, private)
+        flow.decide()
+        for _ in range(ROUNDS):
+            self._restore(state)
+            flow.begin()
+            self.flow = flow
+            error: ScriptError | None = None
+            made: PrimFunc | None = None
+            try:
+                made = self._function(node, private)
+            except ScriptError as err:
+                error = flow.error or err
+            if flow.settled():
+                error = flow.error or error
+                if error is not None:
+                    raise error
+                assert made is not None
+                return made
+        raise flow.unsettled()
 
     def _function(self, node: ast.FunctionDef, private: bool) -> PrimFunc:
         self.current = node
@@ -52,10 +104,23 @@ class Parser(Assignments):
         # An error ends the parse as a whole: what is open then stays open.
         self.open()
         func.declared = dict(_declared_symbols(node.body))
+        flow, self.flow = self.flow, None
         self._parameters(node, func)
         ret_type = self.return_type(node)
+        self.flow = flow
+        if flow is not None:
+            for param in [*node.args.posonlyargs, *node.args.args]:
+                value = self.names.table[param.arg]
+                if isinstance(value, Buffer):
+                    flow.assign(param, param.arg, f"the buffer {value.name!r}", value, self.span(param))
+                else:
+                    self.define(param, param.arg, value)
+            for name, symbol in func.symbols.items():
+                flow.assign(node, name, "a symbol", symbol, self.span(node))
         self.body(node.body)
         body = self.close()
+        if flow is not None and flow.trial:
+            return PrimFunc((), {}, DataType("void"), {}, body_of(()))
         if func.has_block and implicit_root(body):
             body = Block("root", (), as_expr(True), (), (), None, (), {}, body, span=place)
         attrs = dict(func.attrs)
@@ -145,8 +210,11 @@ class Parser(Assignments):
 
     def body(self, stmts: list[ast.stmt]) -> None:
         """Parse statements into the scope at hand."""
+        flow = self.flow
         for stmt in stmts:
             self.current = stmt
+            if flow is not None:
+                self.allocate_variables(flow.statement())
             handler = _STMT.get(stmt.__class__)
             if handler is None:
                 raise self.error(
@@ -155,11 +223,40 @@ class Parser(Assignments):
                     help="a script has assignments, for, while, if, with, assert, return and calls of T functions",
                 )
             try:
-                handler(self, stmt)
+                if flow is not None and isinstance(stmt, _SIMPLE):
+                    self._tolerant(handler, stmt, flow)
+                else:
+                    handler(self, stmt)
             except ScriptError:
                 raise
             except Exception as err:
                 raise self.explain(err, stmt) from err
+
+    def _tolerant(self, handler: Callable[[Any, Any], None], stmt: ast.stmt, flow: Rebinding) -> None:
+        """A simple statement, while types are being found: an error counts only if they turn out to be right."""
+        depth, levels, scopes = flow.depth(), len(self._levels), self.names.depth
+        try:
+            handler(self, stmt)
+        except Exception as err:
+            error = err if isinstance(err, ScriptError) else self.explain(err, stmt)
+            if not flow.trial and not flow.variables:
+                raise error from err
+            flow.error = flow.error or error
+            flow.back_to(depth)
+            del self._levels[levels:]
+            while self.names.depth > scopes:
+                self.names.pop()
+            if flow.trial:
+                flow.failed(stmt, self.span)
+
+    def emit(self, stmt: Stmt, span: Span | None = None) -> None:
+        """Add a statement to the scope at hand; jumps are followed."""
+        flow = self.flow
+        if flow is not None and stmt.__class__ is Evaluate and isinstance(stmt.value, Call):
+            kind = _JUMPS.get(getattr(stmt.value.op, "name", ""))
+            if kind is not None:
+                flow.add(Jump(kind))
+        super().emit(stmt, span)
 
     def macro_body(self, stmts: list[ast.stmt]) -> Any:
         """Parse the statements of a macro; the value of a final ``return``."""
@@ -181,14 +278,25 @@ class Parser(Assignments):
         """A loop of the program."""
         if node.orelse:
             raise self.error("`else` of a loop is not part of the dialect", node.orelse[0])
-        frame = self._loop(node.iter)
+        with self.values_only():
+            frame = self._loop(node.iter)
         names = self._loop_names(node.target, len(frame.loops))
         span = self.span(node)
+        flow = self.flow
+        if flow is not None:
+            place = self.span(node)
+            place.end_line, place.end_col = place.line, place.col + len("for")
+            loop = Loop(place)
+            loop.runs = all(isinstance(one.extent, IntImm) and one.extent.value > 0 for one in frame.loops)
+            flow.add(loop)
+            flow.push(loop.body)
         self.open()
         values, finish = frame.start(self, names)
         self._bind_loop(node.target, values)
         self.body(node.body)
         self.emit(finish(self.close(), span), span)
+        if flow is not None:
+            flow.pop()
 
     def _loop(self, node: ast.expr) -> LoopFrame:
         if (
@@ -231,17 +339,47 @@ class Parser(Assignments):
 
     def _bind_loop(self, target: ast.expr, values: list[Expr]) -> None:
         if isinstance(target, ast.Name) and len(values) == 1:
-            self.names.set(target.id, values[0])
+            self.define(target, target.id, values[0])
         else:
-            self.assign_names(target, values)
+            self.assign_names(target, values, self.define)
 
     def stmt_While(self, node: ast.While) -> None:
         """A loop while a condition holds."""
         if node.orelse:
             raise self.error("`else` of a loop is not part of the dialect", node.orelse[0])
-        condition = self.condition(node.test)
         span = self.span(node)
-        self.emit(While(condition, self.nested(node.body), span=span), span)
+        flow = self.flow
+        if flow is None:
+            condition = self._repeated(node.test)
+            self.emit(While(condition, self.nested(node.body), span=span), span)
+            return
+        place = self.span(node)
+        place.end_line, place.end_col = place.line, place.col + len("while")
+        loop = Loop(place)
+        flow.add(loop)
+        flow.push(loop.test)
+        flow.repeating += 1
+        condition = self._repeated(node.test)
+        flow.repeating -= 1
+        flow.pop()
+        loop.endless = isinstance(condition, IntImm) and condition.value != 0
+        flow.push(loop.body)
+        body = self.nested(node.body)
+        flow.pop()
+        self.emit(While(condition, body, span=span), span)
+
+    def _repeated(self, node: ast.expr) -> Expr:
+        """The condition of a while, which nothing in front of the loop can be a part of."""
+        out = self._levels[-1].out
+        count = len(out)
+        made = self.condition(node)
+        if len(out) != count:
+            raise self.error(
+                "the condition of a while makes statements, which would run once, before the loop",
+                node,
+                help="write `while True:` with `if not …: break` in it",
+            )
+        return made
 
     def condition(self, node: ast.expr) -> Expr:
         """A condition of the program."""
@@ -264,13 +402,20 @@ class Parser(Assignments):
         # A chain of elif is walked in a loop: it may be long.
         arms: list[tuple[Expr, Stmt, ast.If]] = []
         rest: list[ast.stmt] = [node]
+        flow = self.flow
         while len(rest) == 1 and isinstance(rest[0], ast.If):
             arm = rest[0]
             self.current = arm
             test = self.eval(arm.test)
             if isinstance(test, _SYMBOLIC):
                 condition = build.as_bool(test, self.span(arm.test))
+                if flow is not None:
+                    then_part, else_part = flow.conditional(_IF_PATHS, self.span(arm.test))
+                    flow.push(then_part)
                 arms.append((condition, self.nested(arm.body), arm))
+                if flow is not None:
+                    flow.pop()
+                    flow.push(else_part)
                 rest = arm.orelse
             elif isinstance(test, (Buffer, Frame)) or callable(test):
                 raise self.error(f"a condition is an expression or a Python value, got {kind_of(test)}", arm.test)
@@ -280,12 +425,13 @@ class Parser(Assignments):
             else:
                 rest = arm.orelse
         if not arms:
-            # What a branch chosen now declares stays in its own Python scope, its statements stand here.
-            self.names.push()
+            # A branch chosen now is no scope: its statements stand here, and so do its names.
             self.body(rest)
-            self.names.pop()
             return
         made = self.nested(rest) if rest else None
+        if flow is not None:
+            for _ in arms:
+                flow.pop()
         for condition, then_case, arm in reversed(arms):
             made = IfThenElse(condition, then_case, made, span=self.span(arm))
         assert made is not None
@@ -294,12 +440,15 @@ class Parser(Assignments):
     def stmt_With(self, node: ast.With) -> None:
         """``with`` a form that opens a scope."""
         opened: list[Frame] = []
+        flow = self.flow
         for item in node.items:
             frame = self.eval(item.context_expr)
             if not isinstance(frame, Frame):
                 raise self.error("`with` takes a form such as T.block or T.attr", item.context_expr)
             frame.span = self.span(node)
             self.current = node
+            if flow is not None:
+                flow.push(Sequence())
             target = item.optional_vars
             name = target.id if isinstance(target, ast.Name) else None
             try:
@@ -314,10 +463,12 @@ class Parser(Assignments):
                     raise self.error(f"{frame.what} has no value to bind", target)
                 if name is not None:
                     self.take_name(value, name)
-                self.assign_names(target, value)
+                self.assign_names(target, value, self.define_form)
         self.body(node.body)
         for frame in reversed(opened):
             self.current = node
+            if flow is not None:
+                flow.end_with(frame.runs, self.span(node))
             frame.end(self)
 
     # Simple statements

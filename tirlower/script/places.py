@@ -28,7 +28,6 @@ class Places(Builder):
         self.scope = scope
         self.line_shift = line_shift
         self.text_only = text_only
-        self.current: ast.AST | None = None
         self.functions: dict[str, GlobalCallee] = {}
         self.helper_depth = 0
         self._ascii_source: Source | None = None

@@ -37,6 +37,11 @@ class Names:
         self.table: dict[str, Any] = {}
         self._undo: list[list[tuple[str, Any]]] = []
 
+    @property
+    def depth(self) -> int:
+        """How many scopes are open."""
+        return len(self._undo)
+
     def push(self) -> None:
         """Enter a scope."""
         self._undo.append([])

@@ -242,6 +242,11 @@ class _IfFrame(Frame):
     __slots__ = ("arms", "condition")
     what = "T.If"
 
+    @property
+    def runs(self) -> str:
+        """One of its arms does."""
+        return "arms"
+
     def __init__(self, condition: Any) -> None:
         super().__init__()
         self.condition = build.as_bool(condition)
@@ -249,10 +254,13 @@ class _IfFrame(Frame):
 
     def begin(self, builder: Builder, name: str | None) -> Any:
         builder.open()
+        if builder.flow is not None:
+            builder.flow.scope.emits = False
         builder.ifs.append(self)
 
     def end(self, builder: Builder) -> None:
-        builder.close()
+        if builder.close_seq().stmts:
+            raise TirError("T.If holds T.Then and T.Else, and no statement beside them", span=self.span)
         builder.ifs.pop()
         if "then" not in self.arms:
             raise TirError("T.If needs a `with T.Then():`", span=self.span)
@@ -262,6 +270,11 @@ class _IfFrame(Frame):
 
 class _ArmFrame(Frame):
     __slots__ = ("arm",)
+
+    @property
+    def runs(self) -> str:
+        """Under the condition of its ``T.If``, or where that is false."""
+        return "arm"
 
     def __init__(self, arm: str) -> None:
         super().__init__()

@@ -310,6 +310,11 @@ class Frame:
         builder.open()
         return self.enter(builder, name)
 
+    @property
+    def runs(self) -> str:
+        """Whether the body of the ``with`` runs: "always", "perhaps", as an "arm" of "arms"."""
+        return "always"
+
     def end(self, builder: Builder) -> None:
         """End the ``with``."""
         builder.emit(builder.close_scope(), self.span)

@@ -63,6 +63,8 @@ class BufferPrinter(ExprPrinter):
         """Write a line for nodes, after those that its expressions need."""
         for name, made in self.prelude.items():
             self.doc.line([name, " = ", made])
+            # Taken from here on: a binding of the same name in an inner scope would make one variable of the two.
+            self.names.take(name)
         for line in self._before:
             self.doc.line(line)
         if self._before or self.prelude or self.meta:

@@ -84,6 +84,12 @@ class Names:
             self.of[item] = name
         return name
 
+    def take(self, name: str) -> None:
+        """Take a name that is free for the rest of the current scope."""
+        if name not in self._taken:
+            self._taken.add(name)
+            self._scopes[-1].append((None, None, name, name, 0))
+
     def alias(self, item: Any, text: str) -> None:
         """Let a text that is no name (``A.data``) stand for an object for the rest of the current scope."""
         self._scopes[-1].append((item, self.of.get(item), "", "", 0))
