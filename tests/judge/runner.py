@@ -1,0 +1,120 @@
+"""Judges many programs and reports: wrong answers with small programs, refusals by reason, slow verdicts."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing as mp
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+from tests.judge.generate import generate
+from tests.judge.judge import SLOW_S, Finding, Judged, judge
+from tests.judge.program import Program, print_program
+from tests.judge.shrink import shrink
+
+__all__ = ["Report", "run_many", "smallest"]
+
+WRONG = ("unsound", "false witness", "crash", "error")
+"""The kinds of findings that are faults; others are counted."""
+
+
+@dataclass
+class Report:
+    """What was judged."""
+
+    programs: int = 0
+    seconds: float = 0.0
+    asked: Counter[str] = field(default_factory=Counter)
+    found: Counter[tuple[str, str]] = field(default_factory=Counter)
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)
+    slow: list[tuple[int, str, float]] = field(default_factory=list)
+
+    @property
+    def wrong(self) -> int:
+        """How many answers were wrong."""
+        return sum(count for (kind, _), count in self.found.items() if kind in WRONG)
+
+    def add(self, seed: int, judged: Judged) -> None:
+        """Count one program."""
+        self.programs += 1
+        self.asked.update(judged.asked)
+        self.found.update(finding.key for finding in judged.findings)
+        self.refused.update(judged.refused)
+        self.slow += [(seed, question, took) for question, took in judged.slow]
+
+    def __str__(self) -> str:
+        lines = [f"{self.programs} programs in {self.seconds:.0f} s: {self.wrong} wrong answers"]
+        lines += [f"  {count} × {kind}: {question}" for (kind, question), count in self.found.most_common()]
+        lines.append("asked: " + ", ".join(f"{name} {count}" for name, count in sorted(self.asked.items())))
+        lines.append("refused though legal, of the static questions that are legal:")
+        for name, legal in sorted(self.asked.items()):
+            if name.endswith(" legal"):
+                question = name.removesuffix(" legal")
+                count = sum(n for (q, _), n in self.refused.items() if q == question)
+                lines.append(f"  {question}: {count} of {legal} ({100 * count / legal:.2f} percent)")
+                for (q, reason), n in self.refused.most_common():
+                    if q == question:
+                        lines.append(f"    {n} × {reason}")
+        other = [(reason, n) for (q, reason), n in self.refused.most_common() if q == "parse"]
+        lines += [f"not parsed: {n} × {reason}" for reason, n in other]
+        lines.append(f"verdicts over {SLOW_S} s: {len(self.slow)}")
+        lines += [f"  seed {seed}: {question}: {took:.2f} s" for seed, question, took in self.slow[:40]]
+        return "\n".join(lines)
+
+
+def smallest(program: Program, seed: int, finding: Finding, seconds: float) -> Program:
+    """A small program with the same kind of finding."""
+
+    def shows(candidate: Program) -> bool:
+        return any(one.key == finding.key for one in judge(candidate, seed, finding.key).findings)
+
+    return shrink(program, shows, seconds)
+
+
+def _judged(seed: int, without: Sequence[str]) -> tuple[int, Judged]:
+    return seed, judge(generate(seed, without), seed)
+
+
+def _all(seeds: range, workers: int, without: Sequence[str]) -> Iterator[tuple[int, Judged]]:
+    one = functools.partial(_judged, without=without)
+    if workers == 1:
+        yield from map(one, seeds)
+        return
+    with mp.get_context("fork").Pool(workers) as pool:
+        yield from pool.imap(one, seeds, chunksize=8)
+
+
+def run_many(
+    first: int,
+    count: int,
+    *,
+    seconds: float = float("inf"),
+    workers: int = 1,
+    shrink_s: float = 10.0,
+    each: int = 3,
+    without: Sequence[str] = (),
+    log: TextIO | None = None,
+) -> Report:
+    """Judge the programs of ``count`` seeds; write up to ``each`` small programs of a kind of fault to ``log``."""
+    report = Report()
+    shown: Counter[Any] = Counter()
+    texts: set[str] = set()
+    start = time.monotonic()
+    for seed, judged in _all(range(first, first + count), workers, without):
+        report.add(seed, judged)
+        for finding in judged.findings:
+            shown[finding.key] += 1
+            if log is not None and finding.kind in WRONG and shown[finding.key] <= each:
+                small = smallest(generate(seed, without), seed, finding, shrink_s)
+                again = [one for one in judge(small, seed, finding.key).findings if one.key == finding.key]
+                text = print_program(small).text
+                if text not in texts:
+                    texts.add(text)
+                    print(f"seed {seed}: {again[0] if again else finding}\n{text}", file=log, flush=True)
+        report.seconds = time.monotonic() - start
+        if report.seconds > seconds:
+            break
+    return report
