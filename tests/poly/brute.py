@@ -70,7 +70,9 @@ def _evaluate(op: Any, env: Mapping[Var, Any], lane: int = 0) -> Any:
     if kind is ir.Broadcast:
         return _evaluate(op.value, env, lane)
     if kind is ir.Cast and op.value.dtype.is_integral:
-        return int(_evaluate(op.value, env, lane))
+        return _kept(int(_evaluate(op.value, env, lane)), op.dtype)
+    if kind is Call and op.op.name in _BITS:
+        return _kept(_BITS[op.op.name](*(_evaluate(arg, env, lane) for arg in op.args)), op.dtype)
     if kind is ir.Select:
         return _evaluate(op.true_value if _evaluate(op.condition, env, lane) else op.false_value, env, lane)
     if kind is Call and op.op.name == "tir.if_then_else":
@@ -86,7 +88,21 @@ def _evaluate(op: Any, env: Mapping[Var, Any], lane: int = 0) -> Any:
     rule = _BINARY.get(kind)
     if rule is None:
         raise NotAffine(str(op))
-    return rule(_evaluate(op.a, env, lane), _evaluate(op.b, env, lane))
+    return _kept(rule(_evaluate(op.a, env, lane), _evaluate(op.b, env, lane)), op.dtype)
+
+
+def _kept(value: Any, dtype: Any) -> Any:
+    """A value as its type keeps it."""
+    if dtype.is_bool or not dtype.is_integral:
+        return value
+    bits = value & ((1 << dtype.bits) - 1)
+    return bits - (1 << dtype.bits) if dtype.is_int and bits >> (dtype.bits - 1) else bits
+
+
+_BITS: dict[str, Any] = {
+    "tir.bitwise_and": lambda a, b: a & b, "tir.bitwise_or": lambda a, b: a | b, "tir.bitwise_xor": lambda a, b: a ^ b,
+    "tir.bitwise_not": lambda a: ~a, "tir.shift_left": lambda a, b: a << b, "tir.shift_right": lambda a, b: a >> b,
+}  # fmt: skip
 
 
 def _trunc(a: int, b: int) -> int:

@@ -285,8 +285,8 @@ def test_without_islpy_simple_arithmetic_proves_and_the_rest_names_it(monkeypatc
     for program, question in CASES:
         verdict = ask(extract(program.func), question)
         answers[verdict.status] += 1
-        if verdict.refuted:
-            assert question.answer == "structure"
+        if verdict.refuted:  # by its form, or by iterations that were enumerated
+            assert question.answer in ("structure", "refuted") and (question.answer == "structure" or verdict.witness)
         if verdict.proved:
             assert question.answer == "proved"
         if verdict.unknown and question.answer == "refuted":
@@ -298,7 +298,7 @@ def test_without_islpy_simple_arithmetic_proves_and_the_rest_names_it(monkeypatc
 def test_an_answer_that_takes_too_long_is_unknown(monkeypatch: pytest.MonkeyPatch):
     @T.prim_func
     def hard(A: T.Buffer((4096,), "float32")):
-        for i, j, k in T.grid(16, 16, 16):
+        for i, j, k in T.grid(64, 64, 64):
             if (i * 7 + j * 11 + k * 13) % 17 == (i * 5 + k * 3) % 7:
                 A[(i * 31 + j * 37 + k * 41) % 101] = 1.0
 

@@ -15,6 +15,8 @@ from tirlower.poly.forms import (
     UNBOUNDED,
     Atom,
     Choice,
+    Compute,
+    Computed,
     Dim,
     Div,
     Extremum,
@@ -314,6 +316,12 @@ class Space:
         if key is None:
             return single(Opaque(name, deps, interval))
         return self._intern((Opaque, key), lambda: Opaque(name, deps, interval))
+
+    def computed(
+        self, key: Any, name: str, deps: frozenset[Var], interval: Interval, operands: tuple[Lin, ...], compute: Compute
+    ) -> Lin:
+        """A value of an operation that is not affine: one for the same key."""
+        return self._intern((Opaque, key), lambda: Computed(name, deps, interval, operands, compute))
 
     def lane(self, lanes: int) -> Var:
         """A variable for the lanes of a vector."""

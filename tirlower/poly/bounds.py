@@ -109,7 +109,10 @@ def _in_source(conflicts: Conflicts, access: Access) -> bool:
         if ways:
             system = _domain(scop, access)
             system.add(any_of([at_least(way) for way in ways]), BOTH)
-            if system.solve(conflicts.solver).status != "empty":
+            found = system.solve(conflicts.solver)
+            if found.status != "empty":
+                found = conflicts.points.violation(access, [at_least(way) for way in ways]) or found
+            if found.status != "empty":
                 return False
     return True
 
@@ -129,6 +132,8 @@ def _axis(conflicts: Conflicts, access: Access, axis: int, ways: list[Condition]
         system = _domain(scop, access)
         system.add(any_of(ways), BOTH)
         found = system.solve(conflicts.solver)
+    if found.status != "empty" and not (found.status == "found" and found.exact):
+        found = conflicts.points.violation(access, ways) or found
     if found.status == "empty":
         return PROVED
     buffer = access.buffer
@@ -185,6 +190,8 @@ def _domain(scop: Scop, access: Access) -> System:
 def _certain(conflicts: Conflicts, access: Access, ways: list[Condition]) -> bool:
     """Whether the access goes outside for all sizes for which it runs."""
     scop = conflicts.scop
+    if conflicts.points.static(access):
+        return True
     if not scop.exact(access) or not all(way.is_exact for way in ways):
         return False
     params: list[tuple[int, Dim]] = [(BOTH, var) for var in parameters(scop)]

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tirlower.ir import Var
 from tirlower.poly.conditions import at_least
-from tirlower.poly.forms import Dim, Div, Lin, SymbolicDiv, single
+from tirlower.poly.forms import Computed, Dim, Div, Lin, Product, SymbolicDiv, single
 from tirlower.poly.isl import Solver, default_solver
 from tirlower.poly.order import common_loops
+from tirlower.poly.points import Points
 from tirlower.poly.quick import Sign, disjoint
 from tirlower.poly.scop import Access, Loop, Scop
 from tirlower.poly.system import BOTH, EMPTY, SINK, SOURCE, Outcome, System
@@ -43,6 +44,7 @@ class Conflicts:
     def __init__(self, scop: Scop, solver: Solver | None = None) -> None:
         self.scop = scop
         self.solver = solver or default_solver()
+        self.points = Points(scop)
 
     # One pair
 
@@ -62,7 +64,7 @@ class Conflicts:
             return EMPTY
         if different:
             return self._either_way(a, b, signs, relations, different[0])
-        found = self.system(a, b, forms, signs, relations).solve(self.solver)
+        found = self.solved(a, b, forms, signs, relations)
         if found.status == "found" and found.exact:
             why = self._why_inexact(a, b)
             if why:
@@ -113,6 +115,25 @@ class Conflicts:
         if second.status == "found" and (second.exact or first.status == "empty"):
             return second
         return second if first.status == "empty" else first
+
+    def solved(
+        self,
+        a: Access,
+        b: Access,
+        forms: Sequence[tuple[Lin, Lin]],
+        signs: Mapping[Loop, Sign],
+        relations: Sequence[Relation],
+    ) -> Outcome:
+        """isl's answer, or that of the enumerated points: first where isl knows nothing or takes long."""
+        hard = any(isinstance(dim, (Computed, Product)) for pair in forms for lin in pair for dim in lin.terms)
+        hard = hard or any(sum(isinstance(d, Div) for d in x.terms) >= _MANY_DIVISIONS for x, _ in forms)
+        told = self.points.meeting(a, b, signs, relations) if hard else None
+        if told is not None:
+            return told
+        found = self.system(a, b, forms, signs, relations).solve(self.solver)
+        if hard or found.status == "empty" or (found.status == "found" and found.exact):
+            return found
+        return self.points.meeting(a, b, signs, relations) or found
 
     def _why_inexact(self, a: Access, b: Access) -> str:
         """Why a solution is no certain meeting; nothing if it is one."""

@@ -15,6 +15,7 @@ from tirlower.ir import Buffer, BufferLoad, Call, DataType, Expr, IntImm, Op, Pu
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import FALSE, TRUE, Condition, Unknown, all_of, any_of, at_least, equal, negate
 from tirlower.poly.forms import Div, Interval, Lin, constant, single
+from tirlower.poly.operations import operands_of, operation_of
 
 __all__ = ["Converter"]
 
@@ -123,6 +124,11 @@ class Converter:
 
     def unknown(self, op: Any) -> Lin:
         """An opaque value for an expression: one for equal expressions that read no changing memory."""
+        compute = operation_of(op)
+        key = None if compute is None else self._key(op)
+        if compute is not None and key is not None:
+            operands = tuple(self.lin(each) for each in operands_of(op))
+            return self.space.computed(key, _short(op), self.deps_of(op), self._interval(op), operands, compute)
         return self.space.opaque(self._key(op), _short(op), self.deps_of(op), self._interval(op))
 
     def deps_of(self, root: Any) -> frozenset[Var]:
@@ -304,6 +310,8 @@ def _call(conv: Converter, op: Any) -> Lin | None:
         return conv.lin(op.args[0])
     if _is_index(op.dtype):
         if name in ("tir.shift_left", "tir.shift_right") and op.args[1].__class__ is IntImm:
+            if not 0 <= op.args[1].value < op.dtype.bits:
+                return None
             by = 1 << op.args[1].value
             lin = conv.lin(op.args[0])
             return lin.scaled(by) if name == "tir.shift_left" else conv.space.floordiv(lin, by)

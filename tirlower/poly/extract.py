@@ -46,6 +46,7 @@ from tirlower.poly.facts import implied
 from tirlower.poly.forms import UNBOUNDED, Lin, constant, single
 from tirlower.poly.layouts import Layout, layout_of, settle
 from tirlower.poly.pointers import Pointers, pointed_at
+from tirlower.poly.points import Points
 from tirlower.poly.reductions import Reduction, guarded_extremum, reduction_of, used_again
 from tirlower.poly.scop import Access, Loop, Scop, Statement
 from tirlower.poly.system import BOTH, System
@@ -132,7 +133,10 @@ class _Extractor:
             system = System(self.space, frozenset(self.space.iterated))
             for condition in (*self.scop.context, *conditions, *(c for each in loop.nest for c in each.conditions)):
                 system.add(condition, BOTH)
-            if not system.is_empty():
+            if system.is_empty():
+                continue
+            points = Points(self.scop).domain(loop.nest, conditions)
+            if points is None or points.rows:
                 loop.leaves.append(op)
                 loop.regular = False
 

@@ -7,11 +7,14 @@ opaque value (a load, a call) of which only bounds are known.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from tirlower.ir import Var
 from tirlower.poly.conditions import AtLeast, Condition, Equal, all_of, any_of, negate
 
 __all__ = [
-    "UNBOUNDED", "Atom", "Choice", "Dim", "Div", "Extremum", "Interval", "Lin", "Opaque", "Product", "SymbolicDiv",
+    "UNBOUNDED", "Atom", "Choice", "Computed", "Dim", "Div", "Extremum", "Interval", "Lin", "Opaque", "Product", "SymbolicDiv",
     "constant", "single",
 ]  # fmt: skip
 
@@ -19,6 +22,7 @@ Interval = tuple[int | None, int | None]
 """Least and greatest value; None where there is no bound."""
 
 UNBOUNDED: Interval = (None, None)
+Compute = Callable[..., Any]
 
 
 class Lin:
@@ -186,6 +190,20 @@ class Opaque(Atom):
 
     def __init__(self, name: str, deps: frozenset[Var], interval: Interval) -> None:
         super().__init__(name, deps, interval, False)
+
+
+class Computed(Opaque):
+    """A value computed from forms by an operation that is not affine: ``compute`` gives it for values of the operands
+    (numbers or vectors of int64), or None where it has none."""
+
+    __slots__ = ("compute", "operands")
+
+    def __init__(
+        self, name: str, deps: frozenset[Var], interval: Interval, operands: tuple[Lin, ...], compute: Compute
+    ) -> None:
+        super().__init__(name, deps, interval)
+        self.operands = operands
+        self.compute = compute
 
 
 def constant(value: int) -> Lin:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tirlower.poly.forms import Choice, Dim, Div, Extremum, Lin, Product, SymbolicDiv, single
+from tirlower.poly.forms import Choice, Computed, Dim, Div, Extremum, Lin, Product, SymbolicDiv, single
 
 __all__ = ["evaluate"]
 
@@ -46,6 +46,10 @@ def _evaluate_atom(dim: Dim, values: Mapping[Dim, int]) -> int | None:
     if isinstance(dim, Choice):
         holds = dim.condition.holds(lambda lin: evaluate(lin, values))
         return None if holds is None else evaluate(dim.then if holds else dim.other, values)
+    if isinstance(dim, Computed):
+        operands = [evaluate(lin, values) for lin in dim.operands]
+        result = None if None in operands else dim.compute(*operands)
+        return None if result is None else int(result)
     if isinstance(dim, Product):
         total = 1
         for factor in dim.factors:
