@@ -142,8 +142,8 @@ def _axis(conflicts: Conflicts, access: Access, axis: int, ways: list[Condition]
     inside = f"subscript {axis} of {access.text} stays inside 0 <= index < {extent}"
     if found.status == "unknown":
         return Verdict("unknown", f"whether {inside} is not known: {found.reason}")
-    if not found.exact or not access.regular or scop.irregular:
-        why = found.reason or scop.irregular or "how often it runs depends on what is computed"
+    if not found.exact or not access.regular or scop.irregular or _may_end_before(scop, access):
+        why = found.reason or scop.irregular or "whether and how often it runs depends on what is computed"
         return Verdict("unknown", f"whether {inside} depends on values at run time: {why}")
     assert found.values is not None  # exact
     point = conflicts.point(access, BOTH, found.values)
@@ -157,6 +157,15 @@ def _axis(conflicts: Conflicts, access: Access, axis: int, ways: list[Condition]
         )
     reason = f"subscript {axis} of {access.text} goes outside 0 <= index < {extent}"
     return Verdict("refuted", reason, witness, "correct the subscript, the extent or the guard")
+
+
+def _may_end_before(scop: Scop, access: Access) -> bool:
+    """Whether an assertion may have failed before the access, of which the conditions at the access do not speak."""
+    for order, loops, condition in scop.asserted:
+        first = order < access.order or (loops and access.loops and loops[0] is access.loops[0])
+        if first and all(condition is not each for each in access.conditions):
+            return True
+    return False
 
 
 def _unrelated(scop: Scop, access: Access, ways: list[Condition]) -> str:

@@ -27,7 +27,8 @@ class Converter:
     """Converts the expressions of one function.
 
     ``loops`` are the loop variables around the place at hand; ``lane`` is the variable of the lanes of the access at
-    hand; ``written`` holds the data variables that the function writes (a load of any other is a fixed value).
+    hand; ``written`` holds the data variables that the function writes (a load of any other is a fixed value);
+    ``returned`` gives the value that a call of another function returns, where that is known.
     """
 
     def __init__(self, space: Space, written: Collection[Var]) -> None:
@@ -38,6 +39,7 @@ class Converter:
         self.loops: tuple[Var, ...] = ()
         self.lane: Var | None = None
         self.bound_deps: dict[Var, frozenset[Var]] = {}
+        self.returned: Callable[[Any], Expr | None] = lambda call: None
 
     def bind(self, var: Var, value: Expr) -> None:
         """A variable stands for a value from here on."""
@@ -308,6 +310,9 @@ def _call(conv: Converter, op: Any) -> Lin | None:
         return conv.space.choice(conv.condition(op.args[0]), conv.lin(op.args[1]), conv.lin(op.args[2]))
     if name in ("tir.likely", "tir.ignore_loop_partition"):
         return conv.lin(op.args[0])
+    if not name:
+        value = conv.returned(op)
+        return None if value is None else conv.lin(value)
     if _is_index(op.dtype):
         if name in ("tir.shift_left", "tir.shift_right") and op.args[1].__class__ is IntImm:
             if not 0 <= op.args[1].value < op.dtype.bits:

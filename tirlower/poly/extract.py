@@ -41,7 +41,7 @@ from tirlower.ir import (
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import Condition, all_of, at_least, equal, negate
 from tirlower.poly.expressions import Converter, buffer_forms
-from tirlower.poly.extract_calls import CallEffects
+from tirlower.poly.extract_calls import CallEffects, PureFunctions
 from tirlower.poly.facts import implied
 from tirlower.poly.forms import UNBOUNDED, Lin, constant, single
 from tirlower.poly.layouts import Layout, layout_of, settle
@@ -82,13 +82,14 @@ class _Extractor:
 
     def __init__(self, func: PrimFunc, module: IRModule | None) -> None:
         self.func = func
-        self.module = module
+        self.functions = PureFunctions(module)
         self.space = Space()
         self.scop = Scop(func, self.space, Pointers(func))
         self.pointers = self.scop.pointers
         self.shifts: dict[Var, Lin] = {}
         self.layouts: dict[Buffer, Layout] = {}
         self.conv = Converter(self.space, self.pointers.changing)
+        self.conv.returned = self.functions.returned
         self.loops: tuple[Loop, ...] = ()
         self.conditions: tuple[Condition, ...] = ()
         self.entered = 0  # the conditions around the loop at hand
@@ -137,8 +138,9 @@ class _Extractor:
                 continue
             points = Points(self.scop).domain(loop.nest, conditions)
             if points is None or points.rows:
-                loop.leaves.append(op)
-                loop.regular = False
+                leaves = op.value.op is _BREAK  # type: ignore[attr-defined]
+                (loop.leaves if leaves else loop.continues).append(op)
+                loop.regular = loop.regular and not leaves
 
     def is_digit(self, lin: Lin, divisor: Lin) -> bool:
         """Whether ``0 <= lin < divisor`` stands in a condition here."""
@@ -309,17 +311,16 @@ class _Extractor:
                 for loop in self.loops:
                     loop.leaves.append(op)
         elif self.loops:
-            if name == "tir.break_loop":
-                self.leaves.append((self.loops[-1], op, here))
-            else:
-                self.loops[-1].continues.append(op)
+            self.leaves.append((self.loops[-1], op, here))
             # What stands behind in the body runs where the way to the jump was not taken.
             self.passed = (*self.passed, negate(all_of(self.conditions[self.entered :])))
 
     def visit_assert(self, op: Assert) -> None:
         self.header(op, op.condition)
+        stated = self.conv.condition(op.condition)
+        self.scop.asserted.append((self.order, self.loops, stated))
         self.fixture(op)
-        self.conditions = (*self.conditions, self.conv.condition(op.condition))
+        self.conditions = (*self.conditions, stated)
 
     def visit_alloc(self, op: AllocBuffer) -> None:
         self.fixture(op)
@@ -547,6 +548,7 @@ _Extractor._table = {
     Block: _Extractor.visit_block,
 }
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
+_BREAK = Op.get("tir.break_loop")
 _ACCESS_PTR = Op.get("tir.tvm_access_ptr")
 _NOTHING = constant(0)
 

@@ -15,6 +15,7 @@ from tirlower.ir import (
     HANDLE,
     AllocBuffer,
     AllocConst,
+    Bind,
     Buffer,
     BufferLoad,
     BufferStore,
@@ -27,6 +28,7 @@ from tirlower.ir import (
     Op,
     PointerType,
     Purity,
+    Seq,
     StringImm,
     Var,
     const,
@@ -42,7 +44,7 @@ from tirlower.poly.scop import Access, Statement
 if TYPE_CHECKING:
     from tirlower.poly.extract import _Extractor
 
-__all__ = ["CallEffects"]
+__all__ = ["CallEffects", "PureFunctions"]
 
 # Calls with effects that no order of other statements can be told by.
 _HARMLESS = frozenset(
@@ -60,6 +62,9 @@ _HARMLESS = frozenset(
 )  # fmt: skip
 _HARMLESS_LLVM = ("llvm.prefetch", "llvm.assume", "llvm.x86.sse.sfence")
 _ATOMICS = {f"tir.atomic_{name}": name for name in ("add", "max", "min", "and", "or", "xor")}
+MAX_OPENED = 1000
+"""The calls of a function that are replaced by what they return."""
+
 _POINTERS = ("tir.tvm_access_ptr", "tir.address_of")
 
 
@@ -81,30 +86,68 @@ def _purity(call: Call) -> Purity:
     return Purity.OPAQUE if isinstance(call.op, GlobalVar) else call.op.purity
 
 
-def is_pure_function(name: str, module: IRModule | None, seen: frozenset[str] = frozenset()) -> bool:
-    """Whether a function of a module has no effect and depends on its arguments alone: it takes no pointers, writes
-    only what it allocates, and calls only what is pure. One that calls itself is taken as not pure."""
-    func = None if module is None or name not in module or name in seen else module[name]
-    if func is None or any(param.dtype.is_handle for param in func.params):
-        return False
-    own: set[Var] = set()
-    touched: set[Var] = set()
-    pure = True
+class PureFunctions:
+    """The functions of a module that have no effects and depend on their arguments alone.
 
-    def look(op: Any) -> None:
-        nonlocal pure
-        if op.__class__ is AllocBuffer or op.__class__ is AllocConst:
-            own.add(op.buffer.data)
-        elif op.__class__ is BufferStore or op.__class__ is BufferLoad:
-            touched.add(op.buffer.data)
-        elif op.__class__ is Call and _name(op) != "tir.ret":
-            if isinstance(op.op, GlobalVar):
-                pure = pure and is_pure_function(op.op.name, module, seen | {name})
-            else:
-                pure = pure and _purity(op) is Purity.PURE and _name(op) not in _POINTERS
+    They take no pointers, write only what they allocate, and call only what is pure. One that calls itself is taken as not
+    pure.
+    """
 
-    post_order_visit(func.body, look)
-    return pure and touched <= own
+    def __init__(self, module: IRModule | None) -> None:
+        self.module = module
+        self._known: dict[str, bool] = {}
+        self._opened = 0
+
+    def has(self, callee: Any) -> bool:
+        """Whether a call's operation is such a function."""
+        if not isinstance(callee, GlobalVar):
+            return False
+        name = callee.name
+        if name not in self._known:
+            self._known[name] = False  # while it is looked at
+            self._known[name] = self._is_pure(name)
+        return self._known[name]
+
+    def _is_pure(self, name: str) -> bool:
+        func = None if self.module is None or name not in self.module else self.module[name]
+        if func is None or any(param.dtype.is_handle for param in func.params):
+            return False
+        own: set[Var] = set()
+        touched: set[Var] = set()
+        pure = True
+
+        def look(op: Any) -> None:
+            nonlocal pure
+            if op.__class__ is AllocBuffer or op.__class__ is AllocConst:
+                own.add(op.buffer.data)
+            elif op.__class__ is BufferStore or op.__class__ is BufferLoad:
+                touched.add(op.buffer.data)
+            elif op.__class__ is Call and _name(op) != "tir.ret":
+                if isinstance(op.op, GlobalVar):
+                    pure = pure and self.has(op.op)
+                else:
+                    pure = pure and _purity(op) is Purity.PURE and _name(op) not in _POINTERS
+
+        post_order_visit(func.body, look)
+        return pure and touched <= own
+
+    def returned(self, call: Any) -> Expr | None:
+        """What a call returns, in terms of its arguments: None unless the function only returns a value, after bindings at
+        most."""
+        self._opened += 1
+        if self._opened > MAX_OPENED or self.module is None or not self.has(call.op):
+            return None
+        func = self.module[call.op.name]
+        if len(func.params) != len(call.args):
+            return None
+        stmts = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
+        values: dict[Var, Expr] = dict(zip(func.params, call.args, strict=True))
+        for stmt in stmts[:-1]:
+            if not isinstance(stmt, Bind):
+                return None
+            values[stmt.var] = substitute(stmt.value, values)
+        last = stmts[-1].value if stmts and isinstance(stmts[-1], Evaluate) else None
+        return substitute(last.args[0], values) if isinstance(last, Call) and _name(last) == "tir.ret" else None
 
 
 class CallEffects:
@@ -130,7 +173,7 @@ class CallEffects:
             rest = [arg for arg in call.args if not (isinstance(arg, Var) and isinstance(arg.type, PointerType))]
             return [part for arg in rest for part in (self.inside(arg) if _is_pointer(arg) else (arg,))]
         purity = _purity(call)
-        if isinstance(call.op, GlobalVar) and is_pure_function(call.op.name, self.to.module):
+        if self.to.functions.has(call.op):
             return list(call.args)
         rest = []
         touched = False

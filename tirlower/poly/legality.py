@@ -16,13 +16,14 @@ from tirlower.ir import For, ForKind, IntImm, PrimFunc, Var, While
 from tirlower.poly.conflicts import MAX_PAIRS, Conflicts, Relation
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import Lin, single
-from tirlower.poly.isl import Solver
+from tirlower.poly.isl import Solver, available
 from tirlower.poly.order import common_loops, in_step_violations
 from tirlower.poly.privacy import is_private
 from tirlower.poly.quick import Sign
 from tirlower.poly.reductions import Reduction
 from tirlower.poly.remedies import remedy_for, remedy_for_unknown
 from tirlower.poly.scop import Access, Loop, Scop, updates_of_one
+from tirlower.poly.system import Outcome
 from tirlower.poly.verdict import PROVED, Verdict
 
 __all__ = ["Race", "can_bind", "carried_reductions", "is_parallel", "is_unrollable", "is_vectorizable", "races"]
@@ -170,6 +171,7 @@ class _Check:
         self.thread = thread
         self.outer: dict[Loop, Sign] = dict.fromkeys(self.loop.outer, "=")
         self.reduced: Collection[Var] = ()
+        self.unsure: set[Var] = set()
 
     def run(self, cases: Callable[[Access, Access], Iterator[Case]]) -> Verdict:
         """Ask about every pair of accesses in the loop."""
@@ -201,6 +203,8 @@ class _Check:
                 found = self.conflicts.ask(*case)
                 if found.status == "empty":
                     continue
+                if found.status == "found" and found.exact and a.data in self.unsure:
+                    found = Outcome("found", False, None, self._why_unsure())
                 if found.status == "found" and found.exact:
                     if updates:
                         only_reductions, last = case, found
@@ -238,7 +242,16 @@ class _Check:
                 return False
         elif self.loop.tag and scope.startswith((*_PER_THREAD, *_SHARED)):
             return True  # a block of threads has its own
-        return is_private(self.scop, data, self.loop, self.conflicts.solver)
+        private = is_private(self.scop, data, self.loop, self.conflicts.solver)
+        if private is None:
+            self.unsure.add(data)
+        return bool(private)
+
+    @staticmethod
+    def _why_unsure() -> str:
+        """Why it is not known whether iterations share memory that a block allocates."""
+        why = "each iteration may have the memory for itself"
+        return why if available() else f"{why}, and islpy is not installed, which would tell (pip install islpy)"
 
     # The ways to conflict
 

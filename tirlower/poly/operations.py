@@ -33,14 +33,19 @@ def _divided(divide: Callable[[Any, Any], Any]) -> Compute:
     return lambda a, b: divide(a, b) if np.all(b != 0) else None
 
 
+def _greatest(value: Any) -> int:
+    """The greatest magnitude of a number or vector; 0 of none."""
+    return int(np.max(np.abs(value), initial=0))
+
+
 def _shifted_left(a: Any, b: Any) -> Any:
-    if np.any(b < 0) or np.any(b > 62) or int(np.max(np.abs(a))) << int(np.max(b)) >= _LIMIT:
+    if np.any(b < 0) or np.any(b > 62) or _greatest(a) << _greatest(b) >= _LIMIT:
         return None
     return a << b
 
 
 def _product(a: Any, b: Any) -> Any:
-    return a * b if int(np.max(np.abs(a))) * int(np.max(np.abs(b))) < _LIMIT else None
+    return a * b if _greatest(a) * _greatest(b) < _LIMIT else None
 
 
 _CALLS: dict[str, Compute] = {
@@ -87,7 +92,7 @@ def operation_of(op: Any) -> Compute | None:
     apply = compute
 
     def wrapped(*values: Any) -> Any:
-        if any(int(np.max(np.abs(value))) >= _LIMIT for value in values):
+        if any(_greatest(value) >= _LIMIT for value in values):
             return None
         result = apply(*values)
         return None if result is None else _wrapped(result, dtype)

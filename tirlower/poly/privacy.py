@@ -20,8 +20,8 @@ from tirlower.poly.to_isl import union_over
 __all__ = ["is_private"]
 
 
-def is_private(scop: Scop, data: Var, loop: Loop, solver: Solver | None = None) -> bool:
-    """Whether each iteration of a loop certainly has memory of its own for a data variable."""
+def is_private(scop: Scop, data: Var, loop: Loop, solver: Solver | None = None) -> bool | None:
+    """Whether each iteration of a loop has memory of its own for a data variable; None where that is not known."""
     home = scop.homes.get(data)
     if home is None:
         return False
@@ -30,23 +30,24 @@ def is_private(scop: Scop, data: Var, loop: Loop, solver: Solver | None = None) 
     if data not in scop.planned:
         return False
     if scop.pointers.any_wild and scop.pointers.reachable(data):
-        return False
+        return None
     accesses = [access for access in scop.accesses if access.data is data]
     if any(loop not in access.loops for access in accesses):
         return False
     reads = [access for access in accesses if not access.is_write]
     writes = [access for access in accesses if access.is_write]
-    return all(_covered(scop, read, writes, loop, solver or default_solver()) for read in reads)
+    found = [_covered(scop, read, writes, loop, solver or default_solver()) for read in reads]
+    return False if False in found else None if None in found else True
 
 
-def _covered(scop: Scop, read: Access, writes: list[Access], loop: Loop, solver: Solver) -> bool:
-    """Whether a read sees only what was written before it in the same iteration of ``loop``."""
+def _covered(scop: Scop, read: Access, writes: list[Access], loop: Loop, solver: Solver) -> bool | None:
+    """Whether a read sees only what was written before it in the same iteration of ``loop``; None if not known."""
     if read.indices is None:
-        return False
+        return None
     if any(_plainly_covers(write, read, loop) for write in writes if scop.exact(write)):
         return True
     if not available():
-        return False
+        return None
     isl = isl_module()
     dims = [*_parameters(scop), *(each.var for each in read.loops), *_lanes(scop, read)]
     with solver.limited():
@@ -59,9 +60,11 @@ def _covered(scop: Scop, read: Access, writes: list[Access], loop: Loop, solver:
                     missing = missing.subtract(union_over(system, [(system.side_of(dim, SINK), dim) for dim in dims]))
                     if missing.is_empty():
                         return True
-            return bool(missing.is_empty())
+            if missing.is_empty():
+                return True
+            return False if scop.exact(read) and all(scop.exact(write) for write in writes) else None
         except (isl.Error, TooManyCases):
-            return False
+            return None
 
 
 def _plainly_covers(write: Access, read: Access, loop: Loop) -> bool:

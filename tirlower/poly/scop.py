@@ -205,7 +205,7 @@ class Scop:
     ``space`` owns the forms; ``context`` holds what is known of the parameters; ``homes`` maps data variables that
     are allocated inside to the loops around the allocation; ``planned`` are those that a block allocates, which move
     to where they are used; ``irregular`` says why the function may end early, if it may. ``fixtures`` are the allocations, assertions
-    and jumps, each with its place in the text and the loops around it. ``pointers`` knows the memory behind data variables. ``stated_strides`` are the parameters whose strides are a call's; ``nested_strides`` those of them, with
+    and jumps, each with its place in the text and the loops around it, ``asserted`` the conditions of the assertions. ``pointers`` knows the memory behind data variables. ``stated_strides`` are the parameters whose strides are a call's; ``nested_strides`` those of them, with
     their accesses, of which it is taken for granted that two subscripts never name one element.
     """
 
@@ -221,6 +221,7 @@ class Scop:
         self.planned: set[Var] = set()
         self.scopes: dict[Var, str] = {}
         self.fixtures: list[tuple[int, tuple[Loop, ...], Stmt]] = []
+        self.asserted: list[tuple[int, tuple[Loop, ...], Condition]] = []
         self.barriers: list[tuple[int, tuple[Loop, ...], str]] = []
         self.stated_strides: set[Buffer] = set()
         self.nested_strides: dict[Buffer, list[Access]] = {}
