@@ -206,3 +206,42 @@ def f(A: T.Buffer((16,), "int32")):
 
     assert not reported(4).guarded and not reported(4).trusted
     assert len(reported(17).guarded) == 1
+
+
+def test_the_start_of_a_matched_region_counts():
+    func: Any = parse("""
+@T.prim_func
+def f(A: T.Buffer((16,), "int32"), k: T.int32):
+    with T.block("root"):
+        T.reads()
+        T.writes(A[0:16])
+        R = T.match_buffer(A[8:16], (8,), "int32", elem_offset=T.int32(), offset_factor=1)
+        q: T.handle("int32") = T.address_of(R[1])
+        V = T.Buffer((8,), "int32", data=q)
+        if 0 <= k and k < 8:
+            V[k] = 7
+""")
+    report = tl.build(func).report()
+    assert report.guarded or any("V" in note.access for note in report.trusted)
+
+
+@pytest.mark.parametrize(
+    "bound", ["q = T.bind(A.data)", 'q: T.handle("int32") = T.address_of(A[0])', "q = T.bind(R.data)"]
+)
+def test_pointers_bound_in_blocks(bound: str) -> None:
+    func: Any = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((16,), "int32")):
+    for i in range(16):
+        with T.block("b"):
+            vi = T.axis.spatial(16, i)
+            T.reads()
+            T.writes(A[0:16])
+            R = T.match_buffer(A[0:16], (16,), "int32")
+            {bound}
+            V = T.Buffer((16,), "int32", data=q)
+            V[vi] = vi * 3 + 1
+""")
+    a = np.zeros(16, "int32")
+    tl.build(func)(a)
+    np.testing.assert_array_equal(a, np.arange(16) * 3 + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tirlower.ir.expr import BufferLoad, Call, Expr
@@ -13,10 +14,11 @@ from tirlower.ir.stmt import AllocBuffer, Assert, BufferStore, Evaluate
 __all__ = ["is_pure_function", "side_effect"]
 
 
-def side_effect(expr: Expr) -> Purity:
+def side_effect(expr: Expr, is_pure: Callable[[Any], bool] | None = None) -> Purity:
     """The most that evaluating an expression may do: nothing, read memory, write it, or anything.
 
-    A load reads; a call does what its operation states; a call of another function may do anything.
+    A load reads; a call does what its operation states; a call of another function may do anything, unless ``is_pure``
+    says of it that it only computes.
     """
     worst = Purity.PURE
 
@@ -26,7 +28,10 @@ def side_effect(expr: Expr) -> Purity:
             worst = max(worst, Purity.READS)
         elif isinstance(op, Call):
             callee = op.op
-            worst = max(worst, callee.purity if isinstance(callee, Op) else Purity.OPAQUE)
+            if isinstance(callee, Op):
+                worst = max(worst, callee.purity)
+            elif is_pure is None or not is_pure(callee):
+                worst = Purity.OPAQUE
             if callee is Op.get("tir.address_of"):
                 # The operand names an element; it is not read.
                 for arg in op.args[0].children():

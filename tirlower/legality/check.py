@@ -70,7 +70,7 @@ def _check_function(name: str, func: PrimFunc, mod: IRModule, mode: str, debug: 
     if mode == "trust":
         trusted = (*judged.notes(), *trusted)
     elif judged.open:
-        made, guarded = insert_guards(name, func, judged)
+        made, guarded = insert_guards(name, func, judged, poly.PureFunctions(mod).has)
     return made, Checks(
         loops=loops,
         proved={name: judged.proved},

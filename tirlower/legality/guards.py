@@ -6,6 +6,7 @@ before it has happened. It raises IndexError with the element, the index, the bo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tirlower.analysis.purity import side_effect
@@ -28,12 +29,15 @@ MAX_SHOWN = 14
 """The values that a message shows beside the index and its bound."""
 
 
-def insert_guards(name: str, func: PrimFunc, judged: Judged) -> tuple[PrimFunc, tuple[AccessNote, ...]]:
+def insert_guards(
+    name: str, func: PrimFunc, judged: Judged, is_pure: Callable[[Any], bool]
+) -> tuple[PrimFunc, tuple[AccessNote, ...]]:
     """The function with a guard before each open access, and a note on each access that got one.
 
-    Raises :class:`LegalityError` where a guard would have to evaluate a call with effects a second time.
+    ``is_pure`` says of a call's operation that is a function of the module whether it has no effects. Raises
+    :class:`LegalityError` where a guard would have to evaluate a call with effects a second time.
     """
-    guards = _Guards(name, judged)
+    guards = _Guards(name, judged, is_pure)
     made = func.with_body(guards.visit(func.body))
     return made, tuple(guards.notes.values())
 
@@ -144,7 +148,7 @@ class _Checks(AccessChecks):
 
     def require(self, condition: Expr, message: Expr, node: Any) -> None:
         """Add a guard; its condition is evaluated in addition to the access, so it must have no effect."""
-        if side_effect(condition) > Purity.READS:
+        if side_effect(condition, self.owner.is_pure) > Purity.READS:
             raise LegalityError(
                 f"the access {node} of {self.owner.function!r} is not proved inside its buffer, and a guard would "
                 "evaluate a call with effects a second time",
@@ -159,8 +163,9 @@ class _Checks(AccessChecks):
 class _Guards(AccessGuards):
     """Inserts guards, and keeps the loops (or block iterators) that can be named where it is."""
 
-    def __init__(self, function: str, judged: Judged) -> None:
+    def __init__(self, function: str, judged: Judged, is_pure: Callable[[Any], bool]) -> None:
         self.function = function
+        self.is_pure = is_pure
         self.judged = judged
         self.visible: list[tuple[str, Var]] = []
         self.matched: dict[Buffer, MatchBufferRegion] = {}

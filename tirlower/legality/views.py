@@ -134,7 +134,7 @@ class _Finder(AnalyzedMutator):
         """How many bytes a pointer points past the start of its memory; None where the guard cannot say it."""
         end = pointed_at(value)
         if isinstance(end, Var):
-            shift = self.shifts.get(end, const(0, "int64"))
+            shift = self.start_of(end)
             while isinstance(value, Call) and value.op is not _ACCESS_PTR:
                 value = value.args[0]
             if not isinstance(value, Call):
@@ -143,7 +143,7 @@ class _Finder(AnalyzedMutator):
             offset, size = _wide(at), kind.bytes * kind.lanes
         elif isinstance(end, BufferLoad):
             buffer = end.buffer
-            shift = self.shifts.get(buffer.data, const(0, "int64"))
+            shift = self.start_of(buffer.data)
             offset, size = _wide(buffer.offset_of(end.indices)), _bytes(buffer)
         else:
             return None
@@ -152,13 +152,19 @@ class _Finder(AnalyzedMutator):
             return None
         return build.add(shift, _times(offset, size))
 
+    def start_of(self, data: Var) -> Expr | None:
+        """How many bytes a data variable points past the start of its memory; None where that is not known here."""
+        if data in self.shifts:
+            return self.shifts[data]
+        return const(0, "int64") if self.roots.root(data) is data else None
+
     def look(self, view: Buffer) -> None:
         """Compare a view with its memory, at a place that uses it."""
         if view not in self.wanted or view in self.open:
             return
         root = self.roots.root(view.data)
-        owner, shift = self.owners.get(root), self.shifts.get(view.data, const(0, "int64"))
-        if owner is None or shift is None or (root is not view.data and view.data not in self.shifts):
+        owner, shift = self.owners.get(root), self.start_of(view.data)
+        if owner is None or shift is None:
             self.pointers[view] = None
             return
         mine, theirs = _bytes(view), _bytes(owner)

@@ -8,6 +8,7 @@ not decide; without it such questions are answered "unknown".
 from tirlower.poly.bounds import AccessBounds, check_bounds
 from tirlower.poly.dependences import Dependence, dependences
 from tirlower.poly.extract import extract
+from tirlower.poly.extract_calls import PureFunctions
 from tirlower.poly.footprint import Footprint, footprint
 from tirlower.poly.isl import Solver, available
 from tirlower.poly.legality import (
