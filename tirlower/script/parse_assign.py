@@ -67,9 +67,10 @@ class Assignments(Evaluator):
             return
         variable = flow.variable_at(node, name)
         if variable is None:
+            new = is_unnamed(value)
             made = self.bound(name, value)
             self.names.set(name, made)
-            kind = _kind(value, made)
+            kind = "an axis or a symbol" if new else _kind(value, made)
             flow.assign(node, name, kind, value if kind == "scalar" else made, self.span(node))
         else:
             flow.assign(node, name, "scalar", None, None)
@@ -129,7 +130,6 @@ class Assignments(Evaluator):
                 if isinstance(expr, Expr) and _reads_memory(expr):
                     name = target.id if isinstance(target, ast.Name) else f"value_{at}"
                     found[at] = self.bind(name, value)
-                    self.names.set(f"{name} of an assignment", found[at])  # known: it is bound again, not renamed
             stored = stored or not isinstance(target, ast.Name) or self._is_variable(target)
         return found
 
@@ -281,6 +281,4 @@ def _kind(value: Any, made: Any) -> str:
         return f"the buffer {made.name!r}"
     if isinstance(made, IterVar) or (isinstance(value, Frame) and isinstance(made, Var) and not made.dtype.is_handle):
         return "a thread axis"
-    if isinstance(made, Var) and made is value:
-        return "an axis or a symbol"
     return kind_of_value(made)
