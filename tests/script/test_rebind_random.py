@@ -10,7 +10,6 @@ from tests.script.rebind_programs import SIZE, Programs, run_as_python
 from tirlower.diagnostics import ScriptError
 from tirlower.script import parse
 
-
 _REFUSALS = ("may have no value", "is read before it is assigned", "is not defined here")
 
 

@@ -108,6 +108,10 @@ class Builder:
         """The ``T.If`` forms that are open."""
         self.current: ast.AST | None = None
         """The statement that is being parsed."""
+        self.kernel: list[Stmt] | None = None
+        """The statements in front of the thread loops at hand, where there are any."""
+        self.kernel_number = object()
+        """Which kernel of the function that is."""
         self.flow: Rebinding | None = None
         """What names are bound anew in the function at hand, where some may be."""
 
@@ -268,6 +272,9 @@ class Builder:
         """Emit the allocations of variables."""
         for variable in variables:
             variable.buffer = make_buffer((1,), str(variable.dtype), variable.name, scope="local")
+            variable.threads = tuple(self.need_function("a variable").open_threads)
+            variable.on_host = self.kernel is None
+            variable.of_kernel = None
             self.allocate(variable.buffer)
 
     def assign_variable(self, variable: Variable, value: Any) -> None:
@@ -276,19 +283,41 @@ class Builder:
         if variable.buffer is None:
             self.allocate_variables(self.flow.due())
         assert variable.buffer is not None, f"the variable {variable.name!r} is assigned outside its scope"
+        inside = self.need_function("a variable").open_threads[len(variable.threads) :]
+        if inside:
+            # Memory of the scope local would be each thread's own here, which is not what the text says.
+            raise TirError(
+                f"the variable {variable.name!r} lives outside the thread loop over {inside[0]!r} and is assigned by its "
+                "threads",
+                help="bind it inside the thread loop, or store the result of each thread in a buffer",
+            )
         variable.evidence.add(value)
         self.emit(
             BufferStore(
                 variable.buffer, self.convert(value, variable.dtype, f"the variable {variable.name!r}"), (as_expr(0),)
             )
         )
-        variable.touched.update(map(id, self._levels))
+        variable.touched.update(self._levels)
+
+    def kernel_value(self, variable: Variable) -> Expr:
+        """The value of a variable of the host in a kernel, which no thread changes: bound in front of the kernel."""
+        assert self.kernel is not None
+        if variable.of_kernel is None or variable.of_kernel[0] is not self.kernel_number:
+            load = variable.load(self.here())
+            var = Var(variable.name, load.dtype, span=self.here())
+            bind = Bind(var, load)
+            bind.span = self.here()
+            self.kernel.append(bind)
+            variable.of_kernel = (self.kernel_number, var)
+        return variable.of_kernel[1]
 
     def variable_value(self, variable: Variable, header: bool) -> Expr:
         """The value that a variable has here, bound in front; of a block's header, in front of the block.
 
         Raises :class:`TirError` where the block has assigned the variable before its header.
         """
+        if self.kernel is not None and variable.on_host:
+            return self.kernel_value(variable)
         load = variable.load(self.here())
         var = Var(variable.name, load.dtype, span=self.here())
         bind = Bind(var, load)
@@ -296,7 +325,7 @@ class Builder:
             self.emit(bind)
             return var
         level = self._levels[-1]
-        if id(level) in variable.touched:
+        if level in variable.touched:
             raise TirError(
                 f"the variable {variable.name!r} is assigned in the block {level.block.name!r} before the block's "  # type: ignore[union-attr]
                 "header reads it",
@@ -342,6 +371,21 @@ class Builder:
         func.thread_vars.setdefault(tag, var)
         return var
 
+    def open_thread(self, tag: str, in_front: int) -> None:
+        """A loop over a thread axis begins; it stands ``in_front`` levels above the scope at hand."""
+        func = self.need_function("a thread axis")
+        if self.kernel is None and not tag.startswith("vthread"):
+            self.kernel = self._levels[-1 - in_front].out
+            self.kernel_number = object()
+        func.open_threads.append(tag)
+
+    def close_thread(self, tag: str) -> None:
+        """The loop ends."""
+        func = self.need_function("a thread axis")
+        func.open_threads.remove(tag)
+        if all(tag.startswith("vthread") for tag in func.open_threads):
+            self.kernel = None
+
     def thread_loop(self, var: Var, tag: str, extent: Any, annotations: dict[str, Any] | None = None) -> None:
         """Make the rest of the scope the body of a loop over a thread axis."""
         func = self.need_function("a thread axis")
@@ -349,10 +393,10 @@ class Builder:
         size = build.cast(shared.dtype, extent)
         span = self.here()
         func.loops[shared] = Range.from_extent(size)
-        func.open_threads.append(tag)
+        self.open_thread(tag, in_front=0)
 
         def wrap(body: Stmt) -> Stmt:
-            func.open_threads.remove(tag)
+            self.close_thread(tag)
             if shared is not var:
                 body = substitute(body, {var: shared})
             start = const(0, shared.dtype)

@@ -98,10 +98,10 @@ class LoopFrame:
             if self.var is not None:
                 var = self.var
                 if self.tag is not None:
-                    func.open_threads.append(self.tag)
+                    builder.open_thread(self.tag, in_front=1)
             elif self.tag is not None:
                 var = builder.thread_var(self.tag, dtype, name)
-                func.open_threads.append(self.tag)
+                builder.open_thread(self.tag, in_front=1)
             else:
                 var = Var(name, dtype, span=builder.here())
             first = const(0, dtype) if loop.step is not None else loop.start
@@ -114,7 +114,7 @@ class LoopFrame:
                 first = const(0, var.dtype) if loop.step is not None else loop.start
                 body = For(var, first, loop.extent, self.kind, self.tag, self.annotations, body, span=span)
                 if self.tag is not None:
-                    func.open_threads.remove(self.tag)
+                    builder.close_thread(self.tag)
             return body
 
         return values, finish

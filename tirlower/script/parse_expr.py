@@ -101,6 +101,8 @@ class Evaluator(Places):
             if read.__class__ is Variable:
                 if flow.as_value and not flow.repeating:
                     return self.variable_value(read, flow.in_header)
+                if self.kernel is not None and read.on_host:
+                    return self.kernel_value(read)
                 return read.load(self.span(node))
             if read is not MISSING:
                 return read

@@ -65,6 +65,7 @@ class Parser(Assignments):
         self.names.table.update(names.table)
         self._levels = [Level(None) for _ in levels]
         self.ifs = []
+        self.kernel = None
         self.helper_depth = 0
 
     def _rounds(

@@ -18,7 +18,7 @@ from tirlower.diagnostics import Label, ScriptError, Span, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, decl_buffer
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BufferLoad, Expr, IntImm, as_expr
+from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, as_expr
 from tirlower.script.rebind_trace import Assignment, Branch, Jump, Loop, Missing, Read, Sequence, solve
 from tirlower.script.scope import MISSING
 from tirlower.script.values import Sliced, is_number
@@ -87,8 +87,13 @@ class Variable:
         self.dtype = DataType("int32")
         self.evidence = Evidence()
         self.buffer: Buffer | None = None
-        self.touched: set[int] = set()
-        """Identities of the builder's levels in which it has been assigned, in this round."""
+        self.threads: tuple[str, ...] = ()
+        """The thread axes around its allocation."""
+        self.on_host = True
+        self.of_kernel: tuple[object, Var] | None = None
+        """The kernel that reads it last, and its value there."""
+        self.touched: set[Any] = set()
+        """The builder's levels in which it has been assigned, in this round."""
 
     def load(self, span: Span | None) -> Expr:
         """The value where this stands."""

@@ -67,10 +67,34 @@ class Weak:
         """The default type."""
         return self.plain.dtype
 
+    def __neg__(self) -> Weak:
+        return Weak(lambda dtype: build.neg(self.at(dtype)), self.kind, self.bare)
+
     def astype(self, dtype: str) -> Expr:
         """The expression, converted."""
         kind = DataType(str(dtype))
         return build.cast(kind, self.at(kind) if kind.element.is_float else self.plain)
+
+
+def _delegate(operator: Operator, swapped: bool, decides: bool) -> Callable[[Weak, Any], Any]:
+    def method(self: Weak, other: Any) -> Any:
+        return (
+            combine(operator, other, self, None, decides) if swapped else combine(operator, self, other, None, decides)
+        )
+
+    return method
+
+
+# Arithmetic in Python helper functions waits as well.
+for _name in ("add", "sub", "mul", "floordiv", "lshift", "rshift", "and", "or", "xor", "truediv", "mod"):
+    _build = {
+        "and": build.bitwise_and, "or": build.bitwise_or, "xor": build.bitwise_xor, "lshift": build.shift_left,
+        "rshift": build.shift_right, "truediv": build.true_div, "mod": build.floormod,
+    }.get(_name) or getattr(build, _name)  # fmt: skip
+    setattr(Weak, f"__{_name}__", _delegate(_build, False, False))
+    setattr(Weak, f"__r{_name}__", _delegate(_build, True, False))
+for _name in ("lt", "le", "gt", "ge"):
+    setattr(Weak, f"__{_name}__", _delegate(getattr(build, _name), False, True))
 
 
 def at_type(value: Any, dtype: DataType) -> Any:
