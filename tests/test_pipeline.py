@@ -17,7 +17,17 @@ from tirlower.ir.stmt import AllocBuffer, For, ForKind
 from tirlower.ir.target import Target
 from tirlower.pipeline import Pipeline, Step, pipeline_for
 from tirlower.script import tir as T
-from tirlower.transforms import Apply, LowerOpaqueBlock, PassContext, Simplify, prim_func_pass
+from tirlower.transforms import (
+    Apply,
+    ConvertBlocksToOpaque,
+    Fact,
+    FuncPass,
+    LowerInitBlock,
+    LowerOpaqueBlock,
+    PassContext,
+    Simplify,
+    prim_func_pass,
+)
 
 
 @T.prim_func
@@ -170,8 +180,8 @@ def test_added_passes_run_in_their_phases():
 
 @pytest.mark.parametrize("entry", [(4, Simplify()), (-1, Simplify()), Simplify(), (0, "Simplify")])
 def test_wrong_added_passes_are_named(entry):
-    with PassContext(config={"tir.add_lower_pass": [entry]}), pytest.raises(TransformError, match="add_lower_pass"):
-        tl.lower(guarded)
+    with pytest.raises(TransformError, match="add_lower_pass"):
+        PassContext(config={"tir.add_lower_pass": [entry]})
 
 
 def test_an_added_pass_changes_the_program():
@@ -208,7 +218,96 @@ def test_every_step_says_why():
 
 def test_an_order_without_what_a_pass_needs_is_refused():
     with pytest.raises(TransformError, match="LowerOpaqueBlock needs"):
-        Pipeline((Step(LowerOpaqueBlock(), "with nothing before it"),))
+        Pipeline((Step(LowerOpaqueBlock(), ""),))
+
+
+# Orders that the reasons in the pipelines forbid: the first may not stand behind the second.
+FORBIDDEN = {
+    "llvm": [
+        ("PrivatizeReductions", "LowerInitBlock"),
+        ("PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque"),
+        ("InjectRollingBuffer", "CompactBufferAllocation"),
+        ("LowerAutoCopy", "LowerOpaqueBlock"),
+        ("LowerMatchBuffer", "LowerOpaqueBlock"),
+        ("InjectSoftwarePipeline", "LowerOpaqueBlock"),
+        ("RemoveStoreUndef", "LoopPartition"),
+        ("RemoveStoreUndef", "UnrollLoop"),
+        ("FlattenBuffer", "VectorizeLoop"),
+        ("LowerOpaqueBlock", "FlattenBuffer"),
+        ("LoopPartition", "VectorizeLoop"),
+        ("VectorizeLoop", "InjectVirtualThread"),
+        ("VectorizeLoop", "StorageRewrite"),
+        ("VectorizeLoop", "UnrollLoop"),
+        ("InjectVirtualThread", "InjectDoubleBuffer"),
+        ("InjectDoubleBuffer", "StorageRewrite"),
+        ("UnrollLoop", "CommonSubexprElimTIR"),
+        ("HoistIfThenElse", "CommonSubexprElimTIR"),
+        ("LoopPartition", "InstrumentProfileIntrinsics"),
+        ("VectorizeLoop", "LowerCustomDatatypes"),
+        ("Simplify", "LowerIntrin"),
+        ("HoistIfThenElse", "LowerIntrin"),
+    ],
+    "nvptx -arch=sm_80": [
+        ("DefaultGPUSchedule", "LowerInitBlock"),
+        ("LowerCrossThreadReduction", "LowerInitBlock"),
+        ("LiftThreadBinding", "CompactBufferAllocation"),
+        ("ManifestSharedMemoryLocalStage", "CompactBufferAllocation"),
+        ("LowerAutoCopy", "UnifyThreadBinding"),
+        ("InjectPermutedLayout", "InjectSoftwarePipeline"),
+        ("InjectSoftwarePipeline", "TransformMmaBufferLayout"),
+        ("StorageRewrite", "ThreadSync"),
+        ("UnrollLoop", "ThreadSync"),
+        ("CommonSubexprElimTIR", "ThreadSync"),
+        ("VerifyMemory", "SplitHostDevice"),
+        ("InferFragment", "SplitHostDevice"),
+        ("ThreadSync", "LowerThreadAllreduce"),
+        ("ThreadSync", "InjectPTXAsyncCopy"),
+        ("ThreadSync", "MergeSharedMemoryAllocations"),
+        ("AnnotateDeviceRegions", "SplitHostDevice"),
+        ("MergeSharedMemoryAllocations", "LowerDeviceKernelLaunch"),
+        ("SplitHostDevice", "LowerWarpMemory"),
+        ("Simplify", "LowerIntrin"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("target", "early", "late"),
+    [(target, *pair) for target, pairs in FORBIDDEN.items() for pair in pairs],
+)
+def test_an_order_that_the_reasons_forbid_is_refused(target, early, late):
+    steps = list(pipeline_for(Target(target)))
+    moved = [step for step in steps if step.name == early]
+    left = [step for step in steps if step.name != early]
+    at = max(n for n, step in enumerate(left) if step.name == late)
+    # Only this pass moves; without it the order is right, where nothing needs that it has run.
+    with pytest.raises(TransformError, match=r"error\[Pipeline\]"):
+        Pipeline((*left[: at + 1], *moved, *left[at + 1 :]))
+
+
+def test_what_a_step_gives_that_may_be_left_out_is_not_given():
+    steps = list(pipeline_for(Target("llvm")))
+    at = next(n for n, step in enumerate(steps) if step.name == "LowerOpaqueBlock")
+    steps[at] = Step(steps[at].one, "by option", option="tir.enable_debug")
+    with pytest.raises(TransformError, match=r"needs tir\.LowerOpaqueBlock to run before it"):
+        Pipeline(tuple(steps))
+
+
+def test_a_users_pass_breaks_and_gives_facts():
+    class Shuffles(FuncPass):
+        breaks = (Fact.DIVISIONS, "tir.LowerInitBlock")
+
+    class Restores(FuncPass):
+        gives = (Fact.DIVISIONS,)
+
+    steps = (Step(LowerInitBlock(), ""), Step(Shuffles(), "it shifts"))
+    with pytest.raises(TransformError, match=r"Simplify stands behind .*divisions are divisions") as caught:
+        Pipeline((*steps, Step(Simplify(), "it folds")))
+    assert "it shifts" in str(caught.value) and "it folds" in str(caught.value)
+    assert len(Pipeline((*steps, Step(Restores(), ""), Step(Simplify(), "")))) == 4
+    with pytest.raises(TransformError, match=r"tir\.LowerInitBlock has run"):
+        Pipeline((*steps, Step(ConvertBlocksToOpaque(), "")))
+    assert len(Pipeline(())) == 0
 
 
 def test_until_stops_early_and_names_what_it_does_not_know():

@@ -4,7 +4,7 @@
     python tools/fit_vmath.py SIN_F32 ...  # some of them
     python tools/fit_vmath.py --write      # all, into tirlower/emit/vmath/coefficients.py (five minutes)
 
-Runs at development time only (needs the ``dev`` extra: mpmath); the package ships the coefficients. Each fit
+Runs at development time only (needs the ``test`` extra: mpmath); the package ships the coefficients. Each fit
 is a Remez exchange in 60 digits over the basis ``x**power``, then the coefficients are rounded one by one from the
 lowest power up, and after each rounding the remaining ones are fitted again (Lawson's iteration), so that they make up
 for what rounding took away. With them stands the largest weighted error of the polynomial with the *rounded* coefficients (the

@@ -89,7 +89,7 @@ def _make(name: str, rng: random.Random) -> Pass:
 def _needs(name: str, done: Sequence[str]) -> list[str]:
     """What must run before a pass and has not, in order."""
     found: list[str] = []
-    for needed in find_pass(name).needs:
+    for needed in (one for one in find_pass(name).needs if isinstance(one, str)):
         plain = needed.removeprefix("tir.")
         if plain not in done and plain not in LOWERING:
             found += [*_needs(plain, done), plain]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tirlower.diagnostics import TransformError, nearest_name
 from tirlower.ir.func import IRModule
 from tirlower.transforms import Pass, PassContext
-from tirlower.transforms.base import PassInfo, run_pass
+from tirlower.transforms.base import Fact, PassInfo, Stage, run_pass
 from tirlower.transforms.context import LOWER_PHASES
 
 __all__ = ["LOWER_PHASES", "Pipeline", "Step"]
@@ -39,6 +39,11 @@ class Step:
         return ctx.pass_enabled(PassInfo(self.one.info.name, max(self.level, self.one.info.opt_level)))
 
     @property
+    def certain(self) -> bool:
+        """Whether every context runs this step, unless it disables the pass by its name."""
+        return self.option is None and self.unless is None and max(self.level, self.one.info.opt_level) == 0
+
+    @property
     def name(self) -> str:
         """The pass's name without its prefix."""
         return self.one.info.name.removeprefix("tir.")
@@ -47,20 +52,51 @@ class Step:
         return repr(self.one)
 
 
+_STAGE_NEEDS: dict[Stage, tuple[str | Fact, ...]] = {
+    Stage.BLOCK: (Fact.BLOCKS,),
+    Stage.OPAQUE: (Fact.BLOCKS,),
+    Stage.FLAT: ("tir.LowerOpaqueBlock",),
+    Stage.FLAT_1D: ("tir.LowerOpaqueBlock", "tir.FlattenBuffer"),
+}
+
+
+def _order_error(step: Step, needed: str | Fact, breaker: Step | None) -> TransformError:
+    if isinstance(needed, str) and breaker is None:
+        return TransformError(f"{step.name} needs {needed} to run before it", origin="Pipeline")
+    what = needed.value if isinstance(needed, Fact) else f"{needed} has run"
+    after = breaker.name if breaker is not None else "nothing"
+    return TransformError(
+        f"{step.name} stands behind {after}, which ends what it needs: {what}",
+        origin="Pipeline",
+        notes=[f"{one.name}: {one.why}" for one in (step, breaker) if one is not None and one.why],
+        help=f"put {step.name} before {after}",
+    )
+
+
 @dataclass(frozen=True)
 class Pipeline:
-    """Steps in order. Raises :class:`TransformError` at construction when a pass's needs do not run before it."""
+    """Steps in order.
+
+    Raises :class:`TransformError` at construction where a pass stands behind one that breaks what it needs, or without
+    one that gives it. What a pass's stage says of its input is needed too. A step that a context may leave out breaks
+    what it breaks, and gives nothing.
+    """
 
     steps: tuple[Step, ...] = field(default=())
 
     def __post_init__(self) -> None:
         """Check the order."""
-        seen: set[str] = set()
+        holds: set[str | Fact] = set(Fact)
+        broken: dict[str | Fact, Step] = {}
         for step in self.steps:
-            for needed in step.one.needs:
-                if needed not in seen:
-                    raise TransformError(f"{step.name} needs {needed} to run before it", origin="Pipeline")
-            seen.add(step.one.info.name)
+            for needed in (*_STAGE_NEEDS.get(step.one.stage, ()), *step.one.needs):
+                if needed not in holds:
+                    raise _order_error(step, needed, broken.get(needed))
+            for fact in step.one.breaks:
+                holds.discard(fact)
+                broken[fact] = step
+            if step.certain:
+                holds.update((step.one.info.name, *step.one.gives))
 
     def __iter__(self) -> Iterator[Step]:
         return iter(self.steps)

@@ -25,6 +25,7 @@ from tirlower.transforms.base import (
 )
 from tirlower.transforms.catalog import CatalogEntry, catalog
 from tirlower.transforms.context import CONFIG_KEYS, PassContext
+from tirlower.transforms.facts import Fact
 from tirlower.transforms.instruments import DumpIR, PassTimingInstrument, PrintAfterAll, PrintBeforeAll
 from tirlower.transforms.options import Option
 from tirlower.transforms.table import WHERE, load, load_all
@@ -115,6 +116,7 @@ __all__ = [
     "CONFIG_KEYS",
     "CatalogEntry",
     "DumpIR",
+    "Fact",
     "Filter",
     "FuncPass",
     "ModulePass",

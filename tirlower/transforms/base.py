@@ -15,11 +15,13 @@ from typing import Any, ClassVar, TypeVar, overload
 from tirlower.diagnostics import TirError, TransformError, deep_recursion, nearest_name, paused_collection
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.facts import Fact
 from tirlower.transforms.options import Option, check_options
 from tirlower.transforms.table import declare, load, load_all
 
 __all__ = [
     "Apply",
+    "Fact",
     "Filter",
     "FuncPass",
     "ModulePass",
@@ -64,14 +66,17 @@ class PassInfo:
 class Pass:
     """Base of passes: ``pass_(module)`` or ``pass_(func)`` rewrites it under the current :class:`PassContext`.
 
-    A subclass states ``name`` (TIR's), ``stage``, ``needs`` (names of passes that must have run before), and
+    A subclass states ``name`` (TIR's), ``stage``, ``needs`` (names of passes that must have run before, and facts that
+    must hold), ``breaks`` and ``gives`` (facts that no longer hold, or hold again, behind it: :class:`Fact`), and
     ``options`` (name to default, or to an :class:`Option` that says which values it takes; a default alone takes values
     of its kind); its docstring's first line is its summary in the catalog.
     """
 
     name: ClassVar[str] = ""
     stage: ClassVar[Stage] = Stage.ANY
-    needs: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[tuple[str | Fact, ...]] = ()
+    breaks: ClassVar[tuple[str | Fact, ...]] = ()
+    gives: ClassVar[tuple[str | Fact, ...]] = ()
     options: ClassVar[Mapping[str, Any]] = {}
     declared: ClassVar[Mapping[str, Option]] = {}
     positional: ClassVar[tuple[str, ...]] = ()

@@ -34,5 +34,13 @@ def catalog() -> list[CatalogEntry]:
             continue
         text = " ".join(inspect.getdoc(cls).split()) if cls.__doc__ else ""  # type: ignore[union-attr]
         summary = text.split(". ")[0].rstrip(".") + "." if text else ""
-        entries.append(CatalogEntry(name, summary, cls.stage.value, tuple(cls.needs), tuple(cls.options.items())))
+        entries.append(
+            CatalogEntry(
+                name,
+                summary,
+                cls.stage.value,
+                tuple(need for need in cls.needs if isinstance(need, str)),
+                tuple(cls.options.items()),
+            )
+        )
     return entries

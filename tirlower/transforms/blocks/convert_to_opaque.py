@@ -9,7 +9,7 @@ from tirlower.ir.expr import Expr, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter
 from tirlower.ir.stmt import Block, Stmt
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 
 __all__ = ["ConvertBlocksToOpaque"]
@@ -95,6 +95,7 @@ class ConvertBlocksToOpaque(FuncPass):
     name = "tir.ConvertBlocksToOpaque"
     stage = Stage.BLOCK
     needs = ("tir.LowerInitBlock",)
+    breaks = (Fact.ITERATORS,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Convert every block of a function."""

@@ -10,7 +10,7 @@ from tirlower.ir.expr import EQ, And, Expr
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.ir.stmt import AllocBuffer, Block, IfThenElse, Seq, Stmt, seq
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.nesting import as_scope
 
@@ -78,6 +78,7 @@ class LowerInitBlock(FuncPass):
 
     name = "tir.LowerInitBlock"
     stage = Stage.BLOCK
+    breaks = (Fact.INITS,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower every init of a function."""

@@ -9,7 +9,7 @@ from tirlower.ir.expr import Expr, IntImm, StringImm, Var, as_expr, const, is_co
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter, Visitor
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, For, ForKind, IfThenElse, Seq, Stmt, seq
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.blocks.lower_init import split_head
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.memory.double_buffer_marks import DOUBLE_BUFFER_SCOPE
@@ -168,6 +168,7 @@ class LowerOpaqueBlock(FuncPass):
     name = "tir.LowerOpaqueBlock"
     stage = Stage.OPAQUE
     needs = ("tir.ConvertBlocksToOpaque", "tir.LowerMatchBuffer")
+    breaks = (Fact.BLOCKS,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower every block of a function."""

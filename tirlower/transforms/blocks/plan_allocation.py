@@ -32,7 +32,7 @@ from tirlower.ir.stmt import (
     While,
     seq,
 )
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.blocks.lower_init import split_head
 from tirlower.transforms.context import PassContext
 
@@ -330,7 +330,7 @@ class PlanAndUpdateBufferAllocationLocation(FuncPass):
 
     name = "tir.PlanAndUpdateBufferAllocationLocation"
     stage = Stage.BLOCK
-    needs = ("tir.LowerInitBlock",)
+    needs = ("tir.LowerInitBlock", Fact.ITERATORS)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Move the allocations of a function."""

@@ -33,7 +33,7 @@ from tirlower.ir.stmt import (
     Seq,
     Stmt,
 )
-from tirlower.transforms.base import FuncPass
+from tirlower.transforms.base import Fact, FuncPass
 from tirlower.transforms.cleanup.computations import (
     TEXT_LIMIT,
     Computation,
@@ -426,6 +426,8 @@ class CommonSubexprElimTIR(FuncPass):
     """
 
     name = "tir.CommonSubexprElimTIR"
+    needs = (Fact.DIVISIONS, Fact.UNORDERED)
+    breaks = (Fact.PLAIN_EXPRESSIONS, Fact.SINGLE_STATEMENTS)
     options = {"enable_cse_tir": True, "identify_equiv_terms": False}
     positional = ("enable_cse_tir", "identify_equiv_terms")
 

@@ -28,7 +28,7 @@ from tirlower.ir.expr import (
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.stmt import Bind, For, IfThenElse, Seq, Stmt
 from tirlower.transforms.analyzed import AnalyzedMutator, stated_fact
-from tirlower.transforms.base import FuncPass
+from tirlower.transforms.base import Fact, FuncPass
 from tirlower.transforms.context import PassContext
 
 __all__ = ["LowerIntrin"]
@@ -201,6 +201,7 @@ class LowerIntrin(FuncPass):
     """
 
     name = "tir.LowerIntrin"
+    breaks = (Fact.DIVISIONS,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower the divisions of a function."""

@@ -13,7 +13,7 @@ from tirlower.ir.functor import Mutator, fold, pre_order_visit
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import Bind, BufferStore, For, IfThenElse, Seq, Stmt, is_no_op, seq
-from tirlower.transforms.base import FuncPass
+from tirlower.transforms.base import Fact, FuncPass
 from tirlower.transforms.cleanup.remove_no_op import RemoveNoOp
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.nesting import as_scope
@@ -212,6 +212,7 @@ class RemoveStoreUndef(FuncPass):
     """
 
     name = "tir.RemoveStoreUndef"
+    needs = (Fact.SINGLE_STATEMENTS,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Remove the undefined stores of a function."""

@@ -31,7 +31,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocConst, Bind, BufferStore, DeclBuffer, Stmt
 from tirlower.ir.target import Target
-from tirlower.transforms.base import FuncPass
+from tirlower.transforms.base import Fact, FuncPass
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.dtypes.retype import Retyper
 
@@ -319,6 +319,7 @@ class LowerCustomDatatypes(FuncPass):
     """
 
     name = "tir.LowerCustomDatatypes"
+    breaks = (Fact.CUSTOM_TYPES,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Rewrite a function: signature and body."""

@@ -7,7 +7,7 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.struct_field import CallingConvention
 from tirlower.ir.target import Target
-from tirlower.transforms.base import FuncPass
+from tirlower.transforms.base import Fact, FuncPass
 from tirlower.transforms.context import PassContext
 
 __all__ = ["VerifyMemory"]
@@ -50,7 +50,7 @@ class VerifyMemory(FuncPass):
     """
 
     name = "tir.VerifyMemory"
-    needs = ("tir.BindTarget",)
+    needs = ("tir.BindTarget", Fact.WHOLE_PROGRAM)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Check a function."""

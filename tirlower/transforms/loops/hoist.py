@@ -28,7 +28,7 @@ from tirlower.ir.stmt import (
     seq,
 )
 from tirlower.transforms.analyzed import without_likely
-from tirlower.transforms.base import FuncPass
+from tirlower.transforms.base import Fact, FuncPass
 from tirlower.transforms.cleanup.remove_no_op import RemoveNoOp
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.loops.decide import EqualDecider, SizeBudget
@@ -385,6 +385,8 @@ class HoistIfThenElse(FuncPass):
     """
 
     name = "tir.HoistIfThenElse"
+    needs = (Fact.DIVISIONS, Fact.PLAIN_EXPRESSIONS, Fact.UNMARKED, Fact.UNORDERED)
+    breaks = (Fact.LANES, Fact.SINGLE_STATEMENTS)
     options = {
         "variant": Option(None, "'basic'", lambda value: value == "basic"),
         "support_block_scope_hoisting": False,

@@ -17,7 +17,7 @@ from tirlower.ir.op import Op, Purity
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.stmt import AttrStmt, Bind, For, ForKind, IfThenElse, Stmt, is_no_op, seq
 from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import FuncPass
+from tirlower.transforms.base import Fact, FuncPass
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.loops.decide import Decider, SizeBudget
 from tirlower.transforms.loops.partition_bounds import Interval, Solver, mentions
@@ -472,6 +472,8 @@ class LoopPartition(FuncPass):
     """
 
     name = "tir.LoopPartition"
+    needs = (Fact.VECTOR_LOOPS, Fact.DIVISIONS, Fact.PLAIN_EXPRESSIONS, Fact.UNMARKED, Fact.UNORDERED)
+    breaks = (Fact.SINGLE_STATEMENTS,)
     options = {
         "partition_const_loop": False,
         "no_unroll_loop_with_extent_one": False,

@@ -22,7 +22,7 @@ from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, DeclBuffer, For, ForKind, Seq, Stmt
 from tirlower.transforms.analyzed import AnalyzedMutator, stated_fact
-from tirlower.transforms.base import ModulePass, Stage
+from tirlower.transforms.base import Fact, ModulePass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.loops.reduction_init import InitNest, finished, init_nest, opaque_blocks
 from tirlower.transforms.loops.reduction_partials import (
@@ -349,6 +349,7 @@ class PrivatizeReductions(ModulePass):
 
     name = ORIGIN
     stage = Stage.ANY
+    needs = (Fact.INITS,)
     options = {"max_chunks": 64, "max_partial_bytes": 1 << 18}
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:

@@ -11,7 +11,7 @@ from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Evaluate, For, ForKind, Seq, Stmt
-from tirlower.transforms.base import ModulePass
+from tirlower.transforms.base import Fact, ModulePass
 from tirlower.transforms.context import PassContext
 
 __all__ = ["InstrumentProfileIntrinsics", "ProfileSite", "profile_sites"]
@@ -206,6 +206,7 @@ class InstrumentProfileIntrinsics(ModulePass):
     """
 
     name = "tir.InstrumentProfileIntrinsics"
+    breaks = (Fact.UNMARKED,)
     options = {
         "max_depth": 0,
         "min_height": 1,

@@ -17,7 +17,7 @@ from tirlower.ir.op import Purity
 from tirlower.ir.stmt import AllocBuffer, Bind, Block, BufferStore, DeclBuffer, Evaluate, IfThenElse, Seq, Stmt, seq
 from tirlower.transforms.aliasing import same_place
 from tirlower.transforms.analyzed import AnalyzedMutator, stated_fact, without_likely
-from tirlower.transforms.base import FuncPass
+from tirlower.transforms.base import Fact, FuncPass
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.loops.known_values import KnownMutator, KnownValues
 from tirlower.transforms.nesting import DECLARATIONS, as_scope
@@ -298,6 +298,7 @@ class Simplify(FuncPass):
     """
 
     name = "tir.Simplify"
+    needs = (Fact.DIVISIONS,)
     options = {
         "transitively_prove_inequalities": False,
         "propagate_knowns_to_prove_conditional": False,

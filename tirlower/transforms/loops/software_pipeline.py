@@ -31,7 +31,7 @@ from tirlower.ir.stmt import (
     Stmt,
 )
 from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.loops.partition_bounds import mentions
 from tirlower.transforms.loops.pipeline_async import Instance, Queues
@@ -430,6 +430,8 @@ class InjectSoftwarePipeline(FuncPass):
 
     name = "tir.InjectSoftwarePipeline"
     stage = Stage.OPAQUE
+    needs = (Fact.FRAGMENT_BUFFERS,)
+    breaks = (Fact.ONE_STAGE,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Pipeline the annotated loops of a function."""

@@ -13,7 +13,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor, post_order_visit, substitute
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import Assert, AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt, seq
-from tirlower.transforms.base import FuncPass
+from tirlower.transforms.base import Fact, FuncPass
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.nesting import as_scope, jumps_out
 
@@ -217,6 +217,8 @@ class UnrollLoop(FuncPass):
     """
 
     name = "tir.UnrollLoop"
+    needs = (Fact.DIVISIONS, Fact.PLAIN_EXPRESSIONS, Fact.UNMARKED, Fact.UNORDERED)
+    breaks = (Fact.LANES, Fact.SINGLE_STATEMENTS)
     options = {
         "auto_max_step": 0,
         "auto_max_depth": 8,

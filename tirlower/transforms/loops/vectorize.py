@@ -38,7 +38,7 @@ from tirlower.ir.stmt import (
     seq,
 )
 from tirlower.ir.target import Target
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.loops.vectorize_expr import ExprVectorizer, depends_on
 from tirlower.transforms.loops.vectorize_mask import Masker, Scalarize, mask_of, reads_memory
@@ -414,6 +414,8 @@ class VectorizeLoop(FuncPass):
 
     name = "tir.VectorizeLoop"
     stage = Stage.FLAT
+    needs = (Fact.LANES, Fact.DIVISIONS, Fact.CUSTOM_TYPES, Fact.UNMARKED, Fact.UNORDERED)
+    breaks = (Fact.VECTOR_LOOPS, Fact.SINGLE_STATEMENTS)
     options = {"enable_vectorize": True, "predicate": flag(None, "mask accesses under conditions"), "tail": False}
     positional = ("enable_vectorize",)
 

@@ -31,7 +31,7 @@ from tirlower.ir.stmt import (
     While,
     seq,
 )
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.loops.virtual_touched import JUMPS, ONCE, Uses, touched_by, uses_of
 from tirlower.transforms.memory.copies import CopiedBuffer, CopyAccesses, is_flat
@@ -317,7 +317,16 @@ class InjectVirtualThread(FuncPass):
 
     name = ORIGIN
     stage = Stage.FLAT_1D
-    needs = ("tir.FlattenBuffer",)
+    needs = (
+        "tir.FlattenBuffer",
+        Fact.ONE_BUFFER,
+        Fact.OWN_STORAGE,
+        Fact.DIVISIONS,
+        Fact.PLAIN_EXPRESSIONS,
+        Fact.UNMARKED,
+        Fact.UNORDERED,
+    )
+    breaks = (Fact.LANES, Fact.SINGLE_STATEMENTS)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Interleave the virtual threads of a function."""

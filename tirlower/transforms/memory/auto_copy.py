@@ -13,7 +13,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, pre_order_visit, substitute
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.stmt import Block, For, ForKind, IfThenElse, Seq, Stmt, While
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.memory.auto_copy_form import (
     AUTO_COPY,
@@ -315,6 +315,7 @@ class LowerAutoCopy(FuncPass):
 
     name = ORIGIN
     stage = Stage.OPAQUE
+    needs = (Fact.AXES_APART,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower the marked copies of a function."""

@@ -13,7 +13,7 @@ from tirlower.ir.functor import Visitor
 from tirlower.ir.linear import expr_key
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, BufferStore, Stmt
 from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.memory.compact_check import verify_compaction
 from tirlower.transforms.memory.compact_regions import Region, accessed_regions
@@ -174,6 +174,7 @@ class CompactBufferAllocation(FuncPass):
 
     name = "tir.CompactBufferAllocation"
     stage = Stage.OPAQUE
+    breaks = (Fact.WHOLE_BUFFERS,)
     options = {"is_strict": True, "keep_padding": False}
     positional = ("is_strict",)
 

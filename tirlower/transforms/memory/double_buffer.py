@@ -29,7 +29,7 @@ from tirlower.ir.stmt import (
     seq,
 )
 from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.cleanup.access_summary import Access, Box, Summarizer, Summary, contains, disjoint
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.memory.copies import CopyAccesses
@@ -439,7 +439,15 @@ class InjectDoubleBuffer(FuncPass):
 
     name = ORIGIN
     stage = Stage.FLAT_1D
-    needs = ("tir.FlattenBuffer",)
+    needs = (
+        "tir.FlattenBuffer",
+        Fact.OWN_STORAGE,
+        Fact.DIVISIONS,
+        Fact.PLAIN_EXPRESSIONS,
+        Fact.UNMARKED,
+        Fact.UNORDERED,
+    )
+    breaks = (Fact.LANES, Fact.ONE_BUFFER, Fact.SINGLE_STATEMENTS)
     options = {"split_loop": 1}
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:

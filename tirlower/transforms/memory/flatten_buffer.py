@@ -21,7 +21,7 @@ from tirlower.ir.linear import expr_key
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, AllocConst, AttrStmt, Bind, Block, BufferStore, DeclBuffer, Seq, Stmt
 from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.blocks.lower_init import split_head
 from tirlower.transforms.context import PassContext
 
@@ -381,7 +381,8 @@ class FlattenBuffer(FuncPass):
 
     name = "tir.FlattenBuffer"
     stage = Stage.FLAT
-    needs = ("tir.LowerMatchBuffer",)
+    needs = ("tir.LowerMatchBuffer", Fact.VECTOR_LOOPS)
+    breaks = (Fact.WHOLE_BUFFERS,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Flatten every buffer of a function."""

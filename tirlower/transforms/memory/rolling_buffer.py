@@ -11,7 +11,7 @@ from tirlower.ir.expr import BufferLoad, Expr, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, BufferStore, For, IfThenElse, Seq, Stmt, seq
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.memory.rolling_accesses import ORIGIN, ROLLING_BUFFER_SCOPE, is_rolling_mark
 from tirlower.transforms.memory.rolling_plan import Plan, Planner
@@ -147,6 +147,7 @@ class InjectRollingBuffer(FuncPass):
 
     name = ORIGIN
     stage = Stage.OPAQUE
+    needs = (Fact.WHOLE_BUFFERS,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Roll the marked buffers of a function."""

@@ -11,7 +11,7 @@ from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Substituter
 from tirlower.ir.linear import expr_key
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, DeclBuffer, For, Seq, Stmt, seq
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.memory.pointer_type import rewrite_pointer_types
 from tirlower.transforms.memory.storage_check import verify_storage
@@ -228,6 +228,8 @@ class StorageRewrite(FuncPass):
 
     name = "tir.StorageRewrite"
     stage = Stage.FLAT
+    needs = (Fact.UNORDERED,)
+    breaks = (Fact.LANES, Fact.OWN_STORAGE, Fact.SINGLE_STATEMENTS)
     options = {"keep_shared_apart": False}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -11,7 +11,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Evaluate, Seq, Stmt
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 
 __all__ = ["InferFragment"]
@@ -167,6 +167,7 @@ class InferFragment(FuncPass):
 
     name = ORIGIN
     stage = Stage.FLAT_1D
+    needs = (Fact.WHOLE_PROGRAM,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Mark the fragments of a function."""

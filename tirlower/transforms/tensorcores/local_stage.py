@@ -12,7 +12,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, For, ForKind, Seq, Stmt
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 
 __all__ = ["ManifestSharedMemoryLocalStage"]
@@ -192,6 +192,7 @@ class ManifestSharedMemoryLocalStage(FuncPass):
 
     name = ORIGIN
     stage = Stage.OPAQUE
+    needs = (Fact.WHOLE_BUFFERS,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Add the local stages of a function's marked blocks."""

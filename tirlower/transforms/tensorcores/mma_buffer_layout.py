@@ -12,7 +12,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor
 from tirlower.ir.stmt import AllocBuffer, BufferStore, DeclBuffer, Stmt
 from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 
 __all__ = ["TransformMmaBufferLayout"]
@@ -165,6 +165,7 @@ class TransformMmaBufferLayout(FuncPass):
 
     name = ORIGIN
     stage = Stage.OPAQUE
+    breaks = (Fact.FRAGMENT_BUFFERS,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Reshape the matrices of a function."""

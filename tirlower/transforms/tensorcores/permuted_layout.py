@@ -13,7 +13,7 @@ from tirlower.ir.functor import Visitor
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, Stmt
 from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 
 __all__ = ["InjectPermutedLayout"]
@@ -301,6 +301,7 @@ class InjectPermutedLayout(FuncPass):
 
     name = ORIGIN
     stage = Stage.OPAQUE
+    needs = (Fact.ONE_STAGE,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Permute the shared buffers of a function's marked blocks."""

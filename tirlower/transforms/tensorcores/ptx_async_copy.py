@@ -14,7 +14,7 @@ from tirlower.ir.op import Op
 from tirlower.ir.stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt
 from tirlower.ir.target import Target
 from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.memory.lower_async_dma import COMMIT, SCOPE, WAIT, WAIT_COUNT
 from tirlower.transforms.nesting import as_scope
@@ -169,6 +169,7 @@ class InjectPTXAsyncCopy(FuncPass):
 
     name = ORIGIN
     stage = Stage.FLAT_1D
+    breaks = (Fact.MARKED_COPIES,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Rewrite the asynchronous copies of a function's kernels."""

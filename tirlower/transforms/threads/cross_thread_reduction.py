@@ -30,7 +30,7 @@ from tirlower.ir.stmt import (
     Stmt,
 )
 from tirlower.transforms.analyzed import conjuncts
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.threads.reduction_form import ReductionForm, reduction_form
 
@@ -466,6 +466,7 @@ class LowerCrossThreadReduction(FuncPass):
 
     name = "tir.LowerCrossThreadReduction"
     stage = Stage.BLOCK
+    needs = (Fact.INITS, Fact.ITERATORS)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower the reductions of a function."""

@@ -29,7 +29,7 @@ from tirlower.ir.stmt import (
 from tirlower.ir.structural import structural_equal
 from tirlower.ir.target import Target
 from tirlower.poly import Scop, extract, is_parallel
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.nesting import jumps_out, returns
 from tirlower.transforms.threads.axes import thread_loop
@@ -362,6 +362,7 @@ class DefaultGPUSchedule(FuncPass):
 
     name = "tir.DefaultGPUSchedule"
     stage = Stage.BLOCK
+    needs = (Fact.INITS, Fact.ITERATORS)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Schedule a function."""

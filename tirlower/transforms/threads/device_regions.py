@@ -10,7 +10,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.ir.stmt import AttrStmt, For, Stmt
 from tirlower.ir.target import Target
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.threads.axes import is_thread_axis
 
@@ -80,7 +80,7 @@ class AnnotateDeviceRegions(FuncPass):
 
     name = "tir.AnnotateDeviceRegions"
     stage = Stage.FLAT
-    needs = ("tir.BindTarget",)
+    needs = ("tir.BindTarget", Fact.WHOLE_PROGRAM)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Mark the regions of a function."""

@@ -17,7 +17,7 @@ from tirlower.ir.op import GlobalVar, Op, Purity
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, For, Stmt
 from tirlower.ir.struct_field import CallingConvention
 from tirlower.ir.target import Target
-from tirlower.transforms.base import ModulePass, Stage
+from tirlower.transforms.base import Fact, ModulePass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.host.api import host_of
 from tirlower.transforms.threads.axes import is_thread_axis, need_equal_extents
@@ -263,6 +263,7 @@ class LowerDeviceKernelLaunch(ModulePass):
     name = "tir.LowerDeviceKernelLaunch"
     stage = Stage.FLAT
     needs = ("tir.SplitHostDevice",)
+    breaks = (Fact.LAUNCHES_OPEN,)
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Lower every call of a module."""

@@ -9,7 +9,7 @@ from tirlower.ir.expr import Expr, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.stmt import Evaluate, For, ForKind, Stmt
 from tirlower.ir.structural import structural_equal
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.threads.axes import (
     AxisMutator,
@@ -151,6 +151,7 @@ class LiftThreadBinding(FuncPass):
 
     name = "tir.LiftThreadBinding"
     stage = Stage.BLOCK
+    needs = (Fact.WHOLE_BUFFERS,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lift the thread loops of every kernel of a function."""

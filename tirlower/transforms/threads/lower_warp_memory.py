@@ -17,7 +17,7 @@ from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, BufferStore, DeclBuffer, Evaluate, For, ForKind, Stmt
 from tirlower.ir.target import Target
 from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 
 __all__ = ["LowerWarpMemory"]
@@ -334,6 +334,7 @@ class LowerWarpMemory(FuncPass):
     name = "tir.LowerWarpMemory"
     stage = Stage.FLAT_1D
     needs = ("tir.FlattenBuffer",)
+    breaks = (Fact.WARP_MEMORY,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower the memory of warps in a function."""

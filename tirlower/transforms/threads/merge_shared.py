@@ -29,7 +29,7 @@ from tirlower.ir.stmt import (
     While,
 )
 from tirlower.poly import Access, extract
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.threads.barriers import BarrierPlanner
 from tirlower.transforms.threads.meetings import Meetings
@@ -423,7 +423,8 @@ class MergeSharedMemoryAllocations(FuncPass):
 
     name = "tir.MergeSharedMemoryAllocations"
     stage = Stage.FLAT_1D
-    needs = ("tir.FlattenBuffer", "tir.ThreadSync")
+    needs = ("tir.FlattenBuffer", "tir.ThreadSync", Fact.LAUNCHES_OPEN)
+    breaks = (Fact.OWN_STORAGE,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Merge the allocations of each kernel of a function."""

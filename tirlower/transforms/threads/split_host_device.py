@@ -31,7 +31,7 @@ from tirlower.ir.stmt import (
     Stmt,
 )
 from tirlower.ir.target import Target
-from tirlower.transforms.base import ModulePass, Stage
+from tirlower.transforms.base import Fact, ModulePass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.nesting import jumps_out
 from tirlower.transforms.threads.axes import is_thread_axis
@@ -204,7 +204,8 @@ class SplitHostDevice(ModulePass):
 
     name = "tir.SplitHostDevice"
     stage = Stage.FLAT
-    needs = ("tir.AnnotateDeviceRegions",)
+    needs = ("tir.AnnotateDeviceRegions", Fact.WARP_MEMORY)
+    breaks = (Fact.WHOLE_PROGRAM,)
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Split every function of a module."""

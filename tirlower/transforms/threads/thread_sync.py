@@ -15,7 +15,7 @@ from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt
 from tirlower.ir.target import Target
 from tirlower.poly import Access, extract
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.options import Option
 from tirlower.transforms.threads.barriers import BarrierPlanner, is_barrier
@@ -221,7 +221,8 @@ class ThreadSync(FuncPass):
 
     name = "tir.ThreadSync"
     stage = Stage.FLAT
-    needs = ("tir.LowerOpaqueBlock",)
+    needs = ("tir.LowerOpaqueBlock", Fact.WHOLE_PROGRAM, Fact.MARKED_COPIES)
+    breaks = (Fact.UNORDERED,)
     options = {
         "storage_scope": Option(None, f"one of {', '.join(_SCOPES)}", lambda value: value in _SCOPES),
         "with_global": False,

@@ -10,7 +10,7 @@ from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Expr, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.stmt import For, Stmt
-from tirlower.transforms.base import FuncPass, Stage
+from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.threads.axes import (
     AxisMutator,
@@ -169,6 +169,7 @@ class UnifyThreadBinding(FuncPass):
 
     name = "tir.UnifyThreadBinding"
     stage = Stage.BLOCK
+    breaks = (Fact.AXES_APART,)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Unify the axes of every kernel of a function."""
