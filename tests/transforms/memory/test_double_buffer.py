@@ -517,8 +517,8 @@ def test_options() -> None:
             A[i] = B[0]
 
     for wrong in (3, -2, "2", True):
-        with pytest.raises(TransformError, match="split_loop is 0, 1 or an even number"):
-            InjectDoubleBuffer(split_loop=wrong)(before)
+        with pytest.raises(TransformError, match="'split_loop' of InjectDoubleBuffer is 0, 1 or an even number"):
+            InjectDoubleBuffer(split_loop=wrong)
     with PassContext(config={"tir.InjectDoubleBuffer": {"split_loop": 4}}):
         assert "i_outer" in InjectDoubleBuffer()(before).script()
     assert InjectDoubleBuffer()(parse("@T.prim_func\ndef f(A: T.Buffer((1,), 'int32')):\n    A[0] = 1")) is not None

@@ -42,6 +42,7 @@ from tirlower.transforms.memory.double_buffer_marks import (
     marked_loops,
 )
 from tirlower.transforms.nesting import as_scope, jumps_out, returns
+from tirlower.transforms.options import Option, integer
 
 __all__ = ["InjectDoubleBuffer"]
 
@@ -448,15 +449,13 @@ class InjectDoubleBuffer(FuncPass):
         Fact.UNORDERED,
     )
     breaks = (Fact.LANES, Fact.ONE_BUFFER, Fact.SINGLE_STATEMENTS)
-    options = {"split_loop": 1}
+    # With an odd number the parities of the copies would differ between the unrolled rounds.
+    options = {
+        "split_loop": Option(1, "0, 1 or an even number", lambda n: integer(1).fits(n) and (n == 1 or n % 2 == 0)),
+    }
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Double-buffer the marked buffers of a function."""
         split = self.option("split_loop", ctx)
-        if isinstance(split, bool) or not isinstance(split, int) or split < 0 or (split != 1 and split % 2):
-            raise TransformError(
-                f"split_loop is 0, 1 or an even number, got {split!r}",
-                help="with an odd number the parities of the copies differ between the unrolled rounds",
-            )
         targets = marked_loops(func)
         return func.with_body(_Injector(func, targets, split).visit(func.body)) if targets else func

@@ -10,6 +10,7 @@ from typing import Any
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer, decl_buffer
+from tirlower.ir.digest import expr_deep_equal
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Broadcast, BufferLoad, Call, Expr, IntImm, Ramp, StringImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
@@ -37,6 +38,17 @@ from tirlower.transforms.threads.meetings import Meetings
 __all__ = ["MergeSharedMemoryAllocations"]
 
 _ACCESS_PTR = Op.get("tir.tvm_access_ptr")
+# Instructions that read or write shared memory after they were issued, and what waits for all of them: with the
+# argument 0, or at the barrier that the instruction names.
+_IN_FLIGHT = {
+    Op.get("tir.ptx_cp_async"): Op.get("tir.ptx_wait_group"),
+    Op.get("tir.ptx_cp_async_bulk"): Op.get("tir.ptx_wait_barrier"),
+    Op.get("tir.ptx_cp_async_bulk_tensor"): Op.get("tir.ptx_wait_barrier"),
+    Op.get("tir.ptx_cp_async_bulk_tensor_store"): Op.get("tir.ptx_bulk_wait_group"),
+    Op.get("tir.ptx_wgmma"): Op.get("tir.ptx_wgmma_wait_group"),
+}
+_WAITS = frozenset(_IN_FLIGHT.values())
+_BARRIER_AT = {Op.get("tir.ptx_cp_async_bulk"): 5, Op.get("tir.ptx_cp_async_bulk_tensor"): 4}
 _LEAST_ALIGNMENT = 16
 _NAMES = {"shared.dyn": "buf_dyn_shmem", "shared": "buf_shmem"}
 
@@ -88,6 +100,27 @@ def _elements(buffer: Buffer) -> Expr:
     return build.add(last, buffer.elem_offset)
 
 
+@dataclass(frozen=True, eq=False)
+class _Flight:
+    """An asynchronous instruction, and the loops and branches that it stands in."""
+
+    call: Call
+    op: Op
+    path: tuple[int, ...]
+
+    def lands(self, wait: Call, path: tuple[int, ...]) -> bool:
+        """Whether it is certainly over behind a wait that comes later in the text.
+
+        The wait must run whenever the instruction does: it stands in no loop or branch that the instruction does not.
+        """
+        if wait.op is not _IN_FLIGHT[self.op] or self.path[: len(path)] != path:
+            return False
+        barrier = _BARRIER_AT.get(self.op)
+        if barrier is not None:
+            return expr_deep_equal(wait.args[0], self.call.args[barrier])
+        return is_const_int(wait.args[0], 0)
+
+
 class _Lives(Visitor):
     """The allocations of a scope in a kernel, and when they are in use.
 
@@ -101,7 +134,9 @@ class _Lives(Visitor):
         self.time = 0
         self.units: list[tuple[int, set[Var]]] = []
         self.bound: set[Var] = set()
-        self.asynchronous = 0
+        self.path: tuple[int, ...] = ()
+        self.flights: dict[Var, list[_Flight]] = {}
+        self.landed: set[Var] = set()
 
     def visit_AllocBuffer(self, op: AllocBuffer) -> None:
         self.time += 1
@@ -121,8 +156,10 @@ class _Lives(Visitor):
     def unit(self, op: Any) -> None:
         self.time += 1
         self.units.append((self.time, set()))
+        self.path = (*self.path, self.time)
         self.generic(op)
         self.time += 1
+        self.path = self.path[:-1]
         _, used = self.units.pop()
         for data in used:
             part = self.parts[data]
@@ -165,6 +202,30 @@ class _Lives(Visitor):
     def visit_Evaluate(self, op: Evaluate) -> None:
         self.time += 1
         self.generic(op)
+        if isinstance(op.value, Call):
+            self.asynchronous(op.value)
+
+    def asynchronous(self, call: Call) -> None:
+        """Note what is in flight from here, or has landed."""
+        if isinstance(call.op, Op) and call.op in _IN_FLIGHT:
+            names = {node for arg in call.args for node in _nodes(arg) if node.__class__ is Var}
+            for data in names & self.parts.keys():
+                self.flights.setdefault(data, []).append(_Flight(call, call.op, self.path))
+                self.landed.discard(data)
+        elif call.op in _WAITS:
+            for data, flights in list(self.flights.items()):
+                flights[:] = [flight for flight in flights if not flight.lands(call, self.path)]
+                if not flights:
+                    del self.flights[data]
+                    self.landed.add(data)
+
+    def end_of_flights(self) -> None:
+        """What may still be in flight at the end, or landed and was not touched afterwards, keeps its memory.
+
+        A barrier orders only what threads do themselves: it is the access behind the wait that others wait for.
+        """
+        for data in (*self.flights, *self.landed):
+            self.parts[data].end = 1 << 60
 
     def visit_BufferLoad(self, op: BufferLoad) -> None:
         self.touch(op.buffer.data)
@@ -176,6 +237,7 @@ class _Lives(Visitor):
         part = self.parts.get(data)
         if part is None:
             return
+        self.landed.discard(data)
         begin = self.time
         if len(self.units) > part.depth:
             begin, used = self.units[part.depth]
@@ -350,6 +412,7 @@ class _Kernels(Mutator):
             return self.generic(op)
         lives = _Lives(self.scope)
         lives.visit(op)
+        lives.end_of_flights()
         parts = list(lives.parts.values())
         if len(parts) < 2:
             return op
@@ -394,7 +457,8 @@ class MergeSharedMemoryAllocations(FuncPass):
     where they depend on what the kernel computes, as do conditional allocations.
 
     An allocation is in use from its first access to its last; a loop or branch with an access of an outer allocation
-    counts as a whole. Where bytes change their owner, and no barrier stands between the uses already, one is put
+    counts as a whole. What an asynchronous instruction reads or writes is in use until it has been waited for and
+    touched again, else to the end. Where bytes change their owner, and no barrier stands between the uses already, one is put
     (TIR leaves that to chance); where it cannot stand, under a condition that threads pass differently, nothing is shared.
 
     Stands behind SplitHostDevice and ThreadSync.
