@@ -13,6 +13,7 @@ from tirlower.interp import interpret
 from tirlower.interp.intrinsics_extern import register_extern
 from tirlower.ir import (
     AllocBuffer,
+    AttrStmt,
     BinaryOp,
     Buffer,
     BufferLoad,
@@ -27,6 +28,7 @@ from tirlower.ir import (
     pre_order_visit,
 )
 from tirlower.ir.dtype import FLOAT8_KINDS
+from tirlower.ir.structural import assert_structural_equal
 from tirlower.ir.verify import verify_well_formed
 from tirlower.script import parse
 from tirlower.script import tir as T
@@ -418,6 +420,13 @@ def test_targets_with_the_type_keep_it(target: str, native: bool) -> None:
     wide = parse('@T.prim_func\ndef f(A: T.Buffer((4,), "float8_e5m2")):\n    A[0] = A[1] + A[2]\n')
     wide = wide.with_attr("target", tl.Target(target))
     assert (FP8ComputeLegalize()(wide) is wide) is ("sm_90" in target)
+    for compute, store, one in (
+        (BF16ComputeLegalize(), BF16StorageLegalize(), func),
+        (FP8ComputeLegalize(), FP8StorageLegalize(), wide),
+    ):
+        computed = compute(one)
+        stored = store(computed)
+        assert (stored is one) is (computed is one), "what is computed natively is stored natively"
 
 
 def test_programs_without_the_type_come_back_as_they_are() -> None:
@@ -430,3 +439,77 @@ def test_programs_without_the_type_come_back_as_they_are() -> None:
         check(one, before, before)
         mod = IRModule({"before": before})
         assert one(mod) is mod
+
+
+# -- reductions over threads -----------------------------------------------------------------------------------------
+
+_SUM, _MAX = "lambda x, y: x + y, [T.bfloat16(0)]", "lambda x, y: T.max(x, y), [T.bfloat16(-3)]"
+_TWO = "lambda x0, x1, y0, y1: (T.Select(x1 >= y1, x0, y0), T.Select(x1 >= y1, x1, y1)), [T.int32(-1), T.bfloat16(-9)]"
+_NULL = 'T.reinterpret("handle", T.uint64(0))'
+_S = 's = T.alloc_buffer((1,), "bfloat16", scope="local")\n'
+_I = 'k = T.alloc_buffer((1,), "int32", scope="local")\n'
+
+
+def _scope(reducer: str, *calls: str) -> str:
+    lines = "".join(f"    T.tvm_thread_allreduce({call}, tx)\n" for call in calls)
+    return f'with T.attr(T.comm_reducer({reducer}), "reduce_scope", {_NULL}):\n{lines}'
+
+
+# The allreduce, and whether its result is promoted.
+REDUCTIONS = {
+    "sum": (_S + _scope(_SUM, "T.uint32(1), A[tx] * A[tx], True, s[0]") + "B[tx] = s[0] + A[tx]", True),
+    "max": (_S + _scope(_MAX, "T.uint32(1), A[tx], tx < 20, s[0]") + "B[tx] = s[0]", True),
+    "argmax": (_S + _I + _scope(_TWO, "T.uint32(2), tx, A[tx], True, k[0], s[0]") + "B[tx] = s[0]\nC[tx] = k[0]", True),
+    "into the buffer of a parameter": (_scope(_SUM, "T.uint32(1), A[tx] * A[tx], True, B[tx]"), False),
+    "an address is taken": (
+        _S + _scope(_SUM, "T.uint32(1), A[tx], True, s[0]") + "T.evaluate(T.address_of(s[0]))\nB[tx] = s[0]",
+        False,
+    ),
+    "two results of one reducer": (
+        _S + _scope(_SUM, "T.uint32(1), A[tx], True, s[0]", "T.uint32(1), A[31 - tx], True, B[tx]") + "D[tx] = s[0]",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_an_allreduce_stays_in_step(name: str) -> None:
+    body, promoted = REDUCTIONS[name]
+    types = {"A": "bfloat16", "B": "bfloat16", "C": "int32", "D": "bfloat16"}
+    head = ", ".join(f'{one}: T.Buffer((32,), "{kind}")' for one, kind in types.items())
+    lines = "".join(f"        {line}\n" for line in body.splitlines())
+    loop = '    for tx in T.thread_binding(32, thread="threadIdx.x"):\n'
+    before = parse(f"@T.prim_func\ndef f({head}):\n{loop}{lines}")
+    after = BF16ComputeLegalize()(before)
+    kinds = []
+
+    def look(op: object) -> None:
+        if isinstance(op, AttrStmt) and op.key == "reduce_scope":
+            reducer = op.node
+            pre_order_visit(op.body, lambda n: kinds.append((reducer, n)) if isinstance(n, Call) else None)
+
+    pre_order_visit(after.body, look)
+    found = [(reducer, call) for reducer, call in kinds if call.op.name == "tir.tvm_thread_allreduce"]
+    assert found
+    for reducer, call in found:
+        n = len(reducer.lhs)
+        rows = (
+            reducer.lhs,
+            reducer.rhs,
+            reducer.result,
+            reducer.identity,
+            call.args[1 : 1 + n],
+            call.args[2 + n : 2 + 2 * n],
+        )
+        for at in range(n):
+            (kind,) = {row[at].dtype for row in rows}
+        assert (kind == "float32") is promoted, after.script()
+    rng = np.random.default_rng(1)
+    a = rng.integers(-4, 5, 32).astype(ml_dtypes.bfloat16)  # exact sums: nothing depends on when it is rounded
+    outs = [[np.zeros(32, numpy) for numpy in (ml_dtypes.bfloat16, np.int32, ml_dtypes.bfloat16)] for _ in range(2)]
+    tl.interpret(before, a, *outs[0])
+    tl.interpret(after, a, *outs[1])
+    for x, y in zip(*outs, strict=True):
+        assert x.tobytes() == y.tobytes()
+    assert any(x.astype("float32").any() for x in outs[0])
+    assert_structural_equal(parse(after.script()), after)

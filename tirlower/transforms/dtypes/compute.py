@@ -8,7 +8,7 @@ from typing import Any
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
-from tirlower.ir.buffer import Buffer, MatchBufferRegion
+from tirlower.ir.buffer import Buffer, CommReducer, MatchBufferRegion
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
     BinaryOp,
@@ -27,9 +27,9 @@ from tirlower.ir.expr import (
     Var,
 )
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Visitor
+from tirlower.ir.functor import Visitor, pre_order_visit
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, Evaluate, Stmt
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, BufferStore, Evaluate, Stmt
 from tirlower.ir.target import Target
 from tirlower.transforms.base import FuncPass
 from tirlower.transforms.context import PassContext
@@ -41,6 +41,7 @@ __all__ = ["BF16ComputeLegalize", "FP8ComputeLegalize", "has_native"]
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 _REINTERPRET = Op.get("tir.reinterpret")
 _ADDRESS_OF = Op.get("tir.address_of")
+_ALLREDUCE = Op.get("tir.tvm_thread_allreduce")
 _MOVES = (Select, Broadcast, Shuffle)
 
 Matches = Callable[[DataType], bool]
@@ -62,6 +63,16 @@ def _is_constant(expr: Expr) -> bool:
     return expr.__class__ is FloatImm
 
 
+def _results(op: AttrStmt) -> list[list[Expr]]:
+    """The results of the allreduces that a reducer's scope holds, for each value of the reducer; [] for another scope."""
+    if op.key != "reduce_scope" or not isinstance(op.node, CommReducer):
+        return []
+    calls: list[Call] = []
+    pre_order_visit(op.body, lambda n: calls.append(n) if n.__class__ is Call and n.op is _ALLREDUCE else None)
+    count = len(op.node.lhs)
+    return [[call.args[2 + count + at] for call in calls] for at in range(count)]
+
+
 class _Temporaries(Visitor):
     """The data variables of local temporaries that may hold the promoted type: nobody else looks at their memory."""
 
@@ -69,6 +80,21 @@ class _Temporaries(Visitor):
         self.matches = matches
         self.allocated: dict[Var, Buffer] = {}
         self.opaque: set[Var] = set()
+        self.together: list[set[Any]] = []
+        """Results that one reducer serves: they have one type."""
+
+    def promotable(self) -> dict[Var, Buffer]:
+        """The temporaries of a visited body that may hold the promoted type."""
+        found = {data: buffer for data, buffer in self.allocated.items() if data not in self.opaque}
+        while apart := [g for g in self.together if not g <= found.keys() and not g.isdisjoint(found.keys())]:
+            for group in apart:
+                found = {data: buffer for data, buffer in found.items() if data not in group}
+        return found
+
+    def visit_AttrStmt(self, op: AttrStmt) -> None:
+        for row in _results(op):
+            self.together.append({getattr(getattr(result, "buffer", None), "data", None) for result in row})
+        self.generic(op)
 
     def visit_AllocBuffer(self, op: AllocBuffer) -> None:
         buffer = op.buffer
@@ -110,10 +136,9 @@ class _ComputeLegalizer(Retyper):
         self.buffers: dict[Buffer, Buffer] = {}
         found = _Temporaries(matches)
         found.visit(body)
-        for data, buffer in found.allocated.items():
-            if data not in found.opaque:
-                element = promoted.with_lanes(buffer.dtype.lanes, buffer.dtype.scalable)
-                self.vars[data] = Var(data.name, PointerType(element, buffer.scope), span=data.span)
+        for data, buffer in found.promotable().items():
+            element = promoted.with_lanes(buffer.dtype.lanes, buffer.dtype.scalable)
+            self.vars[data] = Var(data.name, PointerType(element, buffer.scope), span=data.span)
 
     def promote(self, value: Expr) -> Expr:
         """A value in the promoted type; one of another type stays."""
@@ -171,6 +196,8 @@ class _ComputeLegalizer(Retyper):
 
     def _call(self, op: Call, operands: list[Expr]) -> Expr:
         callee, kind = op.op, op.dtype
+        if callee is _ALLREDUCE:
+            return self._allreduce(op, operands)
         if callee is _IF_THEN_ELSE:
             operands = self._moved(op.args, operands)
             return with_operands(op, operands).with_(dtype=operands[1].dtype)
@@ -180,6 +207,50 @@ class _ComputeLegalizer(Retyper):
                 made = made.with_(dtype=self.promoted.with_lanes(kind.lanes, kind.scalable))
             return made
         return super().rebuild(op, [self.back(old, new) for old, new in zip(op.args, operands, strict=True)])
+
+    def _allreduce(self, op: Call, operands: list[Expr]) -> Expr:
+        """Each value in the type of its result, which is promoted where its memory is; the reducer follows."""
+        count = op.args[0].value if isinstance(op.args[0], IntImm) else 0
+        made = list(operands)
+        for at in range(1, 1 + count):
+            to = made[at + 1 + count]
+            if self.matches(op.args[at].dtype):
+                made[at] = self.promote(made[at]) if self._promoted(to) else self.back(op.args[at], made[at])
+        return with_operands(op, made)
+
+    def _promoted(self, result: Expr) -> bool:
+        """Whether a result of an allreduce stands in promoted memory."""
+        return isinstance(result, BufferLoad) and (
+            result.buffer.data in self.vars or any(result.buffer is new for new in self.buffers.values())
+        )
+
+    def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
+        node = op.node
+        if op.key != "reduce_scope" or not isinstance(node, CommReducer):
+            return self.generic(op)
+        promoted = [any(map(self._promoted, results)) for results in _results(op)]
+        return op.with_(node=self._reducer(node, promoted), value=self.visit(op.value), body=self.visit(op.body))
+
+    def _reducer(self, reducer: CommReducer, promoted: list[bool]) -> CommReducer:
+        """A reducer that computes in the types of the memory of its results."""
+
+        def renewed(variables: tuple[Var, ...]) -> tuple[Var, ...]:
+            for var, wide in zip(variables, promoted, strict=True):
+                if wide and self.matches(var.dtype):
+                    self.vars[var] = Var(var.name, self.promoted, span=var.span)
+            return tuple(self.vars.get(var, var) for var in variables)
+
+        def fitted(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
+            made: list[Expr] = []
+            for value, wide in zip(values, promoted, strict=True):
+                new = self.visit(value)
+                if self.matches(value.dtype):
+                    new = self.promote(new) if wide else self.back(value, new)
+                made.append(new)
+            return tuple(made)
+
+        lhs, rhs = renewed(reducer.lhs), renewed(reducer.rhs)
+        return CommReducer(lhs, rhs, fitted(reducer.result), fitted(reducer.identity), span=reducer.span)
 
     def map_buffer(self, buffer: Buffer) -> Buffer:
         """A promoted temporary's buffer; any other stays."""

@@ -30,6 +30,7 @@ from tirlower.ir.stmt import AllocConst, Bind, Block, BufferStore, DeclBuffer, E
 from tirlower.transforms.base import FuncPass
 from tirlower.transforms.blocks.lower_init import split_head
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.dtypes.compute import BF16ComputeLegalize, FP8ComputeLegalize, has_native
 from tirlower.transforms.dtypes.float_bits import bits_constant, narrow_to_bits, storage_dtype, widen_bits
 from tirlower.transforms.dtypes.retype import Retyper, with_operands
 
@@ -237,9 +238,12 @@ class _StorageLegalize(FuncPass):
     """What the two passes share."""
 
     matched: Callable[[DataType], bool]
+    native_arch: int
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Rewrite the storage of a function."""
+        if has_native(func, self.native_arch):
+            return func
         return _legalized(func, _StorageLegalizer(type(self).matched, self.name))
 
 
@@ -252,7 +256,8 @@ class BF16StorageLegalize(_StorageLegalize):
     uint16 view of its data; scalar parameters, and what calls take and give, keep their type too and are reinterpreted.
 
     Needs BF16ComputeLegalize before: raises :class:`TransformError` for arithmetic on bfloat16 that is left. In a
-    pipeline it stands after the passes that reason about floats.
+    pipeline it stands after the passes that reason about floats. A function whose target computes in bfloat16 stays as
+    it is, as there.
 
     >>> from tirlower.script import parse
     >>> print(BF16StorageLegalize()(parse('''
@@ -271,6 +276,7 @@ class BF16StorageLegalize(_StorageLegalize):
     name = "tir.BF16StorageLegalize"
     needs = ("tir.BF16ComputeLegalize",)
     matched = staticmethod(lambda kind: kind.is_bfloat16)
+    native_arch = BF16ComputeLegalize.native_arch
 
 
 class FP8StorageLegalize(_StorageLegalize):
@@ -299,3 +305,4 @@ class FP8StorageLegalize(_StorageLegalize):
     name = "tir.FP8StorageLegalize"
     needs = ("tir.FP8ComputeLegalize",)
     matched = staticmethod(lambda kind: kind.is_float8)
+    native_arch = FP8ComputeLegalize.native_arch
