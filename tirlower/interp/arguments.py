@@ -18,6 +18,7 @@ from tirlower.interp.scope import Frame, Value
 from tirlower.interp.statements import StatementCompiler
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
 from tirlower.ir.custom_datatype import element_numpy, storage_dtype
+from tirlower.ir.dlpack import pending
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, Expr, IntImm, Var
 from tirlower.ir.func import PrimFunc
@@ -89,6 +90,13 @@ def as_array(value: Any, name: str) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ndarray):
         return value
     if hasattr(value, "__dlpack__"):
+        undone = pending(value)
+        if undone is not None:
+            raise ArgumentTypeError(
+                f"argument {name!r} is a tensor with a pending {undone[0]}",
+                origin="interpret",
+                help=f"pass tensor.{undone[1]}()",
+            )
         try:
             return np.from_dlpack(value)
         except (BufferError, TypeError, RuntimeError) as error:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["CODES", "READ_ONLY", "DLTensor", "VersionedTensor", "dlpack_name"]
+__all__ = ["CODES", "READ_ONLY", "DLTensor", "VersionedTensor", "dlpack_name", "pending", "unflagged_read_only"]
 
 CODES: Final = {
     "int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6, "float8_e3m4": 7, "float8_e4m3": 8,
@@ -61,3 +61,40 @@ def dlpack_name(code: int, bits: int, lanes: int) -> str:
     whole = known is not None and code >= CODES["bool"] and bits == 8
     name = str(known) if whole else f"{known if known and code < CODES['bool'] else f'dlpack{code}_'}{bits}"
     return name if lanes == 1 else f"{name}x{lanes}"
+
+
+_PENDING: Final = (("is_neg", "negation", "resolve_neg"), ("is_conj", "conjugation", "resolve_conj"))
+
+# Libraries whose arrays nobody may write to, and whose capsules have no flag to say so.
+_IMMUTABLE: Final = frozenset({"jax", "jaxlib", "tensorflow"})
+
+
+def pending(value: Any) -> tuple[str, str] | None:
+    """What a tensor has still to do to its elements, with the method that does it; None where memory holds them.
+
+    PyTorch keeps a negation or a conjugation as a bit of the tensor: the memory that it shows is without.
+
+    >>> pending(3) is None
+    True
+    """
+    for asks, what, does in _PENDING:
+        ask = getattr(value, asks, None)
+        if callable(ask) and ask() is True:
+            return what, does
+    return None
+
+
+def unflagged_read_only(value: Any) -> bool:
+    """Whether an object's memory must not be written, where its capsule is of a DLPack that has no flag for that.
+
+    Its buffer or ``__array_interface__`` says so where it has one; JAX's and TensorFlow's arrays never are written.
+    """
+    if any(cls.__module__.partition(".")[0] in _IMMUTABLE for cls in type(value).__mro__):
+        return True
+    try:
+        return memoryview(value).readonly
+    except (TypeError, BufferError, ValueError):
+        pass
+    said = getattr(value, "__array_interface__", None)
+    place = said.get("data") if isinstance(said, dict) else None
+    return isinstance(place, tuple) and bool(place[1])

@@ -34,6 +34,8 @@ class Tensor:
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None
     readonly: bool
+    flagged: bool
+    """Whether ``readonly`` is said: capsules of an older DLPack do not."""
 
 
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
@@ -55,14 +57,14 @@ _raw_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p
 
 def read_capsule(capsule: object) -> Tensor | None:
     """The tensor in a capsule, which stays unconsumed: its own destructor frees it. None where it holds none."""
-    flags = 0
+    flags, flagged = 0, True
     if _is_valid(capsule, b"dltensor_versioned"):
         managed = VersionedTensor.from_address(_pointer(capsule, b"dltensor_versioned"))
         if managed.major != 1:
             return None
         tensor, flags = managed.tensor, int(managed.flags)
     elif _is_valid(capsule, b"dltensor"):
-        tensor = DLTensor.from_address(_pointer(capsule, b"dltensor"))
+        tensor, flagged = DLTensor.from_address(_pointer(capsule, b"dltensor")), False
     else:
         return None
     return Tensor(
@@ -74,6 +76,7 @@ def read_capsule(capsule: object) -> Tensor | None:
         tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else (),
         tuple(tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else None,
         bool(flags & READ_ONLY),
+        flagged,
     )
 
 

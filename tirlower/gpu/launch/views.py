@@ -20,6 +20,7 @@ import numpy as np
 from tirlower.gpu.launch.array import DeviceArray
 from tirlower.gpu.launch.dlpack import CUDA_DEVICES, read_capsule
 from tirlower.gpu.launch.facts import Facts
+from tirlower.ir.dlpack import pending, unflagged_read_only
 
 __all__ = ["NotOnDevice", "Reader", "View", "facts_of", "reader_of", "share_memory", "stream_source"]
 
@@ -162,12 +163,13 @@ class TorchFacts(NamedTuple):
     dtype: Hashable
     device: Any
     grad: bool
+    pending: tuple[str, str] | None
 
 
 def _read_torch(value: Any) -> tuple[int, Hashable]:
     # tuple.__new__ without the keyword handling of the named tuple's own
     return value.data_ptr(), tuple.__new__(
-        TorchFacts, (value.shape, value.stride(), value.dtype, value.device, value.requires_grad)
+        TorchFacts, (value.shape, value.stride(), value.dtype, value.device, value.requires_grad, pending(value))
     )
 
 
@@ -228,7 +230,8 @@ def _read_dlpack(value: Any) -> tuple[int, Hashable]:
         raise NotOnDevice(f"{_kind(value)}, whose __dlpack__ gave no capsule of DLPack 1", "pass a CUDA array")
     strides = None if tensor.strides is None else tuple(s * tensor.itemsize for s in tensor.strides)
     # The capsule dies here: it frees the exporter's description of the memory; the memory is the argument's own.
-    facts = Facts.of(tensor.dtype, tensor.itemsize, tensor.shape, strides, tensor.readonly, int(ordinal))
+    readonly = tensor.readonly or (not tensor.flagged and unflagged_read_only(value))
+    facts = Facts.of(tensor.dtype, tensor.itemsize, tensor.shape, strides, readonly, int(ordinal))
     return tensor.data, facts
 
 
@@ -269,6 +272,8 @@ def _torch_facts(value: Any, said: TorchFacts) -> Facts:
     if said.grad:
         # A write behind the back of autograd would make its results wrong, and a launch does not say what it writes.
         raise NotOnDevice("a PyTorch tensor that requires grad", "pass tensor.detach()")
+    if said.pending is not None:
+        raise NotOnDevice(f"a PyTorch tensor with a pending {said.pending[0]}", f"pass tensor.{said.pending[1]}()")
     name = str(said.dtype).removeprefix("torch.")
     itemsize = int(value.element_size())
     strides = tuple(int(s) * itemsize for s in said.strides)

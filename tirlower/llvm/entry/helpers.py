@@ -88,6 +88,18 @@ def _dlpack(module: Module) -> Function:
     b.call_pointer(table_slot(b, "PyErr_Clear"), VOID)
     b.br(refused)
     b.position_at_end(function.place(filled))
+    # PyTorch keeps a negation as a bit of the tensor: its memory is without.
+    receiver = b.alloca(PTR)
+    b.store(obj, receiver, 8)
+    method = [table_slot(b, "is_neg"), receiver, b.i64(1), null()]
+    negated = b.call_pointer(table_slot(b, "PyObject_VectorcallMethod"), PTR, method)
+    told, plain = function.new_block("told"), function.new_block("plain")
+    b.cond_br(b.icmp("ne", negated, null()), told, failed, likely=True)
+    b.position_at_end(function.place(told))
+    same = b.icmp("eq", negated, table_slot(b, "False"))
+    b.call_pointer(table_slot(b, "Py_DecRef"), VOID, [negated])
+    b.cond_br(same, plain, refused, likely=True)
+    b.position_at_end(function.place(plain))
     asked, given = function.new_block("asked"), function.new_block("given")
     b.cond_br(b.icmp("eq", b.and_(mode, b.i32(WRITTEN)), b.i32(0)), free, asked)
     # A tensor that requires grad must not be written behind the back of autograd.

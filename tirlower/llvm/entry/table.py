@@ -35,6 +35,7 @@ _FUNCTIONS: Final = (
     "Py_DecRef",
     "PyTuple_New",
     "PyTuple_SetItem",
+    "PyObject_VectorcallMethod",
 )
 _NUMPY_FUNCTIONS: Final = {
     "PyArray_NewFromDescr": layout.API_NEW_FROM_DESCR,
@@ -48,6 +49,7 @@ _OBJECTS: Final[dict[str, object]] = {
     "int": int,
     "float": float,
     "requires_grad": "requires_grad",
+    "is_neg": "is_neg",
 }
 _DTYPES: Final = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

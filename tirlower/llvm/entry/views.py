@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tirlower.ir.dlpack import READ_ONLY, DLTensor, VersionedTensor, dlpack_name
+from tirlower.ir.dlpack import READ_ONLY, DLTensor, VersionedTensor, dlpack_name, pending, unflagged_read_only
 from tirlower.llvm.entry import layout
 from tirlower.llvm.entry.helpers import require_helper
 from tirlower.llvm.entry.table import table
@@ -139,6 +139,9 @@ def _of_array(array: np.ndarray[Any, np.dtype[Any]]) -> View:
 
 def _of_dlpack(value: Any, written: bool) -> View:
     _register_exchange(type(value))
+    undone = pending(value)
+    if undone is not None:
+        raise NotAnArray(f"{_kind(value)} with a pending {undone[0]}", f"pass tensor.{undone[1]}()")
     if getattr(value, "requires_grad", False) is True:
         # Reading such a tensor is harmless; a write behind the back of autograd is not.
         if written:
@@ -183,6 +186,7 @@ def _of_capsule(value: object, capsule: object, written: bool) -> View:
         tensor, flags = managed.tensor, int(managed.flags)
     elif _capsule_is_valid(capsule, b"dltensor"):
         tensor = DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+        flags = READ_ONLY if written and unflagged_read_only(value) else 0
     else:
         raise NotAnArray(f"{_kind(value)}, whose __dlpack__ gave no DLPack capsule", "pass a NumPy array")
     if written and flags & _IS_COPY:
