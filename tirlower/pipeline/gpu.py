@@ -41,6 +41,7 @@ from tirlower.transforms import (
     Simplify,
     SkipAssert,
     SplitHostDevice,
+    SplitVectors,
     StorageRewrite,
     ThreadSync,
     TransformMmaBufferLayout,
@@ -98,6 +99,7 @@ def gpu_pipeline(target: Target) -> Pipeline:
             Step(Simplify(), "flat offsets of nested loops fold", ends=1),
             Step(LoopPartition(), "before vectorizing: a loop without its guards has whole vectors"),
             Step(VectorizeLoop(), "on flat buffers: the last index alone carries the lanes"),
+            Step(SplitVectors(), "on all vectors, before passes that walk them, or copy them"),
             Step(InjectVirtualThread(), "after vectorizing: each thread's copy holds whole vectors"),
             Step(InjectDoubleBuffer(), "after all that makes loops, before allocations are shared"),
             Step(

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from tirlower.transforms.loops.renormalize_split import RenormalizeSplitPattern
     from tirlower.transforms.loops.simplify import Simplify
     from tirlower.transforms.loops.software_pipeline import InjectSoftwarePipeline
+    from tirlower.transforms.loops.split_vectors import SplitVectors
     from tirlower.transforms.loops.to_serial import ConvertForLoopsToSerial
     from tirlower.transforms.loops.unroll import UnrollLoop
     from tirlower.transforms.loops.vectorize import VectorizeLoop

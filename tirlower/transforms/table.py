@@ -71,6 +71,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "loops.renormalize_split": ("RenormalizeSplitPattern",),
     "loops.simplify": ("Simplify",),
     "loops.software_pipeline": ("InjectSoftwarePipeline",),
+    "loops.split_vectors": ("SplitVectors",),
     "loops.to_serial": ("ConvertForLoopsToSerial",),
     "loops.unroll": ("UnrollLoop",),
     "loops.vectorize": ("VectorizeLoop",),

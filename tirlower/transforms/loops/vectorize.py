@@ -275,6 +275,8 @@ def _lane_of(vector: Var, inner: int, lane: Expr) -> Expr:
 
 LINE_BITS = 512
 """A cache line, and the widest registers."""
+MOST_GROUPS = 16
+"""With ``tail``, loops of more lanes than so many lines hold run in groups, as those of symbolic extents do."""
 
 
 class _Loops(Mutator):
@@ -322,6 +324,8 @@ class _Loops(Mutator):
         if isinstance(extent, IntImm) and extent.value == 1:
             return as_scope(self.visit(substitute(body, {var: const(0, var.dtype)})))
         if not fixed and not (_is_scalable(extent) and _has_scalable_vectors(self.target)):
+            return self._with_tail(op, var, body)
+        if isinstance(extent, IntImm) and self.tail and extent.value > MOST_GROUPS * _lanes_for(body):
             return self._with_tail(op, var, body)
         return _Vectorizer(var, extent, self.predicated).scope(body)
 
@@ -393,7 +397,7 @@ class VectorizeLoop(FuncPass):
     (``tir.enable_buffer_level_predication`` in the context overrides it; without either, where the target has scalable
     vectors) the accesses under a condition that differs between lanes are masked instead, of ``if`` and of
     ``T.if_then_else``. With ``tail`` a loop whose extent is not a constant becomes a loop of vectors of a cache line of
-    its widest elements, and a serial loop over the rest. The pipeline asks for both.
+    its widest elements, and a serial loop over the rest, and so does one of more than 16 lines. The pipeline asks for both.
 
     Needs LowerOpaqueBlock, and FlattenBuffer where the loop variable is in an index other than the last (such a
     statement stays serial otherwise). Raises :class:`TransformError` for a loop whose extent is neither a constant
