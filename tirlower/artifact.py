@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tirlower.diagnostics import TirError, nearest_name
 from tirlower.emit.compile import CompileOptions, emit_assembly, optimized_ir
@@ -13,8 +13,12 @@ from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.target import Target
 from tirlower.kernel import SOURCE_KINDS
 from tirlower.llvm.cache import CacheKey, ObjectCache
+from tirlower.llvm.entry import GilChoice, without_entries
 from tirlower.report import Checks, Report
 from tirlower.transforms import PassContext
+
+if TYPE_CHECKING:
+    from tirlower.host_compile import HostCode
 
 __all__ = ["Artifact", "Recipe"]
 
@@ -28,6 +32,8 @@ class Recipe:
     opt_level: int
     config: Mapping[str, Any]
     options: CompileOptions
+    outputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    gil: GilChoice = "auto"
 
     def context(self, *, trace: bool = False) -> PassContext:
         """A context in which the passes run as they ran in the build."""
@@ -75,11 +81,26 @@ class Artifact:
         return self.recipe.lower()
 
     @cached_property
+    def _code(self) -> HostCode:
+        """What the build compiled (generated again: the same module gives the same text)."""
+        from tirlower.host_compile import generate_code
+
+        return generate_code(self.lowered, self.recipe)
+
+    @property
     def llvm(self) -> str:
         """The LLVM IR that the code generator made of the functions (without the Python entry)."""
-        from tirlower.llvm.codegen.module import generate
+        return self._code.functions
 
-        return generate(self.lowered, self.target).module.text()
+    @cached_property
+    def assembly(self) -> str:
+        """The assembly of the machine code that runs: of the whole module that was compiled, less the Python entry."""
+        return self._shown(emit_assembly)
+
+    def _shown(self, make: Callable[[str, CompileOptions], str]) -> str:
+        """A text made of each module that was compiled."""
+        symbols = [one["symbol"] for one in self._code.kernels.values()]
+        return "".join(without_entries(make(part, self.recipe.options), symbols) for part in self._code.parts)
 
     @property
     def ir_after(self) -> Mapping[str, IRModule]:
@@ -99,9 +120,9 @@ class Artifact:
         if kind == "llvm":
             return self.llvm
         if kind == "llvm-opt":
-            return optimized_ir(self.llvm, self.recipe.options)
+            return self._shown(optimized_ir)
         if kind == "asm":
-            return emit_assembly(self.llvm, self.recipe.options)
+            return self.assembly
         if kind == "ptx":
             raise TirError(f"the target {self.target} has no PTX", help="build with target='nvptx -arch=sm_90'")
         near = nearest_name(kind, SOURCE_KINDS)

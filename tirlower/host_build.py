@@ -93,9 +93,9 @@ def build_for_host(
     """
     start = time.perf_counter()
     options = _compile_options(target, ctx)
-    recipe = Recipe(mod, target, ctx.opt_level, dict(ctx.config), options)
     exported = exported_functions(mod)
     chosen = {name: outputs_of(func, outputs) for name, func in exported.items()}
+    recipe = Recipe(mod, target, ctx.opt_level, dict(ctx.config), options, chosen, gil)
     cache = default_cache()
     program = save_json(mod)
     key = _key(recipe, program, chosen, gil)
@@ -106,7 +106,7 @@ def build_for_host(
     artifact = Artifact(recipe, 0, entry is not None, key, cache, "")
     if entry is None:
         artifact.miss = live
-        entry = _compiler().compile_module(artifact, ctx, chosen, gil, _origin(mod))
+        entry = _compiler().compile_module(artifact, ctx, _origin(mod))
         if live != _PYTHON:
             cache.store(key, entry.object, entry.metadata)
     else:

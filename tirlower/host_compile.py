@@ -3,56 +3,56 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from tirlower.artifact import Artifact
+from tirlower.artifact import Artifact, Recipe
+from tirlower.ir.func import IRModule
 from tirlower.ir.verify import verify_well_formed
 from tirlower.legality import check_legality
 from tirlower.llvm.cache import CacheEntry
-from tirlower.llvm.codegen.module import generate
+from tirlower.llvm.codegen.module import GeneratedModule, generate
 from tirlower.llvm.engine import engine
-from tirlower.llvm.entry import GilChoice, GilPolicy, add_entry
+from tirlower.llvm.entry import GilPolicy, add_entry
 from tirlower.pipeline import pipeline_for
+from tirlower.progress import Progress
 from tirlower.transforms import PassContext, PassTimingInstrument
 
-__all__ = ["compile_module"]
+__all__ = ["HostCode", "compile_module", "generate_code"]
 
 
-def compile_module(
-    artifact: Artifact,
-    ctx: PassContext,
-    outputs: Mapping[str, tuple[str, ...]],
-    gil: GilChoice,
-    origin: str,
-) -> CacheEntry:
-    """Verify, lower, generate, optimise, emit. ``origin`` says where the functions stand in their files."""
-    recipe = artifact.recipe
-    start = time.perf_counter()
-    verify_well_formed(recipe.module)
-    verified = time.perf_counter()
-    legal = check_legality(recipe.module, ctx)
-    artifact.checks = legal.checks
-    checked = time.perf_counter()
-    timing = PassTimingInstrument()
-    ctx = ctx.child(timing)
-    lowered = pipeline_for(recipe.target).run(legal.module, ctx)
-    artifact.lowered = lowered
-    artifact.passes = {name.removeprefix("tir."): seconds * 1e3 for name, seconds in timing.times.items()}
-    if ctx.trace:
-        artifact.traced = dict(ctx.ir_after)
-    lowered_at = time.perf_counter()
+PART_LINES = 6000
+"""The lines of LLVM IR that one call into LLVM compiles, about: 6,000 take half a second, in which Ctrl-C waits."""
+
+
+@dataclass(frozen=True)
+class HostCode:
+    """What is compiled: ``parts`` are the LLVM modules, ``functions`` the code of the functions without the Python entry.
+
+    ``kernels`` says what the loader needs of each exported kernel.
+    """
+
+    generated: GeneratedModule
+    functions: str
+    parts: list[str]
+    kernels: dict[str, Any]
+
+
+def generate_code(lowered: IRModule, recipe: Recipe) -> HostCode:
+    """The code of a lowered module: what a build compiles, and what :meth:`~tirlower.kernel.Kernel.source` shows."""
     keys = {str(f.attrs.get("global_symbol", key)): key for key, f in lowered.items()}
     generated = generate(
         lowered,
         recipe.target,
-        outputs={keys[name]: chosen for name, chosen in outputs.items() if name in keys},
-        check_assumptions=bool(ctx.option("tir.enable_debug")),
+        outputs={keys[name]: chosen for name, chosen in recipe.outputs.items() if name in keys},
+        check_assumptions=bool(recipe.context().option("tir.enable_debug")),
     )
-    kernels = {}
+    functions = generated.text
+    kernels: dict[str, Any] = {}
     for name, info in generated.kernels.items():
         signature = info.signature
         exports = add_entry(
-            generated.module, signature, info.ref, name=info.symbol, gil=GilPolicy(release=gil, work=info.work)
+            generated.module, signature, info.ref, name=info.symbol, gil=GilPolicy(release=recipe.gil, work=info.work)
         )
         kernels[name] = {
             "symbol": info.symbol,
@@ -62,9 +62,34 @@ def compile_module(
                 [site.kind.__module__, site.kind.__name__, site.template, list(site.types)] for site in info.errors
             ],
         }
-    text = generated.text
+    return HostCode(generated, functions, generated.module.parts(PART_LINES), kernels)
+
+
+def compile_module(artifact: Artifact, ctx: PassContext, origin: str) -> CacheEntry:
+    """Verify, lower, generate, optimise, emit. ``origin`` says where the functions stand in their files."""
+    recipe = artifact.recipe
+    progress = Progress(", ".join(recipe.module.functions))
+    start = time.perf_counter()
+    progress.begin("verification")
+    verify_well_formed(recipe.module)
+    verified = time.perf_counter()
+    progress.begin("legality")
+    legal = check_legality(recipe.module, ctx)
+    artifact.checks = legal.checks
+    checked = time.perf_counter()
+    timing = PassTimingInstrument()
+    ctx = ctx.child(timing, progress)
+    lowered = pipeline_for(recipe.target).run(legal.module, ctx)
+    artifact.lowered = lowered
+    artifact.passes = {name.removeprefix("tir."): seconds * 1e3 for name, seconds in timing.times.items()}
+    if ctx.trace:
+        artifact.traced = dict(ctx.ir_after)
+    lowered_at = time.perf_counter()
+    progress.begin("code generation")
+    code = generate_code(lowered, recipe)
     generated_at = time.perf_counter()
-    compiled = engine().compile_object(text, recipe.options)
+    compiled = engine().compile_parts(code.parts, recipe.options, progress.begin)
+    progress.begin("")
     artifact.timings.update(
         {
             "verify": (verified - start) * 1e3,
@@ -75,9 +100,9 @@ def compile_module(
         }
     )
     metadata = {
-        "kernels": kernels,
-        "imports": sorted(generated.imports),
-        "threads": generated.num_threads,
+        "kernels": code.kernels,
+        "imports": sorted(code.generated.imports),
+        "threads": code.generated.num_threads,
         "origin": origin,
         "checks": legal.checks.to_json(),
     }

@@ -31,6 +31,7 @@ from tirlower.emit.writer import (
     Module,
     Type,
     Value,
+    array,
     const,
 )
 from tirlower.ir.dtype import DataType
@@ -158,6 +159,7 @@ class Emitter:
         #: buffers whose heap memory was allocated ahead of a loop, by data variable
         self.hoisted: set[Var] = set()
         self.slots: dict[str, Value] = {}
+        self._context = (0, 0)
         self.capture: Callable[[Value], Value] | None = None
         self.statement: Stmt | None = None
         #: variables bound to the low bits of something, and how many indices were computed from such bits
@@ -269,6 +271,23 @@ class Emitter:
         found = self.slots.get(name)
         if found is None:
             found = self.slots[name] = self.b.alloca(type, align=align, name=name)
+        return found
+
+    def context(self, size: int) -> Value:
+        """Stack memory of so many bytes for the values that a call of an outlined function takes.
+
+        All calls of the function share one slot, as long as the longest needs: none is in progress beside another.
+        """
+        words = max(-(-size // 8), 1)
+        found = self.slots.get("context")
+        prologue = self.function.prologue
+        if found is None:
+            found = self.slots["context"] = self.b.alloca(array(words, I64), align=8, name="context")
+            self._context = (len(prologue) - 1, words)
+        place, had = self._context
+        if words > had:
+            prologue[place] = prologue[place].replace(f"[{had} x i64]", f"[{words} x i64]")
+            self._context = (place, words)
         return found
 
     # -- control -----------------------------------------------------------------------------------------------------

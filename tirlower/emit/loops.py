@@ -10,7 +10,7 @@ from typing import Any
 
 from tirlower.emit.emitter import Emitter, Loop
 from tirlower.emit.platform import Body
-from tirlower.emit.writer import I64, NO_ATTACHMENTS, Attachments, Metadata, Value
+from tirlower.emit.writer import I64, NO_ATTACHMENTS, VOID, Attachments, Metadata, Value
 from tirlower.ir.expr import IntImm
 from tirlower.ir.stmt import For, ForKind, While
 
@@ -128,6 +128,8 @@ def emit_while(em: Emitter, op: While, body: Body) -> None:
     em.enter(head)
     b.cond_br(em.value(op.condition), inside, after)
     em.enter(inside)
+    # A loop that never ends hangs: without an effect in it LLVM drops calls of its function, or what follows the loop.
+    b.intrinsic("llvm.sideeffect", VOID, [])
     em.loops.append(Loop(after, head, len(em.cleanups)))
     body(em, op.body)
     em.loops.pop()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tirlower.diagnostics import LoweringError
 from tirlower.ir.expr import Var
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import AllocBuffer, AllocConst, For, ForKind, Stmt
+from tirlower.ir.stmt import AllocBuffer, AllocConst, For, ForKind, Seq, Stmt
 
 if TYPE_CHECKING:
     from tirlower.emit.emitter import Emitter
@@ -43,6 +43,10 @@ class Platform:
                 span=op.span,
                 help="build for a GPU target, or bind the loop to no thread (T.serial, T.parallel)",
             )
+        return False
+
+    def sequence(self, em: Emitter, op: Seq) -> bool:
+        """Emit a sequence otherwise than statement by statement in the function; False leaves it so."""
         return False
 
     def ahead_of(self, em: Emitter, loop: Stmt, *variables: Var) -> list[Var]:

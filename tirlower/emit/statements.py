@@ -40,7 +40,7 @@ from tirlower.ir.stmt import (
     While,
 )
 
-__all__ = ["emit_statement"]
+__all__ = ["emit_scope", "emit_statement"]
 
 _TUPLE: Final = Op.get("tir.tvm_tuple")
 _RET: Final = Op.get("tir.ret")
@@ -65,12 +65,13 @@ def emit_statement(em: Emitter, stmt: Stmt) -> None:
 
 def _seq(em: Emitter, op: Seq) -> None:
     depth = len(em.cleanups)
-    for stmt in op.stmts:
-        emit_statement(em, stmt)
-        if em.b.terminated:
-            # Whatever jumped away has cleaned up; nothing behind it can be reached.
-            break
-    else:
+    if not em.state.platform.sequence(em, op):
+        for stmt in op.stmts:
+            emit_statement(em, stmt)
+            if em.b.terminated:
+                break
+    # Whatever jumped away has cleaned up; nothing behind it can be reached.
+    if not em.b.terminated:
         em.unwind(depth)
     del em.cleanups[depth:]
 
@@ -135,21 +136,21 @@ def _if(em: Emitter, op: IfThenElse) -> None:
     if is_const_int(op.condition):
         chosen = op.then_case if op.condition.value else op.else_case  # type: ignore[attr-defined]
         if chosen is not None:
-            _scoped(em, chosen)
+            emit_scope(em, chosen)
         return
     cond = em.value(op.condition)
     then, after = em.new_block("then"), em.new_block("endif")
     otherwise = em.new_block("else") if op.else_case is not None else after
     em.b.cond_br(cond, then, otherwise)
     em.enter(then)
-    _scoped(em, op.then_case)
+    emit_scope(em, op.then_case)
     reached = op.else_case is None
     if not em.b.terminated:
         em.b.br(after)
         reached = True
     if op.else_case is not None:
         em.enter(otherwise)
-        _scoped(em, op.else_case)
+        emit_scope(em, op.else_case)
         if not em.b.terminated:
             em.b.br(after)
             reached = True
@@ -157,8 +158,10 @@ def _if(em: Emitter, op: IfThenElse) -> None:
         em.enter(after)
 
 
-def _scoped(em: Emitter, stmt: Stmt) -> None:
+def emit_scope(em: Emitter, stmt: Stmt) -> None:
     """A statement that is the whole of its scope (a lone declaration ends with it)."""
+    if stmt.__class__ is BufferStore:
+        stmt = Seq((stmt,))  # which may be cut
     depth = len(em.cleanups)
     emit_statement(em, stmt)
     if not em.b.terminated:
@@ -212,7 +215,7 @@ def _message(em: Emitter, op: Assert) -> tuple[type[Exception], str, list[Expr]]
 
 
 def _attr(em: Emitter, op: AttrStmt) -> None:
-    _scoped(em, op.body)
+    emit_scope(em, op.body)
 
 
 def _block(em: Emitter, op: Block) -> None:
@@ -226,8 +229,8 @@ def _block(em: Emitter, op: Block) -> None:
 
 _STATEMENTS: Final[dict[type, Callable[..., None]]] = {
     Seq: _seq,
-    For: lambda em, op: emit_for(em, op, _scoped),
-    While: lambda em, op: emit_while(em, op, _scoped),
+    For: lambda em, op: emit_for(em, op, emit_scope),
+    While: lambda em, op: emit_while(em, op, emit_scope),
     IfThenElse: _if,
     BufferStore: _store,
     Bind: _bind,

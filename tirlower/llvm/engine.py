@@ -10,7 +10,7 @@ import itertools
 import struct
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import llvmlite.binding as llvm
@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 from tirlower.diagnostics import CodegenError
 from tirlower.emit import compile as llvm_compile
 from tirlower.emit import host
-from tirlower.emit.compile import CompiledObject, CompileOptions
+from tirlower.emit.compile import CompiledObject, CompileOptions, parts_of
 
 __all__ = ["Engine", "Linked", "engine", "undefined_symbols"]
 
@@ -51,6 +51,14 @@ class Linked:
         return f"Linked({', '.join(self.symbols)})"
 
 
+_PER_LINKER: Final = 64
+"""The objects that one LLVM linker loads before the next one is made.
+
+A linker keeps 6 KB of every object that it ever loaded, also of those that are gone; it goes when all of its objects
+have. Making one costs 9 ms.
+"""
+
+
 class Engine:
     """Compiles and links. There is one in a process, :func:`engine`; making it costs about 9 ms, a link 0.1 ms."""
 
@@ -63,19 +71,35 @@ class Engine:
                 # Not on this system (musl has its mathematics in libc, say); a symbol that is then missing is
                 # reported by name when code needs it.
                 continue
-        cpu = host.host_cpu()
-        machine = llvm.Target.from_triple(host.triple()).create_target_machine(
-            cpu=cpu.name, features=cpu.features, opt=3, reloc="pic", codemodel="small", jit=True
-        )
-        # JITLink rather than RuntimeDyld: it places code and data of an object together, which AArch64 needs.
-        self._jit = llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
+        self._lock = threading.Lock()
         self._names = itertools.count()
+        self._jit = _new_linker()
+        self._room = _PER_LINKER
+
+    def _linker(self) -> llvm.LLJIT:
+        """The linker that takes the next object."""
+        with self._lock:
+            if self._room == 0:
+                self._jit, self._room = _new_linker(), _PER_LINKER
+            self._room -= 1
+            return self._jit
 
     def compile_object(
         self, text: str, options: CompileOptions | None = None, *, want_ir: bool = False
     ) -> CompiledObject:
         """See :func:`tirlower.emit.compile.compile_object`; the default options are those of the host."""
         return llvm_compile.compile_object(text, options or CompileOptions.for_host(), want_ir=want_ir)
+
+    def compile_parts(
+        self, parts: Sequence[str], options: CompileOptions, told: Callable[[str], None] = lambda phase: None
+    ) -> CompiledObject:
+        """Compile the modules that one was cut into, a call into LLVM for each; ``told`` learns which one begins."""
+        made = []
+        for number, text in enumerate(parts, 1):
+            told(f"LLVM, part {number} of {len(parts)}" if len(parts) > 1 else "LLVM")
+            made.append(self.compile_object(text, options))
+        timings = {step: sum(one.timings[step] for one in made) for step in made[0].timings}
+        return CompiledObject(llvm_compile.join_parts([one.object for one in made]), parts[0], options, timings)
 
     def link(
         self,
@@ -94,16 +118,29 @@ class Engine:
         """
         names = list(exports)
         given = imports or {}
-        library = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
+        library = llvm.JITLibraryBuilder().add_current_process()
+        for part in parts_of(data):
+            library.add_object_img(part)
         for name, address in given.items():
             library.import_symbol(name, address)
         for name in names:
             library.export_symbol(name)
+        linker = self._linker()
         try:
-            tracker = library.link(self._jit, f"tirlower.{next(self._names)}")
+            tracker = library.link(linker, f"tirlower.{next(self._names)}")
         except RuntimeError as error:
             raise _link_error(data, names, given, str(error).strip()) from error
+        tracker.linker = linker  # outlives what it loaded
         return Linked(tracker, {name: int(tracker[name]) for name in names}, keep)
+
+
+def _new_linker() -> llvm.LLJIT:
+    cpu = host.host_cpu()
+    machine = llvm.Target.from_triple(host.triple()).create_target_machine(
+        cpu=cpu.name, features=cpu.features, opt=3, reloc="pic", codemodel="small", jit=True
+    )
+    # JITLink rather than RuntimeDyld: it places code and data of an object together, which AArch64 needs.
+    return llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
 
 
 _lock: Final = threading.Lock()
@@ -121,10 +158,15 @@ def engine() -> Engine:
 
 
 def _link_error(data: bytes, exports: list[str], imports: Mapping[str, int], reason: str) -> CodegenError:
+    undefined = dict.fromkeys(name for part in parts_of(data) for name in undefined_symbols(part))
+    defined = {name for part in parts_of(data) for name in defined_symbols(part)}
     missing = [
         name
-        for name in undefined_symbols(data)
-        if name not in imports and not llvm.address_of_symbol(name) and name != "_GLOBAL_OFFSET_TABLE_"
+        for name in undefined
+        if name not in defined
+        and name not in imports
+        and not llvm.address_of_symbol(name)
+        and name != "_GLOBAL_OFFSET_TABLE_"
     ]
     if missing:
         return CodegenError(
@@ -146,12 +188,20 @@ def undefined_symbols(data: bytes) -> list[str]:
     LLVM's linker tells that a symbol was missing but not which, so this is read from the symbol table.
     """
     try:
-        return _elf_undefined(data)
+        return _elf_symbols(data, defined=False)
     except (struct.error, IndexError, ValueError):
         return []
 
 
-def _elf_undefined(data: bytes) -> list[str]:
+def defined_symbols(data: bytes) -> list[str]:
+    """The names that a 64-bit ELF object defines; nothing for other formats."""
+    try:
+        return _elf_symbols(data, defined=True)
+    except (struct.error, IndexError, ValueError):
+        return []
+
+
+def _elf_symbols(data: bytes, *, defined: bool) -> list[str]:
     if data[:6] != b"\x7fELF\x02\x01":
         return []
     (section_offset,) = struct.unpack_from("<Q", data, 0x28)
@@ -164,7 +214,7 @@ def _elf_undefined(data: bytes) -> list[str]:
         strings = sections[link][4]
         for at in range(offset, offset + size, step):
             name, _info8, _other, section = struct.unpack_from("<IBBH", data, at)
-            if section == 0 and name:
+            if (section != 0) is defined and name:
                 start = strings + name
                 found.append(data[start : data.index(b"\0", start)].decode())
     return found

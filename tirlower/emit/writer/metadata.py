@@ -194,5 +194,10 @@ class MetadataTable:
 
     def metadata_text(self) -> str:
         """The definitions, one a line."""
-        named = [f"!{name} = !{{{', '.join([node.text for node in nodes])}}}\n" for name, nodes in self._named.items()]
-        return "".join(named + [f"!{i} = {text}\n" for i, text in enumerate(self._nodes)])
+        return self.named_metadata_text() + "".join([f"!{i} = {text}\n" for i, text in enumerate(self._nodes)])
+
+    def named_metadata_text(self) -> str:
+        """The definitions of the named nodes."""
+        return "".join(
+            [f"!{name} = !{{{', '.join([node.text for node in nodes])}}}\n" for name, nodes in self._named.items()]
+        )

@@ -7,6 +7,7 @@ from typing import Final
 
 from tirlower.emit.writer.constants import Value, const_bytes, quote
 from tirlower.emit.writer.metadata import Metadata, MetadataTable
+from tirlower.emit.writer.parts import cut
 from tirlower.emit.writer.types import PTR, VOID, Type, ptr
 
 __all__ = ["Attribute", "AttributeGroup", "Block", "Function", "FunctionRef", "Module", "Param", "Phi"]
@@ -123,6 +124,8 @@ class Function:
         self.blocks: Final[list[Block]] = []
         #: lines at the start of the entry block: the fixed-size stack slots
         self.prologue: Final[list[str]] = []
+        #: whether the function may be compiled apart from its callers (see :meth:`Module.parts`)
+        self.separable = not head.startswith(("define internal", "define private"))
         self._attachments: dict[str, Metadata] = {}
         self.args: Final[list[Value]] = []
         self._params: list[str] = []
@@ -175,6 +178,12 @@ class Function:
     def attach(self, kind: str, node: Metadata) -> None:
         """Attach metadata to the function itself."""
         self._attachments[kind] = node
+
+    def declaration(self) -> str:
+        """The function as another module declares it."""
+        ref = self.ref
+        words = ["declare", *(["hidden"] if "define internal" in self._head else []), ref.callconv, ref.ret.text]
+        return f"{' '.join(w for w in words if w)} {ref.text}({', '.join(map(str, ref.params))}) nounwind\n"
 
     def text(self) -> str:
         """The definition.
@@ -427,17 +436,40 @@ class Module(MetadataTable):
         Raises:
             ValueError: a function is unfinished (see :meth:`Function.text`).
         """
-        parts = [f"source_filename = {_string(self.name)}\n"]
-        if self.data_layout:
-            parts.append(f"target datalayout = {_string(self.data_layout)}\n")
-        if self.triple:
-            parts.append(f"target triple = {_string(self.triple)}\n")
+        parts = [self._head()]
         parts += self._globals
         parts += self._declarations.values()
         parts += [f.text() for f in self._functions]
-        parts += [f"attributes {group} = {{ {text} }}\n" for text, group in self._attribute_groups.items()]
+        parts.append(self._attributes())
         parts.append(self.metadata_text())
         return "".join(parts)
+
+    def parts(self, lines: int) -> list[str]:
+        """The module as several, of about so many lines each where its functions are short enough; else the whole.
+
+        Raises:
+            ValueError: as :meth:`text`.
+        """
+        functions = {f.ref.text: f.text() for f in self._functions}
+        roots = {f.ref.text: f.declaration() for f in self._functions if f.separable}
+        if len(roots) < 2 or sum(text.count("\n") for text in functions.values()) <= lines:
+            return [self.text()]
+        others = {text.split(" ", 1)[0]: text for text in self._globals}
+        others |= {self._symbols[name].text: text for name, text in self._declarations.items()}
+        return cut(
+            self._head(), self._attributes(), functions, roots, others, self._nodes, self.named_metadata_text(), lines
+        )
+
+    def _head(self) -> str:
+        out = f"source_filename = {_string(self.name)}\n"
+        if self.data_layout:
+            out += f"target datalayout = {_string(self.data_layout)}\n"
+        if self.triple:
+            out += f"target triple = {_string(self.triple)}\n"
+        return out
+
+    def _attributes(self) -> str:
+        return "".join(f"attributes {group} = {{ {text} }}\n" for text, group in self._attribute_groups.items())
 
 
 def _string(text: str) -> str:

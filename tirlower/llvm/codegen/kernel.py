@@ -8,7 +8,7 @@ from typing import Any
 from tirlower.diagnostics import deep_recursion
 from tirlower.emit.body import Body, give_alias_scopes, param_align
 from tirlower.emit.emitter import Emitter, Kernel, ModuleState, Root
-from tirlower.emit.statements import emit_statement
+from tirlower.emit.statements import emit_scope
 from tirlower.emit.types import memory_bytes, memory_type, register_type
 from tirlower.emit.writer import I32, PTR, Function, Type, zero
 from tirlower.ir.buffer import Buffer
@@ -132,6 +132,6 @@ def emit_kernel(state: ModuleState, prototype: Prototype, function: Function) ->
         unit = memory_type(kernel.ret_type)
         em.b.store(zero(unit), em.ret_slot, 8)
     with deep_recursion():
-        emit_statement(em, func.body)
+        emit_scope(em, func.body)
     if not em.b.terminated:
         em.leave(em.b.i32(0))

@@ -11,17 +11,17 @@ from typing import Final
 
 from tirlower.diagnostics import DeviceError
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.writer import I32, I64, PTR, Builder, Type, Value, array, zero
+from tirlower.emit.writer import I32, I64, PTR, Builder, Type, Value, zero
 from tirlower.ir.stmt import For
 from tirlower.llvm.parallel import RESULT_ABANDONED, emit_launch, launch_flags
 
-__all__ = ["emit_parallel"]
+__all__ = ["Captures", "emit_parallel"]
 
 _CLAIM: Final = "claim"
 
 
-class _Captures:
-    """The values that a task function takes from its context, found as they are used."""
+class Captures:
+    """The values that an outlined function takes from its context, found as they are used."""
 
     def __init__(self, context: Value, entry: Builder) -> None:
         #: the captured values of the launching function, with their offsets in the context
@@ -43,6 +43,13 @@ class _Captures:
             self.outer.append((value, self.size))
             self.size += _slot_bytes(value.type)
         return found
+
+    def hand_back(self, b: Builder, value: Value) -> int:
+        """Store a value of the outlined function where its caller finds it; gives the offset in the context."""
+        offset = self.size
+        self.size += _slot_bytes(value.type)
+        b.store(value, b.offset(self._context, offset), 8)
+        return offset
 
 
 def _slot_bytes(t: Type) -> int:
@@ -66,8 +73,9 @@ def emit_parallel(em: Emitter, op: For, body: Callable[[Emitter, Value, Value], 
     )
     inner = Emitter(state, kernel, task, em)
     entry = task.block("entry")
-    captures = _Captures(task.args[0], Builder(task, entry))
+    captures = Captures(task.args[0], Builder(task, entry))
     inner.capture = captures
+    task.separable = True
     inner.runs_parallel = False
     inner.err = captures(em.err)
     claim = em.state_slot(_CLAIM, I32, 4)
@@ -86,7 +94,7 @@ def emit_parallel(em: Emitter, op: For, body: Callable[[Emitter, Value, Value], 
     Builder(task, entry).br(start)
 
     b.store(zero(I32), claim, 4)
-    context = b.alloca(array(max(captures.size // 8, 1), I64), align=8, name="context")
+    context = em.context(captures.size)
     for value, offset in captures.outer:
         b.store(value, b.offset(context, offset), 8)
     flags = _flags(em, op)

@@ -12,9 +12,10 @@ from tirlower.emit.platform import Body, Platform
 from tirlower.emit.writer import I32, I64, PTR, VOID, Builder, FunctionRef, Value
 from tirlower.ir.annotations import REDUCTION
 from tirlower.ir.expr import IntImm, Var
-from tirlower.ir.stmt import AllocBuffer, AllocConst, For, ForKind, Stmt
+from tirlower.ir.stmt import AllocBuffer, AllocConst, For, ForKind, Seq, Stmt
 from tirlower.llvm.codegen import intrinsics
 from tirlower.llvm.codegen.allocate import emit_alloc, emit_alloc_const, hoist_allocations
+from tirlower.llvm.codegen.cut import BODY_BUDGET, Sizes, emit_cut
 from tirlower.llvm.codegen.outline import emit_parallel
 from tirlower.llvm.codegen.rules import HOST_CALLS, HOST_CONTROLS
 from tirlower.llvm.parallel import emit_record_error
@@ -40,6 +41,14 @@ class HostPlatform(Platform):
         if op.kind is not ForKind.PARALLEL or not em.runs_parallel or unit or op.annotations.get(REDUCTION):
             return False
         emit_parallel(em, op, lambda task, begin, end: _task(task, op, begin, end, body))
+        return True
+
+    def sequence(self, em: Emitter, op: Seq) -> bool:
+        """A long sequence in several functions."""
+        sizes = em.state.helper("sizes", Sizes)
+        if sizes.of(op) <= BODY_BUDGET:
+            return False
+        emit_cut(em, op, sizes)
         return True
 
     def ahead_of(self, em: Emitter, loop: Stmt, *variables: Var) -> list[Var]:

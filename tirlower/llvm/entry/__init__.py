@@ -8,7 +8,7 @@ of Python's objects is unknown all calls go that way. Nothing here knows the IR.
 
 from __future__ import annotations
 
-from tirlower.llvm.entry.abi import ErrorRecord, ErrorSite
+from tirlower.llvm.entry.abi import ErrorRecord, ErrorSite, without_entries
 from tirlower.llvm.entry.callable import NATIVE_CALLS, EntryBase, FallbackEntry, NativeEntry
 from tirlower.llvm.entry.gil import GilChoice, GilPolicy
 from tirlower.llvm.entry.make import (
@@ -45,4 +45,5 @@ __all__ = [
     "entry_imports",
     "entry_parts",
     "make_entry",
+    "without_entries",
 ]

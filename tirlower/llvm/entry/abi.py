@@ -24,10 +24,20 @@ same values as 64-bit slots in an array (the road of the pure-Python binder), an
 from __future__ import annotations
 
 import ctypes
+import re
+from collections.abc import Iterable
 
 from tirlower.emit.errors import MAX_ERROR_VALUES, ErrorSite
 
-__all__ = ["ABI_VERSION", "MAX_ERROR_VALUES", "ErrorRecord", "ErrorSite", "entry_symbol", "packed_symbol"]
+__all__ = [
+    "ABI_VERSION",
+    "MAX_ERROR_VALUES",
+    "ErrorRecord",
+    "ErrorSite",
+    "entry_symbol",
+    "packed_symbol",
+    "without_entries",
+]
 
 #: raise it when anything that a cached object file relies on changes: the contract above, or a slot of the table
 ABI_VERSION = 1
@@ -47,3 +57,16 @@ def entry_symbol(kernel: str) -> str:
 def packed_symbol(kernel: str) -> str:
     """The name of the function that takes a kernel's arguments from an array of 64-bit slots."""
     return f"{kernel}.packed"
+
+
+def without_entries(text: str, kernels: Iterable[str]) -> str:
+    """LLVM IR or assembly (ELF) without the functions that Python calls, those that the kernels of these symbols have."""
+    for kernel in kernels:
+        for name in (entry_symbol(kernel), packed_symbol(kernel)):
+            symbol = re.escape(name)
+            for pattern in (
+                rf'^(?:; Function Attrs:[^\n]*\n)?define [^@\n]*@"?{symbol}"?\(.*?^}}\n',
+                rf'^\s*\.globl\s+"?{symbol}"?\s.*?^\s*\.size\s+"?{symbol}"?,[^\n]*\n',
+            ):
+                text = re.sub(pattern, "", text, flags=re.DOTALL | re.MULTILINE)
+    return text
