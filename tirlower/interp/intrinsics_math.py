@@ -27,7 +27,7 @@ from tirlower.interp.values import (
     true_divide,
 )
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Call
+from tirlower.ir.expr import Broadcast, Call, FloatImm
 from tirlower.ir.intrinsics.arithmetic import BINARY_MATH, UNARY_MATH
 
 __all__ = ["FLOAT_FUNCTIONS", "float_function", "next_after"]
@@ -136,10 +136,30 @@ def _integer_power(dtype: DataType) -> Callable[[int, int], int]:
     return power
 
 
+_POWERS: dict[float | None, Callable[[float, Callable[[float], float]], float]] = {
+    0.0: lambda x, fix: 1.0,
+    1.0: lambda x, fix: x,
+    2.0: lambda x, fix: fix(x * x),
+    3.0: lambda x, fix: fix(fix(x * x) * x),
+    -1.0: lambda x, fix: fix(true_divide(1.0, x)),
+    0.5: lambda x, fix: fix(float(np.sqrt(x))),
+}
+"""Powers with a constant exponent that are operations of their own, as NumPy has them; each is rounded."""
+
+
+def _constant_exponent(call: Call) -> float | None:
+    value = call.args[1].value if isinstance(call.args[1], Broadcast) else call.args[1]
+    return float(value.value) if isinstance(value, FloatImm) else None
+
+
 @intrinsic(*[f"tir.{name}" for name in (*UNARY_MATH, *BINARY_MATH)], "tir.ldexp", "tir.fma")
 def _math(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
     name, kind = call.op.name.removeprefix("tir."), call.dtype
     if kind.is_float:
+        exponent = _constant_exponent(call) if name == "pow" else None
+        if exponent in _POWERS:
+            fix = rounder(kind.element)
+            return lifted(lambda x, _: _POWERS[exponent](float(x), fix), args, kind.is_vector)
         return lifted(float_function(name, kind), args, kind.is_vector)
     if kind.is_integral:
         wrap = integer_wrapper(kind.element)

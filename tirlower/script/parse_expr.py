@@ -204,8 +204,12 @@ class Evaluator(Places):
                 if not isinstance(a, _SYMBOLIC) and not isinstance(b, _SYMBOLIC):
                     return a**b
                 x, y = build.match_types(*build.operands(a, b))
-                if not x.dtype.is_float:
-                    raise self.error(f"** is for floats, got {x.dtype!s}", node, help="multiply, or cast first")
+                if not x.dtype.is_float and not (isinstance(b, int) and b >= 0 and x.dtype.is_integral):
+                    raise self.error(
+                        f"** is for floats, and for integers with a constant exponent of at least 0; got {x.dtype!s}",
+                        node,
+                        help="multiply, or cast first",
+                    )
                 return build.call("tir.pow", x, y, span=self.span(node))
             raise self.error(f"the operator {type(op).__name__} is not part of the dialect", node)
         if isinstance(a, Expr) or isinstance(b, Expr) or isinstance(a, _SYMBOLIC) or isinstance(b, _SYMBOLIC):

@@ -5,11 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
+import tirlower as tl
 from tests.checking import check
 from tirlower.interp import interpret
 from tirlower.ir import BufferLoad, FloorDiv, FloorMod, PrimFunc, decl_buffer, pre_order_visit
 from tirlower.ir import stmt as S
 from tirlower.ir.expr import Var, const
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import LowerIntrin
 
@@ -228,3 +230,63 @@ def test_a_shared_division() -> None:
         (param, n, m), {param: buffer}, None, {}, S.BufferStore(buffer, quotient * 3 + quotient, (quotient % 8,))
     )
     check(LowerIntrin(), before, inputs=[(np.zeros(8, "int32"), n, m) for n, m in ((17, 3), (-17, 3), (17, -3))])
+
+
+POWERS = {"2": 2, "3": 3, "-1": -1, "0.5": 0.5, "1": 1, "0": 0}
+EDGES = [0.0, -0.0, 1.0, -1.5, 3.1, -7.25, 1e-30, 3e18, 1e30, float("inf"), float("-inf"), float("nan"), 5e-39, 1e-20]
+
+
+@pytest.mark.parametrize("exponent", POWERS)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("form", ["A[i] ** {e}", "T.pow(A[i], {e})", "T.power(A[i] * T.{t}(1), T.{t}({e}))"])
+def test_constant_powers_are_numpys(exponent: str, dtype: str, form: str) -> None:
+    n = len(EDGES)
+    func = parse(
+        f'@T.prim_func\ndef f(A: T.Buffer(({n},), "{dtype}"), B: T.Buffer(({n},), "{dtype}"), C: T.Buffer(({n},), "{dtype}")):\n'
+        f"    for i in range({n}):\n        B[i] = {form.format(e=exponent, t=dtype)}\n"
+        f"    for i in T.vectorized({n}):\n        C[i] = {form.format(e=exponent, t=dtype)}\n"
+    )
+    assert "pow" not in LowerIntrin()(func).script()
+    with np.errstate(all="ignore"):
+        a = np.array(EDGES).astype(dtype)
+        value = POWERS[exponent]
+        want = (a * a * a) if value == 3 else a**value
+    for run in (tl.build(func), lambda *args: interpret(func, *args), lambda *args: interpret(tl.lower(func), *args)):
+        b, c = np.zeros_like(a), np.zeros_like(a)
+        run(a, b, c)
+        for got in (b, c):
+            np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(np.signbit(got)[~np.isnan(want)], np.signbit(want)[~np.isnan(want)])
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64"])
+def test_constant_powers_of_integers_wrap(exponent: int, dtype: str) -> None:
+    func = parse(
+        f'@T.prim_func\ndef f(A: T.Buffer((9,), "{dtype}"), B: T.Buffer((9,), "{dtype}")):\n'
+        f"    for i in range(9):\n        B[i] = A[i] ** {exponent}\n"
+    )
+    assert "pow" not in LowerIntrin()(func).script()
+    bits = np.iinfo(dtype)
+    a = np.array([0, 1, 2, 3, 100, bits.max, bits.max - 1, bits.min, bits.min + 5], dtype)
+    b = np.zeros_like(a)
+    tl.build(func)(a, b)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(b, a**exponent)
+
+
+@pytest.mark.parametrize("exponent", ["T.float32(2.5)", "B[0]", "T.float32(-2)", "T.float32(4)"])
+def test_other_powers_stay(exponent: str) -> None:
+    func = parse(
+        '@T.prim_func\ndef f(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):\n'
+        f"    A[0] = T.pow(A[0], {exponent})\n"
+    )
+    assert LowerIntrin()(func) is func
+
+
+def test_a_base_with_effects_is_evaluated_once() -> None:
+    func = parse(
+        '@T.prim_func\ndef f(A: T.Buffer((4,), "float32")):\n'
+        '    A[0] = T.pow(T.call_extern("float32", "random_number"), T.float32(2))\n'
+    )
+    assert LowerIntrin()(func) is func

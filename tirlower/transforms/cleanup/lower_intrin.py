@@ -11,8 +11,10 @@ from tirlower.ir.expr import (
     EQ,
     NE,
     Broadcast,
+    Call,
     Div,
     Expr,
+    FloatImm,
     FloorDiv,
     FloorMod,
     IntImm,
@@ -26,12 +28,16 @@ from tirlower.ir.expr import (
     is_const_int,
 )
 from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.op import Op, Purity
 from tirlower.ir.stmt import Bind, For, IfThenElse, Seq, Stmt
 from tirlower.transforms.analyzed import AnalyzedMutator, stated_fact
 from tirlower.transforms.base import Fact, FuncPass
 from tirlower.transforms.context import PassContext
 
-__all__ = ["LowerIntrin"]
+__all__ = ["LowerIntrin", "constant_power"]
+
+_POW = Op.get("tir.pow")
 
 
 def _power_of_two(expr: Expr) -> int | None:
@@ -48,6 +54,44 @@ def _is_exact(b: Expr, rest: Expr, zero: Expr) -> Expr:
         build.logical_and(build.ge(b, zero), build.ge(rest, zero)),
         build.logical_and(build.lt(b, zero), build.le(rest, zero)),
     )
+
+
+def constant_power(op: Call) -> Expr | None:
+    """``T.pow`` with one of the exponents that NumPy has operations for, and 3, as those operations; None for others.
+
+    ``x ** 0.5`` is the square root: -0.0 for -0.0 and NaN for -inf, where C's pow gives 0.0 and inf. A base that is a
+    call with effects keeps its pow, which evaluates it once.
+    """
+    base, exponent = op.args
+    value = exponent.value if isinstance(exponent, Broadcast) else exponent
+    if not isinstance(value, (IntImm, FloatImm)) or not (op.dtype.is_float or op.dtype.is_integral) or _acts(base):
+        return None
+    span = op.span
+    if value.value == 0:
+        return const(1, op.dtype)
+    if value.value == 1:
+        return base
+    if value.value == 2:
+        return Mul(base, base, span=span)
+    if value.value == 3:
+        return Mul(Mul(base, base, span=span), base, span=span)
+    if op.dtype.is_float and value.value == -1:
+        return Div(const(1, op.dtype), base, span=span)
+    if op.dtype.is_float and value.value == 0.5:
+        return build.call("tir.sqrt", base, span=span)
+    return None
+
+
+def _acts(expr: Expr) -> bool:
+    found = False
+
+    def look(op: Any) -> bool:
+        nonlocal found
+        found = found or (isinstance(op, Call) and not (isinstance(op.op, Op) and op.op.purity <= Purity.READS))
+        return not found
+
+    pre_order_visit(expr, look)
+    return found
 
 
 class _Lowerer(AnalyzedMutator):
@@ -164,6 +208,10 @@ class _Lowerer(AnalyzedMutator):
             return None
         return build.max_(build.truncdiv(self.visit(quotient.a), self.visit(quotient.b)), least, span=op.span)
 
+    def visit_Call(self, op: Call) -> Expr:
+        made = constant_power(op) if op.op is _POW else None
+        return op if made is None else made
+
     # A test of divisibility needs no rounding down: it holds for both remainders alike.
     def enter_EQ(self, op: EQ) -> Expr | None:
         return self._divisibility(op, EQ)
@@ -182,8 +230,9 @@ class _Lowerer(AnalyzedMutator):
 class LowerIntrin(FuncPass):
     """Divisions rounding down become truncating ones, shifts and masks, by what is known of the operands' signs.
 
-    A power of two becomes a shift or a mask; operands known not to be negative need no correction; others get the
-    cheapest exact one. Divisions of floats become a division and a floor. Mathematical intrinsics are left to the code
+    Powers with the exponents 0, 1, 2, 3 and, of floats, -1 and 0.5 become products, reciprocals and square roots. A
+    divisor that is a power of two becomes a shift or a mask; operands known not to be negative need no correction; others get the
+    cheapest exact one. Divisions of floats become a division and a floor. Other mathematical intrinsics are left to the code
     generator, which has its own forms of them. Needs nothing; it stands last, since the passes before it reason about
     the divisions that it hides. Raises nothing.
 
