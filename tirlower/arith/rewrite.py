@@ -423,16 +423,30 @@ class Rewriter(Prover):
                 # Both truncate: only the low bits count.
                 if not middle.is_bool and dtype.bits <= middle.bits:
                     return self._cast(dtype, inner, None)
-        if value.__class__ is Ramp and dtype.is_integral and isinstance(value.lanes, int):
-            low, high = self._analyzer.bounds.of(value)
-            if dtype.min_value <= low and high <= dtype.max_value:
-                element = dtype.element
-                return self.make_ramp(
-                    self._cast(element, value.base, None), self._cast(element, value.stride, None), value.lanes
-                )
+        if value.__class__ is Ramp and self._converts_parts(dtype, value):
+            element = dtype.element
+            return self.make_ramp(
+                self._cast(element, value.base, None), self._cast(element, value.stride, None), value.lanes
+            )
         if op is not None and op.value is value:
             return op
         return self._mark(Cast(dtype, value, span=self.span), value)
+
+    def _converts_parts(self, dtype: DataType, value: Any) -> bool:
+        """Whether a ramp can be converted by its parts: base, stride and every lane, as exact numbers, are values of
+        both types."""
+        if not dtype.is_integral or not isinstance(value.lanes, int):
+            return False
+        bounds = self._analyzer.bounds
+        (low, high), (least, most) = bounds.of(value.base), bounds.of(value.stride)
+        last = value.lanes - 1
+        ends = (low, high, low + min(least * last, 0), high + max(most * last, 0), least, most)
+        kinds = (
+            [dtype.element]
+            if value.dtype.is_int and value.dtype.bits in (32, 64)
+            else [dtype.element, value.dtype.element]
+        )
+        return all(kind.min_value <= min(ends) and max(ends) <= kind.max_value for kind in kinds)
 
     def _any_impure(self, parts: tuple[Any, ...]) -> bool:
         return bool(self.impure) and any(part in self.impure for part in parts)

@@ -16,6 +16,7 @@ from tirlower.emit.types import memory_bytes, memory_type
 from tirlower.emit.vectors import spread, steps
 from tirlower.emit.writer import I64, Type, Value, const_vector, vector
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Add, Broadcast, Expr, IntImm, Mul, Ramp, Sub, is_const_int
 
 __all__ = ["Access", "LaneForm", "affine_lanes", "finish_access", "schedule_access"]
@@ -62,6 +63,22 @@ def affine_lanes(op: Expr, depth: int = 0) -> LaneForm | None:
     return None
 
 
+def _first_lane(form: LaneForm, kind: DataType) -> LaneForm:
+    """The form of lanes that may wrap: the first in its type, the others (which are in the buffer too) next to it."""
+    total: Expr | None = None
+    for factor, term in form.terms:
+        part = term if factor == 1 else Mul(term, IntImm(kind, _in_type(factor, kind)))
+        total = part if total is None else Add(total, part)
+    assert total is not None  # a form has terms
+    stride = form.stride
+    return LaneForm(((1, total),), _in_type(stride, kind) if isinstance(stride, int) else stride)
+
+
+def _in_type(value: int, kind: DataType) -> int:
+    least, size = int(kind.min_value), 1 << kind.bits
+    return (value - least) % size + least
+
+
 def _constant(form: LaneForm) -> int | None:
     if form.stride != 0 or not all(isinstance(term, IntImm) for _, term in form.terms):
         return None
@@ -104,6 +121,9 @@ def schedule_access(run: Run, buffer: Buffer, indices: Sequence[Expr]) -> LaneFo
     if indices and indices[-1].dtype.is_vector:
         last = scalars.pop()
         form = affine_lanes(last)
+        if form is not None and form.terms != ((1, form.terms[0][1]),) and run.em.facts.data_wraps(last):
+            form = _first_lane(form, last.dtype.element)
+            run.em.facts.kept += [term for _, term in form.terms]
         if form is None:
             run.evaluate(last)
         else:

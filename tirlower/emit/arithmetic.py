@@ -161,12 +161,10 @@ def _nonzero(em: Emitter, op: Any, a: Value, b: Value) -> Value:
     """The divisor, after failing where it (or an active lane of it) is zero."""
     builder = em.b
     zero = builder.icmp("eq", b, constant(b.type, 0))
-    names = {Div: "/", Mod: "%", FloorDiv: "//", FloorMod: "%"}
-    sign = names.get(op.__class__, "/")
     if not b.type.is_vector:
         shown, how = em.recorded(a, op.dtype)
         code = em.state.errors.code(
-            DivisionByZeroError, f"division by zero: {{0}} {sign} 0 in `{em.kernel.name}`", (how,), op.span
+            DivisionByZeroError, f"division by zero: {{0}} divided by 0 in `{em.kernel.name}`", (how,), op.span
         )
         em.fail_if(zero, code, [shown])
         return b

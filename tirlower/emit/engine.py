@@ -3,8 +3,8 @@
 A node is emitted in one of two modes. As a *value* it has its own type and wraps as the language says. As an *index* it
 is an i64: sums, products and quotients of 32-bit variables are computed in 64 bits from variables widened at the
 leaves, without wrap-around (``nsw``), so that LLVM sees affine addresses. That rests on the rule of the language that
-index arithmetic does not overflow; subexpressions that depend on data (loads, calls) may mean their wrap-around, and are
-computed in their own type first.
+index arithmetic does not overflow; subexpressions that depend on data (loads, calls, scalar parameters) and may leave
+their type mean their wrap-around, and are computed in their own type first.
 
 Each distinct node of a root is emitted once. What was emitted inside a branch is forgotten at its end.
 """
@@ -241,7 +241,7 @@ class Run:
             self.set_index(op, widened_var(em, op))
             return
         if kind.is_int and kind.bits in (32, 64) and kind.lanes == 1:
-            if cls in _WIDENED and not em.facts.of(op).flags & DATA:
+            if cls in _WIDENED and not em.facts.data_wraps(op):
                 self.tasks.append((self._combine_index, op))
                 for child in (op.b, op.a):
                     if child.__class__ is not IntImm:

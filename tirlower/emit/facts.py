@@ -100,6 +100,8 @@ class Facts:
 
     def __init__(self) -> None:
         self._known: dict[int, Fact] = {}
+        self.kept: list[Expr] = []
+        """Expressions that are no part of the program: facts are known by id, which must not be given away again."""
         self._vars: dict[Var, Fact] = {}
 
     def define(self, var: Var, low: int | None, high: int | None, divisor: int = 1, flags: int = 0) -> None:
@@ -133,6 +135,10 @@ class Facts:
         fact = self.of(expr)
         least, most = _type_range(expr.dtype)
         return max(fact.low, least), min(fact.high, most)
+
+    def data_wraps(self, expr: Expr) -> bool:
+        """Whether an expression depends on data and may leave its type: what is computed wraps."""
+        return self.of(expr).flags & (DATA | WRAPS) == DATA | WRAPS
 
     def of(self, expr: Expr) -> Fact:
         """The facts of an expression."""
@@ -186,6 +192,8 @@ class Facts:
             divisor = _divisor(cls, a, b)
             if cls in _DIVISIONS and b.low <= 0 <= b.high:
                 flags |= FAULTS
+            if cls in _QUOTIENTS and a.low <= low and b.low <= -1 <= b.high:
+                flags |= WRAPS  # the least integer by -1
             if kind.is_uint and (a.flags | b.flags) & DATA:
                 flags |= DATA
         elif cls is Cast:
@@ -306,6 +314,7 @@ _RULES: Final[dict[type, Callable[[Fact, Fact], tuple[int, int] | None]]] = {
     Max: lambda a, b: (max(a.low, b.low), max(a.high, b.high)),
 }
 _DIVISIONS: Final[frozenset[type[BinaryOp]]] = frozenset({Div, Mod, FloorDiv, FloorMod})
+_QUOTIENTS: Final[frozenset[type[BinaryOp]]] = frozenset({Div, FloorDiv})
 
 
 def _divisor(cls: type, a: Fact, b: Fact) -> int:

@@ -35,6 +35,7 @@ from tirlower.ir.annotations import REDUCTION
 from tirlower.ir.assertion import failure_of
 from tirlower.ir.buffer import CommReducer
 from tirlower.ir.custom_datatype import element_numpy
+from tirlower.ir.data import stop_of
 from tirlower.ir.expr import Call, Expr, Var
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op
@@ -365,7 +366,9 @@ class StatementCompiler(ExpressionCompiler):
 
     def _for(self, stmt: ir.For) -> Runner:
         place = self.place(stmt.span)
-        low, extent = self.expression(stmt.min), self.expression(stmt.extent)
+        stop = stop_of(stmt)
+        low, extent = self.expression(stmt.min), self.expression(stmt.extent if stop is None else stop)
+        most = int(stmt.loop_var.dtype.max_value)
         launching = self._launching(stmt) if stmt.kind is ForKind.THREAD_BINDING else None
         outer = self.schedule, self.in_thread
         met, self.meets = self.meets, False
@@ -386,8 +389,11 @@ class StatementCompiler(ExpressionCompiler):
             found = []
             for frame in team:
                 try:
-                    start = low(frame)
-                    found.append(range(start, start + extent(frame)))
+                    start, count = low(frame), extent(frame)
+                    end = start + count if stop is None else count
+                    if end > max(start, most + 1):
+                        raise Fault(f"the loop {stmt.loop_var.name} runs past the values of {stmt.loop_var.dtype!s}")
+                    found.append(range(start, end))
                 except Fault as fault:
                     raise place.error(fault, frame) from None
             return found

@@ -3,6 +3,7 @@
 from tirlower.ir import intrinsics
 from tirlower.ir.buffer import *
 from tirlower.ir.builder import BufferPtr, IRBuilder
+from tirlower.ir.constants import const
 from tirlower.ir.dtype import *
 from tirlower.ir.expr import *
 from tirlower.ir.func import *

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "And", "BinaryOp", "Broadcast", "BufferLoad", "Call", "Cast",
     "CompareOp", "Div", "Expr", "FloatImm", "FloorDiv", "FloorMod", "IntImm", "Let", "Max", "Min", "Mod", "Mul",
-    "Not", "Or", "PointerType", "Ramp", "Select", "Shuffle", "StringImm", "Sub", "Var", "as_expr", "const",
+    "Not", "Or", "PointerType", "Ramp", "Select", "Shuffle", "StringImm", "Sub", "Var", "as_expr",
     "const_like", "is_const_int", "round_float", "wrap_int",
 ]  # fmt: skip
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from tirlower import poly
 from tirlower.ir.func import IRModule, PrimFunc
@@ -52,7 +54,8 @@ def check_legality(mod: IRModule, ctx: PassContext) -> Checked:
     functions = dict(mod.items())
     checks = Checks()
     for name, func in functions.items():
-        guarded, found = _check_function(name, func, mod, mode, debug)
+        scop = poly.extract(func, mod, wrapping=ctx.option("tir.scalar_overflow") != "none")
+        guarded, found = _check_function(name, func, scop, poly.PureFunctions(mod).has, mode, debug)
         checks = checks.merged(found)
         if guarded is not func:
             functions[name] = guarded
@@ -60,8 +63,9 @@ def check_legality(mod: IRModule, ctx: PassContext) -> Checked:
     return Checked(IRModule(functions, dict(mod.attrs)) if changed else mod, checks)
 
 
-def _check_function(name: str, func: PrimFunc, mod: IRModule, mode: str, debug: bool) -> tuple[PrimFunc, Checks]:
-    scop = poly.extract(func, mod)
+def _check_function(
+    name: str, func: PrimFunc, scop: poly.Scop, is_pure: Callable[[Any], bool], mode: str, debug: bool
+) -> tuple[PrimFunc, Checks]:
     loops = check_loops(name, scop)
     judged = judge_accesses(name, scop, mode)
     made = func
@@ -69,8 +73,9 @@ def _check_function(name: str, func: PrimFunc, mod: IRModule, mode: str, debug: 
     trusted = judged.trusted
     if mode == "trust":
         trusted = (*judged.notes(), *trusted)
-    elif judged.open:
-        made, guarded = insert_guards(name, func, judged, poly.PureFunctions(mod).has)
+    loops_over = [loop.node for loop in scop.loops if loop.overflows]
+    if (judged.open and mode != "trust") or loops_over:
+        made, guarded = insert_guards(name, func, judged, is_pure, loops_over, accesses=mode != "trust")
     return made, Checks(
         loops=loops,
         proved={name: judged.proved},

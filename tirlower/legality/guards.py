@@ -6,7 +6,7 @@ before it has happened. It raises IndexError with the element, the index, the bo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tirlower.analysis.purity import side_effect
@@ -14,10 +14,11 @@ from tirlower.diagnostics import Label, LegalityError
 from tirlower.ir import build
 from tirlower.ir.assertion import failure
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
+from tirlower.ir.data import stop_of
 from tirlower.ir.expr import Expr, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Purity
-from tirlower.ir.stmt import Assert, Block, For, Stmt
+from tirlower.ir.stmt import Assert, Block, For, Seq, Stmt, seq
 from tirlower.legality.bounds import Judged, OpenAccess
 from tirlower.legality.views import View
 from tirlower.report import AccessNote
@@ -30,14 +31,22 @@ MAX_SHOWN = 14
 
 
 def insert_guards(
-    name: str, func: PrimFunc, judged: Judged, is_pure: Callable[[Any], bool]
+    name: str,
+    func: PrimFunc,
+    judged: Judged,
+    is_pure: Callable[[Any], bool],
+    overflowing: Iterable[Stmt] = (),
+    *,
+    accesses: bool = True,
 ) -> tuple[PrimFunc, tuple[AccessNote, ...]]:
     """The function with a guard before each open access, and a note on each access that got one.
 
-    ``is_pure`` says of a call's operation that is a function of the module whether it has no effects. Raises
-    :class:`LegalityError` where a guard would have to evaluate a call with effects a second time.
+    ``is_pure`` says of a call's operation that is a function of the module whether it has no effects. The variables of
+    the loops ``overflowing`` may leave their types: these loops run up to the stop that they state, or get a guard too;
+    with ``accesses=False`` nothing else does. Raises :class:`LegalityError` where a guard would have to evaluate a call
+    with effects a second time.
     """
-    guards = _Guards(name, judged, is_pure)
+    guards = _Guards(name, judged, is_pure, {id(loop) for loop in overflowing}, accesses)
     made = func.with_body(guards.visit(func.body))
     return made, tuple(guards.notes.values())
 
@@ -72,6 +81,8 @@ class _Checks(AccessChecks):
 
     def wanted(self, node: Any, axis: int) -> bool:
         """Whether a subscript is open. What the analysis did not come across is."""
+        if not self.owner.accesses:
+            return False
         found = self.owner.judged.open.get(id(node))
         if found is not None:
             return axis in found.axes
@@ -81,7 +92,7 @@ class _Checks(AccessChecks):
         """The guards of an access: of its subscripts, of the region that it is in, of the memory behind a view."""
         super().access(node, place)
         found = self.owner.judged.open.get(id(node))
-        if found is None:
+        if found is None or not self.owner.accesses:
             return
         if found.source:
             self._source(node, place)
@@ -163,10 +174,14 @@ class _Checks(AccessChecks):
 class _Guards(AccessGuards):
     """Inserts guards, and keeps the loops (or block iterators) that can be named where it is."""
 
-    def __init__(self, function: str, judged: Judged, is_pure: Callable[[Any], bool]) -> None:
+    def __init__(
+        self, function: str, judged: Judged, is_pure: Callable[[Any], bool], overflowing: set[int], accesses: bool
+    ) -> None:
         self.function = function
         self.is_pure = is_pure
         self.judged = judged
+        self.overflowing = overflowing
+        self.accesses = accesses
         self.visible: list[tuple[str, Var]] = []
         self.matched: dict[Buffer, MatchBufferRegion] = {}
         self.notes: dict[int, AccessNote] = {}
@@ -180,6 +195,34 @@ class _Guards(AccessGuards):
         if id(node) not in self.notes:
             found = self.judged.open.get(id(node)) or _unseen(node)
             self.notes[id(node)] = AccessNote(self.function, found.text, found.place, found.reason)
+
+    def visit_For(self, op: For) -> Stmt:
+        made = super().visit_For(op)
+        if id(op) not in self.overflowing:
+            return made
+        *before, loop = made.stmts if isinstance(made, Seq) else (made,)
+        if max(side_effect(part, self.is_pure) for part in (op.min, op.extent)) > Purity.READS:
+            raise LegalityError(
+                f"the loop {op.loop_var.name} of {self.function!r} may leave its type, and a guard would evaluate a call "
+                "with effects a second time",
+                origin="legality",
+                labels=[Label(op.span, "this loop")] if op.span is not None else [],
+                help="bind the bounds to variables first",
+            )
+        stop = stop_of(op)
+        if stop is not None:
+            runs = build.call("tir.if_then_else", build.lt(op.min, stop), op.extent, const(0, op.extent.dtype))
+            return seq(*before, loop.with_(extent=runs))
+        kind = op.loop_var.dtype
+        room = build.sub(
+            const(int(kind.max_value), kind), build.sub(build.max_(op.min, const(1, kind)), const(1, kind))
+        )
+        values = _Values(op.min, op.extent)
+        text = (
+            f"the loop {_escape(op.loop_var.name)} runs from {{0}} over {{1}} iterations, past the values of {kind!s}"
+        )
+        checks = _Checks(op, self)
+        return seq(*before, Assert(build.le(op.extent, room), checks._failure(text, values), span=op.span), loop)
 
     def nested(self, op: Any) -> Any:
         """A loop or block with its body rewritten: its variable or iterators can be shown there."""

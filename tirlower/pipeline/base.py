@@ -10,6 +10,7 @@ from tirlower.ir.func import IRModule
 from tirlower.transforms import Pass, PassContext
 from tirlower.transforms.base import Fact, PassInfo, Stage, run_pass
 from tirlower.transforms.context import LOWER_PHASES
+from tirlower.transforms.wrapping import building
 
 __all__ = ["LOWER_PHASES", "Pipeline", "Step"]
 
@@ -123,6 +124,10 @@ class Pipeline:
                     origin="lower",
                     help=f"did you mean {near!r}?" if near else f"its passes: {', '.join(self.names())}",
                 )
+        with building(mod):
+            return self._run(mod, ctx, stop)
+
+    def _run(self, mod: IRModule, ctx: PassContext, stop: str | None) -> IRModule:
         added = _added_passes(ctx)
         mod = _run_all(added[0], mod, ctx)
         for step in self.steps:

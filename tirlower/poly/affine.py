@@ -1,6 +1,6 @@
 """The space of a function's forms: it interns their atoms, knows bounds and dependences, and does their arithmetic.
 
-Interning makes equal forms equal by identity of their dims. Arithmetic on int32 and int64 is taken not to overflow.
+Interning makes equal forms equal by identity of their dims. Forms are exact: what wraps is a remainder.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ class Space:
     """The dims of one function: their intervals and dependences, and the table that interns atoms.
 
     ``iterated`` holds the variables that take several values (loops, lanes); any other variable is a parameter.
-    ``is_digit(lin, divisor)`` says whether ``0 <= lin < divisor`` is known at the place at hand.
+    ``data`` holds the parameters that are data. ``is_digit(lin, divisor)`` says whether ``0 <= lin < divisor`` is known at the place at hand.
     """
 
     def __init__(self) -> None:
         self.iterated: set[Var] = set()
         self.ranges: dict[Var, Interval] = {}
         self.lanes: set[Var] = set()
+        self.data: frozenset[Var] = frozenset()
+        self._is_data: dict[Atom, bool] = {}
         self._atoms: dict[Any, Atom] = {}
         self._order: dict[Dim, int] = {}
         self.nothing: frozenset[Var] = frozenset()
@@ -75,6 +77,64 @@ class Space:
             if low is None and high is None:
                 break
         return low, high
+
+    def limits(self, lin: Lin) -> Interval:
+        """The bounds of a form, where nothing else is known those of the types of its variables and values."""
+        low: int | None = lin.const
+        high: int | None = lin.const
+        for dim, c in lin.terms.items():
+            least, most = self._limits_of_dim(dim)
+            if c < 0:
+                least, most = most, least
+            low = None if low is None or least is None else low + c * least
+            high = None if high is None or most is None else high + c * most
+        return low, high
+
+    def _limits_of_dim(self, dim: Dim) -> Interval:
+        least, most = self.interval_of_dim(dim)
+        if isinstance(dim, Var):
+            low, high = (int(dim.dtype.min_value), int(dim.dtype.max_value)) if dim.dtype.is_integral else UNBOUNDED
+        elif isinstance(dim, Opaque) and dim.limits is not None:
+            low, high = dim.limits
+        elif isinstance(dim, Product):
+            low, high = _product_interval([self._limits_of_dim(factor) for factor in dim.factors])
+        elif isinstance(dim, Div):
+            low, high = self.limits(dim.of)
+            low, high = None if low is None else low // dim.divisor, None if high is None else high // dim.divisor
+        elif isinstance(dim, (Extremum, Choice)):
+            parts = dim.options if isinstance(dim, Extremum) else (dim.then, dim.other)
+            ends = [self.limits(part) for part in parts]
+            lows, highs = [a for a, _ in ends if a is not None], [b for _, b in ends if b is not None]
+            low = min(lows) if len(lows) == len(ends) else None
+            high = max(highs) if len(highs) == len(ends) else None
+        else:
+            low, high = UNBOUNDED
+        if least is None or (low is not None and low > least):
+            least = low
+        if most is None or (high is not None and high < most):
+            most = high
+        return least, most
+
+    def is_data(self, lin: Lin) -> bool:
+        """Whether a form depends on data: its arithmetic wraps."""
+        return any(dim in self.data if isinstance(dim, Var) else self._atom_is_data(dim) for dim in lin.terms)
+
+    def _atom_is_data(self, atom: Atom) -> bool:
+        found = self._is_data.get(atom)
+        if found is None:
+            if isinstance(atom, Computed):
+                found = any(self.is_data(operand) for operand in atom.operands)
+            else:
+                found = isinstance(atom, Opaque) and atom.limits is not None
+            found = self._is_data[atom] = (
+                found
+                or (isinstance(atom, Div) and self.is_data(atom.of))
+                or (isinstance(atom, SymbolicDiv) and (self.is_data(atom.of) or self.is_data(atom.divisor)))
+                or (isinstance(atom, Extremum) and any(self.is_data(option) for option in atom.options))
+                or (isinstance(atom, Choice) and (self.is_data(atom.then) or self.is_data(atom.other)))
+                or (isinstance(atom, Product) and any(self.is_data(single(factor)) for factor in atom.factors))
+            )
+        return found
 
     def deps(self, lin: Lin) -> frozenset[Var]:
         """The loop variables that a form is a function of."""
@@ -240,6 +300,8 @@ class Space:
         if all(low is not None and low >= 0 for low, _ in intervals):
             highs = [high for _, high in intervals if high is not None]
             interval = (0, math.prod(highs) if len(highs) == len(intervals) else None)
+        else:
+            interval = _product_interval(intervals)
         deps: frozenset[Var] = frozenset().union(*(self.deps(single(f)) for f in factors))
         return self._intern((Product, factors), lambda: Product(factors, deps, interval))
 
@@ -311,17 +373,31 @@ class Space:
             found |= self.deps(lin)
         return frozenset(found | condition.unknown_deps())
 
-    def opaque(self, key: Any, name: str, deps: frozenset[Var], interval: Interval) -> Lin:
+    def opaque(
+        self,
+        key: Any,
+        name: str,
+        deps: frozenset[Var],
+        interval: Interval,
+        limits: Interval | None = UNBOUNDED,
+    ) -> Lin:
         """An opaque value; the same one for the same key, a new one for the key None."""
         if key is None:
-            return single(Opaque(name, deps, interval))
-        return self._intern((Opaque, key), lambda: Opaque(name, deps, interval))
+            return single(Opaque(name, deps, interval, limits))
+        return self._intern((Opaque, key), lambda: Opaque(name, deps, interval, limits))
 
     def computed(
-        self, key: Any, name: str, deps: frozenset[Var], interval: Interval, operands: tuple[Lin, ...], compute: Compute
+        self,
+        key: Any,
+        name: str,
+        deps: frozenset[Var],
+        interval: Interval,
+        operands: tuple[Lin, ...],
+        compute: Compute,
+        limits: Interval | None,
     ) -> Lin:
         """A value of an operation that is not affine: one for the same key."""
-        return self._intern((Opaque, key), lambda: Computed(name, deps, interval, operands, compute))
+        return self._intern((Opaque, key), lambda: Computed(name, deps, interval, operands, compute, limits))
 
     def lane(self, lanes: int) -> Var:
         """A variable for the lanes of a vector."""
@@ -330,6 +406,16 @@ class Space:
         self.iterated.add(var)
         self.lanes.add(var)
         return var
+
+
+def _product_interval(intervals: list[Interval]) -> Interval:
+    low, high = 1, 1
+    for least, most in intervals:
+        if least is None or most is None:
+            return UNBOUNDED
+        ends = (low * least, low * most, high * least, high * most)
+        low, high = min(ends), max(ends)
+    return low, high
 
 
 def _factors(dim: Dim) -> tuple[Dim, ...]:

@@ -1,20 +1,34 @@
 """From expressions of the IR to quasi-affine forms and conditions.
 
 Every integer expression becomes a form: what is not affine becomes an opaque atom with the bounds that are known, so
-that a form always covers all values that the expression can have. Bindings are substituted. A value of int32 or int64
-is taken as computed without overflow; arithmetic on other types may wrap, and is opaque.
+that a form always covers all values that the expression can have. Bindings are substituted. Arithmetic of int32 and
+int64 on indices is taken not to overflow. On data (see :mod:`tirlower.ir.data`) it wraps: the form is the exact one where
+the facts at hand keep it in its type, else the remainder of that by the size of the type. Arithmetic on other types may
+wrap, and is opaque.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from tirlower import ir
 from tirlower.ir import Buffer, BufferLoad, Call, DataType, Expr, IntImm, Op, Purity, Var
 from tirlower.poly.affine import Space
-from tirlower.poly.conditions import FALSE, TRUE, Condition, Unknown, all_of, any_of, at_least, equal, negate
-from tirlower.poly.forms import Div, Interval, Lin, constant, single
+from tirlower.poly.conditions import (
+    FALSE,
+    TRUE,
+    AtLeast,
+    Condition,
+    Unknown,
+    all_of,
+    any_of,
+    at_least,
+    conjuncts,
+    equal,
+    negate,
+)
+from tirlower.poly.forms import Dim, Div, Interval, Lin, constant, single
 from tirlower.poly.operations import operands_of, operation_of
 
 __all__ = ["Converter"]
@@ -29,11 +43,19 @@ class Converter:
     ``loops`` are the loop variables around the place at hand; ``lane`` is the variable of the lanes of the access at
     hand; ``written`` holds the data variables that the function writes (a load of any other is a fixed value);
     ``returned`` gives the value that a call of another function returns, where that is known.
+    ``facts`` gives the conditions at the place at hand, ``guards`` and ``local`` those of the part of an expression;
+    ``infeasible`` says whether a form is certainly negative there. ``wrapping``: whether arithmetic on data wraps.
     """
 
-    def __init__(self, space: Space, written: Collection[Var]) -> None:
+    def __init__(self, space: Space, written: Collection[Var], wrapping: bool = True) -> None:
         self.space = space
         self.written = written
+        self.wrapping = wrapping
+        self.facts: Callable[[], Iterable[Condition]] = tuple
+        self.guards: tuple[Condition, ...] = ()
+        self.local: list[Condition] = []
+        self.all_is_data = False
+        self.infeasible: Callable[[Lin], bool] = lambda violation: False
         self.values: dict[Var, Lin] = {}
         self.truths: dict[Var, Condition] = {}
         self.loops: tuple[Var, ...] = ()
@@ -99,7 +121,53 @@ class Converter:
                     terms[dim] = sum_
                 else:
                     terms.pop(dim, None)
-        return Lin(terms, const)
+        return self.wrapped(root.dtype, Lin(terms, const))
+
+    def wrapped(self, dtype: DataType, lin: Lin, *, always: bool = False) -> Lin:
+        """The value that exact arithmetic's ``lin`` has in a type: itself where it is no data (unless ``always``), or
+        stays in the type; else its remainder."""
+        if not self.wrapping or not (always or self.all_is_data or self.space.is_data(lin)):
+            return lin
+        if self.fits(dtype, lin):
+            return lin
+        least, most = int(dtype.element.min_value), int(dtype.element.max_value)
+        return self.space.floormod(lin.shifted(-least), most - least + 1).shifted(least)
+
+    def computed_by_callee(self, value: Expr) -> Lin:
+        """What another function computes: to it, all that it is given is data."""
+        outer, self.all_is_data = self.all_is_data, True
+        made = self.lin(value)
+        self.all_is_data = outer
+        return made
+
+    def fits(self, dtype: DataType, lin: Lin) -> bool:
+        """Whether a form certainly stays in a type."""
+        least, most = int(dtype.element.min_value), int(dtype.element.max_value)
+        low, high = self.space.limits(lin)
+        if (high is None or high > most) and not self._never(lin.shifted(-most - 1)):
+            return False
+        return (low is not None and low >= least) or self._never((-lin).shifted(least - 1))
+
+    def here(self) -> list[Condition]:
+        """What holds where the expression at hand is evaluated."""
+        return [*self.facts(), *self.guards, *self.local]
+
+    def _never(self, violation: Lin) -> bool:
+        """Whether a form is certainly negative here: by one of the conditions, or by all of them."""
+        related = False
+        for condition in conjuncts(self.here()):
+            related = related or any(dim in violation.terms for lin in condition.forms() for dim in _dims(lin))
+            if condition.__class__ is not AtLeast:
+                continue
+            known: Lin = condition.lin
+            for dim, c in known.terms.items():
+                # violation + k * known is the least that is known of violation; k takes one dim away.
+                k, rest = divmod(-violation.terms.get(dim, 0), c)
+                if k > 0 and not rest:
+                    high = self.space.limits(violation.plus(known, k))[1]
+                    if high is not None and high < 0:
+                        return True
+        return related and self.infeasible(violation)
 
     def _var(self, var: Var) -> Lin:
         found = self.values.get(var)
@@ -109,10 +177,14 @@ class Converter:
             return self.space.choice(self.truths[var], constant(1), constant(0))
         if var not in self.space.ranges and var not in self.space.iterated:
             if var in self.bound_deps:
-                lin = self.space.opaque(("bound", var), var.name, self.bound_deps[var], dtype_interval(var.dtype))
+                lin = self.space.opaque(
+                    ("bound", var), var.name, self.bound_deps[var], dtype_interval(var.dtype), _limits(var.dtype)
+                )
                 self.values[var] = lin
                 return lin
             low, high = dtype_interval(var.dtype)
+            if var in self.space.data and var.dtype.is_integral:
+                low, high = int(var.dtype.min_value), int(var.dtype.max_value)
             self.space.ranges[var] = (0 if var.nonneg and (low is None or low < 0) else low, high)
         return single(var)
 
@@ -126,12 +198,13 @@ class Converter:
 
     def unknown(self, op: Any) -> Lin:
         """An opaque value for an expression: one for equal expressions that read no changing memory."""
+        limits = _limits(op.dtype)
         compute = operation_of(op)
         key = None if compute is None else self._key(op)
         if compute is not None and key is not None:
             operands = tuple(self.lin(each) for each in operands_of(op))
-            return self.space.computed(key, _short(op), self.deps_of(op), self._interval(op), operands, compute)
-        return self.space.opaque(self._key(op), _short(op), self.deps_of(op), self._interval(op))
+            return self.space.computed(key, _short(op), self.deps_of(op), self._interval(op), operands, compute, limits)
+        return self.space.opaque(self._key(op), _short(op), self.deps_of(op), self._interval(op), limits)
 
     def deps_of(self, root: Any) -> frozenset[Var]:
         """The loop variables that an expression's value is a function of: all around it if it reads memory that
@@ -186,8 +259,16 @@ class Converter:
         if kind is IntImm:
             return TRUE if root.value else FALSE
         if kind is ir.And or kind is ir.Or:
-            parts = [self.condition(part) for part in _chain(root, kind)]
-            return all_of(parts) if kind is ir.And else any_of(parts)
+            if kind is ir.Or:
+                return any_of([self.condition(part) for part in _chain(root, kind)])
+            # Each where those before it hold: the conjunction is the same.
+            parts: list[Condition] = []
+            outer = len(self.local)
+            for part in _chain(root, kind):
+                parts.append(self.condition(part))
+                self.local.append(parts[-1])
+            del self.local[outer:]
+            return all_of(parts)
         if kind is ir.Not:
             return negate(self.condition(root.a))
         if kind in _COMPARISONS and root.a.dtype.is_integral:
@@ -232,6 +313,14 @@ _COMPARISONS = (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE)
 Rule = Callable[[Converter, Any], Lin | None]
 
 
+def _dims(lin: Lin) -> Iterator[Dim]:
+    """The dims of a form, and of what it is a division of."""
+    for dim in lin.terms:
+        yield dim
+        if isinstance(dim, Div):
+            yield from _dims(dim.of)
+
+
 def _is_index(dtype: DataType) -> bool:
     return dtype.is_int and dtype.bits in (32, 64)
 
@@ -246,6 +335,13 @@ def dtype_interval(dtype: DataType) -> Interval:
     return (0, None) if dtype.is_uint else (None, None)
 
 
+def _limits(dtype: DataType) -> Interval:
+    """The values of an integer type."""
+    if not dtype.is_integral:
+        return (None, None)
+    return (int(dtype.element.min_value), int(dtype.element.max_value))
+
+
 def _division(conv: Converter, op: Any) -> Lin | None:
     if not _is_index(op.dtype):
         return None
@@ -255,6 +351,8 @@ def _division(conv: Converter, op: Any) -> Lin | None:
     if b.is_constant:
         if b.const == 0:
             return None
+        if b.const == -1 and kind in (ir.FloorDiv, ir.Div):
+            return conv.wrapped(op.dtype, -a)
         if kind is ir.FloorDiv:
             return space.floordiv(a, b.const)
         if kind is ir.FloorMod:
@@ -268,6 +366,8 @@ def _division(conv: Converter, op: Any) -> Lin | None:
             return None
     if (low is None or low < 0) and (high is None or high > 0) and kind is ir.FloorMod:
         return None
+    if conv.wrapping and (low is None or low < 0) and space.is_data(a):
+        return None  # the least integer by -1 wraps
     return space.symbolic_div(a, b, kind in (ir.FloorMod, ir.Mod))
 
 
@@ -280,7 +380,18 @@ def _extremum(conv: Converter, op: Any) -> Lin | None:
 def _select(conv: Converter, op: Any) -> Lin | None:
     if not op.dtype.is_integral:
         return None
-    return conv.space.choice(conv.condition(op.condition), conv.lin(op.true_value), conv.lin(op.false_value))
+    return _choice(conv, op.condition, op.true_value, op.false_value)
+
+
+def _choice(conv: Converter, condition: Expr, then: Expr, other: Expr) -> Lin:
+    """A choice; each value where it is chosen."""
+    chosen = conv.condition(condition)
+    arms = []
+    for holds, value in ((chosen, then), (negate(chosen), other)):
+        conv.local.append(holds)
+        arms.append(conv.lin(value))
+        conv.local.pop()
+    return conv.space.choice(chosen, *arms)
 
 
 def _cast(conv: Converter, op: Any) -> Lin | None:
@@ -290,8 +401,14 @@ def _cast(conv: Converter, op: Any) -> Lin | None:
     if not source.is_integral or not target.is_integral or target.is_bool:
         return None
     lin = conv.lin(op.value)
-    if _is_index(target) and (_is_index(source) or source.bits < target.bits):
+    if _is_index(target) and ((source.is_int and source.bits <= target.bits) or source.bits < target.bits):
         return lin
+    if not conv.wrapping and _is_index(target) and _is_index(source):
+        return lin
+    return conv.wrapped(target, lin, always=True) if conv.wrapping else _fitting(conv, target, lin)
+
+
+def _fitting(conv: Converter, target: DataType, lin: Lin) -> Lin | None:
     low, high = conv.space.interval(lin)
     least, most = int(target.element.min_value), int(target.element.max_value)
     fits = low is not None and high is not None and least <= low and high <= most
@@ -301,25 +418,27 @@ def _cast(conv: Converter, op: Any) -> Lin | None:
 def _ramp(conv: Converter, op: Any) -> Lin | None:
     if conv.lane is None or op.base.dtype.is_vector:
         return None
-    return conv.lin(op.base) + conv.space.multiply(conv.lin(op.stride), single(conv.lane))
+    return conv.wrapped(op.dtype, conv.lin(op.base) + conv.space.multiply(conv.lin(op.stride), single(conv.lane)))
 
 
 def _call(conv: Converter, op: Any) -> Lin | None:
     name = op.op.name if isinstance(op.op, Op) else ""
     if name == "tir.if_then_else" and op.dtype.is_integral:
-        return conv.space.choice(conv.condition(op.args[0]), conv.lin(op.args[1]), conv.lin(op.args[2]))
+        return _choice(conv, *op.args)
     if name in ("tir.likely", "tir.ignore_loop_partition"):
         return conv.lin(op.args[0])
     if not name:
         value = conv.returned(op)
-        return None if value is None else conv.lin(value)
+        return None if value is None else conv.computed_by_callee(value)
     if _is_index(op.dtype):
         if name in ("tir.shift_left", "tir.shift_right") and op.args[1].__class__ is IntImm:
             if not 0 <= op.args[1].value < op.dtype.bits:
                 return None
             by = 1 << op.args[1].value
             lin = conv.lin(op.args[0])
-            return lin.scaled(by) if name == "tir.shift_left" else conv.space.floordiv(lin, by)
+            if name == "tir.shift_right":
+                return conv.space.floordiv(lin, by)
+            return conv.wrapped(op.dtype, lin.scaled(by))
         if name == "tir.bitwise_and" and op.args[1].__class__ is IntImm:
             mask = op.args[1].value
             if mask >= 0 and mask & (mask + 1) == 0:  # 2**k - 1: the last k bits
@@ -327,7 +446,7 @@ def _call(conv: Converter, op: Any) -> Lin | None:
         if name in _BITWISE:
             return _bitwise(conv, name, conv.lin(op.args[0]), conv.lin(op.args[1]))
     if name == "tir.vscale":
-        return conv.space.opaque(("vscale",), "vscale", frozenset(), (1, None))
+        return conv.space.opaque(("vscale",), "vscale", frozenset(), (1, None), None)
     return None
 
 

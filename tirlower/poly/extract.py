@@ -38,6 +38,7 @@ from tirlower.ir import (
     Var,
     While,
 )
+from tirlower.ir.data import data_parameters, stop_of
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import Condition, all_of, at_least, equal, negate
 from tirlower.poly.expressions import Converter, buffer_forms
@@ -53,13 +54,17 @@ from tirlower.poly.system import BOTH, System
 
 __all__ = ["extract"]
 
+MAX_QUESTIONS = 200
+"""How often isl is asked whether arithmetic on data stays in its type; after that it is taken not to."""
+
 _JUMPS = ("tir.ret", "tir.thread_return", "tir.break_loop", "tir.continue_loop")
 
 
-def extract(func: PrimFunc | Scop, module: IRModule | None = None) -> Scop:
+def extract(func: PrimFunc | Scop, module: IRModule | None = None, *, wrapping: bool = True) -> Scop:
     """The polyhedral view of a function (a Scop is returned as it is). Does not need islpy.
 
-    With its ``module``, calls of the module's functions that have no effects are seen as such.
+    With its ``module``, calls of the module's functions that have no effects are seen as such. ``wrapping=False`` takes
+    arithmetic on data not to overflow, as TIR does.
 
     >>> from tirlower.script import parse
     >>> scop = extract(parse('''
@@ -74,22 +79,27 @@ def extract(func: PrimFunc | Scop, module: IRModule | None = None) -> Scop:
     if isinstance(func, Scop):
         return func
     with deep_recursion():
-        return _Extractor(func, module).run()
+        return _Extractor(func, module, wrapping).run()
 
 
 class _Extractor:
     _table: ClassVar[dict[type, Callable[[Any, Any], None]]]
 
-    def __init__(self, func: PrimFunc, module: IRModule | None) -> None:
+    def __init__(self, func: PrimFunc, module: IRModule | None, wrapping: bool) -> None:
         self.func = func
         self.functions = PureFunctions(module)
         self.space = Space()
+        if wrapping:
+            self.space.data = data_parameters(func)
         self.scop = Scop(func, self.space, Pointers(func))
         self.pointers = self.scop.pointers
         self.shifts: dict[Var, Lin] = {}
         self.layouts: dict[Buffer, Layout] = {}
-        self.conv = Converter(self.space, self.pointers.changing)
+        self.conv = Converter(self.space, self.pointers.changing, wrapping)
         self.conv.returned = self.functions.returned
+        self.conv.facts = self.facts
+        self.conv.infeasible = self.infeasible
+        self.questions = MAX_QUESTIONS
         self.loops: tuple[Loop, ...] = ()
         self.conditions: tuple[Condition, ...] = ()
         self.entered = 0  # the conditions around the loop at hand
@@ -142,11 +152,26 @@ class _Extractor:
                 (loop.leaves if leaves else loop.continues).append(op)
                 loop.regular = loop.regular and not leaves
 
+    def facts(self) -> list[Condition]:
+        """The conditions at this place."""
+        return [*self.conditions, *(c for loop in self.loops for c in loop.conditions)]
+
+    def infeasible(self, violation: Lin) -> bool:
+        """Whether ``violation >= 0`` certainly holds nowhere at this place."""
+        self.questions -= 1
+        if self.questions < 0:
+            return False
+        system = System(self.space, frozenset(self.space.iterated))
+        for condition in (*self.scop.context, *self.conv.here()):
+            system.add(condition, BOTH)
+        system.add(at_least(violation), BOTH)
+        return system.is_empty()
+
     def is_digit(self, lin: Lin, divisor: Lin) -> bool:
         """Whether ``0 <= lin < divisor`` stands in a condition here."""
         low = self.space.interval(lin)[0]
         above = (divisor - lin).shifted(-1)
-        here = [*self.conditions, *(c for loop in self.loops for c in loop.conditions)]
+        here = self.facts()
         return ((low is not None and low >= 0) or implied(here, lin)) and implied(here, above)
 
     # Statements
@@ -192,6 +217,12 @@ class _Extractor:
         self.header(op, op.min, op.extent)
         var = op.loop_var
         start, extent = self.conv.lin(op.min), self.conv.lin(op.extent)
+        overflows, stop = False, stop_of(op)
+        if stop is not None and self.space.is_data(extent):
+            exact = self.conv.lin(stop) - start
+            overflows, extent = extent.key != exact.key, exact
+        elif self.space.is_data(start):
+            overflows = not self.conv.fits(op.loop_var.dtype, (start + extent).shifted(-1))
         low, high = self.space.interval(start)[0], self.space.interval((start + extent).shifted(-1))[1]
         known = self.space.ranges.get(var) if var in self.space.iterated else None
         if known is not None:  # the loops of one thread axis share their variable
@@ -203,6 +234,7 @@ class _Extractor:
         # Split at minima: v < start + min(a, b).
         conditions = (at_least(own - start), at_least((start + extent - own).shifted(-1)))
         loop = Loop(op, var, start, extent, conditions, self.loops, self.order)
+        loop.overflows = overflows
         self.enter(loop)
 
     def visit_while(self, op: While) -> None:
@@ -455,13 +487,17 @@ class _Extractor:
         """The shape of a buffer as forms."""
         found = self.shapes.get(buffer)
         if found is None:
+            # One form for all accesses: by what is known wherever the buffer is.
+            facts, self.conv.facts, guards, self.conv.guards = self.conv.facts, tuple, self.conv.guards, ()
             found = self.shapes[buffer] = tuple(self.conv.lin(extent) for extent in buffer.shape)
+            self.conv.facts, self.conv.guards = facts, guards
         return found
 
     def reads(self, statement: Statement, root: Expr) -> None:
         """The loads and calls of an expression; the arms of an ``if_then_else`` are guarded by its condition."""
         if root.is_leaf and root.__class__ is not BufferLoad:
             return
+        outer = self.conv.guards
         stack: list[tuple[Any, tuple[Condition, ...]]] = [(root, ())]
         seen: set[tuple[int, int]] = set()
         kept: list[Any] = []  # conditions whose ids stand in `seen`
@@ -474,6 +510,7 @@ class _Extractor:
                 continue
             seen.add(key)
             kind = op.__class__
+            self.conv.guards = guards
             if kind is BufferLoad:
                 self.access(statement, op, op.buffer, op.indices, False, guards, op.predicate)
             elif kind is Call:
@@ -494,6 +531,7 @@ class _Extractor:
             elif kind is ir.Let:
                 self.bind(op.var, op.value)
             stack += [(child, guards) for child in reversed(list(op.children()))]
+        self.conv.guards = outer
 
     def access(
         self,
@@ -512,7 +550,7 @@ class _Extractor:
             conv.lane = self.space.lane(kind.lanes)
             if kind.scalable:
                 self.space.ranges[conv.lane] = (0, None)
-                factor = self.space.opaque(("vscale",), "vscale", frozenset(), (1, None))
+                factor = self.space.opaque(("vscale",), "vscale", frozenset(), (1, None), None)
                 guards = (*guards, at_least((factor.scaled(kind.lanes) - single(conv.lane)).shifted(-1)))
         forms = tuple(conv.lin(index) for index in indices)
         if predicate is not None:

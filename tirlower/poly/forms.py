@@ -184,12 +184,16 @@ class Product(Atom):
 
 
 class Opaque(Atom):
-    """A value known only by its bounds: what is loaded, called, or computed by an operation that is not affine."""
+    """A value known only by its bounds: what is loaded, called, or computed by an operation that is not affine.
 
-    __slots__ = ()
+    ``limits`` are the ends of its type; None says that it is no data.
+    """
 
-    def __init__(self, name: str, deps: frozenset[Var], interval: Interval) -> None:
+    __slots__ = ("limits",)
+
+    def __init__(self, name: str, deps: frozenset[Var], interval: Interval, limits: Interval | None) -> None:
         super().__init__(name, deps, interval, False)
+        self.limits = limits
 
 
 class Computed(Opaque):
@@ -199,9 +203,15 @@ class Computed(Opaque):
     __slots__ = ("compute", "operands")
 
     def __init__(
-        self, name: str, deps: frozenset[Var], interval: Interval, operands: tuple[Lin, ...], compute: Compute
+        self,
+        name: str,
+        deps: frozenset[Var],
+        interval: Interval,
+        operands: tuple[Lin, ...],
+        compute: Compute,
+        limits: Interval | None,
     ) -> None:
-        super().__init__(name, deps, interval)
+        super().__init__(name, deps, interval, limits)
         self.operands = operands
         self.compute = compute
 

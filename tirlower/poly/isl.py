@@ -187,7 +187,7 @@ class _Values:
         found = self.known.get(value)
         if found is None:
             isl = isl_module()
-            found = isl.Val(value, isl.DEFAULT_CONTEXT) if abs(value) >= 2**31 else _small(isl, value)
+            found = isl.Val(str(value), isl.DEFAULT_CONTEXT) if abs(value) >= 2**31 else _small(isl, value)
             if len(self.known) < 4096:
                 self.known[value] = found
         return found

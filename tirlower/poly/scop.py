@@ -30,10 +30,23 @@ class Loop:
 
     ``var`` is its variable (one of its own for a while loop); ``start`` and ``extent`` its bounds as forms;
     ``conditions`` what they say about the variable; ``order`` its place in the text; ``leaves`` the statements that
-    leave it early, ``continues`` those that end an iteration of it; ``regular`` says that its iterations are known exactly.
+    leave it early, ``continues`` those that end an iteration of it; ``regular`` says that its iterations are known exactly;
+    ``overflows`` that its variable may leave its type.
     """
 
-    __slots__ = ("conditions", "continues", "extent", "leaves", "node", "order", "outer", "regular", "start", "var")
+    __slots__ = (
+        "conditions",
+        "continues",
+        "extent",
+        "leaves",
+        "node",
+        "order",
+        "outer",
+        "overflows",
+        "regular",
+        "start",
+        "var",
+    )
 
     def __init__(
         self,
@@ -53,6 +66,7 @@ class Loop:
         self.outer = outer
         self.order = order
         self.regular = isinstance(node, For)
+        self.overflows = False
         self.leaves: list[Stmt] = []
         self.continues: list[Stmt] = []
 

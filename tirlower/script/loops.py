@@ -19,6 +19,10 @@ from tirlower.script.builder import Builder
 __all__ = ["LoopFrame", "grid", "parallel", "serial", "thread_binding", "unroll", "vectorized"]
 
 
+_WIDER = {"int8": "int32", "int16": "int32", "uint8": "int32", "uint16": "int32", "uint32": "int64"}
+"""The types in which loops over narrow integers count."""
+
+
 class _Loop:
     """One loop of a frame: from ``start``, ``extent`` iterations, ``step`` apart."""
 
@@ -28,7 +32,7 @@ class _Loop:
     extent: Expr
     step: Expr | None
 
-    def __init__(self, start: Any, stop: Any, step: Any = None) -> None:
+    def __init__(self, start: Any, stop: Any, step: Any = None, var: Any = None) -> None:
         if isinstance(start, Range):
             # Stated as a Range, the extent is taken as it is; start and stop leave it to be simplified.
             if stop is not None or step is not None:
@@ -39,6 +43,10 @@ class _Loop:
             start, stop = 0, start
         first, last = _integer(start), _integer(stop)
         first, last = build.match_types(*build.operands(*_literals(start, stop, first, last)))
+        wider = None if isinstance(var, Var) else _counting_type(first, last)
+        if wider is not None:
+            # The difference of the bounds must be a number of the type.
+            first, last = build.cast(wider, first), build.cast(wider, last)
         self.start = first
         self.step = None
         self.extent = linear_difference(last, first)
@@ -53,6 +61,17 @@ class _Loop:
                 self.extent = build.ceildiv(linear_difference(first, last), const(-stride.value, first.dtype))
             else:
                 self.extent = build.ceildiv(self.extent, stride)
+
+
+def _counting_type(first: Expr, last: Expr) -> str | None:
+    """A type that holds the number of iterations between two bounds, where theirs may not."""
+    kind = first.dtype
+    if isinstance(first, IntImm) and first.value == 0:
+        return None
+    if isinstance(first, IntImm) and isinstance(last, IntImm):
+        fits = last.value - first.value <= int(kind.max_value)
+        return None if fits and (kind.is_int or last.value >= first.value) else "int64"
+    return _WIDER.get(str(kind))
 
 
 def _literals(start: Any, stop: Any, first: Expr, last: Expr) -> tuple[Any, Any]:
@@ -124,28 +143,28 @@ def serial(
     start: Any, stop: Any = None, *, annotations: dict[str, Any] | None = None, step: Any = None, var: Any = None
 ) -> LoopFrame:
     """A loop in order, from ``start`` (0 where only the extent is given) up to, not including, ``stop``."""
-    return LoopFrame(ForKind.SERIAL, [_Loop(start, stop, step)], None, annotations, var)
+    return LoopFrame(ForKind.SERIAL, [_Loop(start, stop, step, var)], None, annotations, var)
 
 
 def parallel(
     start: Any, stop: Any = None, *, annotations: dict[str, Any] | None = None, step: Any = None, var: Any = None
 ) -> LoopFrame:
     """A loop whose iterations may run at the same time."""
-    return LoopFrame(ForKind.PARALLEL, [_Loop(start, stop, step)], None, annotations, var)
+    return LoopFrame(ForKind.PARALLEL, [_Loop(start, stop, step, var)], None, annotations, var)
 
 
 def vectorized(
     start: Any, stop: Any = None, *, annotations: dict[str, Any] | None = None, step: Any = None, var: Any = None
 ) -> LoopFrame:
     """A loop whose iterations are the lanes of vectors."""
-    return LoopFrame(ForKind.VECTORIZED, [_Loop(start, stop, step)], None, annotations, var)
+    return LoopFrame(ForKind.VECTORIZED, [_Loop(start, stop, step, var)], None, annotations, var)
 
 
 def unroll(
     start: Any, stop: Any = None, *, annotations: dict[str, Any] | None = None, step: Any = None, var: Any = None
 ) -> LoopFrame:
     """A loop that is written out iteration by iteration."""
-    return LoopFrame(ForKind.UNROLLED, [_Loop(start, stop, step)], None, annotations, var)
+    return LoopFrame(ForKind.UNROLLED, [_Loop(start, stop, step, var)], None, annotations, var)
 
 
 def thread_binding(
@@ -163,7 +182,7 @@ def thread_binding(
                 "T.thread_binding needs the thread axis", help='write T.thread_binding(extent, thread="threadIdx.x")'
             )
         thread, stop = stop, None
-    return LoopFrame(ForKind.THREAD_BINDING, [_Loop(start, stop)], str(thread), annotations, var)
+    return LoopFrame(ForKind.THREAD_BINDING, [_Loop(start, stop, None, var)], str(thread), annotations, var)
 
 
 def grid(*extents: Any, annotations: dict[str, Any] | None = None) -> LoopFrame:

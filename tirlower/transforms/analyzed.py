@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from tirlower.analysis.purity import side_effect
-from tirlower.arith import Analyzer
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
 from tirlower.ir.expr import And, Call, Expr, IntImm, Var, const, is_const_int
@@ -15,7 +14,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.stmt import Assert, Bind, Block, Evaluate, For, IfThenElse, Seq, Stmt, While
-from tirlower.transforms.wrapping import Wrapping
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["AnalyzedMutator"]
 
@@ -29,8 +28,7 @@ class AnalyzedMutator(Mutator):
     """
 
     def __init__(self, func: PrimFunc | None = None) -> None:
-        self.analyzer = Analyzer()
-        self.wrapping = Wrapping(self.analyzer)
+        self.analyzer, self.wrapping = analyzer_of(func)
         if func is not None:
             self.know_shapes(func)
 
@@ -50,7 +48,7 @@ class AnalyzedMutator(Mutator):
             for conjunct in conjuncts(condition):
                 if is_const_int(conjunct) or side_effect(conjunct) is not Purity.PURE:
                     continue
-                if not self.wrapping.wraps(conjunct):
+                if not self.wrapping.overflows(conjunct):
                     facts.enter_context(self.analyzer.constraint_scope(conjunct))
             yield
 
@@ -96,7 +94,7 @@ class AnalyzedMutator(Mutator):
         else_case = op.else_case
         if else_case is not None:
             with self.holding(self.analyzer.rewrite_simplify(build.logical_not(fact))), ExitStack() as stated:
-                if isinstance(fact, And) and not self.wrapping.wraps(fact):
+                if isinstance(fact, And) and not self.wrapping.overflows(fact):
                     stated.enter_context(self.analyzer.constraint_scope(const(True, "bool")))
                     self.analyzer.facts.deny(fact)
                 else_case = self.visit(else_case)

@@ -35,6 +35,13 @@ CONFIG_KEYS: dict[str, Option] = {
     "tir.unproved_bounds": one_of(
         "guard", "trust", "refuse", about="what happens to an access not proved inside its buffer"
     ),
+    "tir.scalar_overflow": one_of(
+        "auto",
+        "wrap",
+        "none",
+        about="whether arithmetic on scalar parameters wraps, as that on elements does; by default in build, lower and jit, "
+        "and not in a pass called by hand",
+    ),
     "tir.noalias": flag(useless="a function says so itself: T.func_attr({'tir.noalias': True})"),
     "tir.disable_vectorize": flag(about="make vectorized loops serial"),
     "tir.enable_buffer_level_predication": flag(

@@ -2,59 +2,157 @@
 
 The analyzer takes ``int32`` and ``int64`` arithmetic not to overflow, as the language says of indices: loop
 variables, sizes, and what is computed from them. Values that come from memory or from calls may be anything, and sums
-of them wrap: ``A[i] * 4 // 2`` is not ``A[i] * 2``. :class:`Wrapping` tells the two apart. An operation on data is safe
+of them wrap: ``A[i] * 4 // 2`` is not ``A[i] * 2``. Scalar parameters are such values too, where ``tir.scalar_overflow``
+says so (:func:`scalars_wrap`). :class:`Wrapping` tells the two apart. An operation on data is safe
 for the analyzer where its operands are bounded well inside their type (half of its range leaves room for what a rule
 may build of them); any other is *wrapping*, and so is every expression around it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from tirlower.analysis.purity import side_effect
-from tirlower.arith import Analyzer
-from tirlower.ir.build import logical_not
+from tirlower.arith import Analyzer, ConstIntBound, IntervalSet, ModularSet, ProofStrength
+from tirlower.arith.facts import conjuncts
+from tirlower.ir.buffer import Range
+from tirlower.ir.build import all_of, as_expr, logical_not
+from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Add, BinaryOp, BufferLoad, Call, Cast, CompareOp, Expr, IntImm, Mul, Sub, Var
+from tirlower.ir.expr import (
+    Add,
+    BinaryOp,
+    BufferLoad,
+    Call,
+    Cast,
+    CompareOp,
+    Div,
+    Expr,
+    FloorDiv,
+    IntImm,
+    Mul,
+    Sub,
+    Var,
+    is_const_int,
+)
+from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import fold, pre_order_visit, substitute
 from tirlower.ir.op import Op, Purity
+from tirlower.transforms.context import PassContext
 
-__all__ = ["Wrapping"]
+__all__ = ["DataAnalyzer", "Wrapping", "analyzer_of", "building", "may_overflow", "scalars_wrap"]
+
+_BUILDING: ContextVar[bool | None] = ContextVar("tirlower_building", default=None)
+"""None: a pass called by hand. Else a pipeline runs, on a module that has data or has none."""
+
+
+@contextmanager
+def building(mod: IRModule) -> Iterator[None]:
+    """Inside, passes take arithmetic on data to wrap, scalar parameters included, unless ``tir.scalar_overflow`` says
+    otherwise."""
+    functions = [func for _, func in mod.items() if isinstance(func, PrimFunc)]
+    token = _BUILDING.set(any(_holds_data(func) for func in functions))
+    try:
+        yield
+    finally:
+        _BUILDING.reset(token)
+
+
+def _holds_data(func: PrimFunc) -> bool:
+    """Whether a function computes with integers that are data."""
+    if data_parameters(func):
+        return True
+    found = False
+
+    def look(op: Any) -> bool:
+        nonlocal found
+        if op.__class__ is BufferLoad or op.__class__ is Call:
+            found = found or _is_index_type(op.dtype)
+        return not found
+
+    pre_order_visit(func.body, look)
+    return found
+
+
+def scalars_wrap() -> bool:
+    """Whether arithmetic on scalar parameters wraps: in a pipeline it does, in a pass called by hand (as in TIR) it does
+    not, and ``tir.scalar_overflow`` chooses."""
+    chosen = PassContext.current().option("tir.scalar_overflow")
+    return _BUILDING.get() is not None if chosen == "auto" else chosen == "wrap"
+
+
+def analyzer_of(func: PrimFunc | None) -> tuple[Analyzer, Wrapping]:
+    """The analyzer of a pass over a function, and what it says of wrapping."""
+    if func is None or not scalars_wrap():
+        plain = Analyzer()
+        return plain, Wrapping(plain)
+    data = data_parameters(func)
+    if _BUILDING.get() is False and not data:
+        plain = Analyzer()
+        return plain, Wrapping(plain)
+    made = DataAnalyzer(data)
+    return made, made.wrapping
+
 
 _RING = frozenset((Add, Sub, Mul))
 _SUMS = frozenset((Add, Sub))
 _ITE = Op.get("tir.if_then_else")
 
 
+_VALUES = frozenset((Var, IntImm, BufferLoad))
+_SHIFT_LEFT = Op.get("tir.shift_left")
+_RESULT_MAY_LEAVE = frozenset((Add, Sub, Mul, Div, FloorDiv))
+"""Operations whose exact result may be outside their type; of a quotient that of the least integer by -1."""
+
+
 def _is_index_type(kind: DataType) -> bool:
     return kind.is_int and kind.bits in (32, 64)
+
+
+def may_overflow(op: Any) -> bool:
+    """Whether a node is an operation whose exact result may be outside its type."""
+    kind = op.__class__
+    if kind in _RESULT_MAY_LEAVE or (kind is Call and op.op is _SHIFT_LEFT):
+        return _is_index_type(op.dtype)
+    return False
 
 
 class Wrapping:
     """Finds the operations of an expression that may wrap; ``data`` are variables bound to values from memory."""
 
-    def __init__(self, analyzer: Analyzer) -> None:
+    def __init__(self, analyzer: Analyzer, data: Iterable[Var] = ()) -> None:
         self.analyzer = analyzer
-        self.data: set[Var] = set()
+        self.data: set[Var] = set(data)
         self.atoms: dict[Expr, Var] = {}
         """A variable for each operand of sums that wrap."""
 
     def is_data(self, root: Expr) -> bool:
         """Whether a value depends on memory, on a call with effects, or on a variable bound to such a value."""
-        return bool(self._classify(root)[0])
-
-    def wraps(self, root: Expr) -> bool:
-        """Whether an expression holds a wrapping operation."""
-        return id(root) in self._classify(root)[1]
-
-    def overflows(self, root: Expr) -> bool:
-        """Whether a sum or product of data inside an expression may leave its type: bounds of it mean nothing then."""
         found = False
 
         def look(op: Any) -> bool:
             nonlocal found
-            if isinstance(op, (Add, Sub, Mul)) and _is_index_type(op.dtype) and self.is_data(op):
+            found = found or self.is_data_node(op)
+            return not found
+
+        pre_order_visit(root, look)
+        return found
+
+    def wraps(self, root: Expr) -> bool:
+        """Whether an expression holds a wrapping operation."""
+        return id(root) in self._classify(root)
+
+    def overflows(self, root: Expr) -> bool:
+        """Whether arithmetic on data inside an expression may leave its type: bounds of it mean nothing then, and it is
+        no fact."""
+        found = False
+
+        def look(op: Any) -> bool:
+            nonlocal found
+            if may_overflow(op) and self.is_data(op):
                 bound = self.analyzer.const_int_bound(op)
                 found = found or bound.min_value < op.dtype.min_value or bound.max_value > op.dtype.max_value
             return not found and op.__class__ is not BufferLoad
@@ -62,8 +160,16 @@ class Wrapping:
         pre_order_visit(root, look)
         return found
 
-    def _classify(self, root: Expr) -> tuple[bool, set[int]]:
-        """Whether the root is data, and the ids of the wrapping nodes: operations and everything around them."""
+    def atom(self, expr: Expr) -> Var:
+        """A variable for an expression of which nothing is known: the same for equal expressions."""
+        rep = self.analyzer.keys.rep(expr)
+        name = self.atoms.get(rep)
+        if name is None:
+            name = self.atoms[rep] = Var("atom", expr.dtype)
+        return name
+
+    def _classify(self, root: Expr) -> set[int]:
+        """The ids of the wrapping nodes: operations and everything around them."""
         data: dict[int, bool] = {}
         wrapping: set[int] = set()
         stack: list[Any] = [root]
@@ -73,19 +179,19 @@ class Wrapping:
             if key in data:
                 stack.pop()
                 continue
-            # The indices of a load are index arithmetic of their own.
-            operands = () if op.__class__ is BufferLoad or op.is_leaf else tuple(op.children())
+            operands = () if op.is_leaf and op.__class__ is not BufferLoad else tuple(op.children())
             waiting = [c for c in operands if id(c) not in data]
             if waiting:
                 stack += waiting
                 continue
             stack.pop()
-            data[key] = self._is_data_node(op) or any(data[id(c)] for c in operands)
+            data[key] = self.is_data_node(op) or any(data[id(c)] for c in operands)
             if any(id(c) in wrapping for c in operands) or self._wraps_here(op, data):
                 wrapping.add(key)
-        return data[id(root)], wrapping
+        return wrapping
 
-    def _is_data_node(self, op: Any) -> bool:
+    def is_data_node(self, op: Any) -> bool:
+        """Whether a node gives data, whatever its operands are."""
         kind = op.__class__
         if kind is BufferLoad:
             return True
@@ -94,9 +200,13 @@ class Wrapping:
         return kind is Call and (not isinstance(op.op, Op) or op.op.purity is not Purity.PURE)
 
     def _wraps_here(self, op: Any, data: dict[int, bool]) -> bool:
-        if not isinstance(op, (BinaryOp, CompareOp)) or not _is_index_type(op.a.dtype):
-            return False
-        return any(data[id(x)] and not self._is_small(x) for x in (op.a, op.b, op))
+        if isinstance(op, (BinaryOp, CompareOp)):
+            if not _is_index_type(op.a.dtype):
+                return False
+            if isinstance(op, CompareOp) and op.a.__class__ in _VALUES and op.b.__class__ in _VALUES:
+                return False  # what is given is compared, nothing is computed
+            return any(data[id(x)] and not self._is_small(x) for x in (op.a, op.b, op))
+        return may_overflow(op) and data[id(op)] and not self._is_small(op)
 
     def _is_small(self, expr: Expr) -> bool:
         """Whether a value is known to lie in the middle half of its type."""
@@ -115,7 +225,7 @@ class Wrapping:
         Of the rest, sums and products are simplified as the ring that they are however they wrap, each arm of a
         choice under its condition, and what becomes constant is folded.
         """
-        wrapping = self._classify(root)[1]
+        wrapping = self._classify(root)
         if id(root) not in wrapping:
             return simplify(root)
 
@@ -189,10 +299,7 @@ class Wrapping:
                 plain[id(op)] = made
                 constants += 1
                 continue
-            rep = keys.rep(made)
-            name = self.atoms.get(rep)
-            if name is None:
-                name = self.atoms[rep] = Var("atom", made.dtype)
+            name = self.atom(made)
             worthwhile = worthwhile or name in values
             values.setdefault(name, made)
             plain[id(op)] = name
@@ -211,3 +318,127 @@ def _chosen(op: Any) -> Expr:
     test = op.args[0]
     made: Expr = op if test.__class__ is not IntImm else op.args[1] if test.value else op.args[2]
     return made
+
+
+class DataAnalyzer(Analyzer):
+    """An analyzer to which data wraps: what it is told and asked has a variable of which nothing is known in the place
+    of every operation on data that may leave its type.
+
+    >>> x = Var("x")
+    >>> analyzer = DataAnalyzer({x})
+    >>> analyzer.can_prove(x + 1 > x)
+    False
+    >>> with analyzer.constraint_scope(x < 16):
+    ...     print(analyzer.can_prove(x + 1 > x))
+    True
+    """
+
+    def __init__(self, data: Iterable[Var] = ()) -> None:
+        super().__init__()
+        self.wrapping = Wrapping(self, data)
+        self._opaque: dict[Expr, tuple[Expr, bool]] = {}
+
+    def opaque(self, root: Expr) -> Expr:
+        """An expression with variables in the place of what may wrap."""
+        memo = self._opaque
+        found = memo.get(root)
+        if found is not None:
+            return found[0]
+        stack: list[Any] = [root]
+        while stack:
+            op = stack[-1]
+            if op in memo:
+                stack.pop()
+                continue
+            operands = () if op.is_leaf and op.__class__ is not BufferLoad else tuple(op.children())
+            waiting = [c for c in operands if c not in memo]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            memo[op] = self._opaque_node(op, operands)
+        return memo[root][0]
+
+    def _opaque_node(self, op: Any, operands: tuple[Expr, ...]) -> tuple[Expr, bool]:
+        """A node with what may wrap replaced, and whether it is data."""
+        memo = self._opaque
+        data = self.wrapping.is_data_node(op) or any(memo[c][1] for c in operands)
+        new = op
+        if any(memo[c][0] is not c for c in operands):
+            new = op.map_children(lambda c: memo[c][0])
+        if data and may_overflow(op):
+            bound = Analyzer.const_int_bound(self, new)
+            if bound.min_value < op.dtype.min_value or bound.max_value > op.dtype.max_value:
+                new = self.wrapping.atom(op)
+        return new, data
+
+    def bind(self, var: Var, value: Expr | Range | int, allow_override: bool = False) -> None:
+        """State what a variable is."""
+        if isinstance(value, Range):
+            value = value.min if is_const_int(value.extent, 1) else self._opaque_range(value)
+        if isinstance(value, Expr) and self.wrapping.is_data(value):
+            self.wrapping.data.add(var)
+            if self.wrapping.wraps(value):
+                return  # in its place it would be taken not to wrap
+        self._opaque = {}
+        super().bind(var, value, allow_override)
+
+    def _opaque_range(self, value: Range) -> Range:
+        ends = []
+        for end in (value.min, value.extent):
+            made = self.opaque(end)
+            # What reads memory has this value here alone: no later question is about it.
+            ends.append(made if made is end or side_effect(end) is Purity.PURE else Var("atom", end.dtype))
+        return value if ends[0] is value.min and ends[1] is value.extent else Range(*ends)
+
+    def enter_constraint(self, condition: Any) -> None:
+        """Take a condition as true, but for the parts that read memory."""
+        condition = as_expr(condition)
+        if side_effect(condition) is not Purity.PURE:
+            pure = [part for part in conjuncts(condition) if side_effect(part) is Purity.PURE]
+            condition = all_of(*pure)
+        made = self.opaque(condition)
+        self._opaque = {}
+        super().enter_constraint(made)
+
+    def leave_constraint(self) -> None:
+        """Forget the condition entered last."""
+        self._opaque = {}
+        super().leave_constraint()
+
+    def simplify(self, expr: Any, steps: int = 2) -> Expr:
+        """The simplest form known."""
+        plain = super().simplify
+        return self.wrapping.simplify(as_expr(expr), lambda part: plain(part, steps))
+
+    def rewrite_simplify(self, expr: Any) -> Expr:
+        """The normal form under the rules."""
+        return self.wrapping.simplify(as_expr(expr), super().rewrite_simplify)
+
+    def canonical_simplify(self, expr: Any) -> Expr:
+        """The canonical form."""
+        return self.wrapping.simplify(as_expr(expr), super().canonical_simplify)
+
+    def const_int_bound(self, expr: Any) -> ConstIntBound:
+        """Constant bounds of an integer expression."""
+        return super().const_int_bound(self.opaque(as_expr(expr)))
+
+    def modular_set(self, expr: Any) -> ModularSet:
+        """What is known of an expression's remainder."""
+        return super().modular_set(self.opaque(as_expr(expr)))
+
+    def int_set(self, expr: Any, dom_map: Mapping[Var, Range | IntervalSet] | None = None) -> IntervalSet:
+        """The interval that an expression ranges over."""
+        return super().int_set(self.opaque(as_expr(expr)), dom_map)
+
+    def can_prove(self, condition: Any, strength: ProofStrength | int = ProofStrength.DEFAULT) -> bool:
+        """Whether a condition is certainly true under what is known."""
+        return super().can_prove(self.opaque(as_expr(condition)), strength)
+
+    def can_prove_greater_equal(self, expr: Any, lower: int) -> bool:
+        """Whether an expression is at least a number."""
+        return super().can_prove_greater_equal(self.opaque(as_expr(expr)), lower)
+
+    def can_prove_less(self, expr: Any, upper: int) -> bool:
+        """Whether an expression is below a number."""
+        return super().can_prove_less(self.opaque(as_expr(expr)), upper)

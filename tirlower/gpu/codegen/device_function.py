@@ -13,10 +13,12 @@ from tirlower.emit.body import Body, param_align
 from tirlower.emit.callees import callee_of
 from tirlower.emit.emitter import Emitter, Kernel, ModuleState, Root
 from tirlower.emit.engine import Run
+from tirlower.emit.facts import DATA
 from tirlower.emit.memory import from_memory
 from tirlower.emit.statements import emit_statement
 from tirlower.emit.types import memory_bytes, memory_type, register_type
 from tirlower.emit.writer import FALSE, PTR, VOID, Function, zero
+from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, PointerType, Var, is_const_int
 from tirlower.ir.func import PrimFunc
@@ -131,6 +133,7 @@ def _refuse(caller: Emitter, name: str, func: PrimFunc, op: Call) -> None:
 
 
 def _parameters(em: Emitter, func: PrimFunc, function: Function, launch: dict[str, int | None]) -> None:
+    data = data_parameters(func)
     for param, argument in zip(func.params, function.args, strict=False):
         em.define(param, argument)
         buffer = func.buffer_map.get(param)
@@ -142,7 +145,7 @@ def _parameters(em: Emitter, func: PrimFunc, function: Function, launch: dict[st
         elif isinstance(param.type, PointerType):
             em.kernel.roots[param] = Root(param.name, align=memory_bytes(param.type.element))
         elif param.dtype.is_integral:
-            em.kernel.facts.define(param, None, None)
+            em.kernel.facts.define(param, None, None, flags=DATA if param in data else 0)
     em.state.helpers["report", em.kernel.name] = function.args[-1]
     em.state.helpers["maps", em.kernel.name] = ()
     em.state.helpers["extents", em.kernel.name] = launch

@@ -10,6 +10,7 @@ from tirlower.diagnostics import CodegenError, LoweringError, deep_recursion
 from tirlower.emit.body import Body, give_alias_scopes
 from tirlower.emit.emitter import Emitter, Kernel, ModuleState, Root
 from tirlower.emit.errors import ErrorSite
+from tirlower.emit.facts import DATA
 from tirlower.emit.statements import emit_statement
 from tirlower.emit.types import memory_bytes, register_type
 from tirlower.emit.writer import PTR, VOID, Attribute, Function
@@ -18,6 +19,7 @@ from tirlower.gpu.codegen.machine import arch_number
 from tirlower.gpu.codegen.tensor_maps import tensor_maps_of
 from tirlower.ir.annotations import MIN_BLOCKS
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.data import data_parameters
 from tirlower.ir.expr import Expr, IntImm, PointerType, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
@@ -207,12 +209,13 @@ def emit_kernel(state: ModuleState, code: KernelCode) -> None:
     em = Emitter(state, kernel, function)
     em.b.position_at_end(function.block("entry"))
     args = list(function.args)
+    data = data_parameters(func)
     for param, argument in zip(func.params, args, strict=False):
         em.define(param, argument)
         if isinstance(param.type, PointerType):
             kernel.roots[param] = Root(param.name, align=_align(code.views.get(param), param.type))
         elif param.dtype.is_integral:
-            kernel.facts.define(param, None, None)
+            kernel.facts.define(param, None, None, flags=DATA if param in data else 0)
     following = args[len(func.params) :]
     state.helpers["maps", code.name] = code.tensor_maps
     state.helpers["extents", code.name] = code.extents

@@ -8,10 +8,12 @@ from typing import Any
 from tirlower.diagnostics import deep_recursion
 from tirlower.emit.body import Body, give_alias_scopes, param_align
 from tirlower.emit.emitter import Emitter, Kernel, ModuleState, Root
+from tirlower.emit.facts import DATA
 from tirlower.emit.statements import emit_scope
 from tirlower.emit.types import memory_bytes, memory_type, register_type
 from tirlower.emit.writer import I32, PTR, Function, Type, zero
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import IntImm, Var, is_const_int
 from tirlower.ir.func import PrimFunc
@@ -109,6 +111,7 @@ def emit_kernel(state: ModuleState, prototype: Prototype, function: Function) ->
     em = Emitter(state, kernel, function)
     em.b.position_at_end(function.block("entry"))
     facts = kernel.facts
+    data = data_parameters(func)
     sizes = {extent for buffer in func.buffers for extent in (*buffer.shape,) if isinstance(extent, Var)}
     for argument, (_, var) in zip(function.args, prototype.parameters(), strict=True):
         if var is None:
@@ -116,7 +119,7 @@ def emit_kernel(state: ModuleState, prototype: Prototype, function: Function) ->
         em.define(var, argument)
         if var.dtype.is_integral:
             # The entry checked that a size is one.
-            facts.define(var, 0 if var in sizes else None, None)
+            facts.define(var, 0 if var in sizes else None, None, flags=DATA if var in data else 0)
     for param, buffer in func.buffer_map.items():
         em.define(buffer.data, em.vars[param].value)
         kernel.roots[buffer.data] = Root(

@@ -139,7 +139,7 @@ class _Simplifier(AnalyzedMutator):
             if not value.dtype.is_handle:
                 self.analyzer.bind(op.var, value, allow_override=True)
             return None
-        if self._inlines(value):
+        if self._inlines(value) and not self.wrapping.wraps(value):
             self.analyzer.bind(op.var, value, allow_override=True)
             if op.var not in self.used.found and op.var not in self.used.layouts:
                 return None

@@ -282,7 +282,8 @@ MOST_GROUPS = 16
 class _Loops(Mutator):
     """Finds the vectorized loops."""
 
-    def __init__(self, target: Target | None, predicated: bool, tail: bool) -> None:
+    def __init__(self, func: PrimFunc, target: Target | None, predicated: bool, tail: bool) -> None:
+        self.sizes = {extent for buffer in func.buffers for extent in buffer.shape}
         self.target = target
         self.predicated = predicated
         self.tail = tail
@@ -338,6 +339,8 @@ class _Loops(Mutator):
         lanes = _lanes_for(body)
         width = const(lanes, kind)
         extent = build.cast(kind, op.extent)
+        if op.extent not in self.sizes:
+            extent = build.max_(extent, const(0, kind))  # else the rest of a negative one would run
         group, lane, last = (Var(f"{var.name}_{part}", kind, span=var.span) for part in ("o", "l", "t"))
         whole = build.floordiv(extent, width)
         main = substitute(body, {var: build.add(build.mul(group, width), lane)})
@@ -432,4 +435,4 @@ class VectorizeLoop(FuncPass):
         predicated = self.option("predicate", ctx) if asked is None else asked
         if predicated is None:
             predicated = _has_scalable_vectors(target)
-        return func.with_body(_Loops(target, bool(predicated), bool(self.option("tail", ctx))).visit(func.body))
+        return func.with_body(_Loops(func, target, bool(predicated), bool(self.option("tail", ctx))).visit(func.body))

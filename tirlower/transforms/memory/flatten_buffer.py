@@ -24,6 +24,7 @@ from tirlower.transforms.analyzed import AnalyzedMutator
 from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.blocks.lower_init import split_head
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.wrapping import DataAnalyzer
 
 __all__ = ["FlattenBuffer", "flattened_buffer"]
 
@@ -189,6 +190,8 @@ class _Flattener(AnalyzedMutator):
         for group, extent in zip(_groups(buffer), flat.shape, strict=True):
             # Elements that only int64 counts have positions of int64.
             wide = buffer.shape and extent.dtype.bits > buffer.shape[0].dtype.bits
+            # A subscript that is data wraps in its type, its place in the buffer does not.
+            wide = wide or self._is_wide_data(extent, indices)
             offset: Expr = const(0, INT64 if wide else indices[0].dtype.element if indices else "int32")
             fused = None if wide or buffer.strides or len(group) < 2 else self._fused(buffer, group, indices)
             if fused is not None:
@@ -208,6 +211,12 @@ class _Flattener(AnalyzedMutator):
                 help="drop one of them: an offset names one flat axis",
             )
         return tuple(self._simplified(index, buffer) for index in made)
+
+    def _is_wide_data(self, extent: Expr, indices: tuple[Expr, ...]) -> bool:
+        if len(indices) < 2 or not isinstance(self.analyzer, DataAnalyzer) or isinstance(extent, IntImm):
+            return False
+        narrow = all(index.dtype.is_scalar and index.dtype.bits == 32 for index in indices)
+        return narrow and any(self.wrapping.is_data(index) for index in indices)
 
     def _fused(self, buffer: Buffer, group: list[int], indices: tuple[Expr, ...]) -> Expr | None:
         """What the indices of a group of symbolic extents are the digits of, where they are those of one number."""

@@ -9,6 +9,7 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.annotations import MIN_BLOCKS
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.data import DATA_PARAMS
 from tirlower.ir.dtype import INT32, DataType
 from tirlower.ir.expr import EQ, BufferLoad, Call, Expr, StringImm, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
@@ -101,6 +102,8 @@ class _Splitter(Mutator):
         self.kernels: dict[str, PrimFunc] = {}
         self.prefix = ""
         self.handed_on: dict[str, Any] = {}
+        self.sizes: set[Var] = set()
+        """The symbols of the shapes of the function at hand."""
 
     def visit_expr(self, root: Any) -> Any:
         """Expressions hold no regions."""
@@ -136,7 +139,10 @@ class _Splitter(Mutator):
         if head:
             inner = body.stmts if isinstance(body, Seq) else (body,)
             body = Seq((*head, *inner))
+        data = tuple(at for at, var in enumerate(free) if var.dtype.is_integral and var not in self.sizes)
         attrs = {**self.handed_on, "target": target, "tir.noalias": True, "tir.is_global_func": True}
+        if data:
+            attrs[DATA_PARAMS] = data
         name = self.fresh(f"{self.prefix}_kernel")
         self.kernels[name] = PrimFunc(
             tuple(params), {}, DataType("int32" if reports else "void"), attrs, body, span=site.span
@@ -214,5 +220,6 @@ class SplitHostDevice(ModulePass):
         for name, func in mod.items():
             splitter.prefix = str(func.attrs.get("global_symbol", name))
             splitter.handed_on = {key: func.attrs[key] for key in (MIN_BLOCKS,) if key in func.attrs}
+            splitter.sizes = {var for buffer in func.buffers for var in buffer_variables(buffer)}
             made[name] = func.with_body(splitter.visit(func.body))
         return mod.with_functions({**made, **splitter.kernels})

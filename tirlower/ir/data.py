@@ -1,0 +1,86 @@
+"""Which integers are data, whose arithmetic wraps, and which are indices, whose arithmetic does not overflow.
+
+Indices are loop variables, axes and the symbols of shapes: their sums and products stay in their type, by the rules of
+the language. Data is what a program is given: elements of buffers, results of calls, and scalar parameters. What is
+computed from data wraps at the width of its type, as NumPy's integers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import Add, Cast, Expr, Mul, Sub, Var
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.stmt import For
+from tirlower.ir.structural import structural_equal
+
+__all__ = ["DATA_PARAMS", "data_parameters", "stop_of"]
+
+DATA_PARAMS = "tir.data_params"
+"""The attribute of a kernel split off a host function: the positions of the parameters that are data there."""
+
+_RING = (Add, Sub, Mul)
+
+
+def data_parameters(func: PrimFunc) -> frozenset[Var]:
+    """The integer parameters of a function that are data: those that no shape of a parameter is made of.
+
+    A shape is compared with an array's at every call, without wrap-around, so that what it is made of by sums and
+    products is a size. So is the extent of a buffer that the function lays over a pointer which it is given.
+
+    >>> from tirlower.script import parse
+    >>> f = parse('''
+    ... @T.prim_func
+    ... def f(n: T.int32, first: T.int32, A: T.Buffer((n,), "int32")):
+    ...     A[first] = 1
+    ... ''')
+    >>> [var.name for var in data_parameters(f)]
+    ['first']
+    """
+    if DATA_PARAMS in func.attrs or func.attrs.get("tir.is_global_func"):
+        return frozenset(func.params[int(at)] for at in func.attrs.get(DATA_PARAMS, ()))
+    given = [var for var in func.params if var.dtype.is_integral and not var.dtype.is_bool]
+    if not given:
+        return frozenset()
+    sizes: set[Any] = set()
+    for buffer in (*func.buffers, *_over_pointers(func)):
+        stack: list[Any] = list(buffer.shape)
+        while stack:
+            op = stack.pop()
+            if op.__class__ is Var:
+                sizes.add(op)
+            elif op.__class__ in _RING:
+                stack += (op.a, op.b)
+            elif op.__class__ is Cast:
+                stack.append(op.value)
+    return frozenset(var for var in given if var not in sizes)
+
+
+def stop_of(loop: For) -> Expr | None:
+    """Where a loop's extent is written as ``stop - start``, as that of ``range(start, stop)`` is: the stop.
+
+    Such a loop runs up to the stop, whether the difference wraps or not.
+    """
+    extent: Any = loop.extent
+    if extent.__class__ is Sub and structural_equal(extent.b, loop.min):
+        stop: Expr = extent.a
+        return stop
+    return None
+
+
+def _over_pointers(func: PrimFunc) -> Iterable[Buffer]:
+    """The buffers that are views of a function's pointer parameters."""
+    pointers = {var for var in func.params if var.dtype.is_handle and var not in func.buffer_map}
+    found: dict[Buffer, None] = {}
+
+    def look(op: Any) -> None:
+        buffer = getattr(op, "buffer", None)
+        if isinstance(buffer, Buffer) and buffer.data in pointers:
+            found[buffer] = None
+
+    if pointers:
+        pre_order_visit(func.body, look)
+    return found
