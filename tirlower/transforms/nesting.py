@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from tirlower.ir import build
 from tirlower.ir.expr import Call
 from tirlower.ir.op import Op
+from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
@@ -19,13 +22,15 @@ from tirlower.ir.stmt import (
     Seq,
     Stmt,
     While,
+    seq,
 )
 
-__all__ = ["DECLARATIONS", "as_scope", "jumps_out", "returns"]
+__all__ = ["DECLARATIONS", "as_scope", "jumps_out", "returns", "without_continues"]
 
 DECLARATIONS = (Bind, AllocBuffer, AllocConst, DeclBuffer)
 """The statements whose scope is the rest of the Seq they stand in."""
 
+_CONTINUE = Op.get("tir.continue_loop")
 _JUMPS = frozenset((Op.get("tir.break_loop"), Op.get("tir.continue_loop")))
 _RETURNS = frozenset((Op.get("tir.ret"), Op.get("tir.thread_return")))
 
@@ -64,3 +69,63 @@ def jumps_out(body: Stmt) -> bool:
 def returns(stmt: Stmt) -> bool:
     """Whether a statement may return from the function."""
     return _calls(stmt, _RETURNS, through_loops=True)
+
+
+MAX_COPIES = 16
+"""How often what stands behind a ``continue`` is copied."""
+
+
+def without_continues(body: Stmt) -> Stmt | None:
+    """A loop's body in which what a ``continue`` of that loop would skip stands under the opposite condition instead.
+
+    Where only part of a branch ends in a jump, what follows is copied into the other parts. None where there is another
+    jump, or one in a scope that cannot be cut (an attribute, a block), or where that takes too many copies.
+
+    >>> from tirlower.ir import Evaluate, Var, IfThenElse, build
+    >>> jump, work = Evaluate(build.call("tir.continue_loop")), Evaluate(build.call("tir.call_extern", "work", dtype="int32"))
+    >>> print(without_continues(seq(IfThenElse(build.gt(Var("i"), 3), jump, None), work)))
+    if i <= 3:
+        T.call_extern("int32", "work")
+    """
+    try:
+        return _Continues().follow(body.stmts if isinstance(body, Seq) else (body,)) if jumps_out(body) else body
+    except _CannotCut:
+        return None
+
+
+class _CannotCut(Exception):
+    pass
+
+
+class _Continues:
+    def __init__(self) -> None:
+        self.copies = 0
+
+    def follow(self, stmts: Sequence[Stmt]) -> Stmt:
+        """Statements one after another, those behind a jump only where it is not taken."""
+        for at, stmt in enumerate(stmts):
+            if jumps_out(stmt):
+                rest = self.follow(stmts[at + 1 :])
+                return seq(*stmts[:at], self.before(stmt, rest))
+        return Seq(tuple(stmts))
+
+    def before(self, stmt: Stmt, rest: Stmt) -> Stmt:
+        """A statement, and the rest behind it where no jump skips it."""
+        if not jumps_out(stmt):
+            if isinstance(rest, Seq) and not rest.stmts:
+                return stmt
+            self.copies += 1
+            if self.copies > MAX_COPIES:
+                raise _CannotCut
+            return Seq((stmt, rest if self.copies == 1 else refresh_binders(rest)))
+        if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op is _CONTINUE:
+            return seq()
+        if isinstance(stmt, Seq):
+            return self.follow((*stmt.stmts, rest))
+        if not isinstance(stmt, IfThenElse):
+            raise _CannotCut
+        then_case = self.before(stmt.then_case, rest)
+        else_case = self.before(seq() if stmt.else_case is None else stmt.else_case, rest)
+        if isinstance(then_case, Seq) and not then_case.stmts:
+            return IfThenElse(build.logical_not(stmt.condition), else_case, None, span=stmt.span)
+        return stmt.with_(then_case=then_case, else_case=else_case)

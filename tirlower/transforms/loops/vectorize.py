@@ -43,7 +43,7 @@ from tirlower.transforms.context import PassContext
 from tirlower.transforms.loops.vectorize_expr import ExprVectorizer, depends_on
 from tirlower.transforms.loops.vectorize_mask import Masker, Scalarize, mask_of, reads_memory
 from tirlower.transforms.loops.vectorize_memory import LaneAllocation
-from tirlower.transforms.nesting import as_scope, jumps_out, returns
+from tirlower.transforms.nesting import as_scope, jumps_out, returns, without_continues
 from tirlower.transforms.options import flag
 
 __all__ = ["VectorizeLoop"]
@@ -311,13 +311,13 @@ class _Loops(Mutator):
                 span=op.span,
                 help="run PrivatizeReductions before VectorizeLoop",
             )
-        if jumps_out(op.body) or returns(op.body):
+        body = without_continues(op.body)
+        if body is None or returns(body):
             raise TransformError(
                 f"cannot vectorize loop {var.name!r}: a lane may break, continue or return alone",
                 span=op.span,
                 help="make the loop serial",
             )
-        body = op.body
         if not is_const_int(op.min, 0):
             # Normalised to start at 0.
             var = Var(var.name, var.dtype, span=var.span)
