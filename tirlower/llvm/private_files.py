@@ -10,7 +10,11 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
+
+if sys.platform != "win32":
+    import pwd
 
 __all__ = ["UnsafeFileError", "home", "make_folder", "read_file", "refuse_unsafe", "write_file"]
 
@@ -115,8 +119,6 @@ def home() -> Path | None:
         return Path.home()
     chosen = os.environ.get("HOME", "")
     if not os.path.isabs(chosen):
-        import pwd
-
         try:
             chosen = pwd.getpwuid(os.getuid()).pw_dir
         except KeyError:
