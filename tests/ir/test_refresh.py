@@ -77,6 +77,39 @@ def test_an_attribute_in_front_of_what_it_names():
     assert copy.node is copy.body.body.stmts[0].buffer and copy.body.node is copy.body.body.stmts[1].loop_var
 
 
+def test_a_view_seen_before_what_it_is_made_of():
+    """What was mapped before its data, extents, strides or offset were renamed is mapped again."""
+    i, n, B = ir.Var("i"), ir.Var("n"), ir.Buffer("B", (8,))
+    for V, parts in (
+        (ir.Buffer("V", (2, 4), data=B.data), {"data": B.data}),
+        (ir.Buffer("V", (n,), data=B.data), {"data": B.data, "extent": n}),
+        (ir.Buffer("V", (4,), strides=(n,), data=B.data), {"data": B.data, "stride": n}),
+        (ir.Buffer("V", (4,), elem_offset=n, data=B.data), {"data": B.data, "offset": n}),
+    ):
+        at = (i, 0)[: len(V.shape)]
+        store = loop(i, ir.BufferStore(V, 0.0, at))
+        inside = ir.Seq((ir.AllocBuffer(B), ir.Bind(n, ir.IntImm("int32", 2)), ir.DeclBuffer(V), store))
+        copy = refresh_binders(ir.AttrStmt(V, "double_buffer", 1, inside))
+        alloc, bind, declared, stored = copy.body.stmts
+        new = declared.buffer
+        assert copy.node is new and stored.body.buffer is new and new is not V
+        assert new.data is alloc.buffer.data and new.data is not B.data
+        found = {"extent": new.shape[0], "stride": new.strides[0] if new.strides else None, "offset": new.elem_offset}
+        for part in parts.keys() - {"data"}:
+            assert found[part] is bind.var and bind.var is not n, part
+
+
+def test_a_view_seen_in_a_region_before_its_data():
+    B = ir.Buffer("B", (4,))
+    V = ir.Buffer("V", (4,), data=B.data)
+    region = ir.BufferRegion(V, (ir.Range(0, 4),))
+    inner = ir.Seq((ir.AllocBuffer(B), ir.DeclBuffer(V), ir.BufferStore(V, 0.0, (0,))))
+    copy = refresh_binders(ir.AttrStmt(region, "seen", 1, inner))
+    alloc, declared, stored = copy.body.stmts
+    assert copy.node.buffer is declared.buffer is stored.buffer and stored.buffer.data is alloc.buffer.data
+    assert alloc.buffer.data is not B.data
+
+
 def test_blocks():
     i, vi, s, o = (ir.Var(n) for n in ("i", "vi", "s", "o"))
     A, B = ir.Buffer("A", (16,)), ir.Buffer("B", (4,))

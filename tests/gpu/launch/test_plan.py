@@ -182,3 +182,57 @@ def test_several_threads_at_once() -> None:
     assert not errors
     for A, B, C in arrays:
         np.testing.assert_array_equal(C.numpy(), A.numpy() + B.numpy())
+
+
+STRIDED = """
+@T.prim_func
+def strided(A: T.Buffer((4, 3), "float32", strides={a}), B: T.Buffer((4, 3), "float32", strides={b}), C: T.Buffer((4, 3), "float32")):
+    for tx in T.thread_binding(4, thread="threadIdx.x"):
+        for j in range(3):
+            C[tx, j] = A[tx, j] + B[tx, j]
+"""
+
+# Declared strides of A and B in elements, those passed in bytes, and what is said; None: they pass.
+STRIDES = [
+    ((8, 1), (3, 1), (32, 4), (12, 4), None),
+    ((8, 1), (3, 1), (36, 4), (12, 4), r"strides\[0\] to be 8 elements, got 9 \(strides \(36, 4\) bytes\)"),
+    ((8, 1), (3, 1), (12, 4), (12, 4), r"strides\[0\] to be 8 elements, got 3"),
+    ((8, 1), (3, 1), (32, 8), (12, 4), r"strides\[1\] to be 1 elements, got 2"),
+    ((8, 2), (3, 1), (32, 8), (12, 4), None),
+    ((8, 1), (3, 1), (-32, 4), (12, 4), r"strides\[0\] to be 8 elements, got -8"),
+    ((8, 1), (3, 1), (0, 4), (12, 4), r"strides\[0\] to be 8 elements, got 0"),
+    ((8, 1), (3, 1), (34, 4), (12, 4), "multiples of the 4 bytes of float32, got strides.0. of 34 bytes"),
+    (("s", 1), ("s", 1), (20, 4), (20, 4), None),
+    (
+        ("s", 1),
+        ("s", 1),
+        (20, 4),
+        (24, 4),
+        r"`B`.*strides\[0\] to be s = 5 \(`s` is 5 by strides\[0\] of `A`\) elements, got 6",
+    ),
+    (("s", 1), ("s + 1", 1), (20, 4), (24, 4), None),
+    (("s", 1), ("s + 1", 1), (20, 4), (20, 4), r"`B`.*strides\[0\] to be .* = 6 .*got 5"),
+    (("s", "t"), ("t", "s"), (12, 4), (4, 12), None),
+    (("s", "t"), ("t", "s"), (12, 4), (12, 4), r"`B`.*strides\[0\] to be t = 1.*got 3"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(STRIDES)))
+def test_strides_are_those_that_are_declared(case: int) -> None:
+    a, b, passed_a, passed_b, wrong = STRIDES[case]
+    kernel, cuda = fake_kernel(parse(STRIDED.format(a=a, b=b)))
+    memory = RNG.random((2, 64), np.float32)
+    A, B, C = on(cuda, memory[0].copy(), memory[1].copy(), np.zeros((4, 3), np.float32))
+    given = [Interface(one, (4, 3), strides) for one, strides in ((A, passed_a), (B, passed_b))]
+    if wrong is not None:
+        for _ in range(2):
+            with pytest.raises(ArgumentValueError, match=f"(?s){wrong}"):
+                kernel(*given, C)
+        assert not cuda.calls("cuLaunchKernel") and not C.numpy().any()
+        return
+    kernel(*given, C)
+    want = [
+        np.lib.stride_tricks.as_strided(row, (4, 3), strides)
+        for row, strides in zip(memory, (passed_a, passed_b), strict=True)
+    ]
+    np.testing.assert_array_equal(C.numpy(), want[0] + want[1])
