@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tirlower import ir
 from tirlower.ir import structural_equal, verify_well_formed
 from tirlower.ir.refresh import copy_var, refresh_binders
@@ -99,15 +101,40 @@ def test_a_view_seen_before_what_it_is_made_of():
             assert found[part] is bind.var and bind.var is not n, part
 
 
-def test_a_view_seen_in_a_region_before_its_data():
-    B = ir.Buffer("B", (4,))
-    V = ir.Buffer("V", (4,), data=B.data)
-    region = ir.BufferRegion(V, (ir.Range(0, 4),))
-    inner = ir.Seq((ir.AllocBuffer(B), ir.DeclBuffer(V), ir.BufferStore(V, 0.0, (0,))))
-    copy = refresh_binders(ir.AttrStmt(region, "seen", 1, inner))
-    alloc, declared, stored = copy.body.stmts
-    assert copy.node.buffer is declared.buffer is stored.buffer and stored.buffer.data is alloc.buffer.data
-    assert alloc.buffer.data is not B.data
+def _around(where: str, seen: Any, inside: ir.Stmt) -> Any:
+    """A statement that names an element of a buffer in front of a body."""
+    element = ir.BufferLoad(seen, (0,) * len(seen.shape))
+    if where == "region":
+        region = ir.BufferRegion(seen, tuple(ir.Range(0, 1) for _ in seen.shape))
+        return ir.Block("b", (), ir.const(True, "bool"), (region,), (), None, (), {}, inside)
+    if where == "extent":
+        return loop(ir.Var("k"), inside, ir.Cast("int32", element))
+    return ir.AttrStmt(None, "pragma_x", element, inside)
+
+
+@pytest.mark.parametrize("where", ["value", "extent", "region"])
+@pytest.mark.parametrize("part", ["data", "extent", "stride", "offset"])
+def test_a_buffer_named_in_front_of_what_it_is_made_of(where: str, part: str):
+    """It was mapped before its data, extent, stride or offset had a new name: inside it is mapped again."""
+    i, n, B = ir.Var("i"), ir.Var("n"), ir.Buffer("B", (8,))
+    made: Any = {"data": B.data}
+    shape: Any = (4,)
+    if part == "extent":
+        shape = (n,)
+    elif part == "stride":
+        made["strides"] = (n,)
+    elif part == "offset":
+        made["elem_offset"] = n
+    V = ir.Buffer("V", shape, **made)
+    # Used without a declaration, as what a pass left: nothing defines it anew.
+    inside = ir.Seq((ir.AllocBuffer(B), ir.Bind(n, ir.IntImm("int32", 2)), loop(i, ir.BufferStore(V, 0.0, (i,)))))
+    copy = refresh_binders(_around(where, V, inside))
+    alloc, bind, stored = copy.body.stmts
+    new = stored.body.buffer
+    assert new is not V and alloc.buffer.data is not B.data and bind.var is not n
+    assert new.data is alloc.buffer.data
+    found = {"extent": new.shape[0], "stride": new.strides[0] if new.strides else None, "offset": new.elem_offset}
+    assert part == "data" or found[part] is bind.var
 
 
 def test_blocks():
