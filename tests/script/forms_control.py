@@ -28,7 +28,7 @@ def buffer_params(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")) ->
 @form(lambda A: _set(A, 0))
 @T.prim_func(private=True, check_well_formed=True, s_tir=True)
 def main_private(A: T.Buffer(8, "int32")):
-    T.func_attr({"global_symbol": "private_function", "tir.noalias": True, "answer": 42})
+    T.func_attr({"tir.noalias": True, "answer": 42})
     for i in range(8):
         A[i] = 0
 

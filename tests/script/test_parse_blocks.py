@@ -94,12 +94,10 @@ def test_header_forms():
 for i in range(4):
     with T.sblock("b"):
         vi = T.axis.S(4, i)
-        T.where(i < 3)
-        T.where(n > 2)
+        T.where(i < 3 and n > 2)
         T.reads(A[vi, 0:16], B[vi, 2 * vi : 2 * vi + 3])
         T.writes([A[vi, 4]])
-        T.block_attr({"a": 1})
-        T.sblock_attr({"b": [1, "x"], "c": {"d": 2}})
+        T.sblock_attr({"a": 1, "b": [1, "x"], "c": {"d": 2}})
         A[vi, 4] = A[vi, 3] + B[vi, 2 * vi]
 """
     )
@@ -110,6 +108,32 @@ for i in range(4):
     ]
     assert show(block.writes) == ["A[vi:+1, 4:+1]"]
     assert block.annotations == {"a": 1, "b": (1, "x"), "c": {"d": 2}}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("T.where(n > 2)", "two T.where"),
+        ("T.reads(A[vi, 0])", "two T.reads"),
+        ("T.writes(A[vi, 4])", "two T.writes"),
+        ('T.block_attr({"a": 2})', "two T.block_attr"),
+        ("vi = T.axis.S(4, i)", "axis 'vi' of block 'b' is defined twice"),
+        ("vj, vj = T.axis.remap('SS', [i, i])", "axis 'vj' of block 'b' is defined twice"),
+    ],
+)
+def test_a_header_says_each_thing_once(line: str, message: str):
+    with pytest.raises(ScriptError, match=message):
+        first_block(f"""
+for i in range(4):
+    with T.block("b"):
+        vi = T.axis.S(4, i)
+        T.where(i < 3)
+        T.reads(A[vi, 0:16])
+        T.writes(A[vi, 4])
+        T.block_attr({{"a": 1}})
+        {line}
+        A[vi, 4] = A[vi, 3]
+""")
 
 
 def test_empty_regions_are_kept():

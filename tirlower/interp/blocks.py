@@ -133,10 +133,23 @@ def _match(compiler: StatementCompiler, match: MatchBufferRegion, place: Place) 
         raise InterpreterError(
             f"buffer {buffer.name!r} has more dimensions than the region it matches", span=place.span
         )
+    wrong = next(
+        (
+            f"{what} {mine}, that of {match.source.buffer.name!r} is {theirs}"
+            for what, mine, theirs in (
+                ("dtype", buffer.dtype, match.source.buffer.dtype),
+                ("scope", buffer.scope, match.source.buffer.scope),
+            )
+            if mine != theirs
+        ),
+        None,
+    )
+    if wrong is not None:
+        raise InterpreterError(f"match_buffer {buffer.name!r} states the {wrong}", origin="interpret", span=match.span)
     data = compiler.define(buffer.data)
     shape = [_unify(compiler, extent, f"extent of {buffer.name!r}", place) for extent in buffer.shape]
     strides = [_unify(compiler, stride, f"stride of {buffer.name!r}", place) for stride in buffer.strides]
-    # A constant offset (0 where none is stated) says nothing about the region's place in its source.
+    # An offset of 0 (where none is stated) says nothing about the region's place in its source.
     offset_slot = None
     if isinstance(buffer.elem_offset, Var) and buffer.elem_offset not in compiler.slots:
         offset_slot = compiler.define(buffer.elem_offset)
@@ -169,11 +182,20 @@ def _match(compiler: StatementCompiler, match: MatchBufferRegion, place: Place) 
         if strides:
             for bind, stride in zip(strides, outer.strides[lead:], strict=True):
                 bind(frame, stride)
+        element = start // buffer.dtype.lanes
+        stated = None if offset_slot is not None else offset(frame)
+        if stated not in (None, 0, element) or element % max(buffer.offset_factor, 1):
+            raise InterpreterError(
+                f"match_buffer {buffer.name!r} states the element offset "
+                f"{stated if stated else f'to be a multiple of {buffer.offset_factor}'}, the region's is {element}",
+                origin="interpret",
+                span=match.span,
+                notes=place.notes(frame),
+            )
         size_of = element_numpy(buffer.dtype).itemsize * buffer.dtype.lanes
         base = outer.pointer(start)
         if offset_slot is not None:
             # Data is the source's data, the offset tells the region.
-            element = start // buffer.dtype.lanes
             frame[offset_slot] = element
             frame[data] = base + -element * size_of
         else:

@@ -121,10 +121,15 @@ def init() -> Any:
 
 
 def where(predicate: Any) -> None:
-    """The condition under which an instance of the block exists. Several are joined by ``and``."""
+    """The condition under which an instance of the block exists. Raises :class:`TirError` where it has one."""
     state = active("T.where").need_block("T.where")
-    condition = build.as_bool(predicate)
-    state.predicate = condition if state.predicate is None else build.logical_and(state.predicate, condition)
+    _only_once("T.where", state, state.predicate, "join the conditions: T.where(T.And(a, b))")
+    state.predicate = build.as_bool(predicate)
+
+
+def _only_once(what: str, state: BlockState, before: Any, help: str) -> None:
+    if before is not None:
+        raise TirError(f"block {state.name!r} has two {what}", help=help)
 
 
 def _regions(args: Sequence[Any], what: str) -> list[BufferRegion]:
@@ -137,13 +142,15 @@ def _regions(args: Sequence[Any], what: str) -> list[BufferRegion]:
 def reads(*regions: Any) -> None:
     """The regions that the block reads; none at all when there is no argument."""
     state = active("T.reads").need_block("T.reads")
-    state.reads = (state.reads or []) + _regions(regions, "T.reads")
+    _only_once("T.reads", state, state.reads, "state all regions in one")
+    state.reads = _regions(regions, "T.reads")
 
 
 def writes(*regions: Any) -> None:
     """The regions that the block writes; none at all when there is no argument."""
     state = active("T.writes").need_block("T.writes")
-    state.writes = (state.writes or []) + _regions(regions, "T.writes")
+    _only_once("T.writes", state, state.writes, "state all regions in one")
+    state.writes = _regions(regions, "T.writes")
 
 
 def block_attr(attrs: Mapping[str, Any]) -> None:
@@ -151,6 +158,7 @@ def block_attr(attrs: Mapping[str, Any]) -> None:
     state = active("T.block_attr").need_block("T.block_attr")
     if not isinstance(attrs, Mapping):
         raise TirError(f"T.block_attr takes a dictionary, got {type(attrs).__name__}")
+    _only_once("T.block_attr", state, state.annotations or None, "put all annotations into one dictionary")
     state.annotations.update(attrs)
 
 

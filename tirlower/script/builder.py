@@ -8,8 +8,11 @@ line of its own) takes the rest of its scope as its body.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from tirlower.diagnostics import Span, TirError
 from tirlower.ir import build
@@ -35,7 +38,7 @@ from tirlower.ir.stmt import (
 from tirlower.script.rebind import Rebinding, Variable
 from tirlower.script.scope import Names
 from tirlower.script.values import Sliced, is_number, is_unnamed
-from tirlower.script.weak import Weak
+from tirlower.script.weak import Weak, default_float
 
 __all__ = ["BlockState", "Builder", "FunctionState", "Level", "body_of"]
 
@@ -108,6 +111,8 @@ class Builder:
         """The ``T.If`` forms that are open."""
         self.current: ast.AST | None = None
         """The statement that is being parsed."""
+        self._defined: dict[Buffer, ast.AST | None] = {}
+        """The statements that defined buffers under names."""
         self.kernel: list[Stmt] | None = None
         """The statements in front of the thread loops at hand, where there are any."""
         self.kernel_number = object()
@@ -209,7 +214,7 @@ class Builder:
     def bind(self, name: str, value: Any, var: Var | None = None) -> Var:
         """Emit ``var = value`` and return the variable (a new one of the value's type without ``var``)."""
         if var is None:
-            expr = as_expr(value)
+            expr = const(value, default_float(value)) if value.__class__ is float else as_expr(value)
             kind: DataType | PointerType = expr.dtype
             if expr.dtype.is_handle:
                 kind = expr.type if isinstance(expr, Var) else kind
@@ -237,7 +242,7 @@ class Builder:
             if isinstance(value, float) and element.is_integral:
                 raise TirError(f"{what} takes {wanted!s}, got the float {value}", help="use T.Cast, or an integer")
             if not element.is_handle:
-                _need_fit(value, element, what)
+                need_fit(value, element, what)
                 return const(value, wanted)
         expr = as_expr(value)
         have = expr.dtype
@@ -471,7 +476,15 @@ def name_buffer(buffer: Buffer, name: str) -> None:
             part.name = name + part.name
 
 
-def _need_fit(value: Any, element: DataType, what: str) -> None:
+def need_fit(value: Any, element: DataType, what: str) -> None:
+    """Raise :class:`TirError` where a literal is none of a type's values, or rounds from a finite number to infinity."""
+    if element.is_float and math.isfinite(value):
+        with np.errstate(over="ignore"):
+            if not np.isfinite(np.float64(value).astype(element.numpy)):
+                raise TirError(
+                    f"{what}: the value {value} does not fit in {element!s}",
+                    help=f"a larger number is infinity there: write T.{element!s}('inf') for that",
+                )
     if element.is_integral and not element.is_bool and not element.min_value <= value <= element.max_value:
         raise TirError(
             f"{what}: the value {value} does not fit in {element!s}",

@@ -156,6 +156,13 @@ class Assignments(Evaluator):
             made = value.enter(self, name)
             if made is None:
                 raise self.error(f"{value.what} has no value to assign")
+            if isinstance(made, Buffer):
+                before = self.names.table.get(name)
+                if isinstance(before, Buffer) and before is not made and self._defined.get(before) is not self.current:
+                    raise self.error(
+                        f"the buffer {name!r} is defined twice", self.current, help="give the second one another name"
+                    )
+                self._defined[made] = self.current
             self.take_name(made, name)
             return made
         if value.__class__ is Var and self.func is not None and not value.name:
@@ -163,6 +170,7 @@ class Assignments(Evaluator):
             symbol = self.func.symbols.get(name)
             if symbol is not None and symbol.dtype is value.dtype and self.names.table.get(name) is symbol:
                 return symbol
+        self._need_new(name, value)
         if isinstance(value, (Buffer, IterVar)) or (value.__class__ is Var and not self._is_known(value)):
             self.take_name(value, name)
             return value
@@ -177,6 +185,25 @@ class Assignments(Evaluator):
         if value is None:
             raise self.error(f"there is no value to assign to {name!r}")
         return value  # a Python value: strings, dtypes, functions, reducers, regions …
+
+    def _need_new(self, name: str, value: Any) -> None:
+        """A buffer is not assigned to another one's name, an axis not to that of another axis of its block."""
+        before = self.names.table.get(name)
+        if isinstance(value, Buffer) and isinstance(before, Buffer) and value is not before and value.name:
+            raise self.error(
+                f"{name!r} is a buffer: `{name} = {value.name}` would copy nothing",
+                self.current,
+                help=f"copy element by element, e.g. `{name}[i] = {value.name}[i]` in a loop; "
+                f"`{name} = T.meta_var({value.name})` gives the name another buffer",
+            )
+        if is_unnamed(value) and self.block is not None:
+            for one in self.block.iters:
+                if one.var is not value and one.var.name == name:
+                    raise self.error(
+                        f"the axis {name!r} of block {self.block.name!r} is defined twice",
+                        self.current,
+                        help="give each axis a name of its own",
+                    )
 
     def _is_known(self, var: Var) -> bool:
         """Whether a name stands for a variable already; one that none does is new, and named, not bound."""

@@ -125,6 +125,12 @@ class Parser(Assignments):
         if func.has_block and implicit_root(body):
             body = Block("root", (), as_expr(True), (), (), None, (), {}, body, span=place)
         attrs = dict(func.attrs)
+        if private and "global_symbol" in attrs:
+            raise self.error(
+                f"the function {node.name!r} is private and has the global symbol {attrs['global_symbol']!r}",
+                node,
+                help="leave out private=True to export it, or the attribute to keep it private",
+            )
         if not private:
             attrs.setdefault("global_symbol", node.name)
         try:
@@ -501,6 +507,12 @@ class Parser(Assignments):
     def stmt_Return(self, node: ast.Return) -> None:
         """``return value``: the same as ``T.ret(value)``."""
         value = None if node.value is None else self.eval(node.value)
+        if value is None and isinstance(node.value, ast.Call):
+            raise self.error(
+                f"{ast.unparse(node.value.func)} has no value to return",
+                node,
+                help="write it on a line of its own, then `return`",
+            )
         ret = Op.get("tir.ret")
         if isinstance(value, Call) and value.op is ret:
             made: Expr = value

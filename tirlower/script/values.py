@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tirlower.diagnostics import Span, TirError
 from tirlower.ir import build
@@ -62,6 +65,12 @@ class TypeFunc(str):
                     f"the value {value} does not fit in {self}",
                     help=f"{self} holds {least} to {most}; T.Cast wraps a wider value",
                 )
+        if isinstance(value, float) and kind.is_float and math.isfinite(value):
+            with np.errstate(over="ignore"):
+                if not np.isfinite(np.float64(value).astype(kind.element.numpy)):
+                    raise TirError(
+                        f"the value {value} does not fit in {self}", help=f"write T.{self}('inf') for infinity"
+                    )
         return build.cast(kind, value)
 
     def __repr__(self) -> str:
