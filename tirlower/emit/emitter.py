@@ -125,6 +125,8 @@ class Kernel:
     ret_type: DataType | None = None
     outlined: int = 0
     allocates: bool = True
+    #: whether the functions have large arrays on the stack, and look whether it has room for them
+    checks_stack: bool = False
 
 
 class Emitter:
@@ -152,7 +154,7 @@ class Emitter:
         #: what to do on the way out of the function, innermost last; each gets the emitter
         self.cleanups: list[Callable[[Emitter], None]] = []
         self.loops: list[Loop] = []
-        self.stack_left = STACK_BUDGET
+        self.stack_left = self.lowest = STACK_BUDGET
         self.lane_mask: Value | None = None
         #: whether parallel loops are launched (inside a task they run in order)
         self.runs_parallel = state.machine.num_threads != 1
@@ -272,6 +274,11 @@ class Emitter:
         if found is None:
             found = self.slots[name] = self.b.alloca(type, align=align, name=name)
         return found
+
+    @property
+    def stack_used(self) -> int:
+        """The bytes of arrays on the stack, those of parts of the function too."""
+        return STACK_BUDGET - self.lowest
 
     def context(self, size: int) -> Value:
         """Stack memory of so many bytes for the values that a call of an outlined function takes.

@@ -97,6 +97,7 @@ def emit_alloc(em: Emitter, op: AllocBuffer) -> None:
         count = constant_elements(buffer) or 0
         size = pad_bytes(count * element_bytes(buffer))
         em.stack_left -= size
+        em.lowest = min(em.lowest, em.stack_left)
         unit = memory_type(buffer.dtype)
         many = max(count * buffer.dtype.lanes, 1)
         slot = em.b.alloca(array(many, unit), align=_alignment(buffer), name=_hint(buffer.name))

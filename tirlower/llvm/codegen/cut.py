@@ -136,7 +136,7 @@ def _emit_group(em: Emitter, stmts: Sequence[Stmt], last_use: dict[Var, int], fo
     inner.runs_parallel = em.runs_parallel
     inner.hoisted = set(em.hoisted)
     inner.masked = set(em.masked)
-    inner.stack_left = em.stack_left
+    inner.stack_left = inner.lowest = em.stack_left
     inner.err = captures(em.err)
     inner.claim = None if em.claim is None else captures(em.claim)
     start = part.block("start")
@@ -152,6 +152,7 @@ def _emit_group(em: Emitter, stmts: Sequence[Stmt], last_use: dict[Var, int], fo
         inner.unwind(0)
         inner.b.ret(inner.b.i32(0))
     Builder(part, entry).br(start)
+    em.lowest = min(em.lowest, inner.lowest)
     em.masked |= inner.masked
     em.masked_indices += inner.masked_indices
     context = em.context(captures.size)

@@ -18,6 +18,7 @@ from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import IntImm, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.llvm.codegen.signature import return_type, signature_with_symbols
+from tirlower.llvm.codegen.stack import guard_stack
 from tirlower.llvm.entry import Signature
 
 __all__ = ["Prototype", "declare_kernel", "emit_kernel", "prototype_of"]
@@ -102,11 +103,17 @@ def _constant_bytes(buffer: Buffer) -> int:
     return total
 
 
-def emit_kernel(state: ModuleState, prototype: Prototype, function: Function) -> None:
-    """Emit the body of a declared kernel."""
+def emit_kernel(
+    state: ModuleState, prototype: Prototype, function: Function, deep: bool = False, large: bool = False
+) -> int:
+    """Emit the body of a declared kernel; gives the bytes of its arrays on the stack.
+
+    ``deep`` says that its calls may nest deep, ``large`` that its arrays, or its tasks', may not fit.
+    """
     func = prototype.func
     kernel = Kernel(prototype.name, func)
     kernel.ret_type = prototype.returns
+    kernel.checks_stack = large
     kernel.allocates = any(prototype.body.allocated.values())
     em = Emitter(state, kernel, function)
     em.b.position_at_end(function.block("entry"))
@@ -134,7 +141,10 @@ def emit_kernel(state: ModuleState, prototype: Prototype, function: Function) ->
         em.ret_slot = extras[1]
         unit = memory_type(kernel.ret_type)
         em.b.store(zero(unit), em.ret_slot, 8)
+    if deep:
+        guard_stack(em)
     with deep_recursion():
         emit_scope(em, func.body)
     if not em.b.terminated:
         em.leave(em.b.i32(0))
+    return em.stack_used

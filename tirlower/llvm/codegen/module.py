@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tirlower.diagnostics import LoweringError
 from tirlower.emit import host, intrinsics
-from tirlower.emit.emitter import ModuleState
+from tirlower.emit.emitter import Kernel, ModuleState
 from tirlower.emit.machine import Machine
 from tirlower.emit.writer import FunctionRef, Module
 from tirlower.ir.func import IRModule, PrimFunc
@@ -15,6 +15,7 @@ from tirlower.ir.target import Target
 from tirlower.llvm.codegen.kernel import Prototype, declare_kernel, emit_kernel, prototype_of
 from tirlower.llvm.codegen.machine import machine_of
 from tirlower.llvm.codegen.platform import HOST
+from tirlower.llvm.codegen.stack import fill_guarded, functions_to_check, is_checkable
 from tirlower.llvm.codegen.symbols import RUNTIME_SYMBOLS
 from tirlower.llvm.codegen.work import estimate_work
 from tirlower.llvm.entry import Compound, ErrorSite, Signature
@@ -121,8 +122,16 @@ def generate(
         if prototype.returns is not None:
             state.helpers["returns", key] = state.helpers["returns", label] = prototype.returns
         prototypes[key], declared[key], symbols[key] = prototype, function, symbol
+    deep, large = functions_to_check(module.functions) if is_checkable(state) else (set(), set())
     for key, prototype in prototypes.items():
-        emit_kernel(state, prototype, declared[key])
+        function = declared[key]
+        if key in large:
+            body = declare_kernel(state, prototype, out.unique_name(f"{symbols[key]}.body"), internal=True)
+            size = emit_kernel(state, prototype, body, large=True)
+            err = len(prototype.func.params) + len(prototype.symbols)
+            fill_guarded(state, function, body, size, Kernel(prototype.name, prototype.func), err)
+        else:
+            emit_kernel(state, prototype, function, key in deep)
     errors = tuple(state.errors.sites)
     kernels = {
         p.name: KernelInfo(p.signature, symbols[key], declared[key].ref, errors, estimate_work(p))

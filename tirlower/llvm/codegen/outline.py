@@ -13,6 +13,7 @@ from tirlower.diagnostics import DeviceError
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.writer import I32, I64, PTR, Builder, Type, Value, zero
 from tirlower.ir.stmt import For
+from tirlower.llvm.codegen.stack import NO_STACK, emit_guarded, no_stack
 from tirlower.llvm.parallel import RESULT_ABANDONED, emit_launch, launch_flags
 
 __all__ = ["Captures", "emit_parallel"]
@@ -98,7 +99,10 @@ def emit_parallel(em: Emitter, op: For, body: Callable[[Emitter, Value, Value], 
     for value, offset in captures.outer:
         b.store(value, b.offset(context, offset), 8)
     flags = _flags(em, op)
-    status = emit_launch(b, task, context, count, flags)
+    called = emit_guarded(state, task, inner.stack_used) if kernel.checks_stack else task
+    status = emit_launch(b, called, context, count, flags)
+    if called is not task:
+        em.fail_if(b.icmp("eq", status, b.i32(NO_STACK)), no_stack(em))
     abandoned = state.errors.code(
         DeviceError,
         f"a parallel loop of `{kernel.name}` was abandoned: the process was forked while it ran",

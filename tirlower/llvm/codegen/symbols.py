@@ -16,6 +16,7 @@ from tirlower.ir.custom_datatype import llvm_definition, resolve
 from tirlower.ir.dtype import DataType
 from tirlower.llvm import parallel
 from tirlower.llvm.engine import engine
+from tirlower.llvm.stack_key import STACK_KEY, stack_key_address
 
 __all__ = ["RUNTIME_SYMBOLS", "find_symbol", "register_symbol", "resolve_imports", "unregister_symbol"]
 
@@ -161,6 +162,8 @@ def resolve_imports(names: Iterable[str]) -> dict[str, int]:
     for name in names:
         if name in RUNTIME_SYMBOLS:
             found[name] = parallel.runtime().symbols[name]
+        elif name == STACK_KEY:
+            found[name] = stack_key_address()
         else:
             address = find_symbol(name)
             if address is not None:
