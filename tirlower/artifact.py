@@ -19,13 +19,18 @@ from tirlower.transforms import PassContext
 
 if TYPE_CHECKING:
     from tirlower.host_compile import HostCode
+    from tirlower.legality import Checked
 
 __all__ = ["Artifact", "Recipe"]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What determines a build: the module, the target (and so the passes), the passes' options, LLVM's options."""
+    """What determines a build: the module, the target (and so the passes), the passes' options, LLVM's options.
+
+    ``overlap`` names the exported function whose version for overlapping arrays this is; without it the build is of all
+    functions, for arrays that share no memory.
+    """
 
     module: IRModule
     target: Target
@@ -34,6 +39,14 @@ class Recipe:
     options: CompileOptions
     outputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gil: GilChoice = "auto"
+    overlap: str | None = None
+
+    def function(self, name: str) -> PrimFunc:
+        """A function as it was given, by its symbol."""
+        for func in self.module.functions.values():
+            if func.attrs.get("global_symbol") == name:
+                return func
+        return self.module[name]
 
     def context(self, *, trace: bool = False) -> PassContext:
         """A context in which the passes run as they ran in the build."""
@@ -41,11 +54,22 @@ class Recipe:
 
     def lower(self, ctx: PassContext | None = None) -> IRModule:
         """The module after the checks (which insert guards) and the passes."""
-        from tirlower.legality import check_legality
+        used = ctx or self.context()
+        return self.run_passes(self.check(used).module, used)
+
+    def check(self, ctx: PassContext) -> Checked:
+        """What legality says of the version that is built."""
+        from tirlower.legality import apart, check_legality, overlapping
+
+        if self.overlap is None:
+            return check_legality(apart(self.module), ctx)
+        return check_legality(overlapping(self.module, self.overlap), ctx, in_order=True)
+
+    def run_passes(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The checked module after the target's passes for this version."""
         from tirlower.pipeline import pipeline_for
 
-        used = ctx or self.context()
-        return pipeline_for(self.target).run(check_legality(self.module, used).module, used)
+        return pipeline_for(self.target, self.overlap is not None).run(mod, ctx)
 
 
 @dataclass
@@ -62,6 +86,8 @@ class Artifact:
     passes: dict[str, float] = field(default_factory=dict)
     traced: Mapping[str, IRModule] = field(default_factory=dict)
     checks: Checks = field(default_factory=Checks)
+    overlap: dict[str, Artifact] = field(default_factory=dict)
+    """The builds of versions for overlapping arrays that calls have asked for, by function."""
 
     @property
     def target(self) -> Target:
@@ -70,10 +96,7 @@ class Artifact:
 
     def function(self, name: str) -> PrimFunc:
         """A function as it was given."""
-        for func in self.recipe.module.functions.values():
-            if func.attrs.get("global_symbol") == name:
-                return func
-        return self.recipe.module[name]
+        return self.recipe.function(name)
 
     @cached_property
     def lowered(self) -> IRModule:

@@ -14,10 +14,11 @@ from tirlower.gpu.artifact import DeviceModule
 from tirlower.gpu.codegen import GeneratedKernels, compile_options, generate
 from tirlower.gpu.codegen.machine import ARCHITECTURES, ptx_version
 from tirlower.gpu.launch import Driver, GpuKernel, GpuReport, device_of, open_driver
+from tirlower.ir.annotations import NOALIAS
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.target import Target
 from tirlower.ir.verify import verify_well_formed
-from tirlower.legality import check_legality
+from tirlower.legality import apart, check_legality
 from tirlower.llvm.cache import default_cache
 from tirlower.pipeline import pipeline_for
 from tirlower.report import Checks
@@ -49,7 +50,7 @@ class DeviceArtifact:
         if not self.traced:
             ctx = PassContext(opt_level=self.context.opt_level, config=self.context.config, trace=True)
             with ctx:
-                pipeline_for(self.target).run(check_legality(self.given, ctx).module, ctx)
+                pipeline_for(self.target).run(check_legality(apart(self.given), ctx).module, ctx)
             self.traced = ctx.ir_after
         return self.traced
 
@@ -177,6 +178,10 @@ def _compiled(made: GeneratedKernels, target: Target) -> tuple[str, bool]:
     return ptx, False
 
 
+def _declared(func: PrimFunc) -> bool:
+    return "global_symbol" not in func.attrs or bool(func.attrs.get(NOALIAS))
+
+
 def build_for_device(
     mod: IRModule, target: Target, ctx: PassContext, outputs: Mapping[str, tuple[str, ...]]
 ) -> tuple[DeviceArtifact, dict[str, DeviceKernel]]:
@@ -191,14 +196,15 @@ def build_for_device(
     with paused_collection():
         verify_well_formed(mod)
         verified = time.perf_counter()
-        legal = check_legality(mod, ctx)
+        legal = check_legality(apart(mod), ctx)
         checked = time.perf_counter()
         timing = PassTimingInstrument()
         ctx = ctx.child(timing)
         lowered = pipeline_for(target).run(legal.module, ctx)
         lowered_at = time.perf_counter()
-        apart = all(func.attrs.get("tir.noalias") for func in mod.functions.values() if "global_symbol" in func.attrs)
-        generated = generate(lowered, target, noalias=apart, check_assumptions=bool(ctx.option("tir.enable_debug")))
+        # A load of memory that nothing writes may use another cache: not where an array may be read and written in place.
+        noalias = not any(legal.in_place.values()) or all(_declared(func) for func in mod.functions.values())
+        generated = generate(lowered, target, noalias=noalias, check_assumptions=bool(ctx.option("tir.enable_debug")))
         generated_at = time.perf_counter()
         ptx, cached = _compiled(generated, target)
     arch = compile_options(target).cpu
@@ -212,7 +218,15 @@ def build_for_device(
         name = func.attrs.get("global_symbol")
         if name is None:
             continue
-        kernel = DeviceKernel(func, lowered, key, module, outputs=outputs.get(str(name), ()), target=target)
+        kernel = DeviceKernel(
+            func,
+            lowered,
+            key,
+            module,
+            outputs=outputs.get(str(name), ()),
+            target=target,
+            in_place=legal.in_place.get(str(name), ()),
+        )
         kernel.artifact = artifact
         kernels[str(name)] = kernel
     done = time.perf_counter()

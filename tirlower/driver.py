@@ -41,6 +41,7 @@ def lower(program: PrimFunc | IRModule, target: Any = None, *, until: str | None
     """The module after the passes of the target's pipeline, or after the first run of the pass ``until``.
 
     ``target`` is a :class:`Target` or its text; the current one, or ``"llvm"``, when left out.
+    The module is what :func:`build` compiles for arrays that share no memory, as its attributes ``tir.noalias`` say.
     Loops and accesses are checked first, and what is not proved inside its buffer gets a guard (docs/legality.md).
     Raises :class:`WellFormedError` for an ill-formed program, :class:`LegalityError` for a loop or an access that is
     refused, :class:`TransformError` from the passes.
@@ -55,14 +56,14 @@ def lower(program: PrimFunc | IRModule, target: Any = None, *, until: str | None
     """
     # What a kernel from the disk cache does without.
     from tirlower.ir.verify import verify_well_formed
-    from tirlower.legality import check_legality
+    from tirlower.legality import apart, check_legality
     from tirlower.pipeline import pipeline_for
 
     mod, _ = _module_of(program)
     where = _target_of(target)
     with paused_collection():
         verify_well_formed(mod)
-        checked = check_legality(mod, PassContext.current())
+        checked = check_legality(apart(mod), PassContext.current())
         return pipeline_for(where).run(checked.module, PassContext.current(), until)
 
 

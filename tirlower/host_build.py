@@ -8,21 +8,33 @@ from __future__ import annotations
 
 import functools
 import importlib
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import ModuleType
+from typing import Any
 
 from tirlower.artifact import Artifact, Recipe
-from tirlower.diagnostics import LoweringError, keep_for_good
+from tirlower.diagnostics import ArgumentValueError, LoweringError, TirError, keep_for_good, paused_collection
 from tirlower.emit.compile import CompileOptions
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.json_io import save_json
 from tirlower.ir.target import Target
 from tirlower.kernel import Kernel
 from tirlower.llvm.cache import CacheEntry, CacheKey, default_cache
-from tirlower.llvm.codegen import compile_options, resolve_imports, signature_of
-from tirlower.llvm.engine import engine
-from tirlower.llvm.entry import ErrorSite, GilChoice, GilPolicy, entry_cache_key, entry_imports, entry_parts
+from tirlower.llvm.codegen import call_signature, compile_options, resolve_imports
+from tirlower.llvm.engine import Linked, engine
+from tirlower.llvm.entry import (
+    ErrorSite,
+    GilChoice,
+    GilPolicy,
+    PackedKernel,
+    entry_cache_key,
+    entry_imports,
+    entry_parts,
+    packed_kernel,
+)
 from tirlower.llvm.parallel import runtime
 from tirlower.report import Checks
 from tirlower.transforms import PassContext
@@ -56,15 +68,16 @@ def outputs_of(func: PrimFunc, outputs: Sequence[str] | None) -> tuple[str, ...]
     return tuple(str(name) for name in chosen)
 
 
-def _key(recipe: Recipe, program: str, outputs: Mapping[str, tuple[str, ...]], gil: GilChoice) -> CacheKey:
+def _key(recipe: Recipe, program: str) -> CacheKey:
     return default_cache().key(
         {
             "program": program,
             "target": f"{recipe.target!r}",
             "opt_level": str(recipe.opt_level),
             "config": repr(sorted(recipe.config.items(), key=lambda item: item[0])),
-            "outputs": repr(outputs),
-            "gil": str(gil),
+            "outputs": repr(recipe.outputs),
+            "gil": str(recipe.gil),
+            "overlap": str(recipe.overlap),
             "entry": entry_cache_key(),
             **recipe.options.key(),
         }
@@ -96,9 +109,18 @@ def build_for_host(
     exported = exported_functions(mod)
     chosen = {name: outputs_of(func, outputs) for name, func in exported.items()}
     recipe = Recipe(mod, target, ctx.opt_level, dict(ctx.config), options, chosen, gil)
+    artifact, entry = _machine_code(recipe, ctx)
+    kernels = _load(artifact, entry, exported)
+    artifact.timings["whole"] = (time.perf_counter() - start) * 1e3
+    return artifact, kernels
+
+
+def _machine_code(recipe: Recipe, ctx: PassContext) -> tuple[Artifact, CacheEntry]:
+    """The machine code of a version: from the disk cache, or compiled and kept there."""
+    mod = recipe.module
     cache = default_cache()
     program = save_json(mod)
-    key = _key(recipe, program, chosen, gil)
+    key = _key(recipe, program)
     live = _why_compile(program, ctx)
     entry: CacheEntry | None = None if live else cache.load(key)
     if entry is not None and _names_places(entry) and entry.metadata["origin"] != _origin(mod):
@@ -112,9 +134,7 @@ def build_for_host(
     else:
         artifact.checks = Checks.from_json(entry.metadata["checks"])
     artifact.code_bytes = len(entry.object)
-    kernels = _load(artifact, entry, exported, chosen, gil)
-    artifact.timings["whole"] = (time.perf_counter() - start) * 1e3
-    return artifact, kernels
+    return artifact, entry
 
 
 @functools.cache
@@ -136,30 +156,68 @@ def _origin(mod: IRModule) -> str:
     return " ".join(f"{name}={func.span}" for name, func in mod.items())
 
 
-def _load(
-    artifact: Artifact,
-    entry: CacheEntry,
-    exported: Mapping[str, PrimFunc],
-    outputs: Mapping[str, tuple[str, ...]],
-    gil: GilChoice,
-) -> dict[str, Kernel]:
+def _load(artifact: Artifact, entry: CacheEntry, exported: Mapping[str, PrimFunc]) -> dict[str, Kernel]:
     """Link the object and make the callables."""
     start = time.perf_counter()
-    described = entry.metadata["kernels"]
-    exports = [symbol for one in described.values() for symbol in one["exports"]]
-    imports = {**entry_imports(), **resolve_imports(entry.metadata["imports"])}
-    if entry.metadata["threads"]:
-        runtime().reserve(entry.metadata["threads"])
-    linked = engine().link(entry.object, exports, imports)
+    recipe = artifact.recipe
+    linked = _linked(entry)
     kernels: dict[str, Kernel] = {}
-    for name, one in described.items():
-        func = exported[name]
-        signature = signature_of(func, written=frozenset(one["written"]), outputs=outputs.get(name, ()))
-        errors = [ErrorSite(_error_class(m, k), template, tuple(types)) for m, k, template, types in one["errors"]]
-        parts = entry_parts(signature, linked, errors, name=one["symbol"], gil=GilPolicy(release=gil))
+    for name, one in entry.metadata["kernels"].items():
+        signature = call_signature(exported[name], one["written"], recipe.outputs.get(name, ()), one["in_place"])
+        gil = GilPolicy(release=recipe.gil)
+        overlap = _Overlapping(artifact, name) if signature.alias_pairs() else None
+        parts = entry_parts(signature, linked, _errors(one), name=one["symbol"], gil=gil, overlap=overlap)
         kernels[name] = Kernel.made(artifact, name, parts)
     artifact.timings["link"] = (time.perf_counter() - start) * 1e3
     return kernels
+
+
+def _linked(entry: CacheEntry) -> Linked:
+    exports = [symbol for one in entry.metadata["kernels"].values() for symbol in one["exports"]]
+    imports = {**entry_imports(), **resolve_imports(entry.metadata["imports"])}
+    if entry.metadata["threads"]:
+        runtime().reserve(entry.metadata["threads"])
+    return engine().link(entry.object, exports, imports)
+
+
+def _errors(described: Mapping[str, Any]) -> list[ErrorSite]:
+    return [ErrorSite(_error_class(m, k), template, tuple(types)) for m, k, template, types in described["errors"]]
+
+
+class _Overlapping:
+    """The version of a kernel for arrays that overlap, compiled when the first call has such.
+
+    Of several threads one compiles, the others wait. It is built as the kernel was, under the options of its context.
+    """
+
+    def __init__(self, artifact: Artifact, name: str) -> None:
+        self._artifact = artifact
+        self._name = name
+        self._lock = threading.Lock()
+        self._made: PackedKernel | None = None
+
+    def __call__(self) -> PackedKernel:
+        if self._made is None:
+            with self._lock:
+                if self._made is None:
+                    self._made = self._make()
+        return self._made
+
+    def _make(self) -> PackedKernel:
+        name, recipe = self._name, self._artifact.recipe
+        recipe = replace(recipe, overlap=name, outputs={name: recipe.outputs.get(name, ())})
+        try:
+            with paused_collection():
+                made, entry = _machine_code(recipe, recipe.context())
+        except TirError as error:
+            raise ArgumentValueError(
+                f"`{name}`: its arrays overlap, and there is no version of it for such: {error.message}",
+                origin="call",
+                help="pass arrays that share no memory, such as copies",
+            ) from error
+        self._artifact.overlap[name] = made
+        one = entry.metadata["kernels"][name]
+        return packed_kernel(_linked(entry), one["symbol"], _errors(one))
 
 
 def _error_class(module: str, name: str) -> type[Exception]:

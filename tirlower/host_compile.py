@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tirlower.artifact import Artifact, Recipe
 from tirlower.ir.func import IRModule
 from tirlower.ir.verify import verify_well_formed
-from tirlower.legality import check_legality
 from tirlower.llvm.cache import CacheEntry
+from tirlower.llvm.codegen import call_signature
 from tirlower.llvm.codegen.module import GeneratedModule, generate
 from tirlower.llvm.engine import engine
 from tirlower.llvm.entry import GilPolicy, add_entry
-from tirlower.pipeline import pipeline_for
 from tirlower.progress import Progress
 from tirlower.transforms import PassContext, PassTimingInstrument
 
@@ -38,8 +38,13 @@ class HostCode:
     kernels: dict[str, Any]
 
 
-def generate_code(lowered: IRModule, recipe: Recipe) -> HostCode:
-    """The code of a lowered module: what a build compiles, and what :meth:`~tirlower.kernel.Kernel.source` shows."""
+def generate_code(
+    lowered: IRModule, recipe: Recipe, in_place: Mapping[str, tuple[tuple[int, int], ...]] | None = None
+) -> HostCode:
+    """The code of a lowered module: what a build compiles, and what :meth:`~tirlower.kernel.Kernel.source` shows.
+
+    ``in_place`` has, for each exported function, the parameters that may be one array, which the entry asks about.
+    """
     keys = {str(f.attrs.get("global_symbol", key)): key for key, f in lowered.items()}
     generated = generate(
         lowered,
@@ -50,14 +55,18 @@ def generate_code(lowered: IRModule, recipe: Recipe) -> HostCode:
     functions = generated.text
     kernels: dict[str, Any] = {}
     for name, info in generated.kernels.items():
-        signature = info.signature
-        exports = add_entry(
-            generated.module, signature, info.ref, name=info.symbol, gil=GilPolicy(release=recipe.gil, work=info.work)
-        )
+        written = [p.name for p in info.signature.buffers if p.written]
+        pairs = (in_place or {}).get(name, ())
+        signature = call_signature(recipe.function(name), written, recipe.outputs.get(name, ()), pairs)
+        gil = GilPolicy(release=recipe.gil, work=info.work)
+        # A call for overlapping arrays comes from Python, where the overlap was found.
+        native = recipe.overlap is None
+        exports = add_entry(generated.module, signature, info.ref, name=info.symbol, gil=gil, native=native)
         kernels[name] = {
             "symbol": info.symbol,
             "exports": list(exports),
-            "written": [p.name for p in signature.buffers if p.written],
+            "written": written,
+            "in_place": [list(pair) for pair in pairs],
             "errors": [
                 [site.kind.__module__, site.kind.__name__, site.template, list(site.types)] for site in info.errors
             ],
@@ -74,19 +83,19 @@ def compile_module(artifact: Artifact, ctx: PassContext, origin: str) -> CacheEn
     verify_well_formed(recipe.module)
     verified = time.perf_counter()
     progress.begin("legality")
-    legal = check_legality(recipe.module, ctx)
+    legal = recipe.check(ctx)
     artifact.checks = legal.checks
     checked = time.perf_counter()
     timing = PassTimingInstrument()
     ctx = ctx.child(timing, progress)
-    lowered = pipeline_for(recipe.target).run(legal.module, ctx)
+    lowered = recipe.run_passes(legal.module, ctx)
     artifact.lowered = lowered
     artifact.passes = {name.removeprefix("tir."): seconds * 1e3 for name, seconds in timing.times.items()}
     if ctx.trace:
         artifact.traced = dict(ctx.ir_after)
     lowered_at = time.perf_counter()
     progress.begin("code generation")
-    code = generate_code(lowered, recipe)
+    code = generate_code(lowered, recipe, legal.in_place)
     generated_at = time.perf_counter()
     compiled = engine().compile_parts(code.parts, recipe.options, progress.begin)
     progress.begin("")

@@ -13,7 +13,7 @@ import numpy as np
 
 from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError, nearest_name
 from tirlower.interp.access import Layout, make_view
-from tirlower.interp.memory import Pointer, compact_strides
+from tirlower.interp.memory import Memory, Pointer, compact_strides, join_overlapping
 from tirlower.interp.scope import Frame, Value
 from tirlower.interp.statements import StatementCompiler
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
@@ -198,6 +198,7 @@ class Parameters:
             if parameter.position not in chosen:
                 arrays[parameter.position] = self._array(frame, parameter, value)
         made: dict[int, np.ndarray[Any, Any]] = {}
+        memories: list[Memory] = []
         for parameter, layout in zip(self.buffers, self.layouts, strict=True):
             if parameter.position in chosen:
                 made[parameter.position] = self._allocate(frame, parameter, layout)
@@ -212,6 +213,9 @@ class Parameters:
             frame[self.slots[parameter.position]] = pointer
             frame[parameter.data] = pointer
             frame[parameter.view] = make_view(layout, pointer, frame, self.place)
+            if isinstance(held, np.ndarray) and not fresh:
+                memories.append(pointer.memory)
+        join_overlapping(memories)
         self._check_overlap({**arrays, **made})
         return [made[position] for position in chosen]
 

@@ -19,7 +19,16 @@ from tirlower.ir.buffer import Buffer
 from tirlower.ir.custom_datatype import element_numpy, storage_dtype
 from tirlower.ir.dtype import DataType
 
-__all__ = ["Memory", "OutsideMemory", "Pointer", "ReadOnlyMemory", "UnwrittenMemory", "View", "compact_strides"]
+__all__ = [
+    "Memory",
+    "OutsideMemory",
+    "Pointer",
+    "ReadOnlyMemory",
+    "UnwrittenMemory",
+    "View",
+    "compact_strides",
+    "join_overlapping",
+]
 
 
 class OutsideMemory(Exception):
@@ -32,6 +41,21 @@ class UnwrittenMemory(Exception):
 
 class ReadOnlyMemory(Exception):
     """A write to constant memory or to a read-only array."""
+
+
+def join_overlapping(memories: Sequence[Memory]) -> None:
+    """Let memories of arguments whose bytes overlap know each other (:meth:`Memory.place`)."""
+    held = sorted((memory.address, n) for n, memory in enumerate(memories) if memory.size)
+    if len(held) < 2:
+        return
+    first, end = memories[held[0][1]], 0
+    for address, n in held:
+        memory = memories[n]
+        if memory is first or address >= end:
+            first, end = memory, max(end, address + memory.size)
+        else:
+            memory.within = (first, address - first.address)
+            end = max(end, address + memory.size)
 
 
 class _Window:
@@ -56,9 +80,10 @@ class Memory:
     ``objects`` holds the handles stored in it, by element; ``fragments`` the shapes of its tensor-core fragments.
     ``private`` says that one thread has it to itself; ``shadow`` is what a race detector notes about it. ``copies`` is
     the memory of each thread, where threads have each their own of one allocation, with the bytes as they left them.
+    ``within`` is another memory with the byte of it at which this one begins, where arguments overlap.
     """
 
-    __slots__ = ("copies", "fragments", "name", "objects", "private", "raw", "readonly", "shadow", "written")
+    __slots__ = ("copies", "fragments", "name", "objects", "private", "raw", "readonly", "shadow", "within", "written")
 
     def __init__(self, raw: np.ndarray[Any, Any], name: str, *, known: bool, readonly: bool = False) -> None:
         self.raw = raw
@@ -69,6 +94,7 @@ class Memory:
         self.fragments: dict[int, tuple[int, int]] = {}
         self.private = False
         self.shadow: Any = None
+        self.within: tuple[Memory, int] | None = None
         self.copies: tuple[dict[Any, Memory], bytes] | None = None
 
     @classmethod
@@ -90,6 +116,13 @@ class Memory:
     def address(self) -> int:
         """The address of the first byte in this process."""
         return int(self.raw.ctypes.data)
+
+    def place(self, start: int) -> tuple[Memory, int]:
+        """The memory, and the byte in it, by which a byte of this one is known to be the same as another's."""
+        if self.within is None:
+            return self, start
+        whole, begin = self.within
+        return whole, begin + start
 
     def mark(self, start: int, stop: int, written: bool = True) -> None:
         """Note bytes as holding values, or as holding none."""

@@ -254,6 +254,7 @@ class RaceDetector:
 
     def note(self, memory: Memory, start: int, size: int, mark: _Mark) -> None:
         """What :meth:`touch` does, for an access that is told already."""
+        memory, start = memory.place(start)
         shadow: _Shadow | None = memory.shadow
         if memory.private and shadow is None and isinstance(mark.actor, Clock):
             return  # what a thread has to itself is of interest once a copy or product of it goes on by itself
@@ -433,7 +434,8 @@ def touch_atomic(
     memory, clock = pointer.memory, frame[0].clock
     # An atomic of the scope of its block orders nothing for other blocks.
     near = clock.block if scope == "block" and clock is not None else None
-    key = (id(memory), pointer.offset, near)
+    whole, begin = memory.place(pointer.offset)
+    key = (id(whole), begin, near)
     if order in ("acquire", "acq_rel"):
         detector.acquire(frame, key)
     size = -(-kind.bits // 8)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-__all__ = ["MIN_BLOCKS", "REDUCTION", "UNCHECKED"]
+__all__ = ["MIN_BLOCKS", "NOALIAS", "REDUCTION", "UNCHECKED"]
 
 MIN_BLOCKS = "tir.min_blocks_per_sm"
 """On a function: how many blocks of its kernels a multiprocessor must be able to hold, which limits their registers."""
+
+NOALIAS = "tir.noalias"
+"""On a function: whether its parameter buffers share no memory where one of them is written.
+
+True is a promise, which calls are checked against. Without it a build makes two versions, and a call runs the one that
+its arrays fit: in the first the attribute is True, in the second False.
+"""
 
 REDUCTION = "tir.reduction"
 """On a parallel or vectorized loop, when true: the reductions that it carries are computed with partial results.

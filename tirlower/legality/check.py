@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from tirlower import poly
 from tirlower.ir.func import IRModule, PrimFunc
@@ -20,20 +19,25 @@ __all__ = ["Checked", "check_legality"]
 
 @dataclass(frozen=True)
 class Checked:
-    """The module to lower (the given one where nothing needs a guard), and what was proved, guarded and trusted."""
+    """The module to lower (the given one where nothing needs a guard), and what was proved, guarded and trusted.
+
+    ``in_place`` has, for each exported function, the pairs of parameters that may be one array (:func:`poly.in_place`).
+    """
 
     module: IRModule
     checks: Checks
+    in_place: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
 
-def check_legality(mod: IRModule, ctx: PassContext) -> Checked:
+def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False) -> Checked:
     """Prove that every loop computes what its serial form computes, and that every access is inside its buffer.
 
     Raises :class:`LegalityError` for a loop that does not (with two iterations that meet in one element) or for which
     it cannot be proved, unless it is annotated ``{"tir.unchecked": "reason"}``; and for an access that certainly goes
     outside, with the iteration in which it does. An access that may go outside gets a guard that raises IndexError
     before it; ``tir.unproved_bounds`` of the configuration says ``"guard"`` (the default), ``"trust"`` or
-    ``"refuse"``. ``{"tir.legality": "off"}`` leaves all of this out.
+    ``"refuse"``. ``{"tir.legality": "off"}`` leaves all of this out. With ``in_order`` loops are not asked about: they
+    run in the order of the script, and lanes in step, whatever they share (the module is :func:`overlapping`'s).
 
     >>> from tirlower.script import parse
     >>> func = parse('''
@@ -53,31 +57,34 @@ def check_legality(mod: IRModule, ctx: PassContext) -> Checked:
     debug = bool(ctx.option("tir.enable_debug"))
     functions = dict(mod.items())
     checks = Checks()
+    pairs = {}
     for name, func in functions.items():
         scop = poly.extract(func, mod, wrapping=ctx.option("tir.scalar_overflow") != "none")
-        guarded, found = _check_function(name, func, scop, poly.PureFunctions(mod).has, mode, debug)
-        checks = checks.merged(found)
+        loops = loop_notes(name, func, "in order") if in_order else check_loops(name, scop)
+        guarded, found = _check_accesses(name, scop, mod, mode, debug)
+        if "global_symbol" in func.attrs:
+            pairs[str(func.attrs["global_symbol"])] = poly.in_place(scop)
+        checks = checks.merged(replace(found, loops=tuple(loops)))
         if guarded is not func:
             functions[name] = guarded
     changed = any(functions[name] is not func for name, func in mod.items())
-    return Checked(IRModule(functions, dict(mod.attrs)) if changed else mod, checks)
+    return Checked(IRModule(functions, dict(mod.attrs)) if changed else mod, checks, pairs)
 
 
-def _check_function(
-    name: str, func: PrimFunc, scop: poly.Scop, is_pure: Callable[[Any], bool], mode: str, debug: bool
-) -> tuple[PrimFunc, Checks]:
-    loops = check_loops(name, scop)
+def _check_accesses(name: str, scop: poly.Scop, mod: IRModule, mode: str, debug: bool) -> tuple[PrimFunc, Checks]:
+    """The function with its guards, and what was found of its accesses and assumptions."""
     judged = judge_accesses(name, scop, mode)
-    made = func
+    func = made = scop.func
     guarded: tuple[AccessNote, ...] = ()
     trusted = judged.trusted
     if mode == "trust":
         trusted = (*judged.notes(), *trusted)
     loops_over = [loop.node for loop in scop.loops if loop.overflows]
     if (judged.open and mode != "trust") or loops_over:
-        made, guarded = insert_guards(name, func, judged, is_pure, loops_over, accesses=mode != "trust")
+        made, guarded = insert_guards(
+            name, func, judged, poly.PureFunctions(mod).has, loops_over, accesses=mode != "trust"
+        )
     return made, Checks(
-        loops=loops,
         proved={name: judged.proved},
         guarded=guarded,
         trusted=trusted,

@@ -24,10 +24,13 @@ def gpu_pipeline(target: Target) -> Pipeline:
     return made
 
 
-def pipeline_for(target: Target) -> Pipeline:
-    """The default pipeline of a target. Raises :class:`TransformError` for one without code generator."""
+def pipeline_for(target: Target, overlap: bool = False) -> Pipeline:
+    """The default pipeline of a target, with ``overlap`` that of the version for arrays that may overlap (a CPU's).
+
+    Raises :class:`TransformError` for a target without code generator.
+    """
     if target.kind in ("llvm", "c"):
-        return cpu_pipeline()
+        return cpu_pipeline(overlap)
     if target.kind in ("nvptx", "cuda"):
         return gpu_pipeline(target)
     raise TransformError(

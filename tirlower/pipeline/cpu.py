@@ -7,6 +7,7 @@ from tirlower.transforms import (
     CommonSubexprElimTIR,
     CompactBufferAllocation,
     ConvertBlocksToOpaque,
+    ExpandLanes,
     FlattenBuffer,
     HoistIfThenElse,
     InjectDoubleBuffer,
@@ -38,13 +39,20 @@ from tirlower.transforms import (
 __all__ = ["cpu_pipeline"]
 
 
-def cpu_pipeline() -> Pipeline:
-    """The passes of the CPU targets.
+def cpu_pipeline(overlap: bool = False) -> Pipeline:
+    """The passes of the CPU targets; with ``overlap`` those of the version for arrays that may overlap.
 
     Left out of what TIR runs for a CPU: the legalization of bfloat16 and float8 (code generation converts them where
     they are loaded and stored), NarrowDataType (64-bit addresses need 64-bit indices; LLVM narrows what is cheaper
     narrow), and, below opt_level 3, what LLVM's own passes do as well and faster.
     """
+    vectorize = Step(
+        VectorizeLoop(predicate=True, tail=True),
+        "on flat buffers: the last index alone carries the lanes; conditions become masks, the rest of a symbolic extent a serial tail",
+    )
+    in_step = Step(
+        ExpandLanes(), "on flat buffers, without blocks: no group of lanes may store before the next one reads"
+    )
     return Pipeline(
         (
             Step(PrivatizeReductions(), "first: block inits and updates of one element are still as they were checked"),
@@ -65,10 +73,7 @@ def cpu_pipeline() -> Pipeline:
             Step(FlattenBuffer(), "after blocks: accesses alone name buffers"),
             Step(Simplify(), "flat offsets of nested loops fold", ends=1),
             Step(LoopPartition(), "before vectorizing: a loop without its guards has whole vectors"),
-            Step(
-                VectorizeLoop(predicate=True, tail=True),
-                "on flat buffers: the last index alone carries the lanes; conditions become masks, the rest of a symbolic extent a serial tail",
-            ),
+            in_step if overlap else vectorize,
             Step(SplitVectors(), "on all vectors, before passes that walk them, or copy them"),
             Step(InjectVirtualThread(), "after vectorizing: each thread's copy holds whole vectors"),
             Step(InjectDoubleBuffer(), "after all that makes loops, before allocations are shared"),

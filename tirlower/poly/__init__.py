@@ -10,6 +10,7 @@ from tirlower.poly.dependences import Dependence, dependences
 from tirlower.poly.extract import extract
 from tirlower.poly.extract_calls import PureFunctions
 from tirlower.poly.footprint import Footprint, footprint
+from tirlower.poly.in_place import in_place
 from tirlower.poly.isl import Solver, available
 from tirlower.poly.legality import (
     Race,
@@ -20,6 +21,7 @@ from tirlower.poly.legality import (
     is_vectorizable,
     races,
 )
+from tirlower.poly.pointers import Pointers
 from tirlower.poly.reductions import Reduction
 from tirlower.poly.reorder import can_distribute, can_fuse, can_reorder
 from tirlower.poly.scop import Access, Loop, Scop, Statement

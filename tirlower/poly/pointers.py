@@ -26,6 +26,7 @@ from tirlower.ir import (
     Var,
     post_order_visit,
 )
+from tirlower.ir.annotations import NOALIAS
 from tirlower.poly.device_calls import pointer_uses
 
 __all__ = ["Pointers", "pointed_at"]
@@ -61,10 +62,17 @@ _REINTERPRET = Op.get("tir.reinterpret")
 class Pointers:
     """The memory behind each data variable of a function, and the data variables whose memory it may change.
 
-    ``changing`` holds every data variable through which memory is seen that the function may write, by whatever pointer.
+    ``changing`` holds every data variable through which memory is seen that the function may write, by whatever pointer:
+    where its attribute ``tir.noalias`` is False, any parameter as soon as it writes one.
     """
 
     def __init__(self, func: PrimFunc) -> None:
+        self._overlap: set[Var] = set()
+        if func.attrs.get(NOALIAS) is False:
+            self._overlap = {
+                *(param for param in func.params if param.dtype.is_handle),
+                *(b.data for b in func.buffers),
+            }
         self._sources: dict[Var, list[Any]] = {}
         self._allocated: set[Var] = set()
         self._taken: set[Var] = set()
@@ -172,6 +180,8 @@ class Pointers:
 
     def _changing(self, seen: set[Var], written: set[Var]) -> set[Var]:
         roots = {self.root(var) for var in written}
+        if roots & self._overlap:
+            roots |= self._overlap
         if not self._wild:
             return written | {var for var in seen if self.root(var) in roots}
         return written | {var for var in seen if any(self.may_meet(self.root(var), root) for root in roots)}

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from tirlower.transforms.host.make_unpacked_api import MakeUnpackedAPI
     from tirlower.transforms.host.verify_memory import VerifyMemory
     from tirlower.transforms.loops.assume_branches import UseAssumeToReduceBranches
+    from tirlower.transforms.loops.expand_lanes import ExpandLanes
     from tirlower.transforms.loops.hoist import (
         HoistedConditionals,
         HoistedLetBindings,

@@ -54,6 +54,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "host.make_unpacked_api": ("MakeUnpackedAPI",),
     "host.verify_memory": ("VerifyMemory",),
     "loops.assume_branches": ("UseAssumeToReduceBranches",),
+    "loops.expand_lanes": ("ExpandLanes",),
     "loops.hoist": (
         "HoistedConditionals",
         "HoistedLetBindings",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tirlower.diagnostics import (
@@ -51,7 +51,8 @@ class GpuKernel:
 
     ``func`` is the function as it was given, ``lowered`` the module after the passes, ``host`` its host function (after
     LowerDeviceKernelLaunch) in it, ``module`` the compiled kernels. ``written`` are the data variables of the buffers
-    of ``func`` that are written, where its own body does not say. The driver is loaded at the first call.
+    of ``func`` that are written, where its own body does not say. ``in_place`` has the positions of pairs of parameters
+    that may be one array; others share no memory where one of them is written. The driver is loaded at the first call.
     """
 
     __call__: Callable[..., Any]
@@ -68,6 +69,7 @@ class GpuKernel:
         written: set[Var] | None = None,
         target: Any = None,
         driver: Driver | None = None,
+        in_place: Iterable[tuple[int, int]] = (),
     ) -> None:
         self.func = func
         self.name = func.name
@@ -82,7 +84,7 @@ class GpuKernel:
         self._lock = threading.Lock()
         self._loaded: dict[Device, LoadedModule] = {}
         self._bound: dict[Device, Callable[..., Any]] = {}
-        self._planner = Planner(self.signature, _places(self.signature, own), self._device, self._bind)
+        self._planner = Planner(self.signature, _places(self.signature, own), self._device, self._bind, in_place)
         self._plans: dict[Any, Plan] = {}
         self._readers: dict[type, Reader] = {}
         self._inputs = self.signature.inputs

@@ -7,7 +7,7 @@ alignment, their device and the overlap of arrays are checked whenever a call br
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tirlower.diagnostics import ArgumentError, ArgumentTypeError, ArgumentValueError
@@ -66,8 +66,9 @@ class Planner:
     ``device`` gives the device of a number; ``run`` the host function bound to it; ``at`` are the places in the
     signature from which the host function's symbols get their values. Raises (from :meth:`prepare`):
     :class:`ArgumentTypeError` for an argument of a wrong kind or dtype, :class:`ArgumentValueError` for a wrong rank,
-    extent, stride, alignment, device, for read-only memory that is written, and for memory shared where the function
-    declares ``tir.noalias``.
+    extent, stride, alignment, device, for read-only memory that is written, and for memory shared where one of two
+    arrays is written. The pairs ``in_place`` (positions of parameters) may be one array, unless the function declares
+    ``tir.noalias``.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Planner:
         at: Sequence[Extent],
         device: Callable[[int], Device],
         run: Callable[[Device], Callable[..., Any]],
+        in_place: Iterable[tuple[int, int]] = (),
     ) -> None:
         self.signature = signature
         self._at = tuple(at)
@@ -89,8 +91,10 @@ class Planner:
             (i, j)
             for i, a in enumerate(self._arrays)
             for j, b in enumerate(self._arrays)
-            if i < j and (a.written or b.written) and (a.noalias or b.noalias)
+            if i < j and (a.written or b.written)
         ]
+        params = signature.params
+        self._in_place = {frozenset((params[a].name, params[b].name)) for a, b in in_place}
 
     # -- errors ------------------------------------------------------------------------------------------------------
 
@@ -293,11 +297,15 @@ class Planner:
         high = min(pointers[i] + high_a, pointers[j] + high_b)
         if low >= high or not share_memory(a, pointers[i], b, pointers[j]):
             return
+        declared = first.noalias or second.noalias
+        if pointers[i] == pointers[j] and not declared and {first.name, second.name} in self._in_place:
+            return
+        why = "noalias" if declared else "threads run in any order"
         written = " and ".join(f"`{p.name}`" for p in (first, second) if p.written)
         raise self._wrong(
             ArgumentValueError,
             second,
-            f"memory that does not overlap `{first.name}` (noalias; the function writes {written})",
+            f"memory that does not overlap `{first.name}` ({why}; the function writes {written})",
             f"an overlap of up to {high - low} bytes at {low:#x}",
             f"pass a copy of `{first.name}` or of `{second.name}`",
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tirlower.diagnostics import LoweringError
@@ -14,7 +16,23 @@ from tirlower.ir.func import PrimFunc
 from tirlower.llvm.codegen.extents import extent_of
 from tirlower.llvm.entry import BufferParam, Param, ScalarParam, Signature
 
-__all__ = ["return_type", "signature_of", "signature_with_symbols"]
+__all__ = ["call_signature", "return_type", "signature_of", "signature_with_symbols"]
+
+
+def call_signature(
+    func: PrimFunc, written: Iterable[str], outputs: tuple[str, ...], in_place: Iterable[Sequence[int]]
+) -> Signature:
+    """The signature of calls of a built function, as it was given to the build.
+
+    ``written`` names the buffers that it writes; ``in_place`` has the positions of parameters that may be one array.
+    The kernel was compiled for arrays that share no memory; another version takes those that do.
+
+    Raises:
+        LoweringError: a parameter cannot be passed by the entry.
+    """
+    made = signature_of(func, written=frozenset(written), outputs=outputs)
+    names = [p.name for p in made.params]
+    return replace(made, apart=True, in_place=frozenset((names[a], names[b]) for a, b in in_place))
 
 
 def signature_of(func: PrimFunc, *, written: frozenset[str] | None = None, outputs: tuple[str, ...] = ()) -> Signature:

@@ -19,8 +19,10 @@ from tirlower.llvm.entry.make import (
     entry_imports,
     entry_parts,
     make_entry,
+    packed_kernel,
 )
 from tirlower.llvm.entry.signature import BufferParam, Compound, Extent, Param, ScalarParam, Signature, Sym
+from tirlower.llvm.entry.slowpath import PackedKernel
 
 __all__ = [
     "NATIVE_CALLS",
@@ -35,6 +37,7 @@ __all__ = [
     "GilChoice",
     "GilPolicy",
     "NativeEntry",
+    "PackedKernel",
     "Param",
     "ScalarParam",
     "Signature",
@@ -45,5 +48,6 @@ __all__ = [
     "entry_imports",
     "entry_parts",
     "make_entry",
+    "packed_kernel",
     "without_entries",
 ]

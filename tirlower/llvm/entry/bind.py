@@ -31,7 +31,8 @@ _Array = np.ndarray[Any, np.dtype[Any]]
 class Bound:
     """A checked call: the kernel's arguments as 64-bit slots, the arrays to return, the values of the symbols.
 
-    ``elements`` counts the elements of all arrays; ``keep`` must outlive the kernel's run.
+    ``elements`` counts the elements of all arrays; ``keep`` must outlive the kernel's run. ``overlap`` says that arrays
+    share memory which the kernel takes to be apart.
     """
 
     slots: ctypes.Array[ctypes.c_uint64]
@@ -39,6 +40,7 @@ class Bound:
     env: Mapping[str, int]
     elements: int
     keep: Sequence[object]
+    overlap: bool = False
 
 
 def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any], alignment: int = OUTPUT_ALIGNMENT) -> _Array:
@@ -52,14 +54,17 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any], alignment: int = O
 class Binder:
     """Checks the arguments of a call against a signature.
 
+    ``refuses`` says that there is no version of the kernel for arrays that share memory.
+
     Raises (from :meth:`bind`):
         ArgumentTypeError: a missing, unknown or repeated argument, or one of a wrong kind or dtype.
         ArgumentValueError: a wrong rank, extent, stride, alignment or range, read-only memory for a written buffer, or
-            memory shared where the function declares ``noalias``.
+            memory shared where the function declares ``noalias``, or where no version takes it.
     """
 
-    def __init__(self, signature: Signature) -> None:
+    def __init__(self, signature: Signature, refuses: bool = True) -> None:
         self.signature = signature
+        self._refuses = refuses
         self._inputs = signature.inputs
         self._names = [p.name for p in self._inputs]
         self._buffers = {p.name: p for p in signature.buffers}
@@ -85,8 +90,8 @@ class Binder:
             env[site.symbol.name] = self._bind_symbol(site, by_name[site.param], views[site.param])
         for name, view in views.items():
             self._check_view(by_name[name], view, env)
-        for first, second in self._pairs:
-            self._check_overlap(first, second, views)
+        # All pairs: one that is refused counts for more than one that is not.
+        overlap = [self._overlaps(first, second, views) for first, second in self._pairs]
         outputs = tuple(self._allocate(by_name[name], env) for name in self.signature.outputs)
         for name, array in zip(self.signature.outputs, outputs, strict=True):
             views[name] = view_of(array, written=True)
@@ -97,7 +102,7 @@ class Binder:
         words = [bits[p.name] for p in self.signature.params] + [env[s.name] for s in self.signature.symbols]
         slots = (ctypes.c_uint64 * max(1, len(words)))(*[w & 0xFFFF_FFFF_FFFF_FFFF for w in words])
         elements = sum(view.size for view in views.values())
-        return Bound(slots, outputs, env, elements, list(views.values()))
+        return Bound(slots, outputs, env, elements, list(views.values()), any(overlap))
 
     # -- which argument is which -------------------------------------------------------------------------------------
 
@@ -296,10 +301,13 @@ class Binder:
                 "pass a copy (x.copy()), or lower the declared alignment",
             )
 
-    def _check_overlap(self, first: BufferParam, second: BufferParam, views: Mapping[str, View]) -> None:
+    def _overlaps(self, first: BufferParam, second: BufferParam, views: Mapping[str, View]) -> bool:
+        """Whether two arrays share memory that the kernel takes to be apart."""
         a, b = views[first.name], views[second.name]
-        if not _share_memory(a, b):
-            return
+        if not _share_memory(a, b) or (a.data == b.data and self.signature.may_coincide(first, second)):
+            return False
+        if not (self._refuses or first.noalias or second.noalias):
+            return True
         low, high = max(a.byte_range()[0], b.byte_range()[0]), min(a.byte_range()[1], b.byte_range()[1])
         written = " and ".join(f"`{p.name}`" for p in (first, second) if p.written)
         raise self._wrong(

@@ -40,6 +40,14 @@ class ArrayFacts:
             return frame.b.i64(total)
         return dynamic if total == 1 else frame.b.mul(dynamic, frame.b.i64(total))
 
+    @staticmethod
+    def constant_bytes(param: BufferParam) -> int:
+        """The size of a compact array whose extents are numbers; 0 for others."""
+        size = 0 if param.strides is not None else element_type(param.dtype).itemsize
+        for extent in param.shape:
+            size *= extent if isinstance(extent, int) else 0
+        return size
+
     def byte_range(self, frame: Frame, param: BufferParam) -> tuple[Value, Value]:
         """The addresses where the array's memory begins and ends (of any use only where it is not empty)."""
         b = frame.b

@@ -7,7 +7,7 @@ code already: :func:`entry_for_address`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from tirlower.emit.writer import I32, FunctionRef, Module
@@ -18,7 +18,7 @@ from tirlower.llvm.entry.helpers import require_helper
 from tirlower.llvm.entry.layout import layout_key
 from tirlower.llvm.entry.native import emit_entry, emit_packed, kernel_types
 from tirlower.llvm.entry.signature import Signature
-from tirlower.llvm.entry.slowpath import SlowPath
+from tirlower.llvm.entry.slowpath import PackedKernel, SlowPath
 from tirlower.llvm.entry.table import TABLE_SYMBOL, table
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "entry_imports",
     "entry_parts",
     "make_entry",
+    "packed_kernel",
 ]
 
 _DEFAULT_GIL = GilPolicy()
@@ -66,11 +67,18 @@ class EntryParts(NamedTuple):
 
 
 def add_entry(
-    module: Module, signature: Signature, kernel: FunctionRef, *, name: str | None = None, gil: GilPolicy = _DEFAULT_GIL
+    module: Module,
+    signature: Signature,
+    kernel: FunctionRef,
+    *,
+    name: str | None = None,
+    gil: GilPolicy = _DEFAULT_GIL,
+    native: bool = True,
 ) -> tuple[str, ...]:
     """Define the entry functions of a kernel in its module; gives the symbols to export when linking.
 
-    ``name`` (that of the kernel's symbol) is where their names come from.
+    ``name`` (that of the kernel's symbol) is where their names come from. ``native=False`` leaves out the function that
+    CPython calls.
 
     Raises:
         TypeError: the kernel has not the LLVM signature that :mod:`tirlower.llvm.entry.abi` demands.
@@ -82,7 +90,7 @@ def add_entry(
     stem = name or kernel.text.lstrip("@").strip('"')
     emit_packed(module, signature, kernel, stem)
     symbols = [packed_symbol(stem)]
-    if NATIVE_CALLS:
+    if native and NATIVE_CALLS:
         emit_entry(module, signature, kernel, stem, gil)
         symbols.append(entry_symbol(stem))
     return tuple(symbols)
@@ -98,6 +106,11 @@ def entry_cache_key() -> str:
     return f"entry{ABI_VERSION}-{layout_key()}-{'native' if NATIVE_CALLS else 'ctypes'}"
 
 
+def packed_kernel(linked: Addresses, name: str, errors: Sequence[ErrorSite]) -> PackedKernel:
+    """The function of a linked kernel that takes its arguments in slots; ``name`` is the kernel's symbol."""
+    return PackedKernel(linked[packed_symbol(name)], errors, linked)
+
+
 def entry_parts(
     signature: Signature,
     linked: Addresses,
@@ -105,8 +118,12 @@ def entry_parts(
     *,
     name: str | None = None,
     gil: GilPolicy = _DEFAULT_GIL,
+    overlap: Callable[[], PackedKernel] | None = None,
 ) -> EntryParts:
-    """Make ready to call linked code: in this process, for the first time, or from a cached object file."""
+    """Make ready to call linked code: in this process, for the first time, or from a cached object file.
+
+    ``overlap`` gives the kernel for arrays that the linked one does not take (``Signature.apart``).
+    """
     stem = name or signature.name
     for param in signature.params:
         table.require(param.dtype)
@@ -115,7 +132,7 @@ def entry_parts(
         require_helper("helper:allocate")
     table.require("int64")
     table.require("float64")
-    slow = SlowPath(signature, linked[packed_symbol(stem)], errors, gil, linked)
+    slow = SlowPath(signature, packed_kernel(linked, stem, errors), gil, overlap)
     return EntryParts(slow, linked[entry_symbol(stem)] if NATIVE_CALLS else 0, linked)
 
 

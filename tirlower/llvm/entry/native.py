@@ -186,7 +186,17 @@ class _Entry:
         conds = []
         for first, second in pairs:
             (low_a, high_a), (low_b, high_b) = ranges[first.name], ranges[second.name]
-            conds.append(b.or_(b.icmp("ule", high_a, low_b), b.icmp("ule", high_b, low_a)))
+            sizes = [self.arrays[p.name].constant_bytes(p) for p in (first, second)]
+            if all(sizes):
+                # One comparison: apart unless -size_a < a - b < size_b.
+                back, reach = sizes[0] - 1, sizes[0] + sizes[1] - 1
+                distance = b.sub(low_a, low_b)
+                fits = b.icmp("uge", b.add(distance, b.i64(back)), b.i64(reach))
+            else:
+                fits = b.or_(b.icmp("ule", high_a, low_b), b.icmp("ule", high_b, low_a))
+            conds.append(
+                b.or_(fits, b.icmp("eq", low_a, low_b)) if self.signature.may_coincide(first, second) else fits
+            )
         frame.require(frame.all_of(conds), "apart")
 
     def _work(self, outputs: OutputMaker) -> Value | None:

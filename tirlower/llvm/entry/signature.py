@@ -118,7 +118,9 @@ class Signature:
     """The parameters of a kernel and how a call gives them.
 
     ``outputs`` names the buffer parameters that a call does not pass: they are allocated and returned. ``returns`` is
-    the dtype of the kernel's own return value, if it has one.
+    the dtype of the kernel's own return value, if it has one. ``apart`` says that the kernel was compiled for arrays
+    that share no memory where one of them is written; calls with others need another version of it. The pairs
+    ``in_place`` (names) may be one array nevertheless, from the same address on.
 
     ``symbols`` (derived) are the symbolic dimensions in the order of their first bare occurrence (parameter order;
     shape, then strides, then elem_offset), which is their order as kernel arguments; a :class:`Sym` that names a scalar
@@ -138,6 +140,8 @@ class Signature:
     params: tuple[Param, ...]
     outputs: tuple[str, ...] = ()
     returns: str | None = None
+    apart: bool = False
+    in_place: frozenset[tuple[str, str]] = frozenset()
     symbols: tuple[Sym, ...] = field(init=False)
     sites: tuple[BindSite, ...] = field(init=False)
 
@@ -178,14 +182,20 @@ class Signature:
         return tuple(p for p in self.params if isinstance(p, ScalarParam))
 
     def alias_pairs(self) -> tuple[tuple[BufferParam, BufferParam], ...]:
-        """The pairs of passed buffers that must not share memory: one written, one (at least) declared ``noalias``."""
+        """The pairs of passed buffers that the kernel takes to share no memory: one of them is written, and one (at
+        least) declared ``noalias``, or the kernel is compiled for arrays that are ``apart``."""
         passed = [p for p in self.buffers if p.name not in self.outputs]
         return tuple(
             (a, b)
             for i, a in enumerate(passed)
             for b in passed[i + 1 :]
-            if (a.written or b.written) and (a.noalias or b.noalias)
+            if (a.written or b.written) and (self.apart or a.noalias or b.noalias)
         )
+
+    def may_coincide(self, a: BufferParam, b: BufferParam) -> bool:
+        """Whether two of those buffers may be one array."""
+        pairs = self.in_place
+        return ((a.name, b.name) in pairs or (b.name, a.name) in pairs) and not (a.noalias or b.noalias)
 
     def _fail(self, message: str, help: str) -> LoweringError:
         return LoweringError(f"`{self.name}`: {message}", origin="entry", help=help)

@@ -7,7 +7,7 @@ layouts are unknown, and turns the error record of a kernel into an exception.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tirlower.llvm.entry.abi import MAX_ERROR_VALUES, ErrorRecord, ErrorSite
@@ -16,29 +16,47 @@ from tirlower.llvm.entry.gil import GilPolicy
 from tirlower.llvm.entry.scalars import returned_value
 from tirlower.llvm.entry.signature import Signature
 
-__all__ = ["SlowPath"]
+__all__ = ["PackedKernel", "SlowPath"]
 
 _ARGUMENTS = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _Releasing = ctypes.CFUNCTYPE(ctypes.c_int32, *_ARGUMENTS)
 _Holding = ctypes.PYFUNCTYPE(ctypes.c_int32, *_ARGUMENTS)
 
 
-class SlowPath:
-    """Calls ``@kernel.packed`` (at ``packed``; ``keep`` holds its code) with what the binder makes of the arguments."""
+class PackedKernel:
+    """A linked ``@kernel.packed`` at ``address``: with the table of its errors, and what holds its code."""
 
-    __slots__ = ("_binder", "_errors", "_gil", "_holding", "_keep", "_releases", "_releasing", "signature")
+    __slots__ = ("errors", "holding", "keep", "releasing")
+
+    def __init__(self, address: int, errors: Sequence[ErrorSite], keep: object) -> None:
+        self.errors = tuple(errors)
+        self.keep = keep
+        self.releasing = _Releasing(address)
+        self.holding = _Holding(address)
+
+
+class SlowPath:
+    """Calls ``@kernel.packed`` with what the binder makes of the arguments.
+
+    ``overlap`` gives the kernel for arrays that share memory, made when it is first asked for; it says itself what
+    happens when several threads ask at once.
+    """
+
+    __slots__ = ("_binder", "_gil", "_overlap", "_packed", "_releases", "signature")
 
     def __init__(
-        self, signature: Signature, packed: int, errors: Sequence[ErrorSite], gil: GilPolicy, keep: object
+        self,
+        signature: Signature,
+        packed: PackedKernel,
+        gil: GilPolicy,
+        overlap: Callable[[], PackedKernel] | None = None,
     ) -> None:
         self.signature = signature
-        self._keep = keep
-        self._binder = Binder(signature)
-        self._errors = tuple(errors)
+        self._binder = Binder(signature, refuses=overlap is None)
+        self._packed = packed
+        self._overlap = overlap
         self._gil = gil
         self._releases = gil.constant(signature)
-        self._releasing = _Releasing(packed)
-        self._holding = _Holding(packed)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Check the arguments, run the kernel, return what it gives.
@@ -48,13 +66,16 @@ class SlowPath:
             Exception: the error of an :class:`ErrorSite` at which the kernel stopped.
         """
         bound = self._binder.bind(args, kwargs)
+        packed = self._packed
+        if bound.overlap and self._overlap is not None:
+            packed = self._overlap()
         record = ErrorRecord()
         result = ctypes.c_uint64(0)
         release = self._gil.decide(bound.env, bound.elements) if self._releases is None else self._releases
-        run = self._releasing if release else self._holding
+        run = packed.releasing if release else packed.holding
         status = run(ctypes.addressof(bound.slots), ctypes.addressof(record), ctypes.addressof(result))
         if status:
-            raise self._exception(record)
+            raise self._exception(record, packed)
         values = list(bound.outputs)
         if self.signature.returns is not None:
             values.append(self.box(result.value))
@@ -62,19 +83,19 @@ class SlowPath:
 
     def report(self, address: int) -> None:
         """Raise the exception of the error record at an address."""
-        raise self._exception(ErrorRecord.from_address(address))
+        raise self._exception(ErrorRecord.from_address(address), self._packed)
 
     def box(self, bits: int) -> Any:
         """The Python value of a return value's bits."""
         return returned_value(self.signature.returns or "int64", bits)
 
-    def _exception(self, record: ErrorRecord) -> Exception:
+    def _exception(self, record: ErrorRecord, packed: PackedKernel) -> Exception:
         code = int(record.code)
-        if not 0 <= code < len(self._errors):
+        if not 0 <= code < len(packed.errors):
             return RuntimeError(
                 f"`{self.signature.name}` failed with the unknown error code {code} "
-                f"(its table has {len(self._errors)}); the kernel and its error table do not belong together"
+                f"(its table has {len(packed.errors)}); the kernel and its error table do not belong together"
             )
         count = min(max(record.nvals, 0), MAX_ERROR_VALUES)
-        site = self._errors[code]
+        site = packed.errors[code]
         return site.exception(list(record.vals[:count]))
