@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tirlower.diagnostics import InterpreterError
-from tirlower.interp import interpret
+from tirlower.interp import interpret, simulate
 from tirlower.script import parse
 
 HEAD = """
@@ -219,3 +219,37 @@ def kernel(B: T.Buffer((4,), "uint8")):
     racy = parse(func.script().replace('T.tvm_storage_sync("shared")', "T.evaluate(0)"))
     with pytest.raises(InterpreterError, match=r"thread \(threadIdx.x = 0\) writes words\[1\] and .* reads bytes\[5\]"):
         interpret(racy, np.zeros(4, np.uint8), races=True)
+
+
+def test_arrays_that_share_memory_race_by_their_bytes() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        B[tx] = A[tx] + 1
+""")
+    for shift in range(-8, 9):
+        memory = np.arange(24, dtype="int32")
+        arrays = memory[8:16], memory[8 + shift : 16 + shift]
+        if shift in (-8, 0, 8):
+            expected = arrays[0] + 1
+            simulate(func, *arrays)
+            np.testing.assert_array_equal(arrays[1], expected)
+        else:
+            with pytest.raises(InterpreterError, match=r"a data race on '[AB]': thread .* \(threadIdx\.x = \d\)"):
+                simulate(func, *arrays)
+
+
+def test_strided_arrays_share_only_the_bytes_that_they_touch() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((6,), "int32", strides=(2,)), B: T.Buffer((6,), "int32", strides=(2,))):
+    for tx in T.thread_binding(6, thread="threadIdx.x"):
+        B[tx] = A[tx] + 1
+""")
+    memory = np.arange(12, dtype="int32")
+    simulate(func, memory[::2], memory[1::2])
+    np.testing.assert_array_equal(memory[1::2], memory[::2] + 1)
+    memory = np.arange(14, dtype="int32")
+    with pytest.raises(InterpreterError, match="a data race"):
+        simulate(func, memory[:12:2], memory[2::2])

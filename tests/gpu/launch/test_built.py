@@ -11,8 +11,10 @@ import pytest
 import tirlower as tl
 from examples.gpu import layer_norm, matmul_hopper, prefix_sum, reduction, vector_add
 from tests.gpu.launch.fake_cuda import FakeCuda, driver_of
+from tirlower.diagnostics import ArgumentValueError
 from tirlower.gpu.launch import device_of, to_device
 from tirlower.ir import PrimFunc
+from tirlower.script import tir as T
 
 RNG = np.random.default_rng(3)
 
@@ -72,3 +74,42 @@ def test_hopper_matmul_with_tensor_maps() -> None:
     ]  # fmt: skip
     (launch,) = cuda.calls("cuLaunchKernel")
     assert launch[2] == 4 and launch[8] > 0
+
+
+def built(func: PrimFunc) -> tuple[Any, FakeCuda, list[Any]]:
+    """A build on a fake device, and three arrays there."""
+    kernel: Any = tl.build(func, target="nvptx -arch=sm_80")
+    cuda = FakeCuda()
+    kernel._driver = driver_of(cuda)
+    cuda.kernels.update({name: (image, kernel.lowered) for name, image in kernel.module.kernels.items()})
+    arrays = [to_device(RNG.random(1300, np.float32), device=device_of(0, kernel._driver)) for _ in range(3)]
+    return kernel, cuda, arrays
+
+
+def test_arrays_of_one_memory_are_refused_unless_the_kernel_works_in_place() -> None:
+    kernel, cuda, (a, b, c) = built(vector_add.vector_add(1300).without_attr("tir.noalias"))
+    total = a.numpy() + b.numpy()
+    kernel(a, b, c)
+    np.testing.assert_array_equal(c.numpy(), total)
+    assert kernel._planner._in_place == {frozenset("AC"), frozenset("BC")}
+    kernel, cuda, (a, b, c) = built(reversed_copy)
+    for _ in range(2):
+        with pytest.raises(ArgumentValueError, match=r"does not overlap `A` \(threads run in any order"):
+            kernel(a, a)
+    assert not cuda.calls("cuLaunchKernel")
+    kernel(a, b)
+    np.testing.assert_array_equal(b.numpy(), a.numpy()[::-1])
+
+
+@T.prim_func
+def reversed_copy(A: T.Buffer((1300,), "float32"), B: T.Buffer((1300,), "float32")):
+    for bx in T.thread_binding(13, thread="blockIdx.x"):
+        for tx in T.thread_binding(100, thread="threadIdx.x"):
+            B[bx * 100 + tx] = A[1299 - bx * 100 - tx]
+
+
+def test_loads_of_an_array_that_may_be_written_in_place_use_the_common_cache() -> None:
+    func: PrimFunc = vector_add.vector_add(1300).without_attr("tir.noalias")
+    assert "ld.global.nc" not in tl.build(func, target="nvptx -arch=sm_80").source("ptx")
+    assert "ld.global.nc" in tl.build(func.with_attr("tir.noalias", True), target="nvptx -arch=sm_80").source("ptx")
+    assert "ld.global.nc" in tl.build(reversed_copy, target="nvptx -arch=sm_80").source("ptx")

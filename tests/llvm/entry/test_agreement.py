@@ -33,6 +33,17 @@ SIGNATURES = [
             ScalarParam("y", "float32"),
         ),
     ),
+    Signature(
+        "apart",
+        (
+            BufferParam("A", "float32", (N,)),
+            BufferParam("B", "float32", (N,), written=True),
+            BufferParam("C", "float32", (3,), written=True),
+            BufferParam("D", "float32", (3,)),
+        ),
+        apart=True,
+        in_place=frozenset({("A", "B"), ("D", "C")}),
+    ),
 ]
 
 
