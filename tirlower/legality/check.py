@@ -60,11 +60,11 @@ def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False) -
     pairs = {}
     for name, func in functions.items():
         scop = poly.extract(func, mod, wrapping=ctx.option("tir.scalar_overflow") != "none")
-        loops = loop_notes(name, func, "in order") if in_order else check_loops(name, scop)
+        loops = tuple(loop_notes(name, func, "in order")) if in_order else check_loops(name, scop)
         guarded, found = _check_accesses(name, scop, mod, mode, debug)
         if "global_symbol" in func.attrs:
             pairs[str(func.attrs["global_symbol"])] = poly.in_place(scop)
-        checks = checks.merged(replace(found, loops=tuple(loops)))
+        checks = checks.merged(replace(found, loops=loops))
         if guarded is not func:
             functions[name] = guarded
     changed = any(functions[name] is not func for name, func in mod.items())
