@@ -2,8 +2,9 @@
 
 :func:`check_legality` gives the module to lower, with guards where bounds are not proved, and what was found, for the
 report. ``loops`` asks about loops, ``bounds`` about accesses, ``views`` about memory seen through another buffer,
-``guards`` inserts the guards and ``assumptions`` lists what is taken on the program's word. ``versions`` makes the
-module that is checked: that for arrays which share no memory, or that for any.
+``guards`` inserts the guards, ``strides`` asks calls for strides that do not overlap, and ``assumptions`` lists what is
+taken on the program's word. ``versions`` makes the module that is checked: that for arrays which share no memory, or that
+for any.
 """
 
 from tirlower.legality.check import Checked, check_legality

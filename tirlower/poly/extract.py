@@ -28,6 +28,7 @@ from tirlower.ir import (
     Expr,
     For,
     IfThenElse,
+    IntImm,
     IRModule,
     IterKind,
     MatchBufferRegion,
@@ -121,7 +122,8 @@ class _Extractor:
                 self.conv.lin(param)
         for buffer in func.buffers:
             self.scop.scopes[buffer.data] = buffer.scope
-            if buffer.strides:
+            symbolic = not all(isinstance(part, IntImm) for part in (*buffer.shape, *buffer.strides))
+            if buffer.strides and symbolic and buffer.buffer_type != "auto_broadcast":
                 self.scop.stated_strides.add(buffer)
             for extent in buffer.shape:
                 lin = self.conv.lin(extent)
