@@ -124,3 +124,26 @@ def f(A: T.Buffer((64,), "int32"), X: T.Buffer((64,), "int32"), n: T.int32):
     assert {b.access.text: b.verdict.status for b in check_bounds(func)} == {
         "X[i]": "proved", "A[T.bitwise_xor(i, n)]": "unknown", "A[T.bitwise_and(i * i, 63)]": "proved",
     }  # fmt: skip
+
+
+HUGE = [
+    "T.Cast('int32', T.shift_left(T.Cast('int64', i) + T.int64(-9223372036854775808), T.int64(2)))",
+    "T.Cast('int32', T.Cast('int64', i) * T.int64(9223372036854775807) * T.int64(9223372036854775807) // T.int64(4611686018427387904))",
+    "T.Cast('int32', T.Cast('int64', i) // T.int64(9223372036854775807))",
+    "T.Cast('int32', (T.Cast('int64', i) ^ T.int64(-9223372036854775808)) & T.int64(7))",
+    "T.Cast('int32', T.Cast('int64', i) * T.Cast('int64', i) * T.Cast('int64', i) * T.int64(4611686018427387904))",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", HUGE)
+@pytest.mark.parametrize("extent", ["8", "n"])
+def test_numbers_at_the_limits_of_their_types_are_no_error(index: str, extent: str) -> None:
+    func: Any = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((300,), "int32"), n: T.int32):
+    for i in range({extent}):
+        A[{index}] = A[3]
+""")
+    for ask in (is_parallel, is_vectorizable):
+        assert ask(func, "i").status in ("proved", "refuted", "unknown")
+    assert len(check_bounds(func)) == 2

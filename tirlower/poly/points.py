@@ -61,8 +61,10 @@ class Table:
 
     def value(self, lin: Lin) -> Array | None:
         """The values of a form; None where it has a part of unknown value."""
-        total: Array = np.full(self.rows, lin.const, np.int64)
         reach = abs(lin.const)
+        if reach >= _SAFE:
+            raise _GiveUp
+        total: Array = np.full(self.rows, lin.const, np.int64)
         for dim, c in lin.terms.items():
             part = self.of(dim)
             if part is None:
@@ -89,6 +91,8 @@ class Table:
     def _compute(self, dim: Any) -> Array | None:
         if isinstance(dim, Div):
             of = self.value(dim.of)
+            if dim.divisor >= _SAFE:
+                raise _GiveUp
             return None if of is None else of // dim.divisor
         if isinstance(dim, SymbolicDiv):
             of, by = self.value(dim.of), self.value(dim.divisor)
