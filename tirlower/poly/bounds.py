@@ -199,7 +199,7 @@ def _domain(scop: Scop, access: Access) -> System:
 def _certain(conflicts: Conflicts, access: Access, ways: list[Condition]) -> bool:
     """Whether the access goes outside for all sizes for which it runs."""
     scop = conflicts.scop
-    if conflicts.points.static(access):
+    if conflicts.points.static(access, ways):
         return True
     if not scop.exact(access) or not all(way.is_exact for way in ways):
         return False

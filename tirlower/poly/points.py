@@ -252,10 +252,15 @@ class Points:
             return None
         return Outcome("found", True, {(BOTH, dim): value for dim, value in table.point(hits[0]).items()})
 
-    def static(self, access: Access) -> bool:
-        """Whether the instances of an access are the same for all sizes and all contents of memory."""
+    def static(self, access: Access, ways: Sequence[Condition]) -> bool:
+        """Whether some conditions on an access hold alike for all sizes and all contents of memory."""
         table = self.table(access)
-        return table is not None and table.exact
+        if table is None or not table.exact:
+            return False
+        try:
+            return all(table.holds(way)[1] for way in ways)
+        except (_GiveUp, _NeedsLane):
+            return False
 
     def meeting(
         self,
