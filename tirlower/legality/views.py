@@ -46,13 +46,12 @@ class View:
 
 def find_views(scop: Scop) -> tuple[Mapping[Buffer, View], list[Buffer]]:
     """The views of a function that are not proved to lie in their memory, and those of pointers of unknown extent."""
-    seen: dict[Buffer, None] = {}
-    for access in scop.accesses:
-        if access.buffer is not None and access.site is None:
-            seen[access.buffer] = None
-    finder = _Finder(scop, seen)
-    if not finder.wanted:
+    own = {*scop.func.buffers}
+    own.update(node.buffer for _, _, node in scop.fixtures if isinstance(node, (AllocBuffer, AllocConst)))
+    wanted = {access.buffer for access in scop.accesses if access.buffer is not None and access.site is None} - own
+    if not wanted:
         return {}, []
+    finder = _Finder(scop, own, wanted)
     finder.visit(scop.func.body)
     return finder.open, list(finder.pointers)
 
@@ -87,24 +86,16 @@ def _times(value: Expr, size: int) -> Expr:
 class _Finder(AnalyzedMutator):
     """Compares the views of a function with their memory, under the facts in scope."""
 
-    def __init__(self, scop: Scop, seen: Iterable[Buffer]) -> None:
+    def __init__(self, scop: Scop, own: Iterable[Buffer], wanted: set[Buffer]) -> None:
         super().__init__(scop.func)
         self.roots = scop.pointers
         self.owners: dict[Var, Buffer] = {}
-        for buffer in scop.func.buffers:
+        for buffer in own:
             self.owners.setdefault(buffer.data, buffer)
-        self.own: set[Buffer] = {*scop.func.buffers}
-        pre_order_visit(scop.func.body, self._find_owner)
-        self.wanted = {buffer for buffer in seen if buffer not in self.own}
+        self.wanted = wanted
         self.shifts: dict[Var, Expr | None] = {}
         self.open: dict[Buffer, View] = {}
         self.pointers: dict[Buffer, None] = {}
-
-    def _find_owner(self, op: Any) -> bool:
-        if isinstance(op, AllocBuffer | AllocConst):
-            self.own.add(op.buffer)
-            self.owners.setdefault(op.buffer.data, op.buffer)
-        return not isinstance(op, Expr)
 
     def visit_expr(self, root: Any) -> Any:
         """Look at the loads of an expression where it stands."""

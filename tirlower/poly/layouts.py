@@ -55,10 +55,10 @@ def layout_of(conv: Converter, buffer: Buffer, shift: Lin) -> Layout:
     forms = (*strides, *tail, offset, shift)
     size = _bytes(buffer.dtype)
     bits = buffer.dtype.bits * buffer.dtype.lanes
-    key = (len(shape), bits, bool(buffer.strides), tuple(lin.key for lin in forms))
+    key = (len(shape), bits, bool(buffer.strides), tuple(lin.key if lin.terms else lin.const for lin in forms))
     repeats = buffer.buffer_type == "auto_broadcast"  # strides that are 0 where the extent is 1
     nested = not repeats and (not buffer.strides or _nested(space, shape, strides))
-    moves = any(space.deps(lin) for lin in forms)
+    moves = any(lin.terms and space.deps(lin) for lin in forms)
     fixed = not moves and not any(isinstance(dim, Opaque) for lin in forms for dim in lin.terms)
     return Layout(buffer, strides, offset, shift, size, key, nested, moves, fixed)
 
