@@ -29,7 +29,14 @@ from tirlower.poly.forms import (
     single,
 )  # fmt: skip
 
-__all__ = ["Space"]
+__all__ = ["MAX_WEIGHT", "Space"]
+
+MAX_WEIGHT = 400
+"""What a form may weigh (the kernels in tests/kernels have at most a tenth of it): a heavier one becomes opaque. Values
+bound to names are substituted, so that each of a chain of bindings may weigh twice the one before."""
+
+_WORD = 1 << 63
+"""No index is that large: bounds beyond it say nothing, and isl is not asked about such coefficients."""
 
 
 class Space:
@@ -77,6 +84,18 @@ class Space:
             if low is None and high is None:
                 break
         return low, high
+
+    def settled(self, lin: Lin) -> Lin:
+        """A form within the budget: itself, or one opaque value with its bounds, the same for equal forms."""
+        if lin.weight <= MAX_WEIGHT and not any(abs(c) >= _WORD for c in (lin.const, *lin.terms.values())):
+            return lin
+        low, high = self.interval(lin)
+        interval = (
+            None if low is None or abs(low) >= _WORD else low,
+            None if high is None or abs(high) >= _WORD else high,
+        )
+        limits = self.limits(lin) if self.is_data(lin) else None
+        return self.opaque(("form", lin.key), "a value too long to follow", self.deps(lin), interval, limits)
 
     def limits(self, lin: Lin) -> Interval:
         """The bounds of a form, where nothing else is known those of the types of its variables and values."""

@@ -31,10 +31,16 @@ __all__ = [
 ]
 
 
-class Condition:
-    """Base of the conditions."""
+MAX_WEIGHT = 2_000
+"""The weight of what a comparison is split into at its minima, maxima and choices; past that it keeps them, and the
+system that asks defines each of them once."""
 
-    __slots__ = ()
+
+class Condition:
+    """Base of the conditions. ``weight`` counts comparisons and the dims in them, as often as they occur."""
+
+    __slots__ = ("weight",)
+    weight: int
 
     @property
     def is_true(self) -> bool:
@@ -71,6 +77,7 @@ class AtLeast(Condition):
 
     def __init__(self, lin: Lin) -> None:
         self.lin = lin
+        self.weight = lin.weight + 1
 
     @property
     def is_exact(self) -> bool:
@@ -97,6 +104,7 @@ class Equal(Condition):
 
     def __init__(self, lin: Lin) -> None:
         self.lin = lin
+        self.weight = lin.weight + 1
 
     @property
     def is_exact(self) -> bool:
@@ -121,6 +129,7 @@ class _Parts(Condition):
 
     def __init__(self, parts: tuple[Condition, ...]) -> None:
         self.parts = parts
+        self.weight = sum([part.weight for part in parts])
 
     @property
     def is_exact(self) -> bool:
@@ -183,6 +192,7 @@ class Unknown(Condition):
     def __init__(self, text: str, deps: frozenset[Var]) -> None:
         self.text = text
         self.deps = deps
+        self.weight = 1
 
     @property
     def is_exact(self) -> bool:
@@ -235,21 +245,35 @@ def at_least(lin: Lin) -> Condition:
     """``lin >= 0``, with minima, maxima and choices pushed out."""
     if not lin.terms:
         return TRUE if lin.const >= 0 else FALSE
+    if _piece(lin) is None:
+        return AtLeast(_without_floors(lin))
+    return _split(lin, [MAX_WEIGHT]) or AtLeast(lin)
+
+
+def _split(lin: Lin, left: list[int]) -> Condition | None:
+    """``lin >= 0`` as comparisons without minima, maxima and choices; None where they are heavier than ``left``."""
+    left[0] -= lin.weight + 1
+    if left[0] < 0:
+        return None
     found = _piece(lin)
     if found is None:
-        return AtLeast(_without_floors(lin))
+        return at_least(lin)
     atom, c = found
     rest = lin.without(atom)
+    parts: list[Condition] = []
+    for option in atom.options if hasattr(atom, "options") else (atom.then, atom.other):
+        part = _split(rest.plus(option, c), left)
+        if part is None:
+            return None
+        parts.append(part)
     if hasattr(atom, "options"):
-        parts = [at_least(rest.plus(option, c)) for option in atom.options]
         # A minimum is at least something where all its options are, a maximum where one is.
         return all_of(parts) if (c > 0) != atom.is_max else any_of(parts)
-    return any_of(
-        [
-            all_of([atom.condition, at_least(rest.plus(atom.then, c))]),
-            all_of([negate(atom.condition), at_least(rest.plus(atom.other, c))]),
-        ]
-    )
+    left[0] -= 2 * int(atom.condition.weight)
+    if left[0] < 0:
+        return None
+    then, other = parts
+    return any_of([all_of([atom.condition, then]), all_of([negate(atom.condition), other])])
 
 
 def _without_floors(lin: Lin) -> Lin:

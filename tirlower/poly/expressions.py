@@ -14,7 +14,7 @@ from typing import Any
 
 from tirlower import ir
 from tirlower.ir import Buffer, BufferLoad, Call, DataType, Expr, IntImm, Op, Purity, Var
-from tirlower.poly.affine import Space
+from tirlower.poly.affine import MAX_WEIGHT, Space
 from tirlower.poly.conditions import (
     FALSE,
     TRUE,
@@ -33,7 +33,7 @@ from tirlower.poly.operations import operands_of, operation_of
 
 __all__ = ["Converter"]
 
-MAX_TERMS = 20_000
+MAX_TERMS = 4_000
 """The terms of a sum, counted as often as they are used, beyond which it is taken as opaque."""
 
 
@@ -62,11 +62,17 @@ class Converter:
         self.lane: Var | None = None
         self.bound_deps: dict[Var, frozenset[Var]] = {}
         self.returned: Callable[[Any], Expr | None] = lambda call: None
+        # What was found for the parts of the one expression at hand, by identity: each is converted once.
+        self._inside = False
+        self._forms: dict[Any, Lin] = {}
+        self._deps: dict[int, frozenset[Var]] = {}
+        self._effects = 0
 
     def bind(self, var: Var, value: Expr) -> None:
         """A variable stands for a value from here on."""
         if value.dtype.is_bool:
-            self.truths[var] = self.condition(value)
+            truth = self.condition(value)
+            self.truths[var] = truth if truth.weight <= MAX_WEIGHT else Unknown(var.name, self.deps_of(value))
         if value.dtype.is_integral and value.dtype.is_scalar:
             lin = self.lin(value)
             # What it stands for was computed here: a later change of memory does not change it.
@@ -82,8 +88,27 @@ class Converter:
             return constant(root.value)  # type: ignore[attr-defined]
         if kind is Var:
             return self._var(root)  # type: ignore[arg-type]
-        if kind not in (ir.Add, ir.Sub, ir.Mul) or not _is_index(root.dtype):
-            return self._leaf(root)
+        if not self._inside:
+            self._inside = True
+            try:
+                return self.lin(root)
+            finally:
+                self._inside = False
+                self._forms.clear()
+                self._deps.clear()
+        # Under a condition of its own (an arm of a choice) a value may be known not to wrap.
+        key = (id(root), self.all_is_data, *self.local)
+        found = self._forms.get(key)
+        if found is None:
+            effects = self._effects
+            sums = kind in (ir.Add, ir.Sub, ir.Mul) and _is_index(root.dtype)
+            found = self.space.settled(self._sum(root) if sums else self._leaf(root))
+            if effects == self._effects:  # a call with effects has a value of its own wherever it stands
+                self._forms[key] = found
+        return found
+
+    def _sum(self, root: Expr) -> Lin:
+        """The form of a sum of terms."""
         total = constant(0)
         terms = total.terms
         const = 0
@@ -198,6 +223,8 @@ class Converter:
 
     def unknown(self, op: Any) -> Lin:
         """An opaque value for an expression: one for equal expressions that read no changing memory."""
+        if op.__class__ is Call and not _is_pure(op):
+            self._effects += 1
         limits = _limits(op.dtype)
         compute = operation_of(op)
         key = None if compute is None else self._key(op)
@@ -210,14 +237,26 @@ class Converter:
         """The loop variables that an expression's value is a function of: all around it if it reads memory that
         changes."""
         found: set[Var] = set()
-        for op in _distinct(root):
-            if op.__class__ is Var:
-                found |= self._deps_of_var(op)
-            elif (op.__class__ is BufferLoad and op.buffer.data in self.written) or (
-                op.__class__ is Call and not _is_pure(op)
-            ):
-                return frozenset(self.loops)
-        return frozenset(found)
+        stack, seen = [root], set()
+        while stack:
+            op = stack.pop()
+            known = self._deps.get(id(op))
+            if known is not None:
+                found |= known
+            elif id(op) not in seen:
+                seen.add(id(op))
+                if op.__class__ is Var:
+                    found |= self._deps_of_var(op)
+                elif (op.__class__ is BufferLoad and op.buffer.data in self.written) or (
+                    op.__class__ is Call and not _is_pure(op)
+                ):
+                    found = set(self.loops)
+                    break
+                stack += op.children()
+        made = frozenset(found)
+        if self._inside:
+            self._deps[id(root)] = made
+        return made
 
     def _deps_of_var(self, var: Var) -> frozenset[Var]:
         if var in self.values:
@@ -515,16 +554,6 @@ def _is_pure(call: Call) -> bool:
     return isinstance(call.op, Op) and call.op.purity is Purity.PURE
 
 
-def _distinct(root: Any) -> Iterable[Any]:
-    stack, seen = [root], set()
-    while stack:
-        op = stack.pop()
-        if id(op) not in seen:
-            seen.add(id(op))
-            yield op
-            stack += op.children()
-
-
 def _chain(op: Any, kind: Any) -> list[Any]:
     """The operands of a chain of one operation, in order."""
     found: list[Any] = []
@@ -544,7 +573,11 @@ def _short(op: Any) -> str:
 
 
 def _is_large(op: Any) -> bool:
-    return any(count > 30 for count, _ in enumerate(_distinct(op)))
+    stack, count = [op], 0
+    while stack and count <= 30:  # a part counts as often as it is printed
+        stack += stack.pop().children()
+        count += 1
+    return bool(stack)
 
 
 def buffer_forms(conv: Converter, buffer: Buffer) -> tuple[tuple[Lin, ...], tuple[Lin, ...], Lin]:

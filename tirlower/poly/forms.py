@@ -7,6 +7,7 @@ opaque value (a load, a call) of which only bounds are known.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,14 @@ class Lin:
     def is_constant(self) -> bool:
         """Whether it is a number."""
         return not self.terms
+
+    @property
+    def weight(self) -> int:
+        """The dims and comparisons that it is made of, counted as often as they occur: the work of walking it."""
+        total = 0
+        for dim in self.terms:
+            total += dim.weight if isinstance(dim, Atom) else 1
+        return total
 
     def plus(self, other: Lin, factor: int = 1) -> Lin:
         """``self + factor * other``."""
@@ -87,17 +96,22 @@ class Lin:
         return " + ".join([*parts, str(self.const)] if self.const or not parts else parts)
 
 
-class Atom:
+class Atom(abc.ABC):
     """A dim that is no variable. ``deps`` are the loop variables it is a function of, ``interval`` bounds its value,
-    ``exact`` says whether isl can be told all of its meaning."""
+    ``exact`` says whether isl can be told all of its meaning; ``weight`` is that of what it is made of, and 1."""
 
-    __slots__ = ("deps", "exact", "interval", "name")
+    __slots__ = ("deps", "exact", "interval", "weight")
 
-    def __init__(self, name: str, deps: frozenset[Var], interval: Interval, exact: bool) -> None:
-        self.name = name
+    def __init__(self, weight: int, deps: frozenset[Var], interval: Interval, exact: bool) -> None:
+        self.weight = weight + 1
         self.deps = deps
         self.interval = interval
         self.exact = exact
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """Its text, made when asked for: it is as long as the atom is heavy."""
 
     def __repr__(self) -> str:
         return self.name
@@ -113,9 +127,14 @@ class Div(Atom):
     floors = True
 
     def __init__(self, of: Lin, divisor: int, deps: frozenset[Var], interval: Interval, exact: bool) -> None:
-        super().__init__(f"({of} // {divisor})", deps, interval, exact)
+        super().__init__(of.weight, deps, interval, exact)
         self.of = of
         self.divisor = divisor
+
+    @property
+    def name(self) -> str:
+        """``(of // divisor)``."""
+        return f"({self.of} // {self.divisor})"
 
 
 class SymbolicDiv(Atom):
@@ -124,10 +143,15 @@ class SymbolicDiv(Atom):
     __slots__ = ("divisor", "of", "remainder")
 
     def __init__(self, of: Lin, divisor: Lin, remainder: bool, deps: frozenset[Var], interval: Interval) -> None:
-        super().__init__(f"(({of}) {'%' if remainder else '//'} ({divisor}))", deps, interval, False)
+        super().__init__(of.weight + divisor.weight, deps, interval, False)
         self.of = of
         self.divisor = divisor
         self.remainder = remainder
+
+    @property
+    def name(self) -> str:
+        """``((of) // (divisor))``, or with ``%``."""
+        return f"(({self.of}) {'%' if self.remainder else '//'} ({self.divisor}))"
 
 
 class Extremum(Atom):
@@ -138,9 +162,14 @@ class Extremum(Atom):
     def __init__(
         self, is_max: bool, options: tuple[Lin, ...], deps: frozenset[Var], interval: Interval, exact: bool
     ) -> None:
-        super().__init__(f"{'max' if is_max else 'min'}({', '.join(map(repr, options))})", deps, interval, exact)
+        super().__init__(sum(option.weight for option in options), deps, interval, exact)
         self.is_max = is_max
         self.options = options
+
+    @property
+    def name(self) -> str:
+        """``min(options)`` or ``max(options)``."""
+        return f"{'max' if self.is_max else 'min'}({', '.join(map(repr, self.options))})"
 
     def definition(self, value: Lin) -> Condition:
         """That ``value`` is this extremum."""
@@ -158,10 +187,15 @@ class Choice(Atom):
     def __init__(
         self, condition: Condition, then: Lin, other: Lin, deps: frozenset[Var], interval: Interval, exact: bool
     ) -> None:
-        super().__init__(f"select({condition!r}, {then}, {other})", deps, interval, exact)
+        super().__init__(condition.weight + then.weight + other.weight, deps, interval, exact)
         self.condition = condition
         self.then = then
         self.other = other
+
+    @property
+    def name(self) -> str:
+        """``select(condition, then, other)``."""
+        return f"select({self.condition!r}, {self.then}, {self.other})"
 
     def definition(self, value: Lin) -> Condition:
         """That ``value`` is what was chosen."""
@@ -179,8 +213,13 @@ class Product(Atom):
     __slots__ = ("factors",)
 
     def __init__(self, factors: tuple[Dim, ...], deps: frozenset[Var], interval: Interval) -> None:
-        super().__init__("*".join(f.name for f in factors), deps, interval, False)
+        super().__init__(sum(f.weight if isinstance(f, Atom) else 1 for f in factors), deps, interval, False)
         self.factors = factors
+
+    @property
+    def name(self) -> str:
+        """The factors with ``*`` between them."""
+        return "*".join(f.name for f in self.factors)
 
 
 class Opaque(Atom):
@@ -189,11 +228,17 @@ class Opaque(Atom):
     ``limits`` are the ends of its type; None says that it is no data.
     """
 
-    __slots__ = ("limits",)
+    __slots__ = ("limits", "text")
 
-    def __init__(self, name: str, deps: frozenset[Var], interval: Interval, limits: Interval | None) -> None:
-        super().__init__(name, deps, interval, False)
+    def __init__(self, text: str, deps: frozenset[Var], interval: Interval, limits: Interval | None) -> None:
+        super().__init__(0, deps, interval, False)
+        self.text = text
         self.limits = limits
+
+    @property
+    def name(self) -> str:
+        """What it was made from."""
+        return self.text
 
 
 class Computed(Opaque):
@@ -212,6 +257,7 @@ class Computed(Opaque):
         limits: Interval | None,
     ) -> None:
         super().__init__(name, deps, interval, limits)
+        self.weight += sum(operand.weight for operand in operands)
         self.operands = operands
         self.compute = compute
 
