@@ -295,7 +295,7 @@ class Analyzer:
         start: Expr = as_expr(expr)
         if start.is_leaf and not isinstance(start, Var):
             return start
-        self.rewriter.steps = 0
+        self.rewriter.start()
         current: Expr = self.canonical.simplify(start)
         rounds = steps // 2 if steps < 2 else MAX_ROUNDS
         for _ in range(rounds):
@@ -316,7 +316,7 @@ class Analyzer:
 
     def rewrite_simplify(self, expr: Any) -> Expr:
         """The normal form under the rules."""
-        self.rewriter.steps = 0
+        self.rewriter.start()
         result = self.rewriter.simplify(as_expr(expr))
         if self._splits_conditions and result.dtype.is_bool:
             return and_of_ors(self, result)
@@ -324,7 +324,7 @@ class Analyzer:
 
     def canonical_simplify(self, expr: Any) -> Expr:
         """The canonical form: sums of digits in TIR's order."""
-        self.rewriter.steps = 0
+        self.rewriter.start()
         return self.canonical.simplify(as_expr(expr))
 
     # -- questions ---------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from tirlower.ir.op import Op
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
 
-__all__ = ["INF", "Bound", "BoundAnalysis", "dtype_bound", "is_index_type", "num"]
+__all__ = ["INF", "Bound", "BoundAnalysis", "dtype_bound", "is_index_type", "num", "saturated"]
 
 INF = math.inf
 num = int | float
@@ -52,6 +52,13 @@ def dtype_bound(dtype: DataType) -> Bound:
     if dtype.is_uint or dtype.is_bool:
         return (0, INF if dtype.bits == 64 else (1 << dtype.bits) - 1)
     return EVERYTHING
+
+
+def saturated(low: num, high: num) -> Bound:
+    """A bound with ends beyond every type taken as infinite: weaker, and cheap however long a product is."""
+    if high > SATURATED or low < -SATURATED:
+        low, high = -INF if low < -SATURATED else low, INF if high > SATURATED else high
+    return min(low, SATURATED), max(high, -SATURATED)
 
 
 def mul_num(a: num, b: num) -> num:
@@ -291,9 +298,7 @@ class BoundAnalysis:
         return memo[root]
 
     def _tighten(self, op: Any, bound: Bound, limits: Bound, dtype: DataType) -> Bound:
-        low, high = bound
-        if high > SATURATED or low < -SATURATED:
-            low, high = (-INF if low < -SATURATED else low), (INF if high > SATURATED else high)
+        low, high = saturated(*bound)
         if (low < limits[0] or high > limits[1]) and not (dtype.is_int and dtype.bits in _INDEX_BITS):
             low, high = limits  # it may have wrapped
         facts = self._analyzer.facts

@@ -15,7 +15,6 @@ from tirlower.arith.affine import collect_terms, is_additive
 from tirlower.arith.bounds import is_index_type
 from tirlower.arith.digits import DIVISIONS, DigitArithmetic
 from tirlower.arith.keys import is_impure_call
-from tirlower.arith.rewrite import MAX_SCOPES
 from tirlower.arith.sums import FLOOR, Split, Sum, _new_tuple, add_up, digits_apart, writing_key
 from tirlower.ir import DataType, Expr, IntImm
 
@@ -101,7 +100,7 @@ class Canonicalizer(DigitArithmetic):
                 if waiting is None:
                     stack.pop()
                     continue
-            elif self._rewriter.scopes < MAX_SCOPES and self._rewriter.is_choice(op):
+            elif self._rewriter.is_choice(op):
                 waiting = []
             else:
                 waiting = [c for c in op.children() if c not in memo]
@@ -164,7 +163,7 @@ class Canonicalizer(DigitArithmetic):
                     self._finish(op, pushed)
                     return None
             return []
-        if self._rewriter.scopes < MAX_SCOPES and self._rewriter.is_choice(op):
+        if self._rewriter.is_choice(op):
             return []
         return [c for c in op.children() if c not in memo]
 
@@ -395,7 +394,7 @@ class Canonicalizer(DigitArithmetic):
         memo = self.memo
         kind = op.__class__
         rewriter = self._rewriter
-        if rewriter.scopes < MAX_SCOPES and rewriter.is_choice(op):
+        if rewriter.is_choice(op):
             return rewriter.choice(op, self.simplify)
         if is_impure_call(op):
             self._tainted = True

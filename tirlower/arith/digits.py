@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tirlower import ir
-from tirlower.arith.bounds import Bound, mul_num
+from tirlower.arith.bounds import Bound, mul_num, saturated
 from tirlower.arith.sums import FLOOR, TRUNC, Split, Sum, add_up, writing_order
 from tirlower.ir import DataType, Expr, IntImm
 
@@ -112,8 +112,8 @@ class DigitArithmetic:
             written = self.write(form, dtype)
             if written is not None:
                 known = self._analyzer.bounds.of(written)
-                return (max(low, known[0]), min(high, known[1]))
-        return (low, high)
+                low, high = max(low, known[0]), min(high, known[1])
+        return saturated(low, high)
 
     # -- products, quotients and remainders --------------------------------------------------------------------------
     def _product(self, op: Any) -> Sum:

@@ -47,6 +47,10 @@ MAX_DEPTH = 40
 MAX_SCOPES = 24
 """How many conditions of nested selects count as facts at once."""
 
+MAX_OPENED = 100
+"""How many conditions are taken as facts, one after another, in simplifying one expression: where the condition of each
+choice holds a choice, their number doubles with each."""
+
 MAX_CHAIN = 16
 """How many conditions joined on the right of an and (or) move to its left."""
 
@@ -117,11 +121,18 @@ class Rewriter(Prover):
         self.steps = 0
         self.depth = 0
         self.scopes = 0
+        self.opened = 0
         self.branch_facts = False
         self.impure: set[Expr] = set()
         self.kept: set[Expr] = set()
         """Nodes, with these operands, that no rule changes."""
         self._immediates: dict[tuple[int, DataType], IntImm] = {}
+
+    def start(self) -> None:
+        """Before an expression is simplified: its budgets are full, unless it is part of one being simplified."""
+        self.steps = 0
+        if not self.scopes:
+            self.opened = 0
 
     # -- the walk ----------------------------------------------------------------------------------------------------
     def simplify(self, root: Expr) -> Expr:
@@ -169,7 +180,7 @@ class Rewriter(Prover):
                     self.span = op.span
                 new = self.binary(kind, a, b, op if a is left and b is right else None)
             else:
-                if self.scopes < MAX_SCOPES and self.is_choice(op):
+                if self.is_choice(op):
                     stack.pop()
                     if op.span is not None:
                         self.span = op.span
@@ -458,7 +469,12 @@ class Rewriter(Prover):
 
     # -- scopes ------------------------------------------------------------------------------------------------------
     def is_choice(self, op: Any) -> bool:
-        """Whether a node chooses between parts by a scalar condition, which is a fact in each of them."""
+        """Whether a node chooses between parts by a scalar condition, which is a fact in each of them.
+
+        Past the budgets of facts it is a node like any other.
+        """
+        if self.scopes >= MAX_SCOPES or self.opened >= MAX_OPENED:
+            return False
         if op.__class__ in _LOGICAL:
             return self.branch_facts and op.dtype is BOOL
         if op.__class__ is Select:
@@ -495,6 +511,7 @@ class Rewriter(Prover):
         """
         if fact is None or not self._asks_facts(expr):
             return simplify(expr)
+        self.opened += 1
         self.scopes += 1
         try:
             with self._analyzer.constraint_scope(fact):

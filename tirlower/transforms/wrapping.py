@@ -128,6 +128,8 @@ class Wrapping:
         self.data: set[Var] = set(data)
         self.atoms: dict[Expr, Var] = {}
         """A variable for each operand of sums that wrap."""
+        self.visited: list[dict[int, Expr]] = []
+        """What :meth:`simplify` made of the nodes of the expression at hand, by identity, in each scope of facts."""
 
     def is_data(self, root: Expr) -> bool:
         """Whether a value depends on memory, on a call with effects, or on a variable bound to such a value."""
@@ -232,6 +234,14 @@ class Wrapping:
         def visit(op: Expr) -> Expr:
             if id(op) not in wrapping:
                 return simplify(op)
+            # Operands that several operations share (lowered divisions have two) are visited once under the same facts.
+            done = self.visited[-1]
+            found = done.get(id(op))
+            if found is None:
+                found = done[id(op)] = inside(op)
+            return found
+
+        def inside(op: Any) -> Expr:
             if op.__class__ in _RING:
                 return self._ring(op, wrapping, visit, simplify)
             if op.__class__ is Call and op.op is _ITE:
@@ -239,16 +249,30 @@ class Wrapping:
             new = op.map_children(visit)
             return fold(new) if new is not op else op
 
-        return visit(root)
+        self.visited.append({})
+        try:
+            return visit(root)
+        finally:
+            self.visited.pop()
+
+    @contextmanager
+    def _scope(self, fact: Expr) -> Iterator[None]:
+        """A fact holds, and what was visited without it is visited again."""
+        self.visited.append({})
+        try:
+            with self.analyzer.constraint_scope(fact):
+                yield
+        finally:
+            self.visited.pop()
 
     def _choice(self, op: Any, visit: Callable[[Expr], Expr]) -> Expr:
         """An if_then_else, each arm under the condition: a fact where it does not depend on memory."""
         test: Any = visit(op.args[0])
         if test.__class__ is IntImm or side_effect(test) is not Purity.PURE or self.wraps(test):
             return _chosen(op.map_children(lambda c: test if c is op.args[0] else visit(c)))
-        with self.analyzer.constraint_scope(test):
+        with self._scope(test):
             yes = visit(op.args[1])
-        with self.analyzer.constraint_scope(logical_not(test)):
+        with self._scope(logical_not(test)):
             self.analyzer.facts.deny(test)
             no = visit(op.args[2])
         same = test is op.args[0] and yes is op.args[1] and no is op.args[2]
