@@ -107,6 +107,9 @@ class Buffer(Node):
         """Whether it states no strides and no offset."""
         return not self.strides and is_const_int(self.elem_offset, 0)
 
+    # Without it, Python would ask for element after element, and a symbolic buffer has no last one.
+    __iter__ = None
+
     def __getitem__(self, indices: Any) -> Expr | BufferRegion:
         """``buffer[i, j]`` is a load; a slice of constant length in the last index a vector load; slices elsewhere
         (or of unit step in several dimensions) make a region."""

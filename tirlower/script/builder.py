@@ -25,6 +25,7 @@ from tirlower.ir.linear import expr_key
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import (
     AllocBuffer,
+    AllocConst,
     Bind,
     BlockIter,
     BufferStore,
@@ -80,6 +81,10 @@ class FunctionState:
         """The symbolic dimensions that were named by strings."""
         self.declared: dict[str, DataType] = {}
         """The types of the symbols that the body declares, as in ``n = T.int64()``."""
+        self.tables: dict[int, tuple[Any, Buffer]] = {}
+        """The constants made of captured arrays, with the arrays, by their identity."""
+        self.start = 0
+        """The depth of the scope that is the function's body."""
 
 
 class Level:
@@ -419,6 +424,23 @@ class Builder:
         self.know_buffer(buffer)
         if claimable and self.func is not None:
             self.func.unclaimed[buffer.data] = buffer
+
+    def table(self, array: Any, name: str) -> Buffer:
+        """A captured NumPy array as a constant at the head of the function: a copy of what it holds now."""
+        func = self.need_function("an array of the Python scope")
+        known = func.tables.get(id(array))
+        if known is None:
+            data = np.ascontiguousarray(array)
+            if data.dtype.kind not in "biufV" or not data.size:
+                raise TirError(
+                    f"the array {name!r} of dtype {data.dtype} and shape {data.shape} is no table of numbers"
+                )
+            plain = name if name.isidentifier() else "table"
+            buffer = Buffer(plain, data.shape, DataType.from_numpy(data.dtype))
+            self._levels[func.start].out.insert(0, AllocConst(buffer, data.copy()))
+            self.know_buffer(buffer)
+            known = func.tables[id(array)] = (array, buffer)
+        return known[1]
 
     def know_buffer(self, buffer: Buffer) -> None:
         """Remember which buffer a data variable belongs to (the first one)."""

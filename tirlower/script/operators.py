@@ -304,6 +304,11 @@ def abs_(x: Any) -> Expr:
     return build.abs_(x)
 
 
+def clamp(x: Any, low: Any, high: Any) -> Expr:
+    """The nearest value to ``x`` that is at least ``low`` and at most ``high``."""
+    return build.min_(build.max_(x, low), high)
+
+
 def any_(*conditions: Any) -> Expr:
     """Whether one of the conditions holds."""
     return build.any_of(*conditions)

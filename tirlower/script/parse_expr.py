@@ -7,12 +7,13 @@ tree is walked by a table on the node's class; long chains of one operator are w
 from __future__ import annotations
 
 import ast
-import functools
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FunctionType, ModuleType
 from typing import Any
+
+import numpy as np
 
 from tirlower.diagnostics import ScriptError, nearest_name
 from tirlower.ir import build
@@ -25,6 +26,7 @@ from tirlower.ir.stmt import Stmt
 from tirlower.script.helpers import ScriptLambda, call_helper, is_helper
 from tirlower.script.namespace import NAMESPACES, GlobalCallee, ModuleRef, computes, infers_dtype, is_header
 from tirlower.script.places import Places, describe, kind_of
+from tirlower.script.python_words import REMEDIES, as_dtype, as_number, is_word, meaning_of, symbolic
 from tirlower.script.rebind import Variable
 from tirlower.script.rebind_names import target_names
 from tirlower.script.scope import MISSING
@@ -138,11 +140,12 @@ class Evaluator(Places):
             if found is not MISSING:
                 return found
             shown = ast.unparse(node.value)
+            way = None if space is None else REMEDIES.get(attr)
             near = nearest_name(attr, dir(value) if space is None else space.names())
             raise self.error(
                 f"{shown} has no {attr!r}",
                 node,
-                help=f"did you mean `{shown}.{near}`?" if near else None,
+                help=way or (f"did you mean `{shown}.{near}`?" if near else None),
             )
         if isinstance(value, ModuleRef):
             callee = value.functions.get(attr)
@@ -361,7 +364,10 @@ class Evaluator(Places):
             )
         if isinstance(index, IntImm):
             index = index.value
-        return value[index]
+        if isinstance(value, np.ndarray) and symbolic(index):
+            table = self.table(value, ast.unparse(node.value))
+            return self.access(table, index if isinstance(index, tuple) else (index,), node)
+        return as_number(value[index])
 
     def indices(self, node: ast.expr) -> tuple[Any, ...]:
         """The indices of an access."""
@@ -386,7 +392,7 @@ class Evaluator(Places):
     def eval_Call(self, node: ast.Call) -> Any:
         """A call: of a form or function of the dialect, of a function of the module, a macro, a Python helper."""
         func = self.eval(node.func)
-        operation = computes(func)
+        operation = computes(func) or is_word(func)
         kwargs: dict[str, Any] = {}
         # What is no operation takes the values of variables: a load would be another value where it is used later.
         with nullcontext() if operation or self.flow is None else self.values_only(is_header(func)):
@@ -452,9 +458,7 @@ class Evaluator(Places):
                 raise self.error(f"a call of the function {func.name!r} takes positional arguments only", node)
             exprs = tuple(a.data if isinstance(a, Buffer) else as_expr(a) for a in args)
             return Call(GlobalVar(func.name), exprs, func.ret_type)
-        symbolic = _SYMBOLIC_BUILTINS.get(id(func))
-        if symbolic is not None and any(isinstance(a, _SYMBOLIC) for a in args):
-            func = symbolic
+        func = meaning_of(func, args, kwargs) or func
         if not callable(func):
             raise self.error(f"{kind_of(func)} is not called: {ast.unparse(node.func)}", node.func)
         if isinstance(func, FunctionType) and is_helper(func) and not self.text_only:
@@ -462,6 +466,9 @@ class Evaluator(Places):
         if "dtype" in kwargs and infers_dtype(func):
             # TIR's operations take the type of their result, which follows from their operands.
             kwargs = {key: value for key, value in kwargs.items() if key != "dtype"}
+        if getattr(func, "__module__", "").startswith("tirlower.") or isinstance(func, TypeFunc):
+            args = [as_dtype(arg) for arg in args]
+            kwargs = {key: as_dtype(value) for key, value in kwargs.items()}
         try:
             return func(*args, **kwargs)
         except TypeError as err:
@@ -562,14 +569,6 @@ class Evaluator(Places):
         if isinstance(value, Frame):
             return value.enter(self, None)
         return value.value if isinstance(value, MetaVar) else value
-
-
-_SYMBOLIC_BUILTINS: dict[int, Callable[..., Any]] = {
-    id(min): lambda a, b, *more: functools.reduce(build.min_, more, build.min_(a, b)),
-    id(max): lambda a, b, *more: functools.reduce(build.max_, more, build.max_(a, b)),
-    id(abs): build.abs_,
-}
-"""What Python's builtins mean on expressions, by their identity."""
 
 
 _EVAL: dict[type, Callable[[Any, Any], Any]] = {

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tirlower.diagnostics import ScriptError, Span
+from tirlower.diagnostics import ScriptError, Span, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterVar
 from tirlower.ir.dtype import HANDLE, DataType
@@ -20,6 +20,7 @@ from tirlower.script.builder import FunctionState, Level, body_of
 from tirlower.script.loops import LoopFrame, python_range
 from tirlower.script.parse_assign import Assignments
 from tirlower.script.places import describe, kind_of
+from tirlower.script.python_words import sequence_of
 from tirlower.script.rebind import ROUNDS, MacroRebinds, Rebinding
 from tirlower.script.rebind_names import rebound_names
 from tirlower.script.rebind_trace import Jump, Loop, Sequence
@@ -34,6 +35,9 @@ _SYMBOLIC = (Expr, Sliced, IterVar, Weak)
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Assert, ast.Return)
 _JUMPS = {"tir.break_loop": "break", "tir.continue_loop": "continue", "tir.ret": "return"}
 _IF_PATHS = ("where this condition holds", "where this condition does not hold")
+
+MAX_ITEMS = 4096
+"""The items of a Python sequence that a loop is unrolled over."""
 
 
 class Parser(Assignments):
@@ -104,6 +108,7 @@ class Parser(Assignments):
         func = self.func = FunctionState(node.name)
         # An error ends the parse as a whole: what is open then stays open.
         self.open()
+        func.start = len(self._levels) - 1
         func.declared = dict(_declared_symbols(node.body))
         flow, self.flow = self.flow, None
         self._parameters(node, func)
@@ -287,6 +292,9 @@ class Parser(Assignments):
             raise self.error("`else` of a loop is not part of the dialect", node.orelse[0])
         with self.values_only():
             frame = self._loop(node.iter)
+        if isinstance(frame, list):
+            self._python_loop(node, frame)
+            return
         names = self._loop_names(node.target, len(frame.loops))
         span = self.span(node)
         flow = self.flow
@@ -305,7 +313,27 @@ class Parser(Assignments):
         if flow is not None:
             flow.pop()
 
-    def _loop(self, node: ast.expr) -> LoopFrame:
+    def _python_loop(self, node: ast.For, items: list[Any]) -> None:
+        """A loop over a Python sequence: its body once for each item, where it stands."""
+        jump = next((part for part in _own_jumps(node.body)), None)
+        if jump is not None:
+            raise self.error(
+                "a loop over a Python sequence is unrolled, and is not left by break or continue",
+                jump,
+                help="put the rest of the body under an if, or loop over range and read a buffer",
+            )
+        if len(items) > MAX_ITEMS:
+            raise self.error(
+                f"a loop over a Python sequence is unrolled: {len(items)} items are more than {MAX_ITEMS}",
+                node.iter,
+                help="put the items into a NumPy array and read it in a loop over range",
+            )
+        for item in items:
+            self.current = node
+            self.assign_names(node.target, item, self.define)
+            self.body(node.body)
+
+    def _loop(self, node: ast.expr) -> LoopFrame | list[Any]:
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -322,9 +350,15 @@ class Parser(Assignments):
         value = self.eval(node)
         if isinstance(value, LoopFrame):
             return value
+        try:
+            items = sequence_of(value)
+        except TirError as err:
+            raise self.explain(err, node) from err
+        if items is not None:
+            return items
         raise self.error(
-            f"a loop runs over range, T.serial, T.parallel, T.vectorized, T.unroll, T.thread_binding or T.grid, "
-            f"got a {type(value).__name__}",
+            f"a loop runs over range, T.serial, T.parallel, T.vectorized, T.unroll, T.thread_binding, T.grid or a "
+            f"Python sequence, got a {type(value).__name__}",
             node,
         )
 
@@ -565,3 +599,13 @@ def _names_a_type(node: ast.expr) -> bool:
 _STMT: dict[type, Callable[[Any, Any], None]] = {
     getattr(ast, name.removeprefix("stmt_")): getattr(Parser, name) for name in dir(Parser) if name.startswith("stmt_")
 }
+
+
+def _own_jumps(stmts: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The ``break`` and ``continue`` statements that belong to the loop around some statements."""
+    for stmt in stmts:
+        if isinstance(stmt, (ast.Break, ast.Continue)):
+            yield stmt
+        elif isinstance(stmt, (ast.If, ast.With)):
+            yield from _own_jumps(stmt.body)
+            yield from _own_jumps(getattr(stmt, "orelse", []))

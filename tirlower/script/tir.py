@@ -29,6 +29,7 @@ from tirlower.script.buffers import (
 from tirlower.script.loops import grid, parallel, serial, thread_binding, unroll, vectorized
 from tirlower.script.namespace import NAMESPACES, Namespace
 from tirlower.script.parse import macro, prim_func
+from tirlower.script.python_words import REMEDIES
 from tirlower.script.scope import MISSING
 from tirlower.script.sugar import (
     Assert_,
@@ -82,7 +83,7 @@ _MEMBERS: dict[str, Any] = {
     "var": _ops.var, "IntImm": _ops.IntImm_, "FloatImm": _ops.FloatImm_, "StringImm": _ops.StringImm_,
     "index_map": IndexMap.from_func, "comm_reducer": _ops.comm_reducer, "CommReducer": _ops.comm_reducer,
     # functions that fold
-    "min": _ops.min_, "max": _ops.max_, "abs": _ops.abs_, "any": _ops.any_, "all": _ops.all_, "pow": _ops.pow_,
+    "min": _ops.min_, "max": _ops.max_, "abs": _ops.abs_, "clamp": _ops.clamp, "clip": _ops.clamp, "any": _ops.any_, "all": _ops.all_, "pow": _ops.pow_,
     "power": _ops.pow_, "floordiv": build.floordiv, "floormod": build.floormod, "truncdiv": build.truncdiv,
     "truncmod": build.truncmod, "div": build.truncdiv, "mod": build.truncmod, "indexdiv": build.floordiv,
     "indexmod": build.floormod, "ceildiv": build.ceildiv, "shift_left": build.shift_left,
@@ -132,7 +133,8 @@ def __getattr__(name: str) -> Any:
     found = _SPACE.find(name)
     if found is MISSING:
         near = nearest_name(name, _SPACE.names())
-        hint = f"; did you mean T.{near}?" if near else ""
+        way = REMEDIES.get(name)
+        hint = f"; {way}" if way else f"; did you mean T.{near}?" if near else ""
         raise AttributeError(f"T has no {name!r}{hint}")
     return found
 
