@@ -291,7 +291,7 @@ def test_a_parameter_needs_an_annotation():
     with pytest.raises(ScriptError, match="the parameter 'n' has no annotation"):
         parse("def f(n):\n    pass\n")
     with pytest.raises(ScriptError, match="plain parameters"):
-        parse("def f(n: T.int32 = 3):\n    pass\n")
+        parse("def f(*, n: T.int32 = 3):\n    pass\n")
     with pytest.raises(ScriptError, match=r"annotation of the parameter 'n' is a T.Buffer"):
         parse("def f(n: 3):\n    pass\n")
 

@@ -182,7 +182,7 @@ def test_closure_loops_take_expressions_of_the_scope():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("for i in [1, 2]:\n    A[i] = 0", "a loop runs over range, T.serial"),
+        ("for i in 3:\n    A[i] = 0", "a loop runs over range, T.serial"),
         ("for i in T.serial(1.5):\n    A[i] = 0", "the bounds of a loop are integers"),
         ("for i in T.thread_binding(4):\n    A[i] = 0", "needs the thread axis"),
         ("for i, j in T.grid(1, 2, 3):\n    A[i] = 0", "2 loop variables for 3 loops"),

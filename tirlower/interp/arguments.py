@@ -182,6 +182,10 @@ class Parameters:
         chosen = self._output_positions(outputs)
         names = [self._name(position) for position in range(len(self.slots))]
         given = [n for position, n in enumerate(names) if position not in chosen]
+        defaults = self.func.attrs.get("tir.defaults", {})
+        missing = given[len(args) :]
+        if missing and all(name in defaults for name in missing):
+            args = [*args, *[defaults[name] for name in missing]]
         if len(args) != len(given):
             raise ArgumentTypeError(
                 f"{self.func.name} takes {len(given)} arguments ({', '.join(given)}), got {len(args)}",

@@ -7,7 +7,7 @@ naturally and dictionaries keyed by dtype work. Data types are interned: equal o
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import ml_dtypes
 import numpy as np
@@ -66,7 +66,7 @@ class DataType(str):
     any_custom: ClassVar[bool] = False
     """Whether this process has ever named a custom type: without one nothing has to be searched for them."""
 
-    def __new__(cls, name: str = "void") -> DataType:
+    def __new__(cls, name: Any = "void") -> DataType:
         """The interned data type of that name (``uint1`` and ``int1`` spell ``bool``; ``""`` is ``void``)."""
         known = cls._known.get(name)
         if known is not None:
@@ -74,8 +74,27 @@ class DataType(str):
         if isinstance(name, DataType):
             return name
         if not isinstance(name, str):
-            raise DataTypeError(f"a data type is named by a string such as 'float32x4', got {name!r}")
+            return cls.named(name)
         return cls._parse(name)
+
+    @classmethod
+    def named(cls, value: Any) -> DataType:
+        """The data type that a string, a NumPy dtype, or a Python or NumPy type (``float``, ``np.float32``) names.
+
+        >>> DataType.named(float), DataType.named(np.dtype("uint8"))
+        (DataType('float64'), DataType('uint8'))
+        """
+        if isinstance(value, str):
+            return cls(str(value))
+        name = {float: "float64", int: "int64", bool: "bool"}.get(value) if isinstance(value, type) else None
+        if name is not None:
+            return cls(name)
+        if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+            try:
+                return cls.from_numpy(value)
+            except (TypeError, ValueError):
+                pass
+        raise DataTypeError(f"a data type is named by a string such as 'float32x4', got {value!r}")
 
     @classmethod
     def _parse(cls, name: str) -> DataType:
@@ -96,7 +115,9 @@ class DataType(str):
             found = cls._with(f"custom[{match['name']}]", int(match["bits"]), match)
             DataType.any_custom = True
         else:
-            raise DataTypeError(f"no data type {name!r}; examples: 'int32', 'float32x4', 'bool', 'bfloat16', 'handle'")
+            other = _OTHER_NAMES.get(name)
+            way = f"write {other}" if other else "examples: 'int32', 'float32x4', 'bool', 'bfloat16', 'handle'"
+            raise DataTypeError(f"no data type {name!r}; {way}")
         cls._known[name] = found
         return found
 
@@ -239,6 +260,16 @@ class DataType(str):
 
     def __reduce__(self) -> tuple[type[DataType], tuple[str]]:
         return (DataType, (str(self),))
+
+
+_OTHER_NAMES = {
+    "float": "'float32' or 'float64'", "double": "'float64'", "single": "'float32'", "half": "'float16'",
+    "f16": "'float16'", "f32": "'float32'", "f64": "'float64'", "bf16": "'bfloat16'", "int": "'int32' or 'int64'",
+    "uint": "'uint32' or 'uint64'", "long": "'int64'", "short": "'int16'", "char": "'int8'", "byte": "'uint8'",
+    **{f"{c}{b}": f"'{k}{b}'" for c, k in (("i", "int"), ("u", "uint")) for b in (8, 16, 32, 64)},
+    "float8": "'float8_e4m3fn' or 'float8_e5m2'", "boolean": "'bool'", "size_t": "'int64'",
+}  # fmt: skip
+"""What other languages call the types."""
 
 
 def _widths_text(widths: range | tuple[int, ...]) -> str:

@@ -156,7 +156,11 @@ def _axis(conflicts: Conflicts, access: Access, axis: int, ways: list[Condition]
             "relate the sizes with T.assume(…) or an assert, or by the shapes of the parameters",
         )
     reason = f"subscript {axis} of {access.text} goes outside 0 <= index < {extent}"
-    return Verdict("refuted", reason, witness, "correct the subscript, the extent or the guard")
+    remedy = "correct the subscript, the extent or the guard"
+    index = access.indices[axis] if access.indices is not None else None
+    if index is not None and index.is_constant and index.const < 0:
+        remedy = f"subscripts do not count from the end: write [{extent} - {-index.const}]"
+    return Verdict("refuted", reason, witness, remedy)
 
 
 def _may_end_before(scop: Scop, access: Access) -> bool:

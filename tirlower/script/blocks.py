@@ -120,8 +120,13 @@ def init() -> Any:
     return _InitFrame()
 
 
-def where(predicate: Any) -> None:
+def where(predicate: Any, *choices: Any) -> None:
     """The condition under which an instance of the block exists. Raises :class:`TirError` where it has one."""
+    if choices:
+        raise TirError(
+            "T.where(condition) is the condition of a block, and takes nothing else",
+            help="choose by T.if_then_else(condition, yes, no), or by T.Select, which evaluates both",
+        )
     state = active("T.where").need_block("T.where")
     _only_once("T.where", state, state.predicate, "join the conditions: T.where(T.And(a, b))")
     state.predicate = build.as_bool(predicate)

@@ -10,6 +10,7 @@ import numpy as np
 from tirlower.diagnostics import TirError
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion
 from tirlower.ir.buffer import decl_buffer as make_buffer
+from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Expr, PointerType, Var, as_expr
 from tirlower.ir.stmt import AllocConst, DeclBuffer
 from tirlower.script.builder import Builder, name_buffer
@@ -87,7 +88,7 @@ def _declare(
         elem_offset = _dims(builder, elem_offset)[0]
     buffer = make_buffer(
         _dims(builder, shape),
-        str(dtype),
+        DataType.named(dtype),
         name,
         data,
         _dims(builder, strides),

@@ -81,6 +81,8 @@ class FunctionState:
         """The symbolic dimensions that were named by strings."""
         self.declared: dict[str, DataType] = {}
         """The types of the symbols that the body declares, as in ``n = T.int64()``."""
+        self.ret_type: DataType | None = None
+        """The type of the value that the function is stated to return."""
         self.tables: dict[int, tuple[Any, Buffer]] = {}
         """The constants made of captured arrays, with the arrays, by their identity."""
         self.start = 0
@@ -275,6 +277,15 @@ class Builder:
         kinds = [buffers[p].dtype.element if p in buffers else p.dtype.element for p in self.func.params]
         floats = [kind for kind in kinds if kind.is_float]
         return bool(floats) and all(kind.bits == 64 for kind in floats)
+
+    def wide_ints(self) -> bool:
+        """Whether a variable that holds integer literals alone is int64: all integers among the parameters are."""
+        if self.func is None:
+            return False
+        buffers = self.func.buffer_map
+        kinds = [buffers[p].dtype.element if p in buffers else p.dtype.element for p in self.func.params]
+        ints = [kind for kind in kinds if kind.is_int]
+        return bool(ints) and all(kind.bits == 64 for kind in ints)
 
     # Variables
 

@@ -86,6 +86,13 @@ class OpFunction:
         if op.elementwise and name in _MATH:
             return self._math(values)
         exprs = tuple([_arg(v, name) for v in values])
+        if name.startswith("atomic_") and isinstance(exprs[0], BufferLoad):
+            # An element stands for its place; what is combined with it has its type.
+            element = exprs[0].dtype
+            given = [
+                const(v, element) if isinstance(v, (int, float)) else e for v, e in zip(values, exprs, strict=True)
+            ]
+            exprs = (build.call("tir.address_of", exprs[0]), *given[1:])
         if dtype is None:
             assert op.infer is not None
             kind = op.infer(exprs)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tirlower.diagnostics import ScriptError
 from tirlower.ir.buffer import Buffer, IterVar
-from tirlower.ir.expr import BufferLoad, Call, Expr, PointerType, Var, as_expr
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, as_expr
 from tirlower.ir.functor import post_order_visit
 from tirlower.ir.stmt import BufferStore
 from tirlower.script.parse_expr import Evaluator
@@ -50,10 +50,16 @@ class Assignments(Evaluator):
 
     def stmt_Assign(self, node: ast.Assign) -> None:
         """``x = value``, ``A[i] = value``, ``a, b = values``."""
-        if len(node.targets) != 1:
-            raise self.error("an assignment has one target", node.targets[1], help="write one assignment for each")
-        target = node.targets[0]
         value = self.eval(node.value)
+        if len(node.targets) != 1:
+            # The right side is evaluated once, whatever the first targets are.
+            if isinstance(value, (Expr, Sliced)) and not isinstance(value, (Var, IntImm)):
+                value = self.bind("value", value)
+                self.names.set("value of an assignment", value)  # known: it is bound again, not renamed
+            for target in node.targets:
+                self._assign(target, value, node.value)
+            return
+        target = node.targets[0]
         if target.__class__ is ast.Name:
             self.assign_name(target, target.id, value)
         else:

@@ -7,6 +7,7 @@ tree is walked by a table on the node's class; long chains of one operator are w
 from __future__ import annotations
 
 import ast
+import functools
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -26,7 +27,17 @@ from tirlower.ir.stmt import Stmt
 from tirlower.script.helpers import ScriptLambda, call_helper, is_helper
 from tirlower.script.namespace import NAMESPACES, GlobalCallee, ModuleRef, computes, infers_dtype, is_header
 from tirlower.script.places import Places, describe, kind_of
-from tirlower.script.python_words import REMEDIES, as_dtype, as_number, is_word, meaning_of, symbolic
+from tirlower.script.python_words import (
+    BUFFER_REMEDIES,
+    NAME_REMEDIES,
+    REMEDIES,
+    as_dtype,
+    as_number,
+    is_value_of,
+    is_word,
+    meaning_of,
+    symbolic,
+)
 from tirlower.script.rebind import Variable
 from tirlower.script.rebind_names import target_names
 from tirlower.script.scope import MISSING
@@ -125,7 +136,8 @@ class Evaluator(Places):
         raise self.error(
             f"the name {name!r} is not defined here",
             node,
-            help=f"did you mean {near!r}?" if near else "define it before its use, or in the Python scope around",
+            help=NAME_REMEDIES.get(name)
+            or (f"did you mean {near!r}?" if near else "define it before its use, or in the Python scope around"),
         )
 
     def eval_Attribute(self, node: ast.Attribute) -> Any:
@@ -134,7 +146,7 @@ class Evaluator(Places):
         attr = node.attr
         if isinstance(value, ModuleType):
             space = NAMESPACES.get(value.__name__)
-            if space is None and self.text_only:
+            if space is None and self.text_only and not is_value_of(value, attr):
                 raise self.error(f"a script given as text reads no Python module, as {value.__name__!r}", node)
             found = space.find(attr) if space is not None else getattr(value, attr, MISSING)
             if found is not MISSING:
@@ -163,6 +175,10 @@ class Evaluator(Places):
             raise self.error(f"names with a leading underscore are not part of the dialect: {attr!r}", node)
         if isinstance(value, Buffer) and attr == "scope":
             return ScopeName(value.scope)
+        if isinstance(value, Buffer) and attr == "size":
+            return functools.reduce(lambda a, b: build.mul(a, b), value.shape, as_expr(1))
+        if isinstance(value, Buffer) and attr == "dtype":
+            return TypeFunc(value.dtype)
         if isinstance(value, Sliced):
             value = value.as_expr()
         if isinstance(value, Expr) and attr == "dtype":
@@ -177,8 +193,9 @@ class Evaluator(Places):
             known = [name for name in dir(value) if not name.startswith("_")]
             near = nearest_name(attr, known)
             what = f"buffer {value.name!r}" if isinstance(value, Buffer) else f"{type(value).__name__} value"
+            way = BUFFER_REMEDIES.get(attr) if isinstance(value, Buffer) else None
             raise self.error(
-                f"a {what} has no {attr!r}", node, help=f"did you mean {near!r}?" if near else None
+                f"a {what} has no {attr!r}", node, help=way or (f"did you mean {near!r}?" if near else None)
             ) from None
 
     def eval_BinOp(self, node: ast.BinOp) -> Any:
@@ -214,7 +231,12 @@ class Evaluator(Places):
                         help="multiply, or cast first",
                     )
                 return build.call("tir.pow", x, y, span=self.span(node))
-            raise self.error(f"the operator {type(op).__name__} is not part of the dialect", node)
+            matmul = op.__class__ is ast.MatMult
+            raise self.error(
+                f"the operator {'@' if matmul else type(op).__name__} is not part of the dialect",
+                node,
+                help="write loops of products, as in docs/tutorial.md" if matmul else None,
+            )
         if isinstance(a, Expr) or isinstance(b, Expr) or isinstance(a, _SYMBOLIC) or isinstance(b, _SYMBOLIC):
             self._need_value(a, node)
             self._need_value(b, node)
@@ -262,8 +284,16 @@ class Evaluator(Places):
             if isinstance(left, _SYMBOLIC) or isinstance(right, _SYMBOLIC):
                 if symbolic is None:
                     if op.__class__ in (ast.In, ast.NotIn):
-                        raise self.error(f"`{name}` is not for expressions of the program", node)
-                    found = python(left, right)
+                        if not isinstance(right, (list, tuple, range)) or isinstance(right, _SYMBOLIC):
+                            raise self.error(
+                                f"`{name}` takes a Python sequence of values on its right",
+                                node,
+                                help="compare with each element of a buffer in a loop",
+                            )
+                        same = build.any_of(*[build.eq(left, as_expr(part)) for part in right])
+                        found = same if op.__class__ is ast.In else build.logical_not(same)
+                    else:
+                        found = python(left, right)
                 else:
                     self._need_value(left, node)
                     self._need_value(right, node)
@@ -271,6 +301,9 @@ class Evaluator(Places):
                     waiting = combine(symbolic, left, right, span, decides=True)
                     found = symbolic(left, right, span) if waiting is None else waiting
             else:
+                if symbolic is not None:
+                    self._need_value(left, node)
+                    self._need_value(right, node)
                 found = python(left, right)
             if result is None:
                 result = found
@@ -356,6 +389,9 @@ class Evaluator(Places):
                 return self.access(value, index if isinstance(index, tuple) else (index,), node)
         if isinstance(value, BufferRegion):
             raise self.error(f"a region of buffer {value.buffer.name!r} is not indexed", node)
+        if isinstance(value, Sliced) and len(value.indices) < len(value.buffer.shape):
+            if not any(isinstance(part, (slice, Range)) for part in value.indices):  # A[i][j] is A[i, j]
+                return self.access(value.buffer, (*value.indices, *self.indices(node.slice)), node)
         if isinstance(value, Expr):
             raise self.error(
                 f"an expression of type {value.dtype!s} is not indexed: {value}",

@@ -10,7 +10,7 @@ from tirlower.diagnostics import ScriptError, Span, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterVar
 from tirlower.ir.dtype import HANDLE, DataType
-from tirlower.ir.expr import Call, Expr, IntImm, PointerType, StringImm, Var, as_expr
+from tirlower.ir.expr import Call, Expr, IntImm, PointerType, StringImm, Var, as_expr, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Assert, Block, Evaluate, IfThenElse, Stmt, While
@@ -113,6 +113,8 @@ class Parser(Assignments):
         flow, self.flow = self.flow, None
         self._parameters(node, func)
         ret_type = self.return_type(node)
+        if isinstance(ret_type, DataType) and ret_type.code != "void":
+            func.ret_type = ret_type
         self.flow = flow
         if flow is not None:
             for param in [*node.args.posonlyargs, *node.args.args]:
@@ -169,10 +171,10 @@ class Parser(Assignments):
 
     def _parameters(self, node: ast.FunctionDef, func: FunctionState) -> None:
         spec = node.args
-        if spec.vararg or spec.kwarg or spec.kwonlyargs or spec.defaults:
-            wrong: ast.AST = next(filter(None, [spec.vararg, spec.kwarg, *spec.kwonlyargs, *spec.defaults]))
+        if spec.vararg or spec.kwarg or spec.kwonlyargs:
+            wrong: ast.AST = next(filter(None, [spec.vararg, spec.kwarg, *spec.kwonlyargs]))
             raise self.error(
-                "a prim_func has plain parameters without defaults", wrong, help="n: T.int32, A: T.Buffer(shape, dtype)"
+                "a prim_func has plain parameters, without `*`", wrong, help="n: T.int32, A: T.Buffer(shape, dtype)"
             )
         params = [*spec.posonlyargs, *spec.args]
         # Scalars first: a buffer's shape may name a parameter that stands after it.
@@ -217,6 +219,22 @@ class Parser(Assignments):
             self.know_buffer(buffer)
             self.names.set(param.arg, buffer)
         self.current = node
+        defaults = dict(zip([p.arg for p in params[len(params) - len(spec.defaults) :]], spec.defaults, strict=True))
+        if defaults:
+            func.attrs["tir.defaults"] = {name: self._default(made.get(name), part) for name, part in defaults.items()}
+
+    def _default(self, param: Var | None, node: ast.expr) -> Any:
+        """The value that a scalar parameter has where a call does not pass it."""
+        value = self.eval(node)
+        if param is None or not param.dtype.is_scalar or param.dtype.is_handle or not is_number(value):
+            raise self.error(
+                "a default is a number, of a scalar parameter",
+                node,
+                help="outputs that a call leaves out are named by tl.build(…, outputs=[…])",
+            )
+        if not param.dtype.is_float and param.dtype.is_integral and value != int(value):
+            raise self.error(f"the default {value} is no {param.dtype!s}", node)
+        return const(value, param.dtype).value  # type: ignore[attr-defined]
 
     # Bodies
 
@@ -551,6 +569,10 @@ class Parser(Assignments):
         if isinstance(value, Call) and value.op is ret:
             made: Expr = value
         else:
+            stated = None if self.func is None else self.func.ret_type
+            if value is not None and stated is not None and stated.is_scalar and not stated.is_handle:
+                # Converted as a store is, within the kinds of numbers.
+                value = self.convert(value, stated, "the value that the function returns")
             made = build.call("tir.ret") if value is None else build.call("tir.ret", value)
         made.span = self.here()
         self.emit(Evaluate(made))

@@ -18,13 +18,23 @@ import numpy as np
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, IterVar
-from tirlower.ir.dtype import DataType
+from tirlower.ir.dtype import DataType, DataTypeError
 from tirlower.ir.expr import Expr, as_expr
 from tirlower.script.operators import clamp, operation
 from tirlower.script.values import Sliced, TypeFunc
 from tirlower.script.weak import Weak
 
-__all__ = ["REMEDIES", "as_dtype", "as_number", "is_word", "meaning_of", "sequence_of", "symbolic"]
+__all__ = [
+    "BUFFER_REMEDIES",
+    "NAME_REMEDIES",
+    "REMEDIES",
+    "as_dtype",
+    "as_number",
+    "is_word",
+    "meaning_of",
+    "sequence_of",
+    "symbolic",
+]
 
 _SYMBOLIC = (Expr, Sliced, IterVar, Buffer, BufferRegion, Weak)
 
@@ -38,21 +48,12 @@ def symbolic(value: Any) -> bool:
 
 def as_dtype(value: Any) -> Any:
     """The data type that a Python or NumPy type means (``float``, ``np.float32``, ``np.dtype``); else the value."""
-    found = _PYTHON_TYPES.get(value) if isinstance(value, type) else None
-    if found is not None:
-        return TypeFunc(found)
-    if isinstance(value, np.dtype) or (isinstance(value, type) and _is_scalar_type(value)):
-        return TypeFunc(DataType.from_numpy(value))
+    if isinstance(value, (np.dtype, type)):
+        try:
+            return TypeFunc(DataType.named(value))
+        except DataTypeError:
+            return value
     return value
-
-
-_PYTHON_TYPES: dict[type, str] = {float: "float64", int: "int64", bool: "bool"}
-
-
-def _is_scalar_type(kind: type) -> bool:
-    if issubclass(kind, np.generic):
-        return kind.__module__ in ("numpy", "ml_dtypes") and not kind.__subclasses__()
-    return False
 
 
 def as_number(value: Any) -> Any:
@@ -228,6 +229,8 @@ _MEANINGS: dict[int, Callable[..., Any]] = {
     id(all): lambda items: build.all_of(*[build.as_bool(x) for x in items]),
     id(sorted): _not_a_value("the order of expressions", "sort in the program, or choose with min and max"),
     id(str): _not_a_value("the text of an expression", "store the value in a buffer and format it outside"),
+    id(isinstance): _not_a_value("the Python type of an expression", "ask for its dtype: A[i].dtype"),
+    id(type): _not_a_value("the Python type of an expression", "ask for its dtype: A[i].dtype"),
     id(repr): _not_a_value("the text of an expression", "store the value in a buffer and format it outside"),
     **{id(getattr(math, name)): _math(name) for name in _SAME_NAME if hasattr(math, name)},
     **{id(getattr(math, name)): made for name, made in _MATH_ONLY.items()},
@@ -248,6 +251,15 @@ def _print(*args: Any, **kwargs: Any) -> Any:
         "a prim_func prints nothing",
         help="store the value in a buffer and print that after the call; tl.interpret runs the function step by step",
     )
+
+
+def is_value_of(module: Any, name: str) -> bool:
+    """Whether a text may read that attribute of a module: numbers, types, and functions with a meaning here, of
+    :mod:`math` and NumPy."""
+    if module not in _NAMED:
+        return False
+    found = getattr(module, name, None)
+    return isinstance(found, (int, float)) or is_word(found)
 
 
 def is_word(func: Any) -> bool:
@@ -275,7 +287,7 @@ def meaning_of(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Callab
         )
     if isinstance(func, type):
         kind = as_dtype(func)
-        if isinstance(kind, TypeFunc) and func not in _PYTHON_TYPES:
+        if isinstance(kind, TypeFunc) and func not in (float, int, bool):
             return kind
     found = _MEANINGS.get(id(func))
     if found is None:
@@ -314,3 +326,35 @@ REMEDIES: dict[str, str] = {
     "syncthreads": 'write T.tvm_storage_sync("shared")',
 }
 """The way, for words after ``T.`` that other systems have: the nearest name would mislead."""
+
+NAME_REMEDIES: dict[str, str] = {
+    "print": "a prim_func prints nothing: store the value in a buffer and print that after the call",
+    "isinstance": "ask for the dtype of an expression: A[i].dtype",
+    "type": "ask for the dtype of an expression: A[i].dtype",
+    "prange": "write T.parallel(n)",
+    "cuda": 'write T.thread_binding(n, thread="threadIdx.x")',
+    "tid": 'write T.thread_binding(n, thread="threadIdx.x")',
+    "float32": "write T.float32, or the string 'float32'",
+    "float64": "write T.float64, or the string 'float64'",
+    "int32": "write T.int32, or the string 'int32'",
+    "int64": "write T.int64, or the string 'int64'",
+    "sqrt": "write T.sqrt, or import math",
+    "exp": "write T.exp, or import math",
+}
+"""The way, for names that are not defined."""
+
+BUFFER_REMEDIES: dict[str, str] = {
+    **dict.fromkeys(("sum", "mean", "prod", "dot", "max", "min", "argmax", "argmin", "any", "all", "cumsum"), _LOOP),
+    "T": "swap the subscripts: A[j, i]",
+    "transpose": "swap the subscripts: A[j, i]",
+    "copy": "write T.alloc_buffer and a loop that copies",
+    "fill": "write a loop that stores the value",
+    "reshape": "compute the subscripts, or see it by T.decl_buffer(shape, dtype, data=A.data)",
+    "astype": "convert the elements: A[i].astype(dtype)",
+    "item": "name the element: A[0]",
+    "tolist": "name the elements: [A[0], A[1]]",
+    "nbytes": "multiply A.size by the bytes of an element",
+    "flatten": "compute the subscripts, or see it by T.decl_buffer(shape, dtype, data=A.data)",
+    "ravel": "compute the subscripts, or see it by T.decl_buffer(shape, dtype, data=A.data)",
+}
+"""The way, for attributes of NumPy's arrays that buffers do not have."""

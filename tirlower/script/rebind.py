@@ -22,7 +22,7 @@ from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, as_expr
 from tirlower.script.rebind_trace import Assignment, Branch, Jump, Loop, Missing, Read, Sequence, solve
 from tirlower.script.scope import MISSING
 from tirlower.script.values import Sliced, is_number
-from tirlower.script.weak import Weak, default_float
+from tirlower.script.weak import Weak, default_float, default_int
 
 __all__ = ["MacroRebinds", "Rebinding", "Variable"]
 
@@ -73,6 +73,8 @@ class Evidence:
         if not self.literals:
             return None
         kinds = [as_expr(v).dtype for v in self.literals]
+        if any(kind.is_int for kind in kinds):
+            kinds.append(default_int())
         return max(kinds, key=lambda kind: kind.bits)
 
 

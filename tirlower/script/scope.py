@@ -22,7 +22,7 @@ SAFE_BUILTINS: dict[str, Any] = {
     name: getattr(builtins, name)
     for name in (
         "abs", "all", "any", "bool", "dict", "divmod", "enumerate", "float", "int", "len", "list", "max", "min",
-        "range", "reversed", "round", "sorted", "str", "sum", "tuple", "zip",
+        "pow", "range", "reversed", "round", "sorted", "str", "sum", "tuple", "zip",
     )
 }  # fmt: skip
 """The Python functions that a script given as text may call: they compute on numbers and sequences only."""

@@ -131,9 +131,9 @@ def type_of_annotation(value: Any) -> DataType | PointerType | None:
         return value.type
     if isinstance(value, PointerType):
         return value
-    if isinstance(value, str):
+    if isinstance(value, (str, type, np.dtype)):
         try:
-            return DataType(str(value))
+            return DataType.named(value)
         except DataTypeError:
             return None
     return None
@@ -190,7 +190,7 @@ class Sliced:
                 raise TirError(
                     f"the length of the slice {start}:{stop} of buffer {self.buffer.name!r} is not a constant: {lanes}",
                     span=self.span,
-                    help="write T.Ramp(start, step, lanes) with constant lanes",
+                    help="write a loop over the elements; a vector has a constant length: T.Ramp(start, step, lanes)",
                 )
             if lanes.value < 1:
                 raise TirError(f"the slice {start}:{stop} of buffer {self.buffer.name!r} is empty", span=self.span)

@@ -15,7 +15,7 @@ from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Expr, as_expr, const
 from tirlower.script.scope import active_or_none
 
-__all__ = ["Weak", "at_type", "combine", "default_float"]
+__all__ = ["Weak", "at_type", "combine", "default_float", "default_int"]
 
 _FLOAT32, _FLOAT64 = DataType("float32"), DataType("float64")
 _LARGEST = 3.4028235677973366e38
@@ -30,6 +30,12 @@ def default_float(value: float = 0.0) -> DataType:
     if builder is not None and builder.wide_floats():
         return _FLOAT64
     return _FLOAT64 if _LARGEST <= abs(value) < float("inf") else _FLOAT32
+
+
+def default_int() -> DataType:
+    """The type of a variable of integer literals alone: int64 in a function whose integers all are."""
+    builder = active_or_none()
+    return DataType("int64" if builder is not None and builder.wide_ints() else "int32")
 
 
 class Weak:
@@ -49,7 +55,9 @@ class Weak:
 
     def default(self) -> DataType:
         """Its type where it meets no float."""
-        return default_float() if self.kind == "float" else DataType({"int": "int32", "bool": "bool"}[self.kind])
+        if self.kind == "float":
+            return default_float()
+        return default_int() if self.kind == "int" else DataType("bool")
 
     def at(self, dtype: DataType) -> Expr:
         """The expression in a type, or in float32 where that is narrower."""

@@ -262,6 +262,9 @@ class GpuKernel:
                 )
             given[name] = value
         missing = [name for name in names if name not in given]
+        if missing and sig.defaults:
+            given = {**{k: v for k, v in sig.defaults.items() if k in names}, **given}
+            missing = [name for name in names if name not in given]
         if missing:
             words = ", ".join(f"`{name}`" for name in missing)
             raise ArgumentTypeError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from tirlower.diagnostics import LoweringError, deep_recursion, nearest_name
@@ -120,6 +120,8 @@ class Signature:
     params: tuple[Param, ...]
     outputs: tuple[ArrayParam, ...]
     sites: tuple[Site, ...]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """The values of scalar parameters that a call may leave out."""
 
     @property
     def inputs(self) -> tuple[Param, ...]:
@@ -236,7 +238,8 @@ def signature_of(func: PrimFunc, outputs: Sequence[str] = (), written: set[Var] 
                 help="pass an array, and load the vector from it",
             )
     made = _outputs(func.name, params, chosen)
-    return Signature(func.name, tuple(params), made, _sites(func.name, params, made))
+    sites = _sites(func.name, params, made)
+    return Signature(func.name, tuple(params), made, sites, dict(func.attrs.get("tir.defaults", {})))
 
 
 def _fresh(hint: str, taken: set[str]) -> str:

@@ -57,6 +57,7 @@ def signature_with_symbols(
 ) -> tuple[Signature, tuple[Var, ...]]:
     """The entry's signature, given what is written and returned; and the variable of each symbol that it names."""
     noalias = bool(func.attrs.get("tir.noalias"))
+    defaults = func.attrs.get("tir.defaults", {})
     param_names, names = _names(func)
     params: list[Param] = []
     for param in func.params:
@@ -69,7 +70,7 @@ def signature_with_symbols(
                     span=param.span,
                     help="pass an array, and load the vector from it",
                 )
-            params.append(ScalarParam(param_names[param], str(param.dtype)))
+            params.append(ScalarParam(param_names[param], str(param.dtype), defaults.get(param.name)))
         else:
             params.append(_buffer_param(name, buffer, param_names[param], names, buffer.data in written, noalias))
     chosen = outputs or tuple(str(o) for o in func.attrs.get("tir.outputs", ()))

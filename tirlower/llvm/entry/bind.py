@@ -67,6 +67,9 @@ class Binder:
         self._refuses = refuses
         self._inputs = signature.inputs
         self._names = [p.name for p in self._inputs]
+        self._defaults = {
+            p.name: p.default for p in self._inputs if isinstance(p, ScalarParam) and p.default is not None
+        }
         self._buffers = {p.name: p for p in signature.buffers}
         self._alignments = {p.name: max(p.alignment, numpy_dtype(p.dtype).alignment, 1) for p in self._buffers.values()}
         self._pairs = signature.alias_pairs()
@@ -136,6 +139,9 @@ class Binder:
                 )
             given[name] = value
         missing = [name for name in names if name not in given]
+        if missing and self._defaults:
+            given = {**self._defaults, **given}
+            missing = [name for name in names if name not in given]
         if missing:
             words = ", ".join(f"`{name}`" for name in missing)
             raise self._error(

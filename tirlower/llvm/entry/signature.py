@@ -83,10 +83,14 @@ class BufferParam:
 
 @dataclass(frozen=True, slots=True)
 class ScalarParam:
-    """A scalar parameter of any dtype of :func:`~tirlower.llvm.entry.dtypes.element_type`."""
+    """A scalar parameter of any dtype of :func:`~tirlower.llvm.entry.dtypes.element_type`.
+
+    ``default`` is its value in a call that does not pass it, if it may be left out; such a call goes through Python.
+    """
 
     name: str
     dtype: str
+    default: int | float | bool | None = None
 
 
 Param: TypeAlias = BufferParam | ScalarParam
