@@ -212,7 +212,11 @@ def _certain(conflicts: Conflicts, access: Access, ways: list[Condition]) -> boo
     plain_rows = plain.copy()
     for index in access.indices or ():
         plain_rows.row(index, BOTH)
-    used = {dim for (_, dim) in plain_rows.columns}
+    try:
+        # What stands in the alternatives of a choice has its column only where these are taken one by one.
+        used = {dim for case in plain_rows.copy().cases() for (_, dim) in case.columns}
+    except TooManyCases:
+        return False
     params = [key for key in params if key[1] in used]
     for extent in access.extents or ():
         params += [
