@@ -127,10 +127,9 @@ class PassContext:
         self.required_pass = tuple(required_pass or ())
         self.disabled_pass = tuple(disabled_pass or ())
         self.instruments = list(instruments or ())
-        self.config: Mapping[str, Any] = _checked(config)
+        self.config: Mapping[str, Any] = _checked(config) if config else _NOTHING
         self.trace = bool(trace)
         self.validate = bool(validate)
-        self._traces = _Traces()
 
     @property
     def ir_after(self) -> Mapping[str, IRModule]:
@@ -138,11 +137,16 @@ class PassContext:
 
         A name that comes again is numbered (``Simplify.2``).
         """
-        return self._traces.modules
+        return self._traces().modules
 
     def traced(self, name: str, mod: IRModule) -> None:
         """Keep the module after a pass."""
-        self._traces.add(name, mod)
+        self._traces().add(name, mod)
+
+    def _traces(self) -> _Traces:
+        # Made when it is asked for: most contexts are defaults that live for one pass.
+        found = self.__dict__.get("_kept")
+        return found if found is not None else self.__dict__.setdefault("_kept", _Traces())
 
     def child(self, *instruments: Any) -> PassContext:
         """A context with the same options for one piece of work: more instruments, and a trace of its own.
@@ -152,7 +156,7 @@ class PassContext:
         made = PassContext.__new__(PassContext)
         made.__dict__.update(self.__dict__)
         made.instruments = [*self.instruments, *instruments]
-        made._traces = _Traces()
+        made.__dict__.pop("_kept", None)
         return made
 
     @classmethod
@@ -235,12 +239,15 @@ class _Traces(threading.local):
         self.modules[free] = mod
 
 
-def _checked(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def _checked(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """A configuration, not to be changed any more, of declared keys with values that they take."""
-    if config is not None and not isinstance(config, Mapping):
+    if not isinstance(config, Mapping):
         raise TransformError(f"config is a mapping, got {config!r}", origin="PassContext")
     made: dict[str, Any] = {}
-    for key, value in (config or {}).items():
+    for key, value in config.items():
         declared = CONFIG_KEYS.get(key)
         if declared is not None:
             if not declared.accepts(value):
