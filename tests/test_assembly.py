@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -17,8 +18,10 @@ from examples.jacobi import jacobi
 from examples.layer_norm import layer_norm
 from examples.matmul import tiled
 from examples.softmax import softmax
+from tirlower.emit.compile import emit_assembly
+from tirlower.host_compile import generate_code
 from tirlower.ir import PrimFunc
-from tirlower.llvm.machine_loops import MachineLoop
+from tirlower.llvm.machine_loops import MachineLoop, machine_loops
 from tirlower.script import parse
 
 x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names processors of the x86 family")
@@ -167,3 +170,39 @@ def test_a_serial_loop_is_vectorized_by_llvm(mcpu, register):
     )
     loops = tl.build(func, f"llvm -mcpu={mcpu}").report().inner_loops
     assert any(f"%{register}" in line and "addps" in line for loop in loops for line in loop.lines)
+
+
+_STORE = re.compile(r"^\s*v?mov\w+\s+%\w+,\s*-?\d*\(")
+
+ACCUMULATING = {
+    "a product": (
+        'A: T.Buffer((64, 64), "float32"), B: T.Buffer((64, 64), "float32"), C: T.Buffer((64, 64), "float32")',
+        "for i, j, k in T.grid(64, 64, 64):\n        C[i, j] += A[i, k] * B[j, k]",
+    ),
+    "a sum": (
+        'A: T.Buffer(("n",), "float64"), C: T.Buffer((1,), "float64")',
+        "for i in range(n):\n        C[0] += A[i]",
+    ),
+    "rows": (
+        'A: T.Buffer(("n", "m"), "int32"), C: T.Buffer(("n",), "int32")',
+        "for i in T.parallel(n):\n        for j in range(m):\n            C[i] = T.max(C[i], A[i, j])",
+    ),
+    "a convolution": (
+        'A: T.Buffer((100,), "float32"), K: T.Buffer((7,), "float32"), C: T.Buffer((94,), "float32")',
+        "for i in range(94):\n        for j in range(7):\n            C[i] += A[i + j] * K[j]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ACCUMULATING)
+def test_what_is_accumulated_stays_in_a_register_where_arrays_are_apart(name: str) -> None:
+    params, body = ACCUMULATING[name]
+    kernel = tl.build(parse(f"@T.prim_func\ndef f({params}):\n    {body}\n"), target="llvm -mcpu=haswell")
+
+    def stores(assembly: str) -> int:
+        return sum(bool(_STORE.match(line)) for loop in machine_loops(assembly) for line in loop.lines)
+
+    assert stores(kernel.source("asm")) == 0
+    overlapping = replace(kernel.artifact.recipe, overlap="f", outputs={})
+    code = generate_code(overlapping.lower(), overlapping)
+    assert stores("".join(emit_assembly(part, overlapping.options) for part in code.parts)) > 0
