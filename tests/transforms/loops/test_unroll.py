@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import tirlower as tl
 from tests.checking import check
 from tirlower.diagnostics import TransformError
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import PassContext, UnrollLoop
 
@@ -248,3 +251,30 @@ def test_values_beyond_int32() -> None:
         A[T.int64(1)] = T.int64(4294967297)
 
     check(UnrollLoop(), before, expected)
+
+
+@pytest.mark.parametrize("count", [2049, 2080, 10007, 100000])
+@pytest.mark.parametrize("start", [0, -3, 1000])
+def test_a_very_long_loop_is_copied_in_groups(count: int, start: int) -> None:
+    func = parse(
+        f"@T.prim_func\ndef f(A: T.Buffer(({count},), 'int32')):\n"
+        f"    for i in T.unroll({start}, {start + count}):\n        A[i - {start}] = A[i - {start}] * 3 + i\n"
+    )
+    grouped = UnrollLoop(grouped=True)(func)
+    assert 32 <= grouped.script().count("A[") // 2 < 100
+    args = [np.arange(count, dtype="int32") % 11 for _ in range(2)]
+    tl.build(func)(args[0])
+    np.testing.assert_array_equal(args[0], args[1] * 3 + np.arange(start, start + count))
+
+
+def test_nested_long_loops_are_copied_in_groups() -> None:
+    func = parse(
+        "@T.prim_func\ndef f(A: T.Buffer((300, 300), 'int32')):\n"
+        "    for i in T.unroll(300):\n        for j in T.unroll(300):\n            A[i, j] = A[i, j] * 2 + i - j\n"
+    )
+    grouped = UnrollLoop(grouped=True)(func)
+    assert grouped.script().count("\n") < 10000
+    a = np.arange(90000, dtype="int32").reshape(300, 300)
+    want = a * 2 + np.arange(300)[:, None] - np.arange(300)
+    tl.build(func)(a)
+    np.testing.assert_array_equal(a, want)

@@ -17,7 +17,7 @@ from tirlower.emit.types import memory_bytes, memory_type
 from tirlower.emit.writer import I1, I8, I64, PTR, VOID, Value, array, const_bytes, null, struct, zero
 from tirlower.ir import build
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
-from tirlower.ir.expr import Expr, IntImm, Var, const, is_const_int
+from tirlower.ir.expr import Add, Cast, Expr, IntImm, Mul, Sub, Var, const, is_const_int
 from tirlower.ir.functor import post_order_visit
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, For, ForKind, Stmt
 
@@ -183,7 +183,10 @@ def _size_in_bytes(em: Emitter, buffer: Buffer, needed: Value | None) -> Value:
         return b.i64(size) if needed is None else b.select(needed, b.i64(size), b.i64(0))
     total: Value = b.i64(element_bytes(buffer))
     bad: Value | None = None
-    values = [em.index(extent) for extent in _extents(buffer)]
+    overflows: list[Value] = []
+    values = [_exact(em, extent, overflows) for extent in _extents(buffer)]
+    for overflow in overflows:
+        bad = overflow if bad is None else b.or_(bad, overflow)
     for extent, value in zip(_extents(buffer), values, strict=True):
         if em.facts.index_range(extent)[0] < 0:
             negative = b.icmp("slt", value, b.i64(0))
@@ -192,6 +195,17 @@ def _size_in_bytes(em: Emitter, buffer: Buffer, needed: Value | None) -> Value:
         total = b.extract_value(pair, 0)
         overflow = b.extract_value(pair, 1)
         bad = overflow if bad is None else b.or_(bad, overflow)
+    if not is_const_int(buffer.elem_offset, 0):
+        # The first element stands so far behind the beginning.
+        offset = _exact(em, buffer.elem_offset, [])
+        words = [b.intrinsic("llvm.smul.with.overflow", struct(I64, I1), [offset, b.i64(element_bytes(buffer))], [I64])]
+        words.append(
+            b.intrinsic("llvm.sadd.with.overflow", struct(I64, I1), [total, b.extract_value(words[0], 0)], [I64])
+        )
+        total = b.extract_value(words[1], 0)
+        for flag in (*(b.extract_value(word, 1) for word in words), b.icmp("slt", offset, b.i64(0))):
+            bad = flag if bad is None else b.or_(bad, flag)
+        values.append(offset)
     if bad is not None:
         if needed is not None:
             bad = b.and_(needed, bad)
@@ -201,10 +215,25 @@ def _size_in_bytes(em: Emitter, buffer: Buffer, needed: Value | None) -> Value:
             f"cannot allocate buffer `{_brace(buffer.name)}` of `{_brace(em.kernel.name)}`: its extents are {shown}",
         )
         em.fail_if(bad, code, values[:16])
-    if not is_const_int(buffer.elem_offset, 0):
-        extra = b.mul(em.index(buffer.elem_offset), b.i64(element_bytes(buffer)))
-        total = b.add(total, extra)
     return total if needed is None else b.select(needed, total, b.i64(0))
+
+
+def _exact(em: Emitter, extent: Expr, overflows: list[Value]) -> Value:
+    """An extent in 64 bits; ``overflows`` gets whether a sum or product on the way does not fit in them.
+
+    The extents of a flattened buffer are the products of those it had.
+    """
+    b = em.b
+    if isinstance(extent, Cast) and extent.dtype.is_int and extent.value.dtype.is_int:
+        if extent.dtype.bits >= extent.value.dtype.bits:
+            return _exact(em, extent.value, overflows)
+    if isinstance(extent, (Add, Sub, Mul)) and extent.dtype.is_int and not is_const_int(extent):
+        first, second = _exact(em, extent.a, overflows), _exact(em, extent.b, overflows)
+        word = {Add: "sadd", Sub: "ssub", Mul: "smul"}[type(extent)]
+        pair = b.intrinsic(f"llvm.{word}.with.overflow", struct(I64, I1), [first, second], [I64])
+        overflows.append(b.extract_value(pair, 1))
+        return b.extract_value(pair, 0)
+    return em.index(extent)
 
 
 def emit_alloc_const(em: Emitter, op: AllocConst) -> None:

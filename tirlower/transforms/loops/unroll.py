@@ -25,6 +25,11 @@ BUDGET = 1_000_000
 """Statements that one loop may unroll to, before the pass refuses rather than exhaust memory."""
 
 
+MOST_STATEMENTS = 2048
+"""With ``grouped``, what a loop is unrolled to at most: 100,000 statements in a row are no faster, and take a minute."""
+GROUP = 32
+
+
 class _LocalIndexVars(Visitor):
     """The variables in indices of local (register) memory."""
 
@@ -53,6 +58,7 @@ class _Unroller(Mutator):
         self.max_extent = int(options["auto_max_extent"])
         self.explicit = bool(options["explicit_unroll"])
         self.local_access = bool(options["unroll_local_access"])
+        self.grouped = bool(options["grouped"])
         self.steps = 0
         self.unrolled_depth = 0
         self.loop_depth = 0
@@ -148,7 +154,23 @@ class _Unroller(Mutator):
             return op.with_(kind=ForKind.UNROLLED)
         return op
 
+    def _in_groups(self, op: For, count: int) -> Stmt:
+        """A serial loop over groups of iterations, which are copied, as the iterations that are left over are."""
+        kind = op.loop_var.dtype
+        group = Var(f"{op.loop_var.name}_g", kind, span=op.loop_var.span)
+        least = max(2, min(GROUP, MOST_STATEMENTS // max(_size(op.body), 1)))
+        first = build.add(op.min, build.mul(group, const(least, kind)))
+        inside = self._unroll(op.with_(min=first, extent=const(least, kind)), least)
+        whole = count // least
+        rest = op.with_(min=build.add(op.min, const(whole * least, kind)), extent=const(count % least, kind))
+        return seq(
+            For(group, const(0, kind), const(whole, kind), ForKind.SERIAL, None, {}, inside, span=op.span),
+            *([self._unroll(rest, count % least)] if count % least else []),
+        )
+
     def _unroll(self, op: For, count: int) -> Stmt:
+        if self.grouped and count > 2 and count * _size(op.body) > MOST_STATEMENTS:
+            return self._in_groups(op, count)
         if count > 1 and count * _size(op.body) > BUDGET:
             raise TransformError(
                 f"unrolling loop {op.loop_var.name!r} ({count} iterations) would make more than {BUDGET} statements",
@@ -199,6 +221,9 @@ class UnrollLoop(FuncPass):
     loops whose variable indexes local memory too. The pragmas ``pragma_auto_unroll_max_step`` and
     ``pragma_unroll_explicit`` set the first and fourth for a region.
 
+    ``grouped``: a loop that would make more than 2,048 statements is copied in groups of iterations, with a serial loop
+    over them (the CPU's pipeline asks for that).
+
     A loop with a break or continue of its own stays as it is. Needs nothing; in a pipeline it stands after
     VectorizeLoop. Raises :class:`TransformError` for a marked loop whose extent is not constant, and for one that would
     make more than a million statements.
@@ -225,6 +250,7 @@ class UnrollLoop(FuncPass):
         "auto_max_extent": 0,
         "explicit_unroll": True,
         "unroll_local_access": False,
+        "grouped": False,
     }
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
