@@ -49,42 +49,35 @@ class Parser(Assignments):
         """The function of a definition."""
         before = activate(self)
         outer = self.func
-        state = (self.names, self._levels, self.ifs)
+        known = dict(self.names.table)
         follows = rebound_names(node.body, [param.arg for param in [*node.args.posonlyargs, *node.args.args]])
         try:
             if not follows:
                 try:
                     return self._function(node, private)
                 except MacroRebinds:
-                    self._restore(state)
-            return self._rounds(node, private, follows, state)
+                    self._restore(known)
+            return self._rounds(node, private, follows, known)
         finally:
             self.func, self.flow = outer, None
             deactivate(before)
 
-    def _restore(self, state: tuple[Names, list[Level], list[Any]]) -> None:
-        """Begin again: what a parse left open is gone."""
-        names, levels, _ = state
+    def _restore(self, known: dict[str, Any]) -> None:
+        """Begin again with the names known before: what a parse left open is gone."""
         self.names = Names()
-        self.names.table.update(names.table)
-        self._levels = [Level(None) for _ in levels]
+        self.names.table.update(known)
+        self._levels = [Level(None)]
         self.ifs = []
         self.kernel = None
         self.helper_depth = 0
 
-    def _rounds(
-        self, node: ast.FunctionDef, private: bool, follows: set[str], state: tuple[Names, list[Level], list[Any]]
-    ) -> PrimFunc:
+    def _rounds(self, node: ast.FunctionDef, private: bool, follows: set[str], known: dict[str, Any]) -> PrimFunc:
         """Parse a function some of whose names may be variables: once to follow them, then for their types."""
-        names = Names()
-        names.table.update(self.names.table)
-        state = (names, *state[1:])
         flow = self.flow = Rebinding(node.name, follows)
-        flow.trial = True
         self._function(node, private)
         flow.decide()
         for _ in range(ROUNDS):
-            self._restore(state)
+            self._restore(known)
             flow.begin()
             self.flow = flow
             error: ScriptError | None = None
