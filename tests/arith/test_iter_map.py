@@ -12,13 +12,14 @@ from tirlower.arith import (
     Analyzer,
     IterMapLevel,
     detect_iter_map,
+    estimate_region_upper_bound,
     inverse_affine_iter_map,
     iter_map_simplify,
     normalize_iter_map_to_expr,
     normalize_to_iter_sum,
 )
 from tirlower.diagnostics import TirError
-from tirlower.ir import IntImm, Or, Range, Var, build
+from tirlower.ir import Cast, IntImm, Or, Range, Var, build, const, substitute
 from tirlower.ir.structural import structural_equal
 
 i, j, k, l = (Var(name) for name in "ijkl")
@@ -268,3 +269,59 @@ def test_no_map_that_is_not_one_to_one_passes_as_bijective():
             accepted += 1
             assert len(set(images)) == len(images), f"seed {seed}: {[show(e) for e in indices]} over {iters}"
     assert accepted > 20
+
+
+_K, _J, _X, _Y = (Var(name, "int32") for name in "kjxy")
+_MAPS = [
+    ((0 - _K) // 4, {_K: 4}),
+    ((3 - _K) // 4, {_K: 4}),
+    ((0 - _K * 4) // 4, {_K: 4}),
+    ((_K * 4 - _J) // 4, {_K: 3, _J: 4}),
+    ((_K * 4 - _J) % 4, {_K: 3, _J: 4}),
+    ((0 - _K) % 4, {_K: 8}),
+    ((8 - _K * 2) // 8, {_K: 4}),
+    ((_Y + 33) // 32, {_Y: 176}),
+    ((_Y + 33) % 32, {_Y: 176}),
+    ((_Y + 64) // 32, {_Y: 170}),
+    ((_Y - 33) // 32, {_Y: 176}),
+    ((_Y + 100) // 7 * 3 + 1, {_Y: 14}),
+    ((_X * 2 + _X % 2) * 2 + _X, {_X: 4}),
+    (_X * 3 + _X % 2 * 2, {_X: 4}),
+    (_X // 2 * 5 + _X % 2 * 2, {_X: 4}),
+    (_X * 6 + _J * 4, {_X: 4, _J: 1}),
+    (_X * 5 + _J * 2, {_X: 3, _J: 2}),
+    ((_X * 5 + _J * 2) // 2, {_X: 3, _J: 2}),
+    ((_K * 8 + _J + 40) // 16, {_K: 4, _J: 8}),
+    ((_K * 8 + _J + 40) % 16, {_K: 4, _J: 8}),
+]
+
+
+@pytest.mark.parametrize("level", [IterMapLevel.BIJECTIVE, IterMapLevel.SURJECTIVE, IterMapLevel.NO_CHECK])
+@pytest.mark.parametrize(("expr", "sizes"), _MAPS, ids=[str(expr) for expr, _ in _MAPS])
+def test_a_map_has_the_values_of_its_expression(expr, sizes, level):
+    """At every point, whatever was checked: quotients of falling dividends, whole divisors in a base, uneven scales."""
+    found = detect_iter_map([expr], {var: Range(0, size) for var, size in sizes.items()}, check_level=level)
+    for total in found.indices:
+        made = normalize_iter_map_to_expr(total)
+        for point in itertools.product(*(range(size) for size in sizes.values())):
+            values = {var: const(value, "int32") for var, value in zip(sizes, point, strict=True)}
+            simplify = Analyzer().simplify
+            assert simplify(substitute(made, values)).value == simplify(substitute(expr, values)).value, (point, made)
+
+
+def test_a_region_below_zero_is_seen():
+    (bound,) = estimate_region_upper_bound([Range((_K * 4 - _J) // 4, 1)], {_K: Range(0, 2), _J: Range(0, 4)})
+    assert (bound.min_value.value, bound.max_value.value) == (-1, 1)
+
+
+def test_a_narrowing_cast_goes_into_a_sum_only_where_no_part_overflows():
+    i, j = Var("i", "int64"), Var("j", "int64")
+    analyzer = Analyzer()
+    analyzer.bind(i, Range(const(0, "int64"), const(2, "int64")))
+    analyzer.bind(j, Range(const(0, "int64"), const(2, "int64")))
+    big = const(2**30 + 5, "int64")
+    inside = (i * 7 + j * 3 - 4).astype("int32")
+    assert structural_equal(analyzer.simplify(inside), i.astype("int32") * 7 + j.astype("int32") * 3 - 4)
+    # In int32 the two products together are too large, though with the constant the whole is not.
+    outside = (i * big + j * big - 2**31).astype("int32")
+    assert isinstance(analyzer.simplify(outside), Cast)

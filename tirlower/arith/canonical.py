@@ -416,16 +416,16 @@ class Canonicalizer(DigitArithmetic):
             return None
         if target.bits < source.bits:
             least, most = target.min_value, target.max_value
-            running = Sum((), form.base)
+            # In whatever order the parts are added.
+            lowest, highest = min(form.base, 0), max(form.base, 0)
             for split in form.splits:
                 for part in (Sum.of(Split(split.atom)), Sum.of(split)):
                     low, high = self._bounds(part, source)
                     if low < least or high > most:
                         return None
-                running = Sum((*running.splits, split), form.base)
-                low, high = self._bounds(running, source)
-                if low < least or high > most:
-                    return None
+                lowest, highest = lowest + min(low, 0), highest + max(high, 0)
+            if lowest < least or highest > most:
+                return None
             if not least <= form.base <= most or any((s.upper or s.lower) > most for s in form.splits):
                 return None
         splits = []

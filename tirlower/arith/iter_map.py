@@ -304,8 +304,11 @@ class Detector:
             rest = IterSum(rest.args, zero)
         else:
             base = zero
+            if isinstance(rest.base, IntImm) and isinstance(c, IntImm) and c.value > 0:
+                # The whole divisors in the base come out too.
+                base, rest = self.quotient(rest.base, c), IterSum(rest.args, build.floormod(rest.base, c))
             if self._bounded(rest, c):
-                return rest if remainder else whole_sum
+                return rest if remainder else IterSum(whole_sum.args, base)
         split = self._aligned(rest, c)
         if split is not None:
             g, high, low = split
@@ -395,7 +398,7 @@ class Detector:
         zero = IntImm(c.dtype, 0)
         if not self.divides(digit.scale, c):
             raise NotAMap(f"in {op}, the scale {digit.scale} of the dividend does not divide the divisor")
-        c = self.quotient(c, digit.scale)
+        c = self._divisor_of(digit, c, op)
         one = IntImm(c.dtype, 1)
         if self.analyzer.can_prove(build.le(digit.extent, c)):
             return IterSum((), zero)
@@ -407,6 +410,16 @@ class Detector:
             return IterSum((IterSplit(digit.source, self.product(digit.lower_factor, c), extent, one),), zero)
         raise NotAMap(f"in {op}, the divisor does not divide the extent {digit.extent} of the dividend")
 
+    def _divisor_of(self, digit: IterSplit, c: Expr, op: Any) -> Expr:
+        """What the values of a digit are divided by where the digit, scaled, is divided by ``c``."""
+        found = self.quotient(c, digit.scale)
+        negative = (
+            found.value <= 0 if isinstance(found, IntImm) else isinstance(digit.scale, IntImm) and digit.scale.value < 0
+        )
+        if negative:
+            raise NotAMap(f"in {op}, the dividend falls as its iterator rises")
+        return found
+
     def _is_top(self, digit: IterSplit) -> bool:
         """Whether a digit is the highest of its mark, so that no remainder bounds it."""
         return self.equal(self.product(digit.lower_factor, digit.extent), digit.source.extent)
@@ -415,7 +428,7 @@ class Detector:
         zero = IntImm(c.dtype, 0)
         if not self.divides(digit.scale, c):
             raise NotAMap(f"in {op}, the scale {digit.scale} of the dividend does not divide the divisor")
-        c = self.quotient(c, digit.scale)
+        c = self._divisor_of(digit, c, op)
         if self.analyzer.can_prove(build.le(digit.extent, c)):
             return IterSum((digit,), zero)
         if self.divides(c, digit.extent) or (self.level is IterMapLevel.NO_CHECK and self._is_top(digit)):
@@ -494,7 +507,11 @@ class Detector:
             found = next((arg for arg in left if self.equal(arg.scale, expected)), None)
             if found is None and self.level is IterMapLevel.NO_CHECK:
                 # A gap is allowed: the next larger scale that the expected one does not reach past.
-                larger = [arg for arg in left if self.analyzer.can_prove(build.ge(arg.scale, expected))]
+                larger = [
+                    arg
+                    for arg in left
+                    if self.analyzer.can_prove(build.ge(arg.scale, expected)) and self.divides(first.scale, arg.scale)
+                ]
                 found = self._smallest(larger) if len(larger) == len(left) else None
             if found is None:
                 return None
