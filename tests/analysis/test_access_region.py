@@ -220,3 +220,14 @@ def test_the_statement_is_not_changed():
     before = ir.structural_hash(one)
     get_block_access_region(one)
     assert ir.structural_hash(one) == before
+
+
+def test_the_pointer_of_a_matched_region_is_that_of_its_source():
+    M = ir.Buffer("M", (4, 4))
+    N = ir.Buffer("N", (2, 2))
+    match = ir.MatchBufferRegion(M, ir.BufferRegion(A, (ir.Range(2, 4), ir.Range(2, 4))))
+    inner = ir.MatchBufferRegion(N, ir.BufferRegion(M, (ir.Range(0, 2), ir.Range(1, 2))))
+    for pointer in (M.data, N.data):
+        body = ir.Evaluate(extern(pointer, B.access_ptr("w")))
+        _, _, opaque = get_block_access_region(block(body, match=(match, inner)), {A.data: A, B.data: B})
+        assert [region.buffer for region in opaque] == [A]

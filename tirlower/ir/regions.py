@@ -381,6 +381,8 @@ class _Detector:
                 self.access(self.reads, op.buffer, op.indices)
             elif isinstance(op, Var):
                 buffer = self.buffer_of(op) if isinstance(op.type, PointerType) else None
+                while buffer in self.matched:  # of a region: it is its source that the block accesses
+                    buffer = self.matched[buffer].source.buffer
                 if buffer is not None:
                     self.opaque.setdefault(id(buffer), buffer)
                 continue

@@ -21,6 +21,10 @@ from tirlower.poly.verdict import PROVED, Verdict, Witness
 __all__ = ["AccessBounds", "check_bounds"]
 
 
+_CERTAIN_SHARE = 10
+"""The part of a question's work to find out that an access is outside for all sizes, not only for some: a guard is right too."""
+
+
 @dataclass(frozen=True)
 class AccessBounds:
     """The verdict on one access: whether all of its subscripts are inside its buffer in every iteration.
@@ -229,7 +233,7 @@ def _certain(conflicts: Conflicts, access: Access, ways: list[Condition]) -> boo
     outside = _domain(scop, access)
     outside.add(any_of(ways), BOTH)
     isl = isl_module()
-    with conflicts.solver.limited():
+    with conflicts.solver.limited(_CERTAIN_SHARE):
         try:
             return bool(union_over(plain, params).is_subset(union_over(outside, params)))
         except (isl.Error, TooManyCases):

@@ -22,6 +22,9 @@ Row = tuple[int, ...]
 MAX_OPERATIONS = 200_000
 """isl's operations for one question: some 50 ms (a usual one takes a few hundred)."""
 
+_SMALLEST_SHARE = 20
+"""A point is as good as one of small numbers, if those take long to find: an operation may cost 10 us there."""
+
 MEMO_SIZE = 20_000
 
 
@@ -148,7 +151,7 @@ class Solver:
                 high = [size] + [0] * columns
                 high[column + 1] = -1
                 box += [tuple(low), tuple(high)]
-            with self.limited():
+            with self.limited(_SMALLEST_SHARE):
                 try:
                     found = basic_set(columns, equations, box).lexmin()
                     if not found.is_empty():
@@ -164,11 +167,12 @@ class Solver:
         return f"isl could not decide it: {error}"
 
     @contextmanager
-    def limited(self) -> Iterator[None]:
-        """Bound the operations of isl inside a ``with`` block; the limits in force before are restored."""
+    def limited(self, share: int = 1) -> Iterator[None]:
+        """Bound the operations of isl inside a ``with`` block, to one part in ``share`` of those of a question; the limits in
+        force before are restored."""
         context = isl_module().DEFAULT_CONTEXT
         before = context.get_max_operations()
-        context.set_max_operations(self.max_operations)
+        context.set_max_operations(max(self.max_operations // share, 1))
         context.reset_operations()
         try:
             yield
