@@ -130,3 +130,16 @@ def f(a: T.handle):
 """)
     with pytest.raises(tl.LegalityError):
         tl.build(func)
+
+
+def test_a_stride_of_0_is_no_matter_of_the_call() -> None:
+    func: Any = parse("""
+@T.prim_func
+def f(a: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,), "int32", strides=(0,))
+    for i in T.parallel(n):
+        A[i] = i
+""")
+    with pytest.raises(tl.LegalityError, match="which iteration i = 1 writes"):
+        tl.build(func)

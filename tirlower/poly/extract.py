@@ -123,7 +123,10 @@ class _Extractor:
         for buffer in func.buffers:
             self.scop.scopes[buffer.data] = buffer.scope
             symbolic = not all(isinstance(part, IntImm) for part in (*buffer.shape, *buffer.strides))
-            if buffer.strides and symbolic and buffer.buffer_type != "auto_broadcast":
+            repeats = buffer.buffer_type == "auto_broadcast" or any(
+                isinstance(stride, IntImm) and stride.value == 0 for stride in buffer.strides
+            )
+            if buffer.strides and symbolic and not repeats:
                 self.scop.stated_strides.add(buffer)
             for extent in buffer.shape:
                 lin = self.conv.lin(extent)
