@@ -28,7 +28,7 @@ def load_function(where: str) -> PrimFunc | IRModule:
     """
     path_text, _, name = where.rpartition(":")
     if not path_text:
-        raise TirError(f"expected FILE:FUNC, got {where!r}", help="for example examples/matmul.py:naive")
+        raise TirError(f"expected FILE:FUNC, got {where!r}", help="for example examples/prefix_sum.py:prefix_sum")
     path = pathlib.Path(path_text)
     if not path.is_file():
         raise TirError(f"no file {path_text!r}")
@@ -112,6 +112,7 @@ def _passes(args: argparse.Namespace) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tirlower", description="Compile loop-level tensor programs.")
+    parser.add_argument("--version", action="version", version=f"tirlower {tl.__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("demo", help="compile real kernels, check them against NumPy, show their speed")
     one.add_argument("--quick", action="store_true", help="small sizes")

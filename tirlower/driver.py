@@ -102,6 +102,7 @@ def build(
     >>> build(f, outputs=["B"])(np.arange(3, dtype="int32"))
     array([1, 2, 3], dtype=int32)
     """
+    _check_options(outputs, gil)
     mod, single = _module_of(program)
     where = _target_of(target)
     made: tuple[Any, Mapping[str, Any]]
@@ -143,6 +144,19 @@ class JitFunction(Kernel):
     _source: PrimFunc
     _options: dict[str, Any]
 
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        outputs = outputs_of(self._source, self._options["outputs"])
+        buffers = self._source.buffer_map
+        names = [buffers[p].name if p in buffers else p.name for p in self._source.params]
+        return f"{self.name}({', '.join(name for name in names if name not in outputs)})"
+
+    def __reduce__(self) -> Any:
+        return _jit_again, (self._source, self._options)
+
+    def __repr__(self) -> str:
+        return f"<tirlower.jit {self.__doc__} for {self.artifact.target}>"
+
     def compile(self) -> Kernel:
         """Compile now, if that has not happened."""
         return self
@@ -153,14 +167,15 @@ class JitFunction(Kernel):
 
 
 class _Pending(JitFunction):
-    """A :class:`JitFunction` before its first call: the first use makes it one."""
+    # A JitFunction before its first call: the first use makes it one. A docstring would hide the kernel's own.
+    __doc__ = JitFunction.__dict__["__doc__"]
 
     def __init__(self, source: PrimFunc, options: dict[str, Any]) -> None:
         # The entry's own state comes with the compilation.
         self._source = source
         self._options = options
         self._lock = threading.Lock()
-        self.name = source.name
+        self.named(source.name)
 
     def compile(self) -> Kernel:
         """Compile, and become a :class:`JitFunction`. Of several threads one compiles, the others wait."""
@@ -186,13 +201,31 @@ class _Pending(JitFunction):
         return self.compile()(*args, **kwargs)
 
     def __repr__(self) -> str:
-        return f"<tirlower.jit {self.name}, not compiled yet>"
+        return f"<tirlower.jit {self.__doc__}, not compiled yet>"
 
     def __getattr__(self, key: str) -> Any:
         # What a compiled kernel knows (artifact, signature, …) asks for the compilation.
         if key.startswith("__") or key in ("_source", "_options", "_lock", "name"):
             raise AttributeError(key)
         return getattr(self.compile(), key)
+
+
+def _jit_again(func: PrimFunc, options: dict[str, Any]) -> JitFunction:
+    """What unpickling a :class:`JitFunction` calls: it is compiled at its first call there."""
+    return jit(**options)(func)
+
+
+def _check_options(outputs: Any, gil: Any) -> None:
+    """Raise :class:`TirError` for options that :func:`build` and :func:`jit` do not have."""
+    if gil not in (True, False, "auto"):
+        raise TirError(f"gil= is True, False or 'auto', got {gil!r}", help="'auto' releases the lock for longer work")
+    if outputs is None:
+        return
+    if isinstance(outputs, str) or not all(isinstance(name, str) for name in outputs):
+        raise TirError(
+            f"outputs= is a list of parameter names, got {outputs!r}",
+            help=f"write outputs=[{outputs!r}]" if isinstance(outputs, str) else "name the parameters by strings",
+        )
 
 
 @overload
@@ -212,6 +245,8 @@ def jit(
 
     The options are those of :func:`build`.
     """
+
+    _check_options(outputs, gil)
 
     def decorate(func: PrimFunc) -> JitFunction:
         if not isinstance(func, PrimFunc):

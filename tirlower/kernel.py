@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -39,8 +41,13 @@ class Kernel(EntryBase):
         kernel = cls(*parts)
         kernel._parts = parts
         kernel.artifact = artifact
-        kernel.name = name
+        kernel.named(name)
         return kernel
+
+    def named(self, name: str) -> None:
+        """Give the object its name, as functions of Python have theirs."""
+        self.name = name
+        self.__dict__.update(__name__=name, __qualname__=name)
 
     def move_into(self, other: Kernel) -> None:
         """Make another (not yet callable) kernel object this one."""
@@ -90,11 +97,46 @@ class Kernel(EntryBase):
     def __doc__(self) -> str:  # type: ignore[override]
         return f"{self.name}({', '.join(p.name for p in self.signature.inputs)})"
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        made = []
+        for param in self.signature.inputs:
+            default = getattr(param, "default", None)
+            made.append(
+                inspect.Parameter(
+                    param.name,
+                    kind,
+                    default=inspect.Parameter.empty if default is None else default,
+                    annotation=f"{param.dtype}{getattr(param, 'shape_text', '')}",
+                )
+            )
+        return inspect.Signature(made)
+
     def __repr__(self) -> str:
-        return f"<tirlower.Kernel {self.__doc__} for {self.artifact.target}>"
+        return f"<tirlower.Kernel {Kernel.__doc__.fget(self)} for {self.artifact.target}>"  # type: ignore[attr-defined]
 
     def __reduce__(self) -> Any:
-        raise TypeError("a kernel holds machine code of this process; pickle the PrimFunc and build it there")
+        # Machine code stays in its process: another one builds the function again, or finds it in the disk cache.
+        recipe = self.artifact.recipe
+        options = (recipe.target, recipe.outputs.get(self.name, ()), recipe.gil, recipe.opt_level, dict(recipe.config))
+        return _rebuilt, (recipe.module, self.name, *options)
+
+
+def _rebuilt(
+    module: IRModule,
+    name: str | None,
+    target: Any,
+    outputs: tuple[str, ...] | None,
+    gil: Any,
+    opt_level: int,
+    config: dict[str, Any],
+) -> Any:
+    """A kernel, or all those of a module (without a name), from what determined it: what unpickling calls."""
+    driver = importlib.import_module("tirlower.driver")
+    with driver.PassContext(opt_level=opt_level, config=config):
+        made = driver.build(module, target, outputs=outputs, gil=gil)
+    return made if name is None else made[name]
 
 
 class Executable:
@@ -150,6 +192,12 @@ class Executable:
     def report(self) -> Report:
         """What the build did."""
         return self._artifact.report()
+
+    def __reduce__(self) -> Any:
+        recipe = self._artifact.recipe
+        outputs = next(iter(recipe.outputs.values()), ())
+        options = (recipe.target, outputs or None, recipe.gil, recipe.opt_level, dict(recipe.config))
+        return _rebuilt, (recipe.module, None, *options)
 
     def __repr__(self) -> str:
         return f"<tirlower.Executable of {', '.join(self._kernels) or 'nothing'} for {self._artifact.target}>"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tirlower.diagnostics import InterpreterError
+from tirlower.diagnostics import InterpreterError, TirError
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic, lifted
 from tirlower.interp.intrinsics_math import FLOAT_FUNCTIONS, float_function
 from tirlower.interp.memory import Memory, Pointer
@@ -38,6 +38,10 @@ def register_extern(name: str, fn: Callable[..., Any] | None) -> Callable[..., A
     >>> register_extern("twice", lambda x: 2 * x)
     >>> _ = register_extern("twice", None)
     """
+    if not isinstance(name, str) or not (fn is None or callable(fn)):
+        raise TirError(
+            f"register_extern takes a name and a Python function (or None), got {name!r} and {fn!r}", origin="interpret"
+        )
     before = EXTERNS.pop(name, None)
     if fn is not None:
         EXTERNS[name] = fn

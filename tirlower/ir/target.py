@@ -89,8 +89,10 @@ class Target:
             given = {str(k): v for k, v in spec.items()}
             kind = str(given.pop("kind", "llvm"))
             host = host if host is not None else given.pop("host", None)
-        else:
+        elif isinstance(spec, str):
             kind, given = _parse(spec)
+        else:
+            raise TirError(f"a target is a string such as 'llvm', a mapping or a Target, got {spec!r}")
         if kind in TAGS:
             given = {**TAGS[kind], "tag": kind, **given}
             kind = str(given.pop("kind"))
@@ -115,6 +117,10 @@ class Target:
                     f"target {kind!r} has no option {name!r}", help=f"did you mean {near!r}?" if near else None
                 )
             made = _convert(kind, name, value, wanted)
+            if wanted is int and made < 0:
+                raise TirError(
+                    f"target {kind!r}: {name} is at least 0, got {made}", help="leave it out for the default"
+                )
             if made != _IMPLIED.get(name, KINDS[kind].get(name)):
                 self._attrs[name] = made
         self.host = None if host is None else Target(host)

@@ -88,6 +88,8 @@ def _in_ir_module(func: FunctionType, frame: FrameType) -> bool:
         return False
     first = frame.f_code.co_firstlineno
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+    if len(lines) < func.__code__.co_firstlineno:
+        return False  # no source: which reading the function says
     # The class's code begins at its first decorator or at its `class`, by the version of Python.
     above = first - 1
     while above > 0 and lines[above - 1].lstrip().startswith("@"):

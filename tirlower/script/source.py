@@ -58,7 +58,8 @@ def _lines(filename: str, scope: dict[str, Any], what: str) -> list[str]:
     if not lines:
         raise ScriptError(
             f"the source of {what} cannot be read (from {filename})",
-            help="put it in a file, or give its text to tirlower.script.parse",
+            help="Python keeps no source of what is typed, of -c and of exec: put it in a file, or give its text to "
+            'tirlower.script.from_source("""…""")',
         )
     return lines
 

@@ -123,7 +123,9 @@ class PassContext:
         trace: bool = False,
         validate: bool = False,
     ) -> None:
-        self.opt_level = int(opt_level)
+        if not isinstance(opt_level, int) or isinstance(opt_level, bool) or not 0 <= opt_level <= 4:
+            raise TransformError(f"opt_level is 0 to 4, got {opt_level!r}", origin="PassContext")
+        self.opt_level = opt_level
         self.required_pass = tuple(required_pass or ())
         self.disabled_pass = tuple(disabled_pass or ())
         self.instruments = list(instruments or ())
