@@ -89,12 +89,8 @@ class Space:
         """A form within the budget: itself, or one opaque value with its bounds, the same for equal forms."""
         if lin.weight <= MAX_WEIGHT and not any(abs(c) >= _WORD for c in (lin.const, *lin.terms.values())):
             return lin
-        low, high = self.interval(lin)
-        interval = (
-            None if low is None or abs(low) >= _WORD else low,
-            None if high is None or abs(high) >= _WORD else high,
-        )
-        limits = self.limits(lin) if self.is_data(lin) else None
+        interval = _within_words(self.interval(lin))
+        limits = _within_words(self.limits(lin)) if self.is_data(lin) else None
         return self.opaque(("form", lin.key), "a value too long to follow", self.deps(lin), interval, limits)
 
     def limits(self, lin: Lin) -> Interval:
@@ -291,6 +287,12 @@ class Space:
             return b.scaled(a.const)
         if b.is_constant:
             return a.scaled(b.const)
+        if a.weight * b.weight > MAX_WEIGHT:
+            interval = _within_words(_product_interval([self.interval(a), self.interval(b)]))
+            data = self.is_data(a) or self.is_data(b)
+            limits = _within_words(_product_interval([self.limits(a), self.limits(b)])) if data else None
+            key = ("product", frozenset((a.key, b.key)))
+            return self.opaque(key, "a product too long to follow", self.deps(a) | self.deps(b), interval, limits)
         result = a.scaled(b.const)
         for dim, c in b.terms.items():
             result = result.plus(single(dim), c * a.const)
@@ -425,6 +427,12 @@ class Space:
         self.iterated.add(var)
         self.lanes.add(var)
         return var
+
+
+def _within_words(interval: Interval) -> Interval:
+    """Bounds, without those beyond any index: squared again and again they would have millions of digits."""
+    low, high = interval
+    return None if low is None or abs(low) >= _WORD else low, None if high is None or abs(high) >= _WORD else high
 
 
 def _product_interval(intervals: list[Interval]) -> Interval:

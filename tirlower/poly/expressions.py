@@ -146,7 +146,7 @@ class Converter:
                     terms[dim] = sum_
                 else:
                     terms.pop(dim, None)
-        return self.wrapped(root.dtype, Lin(terms, const))
+        return self.wrapped(root.dtype, self.space.settled(Lin(terms, const)))
 
     def wrapped(self, dtype: DataType, lin: Lin, *, always: bool = False) -> Lin:
         """The value that exact arithmetic's ``lin`` has in a type: itself where it is no data (unless ``always``), or
