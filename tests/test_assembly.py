@@ -206,3 +206,49 @@ def test_what_is_accumulated_stays_in_a_register_where_arrays_are_apart(name: st
     overlapping = replace(kernel.artifact.recipe, overlap="f", outputs={})
     code = generate_code(overlapping.lower(), overlapping)
     assert stores("".join(emit_assembly(part, overlapping.options) for part in code.parts)) > 0
+
+
+#: scalars bound anew in loops, by what the loop makes of them
+VARIABLES = {
+    "a sum": "s = 0.0\nfor k in range(1024):\n    s += A[k]\nB[0] = s",
+    "a product and a sum": "s = 0.0\np = 1.0\nfor k in range(1024):\n    p *= A[k]\n    s += p\nB[0] = s",
+    "a maximum": "m = A[0]\nfor k in range(1024):\n    if A[k] > m:\n        m = A[k]\nB[0] = m",
+    "a place": "m = A[0]\nw = 0\nfor k in range(1024):\n    if A[k] > m:\n        m = A[k]\n        w = k\nB[0] = w",
+    "a counter": "i = 0\nwhile i < 1000:\n    B[i] = A[i] * 2.0\n    i += 1",
+    "a count": "s = 0\nfor k in range(1024):\n    if A[k] < 0.0:\n        break\n    s += 1\nB[0] = s",
+    "a swap": "a, b = 0, 1\nfor k in range(1024):\n    a, b = b, a + b\nB[0] = a",
+    "sums of rows": "for i in range(32):\n    s = 0.0\n    for k in range(32):\n        s += A[i * 32 + k]\n    B[i] = s",
+    "sums in threads": "for i in T.parallel(32):\n    s = 0.0\n    for k in range(32):\n        s += A[i * 32 + k]\n    B[i] = s",
+    "sums in lanes": "for i in T.vectorized(16):\n    s = 0.0\n    for k in range(64):\n        s += A[k * 16 + i]\n    B[i] = s",
+    "running sums": "s = 0.0\nfor k in range(1024):\n    s += A[k]\n    B[k] = s",
+    "nested sums": (
+        "t = 0.0\nfor i in range(32):\n    s = 0.0\n    for k in range(32):\n        s += A[i * 32 + k]\n    t += s * s\nB[0] = t"
+    ),
+    "Horner": "for i in range(1024):\n    y = 0.0\n    for k in range(9):\n        y = y * A[i] + 1.5\n    B[i] = y",
+    "Newton": "for i in range(1024):\n    y = A[i]\n    while y * y > A[i]:\n        y = 0.5 * (y + A[i] / y)\n    B[i] = y",
+    "Collatz": (
+        "for i in range(1024):\n    n = i + 1\n    c = 0\n    while n != 1:\n        if n % 2 == 0:\n            n = n // 2\n"
+        "        else:\n            n = 3 * n + 1\n        c += 1\n    B[i] = c"
+    ),
+    "Euclid": "for i in range(1024):\n    a = i\n    b = 360\n    while b != 0:\n        a, b = b, a % b\n    B[i] = a",
+    "a search": (
+        "for i in range(1024):\n    lo = 0\n    hi = 1024\n    while lo < hi:\n        mid = (lo + hi) // 2\n"
+        "        if A[mid] < B[i]:\n            lo = mid + 1\n        else:\n            hi = mid\n    B[i] = lo"
+    ),
+    "a block": 's = 0.0\nfor i in range(1024):\n    with T.block("b"):\n        v = T.axis.spatial(1024, i)\n        s += A[v]\n        B[v] = s',
+    "a parameter": "x = 1.0\nwhile n > 0:\n    x = x * A[n % 1024]\n    n = n // 2\nB[0] = x",
+    "mean and variance": (
+        "s = 0.0\nq = 0.0\nfor k in range(1024):\n    s += A[k]\n    q += A[k] * A[k]\nB[0] = s\nB[1] = q - s * s"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_variables_are_registers(name):
+    body = "\n".join("    " + line for line in VARIABLES[name].split("\n"))
+    func = parse(f'def f(A: T.Buffer((1024,), "float32"), B: T.Buffer((1024,), "float32"), n: T.int32):\n{body}\n')
+    assert 'scope="local"' in func.script(), "no variable"
+    loops = tl.build(func, "llvm -mcpu=haswell").report().inner_loops
+    assert loops or name == "a swap"
+    assert not [line for loop in loops for line in loop.lines if re.search(r"\(%r[sb]p", line)]
+    assert sum(loop.spills for loop in loops) == 0
