@@ -11,10 +11,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = ["assigned_names", "rebound_names", "target_names"]
 
 _CLEAN, _MIXED = 1, 2
+_LEAVES = frozenset((
+    int, str, type(None), ast.Load, ast.Store, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Lt, ast.Gt, ast.LtE,
+    ast.GtE, ast.Eq, ast.NotEq,
+))  # fmt: skip
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -83,19 +88,25 @@ class _Look:
         """The names that an expression reads."""
         if node is None:
             return
-        stack = [node]
+        stack: list[Any] = [node]
+        own = self.own
         while stack:
             part = stack.pop()
             kind = part.__class__
             if kind is ast.Name:
-                name = part.id  # type: ignore[attr-defined]
-                if name in self.own and seen.get(name) is not _CLEAN:
+                name = part.id
+                if name in own and seen.get(name) is not _CLEAN:
                     self.found.add(name)
             elif kind is ast.Constant:
-                if part.value.__class__ is str:  # type: ignore[attr-defined]
-                    self._text(part.value, seen)  # type: ignore[attr-defined]
+                if part.value.__class__ is str:
+                    self._text(part.value, seen)
             else:
-                stack.extend(ast.iter_child_nodes(part))
+                # A third of the time of ast.iter_child_nodes, and all scripts come by here.
+                for value in part.__dict__.values():
+                    if value.__class__ is list:
+                        stack += [v for v in value if v.__class__ not in _LEAVES]
+                    elif value.__class__ not in _LEAVES:
+                        stack.append(value)
 
     def _text(self, text: str, seen: dict[str, int]) -> None:
         """An extent or a type given as a string may name what the function assigns."""

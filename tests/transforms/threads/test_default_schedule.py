@@ -333,3 +333,36 @@ def test_a_block_without_iterators_becomes_a_kernel() -> None:
                     B[()] = A[()] + T.float32(1)
 
     check(DefaultGPUSchedule(), before, expected)
+
+
+def test_a_scalar_of_several_statements_keeps_them_in_one_kernel() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((2,), "float32")):
+        for i in range(8):
+            B[i] = A[i] * 2.0
+        s = 0.0
+        best = A[0]
+        for k in range(8):
+            s += B[k]
+            if B[k] > best:
+                best = B[k]
+        C[0] = s
+        C[1] = best
+        for i in range(8):
+            B[i] = B[i] + C[0]
+
+    after = scheduled(before)
+    kernels = [extent for tag, extent in launches(after) if tag == "blockIdx.x"]
+    assert kernels == ["2", "1", "2"], after.script()
+
+
+def test_a_scalar_of_each_iteration_does_not_keep_a_loop_from_threads() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8, 5), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            s = 0.0
+            for k in range(5):
+                s += A[i, k]
+            B[i] = s
+
+    assert launches(scheduled(before)) == [("blockIdx.x", "2"), ("threadIdx.x", "4")]

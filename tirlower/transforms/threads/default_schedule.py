@@ -75,6 +75,19 @@ def _mentions(expr: Expr, variables: set[Var]) -> bool:
     return found
 
 
+def _uses(op: Stmt, data: Var) -> bool:
+    """Whether a statement reads or writes the memory of a data variable."""
+    found = False
+
+    def look(part: Any) -> bool:
+        nonlocal found
+        found = found or part is data or getattr(getattr(part, "buffer", None), "data", None) is data
+        return not found
+
+    pre_order_visit(op, look)
+    return found
+
+
 def _is_leaf(block: Block) -> bool:
     """Whether a block holds no loop and no other block, and does something."""
     leaf, works = True, False
@@ -122,6 +135,30 @@ class _Scheduler(Mutator):
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
         return self.alone(op)
+
+    def visit_Seq(self, op: Seq) -> Stmt:
+        """Statements that share a scalar of the scope ``local`` are one kernel: such memory does not outlive one."""
+        for at, stmt in enumerate(op.stmts):
+            if not (isinstance(stmt, AllocBuffer) and stmt.buffer.scope == "local"):
+                continue
+            last = max((k for k, other in enumerate(op.stmts) if _uses(other, stmt.buffer.data)), default=at)
+            inside = [other.buffer.data for other in op.stmts[at:last] if isinstance(other, AllocBuffer)]
+            # What is allocated between must end there too.
+            while any(_uses(other, data) for data in inside for other in op.stmts[last + 1 :]):
+                last = max(k for k, other in enumerate(op.stmts) if any(_uses(other, data) for data in inside))
+                inside = [other.buffer.data for other in op.stmts[at:last] if isinstance(other, AllocBuffer)]
+            group = Seq(op.stmts[at : last + 1], span=op.span)
+            if last == at or not _on_device(group):
+                continue
+            head, rest = op.stmts[:at], op.stmts[last + 1 :]
+            made: list[Stmt] = [self.visit(other) for other in head]
+            made.append(self.alone(group))
+            if rest:
+                tail = self.visit(Seq(rest, span=op.span))
+                made += tail.stmts if isinstance(tail, Seq) else [tail]
+            return op.with_(stmts=tuple(made)) if len(made) > 1 else made[0]
+        grouped: Stmt = self.generic(op)
+        return grouped
 
     def visit_While(self, op: While) -> Stmt:
         return self.alone(op)
