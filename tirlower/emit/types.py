@@ -58,6 +58,10 @@ FLOAT_FORMATS: Final[dict[str, FloatFormat]] = {
 }
 
 
+MOST_LANES: Final = 2048
+"""LLVM ends the process at vectors of some 60,000 lanes, and takes minutes for shorter ones."""
+
+
 def is_bits_float(dtype: DataType) -> bool:
     """Whether values of the type are kept as bits and computed with in float32."""
     return dtype.is_bfloat16 or dtype.is_float8
@@ -99,13 +103,20 @@ def register_type(dtype: DataType) -> Type:
     """The LLVM type of values of a data type.
 
     Raises:
-        CodegenError: a custom type, or scalable vectors, which this processor family does not have.
+        CodegenError: a custom type, a vector of thousands of lanes, or scalable ones, which this processor family does
+            not have.
     """
     if dtype.scalable:
         raise CodegenError(
             f"the host has no scalable vectors, such as {dtype!s}",
             origin="codegen",
             help="use a fixed number of lanes",
+        )
+    if dtype.lanes > MOST_LANES:
+        raise CodegenError(
+            f"a vector of {dtype.lanes} lanes ({dtype!s}), which LLVM cannot compile",
+            origin="codegen",
+            help=f"use a loop, or vectors of at most {MOST_LANES} lanes",
         )
     element = _element(dtype.element)
     return element if dtype.lanes == 1 or element is VOID else vector(element, dtype.lanes)
