@@ -398,6 +398,9 @@ class _Inner(Mutator):
             return op
         picks = [index.value for index in op.indices if isinstance(index, IntImm)]
         if len(op.vectors) == 1 and len(op.indices) == 1:
+            if picks:
+                # A lane alone: of an assertion, say, that tests one lane after the other.
+                return Slicer(picks[0], 1, outer._spill, outer.cut).of(op.vectors[0])
             load = outer._spill(op.vectors[0])
             return BufferLoad(load.buffer, (build.cast("int32", op.indices[0]),), span=op.span)
         if len(picks) != lanes:
