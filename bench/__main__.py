@@ -1,11 +1,11 @@
-"""``python -m bench [calls] [compile] [passes] [kernels] [analyses] [gpu]``: the tables; all of them without arguments."""
+"""``python -m bench [calls] [compile] [passes] [kernels] [analyses] [families] [gpu]``: the tables; all of them without arguments."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-SECTIONS = ("calls", "compile", "passes", "kernels", "analyses", "gpu")
+SECTIONS = ("calls", "compile", "passes", "kernels", "analyses", "families", "gpu")
 
 
 def main(chosen: list[str]) -> int:
@@ -15,7 +15,7 @@ def main(chosen: list[str]) -> int:
         print(f"unknown section {unknown[0]!r}; the sections are {', '.join(SECTIONS)}")
         return 2
     chosen = chosen or list(SECTIONS)
-    from bench import analyses, calls, compile_time, gpu, kernels, passes
+    from bench import analyses, calls, compile_time, families, gpu, kernels, passes
     from bench.measure import table
 
     if "calls" in chosen:
@@ -29,6 +29,8 @@ def main(chosen: list[str]) -> int:
         print(table("kernels, two threads", kernels.measure(2)))
     if "analyses" in chosen:
         print(analyses.report(), "\n")
+    if "families" in chosen:
+        print(families.report(), "\n")
     if "gpu" in chosen:
         print(gpu.report())
     return 0
