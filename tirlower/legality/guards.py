@@ -55,6 +55,12 @@ def _escape(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
+def _wide(index: Expr) -> Expr:
+    """An index in int64, lanes and all."""
+    kind = index.dtype
+    return build.cast(kind.with_bits(64), index) if kind.is_int and kind.bits < 64 else index
+
+
 class _Values:
     """The values of a message, each with its number in the template."""
 
@@ -129,7 +135,8 @@ class _Checks(AccessChecks):
             source = self.owner.matched[buffer].source
             mins = [part.min for part in source.region]
             lead = len(mins) - len(indices)
-            inner = [build.add(*build.match_types(low, index)) for low, index in zip(mins[lead:], indices, strict=True)]
+            # In int64, where the sum of the two does not wrap.
+            inner = [build.add(_wide(low), _wide(index)) for low, index in zip(mins[lead:], indices, strict=True)]
             indices, buffer = [*mins[:lead], *inner], source.buffer
         for axis, (index, extent) in enumerate(zip(indices, buffer.shape, strict=True)):
             for which, scalar in lanes_of(index):
@@ -140,7 +147,7 @@ class _Checks(AccessChecks):
         """The address of an access through a view."""
         for which, scalar in lanes_of(node.indices[-1]) if node.indices else [("", None)]:
             indices = [*node.indices[:-1], scalar] if scalar is not None else []
-            offset = build.cast("int64", node.buffer.offset_of(indices))
+            offset = build.cast("int64", node.buffer.offset_of([_wide(index) for index in indices]))
             if view.scale != 1:
                 offset = build.mul(offset, const(view.scale, "int64"))
             offset = build.add(offset, view.start)

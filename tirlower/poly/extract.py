@@ -223,9 +223,10 @@ class _Extractor:
         var = op.loop_var
         start, extent = self.conv.lin(op.min), self.conv.lin(op.extent)
         overflows, stop = False, stop_of(op)
-        if stop is not None and self.space.is_data(extent):
-            exact = self.conv.lin(stop) - start
-            overflows, extent = extent.key != exact.key, exact
+        exact = extent if stop is None else self.conv.lin(stop) - start
+        low = self.space.interval(exact)[0]
+        if stop is not None and (self.space.is_data(extent) or (low is not None and low < op.extent.dtype.min_value)):
+            overflows, extent = not self.conv.fits(op.extent.dtype, exact), exact
         elif self.space.is_data(start):
             overflows = not self.conv.fits(op.loop_var.dtype, (start + extent).shifted(-1))
         low, high = self.space.interval(start)[0], self.space.interval((start + extent).shifted(-1))[1]

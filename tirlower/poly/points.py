@@ -64,6 +64,8 @@ class Table:
         reach = abs(lin.const)
         if reach >= _SAFE:
             raise _GiveUp
+        if abs(lin.const) >= _SAFE:
+            raise _GiveUp
         total: Array = np.full(self.rows, lin.const, np.int64)
         for dim, c in lin.terms.items():
             part = self.of(dim)

@@ -69,8 +69,7 @@ def _counting_type(first: Expr, last: Expr) -> str | None:
     if isinstance(first, IntImm) and first.value == 0:
         return None
     if isinstance(first, IntImm) and isinstance(last, IntImm):
-        fits = last.value - first.value <= int(kind.max_value)
-        return None if fits and (kind.is_int or last.value >= first.value) else "int64"
+        return None if int(kind.min_value) <= last.value - first.value <= int(kind.max_value) else "int64"
     return _WIDER.get(str(kind))
 
 

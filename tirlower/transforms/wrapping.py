@@ -112,6 +112,12 @@ def _is_index_type(kind: DataType) -> bool:
     return kind.is_int and kind.bits in (32, 64)
 
 
+def _leaves(bound: ConstIntBound, kind: DataType) -> bool:
+    """Whether values within a bound may be outside a type. An infinite bound is the greatest int64."""
+    infinite = bound.min_value <= bound.NEG_INF or bound.max_value >= bound.POS_INF
+    return infinite or bound.min_value < kind.min_value or bound.max_value > kind.max_value
+
+
 def may_overflow(op: Any) -> bool:
     """Whether a node is an operation whose exact result may be outside its type."""
     kind = op.__class__
@@ -155,8 +161,7 @@ class Wrapping:
         def look(op: Any) -> bool:
             nonlocal found
             if may_overflow(op) and self.is_data(op):
-                bound = self.analyzer.const_int_bound(op)
-                found = found or bound.min_value < op.dtype.min_value or bound.max_value > op.dtype.max_value
+                found = found or _leaves(self.analyzer.const_int_bound(op), op.dtype)
             return not found and op.__class__ is not BufferLoad
 
         pre_order_visit(root, look)
@@ -391,8 +396,7 @@ class DataAnalyzer(Analyzer):
         if any(memo[c][0] is not c for c in operands):
             new = op.map_children(lambda c: memo[c][0])
         if data and may_overflow(op):
-            bound = Analyzer.const_int_bound(self, new)
-            if bound.min_value < op.dtype.min_value or bound.max_value > op.dtype.max_value:
+            if _leaves(Analyzer.const_int_bound(self, new), op.dtype):
                 new = self.wrapping.atom(op)
         return new, data
 

@@ -65,7 +65,7 @@ def same(func, *args) -> None:
     """The same values, or an error from both."""
     native, seen = np.full(4, -7, "int32"), np.full(4, -7, "int32")
     kernel, failed, refused = tl.build(func), False, False
-    call = {name: value for name, value in zip([p.name for p in func.params], args)}
+    call = dict(zip([p.name for p in func.params], args, strict=True))
     try:
         kernel(*[native if value is None else value for value in call.values()])
     except IndexError:

@@ -83,10 +83,18 @@ def lanes_of(index: Expr) -> list[tuple[str, Expr]]:
         return [("", index)]
     if isinstance(index, Broadcast) and index.value.dtype.is_scalar:
         return [("", index.value)]
-    if isinstance(index, Ramp) and isinstance(index.lanes, int):
+    if isinstance(index, Ramp) and isinstance(index.lanes, int) and _reaches(index):
         last = build.add(index.base, build.mul(index.stride, const(index.lanes - 1, index.base.dtype)))
         return [(" (lane 0)", index.base), (f" (lane {index.lanes - 1})", last)]
     return [(f" (lane {lane})", _lane(index, lane)) for lane in range(index.dtype.lanes)]
+
+
+def _reaches(ramp: Ramp) -> bool:
+    """Whether the last lane of a ramp is known from its ends: its distance from the first is a number of the type."""
+    stride, kind = ramp.stride, ramp.base.dtype
+    if not isinstance(stride, IntImm) or not isinstance(ramp.lanes, int):
+        return False
+    return kind.min_value <= stride.value * (ramp.lanes - 1) <= kind.max_value
 
 
 def _lane(vector: Expr, lane: int) -> Expr:
