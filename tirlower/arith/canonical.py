@@ -417,7 +417,8 @@ class Canonicalizer(DigitArithmetic):
         if target.bits < source.bits:
             least, most = target.min_value, target.max_value
             # In whatever order the parts are added.
-            lowest, highest = min(form.base, 0), max(form.base, 0)
+            lowest: float = min(form.base, 0)
+            highest: float = max(form.base, 0)
             for split in form.splits:
                 for part in (Sum.of(Split(split.atom)), Sum.of(split)):
                     low, high = self._bounds(part, source)
