@@ -52,14 +52,31 @@ def _declares(stmts: tuple[Stmt, ...]) -> set[str]:
     return {stmt[1] for stmt in stmts if stmt[0] in ("let", "view", "alloc", "ptr")}
 
 
+def _shares(first: tuple[Stmt, ...], second: tuple[Stmt, ...]) -> bool:
+    """Whether statements use what others declare. The data of a view is that of what it is of."""
+    views = {stmt[1] for stmt in first if stmt[0] == "view"}
+    return _accesses(second, views) or _names_used(second, _declares(first) - views)
+
+
+def _accesses(one: Any, names: set[str]) -> bool:
+    if not isinstance(one, tuple):
+        return False
+    if one and one[0] == "if" and not _reads(one[1]):
+        return False  # the script decides it: one of the arms is dropped
+    return bool(one) and ((one[0] in ("ld", "st") and one[1] in names) or any(_accesses(part, names) for part in one))
+
+
+def _reads(condition: Any) -> bool:
+    return isinstance(condition, tuple) and (condition[:1] in (("v",), ("ld",)) or any(map(_reads, condition)))
+
+
 def _names_used(one: Any, names: set[str]) -> bool:
     """Whether a let, a buffer or a pointer of these names is used."""
     if isinstance(one, str):
         return one in names
+    if isinstance(one, tuple) and one and one[0] == "if" and not _reads(one[1]):
+        return False
     return isinstance(one, tuple) and any(_names_used(part, names) for part in one)
-
-
-Edit = Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]
 
 
 def _blocks(body: tuple[Stmt, ...], inside: bool = False) -> Iterator[tuple[tuple[Stmt, ...], Callable[[Any], Any]]]:
@@ -118,7 +135,7 @@ def _cut(block: tuple[Stmt, ...], n: int, loop: Stmt, made: Any) -> Iterator[Que
     body = loop[6]
     for at in range(1, len(body)):
         first, second = body[:at], body[at:]
-        shared = _names_used(second, _declares(first))
+        shared = _shares(first, second)
         parts = ((*loop[:6], first), (*loop[:6], second))
         after = None if shared else made((*block[:n], *parts, *block[n + 1 :]))
         yield Question("distribute", (loop[1],), at, after, structural=shared)
