@@ -218,7 +218,7 @@ VARIABLES = {
     "a count": "s = 0\nfor k in range(1024):\n    if A[k] < 0.0:\n        break\n    s += 1\nB[0] = s",
     "a swap": "a, b = 0, 1\nfor k in range(1024):\n    a, b = b, a + b\nB[0] = a",
     "sums of rows": "for i in range(32):\n    s = 0.0\n    for k in range(32):\n        s += A[i * 32 + k]\n    B[i] = s",
-    "sums in threads": "for i in T.parallel(32):\n    s = 0.0\n    for k in range(32):\n        s += A[i * 32 + k]\n    B[i] = s",
+    "sums in threads": "for i in T.parallel(32):\n    s = 0.0\n    for k in range(n):\n        s += A[(i * 32 + k) % 1024]\n    B[i] = s",
     "sums in lanes": "for i in T.vectorized(16):\n    s = 0.0\n    for k in range(64):\n        s += A[k * 16 + i]\n    B[i] = s",
     "running sums": "s = 0.0\nfor k in range(1024):\n    s += A[k]\n    B[k] = s",
     "nested sums": (
