@@ -69,9 +69,10 @@ def test_texts_that_are_no_data_type(name):
 
 
 def test_other_values_are_no_data_type():
-    for value in (3, None, np.float32, ["int32"][:0]):
+    for value in (3, None, np.ndarray, np.datetime64, np.integer, ["int32"][:0]):
         with pytest.raises((DataTypeError, TypeError)):
             DataType(value)
+    assert DataType(np.float32) is DataType("float32")
     with pytest.raises(DataTypeError):
         DataType("custom[a]8").numpy
     with pytest.raises(DataTypeError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import linecache
 import sys
 from collections.abc import Callable, Mapping
 from types import FrameType, FunctionType
@@ -19,7 +18,7 @@ from tirlower.script.macro import Macro
 from tirlower.script.namespace import NAMESPACES, GlobalCallee, ModuleRef
 from tirlower.script.parse_stmt import Parser
 from tirlower.script.scope import SAFE_BUILTINS, PythonScope
-from tirlower.script.source import class_at, definition_at, parse_text
+from tirlower.script.source import class_at, definition_at, parse_text, source_lines
 
 __all__ = ["ir_module", "macro", "parse", "prim_func"]
 
@@ -87,7 +86,7 @@ def _in_ir_module(func: FunctionType, frame: FrameType) -> bool:
     if not owner or owner.endswith("<locals>") or frame.f_code.co_name != owner.rpartition(".")[2]:
         return False
     first = frame.f_code.co_firstlineno
-    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+    lines = source_lines(frame.f_code, owner.rpartition(".")[2], frame.f_globals)
     if len(lines) < func.__code__.co_firstlineno:
         return False  # no source: which reading the function says
     # The class's code begins at its first decorator or at its `class`, by the version of Python.
@@ -113,9 +112,8 @@ def ir_module(mod: type | None = None, check_well_formed: bool = True, s_tir: bo
         functions = {name: f for name, f in vars(cls).items() if isinstance(f, FunctionType)}
         codes = [f.__code__ for f in functions.values()]
         first = min((code.co_firstlineno for code in codes), default=frame.f_lineno)
-        filename = codes[0].co_filename if codes else frame.f_code.co_filename
         first = first if codes else first + 8
-        tree, source, shift = class_at(cls, first, filename, frame.f_globals)
+        tree, source, shift = class_at(cls, first, codes[0] if codes else frame.f_code, frame.f_globals)
         outer = PythonScope.of_frame(cls.__qualname__, frame, _class_values(cls))
         scopes = {name: PythonScope.of_function(f, frame) for name, f in functions.items()}
         with deep_recursion():

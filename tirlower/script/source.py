@@ -9,8 +9,9 @@ from types import CodeType
 from typing import Any
 
 from tirlower.diagnostics import ScriptError, Source, Span, deep_recursion
+from tirlower.script.unkept import UNKEPT, lines_of
 
-__all__ = ["class_at", "definition_at", "parse_text"]
+__all__ = ["class_at", "definition_at", "parse_text", "source_lines"]
 
 Definition = ast.FunctionDef | ast.ClassDef
 
@@ -53,13 +54,20 @@ def _syntax_error(err: SyntaxError, source: Source, shift: int) -> ScriptError:
     )
 
 
-def _lines(filename: str, scope: dict[str, Any], what: str) -> list[str]:
-    lines = linecache.getlines(filename, scope)
+def source_lines(code: CodeType, name: str, scope: dict[str, Any]) -> list[str]:
+    """The lines of the text that a code object comes from, which defines ``name``; none where Python keeps no text."""
+    if code.co_filename in UNKEPT:
+        return lines_of(code, name, scope)
+    return linecache.getlines(code.co_filename, scope)
+
+
+def _lines(code: CodeType, name: str, scope: dict[str, Any]) -> list[str]:
+    lines = source_lines(code, name, scope)
     if not lines:
         raise ScriptError(
-            f"the source of {what} cannot be read (from {filename})",
-            help="Python keeps no source of what is typed, of -c and of exec: put it in a file, or give its text to "
-            'tirlower.script.from_source("""…""")',
+            f"the source of {name!r} cannot be read (from {code.co_filename})",
+            help="Python keeps no text of what exec runs, nor of what is typed without a line editor or piped in: "
+            'put it in a file, or give the text itself: tirlower.script.parse("""def f(…): …""")',
         )
     return lines
 
@@ -70,16 +78,17 @@ def definition_at(code: CodeType, scope: dict[str, Any], name: str) -> tuple[ast
     Returns the syntax tree, the source, and what to add to the tree's line numbers. The end of the definition is the
     first less indented line with which the text parses: much faster than tokenizing it in Python.
     """
-    lines = _lines(code.co_filename, scope, f"{name!r}")
+    lines = _lines(code, name, scope)
     tree, source, shift = _block_at(lines, code.co_firstlineno, code.co_filename, name)
     if not isinstance(tree, ast.FunctionDef):
         raise ScriptError(f"{name!r} is not a plain function (def)", span=Span(source, code.co_firstlineno, 0, 0, 1))
     return tree, source, shift
 
 
-def class_at(cls: type, first: int, filename: str, scope: dict[str, Any]) -> tuple[ast.ClassDef, Source, int]:
-    """The definition of a class that has a line numbered ``first`` in its body."""
-    lines = _lines(filename, scope, f"class {cls.__name__!r}")
+def class_at(cls: type, first: int, code: CodeType, scope: dict[str, Any]) -> tuple[ast.ClassDef, Source, int]:
+    """The definition of a class that has a line numbered ``first`` in its body; ``code`` is of the same text."""
+    filename = code.co_filename
+    lines = _lines(code, cls.__name__, scope)
     pattern = re.compile(rf"\s*class\s+{re.escape(cls.__name__)}\b")
     at = min(first, len(lines))
     while at > 0 and not pattern.match(lines[at - 1]):
