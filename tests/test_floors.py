@@ -53,6 +53,7 @@ LAZY = {
     "ir/func.py": "specializing rewrites functions: it stands on what stands on them",
     "poly/isl.py": "the one wrapper of islpy",
     "driver.py": "what compiles is imported to compile, what a GPU needs for a GPU",
+    "kernel.py": "unpickling builds again: the driver stands on the kernel",
     "host_build.py": "the compiler is imported for what is not in the disk cache; finds the exception classes that an entry names",
     "progress.py": "logging is imported by builds that take over a second",
     "artifact.py": "a kernel from the disk cache is lowered when somebody looks at its stages",

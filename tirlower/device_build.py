@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tirlower.diagnostics import DeviceError, TirError, nearest_name, paused_collection
+from tirlower.diagnostics import DeviceError, TirError, nearest_name, paused_collection, user_frames
 from tirlower.emit.compile import emit_assembly, optimized_ir
 from tirlower.gpu.artifact import DeviceModule
 from tirlower.gpu.codegen import GeneratedKernels, compile_options, generate
@@ -244,9 +244,10 @@ def build_for_device(
 class LazyDeviceKernel:
     """A prim func that is compiled for a GPU at its first call; everything else of it asks for the compilation too."""
 
-    def __init__(self, func: PrimFunc, compile: Any) -> None:
+    def __init__(self, func: PrimFunc, compile: Any, again: tuple[Any, ...]) -> None:
         self.func = func
-        self.name = func.name
+        self.name = self.__name__ = self.__qualname__ = func.name
+        self._again = again
         self._compile = compile
         self._lock = threading.Lock()
         self._made: DeviceKernel | None = None
@@ -260,7 +261,12 @@ class LazyDeviceKernel:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Compile, then call."""
-        return (self._made or self.compile())(*args, **kwargs)
+        with user_frames():
+            return (self._made or self.compile())(*args, **kwargs)
+
+    def __reduce__(self) -> Any:
+        # As for the host: by the function and the options of `jit`.
+        return self._again
 
     def script(self, **options: Any) -> str:
         """The script of the function."""

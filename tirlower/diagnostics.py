@@ -13,8 +13,10 @@ Every error that a user can see is a :class:`TirError`. It carries the fact once
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import ClassVar
 
 # Where they were before they had a room of their own.
@@ -46,6 +48,7 @@ __all__ = [
     "nearest_name",
     "paused_collection",
     "render",
+    "user_frames",
 ]
 
 
@@ -156,11 +159,14 @@ class ScriptError(TirError, SyntaxError):
     ) -> None:
         TirError.__init__(self, message, origin=origin, span=span, labels=labels, notes=notes, help=help)
         where = next((label.span for label in self.labels if label.span is not None), None)
-        self.msg = message
+        # A traceback shows a syntax error by its own place and `msg`, without `str`: what is to be read goes there.
+        self.msg = message + "".join("\n" + line for line in _details(self, placed=where is not None))
         if where is not None:
             self.filename = where.source.name
             self.lineno = where.line
             self.offset = where.col + 1
+            self.end_lineno = where.end_line
+            self.end_offset = where.end_col + 1
             self.text = where.source.line(where.line)
 
 
@@ -273,10 +279,57 @@ def _snippets(labels: Sequence[Label]) -> list[str]:
 def render(error: TirError) -> str:
     """The text of an error: headline, underlined places, notes and help."""
     head = f"error[{error.origin}]: " if error.origin else "error: "
-    lines = [head + error.message]
-    lines += _snippets(error.labels)
+    return "\n".join([head + error.message, *_details(error)])
+
+
+def _details(error: TirError, placed: bool = False) -> list[str]:
+    """The lines below the headline; ``placed``: the only place of an error is shown by other means."""
+    places = [label for label in error.labels if label.span is not None]
+    lines = [] if placed and len(places) == 1 and not places[0].text else _snippets(error.labels)
     lines += [f"  = note: {label.text}" for label in error.labels if label.span is None and label.text]
     lines += [f"  = note: {note}" for note in error.notes]
     if error.help:
         lines.append(f"  = help: {error.help}")
-    return "\n".join(lines)
+    return lines
+
+
+class user_frames:
+    """A context at the public functions: an error of tirlower leaves it with the frames of the caller's code alone.
+
+    What a message is about stands in the script, and the error points there; how tirlower came to it is of no use to
+    who wrote the script. Frames of files outside the package (callbacks, passes of one's own) stay, and so do causes
+    and notes. Other exceptions keep all frames, as everything does where ``TIRLOWER_TRACEBACK=full`` is set.
+
+    >>> try:
+    ...     with user_frames():
+    ...         raise TirError("the extent is negative")
+    ... except TirError as error:
+    ...     print(error)
+    error: the extent is negative
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, where: TracebackType | None) -> None:
+        if isinstance(error, TirError) and os.environ.get("TIRLOWER_TRACEBACK") != "full":
+            error.__traceback__ = _outside(where)
+            error.__suppress_context__ = True
+
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def _outside(where: TracebackType | None) -> TracebackType | None:
+    """The entries of a traceback that are of code outside this package."""
+    entries = []
+    while where is not None:
+        if not os.path.abspath(where.tb_frame.f_code.co_filename).startswith(_PACKAGE):
+            entries.append(where)
+        where = where.tb_next
+    kept: TracebackType | None = None
+    for entry in reversed(entries):
+        kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return kept

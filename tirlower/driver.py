@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
-from tirlower.diagnostics import TirError, paused_collection
+from tirlower.diagnostics import TirError, paused_collection, user_frames
 from tirlower.host_build import GilChoice, build_for_host, exported_functions, outputs_of
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.target import Target
@@ -59,12 +59,13 @@ def lower(program: PrimFunc | IRModule, target: Any = None, *, until: str | None
     from tirlower.legality import apart, check_legality
     from tirlower.pipeline import pipeline_for
 
-    mod, _ = _module_of(program)
-    where = _target_of(target)
-    with paused_collection():
-        verify_well_formed(mod)
-        checked = check_legality(apart(mod), PassContext.current())
-        return pipeline_for(where).run(checked.module, PassContext.current(), until)
+    with user_frames():
+        mod, _ = _module_of(program)
+        where = _target_of(target)
+        with paused_collection():
+            verify_well_formed(mod)
+            checked = check_legality(apart(mod), PassContext.current())
+            return pipeline_for(where).run(checked.module, PassContext.current(), until)
 
 
 @overload
@@ -102,20 +103,21 @@ def build(
     >>> build(f, outputs=["B"])(np.arange(3, dtype="int32"))
     array([1, 2, 3], dtype=int32)
     """
-    _check_options(outputs, gil)
-    mod, single = _module_of(program)
-    where = _target_of(target)
-    made: tuple[Any, Mapping[str, Any]]
-    if _is_gpu(where):
-        made = _build_for_gpu(mod, where, outputs)
-    else:
-        with paused_collection():
-            made = build_for_host(mod, where, PassContext.current(), outputs, gil)
-    if not single:
-        return Executable(*made)
-    _, kernels = made
-    kernel: Kernel = next(iter(kernels.values()))
-    return kernel
+    with user_frames():
+        _check_options(outputs, gil)
+        mod, single = _module_of(program)
+        where = _target_of(target)
+        made: tuple[Any, Mapping[str, Any]]
+        if _is_gpu(where):
+            made = _build_for_gpu(mod, where, outputs)
+        else:
+            with paused_collection():
+                made = build_for_host(mod, where, PassContext.current(), outputs, gil)
+        if not single:
+            return Executable(*made)
+        _, kernels = made
+        kernel: Kernel = next(iter(kernels.values()))
+        return kernel
 
 
 def _is_gpu(target: Target) -> bool:
@@ -198,7 +200,9 @@ class _Pending(JitFunction):
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Compile, then call."""
-        return self.compile()(*args, **kwargs)
+        with user_frames():
+            kernel = self.compile()
+        return kernel(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<tirlower.jit {self.__doc__}, not compiled yet>"
@@ -211,7 +215,7 @@ class _Pending(JitFunction):
 
 
 def _jit_again(func: PrimFunc, options: dict[str, Any]) -> JitFunction:
-    """What unpickling a :class:`JitFunction` calls: it is compiled at its first call there."""
+    """What unpickling a function of :func:`jit` calls: it is compiled at its first call there."""
     return jit(**options)(func)
 
 
@@ -247,15 +251,19 @@ def jit(
     """
 
     _check_options(outputs, gil)
+    options = {"target": target, "outputs": outputs, "gil": gil}
 
     def decorate(func: PrimFunc) -> JitFunction:
         if not isinstance(func, PrimFunc):
-            raise TirError(
-                f"tl.jit decorates a prim func, got {type(func).__name__}", help="write @T.prim_func below @tl.jit"
-            )
+            with user_frames():
+                raise TirError(
+                    f"tl.jit decorates a prim func, got {type(func).__name__}", help="write @T.prim_func below @tl.jit"
+                )
         if target is not None and _is_gpu(Target(target)):
-            lazy: JitFunction = _device_build().LazyDeviceKernel(func, lambda: build(func, target, outputs=outputs))
+            lazy: JitFunction = _device_build().LazyDeviceKernel(
+                func, lambda: build(func, target, outputs=outputs), (_jit_again, (func, options))
+            )
             return lazy
-        return _Pending(func, {"target": target, "outputs": outputs, "gil": gil})
+        return _Pending(func, options)
 
     return decorate if program is None else decorate(program)

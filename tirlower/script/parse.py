@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType, FunctionType
 from typing import Any
 
-from tirlower.diagnostics import ScriptError, Source, TirError, deep_recursion, paused_collection
+from tirlower.diagnostics import ScriptError, Source, TirError, deep_recursion, paused_collection, user_frames
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import PointerType
 from tirlower.ir.func import IRModule, PrimFunc
@@ -47,7 +47,7 @@ def prim_func(
             raise TirError(f"@T.prim_func decorates a function, got {type(target).__name__}")
         if _in_ir_module(target, where):
             return target
-        with deep_recursion(), paused_collection():
+        with user_frames(), deep_recursion(), paused_collection():
             tree, source, shift = definition_at(target.__code__, target.__globals__, target.__name__)
             parser = Parser(source, PythonScope.of_function(target, where), shift)
             return _parsed(lambda: parser.function(tree, private), source, check_well_formed)
@@ -75,7 +75,8 @@ def macro(func: FunctionType | None = None, *, hygienic: bool = True) -> Any:
     def decorate(target: Any) -> Macro:
         if not isinstance(target, FunctionType):
             raise TirError(f"@T.macro decorates a function, got {type(target).__name__}")
-        return Macro.of_function(target, hygienic, frame)
+        with user_frames():
+            return Macro.of_function(target, hygienic, frame)
 
     return decorate if func is None else decorate(func)
 
@@ -107,20 +108,21 @@ def ir_module(mod: type | None = None, check_well_formed: bool = True, s_tir: bo
     frame = sys._getframe(1)
 
     def decorate(cls: Any) -> IRModule:
-        if not isinstance(cls, type):
-            raise TirError(f"@I.ir_module decorates a class, got {type(cls).__name__}")
-        functions = {name: f for name, f in vars(cls).items() if isinstance(f, FunctionType)}
-        codes = [f.__code__ for f in functions.values()]
-        first = min((code.co_firstlineno for code in codes), default=frame.f_lineno)
-        first = first if codes else first + 8
-        tree, source, shift = class_at(cls, first, codes[0] if codes else frame.f_code, frame.f_globals)
-        outer = PythonScope.of_frame(cls.__qualname__, frame, _class_values(cls))
-        scopes = {name: PythonScope.of_function(f, frame) for name, f in functions.items()}
-        with deep_recursion():
-            made: IRModule = _parsed(
-                lambda: _module(tree, source, shift, outer, scopes, False), source, check_well_formed
-            )
-            return made
+        with user_frames():
+            if not isinstance(cls, type):
+                raise TirError(f"@I.ir_module decorates a class, got {type(cls).__name__}")
+            functions = {name: f for name, f in vars(cls).items() if isinstance(f, FunctionType)}
+            codes = [f.__code__ for f in functions.values()]
+            first = min((code.co_firstlineno for code in codes), default=frame.f_lineno)
+            first = first if codes else first + 8
+            tree, source, shift = class_at(cls, first, codes[0] if codes else frame.f_code, frame.f_globals)
+            outer = PythonScope.of_frame(cls.__qualname__, frame, _class_values(cls))
+            scopes = {name: PythonScope.of_function(f, frame) for name, f in functions.items()}
+            with deep_recursion():
+                made: IRModule = _parsed(
+                    lambda: _module(tree, source, shift, outer, scopes, False), source, check_well_formed
+                )
+                return made
 
     return decorate if mod is None else decorate(mod)
 
@@ -224,7 +226,7 @@ def parse(
         "I": NAMESPACES["tirlower.script.ir"].module,
         **(extra_vars or {}),
     }
-    with deep_recursion(200_000), paused_collection():
+    with user_frames(), deep_recursion(200_000), paused_collection():
         return _parse_text(text, name, values, check_well_formed)
 
 

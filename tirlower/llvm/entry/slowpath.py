@@ -10,6 +10,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tirlower.diagnostics import TirError, user_frames
 from tirlower.llvm.entry.abi import MAX_ERROR_VALUES, ErrorRecord, ErrorSite
 from tirlower.llvm.entry.bind import Binder
 from tirlower.llvm.entry.gil import GilPolicy
@@ -65,7 +66,11 @@ class SlowPath:
             ArgumentError: a wrong argument, before anything ran.
             Exception: the error of an :class:`ErrorSite` at which the kernel stopped.
         """
-        bound = self._binder.bind(args, kwargs)
+        try:
+            bound = self._binder.bind(args, kwargs)
+        except TirError:
+            with user_frames():
+                raise
         packed = self._packed
         if bound.overlap and self._overlap is not None:
             packed = self._overlap()
@@ -75,7 +80,8 @@ class SlowPath:
         run = packed.releasing if release else packed.holding
         status = run(ctypes.addressof(bound.slots), ctypes.addressof(record), ctypes.addressof(result))
         if status:
-            raise self._exception(record, packed)
+            with user_frames():
+                raise self._exception(record, packed)
         values = list(bound.outputs)
         if self.signature.returns is not None:
             values.append(self.box(result.value))
@@ -83,7 +89,8 @@ class SlowPath:
 
     def report(self, address: int) -> None:
         """Raise the exception of the error record at an address."""
-        raise self._exception(ErrorRecord.from_address(address), self._packed)
+        with user_frames():
+            raise self._exception(ErrorRecord.from_address(address), self._packed)
 
     def box(self, bits: int) -> Any:
         """The Python value of a return value's bits."""
