@@ -24,16 +24,46 @@ from tirlower.emit.writer import (
     Type,
     Value,
     const,
+    const_bits,
     null,
 )
 from tirlower.llvm.entry import layout
 from tirlower.llvm.entry.dtypes import ElementType, element_type
 from tirlower.llvm.entry.frame import Frame
+from tirlower.llvm.entry.scalars import BadScalar, scalar_bits
 from tirlower.llvm.entry.signature import ScalarParam
 
-__all__ = ["box", "read_scalar"]
+__all__ = ["box", "default_value", "read_optional", "read_scalar"]
 
 _Arms = list[tuple[Value, Block]]
+
+
+def default_value(param: ScalarParam) -> Value | None:
+    """The default as a constant of the kernel's parameter; None where there is none, or Python says what is wrong with it."""
+    if param.default is None:
+        return None
+    try:
+        bits, _ = scalar_bits(param.dtype, param.default)
+    except BadScalar:
+        return None
+    kind = element_type(param.dtype)
+    if kind.kind == "handle":
+        return None
+    return const_bits(kind.scalar, bits) if kind.scalar.kind == "float" else const(kind.scalar, bits)
+
+
+def read_optional(frame: Frame, param: ScalarParam, default: Value, passed: Value, args: Value, offset: int) -> Value:
+    """The argument at an offset into ``args`` where it is ``passed``, else the default."""
+    b = frame.b
+    given, join = frame.new_block("given"), frame.new_block("either")
+    before = b.block
+    b.cond_br(passed, given, join)
+    frame.enter(given)
+    value = read_scalar(frame, param, frame.field(args, offset, PTR))
+    end = b.block
+    b.br(join)
+    frame.enter(join)
+    return b.phi(value.type, "argument", [(default, before), (value, end)])
 
 
 def read_scalar(frame: Frame, param: ScalarParam, obj: Value) -> Value:

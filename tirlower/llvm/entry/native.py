@@ -29,7 +29,7 @@ from tirlower.llvm.entry.abi import MAX_ERROR_VALUES, entry_symbol, packed_symbo
 from tirlower.llvm.entry.dtypes import element_type, numpy_dtype
 from tirlower.llvm.entry.emit_arrays import ArrayFacts, ArrayReader, extent_value
 from tirlower.llvm.entry.emit_outputs import OutputMaker
-from tirlower.llvm.entry.emit_scalars import box, read_scalar
+from tirlower.llvm.entry.emit_scalars import box, default_value, read_optional, read_scalar
 from tirlower.llvm.entry.frame import Frame
 from tirlower.llvm.entry.gil import GilPolicy
 from tirlower.llvm.entry.signature import BindSite, BufferParam, ScalarParam, Signature, extents_of
@@ -99,22 +99,30 @@ class _Entry:
         _, args, nargsf, kwnames = self.function.args
         inputs = self.signature.inputs
         count = b.and_(nargsf, b.i64(_COUNT_MASK))
-        fits = b.and_(b.icmp("eq", count, b.i64(len(inputs))), b.icmp("eq", kwnames, null()))
-        frame.require(fits, "counted")
+        defaults = self._defaults()
+        counted = b.icmp("eq", count, b.i64(len(inputs)))
+        if defaults:
+            # One comparison: as many as must be, and at most as many as there are more.
+            required = len(inputs) - len(defaults)
+            counted = b.icmp("ule", b.sub(count, b.i64(required)), b.i64(len(defaults)))
+        frame.require(b.and_(counted, b.icmp("eq", kwnames, null())), "counted")
         if self.signature.buffers:
             dtypes = dict.fromkeys(p.dtype for p in inputs if isinstance(p, BufferParam))
             frame.preload(["ndarray", *[f"dtype:{dtype}" for dtype in dtypes]])
         reader = ArrayReader(frame)
         bound: set[tuple[str, str, int]] = set()
         for i, param in enumerate(inputs):
-            obj = frame.field(args, 8 * i, PTR)
             if isinstance(param, ScalarParam):
-                value = read_scalar(frame, param, obj)
+                if param.name in defaults:
+                    passed = b.icmp("ugt", count, b.i64(i))
+                    value = read_optional(frame, param, defaults[param.name], passed, args, 8 * i)
+                else:
+                    value = read_scalar(frame, param, frame.field(args, 8 * i, PTR))
                 self.values[param.name] = value
                 if element_type(param.dtype).kind in ("int", "uint", "bool"):
                     self.env[param.name] = value
                 continue
-            self.arrays[param.name] = reader.read(param, obj)
+            self.arrays[param.name] = reader.read(param, frame.field(args, 8 * i, PTR))
             for site in self.signature.sites:
                 if site.param == param.name:
                     self._bind(site)
@@ -128,6 +136,16 @@ class _Entry:
         self._run(made, elements)
         frame.enter(frame.slow)
         self._leave_for_python()
+
+    def _defaults(self) -> dict[str, Value]:
+        """What parameters are that a call by position may leave out: those behind which all have defaults."""
+        found: dict[str, Value] = {}
+        for param in reversed(self.signature.inputs):
+            value = default_value(param) if isinstance(param, ScalarParam) else None
+            if value is None:
+                break
+            found[param.name] = value
+        return found
 
     # -- before the kernel -------------------------------------------------------------------------------------------
 

@@ -85,7 +85,7 @@ class BufferParam:
 class ScalarParam:
     """A scalar parameter of any dtype of :func:`~tirlower.llvm.entry.dtypes.element_type`.
 
-    ``default`` is its value in a call that does not pass it, if it may be left out; such a call goes through Python.
+    ``default`` is its value in a call that does not pass it, if it may be left out.
     """
 
     name: str
