@@ -31,6 +31,7 @@ from tirlower.ir.expr import (
     Add,
     And,
     Div,
+    Expr,
     FloorDiv,
     FloorMod,
     Max,
@@ -55,7 +56,8 @@ def _ring(em: Emitter, op: Any, a: Value, b: Value) -> Value:
     if kind.is_integral:
         return em.b.binary(integer, a, b)
     if kind.is_float:
-        return binary_float(em, kind, a, b, lambda x, y: em.b._float(floating, x, y, "", None))
+        flags = em.b.fast_math & ~FastMath.CONTRACT if id(op) in em.chained else None
+        return binary_float(em, kind, a, b, lambda x, y: em.b._float(floating, x, y, "", flags))
     raise _no_arithmetic(em, op)
 
 
@@ -271,7 +273,7 @@ def compare(em: Emitter, cls: type, kind: DataType, a: Value, b: Value) -> Value
 def _logic(run: Run, op: Any) -> None:
     """Vectors and cheap scalars are computed; a right side that may fault is evaluated only where it decides."""
     em, both = run.em, op.__class__ is And
-    if op.dtype.is_vector or not em.facts.of(op.b).flags & FAULTS:
+    if op.dtype.is_vector or not _may_fault(run, op.b):
 
         def join(_: Any) -> None:
             a, b = run.get(op.a), run.get(op.b)
@@ -291,14 +293,38 @@ def _logic(run: Run, op: Any) -> None:
     run.evaluate(op.a)
 
 
+def _may_fault(run: Run, op: Expr) -> bool:
+    """Whether something in an expression may fail that was not computed before."""
+    facts = run.em.facts
+    left = [op]
+    while left:
+        expr = left.pop()
+        if run.is_known(expr) or not facts.of(expr).flags & FAULTS:
+            continue
+        if not isinstance(expr, _TRANSPARENT):
+            return True
+        left += [expr.a, expr.b]
+    return False
+
+
+_TRANSPARENT: Final = (Add, Sub, Mul, Min, Max, EQ, NE, LT, LE, GT, GE, And, Or)
+"""Nodes that fail where an operand does, and not by themselves."""
+
+
 @combine(Not)
 def _not(em: Emitter, op: Any, a: Value) -> Value:
     return em.b.not_(a)
 
 
-@combine(Select)
-def _select(em: Emitter, op: Select, cond: Value, a: Value, b: Value) -> Value:
-    return select_lanes(em, cond, a, b)
+@control(Select)
+def _select(run: Run, op: Select) -> None:
+    """Both values are computed, whatever is chosen; first where that saves the condition branches around what they share."""
+    run.then(lambda _: run.set(op, select_lanes(run.em, *map(run.get, (op.condition, op.true_value, op.false_value)))))
+    order = [op.condition, op.true_value, op.false_value]
+    if run.em.facts.of(op.condition).flags & FAULTS:
+        order.append(order.pop(0))
+    for expr in reversed(order):
+        run.evaluate(expr)
 
 
 def select_lanes(em: Emitter, cond: Value, a: Value, b: Value) -> Value:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tirlower.diagnostics import CodegenError, Span
+from tirlower.emit.chains import adds_faster_than_it_fuses
 from tirlower.emit.errors import ErrorTable
 from tirlower.emit.facts import Facts
 from tirlower.emit.machine import Machine
@@ -167,6 +168,9 @@ class Emitter:
         #: variables bound to the low bits of something, and how many indices were computed from such bits
         self.masked: set[Var] = set()
         self.masked_indices = 0
+        #: additions (by id; the node keeps it its own) that are not fused with products: see ``chains.py``
+        self.keeps_chains: Final = adds_faster_than_it_fuses(state.machine)
+        self.chained: dict[int, Expr] = {}
 
     # -- variables ---------------------------------------------------------------------------------------------------
 

@@ -151,6 +151,10 @@ class Run:
         found = self.memo.get(id(op))
         return leaf_value(self.em, op) if found is None else found
 
+    def is_known(self, op: Expr) -> bool:
+        """Whether an expression was evaluated before, and its value holds here."""
+        return id(op) in self.memo
+
     def get_index(self, op: Expr) -> Value:
         """The index value of an expression evaluated before."""
         if op.__class__ is IntImm:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tirlower.emit.chains import additions_in_chains
 from tirlower.emit.emitter import Emitter, Loop
 from tirlower.emit.platform import Body
 from tirlower.emit.writer import I64, NO_ATTACHMENTS, VOID, Attachments, Metadata, Value
@@ -69,6 +70,7 @@ def serial_range(
     em.define(op.loop_var, counter if t is I64 or t.bits == 64 else b.trunc(counter, t), counter)
     loop = Loop(after, latch, len(em.cleanups), is_task=task)
     em.loops.append(loop)
+    _keep_chains(em, op)
     masked = em.masked_indices
     body(em, op.body)
     em.loops.pop()
@@ -86,6 +88,11 @@ def serial_range(
         b.cond_br(b.icmp("slt", following, end), first, after, md=md)
     if not ended or not nonempty or loop.broken:
         em.enter(after)
+
+
+def _keep_chains(em: Emitter, op: For | While) -> None:
+    if em.keeps_chains:
+        em.chained.update((id(addition), addition) for addition in additions_in_chains(op))
 
 
 def _hint(name: str) -> str:
@@ -131,6 +138,7 @@ def emit_while(em: Emitter, op: While, body: Body) -> None:
     # A loop that never ends hangs: without an effect in it LLVM drops calls of its function, or what follows the loop.
     b.intrinsic("llvm.sideeffect", VOID, [])
     em.loops.append(Loop(after, head, len(em.cleanups)))
+    _keep_chains(em, op)
     body(em, op.body)
     em.loops.pop()
     if not b.terminated:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 
@@ -9,7 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tirlower as tl
 from tirlower.ir.dtype import DataType
+from tirlower.script import parse
 
 from .conftest import build, elementwise, llvm_text
 
@@ -307,3 +310,18 @@ def test_narrow_constants_reach_every_type() -> None:
         f(out)
         assert out[0] == (True if kind.is_bool else 3)
     assert ml_dtypes.bfloat16(3) == 3
+
+
+@pytest.mark.parametrize(("op", "divisions"), [("%", 1), ("//", 3)])
+def test_divisions_rounding_down_by_a_divisor_of_unknown_sign(op, divisions):
+    func = parse(f"@T.prim_func\ndef f(a: T.int64, b: T.int64) -> T.int64:\n    return a {op} b\n")
+    kernel = tl.build(func)
+    text = kernel.source("llvm")
+    assert text.count(" = srem ") + text.count(" = sdiv ") <= divisions
+    numbers = [-(2**63), -(2**63) + 1, -7, -6, -1, 0, 1, 2, 6, 7, 2**63 - 1]
+    for a, b in itertools.product(numbers, numbers):
+        if b == 0:
+            with pytest.raises(ZeroDivisionError):
+                kernel(a, b)
+        elif (a, b) != (-(2**63), -1):
+            assert kernel(a, b) == (a % b if op == "%" else a // b), (a, b)
