@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.judge.program import Expr, Program, Stmt
+from tests.judge.program import Expr, Program, Stmt, is_zero
 
 __all__ = ["Event", "Meaningless", "Run", "TooLong", "run_program"]
 
@@ -154,7 +154,7 @@ def update_of(stmt: Stmt) -> tuple[str, Expr] | None:
                 leaves.append((op, plus))
     mine = [leaf for leaf, plus in leaves if leaf == own and plus]
     if any(leaf[0] == "c" for leaf, _ in leaves) and len(leaves) == 2:
-        neutral = {"sum": 0, "product": 1, "or": 0, "xor": 0, "and": -1}.get(name)
+        neutral = {"sum": 0, "product": 1}.get(name)
         if any(leaf == ("c", neutral) for leaf, _ in leaves):
             return None  # `x = x + 0` is `x = x`
     if len(mine) == 1 and all(leaf != own or plus for leaf, plus in leaves):
@@ -498,6 +498,8 @@ class _Runner:
             return lambda: a() and b()
         if kind == "or":
             return lambda: a() or b()
+        if is_zero(expr):
+            return lambda: 0
         rule = _BINARY[kind]
         return lambda: rule(a(), b())
 

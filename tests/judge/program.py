@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["LOOP_KINDS", "OPERATORS", "Buf", "Place", "Program", "Text", "print_program", "statements"]
+__all__ = ["LOOP_KINDS", "OPERATORS", "Buf", "Place", "Program", "Text", "is_zero", "print_program", "statements"]
 
 Expr = tuple[Any, ...]
 Stmt = tuple[Any, ...]
@@ -101,6 +101,11 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         for part in stmt:
             if isinstance(part, tuple) and part and isinstance(part[0], tuple) and stmt[0] in ("for", "while", "if"):
                 yield from statements(part)
+
+
+def is_zero(expr: Expr) -> bool:
+    """Whether an expression is a product by a literal 0: the script has 0 in its place, and does not evaluate the rest."""
+    return bool(expr[0] == "*" and ("c", 0) in expr[1:])
 
 
 class _Printer:

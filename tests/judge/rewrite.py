@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.judge.program import Program, Stmt
+from tests.judge.program import Program, Stmt, is_zero
 
 __all__ = ["Question", "questions"]
 
@@ -61,9 +61,23 @@ def _shares(first: tuple[Stmt, ...], second: tuple[Stmt, ...]) -> bool:
 def _accesses(one: Any, names: set[str]) -> bool:
     if not isinstance(one, tuple):
         return False
-    if one and one[0] == "if" and not _reads(one[1]):
-        return False  # the script decides it: one of the arms is dropped
+    if _is_decided(one):
+        return False
     return bool(one) and ((one[0] in ("ld", "st") and one[1] in names) or any(_accesses(part, names) for part in one))
+
+
+def _is_decided(one: Any) -> bool:
+    """Whether the script decides a choice or a product and drops a part of it."""
+    if not isinstance(one, tuple) or not one:
+        return False
+    return (one[0] in ("if", "ite", "sel", "and", "or") and _is_constant(one[1])) or is_zero(one)
+
+
+def _is_constant(condition: Any) -> bool:
+    """Whether the script knows a condition without values of variables: one part of a conjunction can be enough."""
+    if condition[0] in ("and", "or"):
+        return any(map(_is_constant, condition[1:]))
+    return not _reads(condition)
 
 
 def _reads(condition: Any) -> bool:
@@ -74,7 +88,7 @@ def _names_used(one: Any, names: set[str]) -> bool:
     """Whether a let, a buffer or a pointer of these names is used."""
     if isinstance(one, str):
         return one in names
-    if isinstance(one, tuple) and one and one[0] == "if" and not _reads(one[1]):
+    if _is_decided(one):
         return False
     return isinstance(one, tuple) and any(_names_used(part, names) for part in one)
 
@@ -133,12 +147,14 @@ def _nested(block: tuple[Stmt, ...], n: int, outer: Stmt, made: Any) -> Iterator
 
 def _cut(block: tuple[Stmt, ...], n: int, loop: Stmt, made: Any) -> Iterator[Question]:
     body = loop[6]
+    # Where the script puts an arm in the place of a choice, statements have other numbers in the IR.
+    moved = any(_is_decided(stmt) for stmt in body)
     for at in range(1, len(body)):
         first, second = body[:at], body[at:]
         shared = _shares(first, second)
         parts = ((*loop[:6], first), (*loop[:6], second))
         after = None if shared else made((*block[:n], *parts, *block[n + 1 :]))
-        yield Question("distribute", (loop[1],), at, after, structural=shared)
+        yield Question("distribute", (loop[1],), at, after, structural=shared, open=moved)
 
 
 def _adjacent(block: tuple[Stmt, ...], n: int, m: int, made: Any) -> Iterator[Question]:

@@ -101,6 +101,30 @@ def f(A: T.Buffer(("n",), "int32")):
     assert "for i in T.unroll(n)" in str(info.value) and "split the loop" in str(info.value)
 
 
+@pytest.mark.parametrize(
+    "jumps, expected",
+    [
+        ("if i % 3 == 2:\n            continue", [0, 1, 0, 3, 4, 0, 6, 7]),
+        ("if i == 5:\n            break", [0, 1, 2, 3, 4, 0, 0, 0]),
+        (
+            "if i % 3 == 2:\n            continue\n        if A[i] == 1 or i == 7:\n            break",
+            [0, 1, 0, 3, 4, 0, 6, 0],
+        ),
+    ],
+)
+def test_an_unrolled_loop_whose_body_jumps_runs_as_a_loop(jumps, expected):
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((8,), "int32")):
+    for i in T.unroll(1, 8):
+        {jumps}
+        A[i] = i
+""")
+    out = np.zeros(8, np.int32)
+    tl.build(func)(out)
+    assert out.tolist() == expected
+
+
 def test_unrolled_loops_are_reported():
     func = parse("""
 def f(A: T.Buffer((4,), "int32")):

@@ -11,9 +11,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import Add, Cast, Expr, Mul, Sub, Var
+from tirlower.ir.build import neg
+from tirlower.ir.expr import Add, Cast, Expr, Mul, Sub, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.linear import linear_difference, terms_of
 from tirlower.ir.stmt import For
 from tirlower.ir.structural import structural_equal
 
@@ -60,7 +62,7 @@ def data_parameters(func: PrimFunc) -> frozenset[Var]:
 
 
 def stop_of(loop: For) -> Expr | None:
-    """Where a loop's extent is written as ``stop - start``, as that of ``range(start, stop)`` is: the stop.
+    """Where a loop's extent is ``stop - start``, as that of ``range(start, stop)`` is, added up or not: the stop.
 
     Such a loop runs up to the stop, whether the difference wraps or not.
     """
@@ -68,7 +70,16 @@ def stop_of(loop: For) -> Expr | None:
     if extent.__class__ is Sub and structural_equal(extent.b, loop.min):
         stop: Expr = extent.a
         return stop
-    return None
+    if extent.__class__ not in (Add, Sub) or is_const_int(loop.min, 0):
+        return None
+    first: dict[Any, list[Any]] = {}
+    terms: dict[Any, list[Any]] = {}
+    start, rest = terms_of(loop.min, 1, first), terms_of(extent, 1, terms)
+    # The script adds up `k - 1 - 2`, and `k - m - 1`: the start is seen in what is left of it.
+    missing = any(key not in terms or terms[key][0] * factor >= 0 for key, (factor, _) in first.items())
+    if missing or not (first or (start and rest)):
+        return None
+    return linear_difference(extent, neg(loop.min))
 
 
 def _over_pointers(func: PrimFunc) -> Iterable[Buffer]:

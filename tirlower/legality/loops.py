@@ -121,7 +121,7 @@ def _verdict(scop: poly.Scop, loop: For) -> poly.Verdict:
         elif loop.kind is ForKind.VECTORIZED:
             verdict = poly.is_vectorizable(scop, place, reductions=reductions)
         else:
-            verdict = poly.is_unrollable(scop, place)
+            verdict = poly.is_unrollable(scop, place, jumps=True)
         if not verdict.proved:
             break
     return verdict

@@ -168,10 +168,11 @@ def _axis(conflicts: Conflicts, access: Access, axis: int, ways: list[Condition]
 
 
 def _may_end_before(scop: Scop, access: Access) -> bool:
-    """Whether an assertion may have failed before the access, of which the conditions at the access do not speak."""
+    """Whether an assertion may have failed before the access, of which the conditions at the access do not speak: they
+    speak of its own iteration, not of those before."""
     for order, loops, condition in scop.asserted:
         first = order < access.order or (loops and access.loops and loops[0] is access.loops[0])
-        if first and all(condition is not each for each in access.conditions):
+        if first and (loops or all(condition is not each for each in access.conditions)):
             return True
     return False
 

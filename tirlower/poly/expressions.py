@@ -54,7 +54,7 @@ class Converter:
         self.facts: Callable[[], Iterable[Condition]] = tuple
         self.guards: tuple[Condition, ...] = ()
         self.local: list[Condition] = []
-        self.all_is_data = False
+        self.all_is_data = self.some_wrap = False
         self.infeasible: Callable[[Lin], bool] = lambda violation: False
         self.values: dict[Var, Lin] = {}
         self.truths: dict[Var, Condition] = {}
@@ -156,7 +156,15 @@ class Converter:
         if self.fits(dtype, lin):
             return lin
         least, most = int(dtype.element.min_value), int(dtype.element.max_value)
+        self._bound_sizes()
         return self.space.floormod(lin.shifted(-least), most - least + 1).shifted(least)
+
+    def _bound_sizes(self) -> None:
+        """Keep sizes in their types from here on: past them, what wraps would have values that no call gives it."""
+        if not self.some_wrap:
+            self.some_wrap = True
+            for var in [var for var in self.space.ranges if var not in self.space.iterated]:
+                self.space.ranges[var] = _within(self.space.ranges[var], var.dtype)
 
     def computed_by_callee(self, value: Expr) -> Lin:
         """What another function computes: to it, all that it is given is data."""
@@ -208,8 +216,8 @@ class Converter:
                 self.values[var] = lin
                 return lin
             low, high = dtype_interval(var.dtype)
-            if var in self.space.data and var.dtype.is_integral:
-                low, high = int(var.dtype.min_value), int(var.dtype.max_value)
+            if self.some_wrap or var in self.space.data:
+                low, high = _within((low, high), var.dtype)
             self.space.ranges[var] = (0 if var.nonneg and (low is None or low < 0) else low, high)
         return single(var)
 
@@ -372,6 +380,15 @@ def dtype_interval(dtype: DataType) -> Interval:
     if dtype.is_integral and dtype.bits <= 16:
         return (int(dtype.element.min_value), int(dtype.element.max_value))
     return (0, None) if dtype.is_uint else (None, None)
+
+
+def _within(interval: Interval, dtype: DataType) -> Interval:
+    """What an interval has of a type's values."""
+    low, high = interval
+    least, most = _limits(dtype)
+    if least is not None and (low is None or low < least):
+        low = least
+    return low, most if most is not None and (high is None or high > most) else high
 
 
 def _limits(dtype: DataType) -> Interval:

@@ -78,14 +78,14 @@ def carried_reductions(func: PrimFunc | Scop, loop: LoopLike, *, solver: Solver 
     return _Check(func, loop, solver, "parallel", True).carried()
 
 
-def is_unrollable(func: PrimFunc | Scop, loop: LoopLike) -> Verdict:
+def is_unrollable(func: PrimFunc | Scop, loop: LoopLike, *, jumps: bool = False) -> Verdict:
     """Whether a loop can be replaced by one copy of its body per iteration: its extent is a number, nothing leaves
-    or continues it."""
+    or continues it (with ``jumps`` it may, for a compiler that then keeps the loop)."""
     scop = extract(func)
     found = scop.loop(loop)
     if isinstance(found.node, While):
         return Verdict("refuted", "a while loop has no extent", help="use a for loop")
-    if found.leaves or found.continues:
+    if (found.leaves or found.continues) and not jumps:
         return Verdict("refuted", f"the body leaves or continues the loop {found.name!r}")
     assert found.extent is not None  # only a while loop has none
     low, high = scop.space.interval(found.extent)
