@@ -319,13 +319,6 @@ def test_a_kernel_survives_its_module(cache_dir):
         np.testing.assert_array_equal(b, 2)
 
 
-def test_kernels_are_not_pickled(cache_dir):
-    import pickle
-
-    with pytest.raises(TypeError, match="machine code"):
-        pickle.dumps(tl.build(scale(4, 2.0)))
-
-
 def test_the_report_lists_the_loops(cache_dir):
     @T.prim_func
     def f(A: T.Buffer((8, 16), "float32")):

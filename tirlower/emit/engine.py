@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tirlower.emit.emitter import ENGINE, Emitter, constant
-from tirlower.emit.facts import DATA
+from tirlower.emit.facts import DATA, WRAPS
 from tirlower.emit.masked import is_masked
 from tirlower.emit.writer import I64, Block, Phi, Value
 from tirlower.ir.expr import (
@@ -245,7 +245,7 @@ class Run:
             self.set_index(op, widened_var(em, op))
             return
         if kind.is_int and kind.bits in (32, 64) and kind.lanes == 1:
-            if cls in _WIDENED and not em.facts.data_wraps(op):
+            if cls in _WIDENED and not self._stays_narrow(op):
                 self.tasks.append((self._combine_index, op))
                 for child in (op.b, op.a):
                     if child.__class__ is not IntImm:
@@ -257,6 +257,11 @@ class Run:
                 return
         self.tasks.append((self._extend, op))
         self.evaluate(op)
+
+    def _stays_narrow(self, op: Any) -> bool:
+        """Whether index arithmetic is done in its own type: what may wrap, and on a GPU whatever depends on data."""
+        flags = self.em.facts.of(op).flags
+        return bool(flags & DATA) and (bool(flags & WRAPS) or not self.em.state.machine.wide_indices)
 
     def _combine_index(self, op: Any) -> None:
         if ~id(op) not in self.memo:

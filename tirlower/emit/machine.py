@@ -40,6 +40,11 @@ class Machine:
         return not self.triple.startswith("nvptx")
 
     @property
+    def wide_indices(self) -> bool:
+        """Whether 64-bit products cost what 32-bit ones do: on a GPU they are several instructions."""
+        return not self.triple.startswith("nvptx")
+
+    @property
     def native_bfloat(self) -> bool:
         """Whether an instruction rounds float32 to bfloat16 as we do (subnormals kept); its NaN may have another payload."""
         return "bf16" in self.features

@@ -82,7 +82,7 @@ class DataType(str):
         """The data type that a string, a NumPy dtype, or a Python or NumPy type (``float``, ``np.float32``) names.
 
         >>> DataType.named(float), DataType.named(np.dtype("uint8"))
-        (DataType('float64'), DataType('uint8'))
+        ('float64', 'uint8')
         """
         if isinstance(value, str):
             return cls(str(value))

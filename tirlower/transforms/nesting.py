@@ -84,7 +84,10 @@ def without_continues(body: Stmt) -> Stmt | None:
     >>> from tirlower.ir import Evaluate, Var, IfThenElse, build
     >>> jump, work = Evaluate(build.call("tir.continue_loop")), Evaluate(build.call("tir.call_extern", "work", dtype="int32"))
     >>> print(without_continues(seq(IfThenElse(build.gt(Var("i"), 3), jump, None), work)))
-    if i <= 3:
+    if i > 3:
+        T.evaluate(0)
+    else:
+        T.evaluate(0)
         T.call_extern("int32", "work")
     """
     try:

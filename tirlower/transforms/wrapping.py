@@ -357,7 +357,7 @@ class DataAnalyzer(Analyzer):
     >>> analyzer = DataAnalyzer({x})
     >>> analyzer.can_prove(x + 1 > x)
     False
-    >>> with analyzer.constraint_scope(x < 16):
+    >>> with analyzer.constraint_scope(x >= 0), analyzer.constraint_scope(x < 16):
     ...     print(analyzer.can_prove(x + 1 > x))
     True
     """

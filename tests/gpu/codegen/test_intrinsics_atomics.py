@@ -117,7 +117,7 @@ def test_an_unused_result():
         ('T.atomic_add(T.address_of(A[0]), 1, "relaxed", "cluster")', "scope 'cluster'"),
         ("T.atomic_add(T.address_of(L[0]), 1)", "value of int32 on an element of int64"),
         ("T.atomic_cas(T.address_of(L[0]), 1, 2)", "value of int32 on an element of int64"),
-        ("T.atomic_add(A[0], 1)", "takes an address and a scalar"),
+        ("T.atomic_add(A[0] + 1, 1)", "takes an address and a scalar"),
         ("T.atomic_and(T.address_of(F[0]), T.float16(1))", "bitwise operations are of integers"),
     ],
 )

@@ -36,6 +36,7 @@ from tirlower.transforms.base import Fact, ModulePass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.nesting import jumps_out
 from tirlower.transforms.threads.axes import is_thread_axis
+from tirlower.transforms.wrapping import scalars_wrap
 from tirlower.transforms.threads.device_regions import TARGET
 
 __all__ = ["SplitHostDevice"]
@@ -141,7 +142,7 @@ class _Splitter(Mutator):
             body = Seq((*head, *inner))
         data = tuple(at for at, var in enumerate(free) if var.dtype.is_integral and var not in self.sizes)
         attrs = {**self.handed_on, "target": target, "tir.noalias": True, "tir.is_global_func": True}
-        if data:
+        if data and scalars_wrap():
             attrs[DATA_PARAMS] = data
         name = self.fresh(f"{self.prefix}_kernel")
         self.kernels[name] = PrimFunc(
