@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Candidate = Callable[[], object]
+Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -22,19 +23,19 @@ class Call:
     def __call__(self) -> object:
         return self.fn(*self.args)
 
-    def run(self, count: int) -> float:
+    def run(self, count: int, clock: Clock = time.perf_counter) -> float:
         """Seconds of ``count`` calls."""
         names = {f"x{i}": arg for i, arg in enumerate(self.args)}
-        return timeit.Timer(f"fn({', '.join(names)})", globals={"fn": self.fn, **names}).timeit(count)
+        return timeit.Timer(f"fn({', '.join(names)})", timer=clock, globals={"fn": self.fn, **names}).timeit(count)
 
 
-def _run(candidate: Candidate, count: int) -> float:
+def _run(candidate: Candidate, count: int, clock: Clock) -> float:
     if isinstance(candidate, Call):
-        return candidate.run(count)
-    start = time.perf_counter()
+        return candidate.run(count, clock)
+    start = clock()
     for _ in range(count):
         candidate()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,17 @@ def loops_for(fn: Candidate, target: float) -> int:
 
 
 def interleave(
-    candidates: Mapping[str, Candidate], rounds: int = 15, slice_seconds: float = 0.02, pause: float = 0.0
+    candidates: Mapping[str, Candidate],
+    rounds: int = 15,
+    slice_seconds: float = 0.02,
+    pause: float = 0.0,
+    clock: Clock = time.perf_counter,
 ) -> dict[str, Timing]:
     """Time candidates in turn, ``rounds`` times each, every turn of about ``slice_seconds``; the order turns as well.
 
     Before each turn of candidates with threads a ``pause`` (seconds, then one call that is not counted) lets the
-    workers of the one before go to sleep: they spin for a while, and would take the next one's cores.
+    workers of the one before go to sleep: they spin for a while, and would take the next one's cores. Candidates that
+    run in the calling thread alone may be timed by ``time.thread_time``, which stands still while others have the core.
     """
     counts = {name: loops_for(fn, slice_seconds) for name, fn in candidates.items()}
     samples: dict[str, list[float]] = {name: [] for name in candidates}
@@ -93,7 +99,7 @@ def interleave(
                 if pause:
                     time.sleep(pause)
                     fn()
-                samples[name].append(_run(fn, counts[name]) / counts[name])
+                samples[name].append(_run(fn, counts[name], clock) / counts[name])
     finally:
         if collecting:
             gc.enable()
