@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import gc
 
+import numpy as np
 import pytest
 
+import tirlower as tl
 from tirlower.diagnostics import CodegenError
 from tirlower.emit import host
-from tirlower.emit.compile import CompileOptions, compile_object, emit_assembly, optimized_ir
+from tirlower.emit.compile import SIMPLIFY_AGAIN, CompileOptions, compile_object, emit_assembly, optimized_ir
+from tirlower.script import parse
 
 _SUM = """
 define void @scale(ptr noalias %a, ptr noalias %b, i64 %n) {
@@ -138,3 +141,35 @@ def test_errors_in_cycles_of_garbage_do_not_crash():
             failed += 1
     gc.collect()
     assert failed == 50
+
+
+SORT = """
+@T.prim_func
+def sort(x: T.Buffer(("N",), "float64")):
+    for i in range(1, x.shape[0]):
+        j = i
+        while j > 0 and x[j - 1] > x[j]:
+            x[j - 1], x[j] = x[j], x[j - 1]
+            j -= 1
+"""
+
+
+def test_guards_in_a_while_loop_leave_its_elements_in_registers():
+    kernel = tl.build(parse(SORT))
+    # One element is loaded ahead of the inner loop, and one in it: the other is what was stored last.
+    assert kernel.source("llvm-opt").count("load double") == 2
+    x = np.random.default_rng(5).random(300)
+    expected = np.sort(x)
+    kernel(x)
+    assert (x == expected).all()
+
+
+@pytest.mark.parametrize(("body", "marked"), [
+    ("k = n\n    while k < 9:\n        A[k] = 1\n        k += 1", True),
+    ("k = 0\n    while k < 9:\n        A[k % 4] = 1\n        k += 1", False),
+    ("for k in range(9): A[n] = 1", False),
+    ("A[n] = 1", False),
+])  # fmt: skip
+def test_functions_with_guards_in_while_loops_are_simplified_again(body, marked):
+    text = f"@T.prim_func\ndef f(A: T.Buffer((64,), 'int32'), n: T.int32):\n    {body}\n"
+    assert (SIMPLIFY_AGAIN in tl.build(parse(text)).source("llvm")) is marked

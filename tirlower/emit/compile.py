@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi, newpassmanagers
@@ -104,6 +104,11 @@ class CompiledObject:
 
 
 _PARTS = b"TIRPARTS"
+
+#: An attribute of functions with guards in ``while`` loops. Loop passes prove most of those (of an index that only sinks,
+#: say) or take them out of the loop, behind the passes that keep elements in registers from one iteration to the next:
+#: these run once more.
+SIMPLIFY_AGAIN: Final = "tirlower-simplify-again"
 
 
 def join_parts(objects: Sequence[bytes]) -> bytes:
@@ -255,9 +260,23 @@ def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, options: Comp
         passes.run(module, builder)
     finally:
         _dispose(passes)
+    if options.pipeline == "default" and options.opt_level >= 2:
+        _simplify_again(module, builder)
 
 
-def _dispose(passes: llvm.ModulePassManager) -> None:
+def _simplify_again(module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
+    marked = [f for f in module.functions if any(SIMPLIFY_AGAIN.encode() in text for text in f.attributes)]
+    if not marked:
+        return
+    passes = builder.getFunctionPassManager()
+    try:
+        for function in marked:
+            passes.run(function, builder)
+    finally:
+        _dispose(passes)
+
+
+def _dispose(passes: llvm.ModulePassManager | llvm.FunctionPassManager) -> None:
     """Free a pass manager: llvmlite's wrapper inherits a ``_dispose`` that does nothing, which leaks 76 KB a module."""
     if type(passes)._dispose is ffi.ObjectRef._dispose:
         newpassmanagers.NewPassManager._dispose(passes)

@@ -80,6 +80,7 @@ class Loop:
     continued: bool = False
     broken: bool = False
     is_task: bool = False
+    is_while: bool = False
 
 
 @dataclass

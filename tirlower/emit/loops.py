@@ -137,7 +137,7 @@ def emit_while(em: Emitter, op: While, body: Body) -> None:
     em.enter(inside)
     # A loop that never ends hangs: without an effect in it LLVM drops calls of its function, or what follows the loop.
     b.intrinsic("llvm.sideeffect", VOID, [])
-    em.loops.append(Loop(after, head, len(em.cleanups)))
+    em.loops.append(Loop(after, head, len(em.cleanups), is_while=True))
     _keep_chains(em, op)
     body(em, op.body)
     em.loops.pop()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tirlower.diagnostics import LoweringError, RuntimeAssertError
+from tirlower.emit.compile import SIMPLIFY_AGAIN
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.engine import index_of, pointer_alias, values_of
 from tirlower.emit.errors import ERROR_KINDS, MAX_ERROR_VALUES, escape_template
@@ -173,6 +174,8 @@ def _assert(em: Emitter, op: Assert) -> None:
     if is_const_int(op.condition, 1):
         return
     kind, template, shown = _message(em, op)
+    if em.loops and em.loops[-1].is_while:
+        em.function.mark(SIMPLIFY_AGAIN)
     cond = em.value(op.condition)
     failed, good = em.new_block("fail"), em.new_block("holds")
     em.b.cond_br(cond, good, failed, likely=True)

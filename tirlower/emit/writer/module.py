@@ -145,6 +145,11 @@ class Function:
     def __repr__(self) -> str:
         return f"Function({self.ref.text})"
 
+    def mark(self, attribute: str) -> None:
+        """Give the function a string attribute; again changes nothing."""
+        if f' "{attribute}"' not in self._tail:
+            self._tail = f' "{attribute}"{self._tail}'
+
     def name_value(self, hint: str = "") -> str:
         """A fresh SSA name, ``%hint.12``."""
         n = self._counter
