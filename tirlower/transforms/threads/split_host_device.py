@@ -36,8 +36,8 @@ from tirlower.transforms.base import Fact, ModulePass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.nesting import jumps_out
 from tirlower.transforms.threads.axes import is_thread_axis
-from tirlower.transforms.wrapping import scalars_wrap
 from tirlower.transforms.threads.device_regions import TARGET
+from tirlower.transforms.wrapping import scalars_wrap
 
 __all__ = ["SplitHostDevice"]
 
