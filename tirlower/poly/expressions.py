@@ -474,7 +474,11 @@ def _fitting(conv: Converter, target: DataType, lin: Lin) -> Lin | None:
 def _ramp(conv: Converter, op: Any) -> Lin | None:
     if conv.lane is None or op.base.dtype.is_vector:
         return None
-    return conv.wrapped(op.dtype, conv.lin(op.base) + conv.space.multiply(conv.lin(op.stride), single(conv.lane)))
+    lane = conv.lin(op.base) + conv.space.multiply(conv.lin(op.stride), single(conv.lane))
+    narrow = not _is_index(op.dtype)  # its lanes wrap, also those of constants
+    if narrow and not conv.wrapping:
+        return _fitting(conv, op.dtype, lane)
+    return conv.wrapped(op.dtype, lane, always=narrow)
 
 
 def _call(conv: Converter, op: Any) -> Lin | None:
