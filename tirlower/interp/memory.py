@@ -355,12 +355,14 @@ class View:
 def layout_size(buffer: Buffer, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> int:
     """The bytes that an allocation of a buffer with this layout takes.
 
-    Raises Fault for a negative extent or stride.
+    Raises Fault for a negative extent, stride or offset.
     """
     if any(extent < 0 for extent in shape):
         raise Fault(f"buffer {buffer.name!r} has a negative extent: {shape}")
     if any(stride < 0 for stride in strides):
         raise Fault(f"allocated buffer {buffer.name!r} has a negative stride: {strides}")
+    if offset < 0:
+        raise Fault(f"allocated buffer {buffer.name!r} has a negative element offset: {offset}")
     if any(extent == 0 for extent in shape):
         return 0
     last = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))

@@ -11,7 +11,9 @@ from tirlower.diagnostics import TirError
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion
 from tirlower.ir.buffer import decl_buffer as make_buffer
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BufferLoad, Expr, PointerType, Var, as_expr
+from tirlower.ir.expr import BufferLoad, Call, Expr, PointerType, Var, as_expr
+from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.op import Op, Purity
 from tirlower.ir.stmt import AllocConst, DeclBuffer
 from tirlower.script.builder import Builder, name_buffer
 from tirlower.script.scope import active_or_none
@@ -52,6 +54,33 @@ def _dims(builder: Builder | None, dims: Any) -> list[Any]:
             found.append(builder.symbolic(dim))
         else:
             found.append(dim)
+    return found
+
+
+def _fixed(builder: Builder, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a buffer that the body makes, with what its layout reads from memory bound in front: the buffer
+    stays as it was made when that memory changes."""
+
+    def bound(part: Any, word: str) -> Any:
+        if isinstance(part, (tuple, list)):
+            return tuple(bound(one, word) for one in part)
+        return builder.bind(f"{name}_{word}", part) if isinstance(part, Expr) and _may_change(part) else part
+
+    words = {"shape": "extent", "strides": "stride", "elem_offset": "offset"}
+    return {key: bound(value, words[key]) if key in words else value for key, value in options.items()}
+
+
+def _may_change(expr: Expr) -> bool:
+    """Whether an expression may have another value after a store or a call."""
+    found = False
+
+    def look(op: Any) -> bool:
+        nonlocal found
+        impure = isinstance(op, Call) and (not isinstance(op.op, Op) or op.op.purity is not Purity.PURE)
+        found = found or impure or isinstance(op, BufferLoad)
+        return not found
+
+    pre_order_visit(expr, look)
     return found
 
 
@@ -127,6 +156,8 @@ class Buffer_:
         builder = active_or_none()
         if builder is None and _has_strings(shape, strides, elem_offset):
             return BufferSpec(options)
+        if data is not None and builder is not None:
+            options = _fixed(builder, "view", options)
         buffer = _declare(builder, "", **options)
         if data is not None and builder is not None:
             return builder.claim(buffer, None) or _remember(builder, buffer)
@@ -232,7 +263,7 @@ class _AllocBuffer(Frame):
         self.condition = condition
 
     def enter(self, builder: Builder, name: str | None) -> Any:
-        buffer = _declare(builder, name or "", **self.options)
+        buffer = _declare(builder, name or "", **_fixed(builder, name or "", self.options))
         builder.allocate(buffer, self.condition, self.annotations)
         return buffer
 
@@ -289,7 +320,8 @@ class _Allocate(Frame):
         self.annotations = annotations
 
     def enter(self, builder: Builder, name: str | None) -> Any:
-        buffer = _declare(builder, name or "", self.extents, self.dtype, scope=self.scope)
+        extents = _fixed(builder, name or "", {"shape": self.extents})["shape"]
+        buffer = _declare(builder, name or "", extents, self.dtype, scope=self.scope)
         condition = True if self.condition is None else self.condition
         builder.allocate(buffer, condition, self.annotations, claimable=True)
         return buffer.data
@@ -349,7 +381,7 @@ class _DeclBuffer(Frame):
         self.options = options
 
     def enter(self, builder: Builder, name: str | None) -> Any:
-        buffer = _declare(builder, name or "", **self.options)
+        buffer = _declare(builder, name or "", **_fixed(builder, name or "", self.options))
         if self.options["data"] is None:
             builder.allocate(buffer)
             return buffer

@@ -17,7 +17,7 @@ from tirlower.emit.types import memory_bytes, memory_type
 from tirlower.emit.writer import I1, I8, I64, PTR, VOID, Value, array, const_bytes, null, struct, zero
 from tirlower.ir import build
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
-from tirlower.ir.expr import Add, Cast, Expr, IntImm, Mul, Sub, Var, const, is_const_int
+from tirlower.ir.expr import Add, Cast, Expr, IntImm, Max, Min, Mul, Sub, Var, const, is_const_int
 from tirlower.ir.functor import post_order_visit
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, For, ForKind, Stmt
 
@@ -233,6 +233,9 @@ def _exact(em: Emitter, extent: Expr, overflows: list[Value]) -> Value:
         pair = b.intrinsic(f"llvm.{word}.with.overflow", struct(I64, I1), [first, second], [I64])
         overflows.append(b.extract_value(pair, 1))
         return b.extract_value(pair, 0)
+    if isinstance(extent, (Max, Min)) and extent.dtype.is_int:
+        first, second = _exact(em, extent.a, overflows), _exact(em, extent.b, overflows)
+        return b.intrinsic("llvm.smax" if isinstance(extent, Max) else "llvm.smin", I64, [first, second], [I64])
     return em.index(extent)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from tirlower.arith import Analyzer, detect_iter_map, normalize_iter_map_to_expr
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
+from tirlower.ir.assertion import failure
 from tirlower.ir.buffer import Buffer, BufferRegion, Range, pointer_dtype
 from tirlower.ir.dtype import BOOL, INT64, DataType
 from tirlower.ir.expr import BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Var, const, is_const_int
@@ -19,7 +20,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import post_order_visit
 from tirlower.ir.linear import expr_key
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import AllocBuffer, AllocConst, AttrStmt, Bind, Block, BufferStore, DeclBuffer, Seq, Stmt
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Assert, AttrStmt, Bind, Block, BufferStore, DeclBuffer, Seq, Stmt
 from tirlower.transforms.analyzed import AnalyzedMutator
 from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.blocks.lower_init import split_head
@@ -111,6 +112,12 @@ def _constant_extent(buffer: Buffer, extents: list[int], kind: DataType) -> Expr
     return const(count, kind if count <= kind.max_value else INT64)
 
 
+def _fits(value: Expr, kind: DataType) -> bool:
+    if isinstance(value, IntImm):
+        return bool(kind.min_value <= value.value <= kind.max_value)
+    return value.dtype.bits <= kind.bits
+
+
 def flattened_buffer(buffer: Buffer, analyzer: Analyzer, allocated: bool = False) -> Buffer:
     """The flat form of a buffer: one axis for each group of dimensions, no strides and no offset, bool as int8.
 
@@ -123,7 +130,10 @@ def flattened_buffer(buffer: Buffer, analyzer: Analyzer, allocated: bool = False
     lowest = None if allocated or len(groups) > 1 else _lowest(buffer, analyzer)
     shape = [_extent(buffer, group, analyzer, lowest) for group in groups]
     if len(groups) == 1:
-        shape[0] = build.add(shape[0], build.cast(shape[0].dtype, buffer.elem_offset))
+        kind = shape[0].dtype
+        if allocated and not _fits(buffer.elem_offset, kind):
+            kind = buffer.elem_offset.dtype  # a size that is cut is too small
+        shape[0] = build.add(build.cast(kind, shape[0]), build.cast(kind, buffer.elem_offset))
     return buffer.with_(
         shape=tuple(analyzer.canonical_simplify(size) for size in shape),
         dtype=pointer_dtype(buffer.dtype),
@@ -289,7 +299,32 @@ class _Flattener(AnalyzedMutator):
 
     def visit_AllocBuffer(self, op: AllocBuffer) -> Stmt:
         op = self.generic(op)
-        return op.with_(buffer=self.flat(op.buffer, allocated=True))
+        made = op.with_(buffer=self.flat(op.buffer, allocated=True))
+        inside = self._starts_inside(op.buffer)
+        if inside is None:
+            return made
+        layout = *op.buffer.strides, op.buffer.elem_offset
+        text = f"allocated buffer {op.buffer.name!r} has a negative stride or element offset: "
+        text += ", ".join(f"{{{at}}}" for at in range(len(layout)))
+        if not is_const_int(op.condition, 1):
+            inside = build.logical_or(build.logical_not(op.condition), inside)
+        return Seq((Assert(inside, failure("MemoryError", text, *layout), span=op.span), made))
+
+    def _starts_inside(self, buffer: Buffer) -> Expr | None:
+        """That no element of an allocated buffer stands in front of its memory; None where that is certain."""
+        open_ends: list[Expr] = []
+        for what, end in (*(("stride", s) for s in buffer.strides), ("element offset", buffer.elem_offset)):
+            if isinstance(end, IntImm) and end.value < 0:
+                raise TransformError(
+                    f"allocated buffer {buffer.name!r} has a negative {what}: {end.value}",
+                    span=buffer.data.span,
+                    origin="tir.FlattenBuffer",
+                    help="reverse the subscripts instead: no element stands in front of the memory",
+                )
+            holds = build.ge(end, const(0, end.dtype))
+            if not self.analyzer.can_prove(holds):
+                open_ends.append(holds)
+        return build.all_of(*open_ends) if open_ends else None
 
     def visit_AllocConst(self, op: AllocConst) -> Stmt:
         flat = self.flat(op.buffer, allocated=True)
