@@ -1,4 +1,4 @@
-"""A module of sixty functions that call each other in a chain, in a thread with a small stack."""
+"""A module of twenty-four functions that call each other in a chain, in a thread with a small stack."""
 
 # expect: ok
 import threading
@@ -8,7 +8,7 @@ import numpy as np
 import tirlower as tl
 from tirlower.script import parse
 
-N = 60
+N = 24
 text = "@I.ir_module\nclass M:\n"
 for k in range(N):
     text += (

@@ -7,7 +7,7 @@ import tirlower as tl
 from tirlower.diagnostics import RuntimeAssertError
 from tirlower.script import parse
 
-N = 3000
+N = 1000
 lines = []
 for k in range(N):
     lines.append(f"    x{k} = T.bind(A[{(k * 7) % N}] * 2 + {k})")
