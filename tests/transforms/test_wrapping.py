@@ -7,10 +7,10 @@ import pytest
 
 import tirlower as tl
 from tirlower.arith import Analyzer
-from tirlower.ir import Buffer, BufferLoad, Range, Var, structural_equal
+from tirlower.ir import Buffer, BufferLoad, IntImm, Range, Var, const, structural_equal
 from tirlower.script import tir as T
 from tirlower.transforms import LowerIntrin, Simplify
-from tirlower.transforms.wrapping import Wrapping
+from tirlower.transforms.wrapping import DataAnalyzer, Wrapping
 
 I32 = np.iinfo("int32")
 EXTREMES = np.array([I32.min, I32.min + 1, -7, -1, 0, 1, 7, I32.max - 1, I32.max], dtype="int32")
@@ -30,6 +30,23 @@ def test_sums_of_data_wrap_and_sums_of_indices_do_not():
     assert not wrapping.wraps((i * 4 + 3) // 2)
     assert not wrapping.wraps(load("int8").astype("int32") * 4 // 2)
     assert not wrapping.wraps(load("float32") * 4.0)
+
+
+@pytest.mark.parametrize("analyzer", [Analyzer(), DataAnalyzer()])
+def test_sums_of_unsigned_64_bits_wrap(analyzer):
+    x = Var("x", "uint64")
+    most = const(2**63 - 1, "uint64")
+    assert analyzer.const_int_bound(x + 3).min_value == 0
+    for claim in (
+        x + 3 >= const(3, "uint64"),
+        x + most >= most,
+        x.astype("int64") >= 0,
+        x * 3 + 2 >= const(2, "uint64"),
+    ):
+        assert not analyzer.can_prove(claim) and not isinstance(analyzer.simplify(claim), IntImm)
+    assert analyzer.can_prove(x // 2 <= most) and analyzer.can_prove((x // 2).astype("int64") >= 0)
+    with analyzer.constraint_scope(x < const(8, "uint64")):
+        assert analyzer.can_prove(x + 3 >= const(3, "uint64"))
 
 
 def test_a_variable_bound_to_data_is_data():

@@ -39,7 +39,7 @@ def is_index_type(dtype: DataType) -> bool:
 
 
 def dtype_bound(dtype: DataType) -> Bound:
-    """The range of a data type; an int64's ends count as infinite, floats have none.
+    """The range of a data type; an int64's ends count as infinite (nothing leaves it), floats have none.
 
     >>> dtype_bound(DataType("uint8"))
     (0, 255)
@@ -50,7 +50,7 @@ def dtype_bound(dtype: DataType) -> Bound:
         half = 1 << (dtype.bits - 1)
         return (-half, half - 1)
     if dtype.is_uint or dtype.is_bool:
-        return (0, INF if dtype.bits == 64 else (1 << dtype.bits) - 1)
+        return (0, (1 << dtype.bits) - 1)
     return EVERYTHING
 
 
@@ -388,6 +388,8 @@ def _other(op: Any, parts: list[Bound], limits: Bound) -> Bound:
             return ((int(low) - 1).bit_length(), (int(high) - 1).bit_length())
         if op.dtype.is_bool:
             return (int(bound[0] > 0 or bound[1] < 0), int(bound != (0, 0)))
+        if op.value.dtype.is_uint and op.dtype.is_int and bound[1] > op.dtype.max_value:
+            return limits  # the upper half of a uint64 is negative as an int64
         return bound if limits[0] <= bound[0] and bound[1] <= limits[1] else limits
     if kind is ir.Ramp:
         if not isinstance(op.lanes, int):
