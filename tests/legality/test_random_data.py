@@ -34,6 +34,14 @@ def wrap(value: int, kind: str) -> int:
     return (value + half) % (2 * half) - half
 
 
+def fit(value: int, kind: str, env: dict[str, int]) -> int:
+    """A result in its type; ``env["outside"]`` counts those that had to wrap."""
+    made = wrap(value, kind)
+    if made != value and "outside" in env:
+        env["outside"] += 1
+    return made
+
+
 def number(rng: random.Random, kind: str, depth: int) -> tuple[Any, ...]:
     """An expression: ("leaf", kind, text), ("const", kind, n), (operator, kind, operands…)."""
     if depth == 0 or rng.random() < 0.15:
@@ -115,15 +123,15 @@ def value(e: tuple[Any, ...], env: dict[str, int]) -> int:
     if what == "cast":
         return wrap(x, kind)
     if what == "neg":
-        return wrap(-x, kind)
+        return fit(-x, kind, env)
     if what == "abs":
-        return wrap(abs(x), kind)
+        return fit(abs(x), kind, env)
     y = ops[1] if isinstance(ops[1], int) else value(ops[1], env)
     exact = {
         "+": lambda: x + y, "-": lambda: x - y, "*": lambda: x * y, "<<": lambda: x << y, ">>": lambda: x >> y,
         "//": lambda: x // y, "%": lambda: x % y, "&": lambda: x & y, "min": lambda: min(x, y), "max": lambda: max(x, y),
     }[what]()  # fmt: skip
-    return wrap(exact, kind)
+    return fit(exact, kind, env)
 
 
 class Program:
@@ -176,7 +184,7 @@ class Program:
 def check(seed: int, runs: int) -> str:
     """Build and run a program; returns how it ended."""
     one = Program(seed)
-    if "i" in _leaves(one.high):
+    if "i" in _leaves(one.high) or any(_index_overflows(part) for part in one.statements):
         return "skipped"
     rng = random.Random(seed + 1)
     func = parse(one.text)
@@ -216,6 +224,26 @@ def _leaves(e: Any) -> list[str]:
     if not isinstance(e, tuple):
         return []
     return [e[2]] if e[0] == "leaf" else [leaf for part in e for leaf in _leaves(part)]
+
+
+def _index_overflows(e: Any) -> bool:
+    """Whether arithmetic on the loop variable alone leaves its type, which the language does not define."""
+    if not isinstance(e, tuple):
+        return False
+    if len(e) > 1 and e[1] in BITS and set(_leaves(e)) == {"i"}:
+        for i in range(-1, 4):
+            env = {"i": i, "outside": 0}
+            value(e, env)
+            if env["outside"]:
+                return True
+    return any(_index_overflows(part) for part in e)
+
+
+def test_overflowing_indices_are_left_out():
+    index, far = ("leaf", "int32", "i"), ("const", "int32", 2**30)
+    assert _index_overflows(("<", ("*", "int32", index, far), far))
+    assert not _index_overflows(("<", ("+", "int32", index, ("const", "int32", 9)), far))
+    assert not _index_overflows(("*", "int32", ("leaf", "int32", "a"), far))
 
 
 @pytest.mark.parametrize("block", range(4))
