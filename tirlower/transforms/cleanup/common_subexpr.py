@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tirlower.arith import Analyzer
 from tirlower.arith.affine import affine_of
 from tirlower.arith.keys import Keys
 from tirlower.diagnostics import deep_recursion
@@ -46,6 +45,7 @@ from tirlower.transforms.cleanup.computations import (
     text_of,
 )
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["CommonSubexprElimTIR"]
 
@@ -66,7 +66,7 @@ class _Region:
     def __init__(self, owner: _Eliminator) -> None:
         self.owner = owner
         self.keys = Keys()
-        self.analyzer = Analyzer() if owner.identify else None
+        self.analyzer = analyzer_of(owner.func)[0] if owner.identify else None
         self.classes: dict[Expr, Computation] = {}
         self.of_form: dict[Any, Computation] = {}
         self.local: set[Var] = set()
@@ -294,7 +294,8 @@ class _Replacer(Mutator):
 class _Eliminator:
     """One function: its regions are handled one by one, the body's first."""
 
-    def __init__(self, identify: bool) -> None:
+    def __init__(self, func: PrimFunc, identify: bool) -> None:
+        self.func = func
         self.identify = identify
         self.count = 0
 
@@ -439,4 +440,4 @@ class CommonSubexprElimTIR(FuncPass):
         if "identify_equiv_terms" not in self.given:
             identify = identify or ctx.option("tir.enable_equiv_terms_in_cse_tir", False)
         with deep_recursion():
-            return func.with_body(_Eliminator(bool(identify)).region(func.body))
+            return func.with_body(_Eliminator(func, bool(identify)).region(func.body))

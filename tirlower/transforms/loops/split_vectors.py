@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
@@ -35,6 +34,7 @@ from tirlower.transforms.base import FuncPass
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.loops.vector_slices import IF_THEN_ELSE, NoSlice, Slicer
 from tirlower.transforms.nesting import as_scope
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["SplitVectors"]
 
@@ -93,7 +93,7 @@ class _Splitter(Mutator):
         self.params = {buffer.data for buffer in func.buffer_map.values()}
         self.allocated: set[Var] = set()
         self.memory: dict[Var, BufferLoad] = {}
-        self.analyzer = Analyzer()
+        self.analyzer, _ = analyzer_of(func)
         #: what must stand before the statement at hand: vectors computed into memory
         self.before: list[Stmt] = []
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
@@ -16,6 +15,7 @@ from tirlower.ir.stmt import Assert, AttrStmt, BufferStore, Evaluate, For, ForKi
 from tirlower.transforms.base import Fact, FuncPass
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.nesting import as_scope, jumps_out
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["UnrollLoop"]
 
@@ -52,7 +52,7 @@ class _LocalIndexVars(Visitor):
 class _Unroller(Mutator):
     """Counts, bottom-up, the steps, unrolled loops and ordinary loops below each loop, and decides."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, func: PrimFunc, options: dict[str, Any]) -> None:
         self.max_step = int(options["auto_max_step"])
         self.max_depth = int(options["auto_max_depth"])
         self.max_extent = int(options["auto_max_extent"])
@@ -62,7 +62,7 @@ class _Unroller(Mutator):
         self.steps = 0
         self.unrolled_depth = 0
         self.loop_depth = 0
-        self.analyzer = Analyzer()
+        self.analyzer, _ = analyzer_of(func)
 
     def visit_expr(self, root: Any) -> Any:
         return root
@@ -256,4 +256,4 @@ class UnrollLoop(FuncPass):
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Unroll the loops of a function."""
         values = {key: self.option(key, ctx) for key in self.options}
-        return func.with_body(_Unroller(values).visit(func.body))
+        return func.with_body(_Unroller(func, values).visit(func.body))

@@ -52,11 +52,11 @@ __all__ = ["VectorizeLoop"]
 class _Vectorizer(Mutator):
     """Rewrites the body of one vectorized loop."""
 
-    def __init__(self, var: Var, extent: Expr, predicated: bool) -> None:
+    def __init__(self, var: Var, extent: Expr, predicated: bool, func: PrimFunc) -> None:
         self.var = var
         self.extent = extent
         self.predicated = predicated
-        self.exprs = ExprVectorizer(var, extent.value if isinstance(extent, IntImm) else extent, predicated)
+        self.exprs = ExprVectorizer(var, extent.value if isinstance(extent, IntImm) else extent, predicated, func)
 
     def visit_expr(self, root: Any) -> Any:
         return self.exprs.rewrite(root)
@@ -283,6 +283,7 @@ class _Loops(Mutator):
     """Finds the vectorized loops."""
 
     def __init__(self, func: PrimFunc, target: Target | None, predicated: bool, tail: bool) -> None:
+        self.func = func
         self.sizes = {extent for buffer in func.buffers for extent in buffer.shape}
         self.target = target
         self.predicated = predicated
@@ -328,7 +329,7 @@ class _Loops(Mutator):
             return self._with_tail(op, var, body)
         if isinstance(extent, IntImm) and self.tail and extent.value > MOST_GROUPS * _lanes_for(body):
             return self._with_tail(op, var, body)
-        return _Vectorizer(var, extent, self.predicated).scope(body)
+        return _Vectorizer(var, extent, self.predicated, self.func).scope(body)
 
     def _with_tail(self, op: For, var: Var, body: Stmt) -> Stmt:
         """Vectors of a fixed width as long as there are whole ones, and the rest one by one.
@@ -344,7 +345,7 @@ class _Loops(Mutator):
         group, lane, last = (Var(f"{var.name}_{part}", kind, span=var.span) for part in ("o", "l", "t"))
         whole = build.floordiv(extent, width)
         main = substitute(body, {var: build.add(build.mul(group, width), lane)})
-        vectors = _Vectorizer(lane, width, self.predicated).scope(main)
+        vectors = _Vectorizer(lane, width, self.predicated, self.func).scope(main)
         rest = refresh_binders(substitute(body, {var: build.add(build.mul(whole, width), last)}))
         zero = const(0, kind)
         return as_scope(

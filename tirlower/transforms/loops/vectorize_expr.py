@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tirlower.arith import Analyzer
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import (
@@ -38,9 +37,11 @@ from tirlower.ir.expr import (
     Var,
     const,
 )
+from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import post_order_visit
 from tirlower.ir.op import Op, Purity
 from tirlower.transforms.loops.vectorize_mask import Masker, Scalarize, mask_of
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["ExprVectorizer", "depends_on"]
 
@@ -69,13 +70,13 @@ class ExprVectorizer:
     ``predicated``, choices that differ between lanes become selects between arms of masked loads.
     """
 
-    def __init__(self, var: Var, lanes: int | Expr, predicated: bool = False) -> None:
+    def __init__(self, var: Var, lanes: int | Expr, predicated: bool = False, func: PrimFunc | None = None) -> None:
         self.var = var
         self.lanes = lanes
         self.predicated = predicated
         self.ramp = Ramp(const(0, var.dtype), const(1, var.dtype), lanes)
         self.lets: dict[Var, Var] = {}
-        self.analyzer = Analyzer()
+        self.analyzer, _ = analyzer_of(func)
         self.varying: dict[Buffer, bool] = {}
 
     def forget(self, known: int) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 from tirlower.analysis.purity import side_effect
-from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, const, is_const_int
@@ -33,6 +32,7 @@ from tirlower.ir.stmt import (
     Stmt,
     While,
 )
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["Allocation", "Frame", "Liveness"]
 
@@ -159,7 +159,7 @@ class Liveness(Visitor):
         self.order: list[Allocation] = []
         # When and where the variables that an extent may name are defined: by a loop, or by a binding in a frame.
         self.defined: dict[Var, tuple[int, Frame, Bind | None]] = {}
-        self.analyzer = Analyzer()
+        self.analyzer, _ = analyzer_of(func)
         for buffer in func.buffers:
             for extent in buffer.shape:
                 if not isinstance(extent, IntImm):
