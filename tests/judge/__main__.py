@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from tests.judge.generate import FEATURES
 from tests.judge.runner import run_many
@@ -19,6 +20,7 @@ def main() -> int:
     parser.add_argument("--shrink", type=float, default=10.0, help="seconds for making each failing program small")
     parser.add_argument("--each", type=int, default=3, help="how many programs of a kind of fault to show")
     parser.add_argument("--without", default="", help=f"features to leave out: {', '.join(FEATURES)}")
+    parser.add_argument("--table", default="", help="write the report as a page of Markdown to this file too")
     args = parser.parse_args()
     report = run_many(
         args.seed, args.count, seconds=args.seconds, workers=args.workers, shrink_s=args.shrink, each=args.each,
@@ -26,6 +28,9 @@ def main() -> int:
         log=sys.stdout,
     )  # fmt: skip
     print(report)
+    if args.table:
+        command = f"python -m tests.judge --seed {args.seed} --count {report.programs} --table {args.table}"
+        Path(args.table).write_text(report.table(command))
     return 1 if report.wrong else 0
 
 

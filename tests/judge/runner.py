@@ -31,6 +31,8 @@ class Report:
     found: Counter[tuple[str, str]] = field(default_factory=Counter)
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)
     slow: list[tuple[int, str, float]] = field(default_factory=list)
+    slowest: float = 0.0
+    first: int = 0
 
     @property
     def wrong(self) -> int:
@@ -43,7 +45,41 @@ class Report:
         self.asked.update(judged.asked)
         self.found.update(finding.key for finding in judged.findings)
         self.refused.update(judged.refused)
+        self.slowest = max(self.slowest, judged.slowest)
         self.slow += [(seed, question, took) for question, took in judged.slow]
+
+    def table(self, command: str) -> str:
+        """A page of what was judged, with the command that makes it."""
+        lines = [
+            "# Verdicts against enumeration",
+            "",
+            f"Made by `{command}`: random programs, each verdict decided by enumerating every iteration (`tests/judge`).",
+            f"{self.programs:,} programs (seeds from {self.first}), {sum(self.found[key] for key in self.found if key[0] in WRONG)} "
+            f"wrong answers, {len(self.slow)} verdicts over {SLOW_S} s of processor time (the slowest took {self.slowest:.2f} s).",
+            "",
+            "| question | proved or accepted | refuted or refused | unknown | legal and static | of these refused |",
+            "| --- | ---: | ---: | ---: | ---: | ---: |",
+        ]
+        asked = self.asked
+        for name in sorted(key.removesuffix(" legal") for key in asked if key.endswith(" legal")):
+            yes, no = (
+                asked[f"{name} proved"] + asked[f"{name} accepted"],
+                asked[f"{name} refuted"] + asked[f"{name} refused"],
+            )
+            legal = asked[f"{name} legal"]
+            refused = sum(count for (question, _), count in self.refused.items() if question == name)
+            share = f"{refused} ({100 * refused / legal:.2f} percent)"
+            lines.append(f"| {name} | {yes} | {no} | {asked[f'{name} unknown']} | {legal} | {share} |")
+        lines += ["", "| refused though legal | why | times |", "| --- | --- | ---: |"]
+        lines += [f"| {name} | {why} | {n} |" for (name, why), n in self.refused.most_common() if name != "parse"]
+        lines += ["", "| finding | question | times |", "| --- | --- | ---: |"]
+        lines += [f"| {kind} | {question} | {n} |" for (kind, question), n in self.found.most_common()]
+        lines += [
+            "",
+            f"Accesses: {asked['access proved']} proved inside their buffers, {asked['access guarded']} guarded "
+            f"({asked['access guarded for nothing']} of them though no run of a static program goes outside).",
+        ]
+        return "\n".join(lines) + "\n"
 
     def __str__(self) -> str:
         lines = [f"{self.programs} programs in {self.seconds:.0f} s: {self.wrong} wrong answers"]
@@ -99,7 +135,7 @@ def run_many(
     log: TextIO | None = None,
 ) -> Report:
     """Judge the programs of ``count`` seeds; write up to ``each`` small programs of a kind of fault to ``log``."""
-    report = Report()
+    report = Report(first=first)
     shown: Counter[Any] = Counter()
     texts: set[str] = set()
     start = time.monotonic()

@@ -21,8 +21,8 @@ from tirlower.poly.verdict import PROVED, Verdict, Witness
 __all__ = ["AccessBounds", "check_bounds"]
 
 
-_CERTAIN_SHARE = 10
-"""The part of a question's work to find out that an access is outside for all sizes, not only for some: a guard is right too."""
+_CERTAIN_OPERATIONS = 2_000
+"""To find out that an access is outside for all sizes, not only for some: a guard is right too."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,12 @@ def check_bounds(func: PrimFunc | Scop, *, solver: Solver | None = None) -> list
             access.loops,
             tuple(id(condition) for condition in access.conditions),
         )
-        verdict, open_ = (PROVED, ()) if key in proved else _check(conflicts, access)
+        with conflicts.solver.verdict():
+            verdict, open_ = (PROVED, ()) if key in proved else _check(conflicts, access)
+            inside = access.site is None or _in_source(conflicts, access)
         if verdict.proved:
             proved.add(key)
-        found.append(AccessBounds(access, verdict, open_, access.site is None or _in_source(conflicts, access)))
+        found.append(AccessBounds(access, verdict, open_, inside))
     return found
 
 
@@ -234,7 +236,7 @@ def _certain(conflicts: Conflicts, access: Access, ways: list[Condition]) -> boo
     outside = _domain(scop, access)
     outside.add(any_of(ways), BOTH)
     isl = isl_module()
-    with conflicts.solver.limited(_CERTAIN_SHARE):
+    with conflicts.solver.limited(_CERTAIN_OPERATIONS):
         try:
             return bool(union_over(plain, params).is_subset(union_over(outside, params)))
         except (isl.Error, TooManyCases):

@@ -239,6 +239,12 @@ class Conflicts:
         self, a: Access, b: Access, signs: Mapping[Loop, Sign], relations: Sequence[Relation], found: Outcome
     ) -> Witness | None:
         """Two iterations for an exact outcome, with both accesses inside their buffers where there are such."""
+        with self.solver.verdict(renew=True):  # a refutation is shown, whatever it took to find
+            return self._witness(a, b, signs, relations, found)
+
+    def _witness(
+        self, a: Access, b: Access, signs: Mapping[Loop, Sign], relations: Sequence[Relation], found: Outcome
+    ) -> Witness | None:
         if "!" in signs.values():
             kept: Witness | None = None
             for sign in "<>":

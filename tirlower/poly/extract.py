@@ -83,6 +83,23 @@ def extract(func: PrimFunc | Scop, module: IRModule | None = None, *, wrapping: 
         return _Extractor(func, module, wrapping).run()
 
 
+def _repeats(buffer: Buffer) -> bool:
+    """Whether constant strides certainly give two subscripts one element, where unknown extents are 2 or more."""
+    if not buffer.strides or not all(isinstance(stride, IntImm) for stride in buffer.strides):
+        return any(isinstance(stride, IntImm) and stride.value == 0 for stride in buffer.strides)
+    reach = 0
+    sizes = [(abs(s.value), e) for s, e in zip(buffer.strides, buffer.shape, strict=True) if isinstance(s, IntImm)]
+    for size, extent in sorted(sizes, key=lambda pair: pair[0]):
+        if not size:
+            return True
+        if isinstance(extent, IntImm) and extent.value <= 1:
+            continue
+        if size <= reach:
+            return True
+        reach += size * (extent.value - 1 if isinstance(extent, IntImm) else 1)
+    return False
+
+
 class _Extractor:
     _table: ClassVar[dict[type, Callable[[Any, Any], None]]]
 
@@ -123,9 +140,7 @@ class _Extractor:
         for buffer in func.buffers:
             self.scop.scopes[buffer.data] = buffer.scope
             symbolic = not all(isinstance(part, IntImm) for part in (*buffer.shape, *buffer.strides))
-            repeats = buffer.buffer_type == "auto_broadcast" or any(
-                isinstance(stride, IntImm) and stride.value == 0 for stride in buffer.strides
-            )
+            repeats = buffer.buffer_type == "auto_broadcast" or _repeats(buffer)
             if buffer.strides and symbolic and not repeats:
                 self.scop.stated_strides.add(buffer)
             for extent in buffer.shape:

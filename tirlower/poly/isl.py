@@ -22,8 +22,20 @@ Row = tuple[int, ...]
 MAX_OPERATIONS = 200_000
 """isl's operations for one question: some 50 ms (a usual one takes a few hundred)."""
 
-_SMALLEST_SHARE = 20
-"""A point is as good as one of small numbers, if those take long to find: an operation may cost 10 us there."""
+QUESTION_WORK = 5_000_000
+"""The operations of one question times the numbers in its matrix: some 50 ms, for an operation's time grows with both."""
+
+VERDICT_WORK = 10_000_000
+"""The same for all questions of one verdict."""
+
+_ASKING = 16_000
+"""What each question counts for at least: some 0.3 ms to state it."""
+
+_LEVELS = (16, 4, 1)
+"""The parts of a question's work after which it is looked at, for isl does not tell how much it has done."""
+
+_SMALLEST_WORK = 200_000
+"""A point is as good as one of small numbers, if those take long to find: an operation takes ten times as long there."""
 
 MEMO_SIZE = 20_000
 
@@ -72,6 +84,11 @@ class Answer:
 
 
 EMPTY = Answer(empty=True)
+_TOO_MUCH = Answer(reason="gave up after the work of one verdict")
+
+
+def _cells(columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> int:
+    return (columns + 1) * (len(equations) + len(inequalities) + 1)
 
 
 class Solver:
@@ -93,6 +110,25 @@ class Solver:
         self.asked = 0
         self.solved = 0
         self._memo: OrderedDict[Any, Any] = OrderedDict()
+        self._left: int | None = None
+
+    @contextmanager
+    def verdict(self, renew: bool = False) -> Iterator[None]:
+        """Bound the work of all questions inside a ``with`` block: those past it have no answer.
+
+        A block inside of another is a part of it, unless ``renew`` gives it work of its own.
+
+        What a question counts for depends on it alone, not on the clock or on what is remembered, so that a verdict
+        is the same each time.
+        """
+        before = self._left
+        if before is None or renew:
+            self._left = VERDICT_WORK
+        try:
+            yield
+        finally:
+            if before is None or renew:
+                self._left = before
 
     def solve(self, columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> Answer:
         """An integer point with ``row . (1, x) == 0`` for the equations and ``>= 0`` for the inequalities."""
@@ -101,27 +137,45 @@ class Solver:
         found = self._memo.get(key)
         if found is None:
             found = self._ask(columns, equations, inequalities)
+            if found is None:
+                return _TOO_MUCH
             self._remember(key, found)
-        return found
+        answer, work = found
+        if self._left is not None:
+            if work > self._left:
+                return _TOO_MUCH
+            self._left -= work
+        made: Answer = answer
+        return made
 
     def _remember(self, key: Any, found: Any) -> None:
         self._memo[key] = found
         if len(self._memo) > self.memo_size:
             self._memo.popitem(last=False)
 
-    def _ask(self, columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> Answer:
+    def _ask(self, columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> tuple[Answer, int] | None:
+        """The answer to a question and what it counts for; None where that is more than a verdict has left."""
         isl = _MODULE.load()
         if isl is None:
-            return Answer(reason="islpy is not installed, and simple arithmetic does not decide it (pip install islpy)")
+            why = "islpy is not installed, and simple arithmetic does not decide it (pip install islpy)"
+            return Answer(reason=why), 0
         self.solved += 1
-        with self.limited():
-            try:
-                found = basic_set(columns, equations, inequalities).sample_point()
-                if found.is_void():
-                    return EMPTY
-                return Answer(point=_coordinates(found, columns))
-            except isl.Error as error:
-                return Answer(reason=self.why(error))
+        cells = _cells(columns, equations, inequalities)
+        most = max(min(self.max_operations, QUESTION_WORK // cells), 1)
+        work = 0
+        for part in _LEVELS:
+            operations = max(most // part, 1)
+            work = max(operations * cells // 2, _ASKING)
+            if self._left is not None and work > self._left:
+                return None
+            with self.limited(operations):
+                try:
+                    found = basic_set(columns, equations, inequalities).sample_point()
+                except isl.Error as error:
+                    answer = Answer(reason=self.why(error, operations))
+                    continue
+            return (EMPTY if found.is_void() else Answer(point=_coordinates(found, columns))), work
+        return answer, 2 * work
 
     def smallest(
         self, columns: int, equations: Sequence[Row], inequalities: Sequence[Row], nonneg: Sequence[int]
@@ -151,28 +205,36 @@ class Solver:
                 high = [size] + [0] * columns
                 high[column + 1] = -1
                 box += [tuple(low), tuple(high)]
-            with self.limited(_SMALLEST_SHARE):
+            most = _SMALLEST_WORK // _cells(columns, equations, box)
+            with self.limited(most):
                 try:
-                    found = basic_set(columns, equations, box).lexmin()
-                    if not found.is_empty():
-                        return _coordinates(found.sample_point(), columns)
+                    point = basic_set(columns, equations, box).sample_point()
                 except isl.Error:
                     return None
+            if point.is_void():
+                continue
+            with self.limited(most):
+                try:
+                    point = basic_set(columns, equations, box).lexmin().sample_point()
+                except isl.Error:
+                    pass  # the one found before is small enough
+            return _coordinates(point, columns)
         return None
 
-    def why(self, error: Exception) -> str:
-        """What an error of isl means to the user."""
+    def why(self, error: Exception, operations: int) -> str:
+        """What an error of isl means to the user, after at most so many operations."""
         if "maximal number of operations" in str(error):
-            return f"gave up after {self.max_operations} operations"
+            return f"gave up after {operations} operations"
         return f"isl could not decide it: {error}"
 
     @contextmanager
-    def limited(self, share: int = 1) -> Iterator[None]:
-        """Bound the operations of isl inside a ``with`` block, to one part in ``share`` of those of a question; the limits in
-        force before are restored."""
+    def limited(self, operations: int | None = None) -> Iterator[None]:
+        """Bound the operations of isl inside a ``with`` block, to those of a question or fewer; the limits in force before are
+        restored."""
         context = isl_module().DEFAULT_CONTEXT
         before = context.get_max_operations()
-        context.set_max_operations(max(self.max_operations // share, 1))
+        most = self.max_operations if operations is None else min(operations, self.max_operations)
+        context.set_max_operations(max(most, 1))
         context.reset_operations()
         try:
             yield

@@ -175,6 +175,10 @@ class _Check:
 
     def run(self, cases: Callable[[Access, Access], Iterator[Case]]) -> Verdict:
         """Ask about every pair of accesses in the loop."""
+        with self.conflicts.solver.verdict():
+            return self._run(cases)
+
+    def _run(self, cases: Callable[[Access, Access], Iterator[Case]]) -> Verdict:
         loop = self.loop
         if loop.leaves:
             return Verdict(

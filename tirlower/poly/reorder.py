@@ -336,6 +336,10 @@ class _Order:
                 yield pair
 
     def _decide(self, cases: Sequence[Case], reason: str) -> Verdict:
+        with self.conflicts.solver.verdict():
+            return self._decided(cases, reason)
+
+    def _decided(self, cases: Sequence[Case], reason: str) -> Verdict:
         unknown = None if self.complete else Verdict("unknown", f"gave up after {MAX_PAIRS} pairs of accesses")
         for case in cases:
             found = self.conflicts.ask(*case)
