@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from tirlower.diagnostics import LoweringError
-from tirlower.emit.writer import I1, I64, Builder, Value, const, int_type
+from tirlower.emit.writer import I1, I64, Builder, Value, const, int_type, struct
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
     EQ,
@@ -49,6 +49,7 @@ _AND: Final = Op.get("tir.bitwise_and")
 _KINDS: Final[frozenset[type]] = frozenset(
     (IntImm, Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, Select, Cast, And, Or, Not, EQ, NE, LT, LE, GT, GE)
 )
+_MAY_LEAVE: Final[dict[type, str]] = {Add: "add", Sub: "sub", Mul: "mul"}
 _COMPARE: Final = {EQ: "eq", NE: "ne", LT: "slt", LE: "sle", GT: "sgt", GE: "sge"}
 
 
@@ -113,8 +114,13 @@ def _supported(node: Any) -> bool:
 
 
 def _emit(b: Builder, nodes: list[Any], env: Mapping[str, Value], names: Mapping[Var, str]) -> Value:
-    """All in 64 bits; each node's value is an i64 (a bool is 0 or 1), wrapped to its own width."""
+    """All in 64 bits; each node's value is an i64 (a bool is 0 or 1), wrapped to its own width.
+
+    Where a sum, difference or product leaves its type, the least int64 comes out: no extent of an array, so that the
+    call goes to Python, which raises.
+    """
     done: dict[int, Value] = {}
+    over: Value | None = None
     for node in nodes:
         cls = node.__class__
         if cls is Var:
@@ -124,9 +130,18 @@ def _emit(b: Builder, nodes: list[Any], env: Mapping[str, Value], names: Mapping
             made = const(I64, wrap_int(node.value, DataType("int64")))
         else:
             args = [done[id(child)] for child in node.children()]
-            made = _wrapped(b, _combine(b, node, args), node.dtype)
+            if cls in _MAY_LEAVE and node.dtype.is_int:
+                pair = b.intrinsic(f"llvm.s{_MAY_LEAVE[cls]}.with.overflow", struct(I64, I1), args, [I64])
+                exact, left = b.extract_value(pair, 0), b.extract_value(pair, 1)
+                made = _wrapped(b, exact, node.dtype)
+                if made is not exact:
+                    left = b.or_(left, b.icmp("ne", made, exact))
+                over = left if over is None else b.or_(over, left)
+            else:
+                made = _wrapped(b, _combine(b, node, args), node.dtype)
         done[id(node)] = made
-    return done[id(nodes[-1])]
+    result = done[id(nodes[-1])]
+    return result if over is None else b.select(over, const(I64, -(1 << 63)), result)
 
 
 def _wrapped(b: Builder, value: Value, kind: DataType) -> Value:
@@ -223,6 +238,8 @@ def _evaluate(nodes: list[Any], env: Mapping[str, int], names: Mapping[Var, str]
                     value = {_SHL: args[0] << amount, _SHR: args[0] >> amount, _AND: args[0] & args[1]}[node.op]
             else:
                 value = _PYTHON[cls](*args)
-            value = wrap_int(value, node.dtype)
+            exact, value = value, wrap_int(value, node.dtype)
+            if value != exact and cls in _MAY_LEAVE and node.dtype.is_int:
+                raise OverflowError(f"{node} = {exact} does not fit {node.dtype}")
         done[id(node)] = value
     return done[id(nodes[-1])]

@@ -244,6 +244,12 @@ class Binder:
                 f"`{self.signature.name}`: expected a value for the extent {extent.text}, got a division by zero ({told})",
                 "pass arrays for which the extent has a value",
             ) from None
+        except OverflowError as error:
+            raise self._error(
+                ArgumentValueError,
+                f"`{self.signature.name}`: the extent {extent.text} is too large: {error}",
+                "pass smaller sizes, or declare the symbols as int64",
+            ) from None
 
     def _explain(self, extent: Extent, env: Mapping[str, int]) -> str:
         """An extent for a message: its value, its text, and where its symbols come from."""

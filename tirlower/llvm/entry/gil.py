@@ -59,3 +59,5 @@ class GilPolicy:
         except ZeroDivisionError:
             # An estimate without a value for these sizes (an empty tile, say) is no reason to fail the call.
             return False
+        except OverflowError:
+            return True  # more work than an integer counts

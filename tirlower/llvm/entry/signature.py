@@ -37,7 +37,8 @@ class Compound:
     ``text`` is what messages show; ``names`` are the symbols and scalar parameters it reads. ``emit(builder, env)``
     appends LLVM code for it and returns an integer value of any width (read as signed), where ``env`` has the symbols
     in their dtypes' LLVM types; the code must not trap, whatever the symbols' values (a division guards its divisor:
-    any result will do). ``evaluate(env)`` computes the same from Python integers, or raises ZeroDivisionError.
+    any result will do); where arithmetic leaves its type it gives the least int64. ``evaluate(env)`` computes the same
+    from Python integers, or raises ZeroDivisionError or OverflowError.
     """
 
     text: str
