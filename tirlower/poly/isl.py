@@ -22,10 +22,10 @@ Row = tuple[int, ...]
 MAX_OPERATIONS = 200_000
 """isl's operations for one question: some 50 ms (a usual one takes a few hundred)."""
 
-QUESTION_WORK = 5_000_000
-"""The operations of one question times the numbers in its matrix: some 50 ms, for an operation's time grows with both."""
+QUESTION_WORK = 10_000_000
+"""The operations of one question times the numbers in its matrix: some 100 ms, for an operation's time grows with both."""
 
-VERDICT_WORK = 10_000_000
+VERDICT_WORK = 20_000_000
 """The same for all questions of one verdict."""
 
 _ASKING = 16_000
