@@ -138,7 +138,9 @@ class Space:
         found = self._is_data.get(atom)
         if found is None:
             if isinstance(atom, Computed):
-                found = any(self.is_data(operand) for operand in atom.operands)
+                # Of constants alone it may be any number of its type, as data may.
+                operands = atom.operands
+                found = any(map(self.is_data, operands)) or all(operand.is_constant for operand in operands)
             else:
                 found = isinstance(atom, Opaque) and atom.limits is not None
             found = self._is_data[atom] = (
