@@ -23,7 +23,7 @@ from tests.arith.index_expressions import CASES, Problem
 from tirlower import demo, poly
 from tirlower.arith import Analyzer
 from tirlower.ir import Expr, IRModule, PrimFunc
-from tirlower.legality import check_legality
+from tirlower.legality.check import check_legality
 from tirlower.poly import isl
 from tirlower.script import parse
 

@@ -9,7 +9,7 @@ from bench import analyses
 from tests.arith.index_expressions import CASES, Problem
 from tirlower import poly
 from tirlower.ir import IRModule
-from tirlower.legality import check_legality
+from tirlower.legality.check import check_legality
 from tirlower.script import parse
 
 PROGRAMS = analyses.programs()

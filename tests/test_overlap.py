@@ -15,7 +15,7 @@ from tests.overlaps import run_one
 from tirlower import host_build
 from tirlower.diagnostics import ArgumentError
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.legality import apart
+from tirlower.legality.versions import apart
 from tirlower.llvm.entry import FallbackEntry
 from tirlower.script import ir as I
 from tirlower.script import parse

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tirlower.report import AccessNote, Checks, LoopNote, Report
+from tirlower.legality.notes import AccessNote, Checks, LoopNote
+from tirlower.report import Report
 
 CHECKS = Checks(
     loops=(

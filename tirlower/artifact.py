@@ -12,14 +12,15 @@ from tirlower.emit.compile import CompileOptions, emit_assembly, optimized_ir
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.target import Target
 from tirlower.kernel import SOURCE_KINDS
+from tirlower.legality.notes import Checks
 from tirlower.llvm.cache import CacheKey, ObjectCache
 from tirlower.llvm.entry import GilChoice, without_entries
-from tirlower.report import Checks, Report
+from tirlower.report import Report
 from tirlower.transforms import PassContext
 
 if TYPE_CHECKING:
     from tirlower.host_compile import HostCode
-    from tirlower.legality import Checked
+    from tirlower.legality.check import Checked
 
 __all__ = ["Artifact", "Recipe"]
 
@@ -59,7 +60,8 @@ class Recipe:
 
     def check(self, ctx: PassContext) -> Checked:
         """What legality says of the version that is built."""
-        from tirlower.legality import apart, check_legality, overlapping
+        from tirlower.legality.check import check_legality
+        from tirlower.legality.versions import apart, overlapping
 
         if self.overlap is None:
             return check_legality(apart(self.module), ctx)

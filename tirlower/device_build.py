@@ -18,10 +18,11 @@ from tirlower.ir.annotations import NOALIAS
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.target import Target
 from tirlower.ir.verify import verify_well_formed
-from tirlower.legality import apart, check_legality
+from tirlower.legality.check import check_legality
+from tirlower.legality.notes import Checks
+from tirlower.legality.versions import apart
 from tirlower.llvm.cache import default_cache
 from tirlower.pipeline import pipeline_for
-from tirlower.report import Checks
 from tirlower.transforms import PassContext, PassTimingInstrument
 
 __all__ = ["DeviceArtifact", "DeviceKernel", "DeviceReport", "LazyDeviceKernel", "build_for_device"]

@@ -56,7 +56,8 @@ def lower(program: PrimFunc | IRModule, target: Any = None, *, until: str | None
     """
     # What a kernel from the disk cache does without.
     from tirlower.ir.verify import verify_well_formed
-    from tirlower.legality import apart, check_legality
+    from tirlower.legality.check import check_legality
+    from tirlower.legality.versions import apart
     from tirlower.pipeline import pipeline_for
 
     with user_frames():

@@ -22,6 +22,7 @@ from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.json_io import save_json
 from tirlower.ir.target import Target
 from tirlower.kernel import Kernel
+from tirlower.legality.notes import Checks
 from tirlower.llvm.cache import CacheEntry, CacheKey, default_cache
 from tirlower.llvm.codegen import call_signature, compile_options, resolve_imports
 from tirlower.llvm.engine import Linked, engine
@@ -36,7 +37,6 @@ from tirlower.llvm.entry import (
     packed_kernel,
 )
 from tirlower.llvm.parallel import runtime
-from tirlower.report import Checks
 from tirlower.transforms import PassContext
 
 __all__ = ["GilChoice", "build_for_host", "exported_functions", "outputs_of"]

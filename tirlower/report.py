@@ -3,98 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
+from tirlower.legality.notes import AccessNote, Checks, LoopNote
 from tirlower.llvm.machine_loops import MachineLoop, machine_loops
 
 __all__ = ["AccessNote", "Checks", "LoopNote", "Report"]
-
-
-@dataclass(frozen=True)
-class LoopNote:
-    """A loop of the program that is not serial: its function, variable and kind.
-
-    ``status`` is "proved", "trusted" (with the ``reason`` of its annotation ``tir.unchecked``) or "not checked".
-    """
-
-    function: str
-    loop: str
-    kind: str
-    status: str = ""
-    reason: str = ""
-
-    def __str__(self) -> str:
-        text = f"{self.function}: loop {self.loop} {self.kind}: {self.status}"
-        return f"{text}, unchecked: {self.reason}" if self.reason else text
-
-
-@dataclass(frozen=True)
-class AccessNote:
-    """An access that is not proved inside its buffer, or an assumption: the text, its place and the reason."""
-
-    function: str
-    access: str
-    place: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.function}: {self.access}{f' at {self.place}' if self.place else ''}: {self.reason}"
-
-
-@dataclass(frozen=True)
-class Checks:
-    """What was proved of a program before it was lowered, and what was not.
-
-    ``on`` is False where the checks were turned off; ``loops`` has a note on each loop that is not serial; ``proved``
-    counts the accesses of each function that are inside their buffers, always; ``guarded`` are those that are checked
-    as they run; ``trusted`` those that nothing checks; ``assumed`` the facts that the program states.
-    """
-
-    on: bool = True
-    loops: tuple[LoopNote, ...] = ()
-    proved: Mapping[str, int] = field(default_factory=dict)
-    guarded: tuple[AccessNote, ...] = ()
-    trusted: tuple[AccessNote, ...] = ()
-    assumed: tuple[AccessNote, ...] = ()
-
-    def merged(self, other: Checks) -> Checks:
-        """Both together."""
-        return Checks(
-            self.on and other.on,
-            self.loops + other.loops,
-            {**self.proved, **other.proved},
-            self.guarded + other.guarded,
-            self.trusted + other.trusted,
-            self.assumed + other.assumed,
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values, for the metadata of the disk cache."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Checks:
-        """The inverse of :meth:`to_json`."""
-
-        def notes(key: str) -> tuple[AccessNote, ...]:
-            return tuple(AccessNote(**one) for one in data[key])
-
-        loops = tuple(LoopNote(**one) for one in data["loops"])
-        return cls(data["on"], loops, dict(data["proved"]), notes("guarded"), notes("trusted"), notes("assumed"))
-
-    def lines(self) -> Iterable[str]:
-        """As the report prints it."""
-        yield from map(str, self.loops)
-        if not self.on:
-            yield "checks: off (tir.legality), loops and bounds are taken on trust"
-            return
-        for name, count in self.proved.items():
-            yield f"{name}: {count} access{'' if count == 1 else 'es'} proved inside {'its' if count == 1 else 'their'} buffer{'' if count == 1 else 's'}"
-        for word in ("guarded", "trusted", "assumed"):
-            for note in getattr(self, word):
-                yield f"{word}: {note}"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tests.judge.sizes import accessed, environments, is_static
 from tirlower import poly
 from tirlower.diagnostics import LegalityError, TirError
 from tirlower.ir import IRModule
-from tirlower.legality import check_legality
+from tirlower.legality.check import check_legality
 from tirlower.script import parse
 from tirlower.transforms import PassContext
 

@@ -8,7 +8,7 @@ import pytest
 import tirlower as tl
 from tirlower.diagnostics import LegalityError, TransformError
 from tirlower.ir import IRModule
-from tirlower.legality import check_legality
+from tirlower.legality.check import check_legality
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import VectorizeLoop

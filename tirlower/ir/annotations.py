@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
-__all__ = ["MIN_BLOCKS", "NOALIAS", "REDUCTION", "UNCHECKED"]
+__all__ = [
+    "ASYNC_COMMIT",
+    "ASYNC_SCOPE",
+    "ASYNC_WAIT",
+    "ASYNC_WAIT_COUNT",
+    "MIN_BLOCKS",
+    "NOALIAS",
+    "REDUCTION",
+    "UNCHECKED",
+]
+
+ASYNC_SCOPE = "async_scope"
+"""Around statements whose copies may go on by themselves."""
+
+ASYNC_COMMIT = "async_commit_queue_scope"
+"""Around statements that are one group of copies; the value is the queue."""
+
+ASYNC_WAIT, ASYNC_WAIT_COUNT = "async_wait_queue_scope", "async_wait_inflight_count"
+"""Around each other, the second inside: before their body, all but so many of a queue's groups are done."""
 
 MIN_BLOCKS = "tir.min_blocks_per_sm"
 """On a function: how many blocks of its kernels a multiprocessor must be able to hold, which limits their registers."""

@@ -9,7 +9,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Evaluate
-from tirlower.report import AccessNote
+from tirlower.legality.notes import AccessNote
 
 __all__ = ["ASSUME", "assumptions"]
 

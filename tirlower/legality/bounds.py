@@ -10,8 +10,8 @@ from tirlower import poly
 from tirlower.diagnostics import Label, LegalityError
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import PointerType
+from tirlower.legality.notes import AccessNote
 from tirlower.legality.views import View, find_views
-from tirlower.report import AccessNote
 
 __all__ = ["Judged", "OpenAccess", "judge_accesses"]
 

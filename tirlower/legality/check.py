@@ -11,8 +11,8 @@ from tirlower.legality.assumptions import assumptions
 from tirlower.legality.bounds import judge_accesses
 from tirlower.legality.guards import insert_guards
 from tirlower.legality.loops import check_loops, loop_notes
+from tirlower.legality.notes import AccessNote, Checks
 from tirlower.legality.strides import require_nested_strides
-from tirlower.report import AccessNote, Checks
 from tirlower.transforms import PassContext
 
 __all__ = ["Checked", "check_legality"]

@@ -20,8 +20,8 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Purity
 from tirlower.ir.stmt import Assert, Block, For, Seq, Stmt, seq
 from tirlower.legality.bounds import Judged, OpenAccess
+from tirlower.legality.notes import AccessNote
 from tirlower.legality.views import View
-from tirlower.report import AccessNote
 from tirlower.transforms.memory.bound_checkers import AccessChecks, AccessGuards, Place, Shown, lanes_of
 
 __all__ = ["insert_guards"]

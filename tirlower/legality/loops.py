@@ -12,7 +12,7 @@ from tirlower.ir.expr import BufferLoad, Expr, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.stmt import Block, BufferStore, For, ForKind, Stmt
-from tirlower.report import LoopNote
+from tirlower.legality.notes import LoopNote
 
 __all__ = ["check_loops", "loop_notes"]
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar, overload
 
 from tirlower.diagnostics import TirError, TransformError, deep_recursion, nearest_name, paused_collection
 from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.support.literals import literals
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.facts import Fact
 from tirlower.transforms.options import Option, check_options
@@ -129,6 +130,16 @@ class Pass:
 
         That it is well formed and means the same is checked of every pass.
         """
+
+    def construction(self) -> str | None:
+        """The Python expression that makes this pass; None where a file of its own cannot name it."""
+        kind = type(self)
+        if not kind.__module__.startswith("tirlower.") or Pass.registry.get(kind.name) is not kind:
+            return None
+        options = literals(self.given)
+        if len(options) != len(self.given):
+            return None
+        return f"find_pass({kind.name!r})({', '.join(f'{k}={v!r}' for k, v in options.items())})"
 
     def __call__(self, target: M, ctx: PassContext | None = None) -> M:
         """Run the pass on a module or a function."""

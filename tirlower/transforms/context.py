@@ -161,6 +161,10 @@ class PassContext:
         made.__dict__.pop("_kept", None)
         return made
 
+    def quiet(self) -> PassContext:
+        """A context with the same level and configuration alone: no instruments, no trace, no validation."""
+        return PassContext(self.opt_level, config=self.config)
+
     @classmethod
     def current(cls) -> PassContext:
         """The innermost context entered, or a default one."""

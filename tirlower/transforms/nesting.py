@@ -25,7 +25,7 @@ from tirlower.ir.stmt import (
     seq,
 )
 
-__all__ = ["DECLARATIONS", "as_scope", "jumps_out", "returns", "without_continues"]
+__all__ = ["DECLARATIONS", "as_scope", "jumps_out", "returns", "split_head", "without_continues"]
 
 DECLARATIONS = (Bind, AllocBuffer, AllocConst, DeclBuffer)
 """The statements whose scope is the rest of the Seq they stand in."""
@@ -41,6 +41,15 @@ def as_scope(stmt: Stmt) -> Stmt:
     Only a declaration that stands alone, without a Seq of its own, needs one: it would extend into the Seq around.
     """
     return Seq((stmt,)) if isinstance(stmt, DECLARATIONS) else stmt
+
+
+def split_head(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
+    """The allocations that head a block's body, and the rest."""
+    stmts = list(body.stmts) if isinstance(body, Seq) else [body]
+    count = 0
+    while count < len(stmts) and isinstance(stmts[count], AllocBuffer):
+        count += 1
+    return stmts[:count], stmts[count:]
 
 
 def _calls(stmt: Stmt, ops: frozenset[Op], through_loops: bool) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import re
 import tempfile
-from enum import Enum
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,13 +16,48 @@ from tirlower.ir.func import IRModule
 from tirlower.ir.json_io import save_json
 from tirlower.ir.structural import structural_equal
 from tirlower.script import parse
-from tirlower.transforms.base import Pass
-from tirlower.transforms.context import PassContext
+from tirlower.support.literals import literals
 from tirlower.transforms.reduce import Case
 
-__all__ = ["DIRECTORY_KEY", "directory", "write_reproducer"]
+__all__ = ["DIRECTORY_KEY", "Context", "Rewriting", "directory", "write_reproducer"]
 
 DIRECTORY_KEY = "tir.validate.reproducer_dir"
+
+
+class Context(Protocol):
+    """What is asked of a :class:`~tirlower.transforms.context.PassContext`, which stands a floor above."""
+
+    opt_level: int
+    config: Mapping[str, Any]
+
+    def option(self, key: str) -> Any:
+        """A configuration value."""
+
+    def quiet(self) -> Any:
+        """The same options, without instruments, traces and validation."""
+
+
+class Named(Protocol):
+    """A pass's description."""
+
+    @property
+    def name(self) -> str:
+        """The pass's name."""
+
+
+class Rewriting(Protocol):
+    """What is asked of a :class:`~tirlower.transforms.base.Pass`, which stands a floor above."""
+
+    @property
+    def info(self) -> Named:
+        """Its description."""
+
+    def transform_module(self, mod: IRModule, ctx: Any) -> IRModule:
+        """The rewriting itself."""
+
+    def construction(self) -> str | None:
+        """The Python expression that makes it; None where a file of its own cannot name it."""
+
 
 _TEMPLATE = '''"""{headline}
 
@@ -35,6 +69,7 @@ import numpy as np
 import tirlower as tl
 from tirlower.ir import load_json, verify_well_formed
 from tirlower.script import parse
+from tirlower.support.literals import literals
 from tirlower.transforms import find_pass
 
 inf, nan = float("inf"), float("nan")
@@ -77,27 +112,27 @@ raise SystemExit(1 if differ else 0)
 '''
 
 
-def directory(ctx: PassContext) -> Path:
+def directory(ctx: Context) -> Path:
     """Where reproducers are written: ``tir.validate.reproducer_dir`` of the context, else the system's temporary one."""
     chosen = ctx.option(DIRECTORY_KEY)
     return Path(chosen).expanduser() if chosen else Path(tempfile.gettempdir())
 
 
-def write_reproducer(case: Case, one: Pass, after: IRModule, headline: str, ctx: PassContext) -> Path:
+def write_reproducer(case: Case, pass_: Rewriting, after: IRModule, headline: str, ctx: Context) -> Path:
     """Write the file for a case that a pass turned into ``after``. Raises OSError where the directory takes no file.
 
     The file runs the pass itself where it is one of this package with options that can be written; what another pass
     made is recorded in it instead.
     """
     reader, text = _readable(case.mod)
-    call = _construction(one)
+    call = pass_.construction()
     if call is not None:
-        config = _literals(ctx.config)
+        config = literals(ctx.config)
         made = f"with tl.PassContext(opt_level={ctx.opt_level}, config={config!r}):\n    AFTER = {call}(BEFORE)"
     else:
         kind, recorded = _readable(after)
-        made = f'# The pass {one.info.name} cannot be named from here: this is what it made.\nAFTER = {kind}(r"""\n{recorded}\n""".strip())'
-    plain = re.sub(r"\W+", "_", one.info.name.removeprefix("tir."))
+        made = f'# The pass {pass_.info.name} cannot be named from here: this is what it made.\nAFTER = {kind}(r"""\n{recorded}\n""".strip())'
+    plain = re.sub(r"\W+", "_", pass_.info.name.removeprefix("tir."))
     digest = hashlib.sha256(f"{text}{made}".encode()).hexdigest()[:10]
     path = directory(ctx) / f"tirlower_{plain}_{digest}.py"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,30 +160,6 @@ def _readable(mod: IRModule) -> tuple[str, str]:
     except (TirError, SyntaxError):
         pass  # an ill-formed module has no script that parses
     return "load_json", save_json(mod)
-
-
-def _construction(one: Pass) -> str | None:
-    """The expression that makes a pass, None where a file of its own cannot name it."""
-    kind = type(one)
-    if not kind.__module__.startswith("tirlower.") or Pass.registry.get(kind.name) is not kind:
-        return None
-    options = _literals(one.given)
-    if len(options) != len(one.given):
-        return None
-    return f"find_pass({kind.name!r})({', '.join(f'{k}={v!r}' for k, v in options.items())})"
-
-
-def _literals(values: Any) -> dict[str, Any]:
-    """The entries whose values can be written as Python text."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        plain = value.value if isinstance(value, Enum) else value
-        try:
-            if ast.literal_eval(repr(plain)) == plain:
-                found[key] = plain
-        except (ValueError, SyntaxError):
-            continue
-    return found
 
 
 def _literal(value: Any) -> str:

@@ -22,10 +22,8 @@ from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import post_order_visit, substitute
 from tirlower.ir.stmt import For, While
 from tirlower.ir.verify import verify_well_formed
-from tirlower.transforms.base import Pass
-from tirlower.transforms.context import PassContext
 from tirlower.transforms.reduce import Case, reduce_case
-from tirlower.transforms.reproducer import DIRECTORY_KEY, write_reproducer
+from tirlower.transforms.reproducer import DIRECTORY_KEY, Context, Rewriting, write_reproducer
 
 __all__ = ["REDUCE_SECONDS", "WORK_LIMIT", "estimated_work", "random_arguments", "validate_pass"]
 
@@ -145,7 +143,7 @@ def _kind_of(error: Exception) -> str:
     return f"{type(error).__name__} {plain}"
 
 
-def validate_pass(one: Pass, before: IRModule, after: IRModule, current: PassContext) -> None:
+def validate_pass(pass_: Rewriting, before: IRModule, after: IRModule, current: Context) -> None:
     """Check a pass's output against its input.
 
     Raises :class:`TransformError` that names the pass and what differs, shows the smallest program on which it does
@@ -155,9 +153,9 @@ def validate_pass(one: Pass, before: IRModule, after: IRModule, current: PassCon
         verify_well_formed(after)
     except TirError as error:
         difference = _Difference(
-            _kind_of(error), f"{one.info.name} made an ill-formed module: {error.message}", list(error.notes), error
+            _kind_of(error), f"{pass_.info.name} made an ill-formed module: {error.message}", list(error.notes), error
         )
-        _guilty(one, Case(before, next(iter(before), ""), ()), after, difference, current)
+        _guilty(pass_, Case(before, next(iter(before), ""), ()), after, difference, current)
     for key in before:
         if key not in after:
             continue
@@ -170,9 +168,9 @@ def validate_pass(one: Pass, before: IRModule, after: IRModule, current: PassCon
         if arguments is None:
             continue
         case = Case(before, key, tuple(arguments))
-        found = _difference(one.info.name, case, after)
+        found = _difference(pass_.info.name, case, after)
         if found is not None:
-            _guilty(one, case, after, found, current)
+            _guilty(pass_, case, after, found, current)
 
 
 def _comparable(old: PrimFunc, new: PrimFunc) -> bool:
@@ -207,10 +205,10 @@ def _difference(name: str, case: Case, after: IRModule) -> _Difference | None:
     return None
 
 
-def _again(one: Pass, case: Case, ctx: PassContext) -> tuple[IRModule, _Difference] | None:
+def _again(pass_: Rewriting, case: Case, ctx: Context) -> tuple[IRModule, _Difference] | None:
     """Run a pass on a case: what it made, and what is wrong with that. None when nothing is."""
     try:
-        after = one.transform_module(case.mod, ctx)
+        after = pass_.transform_module(case.mod, ctx)
     except Exception:  # a pass that is wrong may raise anything: another failure than the one looked for
         return None
     if after is case.mod:
@@ -218,44 +216,44 @@ def _again(one: Pass, case: Case, ctx: PassContext) -> tuple[IRModule, _Differen
     try:
         verify_well_formed(after)
     except TirError as error:
-        return after, _Difference(_kind_of(error), f"{one.info.name} made an ill-formed module: {error.message}")
+        return after, _Difference(_kind_of(error), f"{pass_.info.name} made an ill-formed module: {error.message}")
     if case.name not in after or not _comparable(case.func, after[case.name]):
         return None
     if estimated_work(case.func) > WORK_LIMIT or estimated_work(after[case.name]) > WORK_LIMIT:
         return None
-    found = _difference(one.info.name, case, after)
+    found = _difference(pass_.info.name, case, after)
     return None if found is None else (after, found)
 
 
-def _guilty(one: Pass, case: Case, after: IRModule, difference: _Difference, current: PassContext) -> None:
+def _guilty(pass_: Rewriting, case: Case, after: IRModule, difference: _Difference, current: Context) -> None:
     """Reduce the case, write the file that shows it, and raise the error."""
-    ctx = PassContext(current.opt_level, config=current.config)
+    ctx = current.quiet()
     if case.arguments == () and case.name:
         # The module is ill-formed: what is run does not matter, only what the pass is given.
         case = case._replace(arguments=tuple(random_arguments(case.func) or ()))
 
     def fails(candidate: Case) -> bool:
-        again = _again(one, candidate, ctx)
+        again = _again(pass_, candidate, ctx)
         return again is not None and again[1].kind == difference.kind
 
     notes = list(difference.notes)
     if case.name and len(case.arguments) == len(case.func.params):
         if fails(case):
             case = reduce_case(case, fails, REDUCE_SECONDS)
-            again = _again(one, case, ctx)
+            again = _again(pass_, case, ctx)
             if again is not None:
                 after = again[0]
-                notes.append(again[1].message.replace(f"{one.info.name} ", "reduced: it ", 1).splitlines()[0])
+                notes.append(again[1].message.replace(f"{pass_.info.name} ", "reduced: it ", 1).splitlines()[0])
         shown = ", ".join(repr(a.tolist()) if isinstance(a, np.ndarray) else repr(a) for a in case.arguments)
         notes.append(f"the smallest program found, with the arguments {shown}:\n{case.mod.script()}")
         try:
-            path = write_reproducer(case, one, after, difference.message.splitlines()[0], current)
+            path = write_reproducer(case, pass_, after, difference.message.splitlines()[0], current)
             notes.append(f"python {path} shows it alone ({DIRECTORY_KEY} of the context says where it is written)")
         except OSError as error:
             notes.append(f"the file that shows it alone could not be written: {error}")
     raise TransformError(
         difference.message,
-        origin=one.info.name,
+        origin=pass_.info.name,
         labels=difference.cause.labels if difference.cause is not None else [],
         notes=notes,
         help="run the pass alone on this function to see what it did: PassContext(trace=True) shows each step",

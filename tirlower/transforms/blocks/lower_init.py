@@ -9,21 +9,12 @@ from tirlower.ir.buffer import IterKind
 from tirlower.ir.expr import EQ, And, Expr
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
-from tirlower.ir.stmt import AllocBuffer, Block, IfThenElse, Seq, Stmt, seq
+from tirlower.ir.stmt import Block, IfThenElse, Stmt, seq
 from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
-from tirlower.transforms.nesting import as_scope
+from tirlower.transforms.nesting import as_scope, split_head
 
-__all__ = ["LowerInitBlock", "split_head"]
-
-
-def split_head(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
-    """The allocations that head a block's body, and the rest."""
-    stmts = list(body.stmts) if isinstance(body, Seq) else [body]
-    count = 0
-    while count < len(stmts) and isinstance(stmts[count], AllocBuffer):
-        count += 1
-    return stmts[:count], stmts[count:]
+__all__ = ["LowerInitBlock"]
 
 
 class _Lowerer(Mutator):

@@ -10,10 +10,9 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter, Visitor
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, For, ForKind, IfThenElse, Seq, Stmt, seq
 from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.blocks.lower_init import split_head
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.memory.double_buffer_marks import DOUBLE_BUFFER_SCOPE
-from tirlower.transforms.nesting import as_scope, jumps_out
+from tirlower.transforms.nesting import as_scope, jumps_out, split_head
 
 __all__ = ["LowerOpaqueBlock"]
 

@@ -33,8 +33,8 @@ from tirlower.ir.stmt import (
     seq,
 )
 from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.blocks.lower_init import split_head
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.nesting import split_head
 
 __all__ = ["PlanAndUpdateBufferAllocationLocation"]
 

@@ -28,11 +28,11 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocConst, Bind, Block, BufferStore, DeclBuffer, Evaluate, Seq, Stmt
 from tirlower.transforms.base import FuncPass
-from tirlower.transforms.blocks.lower_init import split_head
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.dtypes.compute import BF16ComputeLegalize, FP8ComputeLegalize, has_native
 from tirlower.transforms.dtypes.float_bits import bits_constant, narrow_to_bits, storage_dtype, widen_bits
 from tirlower.transforms.dtypes.retype import Retyper, with_operands
+from tirlower.transforms.nesting import split_head
 
 __all__ = ["BF16StorageLegalize", "FP8StorageLegalize"]
 

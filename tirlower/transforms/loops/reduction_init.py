@@ -21,9 +21,8 @@ from tirlower.ir.functor import Substituter, post_order_visit, substitute
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import Bind, Block, BufferStore, For, ForKind, IfThenElse, Seq, Stmt, seq
-from tirlower.transforms.blocks.lower_init import split_head
 from tirlower.transforms.loops.reduction_updates import mentions, refuse
-from tirlower.transforms.nesting import as_scope
+from tirlower.transforms.nesting import as_scope, split_head
 
 __all__ = ["InitNest", "finished", "init_nest", "opaque_blocks", "ranged"]
 

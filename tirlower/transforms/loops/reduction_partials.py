@@ -17,10 +17,9 @@ from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.functor import Mutator, post_order_visit
 from tirlower.ir.regions import block_access_regions
 from tirlower.ir.stmt import AllocBuffer, Bind, Block, BufferStore, For, ForKind, IfThenElse, Seq, Stmt, seq
-from tirlower.transforms.blocks.lower_init import split_head
 from tirlower.transforms.loops.reduction_init import InitNest, finished, ranged
 from tirlower.transforms.loops.reduction_updates import Accumulator, refuse
-from tirlower.transforms.nesting import as_scope
+from tirlower.transforms.nesting import as_scope, split_head
 
 __all__ = ["ChunkPartials", "Dim", "LanePartials", "Part", "Redirect", "accumulated_region", "partial_bytes"]
 

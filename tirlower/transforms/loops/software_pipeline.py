@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
+from tirlower.ir.annotations import ASYNC_COMMIT, ASYNC_SCOPE, ASYNC_WAIT, ASYNC_WAIT_COUNT
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
@@ -273,7 +274,7 @@ class _Pipeline:
             bodies = [self._instance(one) for one in group]
             if group[0].of.is_async:
                 queue = const(group[0].of.stage)
-                bodies = [AttrStmt(0, "async_commit_queue_scope", queue, _joined(bodies))]
+                bodies = [AttrStmt(0, ASYNC_COMMIT, queue, _joined(bodies))]
             done.append(self._guarded(bodies[0], group[0].inside))
         return done
 
@@ -304,10 +305,10 @@ class _Pipeline:
         bare = plain and (not one.of.is_async or not stmt.annotations)
         body = stmt.body if bare else stmt
         if one.of.is_async:
-            body = AttrStmt(0, "async_scope", const(1), body)
+            body = AttrStmt(0, ASYNC_SCOPE, const(1), body)
         for queue, count in reversed(one.waits):
-            body = AttrStmt(0, "async_wait_inflight_count", count, body)
-            body = AttrStmt(0, "async_wait_queue_scope", const(queue), body)
+            body = AttrStmt(0, ASYNC_WAIT_COUNT, count, body)
+            body = AttrStmt(0, ASYNC_WAIT, const(queue), body)
         return stmt.with_(body=body) if bare and not one.of.is_async else body
 
     def _guarded(self, stmt: Stmt, inside: Expr) -> Stmt:

@@ -23,8 +23,8 @@ from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Assert, AttrStmt, Bind, Block, BufferStore, DeclBuffer, Seq, Stmt
 from tirlower.transforms.analyzed import AnalyzedMutator
 from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.blocks.lower_init import split_head
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.nesting import split_head
 from tirlower.transforms.wrapping import DataAnalyzer
 
 __all__ = ["FlattenBuffer", "flattened_buffer"]

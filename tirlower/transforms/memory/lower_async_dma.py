@@ -8,6 +8,7 @@ from typing import Any
 from tirlower.arith import detect_linear_equation
 from tirlower.arith.linear import uses
 from tirlower.ir import build
+from tirlower.ir.annotations import ASYNC_COMMIT, ASYNC_SCOPE, ASYNC_WAIT, ASYNC_WAIT_COUNT
 from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Ramp, Var, const
 from tirlower.ir.func import PrimFunc
@@ -18,10 +19,8 @@ from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.nesting import as_scope
 
-__all__ = ["COMMIT", "LowerAsyncDMA", "SCOPE", "WAIT", "WAIT_COUNT"]
+__all__ = ["LowerAsyncDMA"]
 
-COMMIT, SCOPE = "async_commit_queue_scope", "async_scope"
-WAIT, WAIT_COUNT = "async_wait_queue_scope", "async_wait_inflight_count"
 _KINDS = (ForKind.SERIAL, ForKind.UNROLLED, ForKind.PARALLEL, ForKind.VECTORIZED)
 
 
@@ -46,11 +45,11 @@ class _Finder(AnalyzedMutator):
         return root
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
-        queue = _queue(op) if op.key == COMMIT else None
+        queue = _queue(op) if op.key == ASYNC_COMMIT else None
         inner = op.body
         if queue is None or self.queue is not None:
             return self.generic(op)
-        if isinstance(inner, AttrStmt) and inner.key == SCOPE:
+        if isinstance(inner, AttrStmt) and inner.key == ASYNC_SCOPE:
             self.queue, self.in_group = queue, 0
             self.visit(inner.body)
             self.groups[op] = self.in_group
@@ -175,12 +174,12 @@ class _Lowerer(Mutator):
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
         queue = _queue(op)
-        if op.key == WAIT and self._copies(queue):
+        if op.key == ASYNC_WAIT and self._copies(queue):
             inner = op.body
-            if isinstance(inner, AttrStmt) and inner.key == WAIT_COUNT:
+            if isinstance(inner, AttrStmt) and inner.key == ASYNC_WAIT_COUNT:
                 wait = build.call("tir.dma_wait", const(queue or 0, INT32), build.cast(INT32, inner.value))
                 return Seq((Evaluate(wait, span=op.span), as_scope(self.visit(inner.body))))
-        if op.key == COMMIT and self._copies(queue) and op in self.found.groups:
+        if op.key == ASYNC_COMMIT and self._copies(queue) and op in self.found.groups:
             assert isinstance(op.body, AttrStmt)
             body = as_scope(_Copies(self.found).visit(op.body.body))
             if isinstance(self.found.copies.get(op.body.body), Evaluate):

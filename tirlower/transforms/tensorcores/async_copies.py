@@ -9,6 +9,7 @@ from typing import Any
 
 from tirlower.analysis.purity import side_effect
 from tirlower.ir import build
+from tirlower.ir.annotations import ASYNC_COMMIT, ASYNC_SCOPE, ASYNC_WAIT
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.expr import (
     Broadcast,
@@ -30,7 +31,6 @@ from tirlower.ir.op import Op, Purity
 from tirlower.ir.refresh import copy_var
 from tirlower.ir.stmt import AttrStmt, Bind, BufferStore, Evaluate, For, ForKind, Seq, Stmt, While
 from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.memory.lower_async_dma import COMMIT, SCOPE, WAIT
 
 __all__ = ["CopyFinder"]
 
@@ -108,8 +108,8 @@ class CopyFinder(AnalyzedMutator):
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
         """A scope: its copies are chosen once all of it was seen."""
-        self.asynchronous = self.asynchronous or op.key in (SCOPE, COMMIT, WAIT)
-        if op.key != SCOPE or self._inside:
+        self.asynchronous = self.asynchronous or op.key in (ASYNC_SCOPE, ASYNC_COMMIT, ASYNC_WAIT)
+        if op.key != ASYNC_SCOPE or self._inside:
             made: Stmt = self.generic(op)
             return made
         self._inside, self._loops, self._copies, self._uses = True, [], {}, _Uses()

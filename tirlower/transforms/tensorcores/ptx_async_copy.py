@@ -6,6 +6,7 @@ from typing import Any
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
+from tirlower.ir.annotations import ASYNC_COMMIT, ASYNC_SCOPE, ASYNC_WAIT, ASYNC_WAIT_COUNT
 from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import Call, IntImm, const
 from tirlower.ir.func import PrimFunc
@@ -16,7 +17,6 @@ from tirlower.ir.target import Target
 from tirlower.transforms.analyzed import AnalyzedMutator
 from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
-from tirlower.transforms.memory.lower_async_dma import COMMIT, SCOPE, WAIT, WAIT_COUNT
 from tirlower.transforms.nesting import as_scope
 from tirlower.transforms.tensorcores.async_copies import CopyFinder
 
@@ -56,23 +56,23 @@ class _Waits(AnalyzedMutator):
         return made[0] if len(made) == 1 else Seq(made)
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
-        if op.key == SCOPE:
+        if op.key == ASYNC_SCOPE:
             return as_scope(self.visit(op.body))
-        if op.key == COMMIT:
+        if op.key == ASYNC_COMMIT:
             body = as_scope(self.visit(op.body))
             if not self.instructions:
                 return body
             return Seq((*_stmts(body), Evaluate(build.call("tir.ptx_commit_group"), span=op.span)))
-        if op.key != WAIT:
+        if op.key != ASYNC_WAIT:
             other: Stmt = self.generic(op)
             return other
         inner = op.body
-        if not isinstance(inner, AttrStmt) or inner.key != WAIT_COUNT:
+        if not isinstance(inner, AttrStmt) or inner.key != ASYNC_WAIT_COUNT:
             raise TransformError(
                 f"a wait for the asynchronous queue {op.value} does not say for how many groups",
                 origin=ORIGIN,
                 span=op.span,
-                help=f"put the attribute {WAIT_COUNT!r} inside {WAIT!r}",
+                help=f"put the attribute {ASYNC_WAIT_COUNT!r} inside {ASYNC_WAIT!r}",
             )
         body = as_scope(self.visit(inner.body))
         if not self.instructions:

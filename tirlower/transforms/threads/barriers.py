@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tirlower.diagnostics import TransformError
+from tirlower.ir.annotations import ASYNC_SCOPE
 from tirlower.ir.expr import Call, StringImm, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
@@ -147,7 +148,7 @@ class BarrierPlanner:
         if isinstance(stmt, AttrStmt):
             own = self._own(stmt)
             before = self._asynchronous
-            self._asynchronous = before or stmt.key == "async_scope"
+            self._asynchronous = before or stmt.key == ASYNC_SCOPE
             body, inner = self._visit(stmt.body)
             self._asynchronous = before
             return stmt.with_(body=body), self._joined((_Part(None, _Summary(own, own)), _Part(body, inner)))

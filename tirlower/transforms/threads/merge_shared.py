@@ -9,6 +9,7 @@ from typing import Any
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
+from tirlower.ir.annotations import ASYNC_SCOPE
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer, decl_buffer
 from tirlower.ir.digest import expr_deep_equal
 from tirlower.ir.dtype import DataType
@@ -179,7 +180,7 @@ class _Lives(Visitor):
         self.unit(op)
 
     def visit_AttrStmt(self, op: AttrStmt) -> None:
-        if op.key == "async_scope":
+        if op.key == ASYNC_SCOPE:
             # What is copied asynchronously is written some time later.
             for node in _nodes(op.body):
                 if node.__class__ in (BufferStore, BufferLoad):

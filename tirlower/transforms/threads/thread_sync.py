@@ -6,6 +6,7 @@ from typing import Any
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
+from tirlower.ir.annotations import ASYNC_WAIT, ASYNC_WAIT_COUNT
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import BufferLoad, Expr, StringImm, Var, const
@@ -28,8 +29,6 @@ _SCOPES = ("shared", "shared.dyn", "warp", "global")
 _FEW_STORES = 8
 """So many stores of one buffer, without a load, are asked about pair by pair; more are taken for the parts of a result."""
 _KINIT = Op.get("tir.tvm_global_barrier_kinit")
-_WAIT = "async_wait_queue_scope"
-_WAIT_COUNT = "async_wait_inflight_count"
 
 
 def has_thread_loops(func: PrimFunc) -> bool:
@@ -101,7 +100,7 @@ class _AfterWaits(Mutator):
         return root
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
-        if op.key != _WAIT or not isinstance(op.body, AttrStmt) or op.body.key != _WAIT_COUNT:
+        if op.key != ASYNC_WAIT or not isinstance(op.body, AttrStmt) or op.body.key != ASYNC_WAIT_COUNT:
             return self.generic(op)
         count = op.body
         body = self.visit(count.body)
