@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import multiprocessing
 import pathlib
 import random
@@ -12,6 +13,7 @@ import pytest
 
 import tirlower as tl
 from tirlower.diagnostics import ArgumentError, LoweringError, TirError, TransformError, WellFormedError
+from tirlower.emit import host
 from tirlower.ir import For, IRModule, PrimFunc, pre_order_visit
 from tirlower.ir.expr import Var
 from tirlower.script import ir as I
@@ -349,3 +351,26 @@ def test_an_auto_broadcast_buffer_repeats_its_one_row(cache_dir):
         np.testing.assert_array_equal(b, np.broadcast_to(a, (3, 4)))
         kernel.slow_path(a, c)
         np.testing.assert_array_equal(c, b)
+
+
+@pytest.mark.skipif(not host.triple().startswith("x86_64"), reason="the features are of x86")
+@pytest.mark.parametrize("again", [False, True])
+def test_code_that_the_processor_cannot_run_is_not_called(
+    again: bool, cache_dir: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Whatever machine this is, it is taken for one without AVX."""
+    here = host.host_cpu()
+    if again:
+        tl.build(scale(16, 2.0), "llvm -mcpu=x86-64-v3")
+    old = dataclasses.replace(here, name="old", enabled=here.enabled - {"avx", "avx2", "fma"})
+    monkeypatch.setattr(host, "host_cpu", lambda: old)
+    a, b = np.ones(16, "float32"), np.zeros(16, "float32")
+    for kernel in (
+        tl.build(scale(16, 2.0), "llvm -mcpu=x86-64-v3"),
+        tl.jit(scale(16, 2.0), target="llvm -mcpu=haswell"),
+    ):
+        with pytest.raises(tl.CodegenError, match="this machine has no avx, avx2, fma"):
+            kernel(a, b)
+        assert (b == 0).all() and "ret" in kernel.source("asm")
+    tl.build(scale(16, 2.0), "llvm -mcpu=x86-64-v2")(a, b)
+    assert (b == 2).all()

@@ -11,7 +11,7 @@ from tirlower.diagnostics import TirError, paused_collection, user_frames
 from tirlower.host_build import GilChoice, build_for_host, exported_functions, outputs_of
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.target import Target
-from tirlower.kernel import Executable, Kernel
+from tirlower.kernel import Executable, ForeignKernel, Kernel
 from tirlower.transforms import PassContext
 
 __all__ = ["JitFunction", "build", "jit", "lower"]
@@ -169,6 +169,11 @@ class JitFunction(Kernel):
         return self._source.script(**options)
 
 
+class _ForeignJit(ForeignKernel, JitFunction):
+    # Compiled, for a processor that this machine is not. A docstring would hide the kernel's own.
+    __doc__ = JitFunction.__dict__["__doc__"]
+
+
 class _Pending(JitFunction):
     # A JitFunction before its first call: the first use makes it one. A docstring would hide the kernel's own.
     __doc__ = JitFunction.__dict__["__doc__"]
@@ -184,7 +189,7 @@ class _Pending(JitFunction):
         """Compile, and become a :class:`JitFunction`. Of several threads one compiles, the others wait."""
         with self._lock:
             # Once a JitFunction, the object may be executing: its code must not be replaced.
-            return self if type(self) is JitFunction else self._become()
+            return self._become() if type(self) is _Pending else self
 
     def _become(self) -> Kernel:
         artifact, kernels = build_for_host(
@@ -194,9 +199,12 @@ class _Pending(JitFunction):
             self._options["outputs"],
             self._options["gil"],
         )
-        kernels[self.name].move_into(self)
+        kernel = kernels[self.name]
+        kernel.move_into(self)
         self.artifact = artifact
-        self.__class__ = JitFunction  # type: ignore[assignment]
+        if isinstance(kernel, ForeignKernel):
+            self.__dict__["lacking"] = kernel.lacking
+        self.__class__ = _ForeignJit if isinstance(kernel, ForeignKernel) else JitFunction  # type: ignore[assignment]
         return self
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:

@@ -18,10 +18,11 @@ from typing import Any
 from tirlower.artifact import Artifact, Recipe
 from tirlower.diagnostics import ArgumentValueError, LoweringError, TirError, keep_for_good, paused_collection
 from tirlower.emit.compile import CompileOptions
+from tirlower.emit.host import lacking
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.json_io import save_json
 from tirlower.ir.target import Target
-from tirlower.kernel import Kernel
+from tirlower.kernel import ForeignKernel, Kernel
 from tirlower.legality.notes import Checks
 from tirlower.llvm.cache import CacheEntry, CacheKey, default_cache
 from tirlower.llvm.codegen import call_signature, compile_options, resolve_imports
@@ -161,13 +162,17 @@ def _load(artifact: Artifact, entry: CacheEntry, exported: Mapping[str, PrimFunc
     start = time.perf_counter()
     recipe = artifact.recipe
     linked = _linked(entry)
+    missing = lacking(recipe.options.cpu, recipe.options.features)
     kernels: dict[str, Kernel] = {}
     for name, one in entry.metadata["kernels"].items():
         signature = call_signature(exported[name], one["written"], recipe.outputs.get(name, ()), one["in_place"])
         gil = GilPolicy(release=recipe.gil)
         overlap = _Overlapping(artifact, name) if signature.alias_pairs() else None
         parts = entry_parts(signature, linked, _errors(one), name=one["symbol"], gil=gil, overlap=overlap)
-        kernels[name] = Kernel.made(artifact, name, parts)
+        kernel = (ForeignKernel if missing else Kernel).made(artifact, name, parts)
+        if isinstance(kernel, ForeignKernel):
+            kernel.lacking = missing
+        kernels[name] = kernel
     artifact.timings["link"] = (time.perf_counter() - start) * 1e3
     return kernels
 

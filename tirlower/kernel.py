@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tirlower.diagnostics import TirError, nearest_name
+from tirlower.diagnostics import CodegenError, TirError, nearest_name
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.llvm.entry import EntryBase
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tirlower.llvm.entry import Signature
     from tirlower.report import Report
 
-__all__ = ["Executable", "Kernel"]
+__all__ = ["Executable", "ForeignKernel", "Kernel"]
 
 SOURCE_KINDS = ("tir", "llvm", "llvm-opt", "asm", "ptx")
 
@@ -137,6 +137,22 @@ def _rebuilt(
     with driver.PassContext(opt_level=opt_level, config=config):
         made = driver.build(module, target, outputs=outputs, gil=gil)
     return made if name is None else made[name]
+
+
+class ForeignKernel(Kernel):  # noqa: D101
+    # A kernel for a processor with features that this machine lacks: it can be looked at, and not called. A docstring
+    # would hide the kernel's own.
+    __doc__ = Kernel.__dict__["__doc__"]
+
+    lacking: tuple[str, ...] = ()
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Refuse the call, which would end the process with an illegal instruction."""
+        raise CodegenError(
+            f"`{self.name}` is code for {self.artifact.target}, and this machine has no {', '.join(self.lacking)}",
+            origin="call",
+            help="build it for this machine (leave out mcpu and mattr), or for a level that it has, such as x86-64-v3",
+        )
 
 
 class Executable:

@@ -28,8 +28,10 @@ __all__ = [
     "cpu_name",
     "data_layout",
     "effective_cpu_count",
+    "features_of",
     "host_cpu",
     "initialize_native",
+    "lacking",
     "triple",
 ]
 
@@ -84,6 +86,38 @@ _OLDER: Final = (
     *("atom", "bonnell", "silvermont", "goldmont", "goldmont-plus", "tremont"),
     *("k8", "k8-sse3", "athlon64", "opteron", "amdfam10", "barcelona", "btver1"),
 )
+
+
+_V2: Final = frozenset(
+    [
+        "64bit",
+        "cmov",
+        "cx8",
+        "cx16",
+        "fxsr",
+        "mmx",
+        "sse",
+        "sse2",
+        "sse3",
+        "ssse3",
+        "sse4.1",
+        "sse4.2",
+        "popcnt",
+        "sahf",
+        "crc32",
+    ]
+)
+_V3: Final = _V2 | frozenset(["avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"])
+_V4: Final = _V3 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
+#: features that a processor name implies; of a name that is not here only the baseline is taken for granted
+_IMPLIED: Final = {
+    "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4,
+    "haswell": _V3, "broadwell": _V3, "skylake": _V3, "alderlake": _V3, "znver1": _V3, "znver2": _V3, "znver3": _V3,
+    "skylake-avx512": _V4, "cascadelake": _V4, "cooperlake": _V4, "icelake-client": _V4, "icelake-server": _V4,
+    "tigerlake": _V4, "rocketlake": _V4, "sapphirerapids": _V4, "emeraldrapids": _V4, "graniterapids": _V4,
+    "znver4": _V4, "znver5": _V4,
+}  # fmt: skip
+_BASELINE: Final = frozenset(["64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +222,33 @@ def check_features(features: str) -> None:
                 origin="target",
                 help=f"use {item[0] + near!r}" if near else "leave it out",
             )
+
+
+def features_of(name: str) -> frozenset[str]:
+    """The features that code for an x86 processor may use without asking: those that its name is sure to imply.
+
+    >>> "avx2" in features_of("x86-64-v3"), "avx2" in features_of("x86-64-v2")
+    (True, False)
+    """
+    return _IMPLIED.get(name, _BASELINE)
+
+
+def lacking(cpu: str, features: str) -> tuple[str, ...]:
+    """What code for a processor and a feature string may use, and this machine does not have; sorted, empty if nothing.
+
+    Running such code ends the process with an illegal instruction.
+    """
+    here = host_cpu()
+    if not triple().startswith("x86_64") or not here.enabled or (cpu == here.name and features == here.features):
+        return ()
+    needed = set(features_of(cpu))
+    for names, proof in (*_INTEL, *_AMD):
+        if cpu in names:
+            needed |= proof
+    for item in filter(None, features.split(",")):
+        (needed.add if item[0] == "+" else needed.discard)(item[1:])
+    told = {item[1:] for item in here.features.split(",")}
+    return tuple(sorted((needed & told) - here.enabled))
 
 
 @functools.cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Final
 
 from tirlower.diagnostics import CodegenError
 from tirlower.emit import host
@@ -12,37 +11,6 @@ from tirlower.emit.machine import Machine, fast_math_of
 from tirlower.ir.target import Target
 
 __all__ = ["compile_options", "machine_of"]
-
-_V2: Final = frozenset(
-    [
-        "64bit",
-        "cmov",
-        "cx8",
-        "cx16",
-        "fxsr",
-        "mmx",
-        "sse",
-        "sse2",
-        "sse3",
-        "ssse3",
-        "sse4.1",
-        "sse4.2",
-        "popcnt",
-        "sahf",
-        "crc32",
-    ]
-)
-_V3: Final = _V2 | frozenset(["avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"])
-_V4: Final = _V3 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
-#: features that a processor name implies; of a name that is not here only the baseline is taken for granted
-_LEVELS: Final = {
-    "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4,
-    "haswell": _V3, "broadwell": _V3, "skylake": _V3, "alderlake": _V3, "znver1": _V3, "znver2": _V3, "znver3": _V3,
-    "skylake-avx512": _V4, "cascadelake": _V4, "cooperlake": _V4, "icelake-client": _V4, "icelake-server": _V4,
-    "tigerlake": _V4, "rocketlake": _V4, "sapphirerapids": _V4, "emeraldrapids": _V4, "graniterapids": _V4,
-    "znver4": _V4, "znver5": _V4,
-}  # fmt: skip
-_BASELINE: Final = frozenset(["64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2"])
 
 
 @functools.lru_cache(maxsize=64)
@@ -77,7 +45,7 @@ def machine_of(target: Target) -> Machine:
     else:
         host.check_cpu(cpu)
         text = ""
-        features = set(_LEVELS.get(cpu, _BASELINE)) if triple.startswith("x86_64") else set()
+        features = set(host.features_of(cpu)) if triple.startswith("x86_64") else set()
     host.check_features(",".join(extra))
     for item in extra:
         (features.add if item[0] == "+" else features.discard)(item[1:])
