@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from pathlib import Path
 
 from tests.judge.generate import FEATURES
-from tests.judge.runner import run_many
+from tests.judge.runner import run_blocks, run_many
 
 
 def main() -> int:
@@ -21,8 +22,12 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=3, help="how many programs of a kind of fault to show")
     parser.add_argument("--without", default="", help=f"features to leave out: {', '.join(FEATURES)}")
     parser.add_argument("--table", default="", help="write the report as a page of Markdown to this file too")
+    parser.add_argument(
+        "--record", default="", help="a file with a line for each block of seeds done: left out next time"
+    )
     args = parser.parse_args()
-    report = run_many(
+    judged = functools.partial(run_blocks, record=Path(args.record)) if args.record else run_many
+    report = judged(
         args.seed, args.count, seconds=args.seconds, workers=args.workers, shrink_s=args.shrink, each=args.each,
         without=[name for name in args.without.split(',') if name],
         log=sys.stdout,

@@ -1,4 +1,4 @@
-"""Runs a program on plain Python integers and lists every element that it touches.
+"""Runs a program, translated to Python, on plain integers and lists every element that it touches.
 
 Integers wrap at 32 bits as NumPy's do; `//` and `%` floor. What has no meaning (a division by zero, a shift by a negative
 amount, a read of memory that nothing wrote, an assumption that does not hold) makes the run :class:`Meaningless`.
@@ -6,15 +6,17 @@ amount, a read of memory that nothing wrote, an assumption that does not hold) m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from tests.judge.program import Expr, Program, Stmt, is_zero
+from tests.judge.program import SIZES, Program
+from tests.judge.translate import translated
 
-__all__ = ["Event", "Meaningless", "Run", "TooLong", "run_program"]
+__all__ = ["Event", "Meaningless", "Run", "TooLong", "dense", "run_program"]
 
-SIZES = {"int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8}
 MAX_STEPS = 6000
 
 
@@ -30,7 +32,7 @@ class _Stopped(Exception):
     """An assertion does not hold."""
 
 
-class Event:
+class Event(NamedTuple):
     """One access of a run.
 
     ``loops`` has (variable, value, count) of each loop around it; ``path`` alternates places in the text and counts and
@@ -38,22 +40,16 @@ class Event:
     ``update`` names the operation where the access belongs to ``x = x op …``.
     """
 
-    __slots__ = ("inside", "loops", "low", "memory", "number", "path", "size", "subscripts", "update", "write")
-
-    def __init__(
-        self, number: int, write: bool, memory: int, low: int, size: int, inside: bool, loops: Any, path: Any,
-        subscripts: tuple[int, ...], update: str,
-    ) -> None:  # fmt: skip
-        self.number = number
-        self.write = write
-        self.memory = memory
-        self.low = low
-        self.size = size
-        self.inside = inside
-        self.loops = loops
-        self.path = path
-        self.subscripts = subscripts
-        self.update = update
+    number: int
+    write: bool
+    memory: int
+    low: int
+    size: int
+    inside: bool
+    loops: Any
+    path: Any
+    subscripts: tuple[int, ...]
+    update: str
 
     def __repr__(self) -> str:
         at = ", ".join(f"{var}={value}" for var, value, _ in self.loops)
@@ -62,7 +58,10 @@ class Event:
 
 @dataclass
 class Run:
-    """What happened: the accesses in order, the loops that a break left, the bytes of parameters, a failed assertion."""
+    """What happened: the accesses in order, the loops that a break left, what was written, a failed assertion.
+
+    ``memory`` has the values written, by words of four bytes where all that is accessed is, else by bytes (``bytewise``).
+    """
 
     events: list[Event] = field(default_factory=list)
     left: set[str] = field(default_factory=set)
@@ -71,11 +70,22 @@ class Run:
     failed: bool = False
     outside: bool = False
     seeds: dict[int, int] = field(default_factory=dict)
+    bytewise: frozenset[int] = frozenset()
+    shared: dict[Any, Any] = field(default_factory=dict)
+    """What was found out of the run and is asked for again."""
 
     def initial(self, memory: int, size: int) -> Iterator[tuple[int, int]]:
         """The first bytes of a parameter before the run."""
         for at in range(size):
             yield at, first_byte(self.seeds[memory], at)
+
+    def written(self, memory: int) -> Iterator[tuple[int, int]]:
+        """The bytes of a parameter that were written, with their last values."""
+        for at, value in self.memory[memory].items():
+            if memory in self.bytewise:
+                yield at, value
+            else:
+                yield from ((4 * at + byte, value >> 8 * byte & 255) for byte in range(4))
 
     def result(self) -> Any:
         """What a caller can see; after a failed assertion, that it failed."""
@@ -118,76 +128,35 @@ def _amount(b: int) -> int:
     return b
 
 
-_BINARY: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: wrap(a + b), "-": lambda a, b: wrap(a - b), "*": lambda a, b: wrap(a * b),
-    "//": _floor_div, "%": _floor_mod, "tdiv": _trunc_div, "tmod": lambda a, b: a - b * _trunc_div(a, b),
-    "min": min, "max": max, "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ b,
-    "<<": lambda a, b: wrap(a << _amount(b)), ">>": lambda a, b: a >> _amount(b),
-}  # fmt: skip
-
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
-    "==": lambda a, b: a == b, "!=": lambda a, b: a != b,
-}  # fmt: skip
-
-_CHAINS = {"+": "sum", "-": "sum", "*": "product", "min": "min", "max": "max", "&": "and", "|": "or", "^": "xor"}
-_CLASSES = {"sum": ("+", "-"), "product": ("*",), "min": ("min",), "max": ("max",)}
+def _trunc_mod(a: int, b: int) -> int:
+    return a - b * _trunc_div(a, b)
 
 
-def update_of(stmt: Stmt) -> tuple[str, Expr] | None:
-    """Of ``x = x op …``, the operation and the load of x itself (the object); None of another store."""
-    own = ("ld", stmt[1], stmt[2])
-    value = stmt[3]
-    name = _CHAINS.get(value[0])
-    if name is None:
-        return None
-    if name in ("and", "or", "xor"):
-        leaves = [(value[1], True), (value[2], True)]
-    else:
-        leaves = []
-        stack = [(value, True)]
-        while stack:
-            op, plus = stack.pop()
-            if op[0] in _CLASSES[name]:
-                stack += [(op[1], plus), (op[2], plus if op[0] != "-" else not plus)]
-            else:
-                leaves.append((op, plus))
-    mine = [leaf for leaf, plus in leaves if leaf == own and plus]
-    if any(leaf[0] == "c" for leaf, _ in leaves) and len(leaves) == 2:
-        neutral = {"sum": 0, "product": 1}.get(name)
-        if any(leaf == ("c", neutral) for leaf, _ in leaves):
-            return None  # `x = x + 0` is `x = x`
-    if len(mine) == 1 and all(leaf != own or plus for leaf, plus in leaves):
-        return name, mine[0]
-    return None
+def _shift_left(a: int, b: int) -> int:
+    return wrap(a << _amount(b))
 
 
-def run_program(program: Program, sizes: Mapping[str, int], seed: int = 0) -> Run:
-    """Run with given sizes and scalars, and random contents of the parameters."""
-    return _Runner(program, sizes, seed).run
+def _shift_right(a: int, b: int) -> int:
+    return a >> _amount(b)
+
+
+def _select(condition: bool, one: int, two: int) -> int:
+    return one if condition else two
+
+
+def first_word(seed: int, at: int) -> int:
+    """Four bytes of a parameter that nothing wrote: a small integer, sometimes negative."""
+    key = (seed * 1000003 + at * 7919 + 12345) % 2147483647
+    return key * 48271 % 2147483647 // 7 % 11 - 2
 
 
 def first_byte(seed: int, at: int) -> int:
-    """A byte of a parameter that nothing wrote: the elements of four bytes are small integers, some negative."""
-    key = (seed * 1000003 + at // 4 * 7919 + 12345) % 2147483647
-    small = key * 48271 % 2147483647 // 7 % 11 - 2
-    return small % (1 << 32) >> 8 * (at % 4) & 255
-
-
-class _Memory:
-    """How a buffer lies: memory, item size, extents, strides, offset (the last three may be computed at each access)."""
-
-    __slots__ = ("dtype", "memory", "offset", "shape", "strides")
-
-    def __init__(self, memory: int, dtype: str, shape: list[int], strides: list[int], offset: int) -> None:
-        self.memory = memory
-        self.dtype = dtype
-        self.shape = shape
-        self.strides = strides
-        self.offset = offset
+    """A byte of a parameter that nothing wrote."""
+    return first_word(seed, at // 4) >> 8 * (at % 4) & 255
 
 
 def dense(shape: list[int]) -> list[int]:
+    """The strides of rows one after the other."""
     strides: list[int] = []
     step = 1
     for extent in reversed(shape):
@@ -196,341 +165,170 @@ def dense(shape: list[int]) -> list[int]:
     return strides
 
 
-class _Runner:
-    def __init__(self, program: Program, sizes: Mapping[str, int], seed: int) -> None:
-        self.run = Run()
-        self.env: dict[str, int] = dict(sizes)
-        self.buffers: dict[str, _Memory] = {}
-        self.pointers: dict[str, int] = {}
-        self.functions = {name: (params, value) for name, params, value in program.functions}
+class _Now:
+    """Where a run is: the loops around, the path; what lies in each memory that it has."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.loops: Any = ()
+        self.path: Any = ()
+        self.iterations = 0
         self.limits: dict[int, int] = {}
-        self.contents: dict[int, int | None] = {}
-        self.loops: tuple[Any, ...] = ()
-        self.path: tuple[int, ...] = ()
-        self.steps = 0
-        self.count = 0
-        self.place = 0
-        self.update = ""
-        self.own: Any = None
-        memories = []
-        for at, buf in enumerate(program.params):
-            shape = [self.size(part) for part in buf.shape]
-            strides = [self.size(part) for part in buf.strides] or dense(shape)
-            offset = self.size(buf.offset)
-            self.buffers[buf.name] = _Memory(at, buf.dtype, shape, strides, offset)
-            memories.append(at)
-            self.contents[at] = self.run.seeds[at] = seed * 31 + at
-            self.run.memory[at] = {}
-            empty = any(extent <= 0 for extent in shape)
-            reach = 0 if empty else offset + 1 + sum((e - 1) * s for e, s in zip(shape, strides, strict=True))
-            self.limits[at] = reach * SIZES[buf.dtype]
-        self.run.params = tuple(memories)
-        self.instances = len(memories)
-        main = self.block(program.body)
-        try:
-            main()
-        except _Stopped:
-            self.run.failed = True
+        self.contents: dict[int, int | None] = dict(run.seeds)
+        self.memories = len(run.seeds)
 
-    def size(self, part: Any) -> int:
-        if isinstance(part, int):
-            return part
-        if part in self.env:
-            return self.env[part]
-        return int(eval(part, {"__builtins__": {}}, dict(self.env)))
+    def move(self, loops: Any, path: Any) -> None:
+        """To another iteration."""
+        self.loops, self.path = loops, path
+        self.iterations += 1
+        self.count()
 
-    # Memory
-
-    def load(self, buf: _Memory, subscripts: tuple[int, ...], number: int, path: Any, update: str) -> int:
-        size = SIZES[buf.dtype]
-        low = (buf.offset + sum(i * s for i, s in zip(subscripts, buf.strides, strict=True))) * size
-        inside = all(0 <= i < e for i, e in zip(subscripts, buf.shape, strict=True))
-        limit = self.limits[buf.memory]
-        inside = inside and 0 <= low and low + size <= limit
-        self.run.events.append(
-            Event(number, False, buf.memory, low, size, inside, self.loops, path, subscripts, update)
-        )
-        self.step()
-        if not inside:
-            self.run.outside = True
-            return 0
-        cells = self.run.memory[buf.memory]
-        content = self.contents[buf.memory]
-        value = 0
-        for at in range(low, low + size):
-            byte = cells.get(at)
-            if byte is None:
-                if content is None:
-                    raise Meaningless("a read of memory that nothing wrote")
-                byte = first_byte(content, at)
-            value |= byte << 8 * (at - low)
-        return narrow(value, buf.dtype)
-
-    def store(self, buf: _Memory, subscripts: tuple[int, ...], value: int, number: int, path: Any, update: str) -> None:
-        size = SIZES[buf.dtype]
-        low = (buf.offset + sum(i * s for i, s in zip(subscripts, buf.strides, strict=True))) * size
-        inside = all(0 <= i < e for i, e in zip(subscripts, buf.shape, strict=True))
-        inside = inside and 0 <= low and low + size <= self.limits[buf.memory]
-        self.run.events.append(Event(number, True, buf.memory, low, size, inside, self.loops, path, subscripts, update))
-        self.step()
-        if not inside:
-            self.run.outside = True
-            return
-        cells = self.run.memory[buf.memory]
-        for at in range(size):
-            cells[low + at] = value >> 8 * at & 255
-
-    def step(self) -> None:
-        self.steps += 1
-        if self.steps > MAX_STEPS:
+    def count(self) -> None:
+        if self.iterations + len(self.run.events) > MAX_STEPS:
             raise TooLong
 
-    # Statements: each becomes a function that returns "", "break" or "continue"
-
-    def block(self, body: tuple[Stmt, ...]) -> Callable[[], str]:
-        parts = [self.stmt(stmt) for stmt in body]
-        if len(parts) == 1:
-            return parts[0]
-
-        def run() -> str:
-            for part in parts:
-                jump = part()
-                if jump:
-                    return jump
-            return ""
-
-        return run
-
-    def stmt(self, stmt: Stmt) -> Callable[[], str]:
-        self.place += 1
-        made: Callable[[], str] = getattr(self, f"stmt_{stmt[0]}")(self.place, stmt)
-        return made
-
-    def stmt_for(self, place: int, stmt: Stmt) -> Callable[[], str]:
-        _, var, _, start, stop, _, inner = stmt
-        first, last = self.expr(start, place), self.expr(stop, place)
-        body = self.block(inner)
-
-        def run() -> str:
-            low, high = first(), last()
-            loops, path = self.loops, self.path
-            for count, value in enumerate(range(low, high)):
-                self.env[var] = value
-                self.loops = (*loops, (var, value, count))
-                self.path = (*path, place, count)
-                self.step()
-                if body() == "break":
-                    if value + 1 < high:
-                        self.run.left.add(var)
-                    else:
-                        self.run.left.add(f"{var} at its end")
-                    break
-            self.loops, self.path = loops, path
-            return ""
-
-        return run
-
-    def stmt_while(self, place: int, stmt: Stmt) -> Callable[[], str]:
-        condition = self.expr(stmt[1], place)
-        body = self.block(stmt[2])
-        name = f"while {place}"
-
-        def run() -> str:
-            loops, path = self.loops, self.path
-            count = 0
-            while True:
-                self.loops = (*loops, (name, count, count))
-                self.path = (*path, place, count)
-                self.step()
-                if not condition() or body() == "break":
-                    break
-                count += 1
-            self.loops, self.path = loops, path
-            return ""
-
-        return run
-
-    def stmt_if(self, place: int, stmt: Stmt) -> Callable[[], str]:
-        condition = self.expr(stmt[1], place)
-        then = self.block(stmt[2])
-        other = self.block(stmt[3]) if stmt[3] else None
-
-        def run() -> str:
-            if condition():
-                return then()
-            return other() if other is not None else ""
-
-        return run
-
-    def stmt_st(self, place: int, stmt: Stmt) -> Callable[[], str]:
-        found = update_of(stmt)
-        indices = [self.expr(index, place) for index in stmt[2]]
-        self.update, self.own = found if found is not None else ("", None)
-        value = self.expr(stmt[3], place)
-        update, self.update, self.own = self.update, "", None
-        number = self.number()
-        name = stmt[1]
-
-        def run() -> str:
-            at = tuple([index() for index in indices])
-            what = value()
-            buf = self.buffers[name]
-            self.store(buf, at, narrow(what, buf.dtype), number, (*self.path, place, 1), update)
-            return ""
-
-        return run
-
-    def stmt_let(self, place: int, stmt: Stmt) -> Callable[[], str]:
-        value, name = self.expr(stmt[2], place), stmt[1]
-
-        def run() -> str:
-            self.env[name] = value()
-            return ""
-
-        return run
-
-    def stmt_ptr(self, place: int, stmt: Stmt) -> Callable[[], str]:
-        def run() -> str:
-            self.pointers[stmt[1]] = self.source(stmt[2])
-            return ""
-
-        return run
-
-    def source(self, name: str) -> int:
-        return self.pointers[name] if name in self.pointers else self.buffers[name].memory
-
-    def stmt_view(self, place: int, stmt: Stmt) -> Callable[[], str]:
-        _, name, source, dtype, shape, strides, offset = stmt
-        sizes = [self.expr(part, place) for part in shape]
-        steps = [self.expr(part, place) for part in strides]
-        begin = self.expr(offset, place)
-
-        def run() -> str:
-            extents = [size() for size in sizes]
-            lie = [step() for step in steps] or dense(extents)
-            self.buffers[name] = _Memory(self.source(source), dtype, extents, lie, begin())
-            return ""
-
-        return run
-
-    def stmt_alloc(self, place: int, stmt: Stmt) -> Callable[[], str]:
-        _, name, shape, dtype, _ = stmt
+    def allocate(self, shape: tuple[int, ...], dtype: str) -> int:
+        """The number of new memory."""
+        self.memories += 1
         total = SIZES[dtype]
         for extent in shape:
             total *= extent
+        self.run.memory[self.memories], self.contents[self.memories], self.limits[self.memories] = {}, None, total
+        return self.memories
 
-        def run() -> str:
-            self.instances += 1
-            self.run.memory[self.instances] = {}
-            self.contents[self.instances] = None
-            self.limits[self.instances] = total
-            self.buffers[name] = _Memory(self.instances, dtype, list(shape), dense(list(shape)), 0)
-            return ""
+    def buffer(
+        self, bytewise: bool, memory: int, dtype: str, shape: list[int], strides: list[int], offset: int
+    ) -> _Buffer:  # fmt: skip
+        """How a buffer lies in a memory."""
+        kind = _Bytewise if bytewise else _Buffer
+        return kind(self, memory, dtype, shape, strides or dense(shape), offset)
 
-        return run
 
-    def stmt_break(self, place: int, stmt: Stmt) -> Callable[[], str]:
-        return lambda: "break"
+class _Buffer:
+    """A buffer of words, in memory that is accessed by words only."""
 
-    def stmt_continue(self, place: int, stmt: Stmt) -> Callable[[], str]:
-        return lambda: "continue"
+    __slots__ = ("add", "cells", "content", "dtype", "limit", "memory", "now", "offset", "shape", "size", "strides")
 
-    def stmt_assert(self, place: int, stmt: Stmt) -> Callable[[], str]:
-        condition = self.expr(stmt[1], place)
+    def __init__(
+        self, now: _Now, memory: int, dtype: str, shape: list[int], strides: list[int], offset: int
+    ) -> None:  # fmt: skip
+        self.now, self.memory, self.dtype, self.size = now, memory, dtype, SIZES[dtype]
+        self.shape, self.strides, self.offset = shape, strides, offset
+        self.cells, self.content, self.limit = now.run.memory[memory], now.contents[memory], now.limits[memory]
+        self.add = now.run.events.append
 
-        def run() -> str:
-            if not condition():
-                raise _Stopped
-            return ""
+    def at(self, number: int, write: bool, place: int, update: str, subscripts: tuple[int, ...]) -> int | None:
+        """Record an access: the first byte, None where it is outside."""
+        element, inside = self.offset, True
+        for i, extent, stride in zip(subscripts, self.shape, self.strides, strict=True):
+            element += i * stride
+            if not 0 <= i < extent:
+                inside = False
+        now, size = self.now, self.size
+        low = element * size
+        if low < 0 or low + size > self.limit:
+            inside = False
+        event = number, write, self.memory, low, size, inside, now.loops, (*now.path, place, write), subscripts, update
+        self.add(_new(Event, event))
+        if inside:
+            return low
+        now.run.outside = True
+        return None
 
-        return run
+    def load(self, number: int, place: int, update: str, *subscripts: int) -> int:
+        low = self.at(number, False, place, update, subscripts)
+        if low is None:
+            return 0
+        value = self.cells.get(low >> 2)
+        if value is None:
+            if self.content is None:
+                raise Meaningless("a read of memory that nothing wrote")
+            return first_word(self.content, low >> 2)
+        return value
 
-    def stmt_assume(self, place: int, stmt: Stmt) -> Callable[[], str]:
-        condition = self.expr(stmt[1], place)
+    def store(self, number: int, place: int, update: str, subscripts: tuple[int, ...], value: int) -> None:
+        low = self.at(number, True, place, update, subscripts)
+        if low is not None:
+            self.cells[low >> 2] = value
 
-        def run() -> str:
-            if not condition():
-                raise Meaningless("an assumption that does not hold")
-            return ""
 
-        return run
+class _Bytewise(_Buffer):
+    """A buffer in memory that is accessed by elements of several sizes."""
 
-    # Expressions
+    __slots__ = ()
 
-    def number(self) -> int:
-        self.count += 1
-        return self.count - 1
+    def load(self, number: int, place: int, update: str, *subscripts: int) -> int:
+        low = self.at(number, False, place, update, subscripts)
+        if low is None:
+            return 0
+        value = 0
+        for at in range(low, low + self.size):
+            byte = self.cells.get(at)
+            if byte is None:
+                if self.content is None:
+                    raise Meaningless("a read of memory that nothing wrote")
+                byte = first_byte(self.content, at)
+            value |= byte << 8 * (at - low)
+        return narrow(value, self.dtype)
 
-    def expr(self, expr: Expr, place: int) -> Callable[[], int]:
-        kind = expr[0]
-        if kind == "c":
-            value = expr[1]
-            return lambda: value
-        if kind == "v":
-            name = expr[1]
-            return lambda: self.env[name]
-        if kind == "ld":
-            return self.load_of(expr, place)
-        if kind == "cast":
-            inner, dtype = self.expr(expr[2], place), expr[1]
-            return lambda: wrap(narrow(inner(), dtype))
-        if kind == "call":
-            return self.call_of(expr, place)
-        if kind == "ite":
-            c, x, y = (self.expr(part, place) for part in expr[1:])
-            return lambda: x() if c() else y()
-        if kind == "sel":
-            c, x, y = (self.expr(part, place) for part in expr[1:])
+    def store(self, number: int, place: int, update: str, subscripts: tuple[int, ...], value: int) -> None:
+        low = self.at(number, True, place, update, subscripts)
+        if low is not None:
+            for at in range(self.size):
+                self.cells[low + at] = value >> 8 * at & 255
 
-            def select() -> int:
-                chosen, one, two = c(), x(), y()
-                return one if chosen else two
 
-            return select
-        if kind == "not":
-            inner = self.expr(expr[1], place)
-            return lambda: not inner()
-        if kind == "cmp":
-            a, b, compare = self.expr(expr[2], place), self.expr(expr[3], place), _COMPARE[expr[1]]
-            return lambda: compare(a(), b())
-        a, b = self.expr(expr[1], place), self.expr(expr[2], place)
-        if kind == "and":
-            return lambda: a() and b()
-        if kind == "or":
-            return lambda: a() or b()
-        if is_zero(expr):
-            return lambda: 0
-        rule = _BINARY[kind]
-        return lambda: rule(a(), b())
+_new = tuple.__new__
 
-    def load_of(self, expr: Expr, place: int) -> Callable[[], int]:
-        update = self.update if expr is self.own else ""
-        saved = self.update, self.own
-        self.update, self.own = "", None
-        indices = [self.expr(index, place) for index in expr[2]]
-        self.update, self.own = saved
-        number = self.number()
-        name = expr[1]
+_NAMES = {
+    "Meaningless": Meaningless, "Stopped": _Stopped, "wrap": wrap, "narrow": narrow, "floor_div": _floor_div,
+    "floor_mod": _floor_mod, "trunc_div": _trunc_div, "trunc_mod": _trunc_mod, "shift_left": _shift_left,
+    "shift_right": _shift_right, "select": _select,
+}  # fmt: skip
+"""What a translated program calls."""
 
-        def run() -> int:
-            at = tuple([index() for index in indices])
-            return self.load(self.buffers[name], at, number, (*self.path, place, 0), update)
 
-        return run
+@lru_cache(maxsize=64)
+def _compiled(program: Program) -> tuple[Any, frozenset[str]]:
+    """The function that runs a program, and the parameters that are kept by bytes."""
+    text, bytewise = translated(program)
+    names = dict(_NAMES)
+    exec(compile(text, "<program>", "exec", dont_inherit=True), names)
+    return names["run"], bytewise
 
-    def call_of(self, expr: Expr, place: int) -> Callable[[], int]:
-        params, value = self.functions[expr[1]]
-        given = [self.expr(arg, place) for arg in expr[2]]
-        inner = self.expr(value, place)
 
-        def run() -> int:
-            values = [arg() for arg in given]
-            saved = {name: self.env.get(name) for name in params}
-            self.env.update(zip(params, values, strict=True))
-            result = inner()
-            for name, old in saved.items():
-                if old is not None:
-                    self.env[name] = old
-            return result
+def run_program(program: Program, sizes: Mapping[str, int], seed: int = 0) -> Run:
+    """Run with given sizes and scalars, and random contents of the parameters."""
+    function, bytewise = _compiled(program)
+    count = len(program.params)
+    run = Run(memory={at: {} for at in range(count)}, seeds={at: seed * 31 + at for at in range(count)})
+    run.params = tuple(range(count))
+    run.bytewise = frozenset(at for at, buf in enumerate(program.params) if buf.name in bytewise)
+    now = _Now(run)
+    buffers = []
+    for at, buf in enumerate(program.params):
+        shape = [_size(part, sizes) for part in buf.shape]
+        strides = [_size(part, sizes) for part in buf.strides] or dense(shape)
+        offset = _size(buf.offset, sizes)
+        empty = any(extent <= 0 for extent in shape)
+        reach = 0 if empty else offset + 1 + sum((e - 1) * s for e, s in zip(shape, strides, strict=True))
+        now.limits[at] = reach * SIZES[buf.dtype]
+        buffers.append(now.buffer(at in run.bytewise, at, buf.dtype, shape, strides, offset))
+    try:
+        function(now, sizes, buffers)
+        now.count()
+    except _Stopped:
+        run.failed = True
+    except NameError as error:
+        if re.search("'[vbm]_", str(error)) is None:
+            raise
+        raise KeyError(str(error)) from error  # a name of the program that is not bound on this way
+    return run
 
-        return run
+
+def _size(part: Any, sizes: Mapping[str, int]) -> int:
+    if isinstance(part, int):
+        return part
+    if part in sizes:
+        return sizes[part]
+    return int(eval(part, {"__builtins__": {}}, dict(sizes)))

@@ -23,11 +23,27 @@ def _groups(events: Iterable[Event], var: str) -> Iterable[list[tuple[int, Event
     return groups.values()
 
 
+def _met(run: Run, var: str, inside: bool) -> list[list[tuple[int, Event]]]:
+    """The accesses of each byte that several iterations of one execution of a loop touch, one writing."""
+    key = var, inside
+    if key not in run.shared:
+        met = []
+        for group in _groups(run.events, var):
+            for accesses in _shared(_cells(pair for pair in group if pair[1].inside or not inside)):
+                first = accesses[0][0]
+                if any(count != first for count, _ in accesses):
+                    met.append(accesses)
+        run.shared[key] = met
+    found: list[list[tuple[int, Event]]] = run.shared[key]
+    return found
+
+
 def _cells(group: Iterable[tuple[int, Event]]) -> Cells:
     found: Cells = {}
-    for count, event in group:
+    for pair in group:
+        event = pair[1]
         for at in range(event.low, event.low + event.size):
-            found.setdefault((event.memory, at), []).append((count, event))
+            found.setdefault((event.memory, at), []).append(pair)
     return found
 
 
@@ -48,25 +64,23 @@ def parallel_conflict(run: Run, var: str, reductions: bool, inside: bool = True)
     With ``reductions`` the updates of an element by one operation do not conflict. Without ``inside`` accesses outside
     their buffers count too.
     """
-    for group in _groups(run.events, var):
-        for accesses in _shared(_cells(pair for pair in group if pair[1].inside or not inside)):
-            for count, event in accesses:
-                if event.write:
-                    for other, more in accesses:
-                        if other != count and not (reductions and _commute(event, more)):
-                            return event, more
+    for accesses in _met(run, var, inside):
+        for count, event in accesses:
+            if event.write:
+                for other, more in accesses:
+                    if other != count and not (reductions and _commute(event, more)):
+                        return event, more
     return None
 
 
 def vector_conflict(run: Run, var: str, reductions: bool, inside: bool = True) -> tuple[Event, Event] | None:
     """A dependence from a lane to a later lane's textually earlier, or same, statement instance."""
-    for group in _groups(run.events, var):
-        for accesses in _shared(_cells(pair for pair in group if pair[1].inside or not inside)):
-            for count, event in accesses:
-                for other, more in accesses:
-                    if count < other and (event.write or more.write) and not (reductions and _commute(event, more)):
-                        if _in_step(more, var) <= _in_step(event, var):
-                            return event, more
+    for accesses in _met(run, var, inside):
+        for count, event in accesses:
+            for other, more in accesses:
+                if count < other and (event.write or more.write) and not (reductions and _commute(event, more)):
+                    if _in_step(more, var) <= _in_step(event, var):
+                        return event, more
     return None
 
 
@@ -84,24 +98,41 @@ def keeps_order(before: Run, after: Run, renamed: Mapping[str, str]) -> bool:
     Updates of one element by one operation may change places (all elements are integers). ``renamed`` gives variables
     of loops other names.
     """
-    place: dict[Any, int] = {}
-    for at, event in enumerate(after.events):
-        place.setdefault(_identity(event, renamed), at)
-    if len(place) != len(before.events) or len(before.events) != len(after.events):
+    if len(before.events) != len(after.events):
         return False
+    place: dict[Any, int] = {}
+    for at, identity in enumerate(_identities(after.events, renamed)):
+        place.setdefault(identity, at)
+    if len(place) != len(before.events):
+        return False
+    later = [place.get(identity) for identity in _identities(before.events, renamed)]
     for accesses in _shared(_cells(enumerate(before.events))):
-        for n, (_, event) in enumerate(accesses):
-            for _, more in accesses[n + 1 :]:
-                if (event.write or more.write) and not _commute(event, more):
-                    one, two = place.get(_identity(event, renamed)), place.get(_identity(more, renamed))
-                    if one is None or two is None or one > two:
+        if len({(event.update, event.low, event.size) for _, event in accesses}) == 1 and accesses[0][1].update:
+            continue  # updates of one element by one operation
+        writes: dict[Any, int] = {}
+        reads: dict[Any, int] = {}
+        """Of each kind of update ("" of none), the last place so far."""
+        for at, event in accesses:
+            now, kind = later[at], (event.update, event.low, event.size)
+            if now is None:
+                return False
+            for known in (writes, reads) if event.write else (writes,):
+                for other, last in known.items():
+                    if last > now and not (event.update and other == kind):
                         return False
+            known = writes if event.write else reads
+            known[kind] = max(now, known.get(kind, now))
     return True
 
 
-def _identity(event: Event, renamed: Mapping[str, str]) -> Any:
-    loops = frozenset((renamed.get(name, name), count) for name, _, count in event.loops)
-    return event.number, loops, event.low, event.memory
+def _identities(events: Iterable[Event], renamed: Mapping[str, str]) -> Iterable[Any]:
+    iterations: dict[int, Any] = {}
+    for event in events:
+        loops = iterations.get(id(event.loops))
+        if loops is None:
+            loops = frozenset([(renamed.get(name, name), count) for name, _, count in event.loops])
+            iterations[id(event.loops)] = loops
+        yield event.number, loops, event.low, event.memory
 
 
 def happened(runs: Sequence[Run], points: Sequence[tuple[int, tuple[tuple[str, int], ...], tuple[int, ...]]]) -> bool:

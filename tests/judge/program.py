@@ -23,10 +23,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["LOOP_KINDS", "OPERATORS", "Buf", "Place", "Program", "Text", "is_zero", "print_program", "statements"]
+__all__ = [
+    "LOOP_KINDS",
+    "OPERATORS",
+    "SIZES",
+    "Buf",
+    "Place",
+    "Program",
+    "Text",
+    "is_zero",
+    "print_program",
+    "statements",
+]
 
 Expr = tuple[Any, ...]
 Stmt = tuple[Any, ...]
+
+SIZES = {"int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8}
+"""Bytes of an element."""
 
 LOOP_KINDS = {"serial": "T.serial", "parallel": "T.parallel", "vectorized": "T.vectorized", "unroll": "T.unroll"}
 

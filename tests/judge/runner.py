@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import json
 import multiprocessing as mp
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TextIO
 
 from tests.judge.generate import generate
@@ -15,7 +17,10 @@ from tests.judge.judge import SLOW_S, Finding, Judged, judge
 from tests.judge.program import Program, print_program
 from tests.judge.shrink import shrink
 
-__all__ = ["Report", "run_many", "smallest"]
+__all__ = ["Report", "run_blocks", "run_many", "smallest"]
+
+BLOCK = 100
+"""How many programs are one line of a record."""
 
 WRONG = ("unsound", "false witness", "crash", "error")
 """The kinds of findings that are faults; others are counted."""
@@ -47,6 +52,35 @@ class Report:
         self.refused.update(judged.refused)
         self.slowest = max(self.slowest, judged.slowest)
         self.slow += [(seed, question, took) for question, took in judged.slow]
+
+    def line(self) -> str:
+        """Everything as one line of JSON."""
+        tables = {name: [[key, n] for key, n in getattr(self, name).items()] for name in ("asked", "found", "refused")}
+        return json.dumps(
+            {"first": self.first, "programs": self.programs, "seconds": round(self.seconds, 3), **tables,
+             "slow": self.slow, "slowest": self.slowest}
+        )  # fmt: skip
+
+    @classmethod
+    def read(cls, line: str) -> Report:
+        """What :meth:`line` wrote."""
+        data = json.loads(line)
+        made = cls(data["programs"], data["seconds"], slowest=data["slowest"], first=data["first"])
+        made.asked.update(dict(data["asked"]))
+        made.found.update({(kind, question): n for (kind, question), n in data["found"]})
+        made.refused.update({(question, why): n for (question, why), n in data["refused"]})
+        made.slow = [(seed, question, took) for seed, question, took in data["slow"]]
+        return made
+
+    def join(self, other: Report) -> None:
+        """Count what another report has."""
+        self.programs += other.programs
+        self.seconds += other.seconds
+        self.asked.update(other.asked)
+        self.found.update(other.found)
+        self.refused.update(other.refused)
+        self.slow += other.slow
+        self.slowest = max(self.slowest, other.slowest)
 
     def table(self, command: str) -> str:
         """A page of what was judged, with the command that makes it."""
@@ -154,3 +188,23 @@ def run_many(
         if report.seconds > seconds:
             break
     return report
+
+
+def run_blocks(first: int, count: int, record: Path, *, seconds: float = float("inf"), **options: Any) -> Report:
+    """As :func:`run_many`, in blocks of seeds, each a line of ``record`` once it is done.
+
+    What stands there is not judged again, so that a run that was stopped goes on; the report is of all of it.
+    """
+    known = [Report.read(line) for line in record.read_text().splitlines()] if record.exists() else []
+    done = {one.first: one for one in known}
+    total = Report(first=first)
+    start = time.monotonic()
+    for at in range(first, first + count, BLOCK):
+        if at not in done:
+            if time.monotonic() - start > seconds:
+                continue
+            done[at] = run_many(at, min(BLOCK, first + count - at), **options)
+            with record.open("a") as lines:
+                lines.write(done[at].line() + "\n")
+        total.join(done[at])
+    return total

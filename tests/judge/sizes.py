@@ -6,8 +6,8 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from tests.judge.evaluate import SIZES, Meaningless, Run, TooLong, dense, run_program
-from tests.judge.program import Expr, Program, Stmt, statements
+from tests.judge.evaluate import Meaningless, Run, TooLong, dense, run_program
+from tests.judge.program import SIZES, Expr, Program, Stmt, statements
 
 __all__ = ["accessed", "environments", "fit", "is_static"]
 
@@ -73,9 +73,12 @@ def environments(program: Program, seed: int) -> list[tuple[dict[str, int], int]
 def fit(program: Program, rng: random.Random, seed: int) -> Program:
     """Shift the subscripts of each buffer and choose shapes such that what the runs access is inside, mostly."""
     off = rng.random() < 0.07
-    for _ in range(3):
-        program = _shifted(program, _extremes(program, seed))
     least = _extremes(program, seed)
+    for _ in range(3):
+        moved = _shifted(program, least)
+        if moved is program:
+            break
+        program, least = moved, _extremes(moved, seed)
     buffers: dict[str, list[int]] = {}
     for name, dims in least.items():
         buffers[name] = [max(high + 1, 1) for _, high in dims]
