@@ -36,6 +36,7 @@ from tirlower.ir.stmt import (
     Stmt,
     declares,
 )
+from tirlower.script.elementwise import Elements
 from tirlower.script.rebind import Rebinding, Variable
 from tirlower.script.scope import Names
 from tirlower.script.values import Sliced, is_number, is_unnamed
@@ -126,6 +127,8 @@ class Builder:
         """Which kernel of the function that is."""
         self.flow: Rebinding | None = None
         """What names are bound anew in the function at hand, where some may be."""
+        self.elements: Elements | None = None
+        """The loops of the slice assignment whose right side is parsed."""
 
     # Places
 

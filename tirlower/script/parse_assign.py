@@ -6,11 +6,12 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from tirlower.diagnostics import ScriptError
+from tirlower.diagnostics import ScriptError, TirError
 from tirlower.ir.buffer import Buffer, IterVar
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, as_expr
-from tirlower.ir.functor import post_order_visit
+from tirlower.ir.expr import BufferLoad, Expr, IntImm, PointerType, Var, as_expr
 from tirlower.ir.stmt import BufferStore
+from tirlower.script.elementwise import Elements, is_elementwise, reads_memory
+from tirlower.script.loops import grid
 from tirlower.script.parse_expr import Evaluator
 from tirlower.script.rebind import kind_of_value
 from tirlower.script.values import (
@@ -50,6 +51,8 @@ class Assignments(Evaluator):
 
     def stmt_Assign(self, node: ast.Assign) -> None:
         """``x = value``, ``A[i] = value``, ``a, b = values``."""
+        if len(node.targets) == 1 and self._slices(node.targets[0], node):
+            return
         value = self.eval(node.value)
         if len(node.targets) != 1:
             # The right side is evaluated once, whatever the first targets are.
@@ -133,7 +136,7 @@ class Assignments(Evaluator):
         for at, (target, value) in enumerate(zip(targets, values, strict=True)):
             if stored:
                 expr = value.as_expr() if isinstance(value, (Sliced, Weak)) else value
-                if isinstance(expr, Expr) and _reads_memory(expr):
+                if isinstance(expr, Expr) and reads_memory(expr):
                     name = target.id if isinstance(target, ast.Name) else f"value_{at}"
                     found[at] = self.bind(name, value)
             stored = stored or not isinstance(target, ast.Name) or self._is_variable(target)
@@ -152,6 +155,51 @@ class Assignments(Evaluator):
         except Exception as err:
             raise self.explain(err, source) from err
         self.emit(BufferStore(buffer, expr, exprs))
+
+    def _slices(self, target: ast.expr, node: ast.Assign | ast.AugAssign) -> bool:
+        """``A[i, 0:n] = value``: a store of a vector, or a loop over the elements; False for any other assignment."""
+        if not isinstance(target, ast.Subscript) or not _has_slice(target.slice):
+            return False
+        buffer = self.eval(target.value)
+        if not isinstance(buffer, Buffer):
+            return False
+        place = Sliced(buffer, self.indices(target.slice), self.span(target))
+        try:
+            loops = is_elementwise(place)
+        except TirError as err:
+            raise self.explain(err, target) from err
+        if loops:
+            self._loops_over(place, target, node)
+        elif isinstance(node, ast.Assign):
+            self._store(buffer, place.indices, self.eval(node.value), target, node.value)
+        else:
+            return False
+        return True
+
+    def _loops_over(self, place: Sliced, target: ast.expr, node: ast.Assign | ast.AugAssign) -> None:
+        """A slice assignment as loops around the assignment of an element."""
+        try:
+            elements = Elements(place)
+            frame = grid(*elements.once(self.bind))
+        except TirError as err:
+            raise self.explain(err, target) from err
+        self.open()
+        names = [f"{place.buffer.name}_{axis}" for axis in range(len(frame.loops))]
+        elements.vars, finish = frame.start(self, names)
+        self.elements = elements
+        try:
+            value = self.eval(node.value)
+            if isinstance(node, ast.AugAssign):
+                old = BufferLoad(place.buffer, elements.indices(), span=place.span)
+                value = self.binary(node.op, old, value, node)
+            self._store(place.buffer, elements.indices(), value, target, node.value)
+            elements.check_order(self._levels[-1].out)
+        except Exception as err:
+            raise self.explain(err, node) from err
+        finally:
+            self.elements = None
+        span = self.span(node)
+        self.emit(finish(self.close(), span), span)
 
     def bound(self, name: str, value: Any) -> Any:
         """What a name stands for after ``name = value``: expressions are bound in the program."""
@@ -268,6 +316,8 @@ class Assignments(Evaluator):
     def stmt_AugAssign(self, node: ast.AugAssign) -> None:
         """``A[i] += value``; of a name, a new binding of it."""
         target = node.target
+        if self._slices(target, node):
+            return
         if isinstance(target, ast.Subscript):
             buffer = self.eval(target.value)
             if not isinstance(buffer, Buffer):
@@ -297,11 +347,9 @@ class Assignments(Evaluator):
             raise self.explain(err, node) from err
 
 
-def _reads_memory(expr: Expr) -> bool:
-    """Whether the value of an expression may be another after a store."""
-    found: list[Any] = []
-    post_order_visit(expr, lambda e: found.append(e) if isinstance(e, (BufferLoad, Call)) else None)
-    return bool(found)
+def _has_slice(index: ast.expr) -> bool:
+    """Whether an index has slices of its own."""
+    return isinstance(index, ast.Slice) or (isinstance(index, ast.Tuple) and any(map(_has_slice, index.elts)))
 
 
 def _kind(value: Any, made: Any) -> str:

@@ -418,6 +418,8 @@ class Evaluator(Places):
     def access(self, buffer: Buffer, indices: tuple[Any, ...], node: ast.AST) -> Any:
         """A load, or what is a region or a vector load by its place."""
         span = self.span(node)
+        if self.elements is not None and any(index.__class__ is slice for index in indices):
+            return self.elements.load(buffer, indices, span)
         for index in indices:
             if index.__class__ is slice or index.__class__ is Range:
                 return Sliced(buffer, indices, span)

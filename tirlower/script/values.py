@@ -175,33 +175,63 @@ class Sliced:
             if not isinstance(part, slice):
                 found.append(as_expr(part))
                 continue
-            start, stop = self._ends(part, axis)
-            step = as_expr(1 if part.step is None else part.step)
-            start, step = build.match_types(*build.operands(start, step))
-            length = span_difference(start, stop)
-            if isinstance(step, IntImm) and step.value < 0:
-                lanes = build.ceildiv(build.neg(length), -step.value)
-            else:
-                lanes = build.ceildiv(length, step) if not is_const_int(step, 1) else length
+            start, step, lanes = self.span_of(axis)
             if _is_scalable(lanes):
                 found.append(Ramp(start, step, lanes, span=self.span))
                 continue
             if not isinstance(lanes, IntImm):
                 raise TirError(
-                    f"the length of the slice {start}:{stop} of buffer {self.buffer.name!r} is not a constant: {lanes}",
+                    f"the length of {self._slice_text(axis)} is not a constant: {lanes}",
                     span=self.span,
                     help="write a loop over the elements; a vector has a constant length: T.Ramp(start, step, lanes)",
                 )
             if lanes.value < 1:
-                raise TirError(f"the slice {start}:{stop} of buffer {self.buffer.name!r} is empty", span=self.span)
+                raise TirError(f"{self._slice_text(axis)} is empty", span=self.span, help=self.front(axis))
             found.append(start if lanes.value == 1 else Ramp(start, step, lanes.value, span=self.span))
         return tuple(found)
 
-    def _ends(self, part: slice, axis: int) -> tuple[Expr, Expr]:
+    def span_of(self, axis: int) -> tuple[Expr, Expr, Expr]:
+        """The first index, the step and the length of a slice."""
+        part = self.indices[axis]
+        step = as_expr(1 if part.step is None else part.step)
+        if is_const_int(step, 0):
+            raise TirError(f"the step of a slice of buffer {self.buffer.name!r} is zero", span=self.span)
+        backwards = isinstance(step, IntImm) and step.value < 0
+        start, stop = self._ends(part, axis, backwards)
+        start, step = build.match_types(*build.operands(start, step))
+        length = span_difference(start, stop)
+        if backwards:
+            length = build.ceildiv(build.neg(length), -step.value)  # type: ignore[attr-defined]
+        elif not is_const_int(step, 1):
+            length = build.ceildiv(length, step)
+        return start, step, length
+
+    def is_vector(self, axis: int) -> bool:
+        """Whether a slice may be a vector: its length is a constant, or a multiple of ``T.vscale()``."""
+        length = self.span_of(axis)[2]
+        return isinstance(length, IntImm) or _is_scalable(length)
+
+    def _ends(self, part: slice, axis: int, backwards: bool = False) -> tuple[Expr, Expr]:
         extent = self.buffer.shape[axis]
-        start = const(0, extent.dtype) if part.start is None else as_expr(part.start)
-        stop = extent if part.stop is None else as_expr(part.stop)
+        first, last = const(0, extent.dtype), extent
+        if backwards:
+            first, last = build.sub(extent, const(1, extent.dtype)), const(-1, extent.dtype)
+        start = first if part.start is None else as_expr(part.start)
+        stop = last if part.stop is None else as_expr(part.stop)
         return start, stop
+
+    def front(self, axis: int) -> str | None:
+        """What to write for an end that counts from the back, where a slice has one."""
+        part = self.indices[axis]
+        for end in (part.start, part.stop):
+            if end is not None and isinstance(end := as_expr(end), IntImm) and end.value < 0:
+                return f"ends count from the front: write {self.buffer.shape[axis]} - {-end.value} for {end}"
+        return None
+
+    def _slice_text(self, axis: int) -> str:
+        part = self.indices[axis]
+        start, stop = self._ends(part, axis)
+        return f"the slice {start}:{stop} of buffer {self.buffer.name!r}"
 
     def as_expr(self) -> Expr:
         """The load."""
