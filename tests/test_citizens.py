@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import doctest
+import functools
 import inspect
 import pickle
+import sys
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -12,8 +16,14 @@ import pytest
 import tirlower as tl
 from tirlower.__main__ import main
 from tirlower.diagnostics import TirError
-from tirlower.ir import IRModule, PrimFunc
+from tirlower.ir import IRModule, PrimFunc, save_json, structural_equal
+from tirlower.ir.citizens import Origin
+from tirlower.script import ir as I
 from tirlower.script import parse
+from tirlower.script import tir as T
+from tirlower.transforms import prim_func_pass
+
+GPU = "nvptx -arch=sm_80"
 
 TEXT = """
 @T.prim_func
@@ -38,6 +48,119 @@ def _kernels() -> dict[str, Any]:
         "called": called,
         "exported": tl.build(IRModule({"scale": scale()}), outputs=["B"])["scale"],
     }
+
+
+@tl.jit
+@T.prim_func
+def doubled(A: T.Buffer(("n",), "float32"), B: T.Buffer(("n",), "float32")):
+    """B = 2 A.
+
+    >>> int(doubled.__name__ == "doubled")
+    1
+    """
+    for i in range(n):
+        B[i] = A[i] * 2.0
+
+
+@I.ir_module
+class Documented:
+    @T.prim_func
+    def first(A: T.Buffer((4,), "int32")):
+        """The first."""
+        for i in T.thread_binding(4, "threadIdx.x"):
+            A[i] = 1
+
+    @T.prim_func
+    def second(A: T.Buffer((4,), "int32")):
+        for i in T.thread_binding(4, "threadIdx.x"):
+            A[i] = 2
+
+
+DOCUMENTED: dict[str, Any] = {
+    "a prim func": lambda: doubled.func,
+    "pending": lambda: tl.jit(doubled.func),
+    "built": lambda: tl.build(doubled.func),
+    "called": lambda: tl.jit(doubled.func).compile(),
+    "for a GPU": lambda: tl.build(doubled.func, target=GPU),
+    "later for a GPU": lambda: tl.jit(target=GPU)(doubled.func),
+}
+
+
+@pytest.mark.parametrize("kind", DOCUMENTED)
+def test_the_definition_and_the_docstring_are_found(kind: str) -> None:
+    found = DOCUMENTED[kind]()
+    assert inspect.getdoc(found).startswith("B = 2 A.\n\n>>> int(doubled")
+    assert isinstance(inspect.unwrap(found), FunctionType) and inspect.unwrap(found).__name__ == "doubled"
+    assert inspect.getsource(found).startswith("@tl.jit\n@T.prim_func\ndef doubled(")
+    if kind != "a prim func":
+        assert found.__module__ == __name__ and list(inspect.signature(found).parameters) == ["A", "B"]
+        assert functools.wraps(found)(lambda *a: None).__doc__ == found.__doc__
+
+
+def test_a_function_of_a_module_and_one_of_a_text() -> None:
+    kernels = tl.build(Documented, target=GPU)
+    assert kernels.first.__doc__ == "The first." and kernels.second.__doc__ == "second(A)"
+    assert inspect.getsource(kernels.second).lstrip().startswith("@T.prim_func\n    def second(")
+    text = tl.build(parse('def f(A: T.Buffer((4,), "int32")):\n    """Nothing.\n\n      Indented."""\n'))
+    assert text.__doc__ == "Nothing.\n\nIndented."
+    with pytest.raises(AttributeError, match="not written as a Python function"):
+        text.__wrapped__
+    assert inspect.unwrap(text) is text
+
+
+def test_examples_in_the_docstring_of_a_kernel_are_found_by_doctest() -> None:
+    found = doctest.DocTestFinder().find(sys.modules[__name__])
+    assert [len(test.examples) for test in found if test.name.endswith(".doubled")] == [1]
+
+
+@pytest.mark.parametrize("cls", [tl.Kernel, PrimFunc, type(doubled)])
+def test_a_class_keeps_its_own_docstring_and_signature(cls: type) -> None:
+    assert isinstance(cls.__doc__, str) and not hasattr(cls, "__wrapped__") and not hasattr(cls, "__signature__")
+    inspect.signature(cls)
+    assert f"class {cls.__name__}" in inspect.getsource(cls)
+
+
+def test_docstrings_are_no_part_of_the_program() -> None:
+    other = doubled.func.with_(origin=Origin("Another."))
+    assert structural_equal(other, doubled.func) and save_json(other) == save_json(doubled.func)
+
+
+def test_a_kernel_of_a_gpu_is_pickled_by_its_function_and_options() -> None:
+    kernel = tl.build(doubled.func, target=GPU, outputs=["B"])
+    again = pickle.loads(pickle.dumps(kernel))
+    assert again.source("ptx") == kernel.source("ptx") and again.target.export() == kernel.target.export()
+    assert again.__doc__ == kernel.__doc__ and inspect.signature(again) == inspect.signature(kernel)
+    assert not hasattr(again, "__wrapped__") and again.__module__ == __name__
+    both = pickle.loads(pickle.dumps(tl.build(Documented, target=GPU)))
+    assert list(both) == ["first", "second"] and both.first.__doc__ == "The first."
+
+
+def test_options_of_the_context_are_pickled_or_named() -> None:
+    with tl.PassContext(opt_level=1, config={"tir.scalar_overflow": "none"}):
+        kernels = [tl.build(doubled.func), tl.build(doubled.func, target=GPU)]
+    for kernel in kernels:
+        arguments = kernel.__reduce__()[1]
+        assert arguments[-2:] == (1, {"tir.scalar_overflow": "none"})
+
+    @prim_func_pass(opt_level=0, name="nothing")
+    def nothing(func, mod, ctx):
+        return func
+
+    with tl.PassContext(config={"tir.add_lower_pass": [(1, nothing)]}):
+        custom = tl.build(doubled.func)
+    with pytest.raises((pickle.PicklingError, AttributeError), match="nothing"):
+        pickle.dumps(custom)
+
+
+def test_a_long_expression_is_pickled() -> None:
+    line = " + ".join(f"A[{k % 4}] * {k}" for k in range(2000))
+    func = parse(f"def f(A: T.Buffer((4,), 'int32'), B: T.Buffer((1,), 'int32')):\n    B[0] = {line}\n")
+    assert isinstance(func, PrimFunc)
+    A, B = np.array([1, -2, 3, 5], "int32"), np.zeros(1, "int32")
+    again = pickle.loads(pickle.dumps(tl.jit(func)))
+    assert structural_equal(again.func, func) and again.func.body.span.line == func.body.span.line
+    pickle.loads(pickle.dumps(tl.build(func)))(A, B)
+    assert B[0] == sum(int(A[k % 4]) * k for k in range(2000))
 
 
 KINDS = ("built", "pending", "called", "exported")

@@ -11,7 +11,7 @@ from tirlower.diagnostics import TirError, nearest_name
 from tirlower.emit.compile import CompileOptions, emit_assembly, optimized_ir
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.target import Target
-from tirlower.kernel import SOURCE_KINDS
+from tirlower.kernel import SOURCE_KINDS, rebuilding
 from tirlower.legality.notes import Checks
 from tirlower.llvm.cache import CacheKey, ObjectCache
 from tirlower.llvm.entry import GilChoice, without_entries
@@ -99,6 +99,12 @@ class Artifact:
     def function(self, name: str) -> PrimFunc:
         """A function as it was given."""
         return self.recipe.function(name)
+
+    def rebuilding(self, name: str | None) -> tuple[Any, ...]:
+        """What pickle keeps of a kernel of this build, or of all of them."""
+        recipe = self.recipe
+        outputs = next(iter(recipe.outputs.values()), ()) or None if name is None else recipe.outputs.get(name, ())
+        return rebuilding(recipe.module, name, recipe.target, outputs, recipe.gil, recipe)
 
     @cached_property
     def lowered(self) -> IRModule:

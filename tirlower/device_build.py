@@ -14,10 +14,13 @@ from tirlower.gpu.artifact import DeviceModule
 from tirlower.gpu.codegen import GeneratedKernels, compile_options, generate
 from tirlower.gpu.codegen.machine import ARCHITECTURES, ptx_version
 from tirlower.gpu.launch import Driver, GpuKernel, GpuReport, device_of, open_driver
+from tirlower.host_build import passed_names
 from tirlower.ir.annotations import NOALIAS
+from tirlower.ir.citizens import FunctionLike
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.target import Target
 from tirlower.ir.verify import verify_well_formed
+from tirlower.kernel import rebuilding
 from tirlower.legality.check import check_legality
 from tirlower.legality.notes import Checks
 from tirlower.legality.versions import apart
@@ -41,6 +44,9 @@ class DeviceArtifact:
     module: DeviceModule
     checks: Checks
     cached: bool
+    asked: Target
+    """The target as the build was given it: without what the machine here added."""
+    outputs: Mapping[str, tuple[str, ...]]
     timings: dict[str, float] = field(default_factory=dict)
     passes: dict[str, float] = field(default_factory=dict)
     traced: Mapping[str, IRModule] = field(default_factory=dict)
@@ -54,6 +60,11 @@ class DeviceArtifact:
                 pipeline_for(self.target).run(check_legality(apart(self.given), ctx).module, ctx)
             self.traced = ctx.ir_after
         return self.traced
+
+    def rebuilding(self, name: str | None) -> tuple[Any, ...]:
+        """What pickle keeps of a kernel of this build, or of all of them; it is built for the devices of its reader."""
+        outputs = next(iter(self.outputs.values()), ()) or None if name is None else self.outputs.get(name, ())
+        return rebuilding(self.given, name, self.asked, outputs, "auto", self.context)
 
     def source(self, kind: str = "tir") -> str:
         """The program at a stage: ``"tir"`` (after the passes), ``"llvm"``, ``"llvm-opt"`` or ``"ptx"``.
@@ -120,14 +131,16 @@ class DeviceReport:
 class DeviceKernel(GpuKernel):
     """A :class:`GpuKernel` that knows its build."""
 
-    __doc__ = GpuKernel.__dict__["__doc__"]  # its parameters, as of every kernel
-
     artifact: DeviceArtifact
 
     @property
     def ir_after(self) -> Mapping[str, IRModule]:
         """The module after each pass, by the pass's name."""
         return self.artifact.ir_after
+
+    def __reduce__(self) -> Any:
+        # As for the host: by the function and the options of its build, for whatever device reads it.
+        return self.artifact.rebuilding(self.name)
 
     def source(self, kind: str = "tir") -> str:
         """As :meth:`GpuKernel.source`; ``"llvm-opt"`` too, the LLVM IR after LLVM's passes."""
@@ -192,7 +205,7 @@ def build_for_device(
     :class:`CodegenError`. No device is needed.
     """
     start = time.perf_counter()
-    given = ctx
+    given, asked = ctx, target
     target = resolved_target(target, _driver())
     with paused_collection():
         verify_well_formed(mod)
@@ -210,7 +223,7 @@ def build_for_device(
         ptx, cached = _compiled(generated, target)
     arch = compile_options(target).cpu
     module = DeviceModule(ptx=ptx, llvm=generated.text, arch=arch, kernels=generated.kernels)
-    artifact = DeviceArtifact(mod, target, given, lowered, module, legal.checks, cached)
+    artifact = DeviceArtifact(mod, target, given, lowered, module, legal.checks, cached, asked, outputs)
     artifact.passes = {name.removeprefix("tir."): seconds * 1e3 for name, seconds in timing.times.items()}
     if ctx.trace:
         artifact.traced = dict(ctx.ir_after)
@@ -242,12 +255,12 @@ def build_for_device(
     return artifact, kernels
 
 
-class LazyDeviceKernel:
+class LazyDeviceKernel(FunctionLike):
     """A prim func that is compiled for a GPU at its first call; everything else of it asks for the compilation too."""
 
     def __init__(self, func: PrimFunc, compile: Any, again: tuple[Any, ...]) -> None:
         self.func = func
-        self.name = self.__name__ = self.__qualname__ = func.name
+        self.named(func, func.name)
         self._again = again
         self._compile = compile
         self._lock = threading.Lock()
@@ -265,6 +278,10 @@ class LazyDeviceKernel:
         with user_frames():
             return (self._made or self.compile())(*args, **kwargs)
 
+    def passed(self) -> list[str]:
+        """The names of the parameters that a call passes, without compiling."""
+        return passed_names(self.func, self._again[1][1]["outputs"])
+
     def __reduce__(self) -> Any:
         # As for the host: by the function and the options of `jit`.
         return self._again
@@ -279,4 +296,4 @@ class LazyDeviceKernel:
         return getattr(self.compile(), key)
 
     def __repr__(self) -> str:
-        return repr(self._made) if self._made is not None else f"<tirlower.jit {self.name}, not compiled yet>"
+        return repr(self._made) if self._made is not None else f"<tirlower.jit {self.call_text}, not compiled yet>"

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 from tirlower.diagnostics import TirError, paused_collection, user_frames
-from tirlower.host_build import GilChoice, build_for_host, exported_functions, outputs_of
+from tirlower.host_build import GilChoice, build_for_host, exported_functions, outputs_of, passed_names
 from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.packed import Packed
 from tirlower.ir.target import Target
 from tirlower.kernel import Executable, ForeignKernel, Kernel
 from tirlower.transforms import PassContext
@@ -147,18 +148,15 @@ class JitFunction(Kernel):
     _source: PrimFunc
     _options: dict[str, Any]
 
-    @property
-    def __doc__(self) -> str:  # type: ignore[override]
-        outputs = outputs_of(self._source, self._options["outputs"])
-        buffers = self._source.buffer_map
-        names = [buffers[p].name if p in buffers else p.name for p in self._source.params]
-        return f"{self.name}({', '.join(name for name in names if name not in outputs)})"
+    def passed(self) -> list[str]:
+        """The names of the parameters that a call passes, without compiling."""
+        return passed_names(self._source, self._options["outputs"])
 
     def __reduce__(self) -> Any:
-        return _jit_again, (self._source, self._options)
+        return _jit_again, (Packed(self._source), self._options)
 
     def __repr__(self) -> str:
-        return f"<tirlower.jit {self.__doc__} for {self.artifact.target}>"
+        return f"<tirlower.jit {self.call_text} for {self.artifact.target}>"
 
     def compile(self) -> Kernel:
         """Compile now, if that has not happened."""
@@ -175,15 +173,14 @@ class _ForeignJit(ForeignKernel, JitFunction):
 
 
 class _Pending(JitFunction):
-    # A JitFunction before its first call: the first use makes it one. A docstring would hide the kernel's own.
-    __doc__ = JitFunction.__dict__["__doc__"]
+    """A :class:`JitFunction` before its first call: the first use makes it one."""
 
     def __init__(self, source: PrimFunc, options: dict[str, Any]) -> None:
         # The entry's own state comes with the compilation.
         self._source = source
         self._options = options
         self._lock = threading.Lock()
-        self.named(source.name)
+        self.named(source, source.name)
 
     def compile(self) -> Kernel:
         """Compile, and become a :class:`JitFunction`. Of several threads one compiles, the others wait."""
@@ -214,7 +211,7 @@ class _Pending(JitFunction):
         return kernel(*args, **kwargs)
 
     def __repr__(self) -> str:
-        return f"<tirlower.jit {self.__doc__}, not compiled yet>"
+        return f"<tirlower.jit {self.call_text}, not compiled yet>"
 
     def __getattr__(self, key: str) -> Any:
         # What a compiled kernel knows (artifact, signature, …) asks for the compilation.
@@ -223,9 +220,9 @@ class _Pending(JitFunction):
         return getattr(self.compile(), key)
 
 
-def _jit_again(func: PrimFunc, options: dict[str, Any]) -> JitFunction:
+def _jit_again(func: Packed, options: dict[str, Any]) -> JitFunction:
     """What unpickling a function of :func:`jit` calls: it is compiled at its first call there."""
-    return jit(**options)(func)
+    return jit(**options)(func.unpacked())
 
 
 def _check_options(outputs: Any, gil: Any) -> None:
@@ -270,7 +267,7 @@ def jit(
                 )
         if target is not None and _is_gpu(Target(target)):
             lazy: JitFunction = _device_build().LazyDeviceKernel(
-                func, lambda: build(func, target, outputs=outputs), (_jit_again, (func, options))
+                func, lambda: build(func, target, outputs=outputs), (_jit_again, (Packed(func), options))
             )
             return lazy
         return _Pending(func, options)

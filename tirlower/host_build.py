@@ -40,7 +40,7 @@ from tirlower.llvm.entry import (
 from tirlower.llvm.parallel import runtime
 from tirlower.transforms import PassContext
 
-__all__ = ["GilChoice", "build_for_host", "exported_functions", "outputs_of"]
+__all__ = ["GilChoice", "build_for_host", "exported_functions", "outputs_of", "passed_names"]
 
 
 def _compile_options(target: Target, ctx: PassContext) -> CompileOptions:
@@ -67,6 +67,13 @@ def outputs_of(func: PrimFunc, outputs: Sequence[str] | None) -> tuple[str, ...]
     if isinstance(chosen, str):
         chosen = (chosen,)
     return tuple(str(name) for name in chosen)
+
+
+def passed_names(func: PrimFunc, outputs: Sequence[str] | None) -> list[str]:
+    """The names of the parameters that calls pass."""
+    made = outputs_of(func, outputs)
+    names = [func.buffer_map[p].name if p in func.buffer_map else p.name for p in func.params]
+    return [name for name in names if name not in made]
 
 
 def _key(recipe: Recipe, program: str) -> CacheKey:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import importlib
-import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tirlower.diagnostics import CodegenError, TirError, nearest_name
+from tirlower.ir.citizens import FunctionLike
 from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.packed import Packed
 from tirlower.llvm.entry import EntryBase
 
 if TYPE_CHECKING:
-    from tirlower.artifact import Artifact
+    from tirlower.artifact import Artifact, Recipe
     from tirlower.llvm.entry import Signature
     from tirlower.report import Report
+    from tirlower.transforms import PassContext
 
-__all__ = ["Executable", "ForeignKernel", "Kernel"]
+__all__ = ["Executable", "ForeignKernel", "Kernel", "rebuilding"]
 
 SOURCE_KINDS = ("tir", "llvm", "llvm-opt", "asm", "ptx")
 
 
-class Kernel(EntryBase):
+class Kernel(FunctionLike, EntryBase):
     """A compiled function: call it with arrays and scalars.
 
     Arguments are NumPy arrays, DLPack or buffer-protocol objects, and Python or NumPy scalars, in the order of the
@@ -31,7 +33,6 @@ class Kernel(EntryBase):
 
     # The state of the entry is in slots of the base; what follows is plain Python.
     artifact: Artifact
-    name: str
 
     _parts: tuple[Any, ...]
 
@@ -41,13 +42,8 @@ class Kernel(EntryBase):
         kernel = cls(*parts)
         kernel._parts = parts
         kernel.artifact = artifact
-        kernel.named(name)
+        kernel.named(kernel.artifact.function(name), name)
         return kernel
-
-    def named(self, name: str) -> None:
-        """Give the object its name, as functions of Python have theirs."""
-        self.name = name
-        self.__dict__.update(__name__=name, __qualname__=name)
 
     def move_into(self, other: Kernel) -> None:
         """Make another (not yet callable) kernel object this one."""
@@ -93,41 +89,32 @@ class Kernel(EntryBase):
         """Why the machine code was not in the disk cache; says so when it was."""
         return self.artifact.explain_miss()
 
-    @property
-    def __doc__(self) -> str:  # type: ignore[override]
-        return f"{self.name}({', '.join(p.name for p in self.signature.inputs)})"
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        made = []
-        for param in self.signature.inputs:
-            default = getattr(param, "default", None)
-            made.append(
-                inspect.Parameter(
-                    param.name,
-                    kind,
-                    default=inspect.Parameter.empty if default is None else default,
-                    annotation=f"{param.dtype}{getattr(param, 'shape_text', '')}",
-                )
-            )
-        return inspect.Signature(made)
-
     def __repr__(self) -> str:
-        return f"<tirlower.Kernel {Kernel.__doc__.fget(self)} for {self.artifact.target}>"  # type: ignore[attr-defined]
+        return f"<tirlower.Kernel {self.call_text} for {self.artifact.target}>"
 
     def __reduce__(self) -> Any:
         # Machine code stays in its process: another one builds the function again, or finds it in the disk cache.
-        recipe = self.artifact.recipe
-        options = (recipe.target, recipe.outputs.get(self.name, ()), recipe.gil, recipe.opt_level, dict(recipe.config))
-        return _rebuilt, (recipe.module, self.name, *options)
+        return self.artifact.rebuilding(self.name)
 
 
-def _rebuilt(
+def rebuilding(
     module: IRModule,
     name: str | None,
     target: Any,
-    outputs: tuple[str, ...] | None,
+    outputs: Sequence[str] | None,
+    gil: Any,
+    context: PassContext | Recipe,
+) -> tuple[Any, ...]:
+    """What pickle keeps of a kernel, or of all those of a module (without a name): how it was built."""
+    options = (target, outputs, gil, context.opt_level, dict(context.config))
+    return _rebuilt, (Packed(module), name, *options)
+
+
+def _rebuilt(
+    module: Packed,
+    name: str | None,
+    target: Any,
+    outputs: Sequence[str] | None,
     gil: Any,
     opt_level: int,
     config: dict[str, Any],
@@ -135,7 +122,7 @@ def _rebuilt(
     """A kernel, or all those of a module (without a name), from what determined it: what unpickling calls."""
     driver = importlib.import_module("tirlower.driver")
     with driver.PassContext(opt_level=opt_level, config=config):
-        made = driver.build(module, target, outputs=outputs, gil=gil)
+        made = driver.build(module.unpacked(), target, outputs=outputs, gil=gil)
     return made if name is None else made[name]
 
 
@@ -210,10 +197,7 @@ class Executable:
         return self._artifact.report()
 
     def __reduce__(self) -> Any:
-        recipe = self._artifact.recipe
-        outputs = next(iter(recipe.outputs.values()), ())
-        options = (recipe.target, outputs or None, recipe.gil, recipe.opt_level, dict(recipe.config))
-        return _rebuilt, (recipe.module, None, *options)
+        return self._artifact.rebuilding(None)
 
     def __repr__(self) -> str:
         return f"<tirlower.Executable of {', '.join(self._kernels) or 'nothing'} for {self._artifact.target}>"

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from tirlower.diagnostics import Span, TirError, WellFormedError, nearest_name
 from tirlower.ir import text
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.citizens import ObjectDoc, Origin, of_objects
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import PointerType, Var
 from tirlower.ir.node import Node, attrs, binds, child, data, hint, node
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import Stmt, normalize_attr, normalize_attrs
 
-__all__ = ["IRModule", "PrimFunc"]
+__all__ = ["IRModule", "Origin", "PrimFunc"]
 
 
 def _ret_type(value: Any) -> DataType | PointerType:
     return value if isinstance(value, PointerType) else DataType("void" if value is None else value)
+
+
+NOWHERE: Final = Origin()
+"""The origin of what was not written as a function of Python."""
 
 
 @node
@@ -33,6 +38,7 @@ class PrimFunc(Node):
     ret_type: DataType | PointerType = data(convert=_ret_type)
     attrs: dict[str, Any] = attrs(convert=normalize_attrs)
     body: Stmt = child()
+    origin: Origin = hint(default=NOWHERE, kw_only=True)
     span: Span | None = hint(default=None, kw_only=True)
 
     def check(self) -> None:
@@ -47,6 +53,15 @@ class PrimFunc(Node):
     def name(self) -> str:
         """The exported name (``global_symbol``), or "main" where it has none."""
         return str(self.attrs.get("global_symbol", "main"))
+
+    @property
+    def doc(self) -> str | None:
+        """The docstring that the function was written with; without one, what its class is."""
+        return self.origin.doc or ObjectDoc.of(PrimFunc)
+
+    @of_objects
+    def __wrapped__(self) -> Any:
+        return self.origin.definition(self.name)
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -94,6 +109,9 @@ class PrimFunc(Node):
 
     def __repr__(self) -> str:
         return f"PrimFunc({self.name!r}, {len(self.params)} parameters)"
+
+
+PrimFunc.__doc__ = ObjectDoc(PrimFunc.__doc__)  # type: ignore[assignment]
 
 
 class IRModule:

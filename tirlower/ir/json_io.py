@@ -2,8 +2,8 @@
 
 The text holds a table of nodes, each after the nodes that it refers to, so that reading is one pass and writing needs
 no recursion. A node that several others share stands there once: sharing, and with it the identity of variables and
-buffers, survives. What is written of a node are the fields that its class declares (:mod:`tirlower.ir.node`), spans
-and what stands there by default left out; a new node class needs nothing here.
+buffers, survives. What is written of a node are the fields that its class declares (:mod:`tirlower.ir.node`), where
+it was written and what stands there by default left out; a new node class needs nothing here.
 
 A value in the table is ``null``, true or false, a number, a string, a list, or an object of one key that says what it
 is: ``{"n": 3}`` is node 3, ``{"t": "int32"}`` a dtype, ``{"f": "nan"}`` a float that JSON lacks, and so on.
@@ -38,6 +38,8 @@ FORMAT_VERSION = 1
 
 _ENUMS: dict[str, type[enum.Enum]] = {cls.__name__: cls for cls in (ForKind, IterKind)}
 _MODULE = "IRModule"
+_PLACES = ("span", "origin")
+"""Where a node was written: of the process that wrote it, and no part of the program."""
 
 
 def _is_shared(value: Any) -> bool:
@@ -54,7 +56,7 @@ def _parts(value: Any) -> dict[str, Any]:
         # What stands there by default is left out: most nodes have no predicate, no annotations of their own.
         default = field.default
         stands = part is default or (part.__class__ is str and default.__class__ is str and part == default)
-        if field.name != "span" and not stands:
+        if field.name not in _PLACES and not stands:
             found[field.name] = part
     return found
 
@@ -170,7 +172,7 @@ class _Reader:
         if kind != _MODULE:
             known = [field.name for field in cls.fields]
             for name in fields:
-                if name not in known or name == "span":
+                if name not in known or name in _PLACES:
                     raise _bad(f"node {place} ({kind}) has no field {name!r}", f"it has {', '.join(known)}")
             for field in cls.fields:
                 if field.required and field.name not in fields:

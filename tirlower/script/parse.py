@@ -12,7 +12,7 @@ from typing import Any
 from tirlower.diagnostics import ScriptError, Source, TirError, deep_recursion, paused_collection, user_frames
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import PointerType
-from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.func import IRModule, Origin, PrimFunc
 from tirlower.ir.verify import verify_well_formed
 from tirlower.script.macro import Macro
 from tirlower.script.namespace import NAMESPACES, GlobalCallee, ModuleRef
@@ -50,9 +50,14 @@ def prim_func(
         with user_frames(), deep_recursion(), paused_collection():
             tree, source, shift = definition_at(target.__code__, target.__globals__, target.__name__)
             parser = Parser(source, PythonScope.of_function(target, where), shift)
-            return _parsed(lambda: parser.function(tree, private), source, check_well_formed)
+            return _parsed(lambda: _written(target, parser.function(tree, private)), source, check_well_formed)
 
     return decorate if func is None else decorate(func)
+
+
+def _written(function: FunctionType, made: PrimFunc) -> PrimFunc:
+    """A prim func that knows the Python function it was written as."""
+    return made.with_(origin=Origin(made.origin.doc, function.__module__, function))
 
 
 def _parsed(run: Callable[[], Any], source: Source, check: bool) -> Any:
@@ -122,7 +127,7 @@ def ir_module(mod: type | None = None, check_well_formed: bool = True, s_tir: bo
                 made: IRModule = _parsed(
                     lambda: _module(tree, source, shift, outer, scopes, False), source, check_well_formed
                 )
-                return made
+                return made.with_functions({name: _written(functions[name], func) for name, func in made.items()})
 
     return decorate if mod is None else decorate(mod)
 

@@ -11,7 +11,7 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterVar
 from tirlower.ir.dtype import HANDLE, DataType
 from tirlower.ir.expr import Call, Expr, IntImm, PointerType, StringImm, Var, as_expr, const
-from tirlower.ir.func import PrimFunc
+from tirlower.ir.func import Origin, PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Assert, Block, Evaluate, IfThenElse, Stmt, While
 from tirlower.script.blocks import implicit_root
@@ -133,8 +133,9 @@ class Parser(Assignments):
             )
         if not private:
             attrs.setdefault("global_symbol", node.name)
+        origin = Origin(ast.get_docstring(node))
         try:
-            return PrimFunc(tuple(func.params), func.buffer_map, ret_type, attrs, body, span=place)
+            return PrimFunc(tuple(func.params), func.buffer_map, ret_type, attrs, body, origin=origin, span=place)
         except ScriptError:
             raise
         except Exception as err:

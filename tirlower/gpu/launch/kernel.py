@@ -27,6 +27,7 @@ from tirlower.gpu.launch.scalars import scalar_taker
 from tirlower.gpu.launch.signature import ArrayParam, Extent, ScalarParam, Signature, signature_of
 from tirlower.gpu.launch.stream import stream_handle
 from tirlower.gpu.launch.views import NotOnDevice, Reader, reader_of
+from tirlower.ir.citizens import FunctionLike
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Var
 from tirlower.ir.func import IRModule, PrimFunc
@@ -37,7 +38,7 @@ SOURCE_KINDS: Final = ("tir", "llvm", "ptx", "host")
 _MOST_PLANS: Final = 4096
 
 
-class GpuKernel:
+class GpuKernel(FunctionLike):
     """A function compiled for a GPU: call it with arrays in device memory and scalars.
 
     Arrays are those of ``tl.gpu`` (``to_device``, ``empty``), CuPy, PyTorch, and anything with
@@ -72,7 +73,7 @@ class GpuKernel:
         in_place: Iterable[tuple[int, int]] = (),
     ) -> None:
         self.func = func
-        self.name = func.name
+        self.named(func, func.name)
         self.lowered = lowered
         self.target = target
         self.module = module
@@ -91,7 +92,7 @@ class GpuKernel:
         # Python looks for the code of a call on the class. One written for the parameters takes them as they come, which
         # is a quarter faster than one that packs and unpacks them.
         cls = type(self)
-        self.__class__ = type(cls.__name__, (cls,), {"__call__": self._compiled(), "__doc__": _DOC})
+        self.__class__ = type(cls.__name__, (cls,), {"__call__": self._compiled()})
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
@@ -359,18 +360,11 @@ class GpuKernel:
         """The symbols of the kernels that a call launches, in the order in which they stand in the host code."""
         return tuple(launches_of(self._host))
 
-    @property
-    def __doc__(self) -> str:  # type: ignore[override]
-        return f"{self.name}({', '.join(p.name for p in self.signature.inputs)})"
-
     def __repr__(self) -> str:
-        return f"<tirlower.GpuKernel {self.__doc__} for {self.target or self.module.arch}>"
+        return f"<tirlower.GpuKernel {self.call_text} for {self.target or self.module.arch}>"
 
     def __reduce__(self) -> Any:
         raise TypeError("a kernel belongs to the devices of this process; pickle the PrimFunc and build it there")
-
-
-_DOC: Final = GpuKernel.__dict__["__doc__"]
 
 
 def _quick(dtype: DataType, value: str, take: str) -> str:
