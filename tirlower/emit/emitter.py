@@ -153,6 +153,8 @@ class Emitter:
         self.err: Value
         self.claim: Value | None = None
         self.ret_slot: Value | None = None
+        #: what functions whose calls nest deep hand on: see ``stack.py`` of the host
+        self.descent: Value | None = None
         #: what to do on the way out of the function, innermost last; each gets the emitter
         self.cleanups: list[Callable[[Emitter], None]] = []
         self.loops: list[Loop] = []

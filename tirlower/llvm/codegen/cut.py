@@ -139,6 +139,7 @@ def _emit_group(em: Emitter, stmts: Sequence[Stmt], last_use: dict[Var, int], fo
     inner.stack_left = inner.lowest = em.stack_left
     inner.err = captures(em.err)
     inner.claim = None if em.claim is None else captures(em.claim)
+    inner.descent = None if em.descent is None else captures(em.descent)
     start = part.block("start")
     inner.b.position_at_end(start)
     for stmt in stmts:

@@ -11,17 +11,17 @@ from tirlower.emit.emitter import Emitter, Kernel, ModuleState, Root
 from tirlower.emit.facts import DATA
 from tirlower.emit.statements import emit_scope
 from tirlower.emit.types import memory_bytes, memory_type, register_type
-from tirlower.emit.writer import I32, PTR, Function, Type, zero
+from tirlower.emit.writer import I32, PTR, Function, Type, struct, zero
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import IntImm, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.llvm.codegen.signature import return_type, signature_with_symbols
-from tirlower.llvm.codegen.stack import guard_stack
+from tirlower.llvm.codegen.stack import enter_deep, guard_stack
 from tirlower.llvm.entry import Signature
 
-__all__ = ["Prototype", "declare_kernel", "emit_kernel", "prototype_of"]
+__all__ = ["Prototype", "declare_deep", "declare_kernel", "emit_kernel", "prototype_of"]
 
 
 @dataclass
@@ -65,6 +65,34 @@ def prototype_of(name: str, func: PrimFunc, outputs: tuple[str, ...] = ()) -> Pr
 
 def declare_kernel(state: ModuleState, prototype: Prototype, symbol: str, internal: bool) -> Function:
     """The LLVM function of a prim func, without its body."""
+    return state.module.function(
+        symbol,
+        I32,
+        _parameters(prototype),
+        attrs=state.attrs,
+        linkage="internal" if internal else "",
+        unnamed_addr=internal,
+    )
+
+
+def declare_deep(state: ModuleState, prototype: Prototype, symbol: str) -> Function:
+    """The LLVM function that such kernels call of each other whose calls may nest deep, without its body.
+
+    It takes a descent (see ``stack.py``) in the place of the error record, and gives its result beside the status.
+    """
+    parameters = _parameters(prototype)
+    result: Type = I32
+    if prototype.returns is not None:
+        parameters.pop()
+        result = struct(I32, memory_type(prototype.returns))
+    parameters[-1] = (PTR, "descent", ["noalias", "nonnull", "readonly", "dereferenceable(16)"])
+    made = state.module.function(symbol, result, parameters, attrs=state.attrs, linkage="internal", unnamed_addr=True)
+    made.separable = True
+    return made
+
+
+def _parameters(prototype: Prototype) -> list[Any]:
+    """The parameters of a kernel, with their attributes."""
     func, body = prototype.func, prototype.body
     noalias = bool(func.attrs.get("tir.noalias"))
     params: list[Any] = []
@@ -89,9 +117,7 @@ def declare_kernel(state: ModuleState, prototype: Prototype, symbol: str, intern
             if size:
                 marks.append(f"dereferenceable({size})")
         params.append((PTR, buffer.name, marks))
-    return state.module.function(
-        symbol, I32, params, attrs=state.attrs, linkage="internal" if internal else "", unnamed_addr=internal
-    )
+    return params
 
 
 def _constant_bytes(buffer: Buffer) -> int:
@@ -108,7 +134,7 @@ def emit_kernel(
 ) -> int:
     """Emit the body of a declared kernel; gives the bytes of its arrays on the stack.
 
-    ``deep`` says that its calls may nest deep, ``large`` that its arrays, or its tasks', may not fit.
+    ``deep`` says that the function is one of :func:`declare_deep`, ``large`` that its arrays, or its tasks', may not fit.
     """
     func = prototype.func
     kernel = Kernel(prototype.name, func)
@@ -120,7 +146,8 @@ def emit_kernel(
     facts = kernel.facts
     data = data_parameters(func)
     sizes = {extent for buffer in func.buffers for extent in (*buffer.shape,) if isinstance(extent, Var)}
-    for argument, (_, var) in zip(function.args, prototype.parameters(), strict=True):
+    # A deep function has no slot for its result.
+    for argument, (_, var) in zip(function.args, prototype.parameters(), strict=not deep):
         if var is None:
             continue
         em.define(var, argument)
@@ -136,10 +163,10 @@ def emit_kernel(
             kernel.roots[param] = kernel.roots[buffer.data]
     give_alias_scopes(state, kernel, func, prototype.body.allocated)
     extras = function.args[len(func.params) + len(prototype.symbols) :]
-    em.err = extras[0]
+    em.err = enter_deep(em, extras[0]) if deep else extras[0]
     if kernel.ret_type is not None:
-        em.ret_slot = extras[1]
         unit = memory_type(kernel.ret_type)
+        em.ret_slot = em.b.alloca(unit, align=8, name="result") if deep else extras[1]
         em.b.store(zero(unit), em.ret_slot, 8)
     if deep:
         guard_stack(em)

@@ -12,10 +12,10 @@ from tirlower.emit.machine import Machine
 from tirlower.emit.writer import FunctionRef, Module
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.target import Target
-from tirlower.llvm.codegen.kernel import Prototype, declare_kernel, emit_kernel, prototype_of
+from tirlower.llvm.codegen.kernel import Prototype, declare_deep, declare_kernel, emit_kernel, prototype_of
 from tirlower.llvm.codegen.machine import machine_of
 from tirlower.llvm.codegen.platform import HOST
-from tirlower.llvm.codegen.stack import fill_guarded, functions_to_check, is_checkable
+from tirlower.llvm.codegen.stack import fill_deep, fill_guarded, functions_to_check, is_checkable
 from tirlower.llvm.codegen.symbols import RUNTIME_SYMBOLS
 from tirlower.llvm.codegen.work import estimate_work
 from tirlower.llvm.entry import Compound, ErrorSite, Signature
@@ -123,6 +123,11 @@ def generate(
             state.helpers["returns", key] = state.helpers["returns", label] = prototype.returns
         prototypes[key], declared[key], symbols[key] = prototype, function, symbol
     deep, large = functions_to_check(module.functions) if is_checkable(state) else (set(), set())
+    inside = {
+        key: declare_deep(state, prototypes[key], out.unique_name(f"{symbols[key]}.deep")) for key in deep - large
+    }
+    for key, function in inside.items():
+        state.helpers["deep", declared[key].ref.text] = function.ref
     for key, prototype in prototypes.items():
         function = declared[key]
         if key in large:
@@ -130,8 +135,11 @@ def generate(
             size = emit_kernel(state, prototype, body, large=True)
             err = len(prototype.func.params) + len(prototype.symbols)
             fill_guarded(state, function, body, size, Kernel(prototype.name, prototype.func), err)
+        elif key in deep:
+            emit_kernel(state, prototype, inside[key], deep=True)
+            fill_deep(state, function, inside[key])
         else:
-            emit_kernel(state, prototype, function, key in deep)
+            emit_kernel(state, prototype, function)
     errors = tuple(state.errors.sites)
     kernels = {
         p.name: KernelInfo(p.signature, symbols[key], declared[key].ref, errors, estimate_work(p))

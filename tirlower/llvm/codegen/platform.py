@@ -9,7 +9,8 @@ from tirlower.emit.emitter import Emitter, ModuleState
 from tirlower.emit.engine import Run
 from tirlower.emit.loops import serial_range
 from tirlower.emit.platform import Body, Platform
-from tirlower.emit.writer import I32, I64, PTR, VOID, Builder, FunctionRef, Value
+from tirlower.emit.types import memory_type
+from tirlower.emit.writer import I32, I64, PTR, VOID, Builder, FunctionRef, Value, poison, struct
 from tirlower.ir.annotations import REDUCTION
 from tirlower.ir.expr import IntImm, Var
 from tirlower.ir.stmt import AllocBuffer, AllocConst, For, ForKind, Seq, Stmt
@@ -68,6 +69,16 @@ class HostPlatform(Platform):
         args = [em.err, *([em.claim] if em.claim is not None else []), em.b.i32(code), *values]
         em.b.call(_recorder(em.state, len(values), em.claim is not None), args)
         em.leave(em.b.i32(1))
+
+    def leave(self, em: Emitter, status: Value) -> None:
+        """End the function with a status; a deep one gives its result beside it."""
+        kind = em.kernel.ret_type
+        if em.descent is None or em.parent is not None or em.ret_slot is None or kind is None:
+            super().leave(em, status)
+            return
+        result = em.b.load(memory_type(kind), em.ret_slot, 8)
+        both = poison(struct(status.type, result.type))
+        em.b.ret(em.b.insert_value(em.b.insert_value(both, status, 0), result, 1))
 
 
 HOST = HostPlatform()

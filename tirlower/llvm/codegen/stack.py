@@ -2,12 +2,13 @@
 
 Such are functions that call each other in a circle or in a long chain, and those with large arrays. They compare the
 stack pointer, as it is once the frame is taken, with the end of the thread's stack. Python threads may have 32 KB. The
-end is asked for once a thread and kept in thread-local storage: on the main thread glibc reads ``/proc`` for it.
+end is asked for once a thread and kept in thread-local storage: on the main thread glibc reads ``/proc`` for it. Among
+functions whose calls nest deep it is handed on, so that a call costs a comparison.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tirlower.emit.emitter import Emitter, Kernel, ModuleState
@@ -21,7 +22,18 @@ from tirlower.ir.stmt import AllocBuffer
 from tirlower.llvm.codegen.allocate import STACK_LIMIT, constant_elements
 from tirlower.llvm.stack_key import STACK_KEY
 
-__all__ = ["NO_STACK", "emit_guarded", "fill_guarded", "functions_to_check", "guard_stack", "is_checkable", "no_stack"]
+__all__ = [
+    "NO_STACK",
+    "call_deep",
+    "emit_guarded",
+    "enter_deep",
+    "fill_deep",
+    "fill_guarded",
+    "functions_to_check",
+    "guard_stack",
+    "is_checkable",
+    "no_stack",
+]
 
 MARGIN: Final = 16 << 10
 """What must be left for what does not look itself: small functions, the C library."""
@@ -86,9 +98,50 @@ def no_stack(em: Emitter) -> int:
     )
 
 
+def enter_deep(em: Emitter, descent: Value) -> Value:
+    """Begin a function whose calls may nest deep with what it was handed; gives the error record.
+
+    A descent is two words: the least address that the stack pointer may have, and the record of the call.
+    """
+    em.descent = descent
+    return em.b.load(PTR, em.b.offset(descent, 8), 8, "err")
+
+
 def guard_stack(em: Emitter) -> None:
     """Go on where the stack has room for small frames; else RecursionError."""
-    em.fail_if(_is_near_the_end(em.state, em.b, 0), no_stack(em))
+    assert em.descent is not None
+    b = em.b
+    limit = b.load(I64, em.descent, 8, "limit")
+    em.fail_if(b.icmp("ult", _stack_pointer(b), limit), no_stack(em))
+
+
+def call_deep(em: Emitter, kernel: FunctionRef, values: Sequence[Value]) -> tuple[Value, Value | None] | None:
+    """The status and result of a kernel whose calls may nest deep, called by another such in the same thread with the same
+    error record; None where this is no such call."""
+    deep: FunctionRef | None = em.state.helpers.get(("deep", kernel.text))
+    if deep is None or em.descent is None:
+        return None
+    made = em.b.call(deep, [*values, em.descent])
+    if made.type is I32:
+        return made, None
+    return em.b.extract_value(made, 0), em.b.extract_value(made, 1)
+
+
+def fill_deep(state: ModuleState, function: Function, deep: Function) -> None:
+    """Define a kernel as the first call of the function that does its work."""
+    b = Builder(function, function.block("entry"))
+    descent = b.alloca(array(2, I64), align=8, name="descent")
+    base = b.call(_base(state), [])
+    # A stack pointer below is of another stack, of which we know nothing.
+    elsewhere = b.icmp("ult", _stack_pointer(b), base)
+    b.store(b.select(elsewhere, b.i64(0), b.add(base, b.i64(BEYOND + MARGIN))), descent, 8)
+    given = len(deep.args) - 1
+    b.store(function.args[given], b.offset(descent, 8), 8)
+    made = b.call(deep, [*function.args[:given], descent])
+    if made.type is not I32:
+        b.store(b.extract_value(made, 1), function.args[given + 1], 8)
+        made = b.extract_value(made, 0)
+    b.ret(made)
 
 
 def fill_guarded(state: ModuleState, function: Function, body: Function, size: int, kernel: Kernel, err: int) -> None:
@@ -125,10 +178,17 @@ def emit_guarded(state: ModuleState, task: Function, size: int) -> Function:
 
 def _is_near_the_end(state: ModuleState, b: Builder, size: int) -> Value:
     """Whether fewer than ``size`` bytes and the margin are left."""
-    base: FunctionRef = state.helper("stack base", lambda: _make_base(state))
-    pointer = b.intrinsic("llvm.stacksave", PTR, [], [PTR])
-    left = b.sub(b.ptrtoint(pointer), b.call(base, []))
+    left = b.sub(_stack_pointer(b), b.call(_base(state), []))
     return b.icmp("ult", left, b.i64(BEYOND + MARGIN + size))
+
+
+def _stack_pointer(b: Builder) -> Value:
+    return b.ptrtoint(b.intrinsic("llvm.stacksave", PTR, [], [PTR]))
+
+
+def _base(state: ModuleState) -> FunctionRef:
+    made: FunctionRef = state.helper("stack base", lambda: _make_base(state))
+    return made
 
 
 def _make_base(state: ModuleState) -> FunctionRef:

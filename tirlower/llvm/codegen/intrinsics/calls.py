@@ -15,6 +15,7 @@ from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, StringImm
 from tirlower.ir.op import GlobalVar, Op
 from tirlower.llvm.codegen.rules import HOST_CALLS, HOST_CONTROLS
+from tirlower.llvm.codegen.stack import call_deep
 from tirlower.llvm.codegen.symbols import find_symbol
 from tirlower.llvm.entry.abi import MAX_ERROR_VALUES
 
@@ -130,12 +131,16 @@ def _emit_call(em: Emitter, ref: FunctionRef, values: list[Value], returns: Data
     if em.claim is not None:
         # In a parallel loop the record belongs to the first failure: the callee gets one of its own.
         record = em.state_slot("record", array(_RECORD_BYTES, I8), 8)
-    values = [*values, record]
-    slot = None
-    if returns is not None:
-        slot = b.alloca(I64, align=8, name="result")
-        values.append(slot)
-    status = b.call(ref, values)
+    slot = result = None
+    deep = call_deep(em, ref, values)
+    if deep is not None:
+        status, result = deep
+    else:
+        values = [*values, record]
+        if returns is not None:
+            slot = b.alloca(I64, align=8, name="result")
+            values.append(slot)
+        status = b.call(ref, values)
     failed, good = em.new_block("failed"), em.new_block("returned")
     b.cond_br(b.icmp("ne", status, zero(I32)), failed, good, likely=False)
     em.enter(failed)
@@ -145,6 +150,9 @@ def _emit_call(em: Emitter, ref: FunctionRef, values: list[Value], returns: Data
             b.intrinsic("llvm.memcpy", VOID, [em.err, record, b.i64(_RECORD_BYTES), FALSE], [PTR, PTR, I64])
     em.leave(status)
     em.enter(good)
-    if returns is None or slot is None:
+    if returns is None:
         return FALSE
-    return from_memory(em, b.load(memory_type(returns), slot, 8), returns)
+    if slot is not None:
+        result = b.load(memory_type(returns), slot, 8)
+    assert result is not None  # a deep function gives it
+    return from_memory(em, result, returns)
