@@ -94,3 +94,43 @@ def test_native_code_agrees():
     tl.interpret(computed, EXTREMES.copy(), before)
     tl.build(computed)(EXTREMES.copy(), after)
     np.testing.assert_array_equal(before, after)
+
+
+def test_bounds_that_hold_however_data_wraps_decide_extrema():
+    s = Var("s", "int32")
+    analyzer = DataAnalyzer({s})
+    ring = (s + 1) % 3
+    assert analyzer.simplify(T.max(0, T.min(0, ring))).value == 0
+    assert structural_equal(analyzer.simplify(T.max(ring, 0)), ring)
+    assert analyzer.simplify(T.max(s * 7 % 3, 2)).value == 2
+    for kept in (T.max(s + 1, I32.min + 1), T.min(s + 1, I32.max - 1), T.min(ring, 1)):
+        assert structural_equal(analyzer.simplify(kept), kept)
+    # Outside of a build the analyzer's bounds of sums of data are those of sums that do not wrap.
+    plain = Analyzer()
+    kept = T.max(load("int32") + 1, I32.min + 1)
+    assert structural_equal(Wrapping(plain).simplify(kept, plain.simplify), kept)
+
+
+def test_rows_chosen_by_a_remainder_of_a_parameter_stay_where_they_are():
+    """A ring of three rows, whose last one a scalar chooses: the rows begin at 0, and the loop's indices hold no data."""
+
+    @T.prim_func
+    def ring(u: T.handle, o: T.handle, steps: T.int32):
+        n = T.int32()
+        U = T.match_buffer(u, (n,), "float64")
+        O = T.match_buffer(o, (n,), "float64")
+        rows = T.alloc_buffer((3, n), "float64")
+        for j, i in T.grid(3, n):
+            rows[j, i] = U[i] * T.Cast("float64", j)
+        for t in range(steps):
+            for i in range(n):
+                rows[(t + 2) % 3, i] = rows[(t + 1) % 3, i] + rows[t % 3, i]
+        for i in range(n):
+            O[i] = rows[(steps + 1) % 3, i]
+
+    kernel = tl.build(ring)
+    inner = next(line for line in kernel.source("tir").splitlines() if "(t + 2" in line)
+    assert "steps" not in inner
+    u, o = np.arange(1.0, 6.0), np.zeros(5)
+    kernel(u, o, 4)  # the rows 0, 1, 2 times u become 1, 2, 3, 5: a new one is the sum of two
+    np.testing.assert_array_equal(o, 5 * u)

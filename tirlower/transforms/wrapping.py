@@ -33,6 +33,8 @@ from tirlower.ir.expr import (
     Expr,
     FloorDiv,
     IntImm,
+    Max,
+    Min,
     Mul,
     Sub,
     Var,
@@ -99,6 +101,7 @@ def analyzer_of(func: PrimFunc | None) -> tuple[Analyzer, Wrapping]:
 
 _RING = frozenset((Add, Sub, Mul))
 _SUMS = frozenset((Add, Sub))
+_EXTREMA = frozenset((Min, Max))
 _ITE = Op.get("tir.if_then_else")
 
 
@@ -252,6 +255,8 @@ class Wrapping:
             if op.__class__ is Call and op.op is _ITE:
                 return self._choice(op, visit)
             new = op.map_children(visit)
+            if new.__class__ in _EXTREMA:
+                new = self._decided(new)
             return fold(new) if new is not op else op
 
         self.visited.append({})
@@ -259,6 +264,18 @@ class Wrapping:
             return visit(root)
         finally:
             self.visited.pop()
+
+    def _decided(self, op: Any) -> Any:
+        """A minimum or maximum, or the operand that it is: what wraps may be bounded all the same, a remainder is."""
+        if not (_is_index_type(op.dtype) and op.dtype.is_scalar):
+            return op
+        if not isinstance(self.analyzer, DataAnalyzer) and self.overflows(op):
+            return op  # any other analyzer bounds sums of data as if they did not wrap
+        a, b = self.analyzer.const_int_bound(op.a), self.analyzer.const_int_bound(op.b)
+        if a.max_value > b.min_value and b.max_value > a.min_value:
+            return op
+        chosen, other = (op.a, op.b) if (a.max_value <= b.min_value) is (op.__class__ is Min) else (op.b, op.a)
+        return chosen if side_effect(other) <= Purity.READS else op
 
     @contextmanager
     def _scope(self, fact: Expr) -> Iterator[None]:
