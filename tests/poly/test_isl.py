@@ -53,3 +53,26 @@ def test_a_limit_is_an_answer_and_is_lifted_again():
 def test_large_numbers():
     big = 2**40
     assert Solver().solve(1, [(-big, 1)], []).point == (big,)
+
+
+def test_a_smallest_point_where_isl_finds_none():
+    """isl says of this that it has points, and that it has no least one."""
+    word, half = 2**32, 2**31
+    rows = [
+        (-1, -half, 0, 1, word, 0),
+        (-1, 1 - half, -word, 0, 0, 0),
+        (0, -1, 0, 0, 2, 0),
+        (0, -1, 0, 1, 0, 0),
+        (0, 0, 0, 1, 0, 0),
+        (0, half, 0, 0, -word, 0),
+        (half - 1, -1, 0, 0, 0, 0),
+        (half - 1, 0, 0, -1, 0, 0),
+        (half - 1, half - 1, word, 0, 0, 0),
+        (half, 1 - half, -word, 0, 0, 0),
+        (half, 1, 0, 0, 0, 0),
+        (half + 6, 1, 0, 0, 0, -word),
+        (5 * half, half, 0, 0, 0, -(2**63)),
+    ]
+    found = Solver().smallest(5, [], rows, [0, 2])
+    assert found is not None
+    assert all(row[0] + sum(c * x for c, x in zip(row[1:], found, strict=True)) >= 0 for row in rows)

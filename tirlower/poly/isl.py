@@ -213,12 +213,15 @@ class Solver:
                     return None
             if point.is_void():
                 continue
+            found = _coordinates(point, columns)
             with self.limited(most):
                 try:
                     point = basic_set(columns, equations, box).lexmin().sample_point()
                 except isl.Error:
-                    pass  # the one found before is small enough
-            return _coordinates(point, columns)
+                    return found  # small enough
+            # Of coefficients near 2**32 isl makes a wrong lexmin, mostly an empty one.
+            least = found if point.is_void() else _coordinates(point, columns)
+            return least if _holds(least, equations, box) else found
         return None
 
     def why(self, error: Exception, operations: int) -> str:
@@ -291,6 +294,13 @@ def basic_set(columns: int, equations: Sequence[Row], inequalities: Sequence[Row
 def _coordinates(point: Any, columns: int) -> tuple[int, ...]:
     kind = isl_module().dim_type.set
     return tuple(point.get_coordinate_val(kind, c).to_python() for c in range(columns))
+
+
+def _holds(point: Sequence[int], equations: Sequence[Row], inequalities: Sequence[Row]) -> bool:
+    def value(row: Row) -> int:
+        return row[0] + sum(c * x for c, x in zip(row[1:], point, strict=True))
+
+    return not any(map(value, equations)) and all(value(row) >= 0 for row in inequalities)
 
 
 class _Default:
