@@ -21,7 +21,7 @@ from tirlower.ir import (
 )
 from tirlower.script import parse
 from tirlower.script import tir as T
-from tirlower.transforms import FlattenBuffer
+from tirlower.transforms import FlattenBuffer, PassContext
 
 
 def shapes(func) -> dict[str, tuple[int, ...]]:
@@ -164,6 +164,20 @@ def test_index_sums_keep_their_usual_form() -> None:
             B[i * 16 + j] = A_flat[i * 16 + j] + T.float32(1)
 
     check(FlattenBuffer(), before, expected)
+
+
+def test_a_layout_of_data_is_computed_in_int64() -> None:
+    """In int32 the distance to the lowest element wraps, and that element is not where it is."""
+
+    @T.prim_func
+    def before(s: T.int32, A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        V = T.decl_buffer((2,), "int32", data=A.data, elem_offset=1, strides=(s,))
+        B[0] = V[0]
+
+    with PassContext(config={"tir.scalar_overflow": "wrap"}):
+        text = FlattenBuffer()(before).script()
+    assert 'elem_offset=T.min(T.Cast("int64", s), T.int64(0))' in text
+    assert 'V[T.int64(1) - T.min(T.Cast("int64", s), T.int64(0))]' in text
 
 
 def test_bool_is_stored_as_int8() -> None:

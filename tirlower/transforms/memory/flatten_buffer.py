@@ -50,6 +50,19 @@ def _is_flat(buffer: Buffer, analyzer: Analyzer) -> bool:
     return is_const_int(buffer.elem_offset, 0) or analyzer.const_int_bound(buffer.elem_offset).max_value <= 0
 
 
+def _widened(buffer: Buffer, analyzer: Analyzer) -> Buffer:
+    """A buffer whose layout is data, with it in int64: positions by it wrap in the type of the subscripts, and then the
+    sum of a position and of where the buffer starts is not where the element is."""
+    parts = *buffer.shape[1:], *buffer.strides, buffer.elem_offset
+    if not isinstance(analyzer, DataAnalyzer) or not any(map(analyzer.wrapping.is_data, parts)):
+        return buffer
+    return buffer.with_(
+        shape=tuple(build.cast(INT64, extent) for extent in buffer.shape),
+        strides=tuple(build.cast(INT64, stride) for stride in buffer.strides),
+        elem_offset=build.cast(INT64, buffer.elem_offset),
+    )
+
+
 def _lowest(buffer: Buffer, analyzer: Analyzer) -> Expr:
     """The position of the element with the least address, where it may lie before the data pointer; else 0.
 
@@ -126,6 +139,7 @@ def flattened_buffer(buffer: Buffer, analyzer: Analyzer, allocated: bool = False
     """
     if _is_flat(buffer, analyzer):
         return buffer
+    buffer = _widened(buffer, analyzer)
     groups = _groups(buffer)
     lowest = None if allocated or len(groups) > 1 else _lowest(buffer, analyzer)
     shape = [_extent(buffer, group, analyzer, lowest) for group in groups]
@@ -148,6 +162,8 @@ class _Flattener(AnalyzedMutator):
         super().__init__(func)
         # A buffer is one wherever it is used, so its layout may not know the conditions around its first use.
         self.layouts = AnalyzedMutator(func).analyzer
+        if isinstance(self.layouts, DataAnalyzer):
+            self.layouts.wrapping.data = self.wrapping.data  # and what is bound to data on the way
         self.remap: dict[Buffer, Buffer] = {}
         self.loops: dict[Var, Range] = {}
         self.simplified: dict[Any, Expr] = {}
@@ -196,6 +212,11 @@ class _Flattener(AnalyzedMutator):
         flat = self.flat(buffer)
         if flat is buffer:
             return indices
+        layout = _widened(buffer, self.layouts)
+        if layout is not buffer:
+            buffer = layout
+            kinds = [INT64.with_lanes(index.dtype.lanes, index.dtype.scalable) for index in indices]
+            indices = tuple(map(build.cast, kinds, indices))
         made: list[Expr] = []
         for group, extent in zip(_groups(buffer), flat.shape, strict=True):
             # Elements that only int64 counts have positions of int64.
