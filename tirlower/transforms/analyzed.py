@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from tirlower.analysis.purity import side_effect
+from tirlower.arith import Analyzer
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
 from tirlower.ir.expr import And, Call, Expr, IntImm, Var, const, is_const_int
@@ -16,7 +17,7 @@ from tirlower.ir.op import Op, Purity
 from tirlower.ir.stmt import Assert, Bind, Block, Evaluate, For, IfThenElse, Seq, Stmt, While
 from tirlower.transforms.wrapping import analyzer_of
 
-__all__ = ["AnalyzedMutator"]
+__all__ = ["AnalyzedMutator", "know_shapes"]
 
 
 class AnalyzedMutator(Mutator):
@@ -30,14 +31,7 @@ class AnalyzedMutator(Mutator):
     def __init__(self, func: PrimFunc | None = None) -> None:
         self.analyzer, self.wrapping = analyzer_of(func)
         if func is not None:
-            self.know_shapes(func)
-
-    def know_shapes(self, func: PrimFunc) -> None:
-        """The extents of a function's parameter buffers are not negative: a call is refused otherwise."""
-        for buffer in func.buffers:
-            for extent in buffer.shape:
-                if not isinstance(extent, IntImm):
-                    self.analyzer.enter_constraint(build.ge(extent, const(0, extent.dtype)))
+            know_shapes(self.analyzer, func)
 
     @contextmanager
     def holding(self, condition: Expr) -> Iterator[None]:
@@ -122,6 +116,14 @@ class AnalyzedMutator(Mutator):
         """Remember that a variable is bound to data, whose arithmetic wraps."""
         if isinstance(stmt, Bind) and stmt.var.dtype.is_int and self.wrapping.is_data(stmt.value):
             self.wrapping.data.add(stmt.var)
+
+
+def know_shapes(analyzer: Analyzer, func: PrimFunc) -> None:
+    """The extents of a function's parameter buffers are not negative: a call is refused otherwise."""
+    for buffer in func.buffers:
+        for extent in buffer.shape:
+            if not isinstance(extent, IntImm):
+                analyzer.enter_constraint(build.ge(extent, const(0, extent.dtype)))
 
 
 def without_likely(condition: Expr) -> Expr:

@@ -33,6 +33,7 @@ from tirlower.ir.expr import (
     Expr,
     FloorDiv,
     IntImm,
+    Let,
     Max,
     Min,
     Mul,
@@ -43,6 +44,7 @@ from tirlower.ir.expr import (
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import fold, pre_order_visit, substitute
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.stmt import Bind
 from tirlower.transforms.context import PassContext
 
 __all__ = ["DataAnalyzer", "Wrapping", "analyzer_of", "building", "may_overflow", "scalars_wrap"]
@@ -96,7 +98,19 @@ def analyzer_of(func: PrimFunc | None) -> tuple[Analyzer, Wrapping]:
         plain = Analyzer()
         return plain, Wrapping(plain)
     made = DataAnalyzer(data)
+    _know_bound(func, made.wrapping)
     return made, made.wrapping
+
+
+def _know_bound(func: PrimFunc, wrapping: Wrapping) -> None:
+    """What a function's statements bind to data is data, for passes that do not follow bindings too."""
+
+    def look(op: Any) -> bool:
+        if op.__class__ is Bind and op.var.dtype.is_int and wrapping.is_data(op.value):
+            wrapping.data.add(op.var)
+        return not isinstance(op, Expr)
+
+    pre_order_visit(func.body, look)
 
 
 _RING = frozenset((Add, Sub, Mul))
@@ -146,11 +160,17 @@ class Wrapping:
 
         def look(op: Any) -> bool:
             nonlocal found
+            self.note_let(op)
             found = found or self.is_data_node(op)
             return not found
 
         pre_order_visit(root, look)
         return found
+
+    def note_let(self, op: Any) -> None:
+        """A variable that an expression binds to data is data in it."""
+        if op.__class__ is Let and self.is_data(op.value):
+            self.data.add(op.var)
 
     def wraps(self, root: Expr) -> bool:
         """Whether an expression holds a wrapping operation."""
@@ -192,6 +212,7 @@ class Wrapping:
             operands = () if op.is_leaf and op.__class__ is not BufferLoad else tuple(op.children())
             waiting = [c for c in operands if id(c) not in data]
             if waiting:
+                self.note_let(op)
                 stack += waiting
                 continue
             stack.pop()
@@ -399,6 +420,7 @@ class DataAnalyzer(Analyzer):
             operands = () if op.is_leaf and op.__class__ is not BufferLoad else tuple(op.children())
             waiting = [c for c in operands if c not in memo]
             if waiting:
+                self.wrapping.note_let(op)
                 stack += waiting
                 continue
             stack.pop()

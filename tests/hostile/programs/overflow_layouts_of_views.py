@@ -56,11 +56,17 @@ def main(s: T.int32, k: T.int32, n: T.int64, A: T.Buffer((n,), "int8"), O: T.Buf
     """
 LARGE = [
     ('V = T.decl_buffer((8,), "int8", data=A.data, elem_offset=k)\n    O[0] = V[4]', 7),
-    ('V = T.decl_buffer((8,), "int8", data=A.data, elem_offset=k)\n    for i in range(4, 6):\n        O[i - 4] = V[i]', 7),
+    (
+        'V = T.decl_buffer((8,), "int8", data=A.data, elem_offset=k)\n    for i in range(4, 6):\n        O[i - 4] = V[i]',
+        7,
+    ),
     ('V = T.decl_buffer((3, k), "int8", data=A.data)\n    O[0] = V[2, 3]', 9),
     ('V = T.decl_buffer((3, k), "int8", data=A.data)\n    for i in range(3):\n        O[2 - i] = V[i, 3]', 9),
     ('V = T.decl_buffer((3,), "int8", data=A.data, elem_offset=s, strides=(k,))\n    O[0] = V[2]', 9),
-    ('V = T.decl_buffer((8,), "int8", data=A.data, elem_offset=k)\n    for i in T.vectorized(4):\n        O[i] = V[i + 4]', 7),
+    (
+        'V = T.decl_buffer((8,), "int8", data=A.data, elem_offset=k)\n    for i in T.vectorized(4):\n        O[i] = V[i + 4]',
+        7,
+    ),
 ]
 for body, wanted in LARGE:
     out = np.zeros(4, "int8")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
@@ -15,6 +14,7 @@ from tirlower.ir.op import Op
 from tirlower.ir.stmt import Bind, Block, BufferStore, For, Stmt
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["LowerMatchBuffer"]
 
@@ -22,7 +22,7 @@ __all__ = ["LowerMatchBuffer"]
 class _Lowerer(Substituter):
     def __init__(self, func: PrimFunc) -> None:
         super().__init__({})
-        self.analyzer = Analyzer()
+        self.analyzer, _ = analyzer_of(func)
         # What is defined outside the matches is checked, not bound.
         self.defined: set[Var] = set(func.params)
         for buffer in func.buffers:

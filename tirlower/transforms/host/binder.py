@@ -33,7 +33,7 @@ class ArgumentBinder:
         self.init: list[Stmt] = []
         self.asserts: list[Stmt] = []
         self.defined: set[Var] = set()
-        self.analyzer = Analyzer()
+        self.analyzer = Analyzer()  # in no pipeline; its checks are about sizes, which do not overflow
 
     def require(self, condition: Expr, message: str, early: bool = False) -> None:
         """A check; ``early`` ones stand before what is bound after them.

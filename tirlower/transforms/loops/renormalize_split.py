@@ -6,7 +6,6 @@ import functools
 import math
 from typing import Any
 
-from tirlower.arith import Analyzer
 from tirlower.arith.bounds import is_index_type
 from tirlower.ir import build
 from tirlower.ir.expr import (
@@ -28,6 +27,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.transforms.base import FuncPass
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["RenormalizeSplitPattern"]
 
@@ -70,11 +70,11 @@ def _terms(expr: Expr) -> list[Expr]:
 class _Renormalizer(Mutator):
     folds = True
 
-    def __init__(self) -> None:
-        self.analyzer = Analyzer()
+    def __init__(self, func: PrimFunc) -> None:
+        self.analyzer, self.wrapping = analyzer_of(func)
 
     def visit_FloorDiv(self, op: FloorDiv) -> Expr:
-        new = self._divided(op.a, op.b)
+        new = None if self.wrapping.wraps(op) else self._divided(op.a, op.b)
         return op if new is None else new
 
     def floordiv(self, a: Expr, b: Expr) -> Expr:
@@ -145,12 +145,11 @@ class _Renormalizer(Mutator):
     def visit_GE(self, op: GE) -> Expr:
         return self._shifted(op)
 
-    @staticmethod
-    def _shifted(op: Any) -> Expr:
+    def _shifted(self, op: Any) -> Expr:
         """``x + c1 < c2`` as ``x < c2 - c1``."""
         limit = _value(op.b)
         kind = op.b.dtype
-        if limit is None or not isinstance(op.a, Add) or not is_index_type(kind):
+        if limit is None or not isinstance(op.a, Add) or not is_index_type(kind) or self.wrapping.wraps(op):
             return op
         for x, c in ((op.a.a, op.a.b), (op.a.b, op.a.a)):
             shift = _value(c)
@@ -166,7 +165,7 @@ class RenormalizeSplitPattern(FuncPass):
     ``floordiv(floormod(x, c3), c2)`` to ``floormod(floordiv(x, c2), c3 // c2)``; ``floordiv(x * c1 + y, c2)`` (and
     without ``y``) divided through by the greatest common divisor of ``c1`` and ``c2``; a ramp by its base and stride; ``x + c1 < c2`` to
     ``x < c2 - c1`` (and the other orders). Those with sums apply to int32 and int64, whose index arithmetic does not
-    overflow. Loops fused and split again then show equal subterms, and divisions by one constant, to the passes
+    overflow; on data, whose arithmetic wraps, nothing is done. Loops fused and split again then show equal subterms, and divisions by one constant, to the passes
     after it (Simplify and CommonSubexprElimTIR). Needs nothing, raises nothing.
 
     >>> from tirlower.script import parse
@@ -188,4 +187,4 @@ class RenormalizeSplitPattern(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Rewrite the divisions and comparisons of a function."""
-        return func.with_body(_Renormalizer().visit(func.body))
+        return func.with_body(_Renormalizer(func).visit(func.body))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tirlower.arith import Analyzer
 from tirlower.ir import build
 from tirlower.ir.buffer import Range, pointer_dtype
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, const, is_const_int
@@ -35,6 +34,7 @@ from tirlower.transforms.memory.auto_copy_fragments import FragmentCopies, is_fr
 from tirlower.transforms.memory.auto_copy_padding import Conflicts, padded
 from tirlower.transforms.memory.auto_copy_threads import ThreadCopies
 from tirlower.transforms.uniform import Uniformity
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["LowerAutoCopy"]
 
@@ -45,7 +45,7 @@ _AXES = ("threadIdx.z", "threadIdx.y", "threadIdx.x")
 class _Lowerer(Mutator):
     def __init__(self, func: PrimFunc, conflicts: Conflicts) -> None:
         self.func = func
-        self.analyzer = Analyzer()
+        self.analyzer, _ = analyzer_of(func)
         self.order = Order(self.analyzer)
         self.conflicts = conflicts
         self.threads: list[For] = []

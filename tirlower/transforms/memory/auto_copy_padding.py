@@ -30,7 +30,7 @@ class Conflicts:
     """The accesses of copies to shared memory, by thread, and the padding for which they take the fewest turns."""
 
     def __init__(self) -> None:
-        self.analyzer = Analyzer()
+        self.analyzer = Analyzer()  # it folds constants alone, and all that it decides is how long a row is
         self.accesses: dict[Buffer, list[tuple[list[tuple[int, ...]], int]]] = {}
         self.kept: set[Buffer] = set()
         self.given: dict[Buffer, int] = {}

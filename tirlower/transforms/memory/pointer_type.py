@@ -26,6 +26,7 @@ from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, BufferStore, DeclBuffer, Stmt
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["PointerValueTypeRewrite", "rewrite_pointer_types"]
 
@@ -64,7 +65,7 @@ class _Memory:
 
 class _Accesses(Visitor):
     def __init__(self, func: PrimFunc, params: bool, shuffles: bool) -> None:
-        self.analyzer = Analyzer()
+        self.analyzer, _ = analyzer_of(func)
         self.memory: dict[Var, _Memory] = {}
         self.shuffles = shuffles
         if params:
@@ -131,11 +132,13 @@ class _Accesses(Visitor):
 
 
 class _Rewriter(Mutator):
-    def __init__(self, memory: dict[Var, int], buffers: dict[Buffer, Buffer], vars: dict[Var, Var]) -> None:
+    def __init__(
+        self, analyzer: Analyzer, memory: dict[Var, int], buffers: dict[Buffer, Buffer], vars: dict[Var, Var]
+    ) -> None:
         self.memory = memory
         self.buffers = buffers
         self.vars = vars
-        self.analyzer = Analyzer()
+        self.analyzer = analyzer
 
     def visit_Var(self, op: Var) -> Expr:
         return self.vars.get(op, op)
@@ -194,7 +197,7 @@ def rewrite_pointer_types(func: PrimFunc, params: bool = True, shuffles: bool = 
                 variables[data] = Var(data.name, PointerType(pointer_dtype(kind), buffer.scope), span=data.span)
             last = accesses.analyzer.simplify(buffer.shape[-1] // lanes)
             buffers[buffer] = buffer.with_(dtype=kind, shape=(*buffer.shape[:-1], last), data=variables[data])
-    body = _Rewriter(widths, buffers, variables).visit(func.body)
+    body = _Rewriter(accesses.analyzer, widths, buffers, variables).visit(func.body)
     mapped = {param: buffers.get(buffer, buffer) for param, buffer in func.buffer_map.items()}
     return func.with_(buffer_map=mapped, body=body) if params else func.with_body(body)
 

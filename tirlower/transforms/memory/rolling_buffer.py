@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tirlower.arith import Analyzer
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
 from tirlower.ir.expr import BufferLoad, Expr, Var, const
@@ -15,6 +14,7 @@ from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.memory.rolling_accesses import ORIGIN, ROLLING_BUFFER_SCOPE, is_rolling_mark
 from tirlower.transforms.memory.rolling_plan import Plan, Planner
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["InjectRollingBuffer"]
 
@@ -22,13 +22,13 @@ __all__ = ["InjectRollingBuffer"]
 class _Roller(Mutator):
     """Applies the plans."""
 
-    def __init__(self, plans: dict[Var, Plan]) -> None:
+    def __init__(self, func: PrimFunc, plans: dict[Var, Plan]) -> None:
         self.plans = plans
         self.hoisted: dict[For, list[Plan]] = {}
         self.open: list[Plan] = []
         for plan in plans.values():
             self.hoisted.setdefault(plan.loop, []).append(plan)
-        self.analyzer = Analyzer()
+        self.analyzer, _ = analyzer_of(func)
 
     def map_buffer(self, buffer: Buffer) -> Buffer:
         plan = self.plans.get(buffer.data)
@@ -152,4 +152,4 @@ class InjectRollingBuffer(FuncPass):
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Roll the marked buffers of a function."""
         plans = Planner(func).plans()
-        return func.with_body(_Roller(plans).visit(func.body)) if plans else func
+        return func.with_body(_Roller(func, plans).visit(func.body)) if plans else func

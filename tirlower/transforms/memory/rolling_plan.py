@@ -19,6 +19,7 @@ from tirlower.ir.scopes import buffer_variables
 from tirlower.ir.stmt import AttrStmt, Block, For, ForKind, IfThenElse, Seq, Stmt, While
 from tirlower.ir.structural import structural_equal
 from tirlower.transforms.memory.rolling_accesses import ORIGIN, Accesses, Allocation, Load, Store, rolled_by
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["Guard", "Plan", "Planner"]
 
@@ -126,7 +127,7 @@ class Planner:
         self.seen = Accesses()
         self.seen.visit(func.body)
         # It knows no ranges: in a loop of one iteration the variable would vanish from what moves with it.
-        self.analyzer = Analyzer()
+        self.analyzer, _ = analyzer_of(func)
         self.inline = Substituter({})
         if self.seen.marked:
             for var, value in self.seen.values.items():

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tirlower.analysis.purity import side_effect
-from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, IterKind, Range, decl_buffer
@@ -33,6 +32,7 @@ from tirlower.transforms.analyzed import conjuncts
 from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.threads.reduction_form import ReductionForm, reduction_form
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["LowerCrossThreadReduction"]
 
@@ -72,7 +72,8 @@ class _Plan:
 
 
 class _Lowerer(Mutator):
-    def __init__(self) -> None:
+    def __init__(self, func: PrimFunc) -> None:
+        self.func = func
         self.loops: list[For] = []
         self.kernel = 0
         self.plans: list[_Plan] = []
@@ -216,7 +217,7 @@ class _Lowerer(Mutator):
             plan.after.append(_cross(block, form, cross, [BufferLoad(b, (const(0),)) for b in inner], inner, threads))
         else:
             plan.after.append(_cross(block, form, cross, list(form.values), None, threads))
-        plan.after.append(_write_back(block, form, cross, threads, loops, others))
+        plan.after.append(_write_back(self.func, block, form, cross, threads, loops, others))
         self.gone.update(threads)
         self.plans.append(plan)
         for buffer in form.buffers:
@@ -361,19 +362,20 @@ def _cross(
     return block.with_(name=name, reads=own, writes=writes, init=None, body=body)
 
 
-def _at_start(block: Block, term: Expr, loops: list[For], others: list[For]) -> Expr:
+def _at_start(func: PrimFunc, block: Block, term: Expr, loops: list[For], others: list[For]) -> Expr:
     """Whether a condition holds in any iteration of the reduction loops: in the first ones, if in any.
 
     Raises TransformError where that is not provable and the condition depends on other loops too.
     """
     first = substitute(term, {loop.loop_var: loop.min for loop in loops})
-    analyzer = Analyzer()
+    analyzer, _ = analyzer_of(func)
     for loop in (*others, *loops):
         analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
     with analyzer.constraint_scope(term):
-        if analyzer.can_prove(first):
-            simple: Expr = analyzer.simplify(first)
-            return simple
+        follows = analyzer.can_prove(first)
+    if follows:
+        simple: Expr = analyzer.simplify(first)
+        return simple
     raise TransformError(
         f"whether any iteration of the reduction of block {block.name!r} runs under {term} is not known",
         origin=_ORIGIN,
@@ -383,7 +385,13 @@ def _at_start(block: Block, term: Expr, loops: list[For], others: list[For]) -> 
 
 
 def _write_back(
-    block: Block, form: ReductionForm, cross: list[Buffer], threads: list[For], loops: list[For], others: list[For]
+    func: PrimFunc,
+    block: Block,
+    form: ReductionForm,
+    cross: list[Buffer],
+    threads: list[For],
+    loops: list[For],
+    others: list[For],
 ) -> Stmt:
     """The results are stored: by one thread of each group, or by each into memory of its own."""
     variables = {loop.loop_var for loop in loops}
@@ -398,7 +406,7 @@ def _write_back(
         if not _uses(term, variables):
             predicate = build.logical_and(predicate, term)
         else:
-            predicate = build.logical_and(predicate, _at_start(block, term, loops, others))
+            predicate = build.logical_and(predicate, _at_start(func, block, term, loops, others))
     for loop in loops:
         if not isinstance(loop.extent, IntImm) or loop.extent.value < 1:
             # Where there is nothing to reduce, the block does not run.
@@ -470,4 +478,4 @@ class LowerCrossThreadReduction(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower the reductions of a function."""
-        return func.with_body(_Lowerer().run(func.body))
+        return func.with_body(_Lowerer(func).run(func.body))

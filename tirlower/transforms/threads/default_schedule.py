@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
+from tirlower.ir.assertion import failure
 from tirlower.ir.buffer import IterKind, Range
 from tirlower.ir.dtype import INT32, INT64, DataType
 from tirlower.ir.expr import Call, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Substituter, post_order_visit, pre_order_visit, substitute
-from tirlower.ir.op import GlobalVar, Op
+from tirlower.ir.op import GlobalVar, Op, Purity
 from tirlower.ir.stmt import (
     AllocBuffer,
+    Assert,
     Block,
     BlockIter,
     BufferStore,
@@ -29,10 +32,12 @@ from tirlower.ir.stmt import (
 from tirlower.ir.structural import structural_equal
 from tirlower.ir.target import Target
 from tirlower.poly import Scop, extract, is_parallel
+from tirlower.transforms.analyzed import know_shapes
 from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.nesting import jumps_out, returns
 from tirlower.transforms.threads.axes import thread_loop
+from tirlower.transforms.wrapping import analyzer_of, scalars_wrap
 
 __all__ = ["DefaultGPUSchedule"]
 
@@ -279,9 +284,18 @@ class _Scheduler(Mutator):
         if any(is_const_int(loop.extent, 0) for loop in chosen):
             return chain[0]
         wide = any(loop.loop_var.dtype.bits > 32 for loop in chosen) or product + MAX_BLOCKS * self.threads >= 1 << 31
+        fits: Assert | None = None
+        if not wide and not product and scalars_wrap():
+            wide = any(side_effect(loop.extent) is not Purity.PURE for loop in chosen)
+            fits = None if wide else self.fits(chosen)
         dtype = INT64 if wide else INT32
-        analyzer = Analyzer()
+        analyzer, _ = analyzer_of(self.func)
+        know_shapes(analyzer, self.func)
         extents = [build.cast(dtype, loop.extent) for loop in chosen]
+        if len(extents) > 1:
+            # Two negative extents would make a positive product of loops that never run.
+            zero = const(0, dtype)
+            extents = [one if analyzer.can_prove(build.ge(one, zero)) else build.max_(one, zero) for one in extents]
         total = extents[0]
         for extent in extents[1:]:
             total = build.mul(total, extent)
@@ -312,7 +326,22 @@ class _Scheduler(Mutator):
         body = self.inner(chain, chosen, self.values(analyzer, chosen, extents, total, flat), place < total, analyzer)
         if outer is not None:
             body = For(outer, const(0, dtype), rounds, ForKind.SERIAL, None, {}, body, span=chain[0].span)
-        return self.launch(name, blocks, threads, dtype, body, chain[0])
+        made = self.launch(name, blocks, threads, dtype, body, chain[0])
+        return made if fits is None else Seq((fits, made))
+
+    def fits(self, chosen: list[For]) -> Assert:
+        """The host refuses symbolic extents whose fused index would leave int32, rounded up to whole turns of threads."""
+        most = const((1 << 31) - MAX_BLOCKS * self.threads, "int64")
+        count: Expr = const(1, "int64")
+        within: Expr = const(True, "bool")
+        for loop in chosen:
+            count = build.mul(count, build.max_(build.cast("int64", loop.extent), const(0, "int64")))
+            # One after the other: the product of two numbers of 31 bits does not leave int64.
+            within = build.logical_and(within, build.le(count, most))
+        names = ", ".join(loop.loop_var.name for loop in chosen)
+        sizes = " x ".join(f"{{{at}}}" for at in range(len(chosen)))
+        text = f"the loops over {names} have {sizes} iterations, which int32 cannot count together; give their extents as int64"
+        return Assert(within, failure("OverflowError", text, *(loop.extent for loop in chosen)), span=chosen[0].span)
 
     @staticmethod
     def values(analyzer: Analyzer, chosen: list[For], extents: list[Expr], total: Expr, flat: Expr) -> dict[Var, Expr]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tirlower.analysis.purity import side_effect
-from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.dtype import INT32
@@ -22,6 +21,7 @@ from tirlower.transforms.context import PassContext
 from tirlower.transforms.host.api import host_of
 from tirlower.transforms.threads.axes import is_thread_axis, need_equal_extents
 from tirlower.transforms.threads.device_regions import DEVICE_SCOPE, TARGET
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["DYNAMIC_SHARED", "LAUNCH_PARAMS", "LowerDeviceKernelLaunch"]
 
@@ -47,11 +47,11 @@ class _Kernel:
 class _Collector(Visitor):
     """Collects the thread axes and dynamic shared memory of a function; plain variables are replaced by their values."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, func: PrimFunc) -> None:
         self.name = name
         self.found = _Kernel()
         self.values: dict[Var, Expr] = {}
-        self.analyzer = Analyzer()
+        self.analyzer, _ = analyzer_of(func)
 
     def visit_expr(self, root: Expr) -> None:
         """Expressions hold no axes."""
@@ -172,7 +172,7 @@ class _Lowering:
                 span=func.span,
                 help="write the result to a buffer",
             )
-        worker = _Collector(name)
+        worker = _Collector(name, func)
         worker.visit(func.body)
         found = self.kernels[name] = worker.found.arguments()
         params = set(func.params)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tirlower.arith import Analyzer
 from tirlower.ir.expr import Expr, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.stmt import Evaluate, For, ForKind, Stmt
@@ -20,6 +19,7 @@ from tirlower.transforms.threads.axes import (
     survey,
     thread_loop,
 )
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["LiftThreadBinding"]
 
@@ -52,9 +52,9 @@ def _common(paths: list[tuple[For, ...]]) -> For:
 
 
 class _Lifter(AxisMutator):
-    def __init__(self) -> None:
+    def __init__(self, func: PrimFunc) -> None:
         super().__init__()
-        self.analyzer = Analyzer()
+        self.analyzer, _ = analyzer_of(func)
         self.in_kernel = False
         self.into: dict[For, list[_Plan]] = {}
         self.plans: dict[For, _Plan] = {}
@@ -157,7 +157,7 @@ class LiftThreadBinding(FuncPass):
         """Lift the thread loops of every kernel of a function."""
         body = func.body
         while True:
-            lifted = _Lifter().visit(body)
+            lifted = _Lifter(func).visit(body)
             if lifted is body:
                 return func.with_body(body)
             # A lifted axis may be what kept another one, whose extent depends on it; there are a handful of axes.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from tirlower.arith import Analyzer, detect_linear_equation
+from tirlower.arith import detect_linear_equation
 from tirlower.diagnostics import Span, TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range, decl_buffer
@@ -19,6 +19,7 @@ from tirlower.ir.target import Target
 from tirlower.transforms.analyzed import AnalyzedMutator
 from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["LowerWarpMemory"]
 
@@ -59,11 +60,11 @@ def _refuse(text: str, span: Span | None, help_: str) -> NoReturn:
 class _Finder(Visitor):
     """The buffers of warps, and how their stores are laid out over the lanes."""
 
-    def __init__(self, warp_size: int) -> None:
+    def __init__(self, func: PrimFunc, warp_size: int) -> None:
         self.warp_size = warp_size
         self.found: dict[Expr, _Warp] = {}
         self.lanes: list[For] = []
-        self.analyzer = Analyzer()
+        self.analyzer, _ = analyzer_of(func)
 
     def visit_expr(self, root: Any) -> None:
         """Expressions allocate nothing; what they store is seen where they are evaluated."""
@@ -355,7 +356,7 @@ class LowerWarpMemory(FuncPass):
                 'run BindTarget first, or enter a target: with tl.Target("nvptx")',
             )
         size = int(Target(bound).get("thread_warp_size", 1))
-        finder = _Finder(size)
+        finder = _Finder(func, size)
         finder.visit(func.body)
         for warp in finder.found.values():
             warp.settle()

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tirlower.arith import Analyzer
 from tirlower.diagnostics import Span, TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
@@ -18,6 +17,7 @@ from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, Bind, Seq, Stmt, seq
 from tirlower.transforms.base import FuncPass, Stage
 from tirlower.transforms.context import PassContext
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["LowerDeviceStorageAccessInfo", "MemoryInfo", "register_memory_info"]
 
@@ -69,8 +69,8 @@ def _is_special(scope: str) -> bool:
 
 
 class _Lowerer(Mutator):
-    def __init__(self) -> None:
-        self.analyzer = Analyzer()
+    def __init__(self, func: PrimFunc) -> None:
+        self.analyzer, _ = analyzer_of(func)
         self.infos: dict[Var, MemoryInfo] = {}
         self.span: Span | None = None
 
@@ -221,4 +221,4 @@ class LowerDeviceStorageAccessInfo(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower the storage accesses of a function."""
-        return func.with_body(_Lowerer().visit(func.body))
+        return func.with_body(_Lowerer(func).visit(func.body))

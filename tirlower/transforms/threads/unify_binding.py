@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from tirlower.arith import Analyzer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Expr, Var, is_const_int
 from tirlower.ir.func import PrimFunc
@@ -21,14 +20,15 @@ from tirlower.transforms.threads.axes import (
     survey,
     thread_loop,
 )
+from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["UnifyThreadBinding"]
 
 
 class _Unifier(AxisMutator):
-    def __init__(self) -> None:
+    def __init__(self, func: PrimFunc) -> None:
         super().__init__()
-        self.analyzer = Analyzer()
+        self.analyzer, _ = analyzer_of(func)
         self.vars: dict[tuple[str, DataType], Var] = {}
         self.first: dict[str, tuple[For, Var]] = {}
         self.open: set[str] = set()
@@ -173,4 +173,4 @@ class UnifyThreadBinding(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Unify the axes of every kernel of a function."""
-        return func.with_body(_Unifier().visit(func.body))
+        return func.with_body(_Unifier(func).visit(func.body))
