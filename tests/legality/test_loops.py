@@ -230,3 +230,36 @@ def f(A: T.Buffer((4, 32), "float32"), B: T.Buffer((4,), "float32")):
     beside = REDUCTION.format(tag="threadIdx.x", kind="reduce") + "            B[i] = B[i] + A[i, k]\n"
     with pytest.raises(LegalityError):
         tl.lower(parse(beside), "nvptx -arch=sm_80")
+
+
+@pytest.mark.parametrize("kind", ["vectorized", "parallel"])
+@pytest.mark.parametrize(
+    "condition",
+    ["(i ^ 1) == i", "i % 2 + (i + 1) % 2 != 1", "i * 3 + j * 5 == 1", "i + k > 20 and k < 3", "(i | 8) < 8"],
+)
+def test_a_break_that_is_proved_never_to_happen_stops_no_pass(kind: str, condition: str) -> None:
+    func = parse(f"""
+@T.prim_func
+def f(k: T.int32, A: T.Buffer((8, 16), "float32"), B: T.Buffer((8, 16), "float32")):
+    for j in range(8):
+        for i in T.{kind}(16):
+            if {condition}:
+                break
+            B[j, i] = A[j, i] * T.float32(2)
+""")
+    source, found = np.random.default_rng(0).random((8, 16), dtype=np.float32), np.zeros((8, 16), "float32")
+    tl.build(func)(2, source, found)
+    assert (found == source * 2).all()
+
+
+def test_a_break_of_a_vectorized_loop_that_happens_is_refused() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((16,), "int32")):
+    for i in T.vectorized(16):
+        if (i ^ 1) == i + 1:
+            break
+        A[i] = i
+""")
+    with pytest.raises(LegalityError, match="may leave the loop 'i' early"):
+        tl.build(func)

@@ -10,7 +10,7 @@ from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.legality.assumptions import assumptions
 from tirlower.legality.bounds import judge_accesses
 from tirlower.legality.guards import insert_guards
-from tirlower.legality.loops import check_loops, loop_notes
+from tirlower.legality.loops import check_loops, loop_notes, without_idle_jumps
 from tirlower.legality.notes import AccessNote, Checks
 from tirlower.legality.strides import require_nested_strides
 from tirlower.transforms import PassContext
@@ -85,7 +85,7 @@ def _check_accesses(name: str, scop: poly.Scop, mod: IRModule, mode: str, debug:
         made, guarded = insert_guards(
             name, func, judged, poly.PureFunctions(mod).has, loops_over, accesses=mode != "trust"
         )
-    made = require_nested_strides(func, scop, made)
+    made = require_nested_strides(func, scop, without_idle_jumps(scop, made))
     return made, Checks(
         proved={name: judged.proved},
         guarded=guarded,

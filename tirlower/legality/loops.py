@@ -10,11 +10,11 @@ from tirlower.ir.annotations import REDUCTION, UNCHECKED
 from tirlower.ir.buffer import IterKind
 from tirlower.ir.expr import BufferLoad, Expr, Var
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import pre_order_visit
-from tirlower.ir.stmt import Block, BufferStore, For, ForKind, Stmt
+from tirlower.ir.functor import Mutator, pre_order_visit
+from tirlower.ir.stmt import Block, BufferStore, Evaluate, For, ForKind, Stmt, seq
 from tirlower.legality.notes import LoopNote
 
-__all__ = ["check_loops", "loop_notes"]
+__all__ = ["check_loops", "loop_notes", "without_idle_jumps"]
 
 _WORDS = {
     ForKind.PARALLEL: "parallel",
@@ -67,6 +67,29 @@ def check_loops(name: str, scop: poly.Scop) -> tuple[LoopNote, ...]:
                 raise _refusal(name, loop, verdict)
         notes[id(loop)] = LoopNote(name, loop.loop_var.name, loop.kind.value, status, reason)
     return tuple(notes.values())
+
+
+def without_idle_jumps(scop: poly.Scop, func: PrimFunc) -> PrimFunc:
+    """The function (of ``scop``, with its guards) without the breaks and continues of parallel and vectorized loops that
+    are proved never to happen: code generation knows less of their conditions, and no way to do them."""
+    idle = {id(op) for loop, op in scop.idle_jumps if loop.kind is not ForKind.SERIAL}
+    # A statement may stand in several places.
+    idle -= {id(op) for loop in scop.loops for op in (*loop.leaves, *loop.continues)}
+    return func.with_body(_Without(idle).visit(func.body)) if idle else func
+
+
+class _Without(Mutator):
+    """Leaves out statements, by identity."""
+
+    def __init__(self, idle: set[int]) -> None:
+        self.idle = idle
+
+    def visit_expr(self, root: Any) -> Any:
+        """Expressions hold no statements."""
+        return root
+
+    def visit_Evaluate(self, op: Evaluate) -> Stmt:
+        return seq() if id(op) in self.idle else op
 
 
 def _mentions(expr: Expr | None, var: Var) -> bool:

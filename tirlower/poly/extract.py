@@ -164,10 +164,13 @@ class _Extractor:
             system = System(self.space, frozenset(self.space.iterated))
             for condition in (*self.scop.context, *conditions, *(c for each in loop.nest for c in each.conditions)):
                 system.add(condition, BOTH)
-            if system.is_empty():
-                continue
-            points = Points(self.scop).domain(loop.nest, conditions)
-            if points is None or points.rows:
+            never = system.is_empty()
+            if not never:
+                points = Points(self.scop).domain(loop.nest, conditions)
+                never = points is not None and not points.rows
+            if never:
+                self.scop.idle_jumps.append((loop, op))
+            else:
                 leaves = op.value.op is _BREAK  # type: ignore[attr-defined]
                 (loop.leaves if leaves else loop.continues).append(op)
                 loop.regular = loop.regular and not leaves

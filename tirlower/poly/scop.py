@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tirlower.diagnostics import Label, TirError
-from tirlower.ir import Buffer, BufferLoad, BufferStore, Expr, For, ForKind, PrimFunc, Stmt, Var, While
+from tirlower.ir import Buffer, BufferLoad, BufferStore, Evaluate, Expr, For, ForKind, PrimFunc, Stmt, Var, While
 from tirlower.poly import to_isl
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import Condition
@@ -219,7 +219,8 @@ class Scop:
     ``space`` owns the forms; ``context`` holds what is known of the parameters; ``homes`` maps data variables that
     are allocated inside to the loops around the allocation; ``planned`` are those that a block allocates, which move
     to where they are used; ``irregular`` says why the function may end early, if it may. ``fixtures`` are the allocations, assertions
-    and jumps, each with its place in the text and the loops around it, ``asserted`` the conditions of the assertions. ``pointers`` knows the memory behind data variables. ``stated_strides`` are the parameters whose strides are a call's; ``nested_strides`` those of them, with
+    and jumps, each with its place in the text and the loops around it, ``idle_jumps`` the breaks and continues that never
+    happen, ``asserted`` the conditions of the assertions. ``pointers`` knows the memory behind data variables. ``stated_strides`` are the parameters whose strides are a call's; ``nested_strides`` those of them, with
     their accesses, of which it is taken for granted that two subscripts never name one element.
     """
 
@@ -235,6 +236,7 @@ class Scop:
         self.planned: set[Var] = set()
         self.scopes: dict[Var, str] = {}
         self.fixtures: list[tuple[int, tuple[Loop, ...], Stmt]] = []
+        self.idle_jumps: list[tuple[Loop, Evaluate]] = []
         self.asserted: list[tuple[int, tuple[Loop, ...], Condition]] = []
         self.barriers: list[tuple[int, tuple[Loop, ...], str]] = []
         self.stated_strides: set[Buffer] = set()
