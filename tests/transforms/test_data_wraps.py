@@ -220,3 +220,41 @@ def test_extents_read_on_the_device_are_fused_in_int64() -> None:
                 A[i] = 1
 
     assert "T.int64" in lowered(read).script()
+
+
+@T.prim_func
+def passed_on(x: T.int32, A: T.Buffer(("n",), "int32"), B: T.Buffer((3,), "int32")):
+    for bx in T.thread_binding(1, thread="blockIdx.x"):
+        for tx in T.thread_binding(1, thread="threadIdx.x"):
+            B[bx + tx] = T.Select(x + 1 > x, 5, 6)
+            B[1] = x * 4 // 2
+            B[2] = T.Select(n + 1 > n, 7, 8)
+
+
+def test_a_kernel_split_off_a_function_knows_which_parameters_are_data() -> None:
+    mod = lowered(passed_on)
+    kernel = mod["passed_on_kernel"]
+    assert isinstance(kernel, PrimFunc)
+    assert [kernel.params[at].name for at in kernel.attrs["tir.data_params"]] == ["x"]
+    found = np.zeros(3, "int32")
+    simulate(mod, LAST, np.zeros(4, "int32"), found)
+    assert found.tolist() == [6, -2, 7]
+    with tl.PassContext(config={"tir.scalar_overflow": "none"}):
+        assert "tir.data_params" not in lowered(passed_on)["passed_on_kernel"].attrs
+
+
+def test_machine_code_of_a_kernel_wraps_where_its_parameters_are_data() -> None:
+    @T.prim_func
+    def stores(x: T.int32, A: T.Buffer(("n",), "int32"), B: T.Buffer((64,), "int32")):
+        for _bx in T.thread_binding(1, thread="blockIdx.x"):
+            for _tx in T.thread_binding(1, thread="threadIdx.x"):
+                if x * 2 + 4 >= 0 and x * 2 + 4 < 64:
+                    B[x * 2 + 4] = 1
+                if n * 2 + 4 < 64:
+                    B[n * 2 + 4] = 1
+
+    # A subscript of data is computed in its type, then widened; one of sizes where addresses are.
+    code = tl.build(stores, target=tl.Target(GPU)).source("llvm")
+    assert "sext i32 %x to" not in code and "sext i32 %n to" in code
+    with tl.PassContext(config={"tir.scalar_overflow": "none"}):
+        assert "sext i32 %x to" in tl.build(stores, target=tl.Target(GPU)).source("llvm")
