@@ -322,7 +322,7 @@ class FakeCuda:
 
         def look(op: Any) -> None:
             if isinstance(op, For) and op.kind is ForKind.THREAD_BINDING and op.thread_tag in wanted:
-                extent = function_of(op.extent, tuple(p.var for p in image.params), "extent")
+                extent = function_of(op.extent, tuple(p.var for p in image.params), "extent", size=False)
                 wanted[str(op.thread_tag)] = extent(*values)
 
         pre_order_visit(func.body, look)

@@ -106,3 +106,59 @@ def f(a: T.handle, b: T.handle):
 """)
     sig = signature_of(func)
     assert [p.name for p in sig.params] == ["A", "B"] and sig.params[1].alignment == 128  # type: ignore[union-attr]
+
+
+def test_sizes_that_leave_their_type_are_refused() -> None:
+    square = parse("""
+@T.prim_func
+def square(n: T.int32, A: T.Buffer(("n * n",), "int8"), B: T.Buffer((1,), "int8")):
+    T.func_attr({"global_symbol": "square"})
+    for tx in T.thread_binding(1, thread="threadIdx.x"):
+        B[tx] = A[0]
+""")
+    kernel, cuda = fake_kernel(square)
+    device = device_of(0, driver_of(cuda))
+    one, none, out = (to_device(np.ones(size, np.int8), device=device) for size in (1, 0, 1))
+    kernel(1, one, out)
+    for n, array in ((2**16, none), (2**16 + 1, one), (-(2**16), none)):
+        with pytest.raises(
+            ArgumentValueError, match=r"the extent n \* n is too large: n \* n = \d+ does not fit int32"
+        ):
+            kernel(n, array, out)
+
+
+def test_a_grid_whose_size_leaves_its_type_is_not_launched() -> None:
+    sizes = parse("""
+@T.prim_func
+def sizes(n: T.int32, m: T.int32, A: T.Buffer(("n", 0), "int8"), C: T.Buffer(("m", 0), "int8"), B: T.Buffer((1,), "int8")):
+    T.func_attr({"global_symbol": "sizes"})
+    for bx in T.thread_binding((n * m + 255) // 256, thread="blockIdx.x"):
+        for tx in T.thread_binding(1, thread="threadIdx.x"):
+            if bx == 0:
+                B[tx] = 1
+""")
+    kernel, cuda = fake_kernel(sizes)
+    device = device_of(0, driver_of(cuda))
+
+    def call(n: int, m: int) -> None:
+        kernel(n, m, *(to_device(np.ones(shape, np.int8), device=device) for shape in ((n, 0), (m, 0), (1,))))
+
+    call(3, 5)
+    with pytest.raises(OverflowError, match=r"n \* m \+ 255 = 4294967551 does not fit int32"):
+        call(2**16, 2**16)
+
+
+def test_a_grid_of_data_has_the_size_to_which_it_wraps() -> None:
+    data = parse("""
+@T.prim_func
+def data(n: T.int32, B: T.Buffer((8,), "int8")):
+    T.func_attr({"global_symbol": "data"})
+    for bx in T.thread_binding(n * n, thread="blockIdx.x"):
+        for tx in T.thread_binding(1, thread="threadIdx.x"):
+            if bx < 8:
+                B[bx] = 1
+""")
+    kernel, cuda = fake_kernel(data)
+    out = to_device(np.zeros(8, np.int8), device=device_of(0, driver_of(cuda)))
+    kernel(2**31 - 1, out)
+    assert out.numpy().tolist() == [1, *[0] * 7]

@@ -86,7 +86,14 @@ def _element(index: int, size: int, name: str) -> int:
     return index
 
 
+def _fitting(value: int, low: int, high: int, text: str, kind: str) -> int:
+    if not low <= value <= high:
+        raise OverflowError(f"{text} = {value} does not fit {kind}")
+    return value
+
+
 HELPERS: Final[dict[str, Any]] = {
+    "_fitting": _fitting,
     "_truncdiv": _truncdiv,
     "_truncmod": _truncmod,
     "_float32": _float32,
@@ -108,6 +115,7 @@ class ExpressionWriter:
         self.constants: dict[str, Any] = dict(HELPERS)
         self.lists: set[Var] = set()
         self._taken: set[str] = set()
+        self._exact = False
 
     # -- names -------------------------------------------------------------------------------------------------------
 
@@ -146,8 +154,20 @@ class ExpressionWriter:
         Raises :class:`LoweringError` for what host code cannot evaluate: device memory, vectors, unknown variables.
         """
         if expr.__class__ in _RING and expr.dtype.is_integral and expr.dtype.is_scalar:
-            return _wrapped(self._ring(expr), expr.dtype)
+            exact, kind = self._ring(expr), expr.dtype
+            if self._exact and kind.is_int:
+                return f"_fitting({exact}, {kind.min_value}, {kind.max_value}, {str(expr)!r}, '{kind}')"
+            return _wrapped(exact, kind)
         return self._plain(expr)
+
+    def size(self, expr: Expr) -> str:
+        """The source of a size's value, whose sums and products do not wrap: it raises OverflowError where one leaves its
+        type."""
+        outer, self._exact = self._exact, True
+        try:
+            return self.value(expr)
+        finally:
+            self._exact = outer
 
     def _ring(self, expr: Expr) -> str:
         """A sum or product, not wrapped yet: wrapping the end of a chain gives what wrapping each step does."""

@@ -20,8 +20,9 @@ from tirlower.gpu.launch.signature import ArrayParam, Signature
 from tirlower.ir.assertion import failure_of
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.custom_datatype import element_numpy
+from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import VOID
-from tirlower.ir.expr import Call, Expr, StringImm, Var
+from tirlower.ir.expr import BufferLoad, Call, Expr, StringImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op
@@ -121,6 +122,8 @@ class _HostWriter:
         self.launches: dict[str, str] = {}
         self.constants: dict[str, np.ndarray[Any, Any]] = {}
         self.on_device: set[Var] = set()
+        #: whose arithmetic wraps, so that an extent which has them is what it wraps to
+        self.data: set[Var] = set(data_parameters(func))
         self.allocated = 0
         self.temporaries = False
         for calls in launches_of(func).values():
@@ -196,6 +199,8 @@ class _HostWriter:
                 self._body(op.else_case, depth + 1)
         elif isinstance(op, Bind):
             text = self.out.pointer(op.value) if op.value.dtype.is_handle else value(op.value)
+            if self._is_data(op.value):
+                self.data.add(op.var)
             self.line(depth, f"{self.out.define(op.var)} = {text}")
         elif isinstance(op, AllocBuffer):
             self._allocation(op, depth)
@@ -238,7 +243,7 @@ class _HostWriter:
 
     def _allocation(self, op: AllocBuffer, depth: int) -> None:
         buffer = op.buffer
-        count = " * ".join([self.out.value(extent) for extent in buffer.shape]) or "1"
+        count = " * ".join([self._size(extent) for extent in buffer.shape]) or "1"
         name = self.out.define(buffer.data)
         if buffer.data not in self.on_device:
             # No kernel sees it: it is the host's own, such as the counter of a while loop.
@@ -303,10 +308,26 @@ class _HostWriter:
         if head.value not in self.launches:
             self.launches[head.value] = self.out.constant("launch", None)
         texts = [
-            self.out.pointer(arg) if i < len(image.params) and image.params[i].pointer else self.out.value(arg)
-            for i, arg in enumerate(args)
+            self.out.pointer(arg) if param.pointer else self.out.value(arg)
+            for param, arg in zip(image.params, args, strict=False)
         ]
+        texts += [self._size(arg) for arg in args[len(image.params) :]]
         self.line(depth, f"{self.launches[head.value]}({', '.join(['_stream', *texts])})")
+
+    def _size(self, expr: Expr) -> str:
+        """An extent, of a launch or an allocation."""
+        return self.out.value(expr) if self._is_data(expr) else self.out.size(expr)
+
+    def _is_data(self, expr: Expr) -> bool:
+        found = False
+
+        def look(op: Any) -> bool:
+            nonlocal found
+            found = found or op in self.data or op.__class__ is BufferLoad
+            return not found
+
+        pre_order_visit(expr, look)
+        return found
 
 
 def _failure(kind: type[Exception], text: str, op: Assert, formatted: bool) -> Callable[..., Exception]:

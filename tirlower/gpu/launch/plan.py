@@ -222,6 +222,12 @@ class Planner:
                 origin="call",
                 help="pass arrays for which the extent has a value",
             ) from None
+        except OverflowError as error:
+            raise ArgumentValueError(
+                f"`{self.signature.name}`: the extent {extent.text} is too large: {error}",
+                origin="call",
+                help="pass smaller sizes, or declare the symbols as int64",
+            ) from None
 
     def _told(self, symbol: Var, env: Mapping[Var, int]) -> str:
         site = self._sites.get(symbol)

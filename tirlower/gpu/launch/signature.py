@@ -44,7 +44,7 @@ class Compound:
     compute: Callable[..., int]
 
     def evaluate(self, env: Mapping[Var, int]) -> int:
-        """The value. Raises ZeroDivisionError where it has none."""
+        """The value. Raises ZeroDivisionError where it has none, and OverflowError where it leaves its type."""
         return self.compute(*[env[symbol] for symbol in self.symbols])
 
 
@@ -298,11 +298,14 @@ def extent_of(expr: Expr, what: str) -> Extent:
     return Compound(str(expr), tuple(used), function_of(expr, tuple(used), what))
 
 
-def function_of(expr: Expr, variables: tuple[Var, ...], what: str) -> Callable[..., int]:
-    """An expression as a Python function of its variables."""
+def function_of(expr: Expr, variables: tuple[Var, ...], what: str, size: bool = True) -> Callable[..., int]:
+    """An expression as a Python function of its variables. That of a size raises OverflowError where it leaves its type;
+    any other wraps.
+    """
     writer = ExpressionWriter(what)
     params = ", ".join([writer.define(var) for var in variables])
-    made: Callable[..., int] = eval(f"lambda {params}: {writer.value(expr)}", writer.constants)
+    value = writer.size(expr) if size else writer.value(expr)
+    made: Callable[..., int] = eval(f"lambda {params}: {value}", writer.constants)
     return made
 
 
