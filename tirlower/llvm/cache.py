@@ -6,7 +6,7 @@ a JSON header (the components, and metadata of the caller) and the object. Files
 moved into it, so that a reader never sees half an entry however many processes write; an entry whose checksum is wrong
 is removed, and is a miss. The least recently used entries go when the cache outgrows its size.
 
-What is read is run: only files are read that nobody else can have written (:mod:`tirlower.llvm.private_files`); any
+What is read is run: only files are read that nobody else can have written (:mod:`tirlower.support.private_files`); any
 other is left alone, told to the log ``tirlower.cache``, and a miss.
 
 Environment: ``TIRLOWER_CACHE_DIR`` moves the cache, ``TIRLOWER_CACHE=0`` turns it off.
@@ -33,7 +33,7 @@ from typing import Any, Final
 import llvmlite
 import llvmlite.binding as llvm
 
-from tirlower.llvm.private_files import UnsafeFileError, home, make_folder, read_file, refuse_unsafe, write_file
+from tirlower.support.private_files import UnsafeFileError, home, make_folder, read_file, refuse_unsafe, write_file
 
 __all__ = ["CacheEntry", "CacheKey", "Miss", "ObjectCache", "default_cache", "default_directory", "versions"]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tirlower.llvm import cache as cache_module
-from tirlower.llvm import private_files
 from tirlower.llvm.cache import CacheKey, ObjectCache, default_cache, default_directory
+from tirlower.support import private_files
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
 ROOT = Path(__file__).resolve().parents[2]
