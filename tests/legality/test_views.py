@@ -245,3 +245,68 @@ def f(A: T.Buffer((16,), "int32")):
     a = np.zeros(16, "int32")
     tl.build(func)(a)
     np.testing.assert_array_equal(a, np.arange(16) * 3 + 1)
+
+
+def test_a_view_of_a_matched_region_without_a_stated_offset_is_checked() -> None:
+    func: Any = parse("""
+@T.prim_func
+def f(n: T.int32, A: T.Buffer((64, 4), "float32"), B: T.Buffer((8,), "float32")):
+    with T.block("b"):
+        T.reads(A[0:64, 0:4])
+        T.writes(B[0:8])
+        R = T.match_buffer(A[n : n + 2, 0:4], (2, 4))
+        V = T.decl_buffer((8,), "float32", data=R.data)
+        for i in range(8):
+            B[i] = V[i]
+""")
+    kernel = tl.build(func)
+    assert not kernel.report().trusted
+    source, found = np.arange(256, dtype="float32").reshape(64, 4), np.zeros(8, "float32")
+    for n in (0, 7, 62):
+        kernel(n, source, found)
+        assert found.tolist() == source.reshape(-1)[n * 4 : n * 4 + 8].tolist()
+    # 2**30 rows of 4 elements are 2**32 elements, which wrap to none.
+    for n in (-1, 63, 2000000, 2**30, 2**31 - 1, -(2**31)):
+        with pytest.raises(IndexError, match="is outside the memory of A"):
+            kernel(n, source, found)
+
+
+def test_an_address_that_reads_memory_is_checked_as_it_was_when_it_was_bound() -> None:
+    func: Any = parse("""
+@T.prim_func
+def f(X: T.Buffer((1,), "int32"), A: T.Buffer((64,), "float32"), B: T.Buffer((8,), "float32")):
+    q: T.handle("float32") = T.address_of(A[X[0]])
+    V = T.Buffer((8,), "float32", data=q)
+    X[0] = X[0] - 50
+    for i in range(8):
+        B[i] = V[i]
+""")
+    kernel = tl.build(func)
+    assert not kernel.report().trusted
+    source, found = np.arange(64, dtype="float32"), np.zeros(8, "float32")
+    for at in (0, 5, 56):
+        kernel(np.array([at], "int32"), source, found)
+        assert found.tolist() == source[at : at + 8].tolist()
+    for at in (-1, 57, 2000000, 2**31 - 1, -(2**31)):
+        with pytest.raises(IndexError, match="outside"):
+            kernel(np.array([at], "int32"), source, found)
+
+
+def test_an_access_pointer_that_reads_memory_is_checked() -> None:
+    func: Any = parse("""
+@T.prim_func
+def f(X: T.Buffer((1,), "int64"), A: T.Buffer((64,), "float32"), B: T.Buffer((8,), "float32")):
+    q: T.handle("float32") = T.tvm_access_ptr(T.type_annotation("float32"), A.data, X[0], 8, 1)
+    V = T.Buffer((8,), "float32", data=q)
+    for i in range(8):
+        B[i] = V[i]
+""")
+    kernel = tl.build(func)
+    assert not kernel.report().trusted
+    source, found = np.arange(64, dtype="float32"), np.zeros(8, "float32")
+    for at in (0, 5, 56):
+        kernel(np.array([at]), source, found)
+        assert found.tolist() == source[at : at + 8].tolist()
+    for at in (-1, 57, 2000000, 2**62, 2**63 - 1, -(2**63)):
+        with pytest.raises(IndexError, match="outside the memory of A"):
+            kernel(np.array([at]), source, found)

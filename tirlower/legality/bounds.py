@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from tirlower import poly
 from tirlower.diagnostics import Label, LegalityError
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import PointerType
+from tirlower.ir.stmt import Bind
 from tirlower.legality.notes import AccessNote
 from tirlower.legality.views import View, find_views
 
@@ -37,7 +38,7 @@ class Judged:
     """The verdicts on a function's accesses.
 
     ``known`` holds the ids of the accesses that were looked at; ``open`` those that are not proved; ``proved`` counts
-    the others; ``trusted`` notes what no guard can look at.
+    the others; ``trusted`` notes what no guard can look at; ``held`` are the bindings that guards of views need.
     """
 
     function: str
@@ -45,6 +46,7 @@ class Judged:
     open: dict[int, OpenAccess] = field(default_factory=dict)
     proved: int = 0
     trusted: tuple[AccessNote, ...] = ()
+    held: Mapping[int, Bind] = field(default_factory=dict)
 
     def notes(self) -> Iterator[AccessNote]:
         """A note on each open access."""
@@ -58,7 +60,8 @@ def judge_accesses(name: str, scop: poly.Scop, mode: str) -> Judged:
     Raises :class:`LegalityError` for one that certainly goes outside, and with ``mode == "refuse"`` for one that may.
     """
     judged = Judged(name)
-    views, pointers = find_views(scop)
+    views = find_views(scop)
+    judged.held = views.held
     for bound in poly.check_bounds(scop):
         access, verdict = bound.access, bound.verdict
         node = access.node
@@ -66,7 +69,7 @@ def judge_accesses(name: str, scop: poly.Scop, mode: str) -> Judged:
         repeats = access.buffer is not None and access.buffer.buffer_type == "auto_broadcast"
         if verdict.refuted and not repeats:
             raise _error(name, bound, "goes outside its buffer")
-        view = views.get(access.buffer) if access.buffer is not None else None
+        view = views.open.get(access.buffer) if access.buffer is not None else None
         if verdict.proved and bound.inside_source and view is None:
             judged.proved += 1
             continue
@@ -81,7 +84,7 @@ def judge_accesses(name: str, scop: poly.Scop, mode: str) -> Judged:
         found.axes.update(range(len(access.indices or ())) if verdict.refuted else bound.open)
         found.source = found.source or not bound.inside_source
         found.view = found.view or view
-    judged.trusted = tuple(_trusted(name, scop, pointers))
+    judged.trusted = tuple(_trusted(name, scop, views.pointers))
     return judged
 
 

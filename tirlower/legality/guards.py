@@ -18,7 +18,7 @@ from tirlower.ir.data import stop_of
 from tirlower.ir.expr import Expr, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Purity
-from tirlower.ir.stmt import Assert, Block, For, Seq, Stmt, seq
+from tirlower.ir.stmt import Assert, Bind, Block, For, Seq, Stmt, seq
 from tirlower.legality.bounds import Judged, OpenAccess
 from tirlower.legality.notes import AccessNote
 from tirlower.legality.views import View
@@ -202,6 +202,13 @@ class _Guards(AccessGuards):
         if id(node) not in self.notes:
             found = self.judged.open.get(id(node)) or _unseen(node)
             self.notes[id(node)] = AccessNote(self.function, found.text, found.place, found.reason)
+
+    def visit_Bind(self, op: Bind) -> Stmt:
+        made = super().visit_Bind(op)
+        held = self.judged.held.get(id(op)) if self.accesses else None
+        if held is None:
+            return made
+        return Seq((*(made.stmts[:-1] if isinstance(made, Seq) else ()), held, op))
 
     def visit_For(self, op: For) -> Stmt:
         made = super().visit_For(op)

@@ -8,21 +8,21 @@ an allocation owns, and can state more than there is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tirlower.analysis.purity import side_effect
 from tirlower.ir import build
-from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import BufferLoad, Call, Expr, Var, const
+from tirlower.ir.buffer import Buffer, BufferRegion
+from tirlower.ir.expr import BufferLoad, Call, Expr, Var, const, is_const_int
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op, Purity
-from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, BufferStore, DeclBuffer, Stmt
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, Block, BufferStore, DeclBuffer, Stmt
 from tirlower.poly import Scop
 from tirlower.poly.pointers import pointed_at
 from tirlower.transforms.analyzed import AnalyzedMutator
 
-__all__ = ["View", "find_views"]
+__all__ = ["View", "Views", "find_views"]
 
 _ADDRESS_OF = Op.get("tir.address_of")
 _ACCESS_PTR = Op.get("tir.tvm_access_ptr")
@@ -44,16 +44,33 @@ class View:
     reason: str
 
 
-def find_views(scop: Scop) -> tuple[Mapping[Buffer, View], list[Buffer]]:
-    """The views of a function that are not proved to lie in their memory, and those of pointers of unknown extent."""
+@dataclass
+class Views:
+    """The views of a function that are not proved to lie in their memory, and those of pointers of unknown extent.
+
+    ``held`` are bindings that the guards need: where a pointer's offset reads memory, which may be something else by the
+    time of an access, the offset before the binding of the pointer (by its id).
+    """
+
+    open: Mapping[Buffer, View] = field(default_factory=dict)
+    pointers: list[Buffer] = field(default_factory=list)
+    held: Mapping[int, Bind] = field(default_factory=dict)
+
+
+def find_views(scop: Scop) -> Views:
+    """Compare the views of a function with their memory."""
     own = {*scop.func.buffers}
     own.update(node.buffer for _, _, node in scop.fixtures if isinstance(node, (AllocBuffer, AllocConst)))
     wanted = {access.buffer for access in scop.accesses if access.buffer is not None and access.site is None} - own
     if not wanted:
-        return {}, []
+        return Views()
     finder = _Finder(scop, own, wanted)
     finder.visit(scop.func.body)
-    return finder.open, list(finder.pointers)
+    needed: set[Any] = set()
+    for view in finder.open.values():
+        pre_order_visit(view.start, needed.add)
+    held = {key: bind for key, bind in finder.held.items() if bind.var in needed}
+    return Views(finder.open, list(finder.pointers), held)
 
 
 def _bytes(buffer: Buffer) -> int:
@@ -96,6 +113,7 @@ class _Finder(AnalyzedMutator):
         self.shifts: dict[Var, Expr | None] = {}
         self.open: dict[Buffer, View] = {}
         self.pointers: dict[Buffer, None] = {}
+        self.held: dict[int, Bind] = {}
 
     def visit_expr(self, root: Any) -> Any:
         """Look at the loads of an expression where it stands."""
@@ -118,10 +136,28 @@ class _Finder(AnalyzedMutator):
 
     def visit_Bind(self, op: Bind) -> Stmt:
         if op.value.dtype.is_handle:
-            self.shifts[op.var] = self.shift_of(op.value)
+            self.shifts[op.var] = self.shift_of(op.value, op)
         return super().generic(op)
 
-    def shift_of(self, value: Any) -> Expr | None:
+    def visit_Block(self, op: Block) -> Stmt:
+        for match in op.match_buffers:
+            self.shifts[match.buffer.data] = self.shift_of_match(match.buffer, match.source)
+        return super().visit_Block(op)
+
+    def shift_of_match(self, buffer: Buffer, source: BufferRegion) -> Expr | None:
+        """How many bytes the pointer of a matched region points past the start of its memory: to the region where the
+        match states no offset, else to the start of what it matches."""
+        outer = source.buffer
+        shift = self.start_of(outer.data)
+        if shift is None or outer.axis_separators:
+            return None
+        if not is_const_int(buffer.elem_offset, 0):
+            return shift
+        # It is lowered to an address at each use, so that a guard may read what the address reads.
+        offset = _wide(outer.offset_of([_wide(part.min) for part in source.region]))
+        return build.add(shift, _times(offset, _bytes(outer))) if side_effect(offset) <= Purity.READS else None
+
+    def shift_of(self, value: Any, site: Bind) -> Expr | None:
         """How many bytes a pointer points past the start of its memory; None where the guard cannot say it."""
         end = pointed_at(value)
         if isinstance(end, Var):
@@ -135,12 +171,15 @@ class _Finder(AnalyzedMutator):
         elif isinstance(end, BufferLoad):
             buffer = end.buffer
             shift = self.start_of(buffer.data)
-            offset, size = _wide(buffer.offset_of(end.indices)), _bytes(buffer)
+            offset, size = _wide(buffer.offset_of([_wide(index) for index in end.indices])), _bytes(buffer)
         else:
             return None
-        # What it reads may be something else by the time of the access.
-        if shift is None or side_effect(offset) is not Purity.PURE:
+        if shift is None or side_effect(offset) > Purity.READS:
             return None
+        if side_effect(offset) is not Purity.PURE:
+            self.held[id(site)] = held = Bind(Var(f"{site.var.name}_at", "int64"), offset, span=site.span)
+            self.wrapping.data.add(held.var)
+            offset = held.var
         return build.add(shift, _times(offset, size))
 
     def start_of(self, data: Var) -> Expr | None:
