@@ -2,7 +2,8 @@
 
 A program is a file in ``programs/`` that a user could have written: a module docstring that says what it tries, the
 line ``# expect: ok`` or ``# expect: ErrorClass``, and code that imports what a user installs and nothing of the tests.
-With ``ok`` the program asserts its own right values and ends with 0; with a class, an exception of that name, or of a
+A program too long for one process has a line ``# parts: N`` and is run N times, with the number of its part as its
+argument. With ``ok`` the program asserts its own right values and ends with 0; with a class, an exception of that name, or of a
 class derived from it, must end it: nothing else may, least of all a signal or the clock.
 """
 
@@ -16,17 +17,19 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PROGRAMS", "Outcome", "expected_of", "run_program"]
+__all__ = ["PROGRAMS", "Outcome", "expected_of", "parts_of", "run_program"]
 
 PROGRAMS = Path(__file__).parent / "programs"
 MEMORY = 16 << 30
 SECONDS = 30.0
 
 _EXPECT = re.compile(r"^# expect: (\w+)$", re.MULTILINE)
+_PARTS = re.compile(r"^# parts: (\d+)$", re.MULTILINE)
 _RUNNER = """
 import runpy, sys
+del sys.argv[0]
 try:
-    runpy.run_path(sys.argv[1], run_name="__main__")
+    runpy.run_path(sys.argv[0], run_name="__main__")
 except Exception as error:
     import traceback
     traceback.print_exc()
@@ -55,15 +58,21 @@ def expected_of(program: Path) -> str:
     return str(found[0])
 
 
-def run_program(program: Path, seconds: float = SECONDS) -> Outcome:
-    """Run a program under its limits of memory and time."""
+def parts_of(program: Path) -> int:
+    """In how many processes a program is run."""
+    found = _PARTS.search(program.read_text())
+    return int(found[1]) if found else 1
+
+
+def run_program(program: Path, seconds: float = SECONDS, part: int = 0) -> Outcome:
+    """Run a program, or a part of it, under its limits of memory and time."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-c", _RUNNER, str(program)]
+    command = [sys.executable, "-c", _RUNNER, str(program), str(part)]
     try:
         ended = subprocess.run(
             command, cwd=root, capture_output=True, text=True, timeout=seconds, preexec_fn=limit, check=False

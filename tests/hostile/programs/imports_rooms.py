@@ -1,6 +1,7 @@
-"""Rooms of the package imported first, each in a process of its own, then a text is printed, built and run (6)."""
+"""Rooms of the package imported first, each in a process of its own, then a text is printed, built and run."""
 
 # expect: ok
+# parts: 8
 import os
 import pkgutil
 import sys
@@ -26,7 +27,7 @@ def use(room):
     assert A.tolist() == [i * 5 + 2 for i in range(23)]
 
 
-for room in rooms[6::8]:
+for room in rooms[int(sys.argv[1]) :: 8]:
     child = os.fork()
     if child == 0:
         try:
