@@ -172,6 +172,22 @@ def test_symbolic_strides_of_an_allocation_are_defined_by_it():
     bad(func(ir.Seq((ir.AllocBuffer(ir.Buffer("B", (n,))), ev(0)))), "'n'")
 
 
+@pytest.mark.parametrize("part", ["shape", "strides", "elem_offset"])
+@pytest.mark.parametrize("impure", [False, True])
+def test_the_layout_of_a_buffer_reads_no_memory(part, impure):
+    """What a store changes: an access would be taken for one inside a buffer that the memory is too small for."""
+    source = ir.Buffer("A", (4,), "int32")
+    value = ir.Call(ir.Op.get("tir.call_extern"), ("next",), "int32") if impure else source[0] + 1
+    parts = {"shape": (4,), part: value if part == "elem_offset" else (value,)}
+    made = ir.decl_buffer(dtype="int32", name="B", **parts)
+    for stmt in (ir.AllocBuffer(made), ir.DeclBuffer(made.with_(data=source.data))):
+        text = str(bad(func(ir.Seq((ir.AllocBuffer(source), stmt)))))
+        assert "the layout of buffer 'B' reads memory" in text and "bind the value in front" in text
+    n = ir.Var("n")
+    bound = ir.decl_buffer(dtype="int32", name="B", **(parts | {part: n if part == "elem_offset" else (n,)}))
+    good(func(ir.Seq((ir.AllocBuffer(source), ir.Bind(n, value), ir.AllocBuffer(bound)))))
+
+
 def test_block_iterators():
     i, vi, vj = (ir.Var(n) for n in ("i", "vi", "vj"))
     good(func(loop(i, block(ev(vi), spatial(vi, ir.Add(i, 1))))))

@@ -5,6 +5,7 @@ The rules of scope are those of :mod:`tirlower.ir.scopes`. On top of them:
 - every variable and every declared buffer is defined once, in the whole module; the one exception is that the thread
   loops of one tag in a function share one variable (virtual threads may);
 - a buffer that is declared is used only where its declaration is in scope; nothing is used outside its allocation;
+- the layout of a buffer does not change while the buffer lives: it reads no memory;
 - a block's iterators are bound, to values of their own type that do not mention them, and its reads and writes are
   stated; a block with iterators uses those, not the loop variables around it;
 - types agree: of iterators, conditions, constants, lane-by-lane calls, returned values, calls between functions;
@@ -18,6 +19,7 @@ from typing import Any, NoReturn
 
 from tirlower.diagnostics import Label, Span, TirError, WellFormedError, nearest_name
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
+from tirlower.ir.changes import changing_part
 from tirlower.ir.dtype import BOOL, VOID, DataType
 from tirlower.ir.expr import Call, Expr, Let, PointerType, Var
 from tirlower.ir.func import IRModule, PrimFunc
@@ -230,6 +232,16 @@ class _Verifier(ScopeWalker):
                 owner,
                 "wrap an expression in Evaluate",
             )
+
+    def define_buffer(self, buffer: Buffer, site: Node) -> None:
+        part = changing_part(buffer)
+        if part is not None:
+            self.fail(
+                f"the layout of buffer {buffer.name!r} reads memory: {part}",
+                site,
+                "bind the value in front of the buffer: what is found in memory may change while the buffer lives",
+            )
+        super().define_buffer(buffer, site)
 
     def visit_declaration(self, op: AllocConst | DeclBuffer) -> None:
         if isinstance(op, AllocConst):

@@ -10,10 +10,9 @@ import numpy as np
 from tirlower.diagnostics import TirError
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion
 from tirlower.ir.buffer import decl_buffer as make_buffer
+from tirlower.ir.changes import may_change
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BufferLoad, Call, Expr, PointerType, Var, as_expr
-from tirlower.ir.functor import pre_order_visit
-from tirlower.ir.op import Op, Purity
+from tirlower.ir.expr import BufferLoad, Expr, PointerType, Var, as_expr
 from tirlower.ir.stmt import AllocConst, DeclBuffer
 from tirlower.script.builder import Builder, name_buffer
 from tirlower.script.scope import active_or_none
@@ -64,24 +63,10 @@ def _fixed(builder: Builder, name: str, options: dict[str, Any]) -> dict[str, An
     def bound(part: Any, word: str) -> Any:
         if isinstance(part, (tuple, list)):
             return tuple(bound(one, word) for one in part)
-        return builder.bind(f"{name}_{word}", part) if isinstance(part, Expr) and _may_change(part) else part
+        return builder.bind(f"{name}_{word}", part) if isinstance(part, Expr) and may_change(part) else part
 
     words = {"shape": "extent", "strides": "stride", "elem_offset": "offset"}
     return {key: bound(value, words[key]) if key in words else value for key, value in options.items()}
-
-
-def _may_change(expr: Expr) -> bool:
-    """Whether an expression may have another value after a store or a call."""
-    found = False
-
-    def look(op: Any) -> bool:
-        nonlocal found
-        impure = isinstance(op, Call) and (not isinstance(op.op, Op) or op.op.purity is not Purity.PURE)
-        found = found or impure or isinstance(op, BufferLoad)
-        return not found
-
-    pre_order_visit(expr, look)
-    return found
 
 
 def _has_strings(*parts: Any) -> bool:

@@ -8,13 +8,14 @@ from typing import Any
 from tirlower.diagnostics import Span, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, as_expr, is_const_int
+from tirlower.ir.changes import may_change
+from tirlower.ir.expr import BufferLoad, Expr, IntImm, as_expr, is_const_int
 from tirlower.ir.functor import post_order_visit
 from tirlower.ir.linear import expr_key, linear_difference
 from tirlower.ir.stmt import Stmt
 from tirlower.script.values import Sliced
 
-__all__ = ["Elements", "is_elementwise", "reads_memory"]
+__all__ = ["Elements", "is_elementwise"]
 
 _WRITE_A_LOOP = "write a loop over the elements, in the order that is meant"
 
@@ -27,13 +28,6 @@ def is_elementwise(target: Sliced) -> bool:
     if slices != [len(target.buffer.shape) - 1]:
         return True
     return not target.is_vector(slices[0])
-
-
-def reads_memory(expr: Expr) -> bool:
-    """Whether the value of an expression may be another after a store."""
-    found: list[Any] = []
-    post_order_visit(expr, lambda e: found.append(e) if isinstance(e, (BufferLoad, Call)) else None)
-    return bool(found)
 
 
 class Elements:
@@ -54,7 +48,7 @@ class Elements:
         """Bind in front what of the target's place is read from memory; returns the extents of the loops."""
 
         def value(name: str, expr: Expr) -> Expr:
-            if not reads_memory(expr):
+            if not may_change(expr):
                 return expr
             key = expr_key(expr)
             if key not in self._bound:

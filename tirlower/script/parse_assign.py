@@ -8,9 +8,10 @@ from typing import Any
 
 from tirlower.diagnostics import ScriptError, TirError
 from tirlower.ir.buffer import Buffer, IterVar
+from tirlower.ir.changes import may_change
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, PointerType, Var, as_expr
 from tirlower.ir.stmt import BufferStore
-from tirlower.script.elementwise import Elements, is_elementwise, reads_memory
+from tirlower.script.elementwise import Elements, is_elementwise
 from tirlower.script.loops import grid
 from tirlower.script.parse_expr import Evaluator
 from tirlower.script.rebind import kind_of_value
@@ -136,7 +137,7 @@ class Assignments(Evaluator):
         for at, (target, value) in enumerate(zip(targets, values, strict=True)):
             if stored:
                 expr = value.as_expr() if isinstance(value, (Sliced, Weak)) else value
-                if isinstance(expr, Expr) and reads_memory(expr):
+                if isinstance(expr, Expr) and may_change(expr):
                     name = target.id if isinstance(target, ast.Name) else f"value_{at}"
                     found[at] = self.bind(name, value)
             stored = stored or not isinstance(target, ast.Name) or self._is_variable(target)
