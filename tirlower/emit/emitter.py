@@ -35,6 +35,7 @@ from tirlower.emit.writer import (
     array,
     const,
 )
+from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Expr, Var
 from tirlower.ir.func import PrimFunc
@@ -81,6 +82,8 @@ class Loop:
     broken: bool = False
     is_task: bool = False
     is_while: bool = False
+    #: the variables that a ``while`` loop's condition reads
+    decide: set[Buffer] = field(default_factory=set)
 
 
 @dataclass

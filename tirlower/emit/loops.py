@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tirlower.emit.branches import variables_in
 from tirlower.emit.chains import additions_in_chains
 from tirlower.emit.emitter import Emitter, Loop
 from tirlower.emit.platform import Body
@@ -137,7 +138,7 @@ def emit_while(em: Emitter, op: While, body: Body) -> None:
     em.enter(inside)
     # A loop that never ends hangs: without an effect in it LLVM drops calls of its function, or what follows the loop.
     b.intrinsic("llvm.sideeffect", VOID, [])
-    em.loops.append(Loop(after, head, len(em.cleanups), is_while=True))
+    em.loops.append(Loop(after, head, len(em.cleanups), is_while=True, decide=variables_in(op.condition)))
     _keep_chains(em, op)
     body(em, op.body)
     em.loops.pop()

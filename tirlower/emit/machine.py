@@ -40,6 +40,11 @@ class Machine:
         return not self.triple.startswith("nvptx")
 
     @property
+    def guesses_branches(self) -> bool:
+        """Whether it goes on behind a branch before it knows which way to go: the lanes of a GPU wait for each other."""
+        return not self.triple.startswith("nvptx")
+
+    @property
     def wide_indices(self) -> bool:
         """Whether 64-bit products cost what 32-bit ones do: on a GPU they are several instructions."""
         return not self.triple.startswith("nvptx")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tirlower.diagnostics import LoweringError, RuntimeAssertError
+from tirlower.emit.branches import keeps_a_record, steers
 from tirlower.emit.compile import SIMPLIFY_AGAIN
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.engine import index_of, pointer_alias, values_of
@@ -142,7 +143,9 @@ def _if(em: Emitter, op: IfThenElse) -> None:
     cond = em.value(op.condition)
     then, after = em.new_block("then"), em.new_block("endif")
     otherwise = em.new_block("else") if op.else_case is not None else after
-    em.b.cond_br(cond, then, otherwise)
+    guessed = bool(em.loops) and em.machine.guesses_branches
+    likely = False if guessed and keeps_a_record(op) else None
+    em.b.cond_br(cond, then, otherwise, likely=likely, unpredictable=guessed and steers(op, em.loops[-1].decide))
     em.enter(then)
     emit_scope(em, op.then_case)
     reached = op.else_case is None

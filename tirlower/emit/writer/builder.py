@@ -171,14 +171,17 @@ class Builder(Arithmetic, Memory):
         otherwise: Block,
         *,
         likely: bool | None = None,
+        unpredictable: bool = False,
         md: Attachments = NO_ATTACHMENTS,
     ) -> None:
-        """Jump to ``then`` where ``cond``, else to ``otherwise``; ``likely`` says which is usual."""
+        """Jump to ``then`` where ``cond``, else to ``otherwise``; ``likely`` says which is usual, ``unpredictable`` neither."""
         if cond.type.text != "i1":
             raise TypeError(f"a branch needs an i1, got `{cond}`")
         tail = md.text
         if likely is not None:
             tail += f", !prof {self.module.branch_weights(*((2000, 1) if likely else (1, 2000)))}"
+        if unpredictable:
+            tail += f", !unpredictable {self.module.metadata()}"
         self._terminate(f"  br i1 {cond.text}, label {then.ref}, label {otherwise.ref}{tail}")
 
     def switch(self, value: Value, default: Block, cases: Iterable[tuple[int, Block]]) -> None:
