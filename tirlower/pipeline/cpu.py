@@ -107,6 +107,8 @@ def cpu_pipeline(overlap: bool = False) -> Pipeline:
                 option="tir.enable_profiling",
             ),
             Step(LowerCustomDatatypes(), "after vectorizing: what has no vector form is taken apart by lane"),
-            Step(LowerIntrin(), "last: shifts and masks hide the divisions that other passes reason about"),
+            Step(
+                LowerIntrin(branches=True), "last: shifts and masks hide the divisions that other passes reason about"
+            ),
         )
     )

@@ -79,7 +79,8 @@ def test_a_shifted_numerator_does_not_overflow() -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32"])
 @pytest.mark.parametrize("divisor", ["constant", "variable"])
-def test_every_sign_and_width_divides_as_python_does(dtype: str, divisor: str) -> None:
+@pytest.mark.parametrize("branches", [False, True])
+def test_every_sign_and_width_divides_as_python_does(dtype: str, divisor: str, branches: bool) -> None:
     info = np.iinfo(dtype)
     values = sorted({v for v in (info.min, info.min + 1, -9, -8, -7, -1, 0, 1, 2, 7, 8, 9, info.max) if v >= info.min})
     dividers = [v for v in values if v != 0]
@@ -95,14 +96,41 @@ def test_every_sign_and_width_divides_as_python_does(dtype: str, divisor: str) -
             )
         )
         func = PrimFunc((a, b, x, y), {a: A, b: B}, None, {}, body)
-        after = LowerIntrin()(func)
+        after = LowerIntrin(branches=branches)(func)
         assert left_over(after) == 0
+        assert ("if_then_else" in after.script()) is (branches and dtype == "int64" and divisor == "variable")
         for p, q in itertools.product(values, dividers if fixed is None else [fixed]):
             if p == info.min and q == -1:
                 continue  # the quotient does not fit
             out = np.zeros(2, dtype)
             interpret(after, np.zeros(1, dtype), out, int(p), int(q))
             assert (int(out[0]), int(out[1])) == (int(p) // int(q), int(p) % int(q)), (p, q)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_native_code_divides_by_signs_as_python_does(dtype: str) -> None:
+    """The build asks for branches; the least number by -1 wraps, and a division by 0 is refused on both roads."""
+    text = f"""@T.prim_func
+def f(x: T.Buffer(("n",), "{dtype}"), y: T.Buffer(("n",), "{dtype}"), q: T.Buffer(("n",), "{dtype}"), r: T.Buffer(("n",), "{dtype}")):
+    for i in range(n):
+        q[i] = x[i] // y[i]
+        r[i] = x[i] % y[i]
+"""
+    kernel = tl.build(parse(text))
+    info = np.iinfo(dtype)
+    values = [info.min, info.min + 1, -(2**31), -9, -1, 0, 1, 2, 9, 2**31 - 1, info.max - 1, info.max]
+    pairs = [(p, q) for p in values for q in values if q != 0 and (p, q) != (info.min, -1)]
+    x, y = (np.array(column, dtype) for column in zip(*pairs, strict=True))
+    quotients, rests = np.zeros_like(x), np.zeros_like(x)
+    kernel(x, y, quotients, rests)
+    assert quotients.tolist() == [p // q for p, q in pairs]
+    assert rests.tolist() == [p % q for p, q in pairs]
+    for value in (5, 0, -5):
+        with pytest.raises(ZeroDivisionError, match=f"{value} divided by 0"):
+            kernel(*(np.array([v], dtype) for v in (value, 0, 0, 0)))
+    wrapped = np.array([info.min], dtype), np.array([-1], dtype), np.zeros(1, dtype), np.ones(1, dtype)
+    kernel(*wrapped)
+    assert (wrapped[2][0], wrapped[3][0]) == (info.min, 0)
 
 
 def test_vectors() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
+from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
     EQ,
     NE,
     Broadcast,
     Call,
+    Cast,
     Div,
     Expr,
     FloatImm,
@@ -97,8 +100,9 @@ def _acts(expr: Expr) -> bool:
 class _Lowerer(AnalyzedMutator):
     """Divisions rounding down, by what is known of the signs of their operands."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: PrimFunc, branches: bool) -> None:
         super().__init__(func)
+        self.may_branch = branches
         self.known_nonneg: set[Var] = set()
 
     # What is known is said by the statements as they were: rewritten divisions tell less.
@@ -175,7 +179,8 @@ class _Lowerer(AnalyzedMutator):
             return Select(build.ge(rest, zero), quotient, build.sub(quotient, const(1, kind)), span=op.span)
         # No lets: the division may be shared, and a variable is defined once.
         quotient, exact = Div(a, b), _is_exact(b, Mod(a, b), const(0, kind))
-        return Select(exact, quotient, build.sub(quotient, const(1, kind)), span=op.span)
+        rounded = Select(exact, quotient, build.sub(quotient, const(1, kind)), span=op.span)
+        return self._by_signs(op, build.truncdiv, rounded)
 
     def visit_FloorMod(self, op: FloorMod) -> Expr:
         a, b, kind = op.a, op.b, op.dtype
@@ -197,7 +202,22 @@ class _Lowerer(AnalyzedMutator):
                 return build.add(rest, build.bitwise_and(b, build.shift_right(rest, const(kind.bits - 1, kind))))
             return Select(build.ge(rest, const(0, kind)), rest, build.add(rest, b), span=op.span)
         rest = Mod(a, b)
-        return Select(_is_exact(b, rest, const(0, kind)), rest, build.add(rest, b), span=op.span)
+        rounded = Select(_is_exact(b, rest, const(0, kind)), rest, build.add(rest, b), span=op.span)
+        return self._by_signs(op, build.truncmod, rounded)
+
+    def _by_signs(self, op: Any, divide: Callable[[Expr, Expr], Expr], rounded: Expr) -> Expr:
+        """Operands that turn out not to be negative are divided without signs: nothing waits for the correction then.
+
+        Only where a division takes so long that a branch is worth it, which processors foresee as long as the signs
+        are what they were: of 64-bit scalars.
+        """
+        kind = op.dtype
+        if not self.may_branch or kind.bits < 64 or not kind.is_scalar or isinstance(op.b, IntImm):
+            return rounded
+        unsigned = DataType.of("uint", kind.bits)
+        found = divide(Cast(unsigned, op.a), Cast(unsigned, op.b))
+        positive = build.ge(build.bitwise_or(op.a, op.b), const(0, kind))
+        return build.if_then_else(positive, Cast(kind, found), rounded, span=op.span)
 
     def enter_Max(self, op: Max) -> Expr | None:
         """Of what is not negative both roundings are the same; a power of two has its shift already."""
@@ -232,7 +252,8 @@ class LowerIntrin(FuncPass):
 
     Powers with the exponents 0, 1, 2, 3 and, of floats, -1 and 0.5 become products, reciprocals and square roots. A
     divisor that is a power of two becomes a shift or a mask; operands known not to be negative need no correction; others get the
-    cheapest exact one. Divisions of floats become a division and a floor. Other mathematical intrinsics are left to the code
+    cheapest exact one; with ``branches``, 64-bit scalars whose signs nothing tells are divided without signs where both turn out
+    not to be negative. Divisions of floats become a division and a floor. Other mathematical intrinsics are left to the code
     generator, which has its own forms of them. Needs nothing; it stands last, since the passes before it reason about
     the divisions that it hides. Raises nothing.
 
@@ -251,7 +272,8 @@ class LowerIntrin(FuncPass):
 
     name = "tir.LowerIntrin"
     breaks = (Fact.DIVISIONS,)
+    options = {"branches": False}
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower the divisions of a function."""
-        return func.with_body(_Lowerer(func).visit(func.body))
+        return func.with_body(_Lowerer(func, bool(self.option("branches", ctx))).visit(func.body))
