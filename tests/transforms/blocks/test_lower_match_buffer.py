@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.checking import check
-from tirlower.diagnostics import TransformError
+from tirlower.diagnostics import ScriptError, TransformError
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import LowerMatchBuffer
@@ -289,3 +289,34 @@ def test_an_extent_defined_elsewhere_that_is_the_regions() -> None:
                     A[i * m + j, m - 1 - j] = i + j
 
     check(LowerMatchBuffer(), before, expected)
+
+
+@pytest.mark.parametrize(("first", "align"), [("4", 16), ("i * 4", 16), ("8", 32), ("3", 4), ("i", 4)])
+def test_a_region_that_starts_where_it_is_aligned_may_say_so(first: str, align: int) -> None:
+    func = parse(aligned(first, align))
+    assert "match_buffer" not in LowerMatchBuffer()(func).script()
+
+
+@pytest.mark.parametrize(("first", "align"), [("3", 16), ("i", 8), ("i * 2", 16), ("4", 32)])
+def test_a_region_that_may_start_elsewhere_is_not_aligned(first: str, align: int) -> None:
+    with pytest.raises(TransformError, match=f"asks for an alignment of {align} bytes, the region starts"):
+        LowerMatchBuffer()(parse(aligned(first, align)))
+
+
+@pytest.mark.parametrize("align", [3, 12, -4])
+def test_an_alignment_is_a_power_of_two(align: int) -> None:
+    with pytest.raises(ScriptError, match=f"aligned to {align} bytes"):
+        parse(aligned("4", align))
+
+
+def aligned(first: str, align: int) -> str:
+    return f"""
+@T.prim_func
+def f(A: T.Buffer((64,), "float32")):
+    for i in range(4):
+        with T.block():
+            T.reads()
+            T.writes(A[0:64])
+            S = T.match_buffer(A[{first}:{first} + 8], (8,), align={align})
+            S[0] = T.float32(1)
+"""

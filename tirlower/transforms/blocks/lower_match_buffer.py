@@ -6,7 +6,7 @@ from typing import Any
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
-from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
+from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer, BufferRegion, MatchBufferRegion, Range
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter, post_order_visit
@@ -155,6 +155,7 @@ class _Lowerer(Substituter):
                 self._bind(target.elem_offset, offset, f"{where}: elem_offset", match)
             elif not is_const_int(offset, 0):
                 # No offset is stated: the data variable points to where the region starts.
+                self._aligned(target, offset, where, match)
                 pointer = build.call("tir.address_of", BufferLoad(outer, tuple(starts)))
                 self.vmap[target.data] = pointer
                 self.starts[target.data] = (outer, offset)
@@ -182,6 +183,21 @@ class _Lowerer(Substituter):
         # Accesses are found by the buffer itself: its data variable is replaced only where it stands alone.
         self.buffers[target] = target
         self.matched[target] = source
+
+    def _aligned(self, target: Buffer, offset: Expr, where: str, match: MatchBufferRegion) -> None:
+        """Refuse a stated alignment that the start of the region may not have."""
+        size = target.dtype.bytes * target.dtype.lanes
+        if target.align == ALLOC_ALIGNMENT or target.align <= size:
+            return
+        start = build.mul(build.cast("int64", offset), const(size, "int64"))
+        rest = build.floormod(start, const(target.align, "int64"))
+        if not self.analyzer.can_prove_equal(rest, const(0, "int64")):
+            raise TransformError(
+                f"{where} asks for an alignment of {target.align} bytes, the region starts {offset} elements of {size} "
+                "bytes behind the data of its source",
+                span=match.span,
+                help="state the offset (elem_offset=T.int32()), or the alignment that every region has",
+            )
 
     def _bind(self, name: Expr, value: Expr, what: str, match: MatchBufferRegion) -> None:
         if isinstance(name, Var) and name not in self.vmap and name not in self.defined:
