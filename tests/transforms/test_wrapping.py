@@ -7,7 +7,7 @@ import pytest
 
 import tirlower as tl
 from tirlower.arith import Analyzer
-from tirlower.ir import Buffer, BufferLoad, IntImm, Range, Var, const, structural_equal
+from tirlower.ir import Buffer, BufferLoad, IntImm, Range, Var, const, pre_order_visit, structural_equal
 from tirlower.script import tir as T
 from tirlower.transforms import LowerIntrin, Simplify
 from tirlower.transforms.wrapping import DataAnalyzer, Wrapping
@@ -134,3 +134,20 @@ def test_rows_chosen_by_a_remainder_of_a_parameter_stay_where_they_are():
     u, o = np.arange(1.0, 6.0), np.zeros(5)
     kernel(u, o, 4)  # the rows 0, 1, 2 times u become 1, 2, 3, 5: a new one is the sum of two
     np.testing.assert_array_equal(o, 5 * u)
+
+
+def test_a_division_by_data_that_may_be_zero_stays():
+    x, d, n = Var("x", "int32"), Var("d", "int32"), Var("n", "int32")
+    analyzer = DataAnalyzer({x, d})
+    for whole in (d // d, x % d - x % d, (x // d) * d + x % d, T.Mul(x // d, const(0, "int32")) + x):
+        assert "d" in {op.name for op in _variables(analyzer.simplify(whole))}
+    assert structural_equal(analyzer.simplify(n // n), const(1, "int32"))
+    with analyzer.constraint_scope(d > 0), analyzer.constraint_scope(d < 100):
+        assert structural_equal(analyzer.simplify(d // d), const(1, "int32"))
+    assert structural_equal(analyzer.simplify(T.if_then_else(x - x > 0, x // d, 3)), const(3, "int32"))
+
+
+def _variables(expr):
+    found = []
+    pre_order_visit(expr, lambda op: found.append(op) if isinstance(op, Var) else None)
+    return found

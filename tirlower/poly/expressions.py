@@ -151,6 +151,10 @@ class Converter:
     def wrapped(self, dtype: DataType, lin: Lin, *, always: bool = False) -> Lin:
         """The value that exact arithmetic's ``lin`` has in a type: itself where it is no data (unless ``always``), or
         stays in the type; else its remainder."""
+        if self.wrapping and lin.is_constant and not always and not _holds(dtype, lin.const):
+            # Numbers wrap, what indices leave of each other does not: code may have either.
+            interval, limits = dtype_interval(dtype), _limits(dtype)
+            return self.space.opaque(("past", dtype, lin.const), str(lin.const), frozenset(), interval, limits)
         if not self.wrapping or not (always or self.all_is_data or self.space.is_data(lin)):
             return lin
         if self.fits(dtype, lin):
@@ -366,6 +370,10 @@ def _dims(lin: Lin) -> Iterator[Dim]:
         yield dim
         if isinstance(dim, Div):
             yield from _dims(dim.of)
+
+
+def _holds(dtype: DataType, value: int) -> bool:
+    return int(dtype.element.min_value) <= value <= int(dtype.element.max_value)
 
 
 def _is_index(dtype: DataType) -> bool:

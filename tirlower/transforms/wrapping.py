@@ -18,12 +18,14 @@ from typing import Any
 from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer, ConstIntBound, IntervalSet, ModularSet, ProofStrength
 from tirlower.arith.facts import conjuncts
+from tirlower.ir import build
 from tirlower.ir.buffer import Range
 from tirlower.ir.build import all_of, as_expr, logical_not
 from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
     Add,
+    And,
     BinaryOp,
     BufferLoad,
     Call,
@@ -31,14 +33,19 @@ from tirlower.ir.expr import (
     CompareOp,
     Div,
     Expr,
+    FloatImm,
     FloorDiv,
+    FloorMod,
     IntImm,
     Let,
     Max,
     Min,
+    Mod,
     Mul,
+    Or,
     Sub,
     Var,
+    const,
     is_const_int,
 )
 from tirlower.ir.func import IRModule, PrimFunc
@@ -119,10 +126,16 @@ _EXTREMA = frozenset((Min, Max))
 _ITE = Op.get("tir.if_then_else")
 
 
+_DIVISIONS = frozenset((Div, Mod, FloorDiv, FloorMod))
+_NOT_FOLLOWED = frozenset((Call, Cast))
 _VALUES = frozenset((Var, IntImm, BufferLoad))
 _SHIFT_LEFT = Op.get("tir.shift_left")
 _RESULT_MAY_LEAVE = frozenset((Add, Sub, Mul, Div, FloorDiv))
 """Operations whose exact result may be outside their type; of a quotient that of the least integer by -1."""
+
+
+def _is_number(expr: Any) -> bool:
+    return expr.__class__ is IntImm or expr.__class__ is FloatImm
 
 
 def _is_index_type(kind: DataType) -> bool:
@@ -174,7 +187,16 @@ class Wrapping:
 
     def wraps(self, root: Expr) -> bool:
         """Whether an expression holds a wrapping operation."""
-        return id(root) in self._classify(root)
+        return id(root) in self._classify(root)[0]
+
+    def may_fail(self, root: Expr) -> bool:
+        """Whether an expression divides by data that may be zero: its error stays, whatever its value is for."""
+        return scalars_wrap() and bool(self._failing(self._classify(root)[1]))
+
+    def _failing(self, quotients: list[Any]) -> list[Any]:
+        """The divisions whose divisor is not known to be other than zero."""
+        prove = self.analyzer.can_prove
+        return [op for op in quotients if not prove(build.ne(op.b, const(0, op.b.dtype)))]
 
     def overflows(self, root: Expr) -> bool:
         """Whether arithmetic on data inside an expression may leave its type: bounds of it mean nothing then, and it is
@@ -198,10 +220,11 @@ class Wrapping:
             name = self.atoms[rep] = Var("atom", expr.dtype)
         return name
 
-    def _classify(self, root: Expr) -> set[int]:
-        """The ids of the wrapping nodes: operations and everything around them."""
+    def _classify(self, root: Expr) -> tuple[set[int], list[Any]]:
+        """The ids of the wrapping nodes (operations and everything around them), and the divisions by data."""
         data: dict[int, bool] = {}
         wrapping: set[int] = set()
+        quotients: list[Any] = []
         stack: list[Any] = [root]
         while stack:
             op = stack[-1]
@@ -219,7 +242,9 @@ class Wrapping:
             data[key] = self.is_data_node(op) or any(data[id(c)] for c in operands)
             if any(id(c) in wrapping for c in operands) or self._wraps_here(op, data):
                 wrapping.add(key)
-        return wrapping
+            if op.__class__ in _DIVISIONS and data[id(op.b)] and op.dtype.is_integral:
+                quotients.append(op)
+        return wrapping, quotients
 
     def is_data_node(self, op: Any) -> bool:
         """Whether a node gives data, whatever its operands are."""
@@ -228,7 +253,10 @@ class Wrapping:
             return True
         if kind is Var:
             return op in self.data
-        return kind is Call and (not isinstance(op.op, Op) or op.op.purity is not Purity.PURE)
+        if kind is Call and (not isinstance(op.op, Op) or op.op.purity is not Purity.PURE):
+            return True
+        # A number that no rule computes may be any of its type.
+        return kind in _NOT_FOLLOWED and op.dtype.is_integral and all(map(_is_number, op.children()))
 
     def _wraps_here(self, op: Any, data: dict[int, bool]) -> bool:
         if isinstance(op, (BinaryOp, CompareOp)):
@@ -256,7 +284,32 @@ class Wrapping:
         Of the rest, sums and products are simplified as the ring that they are however they wrap, each arm of a
         choice under its condition, and what becomes constant is folded.
         """
-        wrapping = self._classify(root)
+        wrapping, quotients = self._classify(root)
+        made = self._simplified(root, wrapping, simplify)
+        if not quotients or made is root or self._keeps(made, self._failing(quotients), simplify):
+            return made
+        # Only what is inside, so that the division stays: its value may decide nothing, or be that of `x // x`.
+        kept: Any = root.map_children(lambda part: self.simplify(part, simplify))
+        if kept.__class__ is Call and kept.op is _ITE:
+            return _chosen(kept)
+        decided = kept.__class__ in (And, Or) and kept.a.__class__ is IntImm
+        return fold(kept) if decided else kept
+
+    def _keeps(self, made: Expr, failing: list[Any], simplify: Callable[[Expr], Expr]) -> bool:
+        """Whether what became of an expression divides by all that it divided by and that may be zero."""
+        if not failing:
+            return True
+        rep = self.analyzer.keys.rep
+        left: set[Expr] = set()
+
+        def look(op: Any) -> None:
+            if op.__class__ in _DIVISIONS:
+                left.add(rep(op.b))
+
+        pre_order_visit(made, look)
+        return all(rep(op.b) in left or rep(simplify(op.b)) in left for op in failing)
+
+    def _simplified(self, root: Expr, wrapping: set[int], simplify: Callable[[Expr], Expr]) -> Expr:
         if id(root) not in wrapping:
             return simplify(root)
 

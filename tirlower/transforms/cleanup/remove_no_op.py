@@ -38,13 +38,16 @@ from tirlower.transforms.cleanup.dead_store import eliminate_dead_stores
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.loops.known_values import KnownMutator
 from tirlower.transforms.nesting import DECLARATIONS, as_scope
+from tirlower.transforms.wrapping import Wrapping
 
 __all__ = ["RemoveNoOp", "effects_of"]
 
 
-def effects_of(*values: Expr) -> Stmt:
-    """The evaluations that must stay of values no longer needed: those that write or are opaque."""
-    return seq(*[Evaluate(v, span=v.span) for v in values if side_effect(v) > Purity.READS])
+def effects_of(*values: Expr, wrapping: Wrapping | None = None) -> Stmt:
+    """The evaluations that must stay of values no longer needed: those that write or are opaque, and divisions that may
+    end the call."""
+    fails = wrapping.may_fail if wrapping is not None else lambda _: False
+    return seq(*[Evaluate(v, span=v.span) for v in values if side_effect(v) > Purity.READS or fails(v)])
 
 
 class _Uses(Visitor):
@@ -138,17 +141,19 @@ class _Remover(AnalyzedMutator):
         ):
             self.analyzer.bind(stmt.var, stmt.value, allow_override=True)
 
-    @staticmethod
-    def _without_dead_declarations(stmts: list[Stmt], uses: _Uses) -> list[Stmt]:
+    def _effects_of(self, *values: Expr) -> Stmt:
+        return effects_of(*values, wrapping=self.wrapping)
+
+    def _without_dead_declarations(self, stmts: list[Stmt], uses: _Uses) -> list[Stmt]:
         """Drop the declarations that nothing after them uses, from the back."""
         kept: list[Stmt] = []
         for stmt in reversed(stmts):
             if isinstance(stmt, Bind) and stmt.var not in uses.vars:
-                stmt = effects_of(stmt.value)
+                stmt = self._effects_of(stmt.value)
             elif isinstance(stmt, DeclBuffer) and stmt.buffer not in uses.buffers:
                 continue
             elif isinstance(stmt, (AllocBuffer, AllocConst)) and stmt.buffer.data not in uses.vars:
-                stmt = effects_of(stmt.condition) if isinstance(stmt, AllocBuffer) else seq()
+                stmt = self._effects_of(stmt.condition) if isinstance(stmt, AllocBuffer) else seq()
             if not is_no_op(stmt):
                 uses.visit(stmt)
                 kept.append(stmt)
@@ -165,9 +170,9 @@ class _Remover(AnalyzedMutator):
 
     def visit_For(self, op: For) -> Stmt:
         if self._never_runs(op.extent):
-            return effects_of(op.min, op.extent)
+            return self._effects_of(op.min, op.extent)
         made = super().visit_For(op)
-        return effects_of(op.min, op.extent) if isinstance(made, For) and is_no_op(made.body) else made
+        return self._effects_of(op.min, op.extent) if isinstance(made, For) and is_no_op(made.body) else made
 
     def _never_runs(self, extent: Expr) -> bool:
         if self.analyzer.const_int_bound(extent).max_value <= 0:
@@ -186,7 +191,7 @@ class _Remover(AnalyzedMutator):
             return made
         if is_no_op(made.else_case):
             if is_no_op(made.then_case):
-                return effects_of(made.condition)
+                return self._effects_of(made.condition)
             return made.with_(else_case=None)
         if is_no_op(made.then_case) and made.else_case is not None:
             return IfThenElse(Not(made.condition), made.else_case, None, span=made.span)
@@ -196,16 +201,18 @@ class _Remover(AnalyzedMutator):
         if op.key == "pragma_debug_skip_region":
             return seq()
         made = self.generic(op)
-        return effects_of(made.value) if is_no_op(made.body) else made
+        return self._effects_of(made.value) if is_no_op(made.body) else made
 
     def visit_Assert(self, op: Assert) -> Stmt:
         return seq() if is_const_int(op.condition, 1) else op
 
     def visit_Evaluate(self, op: Evaluate) -> Stmt:
-        return seq() if side_effect(op.value) <= Purity.READS and not is_no_op(op) else op
+        return op if is_no_op(op) or not is_no_op(self._effects_of(op.value)) else seq()
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
-        return seq() if isinstance(op.value, BufferLoad) and self._same_place(op, op.value) else op
+        return (
+            self._effects_of(*op.indices) if isinstance(op.value, BufferLoad) and self._same_place(op, op.value) else op
+        )
 
     def _same_place(self, store: BufferStore, load: BufferLoad) -> bool:
         """Whether a store puts back what a load takes, by the indices' form or by what they are known to be."""
@@ -235,10 +242,10 @@ class _KnownStores(KnownMutator):
         return root
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
-        if op.predicate is None and side_effect(op.value) <= Purity.READS:
+        if op.predicate is None and side_effect(op.value) <= Purity.READS and not self.wrapping.may_fail(op.value):
             known = self.known.value(BufferLoad(op.buffer, op.indices))
             if known is not None and self.known.equal(self.known.replaced(op.value), known):
-                return effects_of(*op.indices)
+                return effects_of(*op.indices, wrapping=self.wrapping)
         return super().visit_BufferStore(op)
 
     def visit_Seq(self, op: Seq) -> Stmt:

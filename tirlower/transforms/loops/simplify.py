@@ -21,6 +21,7 @@ from tirlower.transforms.base import Fact, FuncPass
 from tirlower.transforms.context import PassContext
 from tirlower.transforms.loops.known_values import KnownMutator, KnownValues
 from tirlower.transforms.nesting import DECLARATIONS, as_scope
+from tirlower.transforms.wrapping import scalars_wrap
 
 __all__ = ["Simplify"]
 
@@ -95,12 +96,16 @@ class _Simplifier(AnalyzedMutator):
         """What takes the place of variables in the layouts of buffers."""
         self.bound: dict[Var, Expr] = {}
         """The values of bindings that stay and compute only."""
+        self.constants: dict[Var, Expr] = {}
+        """Those of bindings to numbers, which wrap where they are added."""
         self.predicates: list[Expr] = []
         """Those of the blocks around."""
 
     def visit_expr(self, root: Any) -> Any:
         if root.is_leaf and (root.__class__ is not Var or root.dtype.is_handle):
             return self.aliases.vmap.get(root, root)
+        if self.constants:
+            root = substitute(root, self.constants)
         made = self.wrapping.simplify(root, self._simplify)
         return self.aliases.visit(made) if self.aliases.vmap else made
 
@@ -139,8 +144,10 @@ class _Simplifier(AnalyzedMutator):
             if not value.dtype.is_handle:
                 self.analyzer.bind(op.var, value, allow_override=True)
             return None
-        if self._inlines(value) and not self.wrapping.wraps(value):
+        if self._inlines(value) and not (self.wrapping.wraps(value) or self.wrapping.may_fail(value)):
             self.analyzer.bind(op.var, value, allow_override=True)
+            if isinstance(value, IntImm) and scalars_wrap():
+                self.constants[op.var] = value
             if op.var not in self.used.found and op.var not in self.used.layouts:
                 return None
         elif op.var.dtype.is_bool and op.var.dtype.is_scalar and side_effect(value) is Purity.PURE:
@@ -204,7 +211,9 @@ class _Simplifier(AnalyzedMutator):
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
         op = self.generic(op)
-        return seq() if isinstance(op.value, BufferLoad) and same_place(op, op.value) else op
+        if not isinstance(op.value, BufferLoad) or any(map(self.wrapping.may_fail, op.indices)):
+            return op
+        return seq() if same_place(op, op.value) else op
 
     def visit_Evaluate(self, op: Evaluate) -> Stmt:
         # The operands of a call for its effects are simplified, the call itself stays.
@@ -235,7 +244,8 @@ class _Propagator(KnownMutator, _Simplifier):
     def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
         if self.conditions:
             found = without_likely(self.known.replaced(without_likely(op.condition)))
-            if isinstance(found, IntImm) and side_effect(op.condition) <= Purity.READS:
+            quiet = side_effect(op.condition) <= Purity.READS and not self.wrapping.may_fail(op.condition)
+            if isinstance(found, IntImm) and quiet:
                 op = op.with_(condition=found)
         return _Simplifier.visit_IfThenElse(self, op)
 

@@ -20,7 +20,20 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import post_order_visit
 from tirlower.ir.linear import expr_key
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import AllocBuffer, AllocConst, Assert, AttrStmt, Bind, Block, BufferStore, DeclBuffer, Seq, Stmt
+from tirlower.ir.stmt import (
+    AllocBuffer,
+    AllocConst,
+    Assert,
+    AttrStmt,
+    Bind,
+    Block,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    Seq,
+    Stmt,
+    seq,
+)
 from tirlower.transforms.analyzed import AnalyzedMutator
 from tirlower.transforms.base import Fact, FuncPass, Stage
 from tirlower.transforms.context import PassContext
@@ -354,7 +367,10 @@ class _Flattener(AnalyzedMutator):
         return op.with_(buffer=flat, data=_flat_data(op, flat))
 
     def visit_DeclBuffer(self, op: DeclBuffer) -> Stmt:
-        return op.with_(buffer=self.flat(op.buffer))
+        # A layout is computed where it is declared: code has it in the accesses, a division by zero here.
+        parts = *op.buffer.shape, *op.buffer.strides, op.buffer.elem_offset
+        fails = [Evaluate(part, span=op.span) for part in parts if self.wrapping.may_fail(part)]
+        return seq(*fails, op.with_(buffer=self.flat(op.buffer)))
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
         op = self.generic(op)
