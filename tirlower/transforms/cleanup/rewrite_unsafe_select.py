@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tirlower.ir.expr import BinaryOp, BufferLoad, Call, Div, Expr, FloorDiv, FloorMod, Let, Mod, Select
+from tirlower.ir.expr import BinaryOp, BufferLoad, Call, Div, Expr, FloorDiv, FloorMod, Let, Mod, Select, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op, Purity
 from tirlower.transforms.analyzed import AnalyzedMutator
@@ -18,10 +18,12 @@ _ADDRESS = Op.get("tir.address_of")
 
 
 class _Rewriter(AnalyzedMutator):
-    """Rewrites bottom-up; ``unsafe`` remembers for each expression whether evaluating it may fault."""
+    """Rewrites bottom-up; ``unsafe`` remembers for each expression whether evaluating it may fault;
+    ``checked`` says that accesses were checked where they are evaluated in vain."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: PrimFunc, checked: bool) -> None:
         super().__init__(func)
+        self.checked = checked
         self.unsafe: dict[Expr, bool] = {}
 
     def visit_expr(self, root: Any) -> Any:
@@ -32,9 +34,19 @@ class _Rewriter(AnalyzedMutator):
         return super().visit_expr(root)
 
     def visit_Select(self, op: Select) -> Expr:
-        if op.condition.dtype.is_scalar and (self.may_fault(op.true_value) or self.may_fault(op.false_value)):
-            return Call(_ITE, (op.condition, op.true_value, op.false_value), op.dtype, span=op.span)
-        return op
+        if not op.condition.dtype.is_scalar or not (self.may_fault(op.true_value) or self.may_fault(op.false_value)):
+            return op
+        arms: list[Expr] = [op.true_value, op.false_value]
+        bound: list[tuple[Var, Expr]] = []
+        for at, arm in enumerate(arms):
+            # Code checks divisors: an arm that may divide by zero is evaluated, and ends the call there.
+            if self.checked and self.wrapping.may_fail(arm):
+                arms[at] = var = Var("arm", arm.dtype)
+                bound.append((var, arm))
+        made: Expr = Call(_ITE, (op.condition, *arms), op.dtype, span=op.span)
+        for var, arm in reversed(bound):
+            made = Let(var, arm, made)
+        return made
 
     def may_fault(self, root: Expr) -> bool:
         known = self.unsafe
@@ -103,4 +115,5 @@ class RewriteUnsafeSelect(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Rewrite the unsafe selects of a function."""
-        return func.with_body(_Rewriter(func).visit(func.body))
+        checked = ctx.option("tir.legality") != "off" and ctx.option("tir.unproved_bounds") != "trust"
+        return func.with_body(_Rewriter(func, checked).visit(func.body))
