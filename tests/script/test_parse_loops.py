@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tirlower.diagnostics import ScriptError
-from tirlower.ir import For, ForKind, IfThenElse, IntImm, Seq, While
+from tirlower.ir import Assert, For, ForKind, IfThenElse, IntImm, Seq, While
 from tirlower.script import parse
 from tirlower.script import tir as T
 
@@ -66,8 +66,21 @@ def test_a_stepped_loop_has_unit_steps():
     assert index.a.value == 1 and index.b.a is loop.loop_var and index.b.b.value == 4
     down = body("for i in range(9, 0, -3):\n    A[i] = 0")
     assert down.extent.value == len(range(9, 0, -3))
-    symbolic = body("for i in range(0, n, 4):\n    A[i] = 0")
-    assert type(symbolic.extent).__name__ == "FloorDiv"
+
+
+def test_a_stepped_loop_between_data_counts_in_int64():
+    size = "p: T.int32, B: T.Buffer((p,), 'float32')"
+    assert (
+        str(parse(f"def f({size}):\n    for i in range(0, p, 4):\n        B[i] = 0\n").body.extent)
+        == "(p + 4 - 1) // 4"
+    )
+    data = body("for i in range(0, n, 4):\n    A[i] = 0")
+    assert str(data.extent) == 'T.Cast("int32", (T.Cast("int64", n) + T.int64(4) - T.int64(1)) // T.int64(4))'
+    bound = body("k: T.int32 = n + 1\nfor i in range(5, k, 3):\n    A[i] = 0").stmts[1]
+    assert isinstance(bound, For) and bound.loop_var.dtype == "int32" and "T.int64" in str(bound.extent)
+    checked, loop = body("for i in range(n, -2, -1):\n    A[i] = 0").stmts
+    assert isinstance(checked, Assert) and "more iterations than int32 counts" in str(checked.message)
+    assert "T.max" in str(loop.extent)
 
 
 def test_grid_nests_and_unpacks():

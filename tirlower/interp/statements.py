@@ -391,7 +391,7 @@ class StatementCompiler(ExpressionCompiler):
                 try:
                     start, count = low(frame), extent(frame)
                     end = start + count if stop is None else count
-                    if end > max(start, most + 1):
+                    if end > max(start, most + 1) or end - start > most:
                         raise Fault(f"the loop {stmt.loop_var.name} runs past the values of {stmt.loop_var.dtype!s}")
                     found.append(range(start, end))
                 except Fault as fault:

@@ -12,14 +12,15 @@ from typing import Any
 
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.build import neg
-from tirlower.ir.expr import Add, Cast, Expr, Mul, Sub, Var, is_const_int
+from tirlower.ir.expr import Add, BufferLoad, Call, Cast, Expr, Mul, Sub, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.linear import linear_difference, terms_of
+from tirlower.ir.op import Op, Purity
 from tirlower.ir.stmt import For
 from tirlower.ir.structural import structural_equal
 
-__all__ = ["DATA_PARAMS", "data_parameters", "stop_of"]
+__all__ = ["DATA_PARAMS", "data_parameters", "may_be_data", "stop_of"]
 
 DATA_PARAMS = "tir.data_params"
 """The attribute of a kernel split off a host function: the positions of the parameters that are data there."""
@@ -47,8 +48,14 @@ def data_parameters(func: PrimFunc) -> frozenset[Var]:
     given = [var for var in func.params if var.dtype.is_integral and not var.dtype.is_bool]
     if not given:
         return frozenset()
+    sizes = _sizes((*func.buffers, *_over_pointers(func)))
+    return frozenset(var for var in given if var not in sizes)
+
+
+def _sizes(buffers: Iterable[Buffer]) -> set[Var]:
+    """The variables that shapes are made of by sums and products."""
     sizes: set[Any] = set()
-    for buffer in (*func.buffers, *_over_pointers(func)):
+    for buffer in buffers:
         stack: list[Any] = list(buffer.shape)
         while stack:
             op = stack.pop()
@@ -58,7 +65,24 @@ def data_parameters(func: PrimFunc) -> frozenset[Var]:
                 stack += (op.a, op.b)
             elif op.__class__ is Cast:
                 stack.append(op.value)
-    return frozenset(var for var in given if var not in sizes)
+    return sizes
+
+
+def may_be_data(expr: Expr, params: Iterable[Var], buffers: Iterable[Buffer], bound: Iterable[Var] = ()) -> bool:
+    """Whether an expression of a function with these parameters and parameter buffers may be data; ``bound`` are
+    variables bound to data in it."""
+    found = False
+    data = ({*params} - _sizes(buffers)) | {*bound}
+
+    def look(op: Any) -> bool:
+        nonlocal found
+        kind = op.__class__
+        found = found or kind is BufferLoad or op in data
+        found = found or (kind is Call and not (isinstance(op.op, Op) and op.op.purity is Purity.PURE))
+        return not found
+
+    pre_order_visit(expr, look)
+    return found
 
 
 def stop_of(loop: For) -> Expr | None:

@@ -223,20 +223,24 @@ class _Guards(AccessGuards):
                 labels=[Label(op.span, "this loop")] if op.span is not None else [],
                 help="bind the bounds to variables first",
             )
-        stop = stop_of(op)
+        kind, stop = op.loop_var.dtype, stop_of(op)
         if stop is not None:
-            runs = build.call("tir.if_then_else", build.lt(op.min, stop), op.extent, const(0, op.extent.dtype))
-            return seq(*before, loop.with_(extent=runs))
-        kind = op.loop_var.dtype
+            starts = build.lt(op.min, stop)
+            loop = loop.with_(extent=build.if_then_else(starts, op.extent, const(0, kind)))
+            # What wraps to a negative number are more iterations than a number of the type.
+            fits = build.logical_or(build.logical_not(starts), build.gt(op.extent, const(0, kind)))
+            text = f"from {{0}} up to {{1}}, more iterations than {kind!s} counts"
+            return seq(*before, self._counting(op, fits, text, stop), loop)
         room = build.sub(
             const(int(kind.max_value), kind), build.sub(build.max_(op.min, const(1, kind)), const(1, kind))
         )
-        values = _Values(op.min, op.extent)
-        text = (
-            f"the loop {_escape(op.loop_var.name)} runs from {{0}} over {{1}} iterations, past the values of {kind!s}"
-        )
-        checks = _Checks(op, self)
-        return seq(*before, Assert(build.le(op.extent, room), checks._failure(text, values), span=op.span), loop)
+        text = f"from {{0}} over {{1}} iterations, past the values of {kind!s}"
+        return seq(*before, self._counting(op, build.le(op.extent, room), text, op.extent), loop)
+
+    def _counting(self, op: For, fits: Expr, text: str, end: Expr) -> Stmt:
+        """The guard of a loop that may leave its type."""
+        failed = _Checks(op, self)._failure(f"the loop {_escape(op.loop_var.name)} runs {text}", _Values(op.min, end))
+        return Assert(fits, failed, span=op.span)
 
     def nested(self, op: Any) -> Any:
         """A loop or block with its body rewritten: its variable or iterators can be shown there."""

@@ -245,7 +245,7 @@ class _Extractor:
         low = self.space.interval(exact)[0]
         if stop is not None and (self.space.is_data(extent) or (low is not None and low < op.extent.dtype.min_value)):
             overflows, extent = not self.conv.fits(op.extent.dtype, exact), exact
-        elif self.space.is_data(start):
+        elif self.space.is_data(start) or self.space.is_data(extent):
             overflows = not self.conv.fits(op.loop_var.dtype, (start + extent).shifted(-1))
         low, high = self.space.interval(start)[0], self.space.interval((start + extent).shifted(-1))[1]
         known = self.space.ranges.get(var) if var in self.space.iterated else None

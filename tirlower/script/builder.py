@@ -18,6 +18,7 @@ from tirlower.diagnostics import Span, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterVar, MatchBufferRegion, Range
 from tirlower.ir.buffer import decl_buffer as make_buffer
+from tirlower.ir.data import may_be_data
 from tirlower.ir.dtype import INT32, DataType
 from tirlower.ir.expr import Call, Expr, IntImm, PointerType, Var, as_expr, const
 from tirlower.ir.functor import substitute
@@ -72,6 +73,8 @@ class FunctionState:
         self.thread_vars: dict[str, Var] = {}
         self.open_threads: list[str] = []
         self.loops: dict[Var, Range] = {}
+        self.data: set[Var] = set()
+        """Variables bound to what may be data."""
         self.data_buffers: dict[Var, Buffer] = {}
         self.unclaimed: dict[Var, Buffer] = {}
         """Buffers of classic allocations that no declaration has taken over yet, by data variable."""
@@ -88,6 +91,10 @@ class FunctionState:
         """The constants made of captured arrays, with the arrays, by their identity."""
         self.start = 0
         """The depth of the scope that is the function's body."""
+
+    def may_be_data(self, expr: Expr) -> bool:
+        """Whether an integer may be data, as far as it is known where it stands."""
+        return may_be_data(expr, self.params, self.buffer_map.values(), self.data)
 
 
 class Level:
@@ -190,6 +197,8 @@ class Builder:
         """Add a statement to the scope at hand."""
         if stmt.span is None:
             stmt.span = span if span is not None else self.here()
+        if isinstance(stmt, Bind) and self.func is not None and self.func.may_be_data(stmt.value):
+            self.func.data.add(stmt.var)
         self._levels[-1].out.append(stmt)
 
     def enclose_rest(self, wrap: Callable[[Stmt], Stmt]) -> None:

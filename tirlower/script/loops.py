@@ -10,10 +10,12 @@ from typing import Any
 
 from tirlower.diagnostics import Span, TirError
 from tirlower.ir import build
+from tirlower.ir.assertion import failure
 from tirlower.ir.buffer import Range
+from tirlower.ir.dtype import INT32, INT64
 from tirlower.ir.expr import Expr, IntImm, Var, as_expr, const
 from tirlower.ir.linear import linear_difference
-from tirlower.ir.stmt import For, ForKind, Stmt
+from tirlower.ir.stmt import Assert, For, ForKind, Stmt, seq
 from tirlower.script.builder import Builder
 
 __all__ = ["LoopFrame", "grid", "parallel", "serial", "thread_binding", "unroll", "vectorized"]
@@ -21,16 +23,20 @@ __all__ = ["LoopFrame", "grid", "parallel", "serial", "thread_binding", "unroll"
 
 _WIDER = {"int8": "int32", "int16": "int32", "uint8": "int32", "uint16": "int32", "uint32": "int64"}
 """The types in which loops over narrow integers count."""
+_LEAST, _MOST = int(INT32.min_value), int(INT32.max_value)
 
 
 class _Loop:
     """One loop of a frame: from ``start``, ``extent`` iterations, ``step`` apart."""
 
-    __slots__ = ("extent", "start", "step")
+    __slots__ = ("counted", "extent", "start", "step", "stop")
 
     start: Expr
+    stop: Expr
     extent: Expr
     step: Expr | None
+    counted: Expr | None
+    """The condition under which the extent is a number of its type; None where it certainly is."""
 
     def __init__(self, start: Any, stop: Any, step: Any = None, var: Any = None) -> None:
         if isinstance(start, Range):
@@ -38,6 +44,7 @@ class _Loop:
             if stop is not None or step is not None:
                 raise TirError("a loop over a Range has neither a stop nor a step")
             self.start, self.extent, self.step = start.min, start.extent, None
+            self.counted = None
             return
         if stop is None:
             start, stop = 0, start
@@ -47,8 +54,8 @@ class _Loop:
         if wider is not None:
             # The difference of the bounds must be a number of the type.
             first, last = build.cast(wider, first), build.cast(wider, last)
-        self.start = first
-        self.step = None
+        self.start, self.stop = first, last
+        self.step = self.counted = None
         self.extent = linear_difference(last, first)
         if step is not None and not (isinstance(step, int) and step == 1):
             stride = build.cast(first.dtype, _integer(step))
@@ -61,6 +68,34 @@ class _Loop:
                 self.extent = build.ceildiv(linear_difference(first, last), const(-stride.value, first.dtype))
             else:
                 self.extent = build.ceildiv(self.extent, stride)
+
+    def count_wide(self) -> None:
+        """Count the iterations by a step in int64: between bounds that are data neither the difference of the two nor
+        its quotient rounded up is a number of their type."""
+        step = self.step
+        if step is None or self.extent.dtype is not INT32 or isinstance(self.extent, IntImm):
+            return
+        low, high, by = (build.cast(INT64, part) for part in (self.start, self.stop, step))
+        if isinstance(by, IntImm):
+            size = const(abs(by.value), INT64)
+            count = build.ceildiv(build.sub(high, low) if by.value > 0 else build.sub(low, high), size)
+            ends = (self.stop, self.start) if by.value > 0 else (self.start, self.stop)
+            reach = _value(ends[0], _MOST) - _value(ends[1], _LEAST)
+            most, least = -(-reach // abs(by.value)), 0 if abs(by.value) > 1 else -1
+        else:
+            # Rounded up by a step of either sign.
+            zero = const(0, INT64)
+            count = build.sub(zero, build.floordiv(build.sub(low, high), by))
+            most, least = _MOST + 1, -1
+        if most > _MOST:
+            self.counted = build.le(count, const(_MOST, INT64))
+        if least < 0:
+            count = build.max_(count, const(0, INT64))
+        self.extent = build.cast(INT32, count)
+
+
+def _value(expr: Expr, otherwise: int) -> int:
+    return expr.value if isinstance(expr, IntImm) else otherwise
 
 
 def _counting_type(first: Expr, last: Expr) -> str | None:
@@ -109,6 +144,9 @@ class LoopFrame:
     def start(self, builder: Builder, names: list[str]) -> tuple[list[Expr], Callable[[Stmt, Span | None], Stmt]]:
         """Make the loop variables; returns what the names stand for, and what makes the loops around a body."""
         func = builder.need_function("a loop")
+        for loop in self.loops:
+            if loop.step is not None and any(map(func.may_be_data, (loop.start, loop.stop, loop.step))):
+                loop.count_wide()
         made: list[tuple[Var, _Loop]] = []
         values: list[Expr] = []
         for name, loop in zip(names, self.loops, strict=True):
@@ -131,6 +169,10 @@ class LoopFrame:
             for var, loop in reversed(made):
                 first = const(0, var.dtype) if loop.step is not None else loop.start
                 body = For(var, first, loop.extent, self.kind, self.tag, self.annotations, body, span=span)
+                if loop.counted is not None and loop.step is not None:
+                    text = f"the loop {var.name} runs more iterations than {var.dtype!s} counts, from {{0}} to {{1}} by {{2}}"
+                    message = failure("IndexError", text, loop.start, loop.stop, loop.step)
+                    body = seq(Assert(loop.counted, message, span=span), body)
                 if self.tag is not None:
                     builder.close_thread(self.tag)
             return body
