@@ -94,7 +94,8 @@ class RewriteUnsafeSelect(FuncPass):
 
     A select evaluates both arms, whatever the condition. An arm may fault when it loads from a buffer, calls something
     that is not pure, or divides integers by what may be zero (by constants, loop bounds and conditions in scope); the
-    arms of an ``if_then_else`` and the element of an ``address_of`` are not evaluated. A select on a vector condition
+    arms of an ``if_then_else`` and the element of an ``address_of`` are not evaluated. In a build, an arm that may divide
+    by data that is zero is evaluated in front of the choice: it ends the call, chosen or not. A select on a vector condition
     stays: lanes choose one by one there. Needs nothing; stands after the passes that make selects (VectorizeLoop,
     Simplify). Raises nothing.
 
