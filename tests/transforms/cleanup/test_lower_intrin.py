@@ -133,6 +133,39 @@ def f(x: T.Buffer(("n",), "{dtype}"), y: T.Buffer(("n",), "{dtype}"), q: T.Buffe
     assert (wrapped[2][0], wrapped[3][0]) == (info.min, 0)
 
 
+def test_a_divisor_of_unknown_sign_costs_no_compare() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int16"), B: T.Buffer((8,), "int16")):
+        for i in range(8):
+            b = T.bind(T.bitwise_or(B[i], T.int16(1)))
+            A[i] = A[i] // b
+            B[i] = A[i] % b
+
+    @T.prim_func
+    def expected(A: T.Buffer((8,), "int16"), B: T.Buffer((8,), "int16")):
+        for i in range(8):
+            b = T.bind(T.bitwise_or(B[i], T.int16(1)))
+            A[i] = T.Div(A[i], b) + T.shift_right(
+                T.bitwise_and(
+                    T.bitwise_xor(T.truncmod(A[i], b), b),
+                    T.bitwise_or(T.truncmod(A[i], b), T.int16(0) - T.truncmod(A[i], b)),
+                ),
+                T.int16(15),
+            )
+            B[i] = T.truncmod(A[i], b) + T.bitwise_and(
+                b,
+                T.shift_right(
+                    T.bitwise_and(
+                        T.bitwise_xor(T.truncmod(A[i], b), b),
+                        T.bitwise_or(T.truncmod(A[i], b), T.int16(0) - T.truncmod(A[i], b)),
+                    ),
+                    T.int16(15),
+                ),
+            )
+
+    check(LowerIntrin(), before, expected)
+
+
 def test_vectors() -> None:
     @T.prim_func
     def before(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), n: T.int32):

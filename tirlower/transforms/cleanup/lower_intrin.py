@@ -51,12 +51,20 @@ def _power_of_two(expr: Expr) -> int | None:
     return None
 
 
-def _is_exact(b: Expr, rest: Expr, zero: Expr) -> Expr:
-    """Whether a truncated quotient is the one rounded down: the rest is 0, or has the sign of the divisor."""
-    return build.logical_or(
-        build.logical_and(build.ge(b, zero), build.ge(rest, zero)),
-        build.logical_and(build.lt(b, zero), build.le(rest, zero)),
-    )
+def _correction(b: Expr, rest: Expr) -> Expr:
+    """-1 where a truncated quotient is one more than the one rounded down, else 0: where the rest has not b's sign.
+
+    Without a compare: the sign bit of ``rest ^ b``, of a rest other than 0 (that, or its negation, is negative then;
+    a rest is nearer to 0 than its divisor, so that its negation cannot overflow).
+    """
+    kind = rest.dtype
+    negated = build.sub(const(0, kind), rest)
+    value = b.value if isinstance(b, Broadcast) else b
+    if isinstance(value, IntImm) and value.value < 0:
+        differs = negated
+    else:
+        differs = build.bitwise_and(build.bitwise_xor(rest, b), build.bitwise_or(rest, negated))
+    return build.shift_right(differs, const(kind.bits - 1, kind))
 
 
 def constant_power(op: Call) -> Expr | None:
@@ -178,9 +186,7 @@ class _Lowerer(AnalyzedMutator):
             zero = const(0, kind)
             return Select(build.ge(rest, zero), quotient, build.sub(quotient, const(1, kind)), span=op.span)
         # No lets: the division may be shared, and a variable is defined once.
-        quotient, exact = Div(a, b), _is_exact(b, Mod(a, b), const(0, kind))
-        rounded = Select(exact, quotient, build.sub(quotient, const(1, kind)), span=op.span)
-        return self._by_signs(op, build.truncdiv, rounded)
+        return self._by_signs(op, build.truncdiv, build.add(Div(a, b), _correction(b, Mod(a, b))))
 
     def visit_FloorMod(self, op: FloorMod) -> Expr:
         a, b, kind = op.a, op.b, op.dtype
@@ -202,7 +208,7 @@ class _Lowerer(AnalyzedMutator):
                 return build.add(rest, build.bitwise_and(b, build.shift_right(rest, const(kind.bits - 1, kind))))
             return Select(build.ge(rest, const(0, kind)), rest, build.add(rest, b), span=op.span)
         rest = Mod(a, b)
-        rounded = Select(_is_exact(b, rest, const(0, kind)), rest, build.add(rest, b), span=op.span)
+        rounded = build.add(rest, build.bitwise_and(b, _correction(b, rest)))
         return self._by_signs(op, build.truncmod, rounded)
 
     def _by_signs(self, op: Any, divide: Callable[[Expr, Expr], Expr], rounded: Expr) -> Expr:
