@@ -208,6 +208,20 @@ def test_what_is_accumulated_stays_in_a_register_where_arrays_are_apart(name: st
     assert stores("".join(emit_assembly(part, overlapping.options) for part in code.parts)) > 0
 
 
+def test_a_loop_that_copies_twice_reads_once() -> None:
+    params = 'A: T.Buffer(("n",), "float32"), B: T.Buffer(("n",), "float32"), C: T.Buffer(("n",), "float32")'
+    body = "for i in range(n):\n        B[i] = A[i]\n        C[i] = A[i]"
+    assembly = tl.build(parse(f"@T.prim_func\ndef f({params}):\n    {body}\n"), target="llvm -mcpu=haswell").source(
+        "asm"
+    )
+    assert "memcpy" not in assembly
+    # Eight elements a load, and two stores of what it loaded.
+    widest = max(machine_loops(assembly), key=lambda loop: loop.vector_bits)
+    stores = sum(bool(_STORE.match(line)) for line in widest.lines)
+    loads = sum(line.startswith("vmovups") and not _STORE.match(line) for line in widest.lines)
+    assert stores == 2 * loads > 0
+
+
 #: scalars bound anew in loops, by what the loop makes of them
 VARIABLES = {
     "a sum": "s = 0.0\nfor k in range(1024):\n    s += A[k]\nB[0] = s",

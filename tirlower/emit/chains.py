@@ -19,7 +19,7 @@ from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.stmt import AttrStmt, Bind, BufferStore, For, IfThenElse, Seq, Stmt, While
 from tirlower.ir.structural import structural_equal
 
-__all__ = ["additions_in_chains", "adds_faster_than_it_fuses"]
+__all__ = ["additions_in_chains", "adds_faster_than_it_fuses", "statements_of"]
 
 #: families of processors whose float addition takes fewer cycles than a fused multiply-add
 _FAST_ADDERS: Final = (
@@ -57,7 +57,7 @@ def additions_in_chains(loop: For | While) -> list[Expr]:
         return []
     stores: list[BufferStore] = []
     changing: set[Var] = {loop.loop_var} if isinstance(loop, For) else set()
-    for stmt in _statements(loop.body):
+    for stmt in statements_of(loop.body):
         if isinstance(stmt, (For, While)):
             return []
         if isinstance(stmt, Bind):
@@ -74,7 +74,8 @@ def additions_in_chains(loop: For | While) -> list[Expr]:
     return found if sums <= _MOST_SUMS else []
 
 
-def _statements(body: Stmt) -> Iterator[Stmt]:
+def statements_of(body: Stmt) -> Iterator[Stmt]:
+    """The statements of a body; of loops in it, the loops alone."""
     left = [body]
     while left:
         stmt = left.pop()
