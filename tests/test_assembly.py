@@ -187,6 +187,19 @@ ACCUMULATING = {
         'A: T.Buffer(("n", "m"), "int32"), C: T.Buffer(("n",), "int32")',
         "for i in T.parallel(n):\n        for j in range(m):\n            C[i] = T.max(C[i], A[i, j])",
     ),
+    "a count under a condition": (
+        'A: T.Buffer(("n",), "int32"), C: T.Buffer((1,), "int32")',
+        "C[0] = 0\n    for i in range(n):\n        if A[i] > 5:\n            C[0] += 1",
+    ),
+    "a maximum by comparing": (
+        'A: T.Buffer(("n",), "int64"), C: T.Buffer((1,), "int64")',
+        "C[0] = -1\n    for i in range(n):\n        if A[i] > C[0]:\n            C[0] = A[i]",
+    ),
+    "rows under a condition": (
+        'A: T.Buffer(("n", "m"), "int32"), C: T.Buffer(("n",), "int32")',
+        "for i in range(n):\n        C[i] = 0\n        for j in range(m):\n"
+        "            if A[i, j] > C[i]:\n                C[i] = C[i] * 2 + j",
+    ),
     "a convolution": (
         'A: T.Buffer((100,), "float32"), K: T.Buffer((7,), "float32"), C: T.Buffer((94,), "float32")',
         "for i in range(94):\n        for j in range(7):\n            C[i] += A[i + j] * K[j]",

@@ -14,7 +14,7 @@ from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, IntImm, Let, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
-from tirlower.ir.op import Op
+from tirlower.ir.op import Op, Purity
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, BufferStore, Evaluate
 
 __all__ = ["Body", "give_alias_scopes", "param_align"]
@@ -27,6 +27,7 @@ _ACCESS: Final = Op.get("tir.tvm_access_ptr")
 _PREFETCH: Final = Op.get("tir.prefetch")
 _NULL: Final = Op.get("tir.isnullptr")
 _RET: Final = Op.get("tir.ret")
+_JUMPS: Final = (_RET, Op.get("tir.break_loop"), Op.get("tir.continue_loop"))
 
 
 class Body(Visitor):
@@ -36,6 +37,8 @@ class Body(Visitor):
         self.written: set[Var] = set()
         self.allocated: dict[Var, bool] = {}
         self.returned: DataType | None = None
+        #: whether it calls what may do anything
+        self.calls_out = False
         self._read_only: set[int] = set()
         with deep_recursion():
             self.visit(func.body)
@@ -75,6 +78,7 @@ class Body(Visitor):
     def visit_Call(self, op: Call) -> bool | None:
         """Pointers that are let out may be written through, unless the call says that it reads."""
         callee = op.op
+        self.calls_out |= not isinstance(callee, Op) or (callee.purity is Purity.OPAQUE and callee not in _JUMPS)
         if callee is _ACCESS:
             data, mask = op.args[1], op.args[4]
             if isinstance(data, Var) and not (isinstance(mask, IntImm) and not mask.value & 2):

@@ -7,7 +7,7 @@ found through tables that they register in (see :mod:`tirlower.emit.engine`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -132,6 +132,8 @@ class Kernel:
     allocates: bool = True
     #: whether the functions have large arrays on the stack, and look whether it has room for them
     checks_stack: bool = False
+    #: whether its arrays share no memory, and nothing that it calls could see them: see ``held.py``
+    apart: bool = False
 
 
 class Emitter:
@@ -177,6 +179,8 @@ class Emitter:
         #: additions (by id; the node keeps it its own) that are not fused with products: see ``chains.py``
         self.keeps_chains: Final = adds_faster_than_it_fuses(state.machine)
         self.chained: dict[int, Expr] = {}
+        #: the elements stored on the way here, in the scopes around, and the loops around each store: see ``held.py``
+        self.stored: dict[Hashable, int] = {}
 
     # -- variables ---------------------------------------------------------------------------------------------------
 

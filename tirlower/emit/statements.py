@@ -17,6 +17,7 @@ from tirlower.emit.emitter import Emitter
 from tirlower.emit.engine import index_of, pointer_alias, values_of
 from tirlower.emit.errors import ERROR_KINDS, MAX_ERROR_VALUES, escape_template
 from tirlower.emit.facts import DATA
+from tirlower.emit.held import note_store, store_of_either
 from tirlower.emit.loops import emit_for, emit_while, jump_out
 from tirlower.emit.masked import is_masked
 from tirlower.emit.memory import emit_store, to_memory
@@ -80,6 +81,7 @@ def _seq(em: Emitter, op: Seq) -> None:
 
 def _store(em: Emitter, op: BufferStore) -> None:
     emit_store(em, op)
+    note_store(em, op)
 
 
 def _evaluate(em: Emitter, op: Evaluate) -> None:
@@ -118,6 +120,8 @@ def _return(em: Emitter, op: Any, args: tuple[Expr, ...]) -> None:
 
 
 def _bind(em: Emitter, op: Bind) -> None:
+    if op.var in em.vars:
+        em.stored = {}  # what was stored before was indexed with another value of the name
     em.facts.define_as(op.var, op.value)
     value = em.value(op.value)
     wide = None
@@ -139,6 +143,10 @@ def _if(em: Emitter, op: IfThenElse) -> None:
         chosen = op.then_case if op.condition.value else op.else_case  # type: ignore[attr-defined]
         if chosen is not None:
             emit_scope(em, chosen)
+        return
+    either = store_of_either(em, op)
+    if either is not None:
+        emit_store(em, either)
         return
     cond = em.value(op.condition)
     then, after = em.new_block("then"), em.new_block("endif")
@@ -166,11 +174,15 @@ def emit_scope(em: Emitter, stmt: Stmt) -> None:
     """A statement that is the whole of its scope (a lone declaration ends with it)."""
     if stmt.__class__ is BufferStore:
         stmt = Seq((stmt,))  # which may be cut
-    depth = len(em.cleanups)
+    depth, stored, before = len(em.cleanups), em.stored, len(em.stored)
     emit_statement(em, stmt)
     if not em.b.terminated:
         em.unwind(depth)
     del em.cleanups[depth:]
+    if em.stored is not stored:
+        em.stored = {}
+    while len(em.stored) > before:
+        em.stored.popitem()
 
 
 def _assert(em: Emitter, op: Assert) -> None:

@@ -141,6 +141,7 @@ def emit_kernel(
     kernel = Kernel(prototype.name, func)
     kernel.ret_type = prototype.returns
     kernel.checks_stack = large
+    kernel.apart = bool(func.attrs.get("tir.noalias")) and not prototype.body.calls_out
     kernel.allocates = any(prototype.body.allocated.values())
     em = Emitter(state, kernel, function)
     em.b.position_at_end(function.block("entry"))
