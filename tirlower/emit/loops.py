@@ -13,6 +13,7 @@ from tirlower.emit.chains import additions_in_chains, statements_of
 from tirlower.emit.emitter import Emitter, Loop
 from tirlower.emit.platform import Body
 from tirlower.emit.writer import I64, NO_ATTACHMENTS, VOID, Attachments, Metadata, Value
+from tirlower.ir.annotations import NO_UNROLL
 from tirlower.ir.expr import BufferLoad, IntImm, Var
 from tirlower.ir.stmt import BufferStore, For, ForKind, While
 
@@ -123,7 +124,7 @@ def loop_hints(em: Emitter, op: For, in_order: bool) -> Metadata | None:
     if "pragma_unroll" in notes or "pragma_unroll_explicit" in notes:
         asked = notes.get("pragma_unroll")
         unroll = asked if isinstance(asked, int) and not isinstance(asked, bool) and asked > 1 else True
-    if notes.get("pragma_no_unroll") or notes.get("tir.no_unroll"):
+    if notes.get("pragma_no_unroll") or notes.get(NO_UNROLL):
         unroll = False
     vectorize: bool | None = True if op.kind is ForKind.VECTORIZED else None
     if "tir.llvm_vectorize" in notes:

@@ -9,6 +9,7 @@ __all__ = [
     "ASYNC_WAIT_COUNT",
     "MIN_BLOCKS",
     "NOALIAS",
+    "NO_UNROLL",
     "REDUCTION",
     "UNCHECKED",
 ]
@@ -31,6 +32,9 @@ NOALIAS = "tir.noalias"
 True is a promise, which calls are checked against. Without it a build makes two versions, and a call runs the one that
 its arrays fit: in the first the attribute is True, in the second False.
 """
+
+NO_UNROLL = "tir.no_unroll"
+"""On a loop, when true: the machine code does one iteration at a time, as the loop says."""
 
 REDUCTION = "tir.reduction"
 """On a parallel or vectorized loop, when true: the reductions that it carries are computed with partial results.

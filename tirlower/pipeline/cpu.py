@@ -16,6 +16,7 @@ from tirlower.transforms import (
     InjectVirtualThread,
     InstrumentBoundCheckers,
     InstrumentProfileIntrinsics,
+    JamReductions,
     LoopPartition,
     LowerAutoCopy,
     LowerCustomDatatypes,
@@ -94,6 +95,7 @@ def cpu_pipeline(overlap: bool = False) -> Pipeline:
                 "after folding: only accesses that are left are guarded",
                 option="tir.instrument_bound_checkers",
             ),
+            Step(JamReductions(), "on folded loops, whose variables have memory of their own", level=1),
             Step(HoistIfThenElse(), "on small folded bodies, which it copies; LLVM unswitches most loops too", level=3),
             Step(
                 CommonSubexprElimTIR(),

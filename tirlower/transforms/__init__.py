@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         HoistExpression,
         HoistIfThenElse,
     )
+    from tirlower.transforms.loops.jam import JamReductions
     from tirlower.transforms.loops.overcompute import ReduceBranchingThroughOvercompute
     from tirlower.transforms.loops.partition import LoopPartition
     from tirlower.transforms.loops.privatize_reductions import PrivatizeReductions

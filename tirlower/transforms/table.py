@@ -61,6 +61,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "HoistExpression",
         "HoistIfThenElse",
     ),
+    "loops.jam": ("JamReductions",),
     "loops.overcompute": ("ReduceBranchingThroughOvercompute",),
     "loops.partition": ("LoopPartition",),
     "loops.privatize_reductions": ("PrivatizeReductions",),
