@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import os
+import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -149,6 +150,10 @@ def agree(name: str, ours: Sequence[Any], theirs: Sequence[Any], returned: Any, 
     assert not wrong, f"{name}: {wrong} elements differ"
 
 
+#: turns of each candidate, next to one another in changing order, and the seconds of one: many short turns, since a shared
+#: machine changes its speed from one moment to the next
+ROUNDS, SLICE = 101, 0.004
+
 #: kernels whose results tell a rounding apart: an orbit on the border of the set escapes some iterations sooner or later
 CHAOTIC = frozenset({"mandelbrot"})
 
@@ -187,6 +192,18 @@ def candidate(name: str, fn: Callable[..., Any], values: Sequence[Any], start: S
     return restored
 
 
+def processor() -> str:
+    """The processor's name as its maker writes it, where the system says it, and LLVM's name of its kind."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor()
+    )
+    return f"{named} ({host_cpu().name})"
+
+
 def main() -> int:
     """Compare every kernel with plain Python, then time it and Numba's in turn, in processor time of the one thread."""
     import bench.numba_kernels as theirs
@@ -195,7 +212,7 @@ def main() -> int:
 
     target = tl.Target("llvm", num_threads=1)
     faster = 0
-    print(f"on {host_cpu().name}, load {os.getloadavg()[0]:.1f}")
+    print(f"on {processor()}, load {os.getloadavg()[0]:.1f}")
     print(
         f"{'kernel':<20}{'tirlower':>12}{'Numba':>12}{'Numba / tirlower':>19}  elements unlike Python's: ours, Numba's"
     )
@@ -205,7 +222,8 @@ def main() -> int:
         differ = compared(name, start, kernel, peer)
         ours = copies(start)
         calls = {"ours": candidate(name, kernel, ours, start), "numba": candidate(name, peer, ours, start)}
-        timed = interleave(calls, rounds=41, slice_seconds=0.005, clock=time.thread_time)
+        interleave(calls, rounds=4, slice_seconds=0.005, clock=time.thread_time)  # warm: caches, predictors, the clock
+        timed = interleave(calls, rounds=ROUNDS, slice_seconds=SLICE, clock=time.thread_time)
         ratio = timed["numba"].ratio(timed["ours"])
         faster += ratio >= 1.0
         columns = f"{human(timed['ours'].median):>12}{human(timed['numba'].median):>12}{ratio:>18.3f}x"
