@@ -52,17 +52,17 @@ def steps(f: PrimFunc) -> int:
 
 def test_four_iterations_at_once_then_the_rest() -> None:
     @T.prim_func
-    def before(A: T.Buffer(("n", 32), "float32"), y: T.Buffer(("n",), "float32")):
+    def before(A: T.Buffer(("n", 256), "float32"), y: T.Buffer(("n",), "float32")):
         T.func_attr({"tir.noalias": True})
         a = T.alloc_buffer((1,), "float32", scope="local")
         for i in range(n):
             a[0] = T.float32(0)
-            for k in range(32):
+            for k in range(256):
                 a[0] = a[0] + A[i, k]
             y[i] = a[0]
 
     @T.prim_func
-    def expected(A: T.Buffer(("n", 32), "float32"), y: T.Buffer(("n",), "float32")):
+    def expected(A: T.Buffer(("n", 256), "float32"), y: T.Buffer(("n",), "float32")):
         T.func_attr({"tir.noalias": True})
         a = T.alloc_buffer((1,), "float32", scope="local")
         a1 = T.alloc_buffer((1,), "float32", scope="local")
@@ -73,7 +73,7 @@ def test_four_iterations_at_once_then_the_rest() -> None:
             a1[0] = T.float32(0)
             a2[0] = T.float32(0)
             a3[0] = T.float32(0)
-            for k in range(32):
+            for k in range(256):
                 a[0] = a[0] + A[i * 4, k]
                 a1[0] = a1[0] + A[i * 4 + 1, k]
                 a2[0] = a2[0] + A[i * 4 + 2, k]
@@ -88,7 +88,7 @@ def test_four_iterations_at_once_then_the_rest() -> None:
             annotations={"tir.no_unroll": True},
         ):
             a[0] = T.float32(0)
-            for k in T.serial(32, annotations={"tir.no_unroll": True}):
+            for k in T.serial(256, annotations={"tir.no_unroll": True}):
                 a[0] = a[0] + A[i, k]
             y[i] = a[0]
 
@@ -182,7 +182,7 @@ KEPT: dict[str, str] = {
     "a parallel loop": LOOP.replace("range(n)", "T.parallel(n)"),
     "an unrolled loop inside": LOOP.replace("range(m)", "T.unroll(m)"),
     "an annotated loop": LOOP.replace("range(n)", "T.serial(n, annotations={'note': 1})"),
-    "a short loop inside": LOOP.replace("range(m)", "range(8)"),
+    "a short loop inside": LOOP.replace("range(m)", "range(127)"),
     "few iterations": LOOP.replace("range(n)", "range(3)"),
     "an integer sum": LOOP.replace("a[0]", "w[0]").replace("T.float32(0)", "0").replace("A[i, k] * B[k]", "I[k]").replace(
         "= w[0]\n", "= T.Cast('float32', w[0])\n"

@@ -46,8 +46,8 @@ __all__ = ["JamReductions"]
 #: the sums in flight that hide an addition's latency
 _IN_FLIGHT = 4
 
-#: loops of fewer iterations overlap with what stands around them
-_LEAST_ITERATIONS = 16
+#: LLVM unrolls loops of fewer iterations whole, and finds by itself what may run side by side then
+_LEAST_ITERATIONS = 128
 
 #: larger bodies have enough to do while a sum waits
 _MOST_NODES = 120
@@ -319,17 +319,17 @@ class JamReductions(FuncPass):
     >>> from tirlower.script import parse
     >>> print(JamReductions()(parse('''
     ... @T.prim_func
-    ... def f(A: T.Buffer((8, 64), "float32"), y: T.Buffer((8,), "float32")):
+    ... def f(A: T.Buffer((8, 256), "float32"), y: T.Buffer((8,), "float32")):
     ...     T.func_attr({"tir.noalias": True})
     ...     acc = T.alloc_buffer((1,), "float32", scope="local")
     ...     for i in range(8):
     ...         acc[0] = T.float32(0)
-    ...         for k in range(64):
+    ...         for k in range(256):
     ...             acc[0] += A[i, k]
     ...         y[i] = acc[0]
     ... ''')).script())
     @T.prim_func
-    def f(A: T.Buffer((8, 64), "float32"), y: T.Buffer((8,), "float32")):
+    def f(A: T.Buffer((8, 256), "float32"), y: T.Buffer((8,), "float32")):
         T.func_attr({"tir.noalias": True})
         acc = T.alloc_buffer((1,), scope="local")
         acc_1 = T.alloc_buffer((1,), scope="local")
@@ -340,7 +340,7 @@ class JamReductions(FuncPass):
             acc_1[0] = T.float32(0)
             acc_2[0] = T.float32(0)
             acc_3[0] = T.float32(0)
-            for k in range(64):
+            for k in range(256):
                 acc[0] = acc[0] + A[i * 4, k]
                 acc_1[0] = acc_1[0] + A[i * 4 + 1, k]
                 acc_2[0] = acc_2[0] + A[i * 4 + 2, k]
