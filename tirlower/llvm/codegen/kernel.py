@@ -17,6 +17,7 @@ from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import IntImm, Var, is_const_int
 from tirlower.ir.func import PrimFunc
+from tirlower.llvm.codegen.lift import lift_loads
 from tirlower.llvm.codegen.merge import merge_loops
 from tirlower.llvm.codegen.signature import return_type, signature_with_symbols
 from tirlower.llvm.codegen.stack import enter_deep, guard_stack
@@ -173,7 +174,7 @@ def emit_kernel(
     if deep:
         guard_stack(em)
     with deep_recursion():
-        emit_scope(em, merge_loops(func))
+        emit_scope(em, lift_loads(func, merge_loops(func)))
     if not em.b.terminated:
         em.leave(em.b.i32(0))
     return em.stack_used
