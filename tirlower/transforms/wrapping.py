@@ -284,12 +284,22 @@ class Wrapping:
         Of the rest, sums and products are simplified as the ring that they are however they wrap, each arm of a
         choice under its condition, and what becomes constant is folded.
         """
+        return self._keeping(root, simplify, {})
+
+    def _keeping(self, root: Expr, simplify: Callable[[Expr], Expr], done: dict[int, Expr]) -> Expr:
+        """Simplified, but for divisions by what may be zero that would be gone: the value may decide nothing, or be that
+        of ``x // x``."""
         wrapping, quotients = self._classify(root)
         made = self._simplified(root, wrapping, simplify)
         if not quotients or made is root or self._keeps(made, self._failing(quotients), simplify):
             return made
-        # Only what is inside, so that the division stays: its value may decide nothing, or be that of `x // x`.
-        kept: Any = root.map_children(lambda part: self.simplify(part, simplify))
+
+        def inside(part: Expr) -> Expr:
+            if id(part) not in done:
+                done[id(part)] = self._keeping(part, simplify, done)
+            return done[id(part)]
+
+        kept: Any = root.map_children(inside)
         if kept.__class__ is Call and kept.op is _ITE:
             return _chosen(kept)
         decided = kept.__class__ in (And, Or) and kept.a.__class__ is IntImm
