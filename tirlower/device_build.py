@@ -57,7 +57,7 @@ class DeviceArtifact:
         if not self.traced:
             ctx = PassContext(opt_level=self.context.opt_level, config=self.context.config, trace=True)
             with ctx:
-                pipeline_for(self.target).run(check_legality(apart(self.given), ctx).module, ctx)
+                pipeline_for(self.target).run(check_legality(apart(self.given), ctx, lifts=False).module, ctx)
             self.traced = ctx.ir_after
         return self.traced
 
@@ -210,7 +210,7 @@ def build_for_device(
     with paused_collection():
         verify_well_formed(mod)
         verified = time.perf_counter()
-        legal = check_legality(apart(mod), ctx)
+        legal = check_legality(apart(mod), ctx, lifts=False)
         checked = time.perf_counter()
         timing = PassTimingInstrument()
         ctx = ctx.child(timing)

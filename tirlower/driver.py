@@ -66,7 +66,7 @@ def lower(program: PrimFunc | IRModule, target: Any = None, *, until: str | None
         where = _target_of(target)
         with paused_collection():
             verify_well_formed(mod)
-            checked = check_legality(apart(mod), PassContext.current())
+            checked = check_legality(apart(mod), PassContext.current(), lifts=not where.is_gpu)
             return pipeline_for(where).run(checked.module, PassContext.current(), until)
 
 

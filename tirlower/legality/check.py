@@ -30,7 +30,7 @@ class Checked:
     in_place: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
 
-def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False) -> Checked:
+def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False, lifts: bool = True) -> Checked:
     """Prove that every loop computes what its serial form computes, and that every access is inside its buffer.
 
     Raises :class:`LegalityError` for a loop that does not (with two iterations that meet in one element) or for which
@@ -38,7 +38,8 @@ def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False) -
     outside, with the iteration in which it does. An access that may go outside gets a guard that raises IndexError
     before it; ``tir.unproved_bounds`` of the configuration says ``"guard"`` (the default), ``"trust"`` or
     ``"refuse"``. ``{"tir.legality": "off"}`` leaves all of this out. With ``in_order`` loops are not asked about: they
-    run in the order of the script, and lanes in step, whatever they share (the module is :func:`overlapping`'s).
+    run in the order of the script, and lanes in step, whatever they share (the module is :func:`overlapping`'s). With
+    ``lifts`` guards stand before the loops that do not change them; kernels of GPUs are made of nests without any between.
 
     >>> from tirlower.script import parse
     >>> func = parse('''
@@ -62,7 +63,7 @@ def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False) -
     for name, func in functions.items():
         scop = poly.extract(func, mod, wrapping=ctx.option("tir.scalar_overflow") != "none")
         loops = tuple(loop_notes(name, func, "in order")) if in_order else check_loops(name, scop)
-        guarded, found = _check_accesses(name, scop, mod, mode, debug)
+        guarded, found = _check_accesses(name, scop, mod, mode, debug, lifts)
         if "global_symbol" in func.attrs:
             pairs[str(func.attrs["global_symbol"])] = poly.in_place(scop)
         checks = checks.merged(replace(found, loops=loops))
@@ -72,7 +73,9 @@ def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False) -
     return Checked(IRModule(functions, dict(mod.attrs)) if changed else mod, checks, pairs)
 
 
-def _check_accesses(name: str, scop: poly.Scop, mod: IRModule, mode: str, debug: bool) -> tuple[PrimFunc, Checks]:
+def _check_accesses(
+    name: str, scop: poly.Scop, mod: IRModule, mode: str, debug: bool, lifts: bool
+) -> tuple[PrimFunc, Checks]:
     """The function with its guards, and what was found of its accesses and assumptions."""
     judged = judge_accesses(name, scop, mode)
     func = made = scop.func
@@ -83,7 +86,7 @@ def _check_accesses(name: str, scop: poly.Scop, mod: IRModule, mode: str, debug:
     loops_over = [loop.node for loop in scop.loops if loop.overflows]
     if (judged.open and mode != "trust") or loops_over:
         made, guarded = insert_guards(
-            name, func, judged, poly.PureFunctions(mod).has, loops_over, accesses=mode != "trust"
+            name, func, judged, poly.PureFunctions(mod).has, loops_over, accesses=mode != "trust", lifts=lifts
         )
     made = require_nested_strides(func, scop, without_idle_jumps(scop, made))
     return made, Checks(

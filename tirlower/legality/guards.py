@@ -1,7 +1,7 @@
 """Guards: an assertion before each access that is not proved inside its buffer, and before no other.
 
-A guard stands before the statement of its access, under the conditions under which the access is evaluated; everything
-before it has happened. It raises IndexError with the element, the index, the bounds and the loops' values.
+A guard stands before the statement of its access, under the conditions under which the access is evaluated, or before
+loops that would meet it first (:mod:`tirlower.legality.lift`); everything before it has happened. It raises IndexError with the element, the index, the bounds and the loops' values.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Purity
 from tirlower.ir.stmt import Assert, Bind, Block, For, Seq, Stmt, seq
 from tirlower.legality.bounds import Judged, OpenAccess
+from tirlower.legality.lift import is_pipelined, lifted
 from tirlower.legality.notes import AccessNote
 from tirlower.legality.views import View
 from tirlower.transforms.memory.bound_checkers import AccessChecks, AccessGuards, Place, Shown, lanes_of
@@ -38,15 +39,16 @@ def insert_guards(
     overflowing: Iterable[Stmt] = (),
     *,
     accesses: bool = True,
+    lifts: bool = True,
 ) -> tuple[PrimFunc, tuple[AccessNote, ...]]:
     """The function with a guard before each open access, and a note on each access that got one.
 
     ``is_pure`` says of a call's operation that is a function of the module whether it has no effects. The variables of
     the loops ``overflowing`` may leave their types: these loops run up to the stop that they state, or get a guard too;
-    with ``accesses=False`` nothing else does. Raises :class:`LegalityError` where a guard would have to evaluate a call
+    with ``accesses=False`` nothing else does. With ``lifts`` guards stand before the loops that do not change them. Raises :class:`LegalityError` where a guard would have to evaluate a call
     with effects a second time.
     """
-    guards = _Guards(name, judged, is_pure, {id(loop) for loop in overflowing}, accesses)
+    guards = _Guards(name, judged, is_pure, {id(loop) for loop in overflowing}, accesses, lifts)
     made = func.with_body(guards.visit(func.body))
     return made, tuple(guards.notes.values())
 
@@ -175,14 +177,23 @@ class _Checks(AccessChecks):
                 help="bind the value to a variable first: `k: T.int32 = …`, then use k",
             )
         self.owner.note(node)
-        self.asserts.append(Assert(condition, message, span=node.span or self.span))
+        guard = Assert(condition, message, span=node.span or self.span)
+        self.owner.kept.append(guard)
+        self.owner.guards.add(id(guard))
+        self.asserts.append(guard)
 
 
 class _Guards(AccessGuards):
     """Inserts guards, and keeps the loops (or block iterators) that can be named where it is."""
 
     def __init__(
-        self, function: str, judged: Judged, is_pure: Callable[[Any], bool], overflowing: set[int], accesses: bool
+        self,
+        function: str,
+        judged: Judged,
+        is_pure: Callable[[Any], bool],
+        overflowing: set[int],
+        accesses: bool,
+        lifts: bool,
     ) -> None:
         self.function = function
         self.is_pure = is_pure
@@ -192,6 +203,11 @@ class _Guards(AccessGuards):
         self.visible: list[tuple[str, Var]] = []
         self.matched: dict[Buffer, MatchBufferRegion] = {}
         self.notes: dict[int, AccessNote] = {}
+        self.lifts = lifts
+        self.pipelined = 0
+        self.guards: set[int] = set()
+        self.kept: list[Assert] = []
+        """The guards, which live as long as their ids are asked for."""
 
     def checks(self, op: Stmt) -> AccessChecks:
         """The guards of a statement."""
@@ -211,10 +227,18 @@ class _Guards(AccessGuards):
         return Seq((*(made.stmts[:-1] if isinstance(made, Seq) else ()), held, op))
 
     def visit_For(self, op: For) -> Stmt:
-        made = super().visit_For(op)
-        if id(op) not in self.overflowing:
-            return made
+        self.pipelined += is_pipelined(op)
+        made: Any = super().visit_For(op)
+        self.pipelined -= is_pipelined(op)
         *before, loop = made.stmts if isinstance(made, Seq) else (made,)
+        if self.lifts and not self.pipelined:
+            found, loop = lifted(loop, self.guards)
+            self.guards.update(id(guard) for guard in found)
+            self.kept += found
+            before += found
+            made = seq(*before, loop)
+        if id(op) not in self.overflowing:
+            return made  # type: ignore[no-any-return]
         if max(side_effect(part, self.is_pure) for part in (op.min, op.extent)) > Purity.READS:
             raise LegalityError(
                 f"the loop {op.loop_var.name} of {self.function!r} may leave its type, and a guard would evaluate a call "
