@@ -37,6 +37,26 @@ def arrays(n: int) -> str:
     return _head(max(n, 16)) + made + filled + read
 
 
+def lets(n: int) -> str:
+    """Values, each of which uses the one before twice; the last is stored."""
+    lines = "".join(f"    x{k + 1} = x{k} + x{k} * A[{k % 16}]\n" for k in range(n))
+    return _head(16) + "    x0 = A[0]\n" + lines + f"    B[0] = x{n}\n"
+
+
+def index_lets(n: int) -> str:
+    """Integers, each of which uses the one before twice; the last is a subscript."""
+    lines = "".join(f"        x{k + 1} = (x{k} + x{k} // 2) % 16\n" for k in range(n))
+    return _head(16) + "    for x0 in range(16):\n" + lines + f"        B[x{n}] = A[x0]\n"
+
+
+def divisions(n: int) -> str:
+    """Divisions in one subscript, each of the one before."""
+    index = "i"
+    for k in range(n):
+        index = f"({index} + i) // {k % 3 + 2}"
+    return _head(64) + f"    for i in range(64):\n        B[{index} % 64] = A[i]\n"
+
+
 def vector(n: int) -> str:
     """One slice assignment."""
     return _head(n) + f"    B[0:{n}] = A[0:{n}] + B[0:{n}]\n"
@@ -47,7 +67,13 @@ FAMILIES: dict[str, tuple[Callable[[int], str], int]] = {
     "unrolled iterations": (unrolled, 500),
     "local arrays": (arrays, 50),
     "elements of a slice": (vector, 25000),
+    "lets in a row": (lets, 40),
+    "lets of a subscript": (index_lets, 20),
+    "divisions in a subscript": (divisions, 20),
 }
+
+
+RUNS = 3
 
 
 def _seconds(text: str) -> float:
@@ -63,7 +89,7 @@ def report() -> str:
     _seconds(straight(4))  # imports
     lines = [f"{'built, CPU seconds':24}{'n':>8}{'n':>9}{'2n':>9}{'4n':>9}   growth"]
     for name, (make, n) in FAMILIES.items():
-        taken = [min(_seconds(make(n * times)) for _ in range(2)) for times in (1, 2, 4)]
+        taken = [min(_seconds(make(n * times)) for _ in range(RUNS)) for times in (1, 2, 4)]
         growth = ", ".join(f"{b / a:.2f}" for a, b in itertools.pairwise(taken))
         lines.append(f"{name:24}{n:8}" + "".join(f"{one:9.3f}" for one in taken) + f"   {growth}")
     return "\n".join(lines)

@@ -201,16 +201,25 @@ class Wrapping:
     def overflows(self, root: Expr) -> bool:
         """Whether arithmetic on data inside an expression may leave its type: bounds of it mean nothing then, and it is
         no fact."""
-        found = False
-
-        def look(op: Any) -> bool:
-            nonlocal found
-            if may_overflow(op) and self.is_data(op):
-                found = found or _leaves(self.analyzer.const_int_bound(op), op.dtype)
-            return not found and op.__class__ is not BufferLoad
-
-        pre_order_visit(root, look)
-        return found
+        data: dict[int, bool] = {}
+        stack: list[Any] = [root]
+        while stack:
+            op = stack[-1]
+            if id(op) in data:
+                stack.pop()
+                continue
+            # What a load is at is another question.
+            operands = () if op.is_leaf or op.__class__ is BufferLoad else tuple(op.children())
+            waiting = [c for c in operands if id(c) not in data]
+            if waiting:
+                self.note_let(op)
+                stack += waiting
+                continue
+            stack.pop()
+            mine = data[id(op)] = self.is_data_node(op) or any(data[id(c)] for c in operands)
+            if mine and may_overflow(op) and _leaves(self.analyzer.const_int_bound(op), op.dtype):
+                return True
+        return False
 
     def atom(self, expr: Expr) -> Var:
         """A variable for an expression of which nothing is known: the same for equal expressions."""
