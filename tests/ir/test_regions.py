@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 
+from tirlower import ir
 from tirlower.ir import (
     BufferLoad,
     BufferRegion,
@@ -85,6 +86,17 @@ def _count(expr, var):
 
 def _mentions(expr, var):
     return _count(expr, var) > 0
+
+
+def test_a_view_through_a_pointer_bound_in_the_block_is_one_of_its_buffer():
+    A, p, q = ir.Buffer("A", (8,), "int32"), *[ir.Var(name, ir.PointerType("int32")) for name in "pq"]
+    V = ir.decl_buffer((8,), "int32", "V", data=q)
+    body = ir.Seq((ir.Bind(p, A.data), ir.Bind(q, p), ir.DeclBuffer(V), ir.BufferStore(V, V[2], (3,))))
+    block = ir.Block("b", (), True, (), (), None, (), {}, body)
+    # As the script knows them: a buffer declared over a pointer is what that pointer belongs to.
+    for known in ({A.data: A, q: V}, {A.data: A}):
+        found = block_access_regions(block, known)
+        assert [r.buffer for r in found.reads] == [A] == [r.buffer for r in found.writes] and not found.opaque
 
 
 def test_buffers_used_through_pointers_are_named():

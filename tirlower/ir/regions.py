@@ -338,6 +338,8 @@ class _Detector:
                 self.relaxer.known[op.loop_var] = before
         elif isinstance(op, Block):
             self.nested_block(op)
+        elif isinstance(op, Bind) and isinstance(op.value, Var) and self.buffer_of(op.value) is not None:
+            self.own[op.var] = self.buffer_of(op.value)  # type: ignore[assignment]  # another name of its pointer
         elif isinstance(op, Bind):
             self.expr(op.value)
             self.relaxer.known[op.var] = self.relaxer.interval(op.value) if op.value.dtype.is_integral else None
@@ -346,7 +348,7 @@ class _Detector:
             self.hidden.add(op.buffer.data)
         elif isinstance(op, DeclBuffer):
             base = self.buffer_of(op.buffer.data)
-            if base is not None:
+            if base is not None and base is not op.buffer:
                 self.views[id(op.buffer)] = base
             else:
                 self.inside.add(id(op.buffer))
