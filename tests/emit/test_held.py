@@ -137,3 +137,25 @@ def test_many_stores_cost_no_more_each() -> None:
     a, b = np.arange(300, dtype=np.int32), np.zeros(300, dtype=np.int32)
     made(a, b, np.zeros(9, np.int32), np.zeros(9, np.float32))
     assert b[7] == 299 and b[8] == 8
+
+
+def test_a_function_of_the_module_alone_may_have_a_loop_that_copies_more_than_once() -> None:
+    source = """
+@I.ir_module
+class Two:
+    @T.prim_func(private=True)
+    def swap(p: T.handle("int32"), n: T.int32):
+        P = T.decl_buffer((n + 1,), "int32", data=p)
+        for i in range(n):
+            t = T.bind(P[i])
+            P[i] = P[i + 1]
+            P[i + 1] = t
+
+    @T.prim_func
+    def main(A: T.Buffer((9,), "int32")):
+        Two.swap(A.data, 8)
+"""
+    made = tl.build(parse(source), "llvm -num_threads=1")
+    a = np.arange(9, dtype=np.int32)
+    (made["main"] if isinstance(made, tl.Executable) else made)(a)
+    assert a.tolist() == [*range(1, 9), 0]

@@ -113,6 +113,9 @@ class Block:
         return f"label {self.ref}"
 
 
+_UNNAMED: Final = " unnamed_addr"
+
+
 class Function:
     """A function definition. ``args`` are its parameters, ``ref`` the function as a value to call or store."""
 
@@ -148,7 +151,9 @@ class Function:
     def mark(self, attribute: str) -> None:
         """Give the function a string attribute; again changes nothing."""
         if f' "{attribute}"' not in self._tail:
-            self._tail = f' "{attribute}"{self._tail}'
+            # An attribute stands behind what says that the address is of no interest.
+            first = _UNNAMED if self._tail.startswith(_UNNAMED) else ""
+            self._tail = f'{first} "{attribute}"{self._tail.removeprefix(first)}'
 
     def name_value(self, hint: str = "") -> str:
         """A fresh SSA name, ``%hint.12``."""
