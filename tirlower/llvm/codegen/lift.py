@@ -19,7 +19,7 @@ from tirlower.ir.functor import Mutator, pre_order_visit
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, For, ForKind, IfThenElse, Seq, Stmt
 from tirlower.ir.structural import structural_equal
-from tirlower.transforms.analyzed import AnalyzedMutator
+from tirlower.transforms.analyzed import AnalyzedMutator, know_shapes
 from tirlower.transforms.wrapping import DataAnalyzer
 
 __all__ = ["lift_loads"]
@@ -53,7 +53,7 @@ class _Lifter(AnalyzedMutator):
         self.wrapping = analyzer.wrapping
         self.params = params
         self.own = own
-        self.know_shapes(func)
+        know_shapes(analyzer, func)
 
     def visit_expr(self, root: Expr) -> Expr:
         return root
