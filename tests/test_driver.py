@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import multiprocessing
 import pathlib
+import pickle
 import random
 import threading
 
@@ -374,3 +375,22 @@ def test_code_that_the_processor_cannot_run_is_not_called(
         assert (b == 0).all() and "ret" in kernel.source("asm")
     tl.build(scale(16, 2.0), "llvm -mcpu=x86-64-v2")(a, b)
     assert (b == 2).all()
+
+
+def test_passes_left_out_are_part_of_what_determines_a_build(cache_dir: pathlib.Path):
+    @T.prim_func
+    def f(A: T.Buffer((64,), "float32")):
+        for i in T.unroll(4):
+            A[i * 16] = T.float32(1)
+
+    unrolled = tl.build(f)
+    with tl.PassContext(disabled_pass=["tir.UnrollLoop"]):
+        looped = tl.build(f)
+        again = tl.build(f)
+    assert looped.explain_miss() != again.explain_miss() and again.report().cached
+    for kernel in (looped, again, pickle.loads(pickle.dumps(looped))):
+        assert "T.unroll" in kernel.source("tir") and "UnrollLoop" not in kernel.ir_after
+    assert "T.unroll" not in unrolled.source("tir")
+    with tl.PassContext(required_pass=["tir.HoistIfThenElse"]):
+        assert "HoistIfThenElse" in tl.build(f).ir_after
+    assert "HoistIfThenElse" not in tl.build(f).ir_after

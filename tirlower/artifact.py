@@ -27,7 +27,7 @@ __all__ = ["Artifact", "Recipe"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """What determines a build: the module, the target (and so the passes), the passes' options, LLVM's options.
+    """What determines a build: the module, the target (and so the passes), which passes run and their options, LLVM's options.
 
     ``overlap`` names the exported function whose version for overlapping arrays this is; without it the build is of all
     functions, for arrays that share no memory.
@@ -35,8 +35,7 @@ class Recipe:
 
     module: IRModule
     target: Target
-    opt_level: int
-    config: Mapping[str, Any]
+    choices: Mapping[str, Any]
     options: CompileOptions
     outputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gil: GilChoice = "auto"
@@ -51,7 +50,7 @@ class Recipe:
 
     def context(self, *, trace: bool = False) -> PassContext:
         """A context in which the passes run as they ran in the build."""
-        return PassContext(opt_level=self.opt_level, config=self.config, trace=trace)
+        return PassContext(**self.choices, trace=trace)
 
     def lower(self, ctx: PassContext | None = None) -> IRModule:
         """The module after the checks (which insert guards) and the passes."""

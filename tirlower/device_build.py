@@ -55,7 +55,7 @@ class DeviceArtifact:
     def ir_after(self) -> Mapping[str, IRModule]:
         """The module after each pass (lowered again with a trace where the build had none)."""
         if not self.traced:
-            ctx = PassContext(opt_level=self.context.opt_level, config=self.context.config, trace=True)
+            ctx = PassContext(**self.context.choices, trace=True)
             with ctx:
                 pipeline_for(self.target).run(check_legality(apart(self.given), ctx, lifts=False).module, ctx)
             self.traced = ctx.ir_after

@@ -81,8 +81,10 @@ def _key(recipe: Recipe, program: str) -> CacheKey:
         {
             "program": program,
             "target": f"{recipe.target!r}",
-            "opt_level": str(recipe.opt_level),
-            "config": repr(sorted(recipe.config.items(), key=lambda item: item[0])),
+            "opt_level": str(recipe.choices["opt_level"]),
+            "required_pass": repr(sorted(recipe.choices["required_pass"])),
+            "disabled_pass": repr(sorted(recipe.choices["disabled_pass"])),
+            "config": repr(sorted(recipe.choices["config"].items(), key=lambda item: item[0])),
             "outputs": repr(recipe.outputs),
             "gil": str(recipe.gil),
             "overlap": str(recipe.overlap),
@@ -116,7 +118,7 @@ def build_for_host(
     options = _compile_options(target, ctx)
     exported = exported_functions(mod)
     chosen = {name: outputs_of(func, outputs) for name, func in exported.items()}
-    recipe = Recipe(mod, target, ctx.opt_level, dict(ctx.config), options, chosen, gil)
+    recipe = Recipe(mod, target, ctx.choices, options, chosen, gil)
     artifact, entry = _machine_code(recipe, ctx)
     kernels = _load(artifact, entry, exported)
     artifact.timings["whole"] = (time.perf_counter() - start) * 1e3

@@ -106,7 +106,7 @@ def rebuilding(
     context: PassContext | Recipe,
 ) -> tuple[Any, ...]:
     """What pickle keeps of a kernel, or of all those of a module (without a name): how it was built."""
-    options = (target, outputs, gil, context.opt_level, dict(context.config))
+    options = (target, outputs, gil, context.choices)
     return _rebuilt, (Packed(module), name, *options)
 
 
@@ -116,12 +116,11 @@ def _rebuilt(
     target: Any,
     outputs: Sequence[str] | None,
     gil: Any,
-    opt_level: int,
-    config: dict[str, Any],
+    choices: dict[str, Any],
 ) -> Any:
     """A kernel, or all those of a module (without a name), from what determined it: what unpickling calls."""
     driver = importlib.import_module("tirlower.driver")
-    with driver.PassContext(opt_level=opt_level, config=config):
+    with driver.PassContext(**choices):
         made = driver.build(module.unpacked(), target, outputs=outputs, gil=gil)
     return made if name is None else made[name]
 

@@ -161,9 +161,24 @@ class PassContext:
         made.__dict__.pop("_kept", None)
         return made
 
+    @property
+    def choices(self) -> dict[str, Any]:
+        """What decides the passes that run and what they do, as arguments of a context: its level, passes, configuration.
+
+        >>> ctx = PassContext(1, disabled_pass=["tir.UnrollLoop"], trace=True)
+        >>> PassContext(**ctx.choices).choices == ctx.choices
+        True
+        """
+        return {
+            "opt_level": self.opt_level,
+            "required_pass": self.required_pass,
+            "disabled_pass": self.disabled_pass,
+            "config": dict(self.config),
+        }
+
     def quiet(self) -> PassContext:
-        """A context with the same level and configuration alone: no instruments, no trace, no validation."""
-        return PassContext(self.opt_level, config=self.config)
+        """A context with the same choices alone: no instruments, no trace, no validation."""
+        return PassContext(**self.choices)
 
     @classmethod
     def current(cls) -> PassContext:
