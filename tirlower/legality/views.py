@@ -177,7 +177,7 @@ class _Finder(AnalyzedMutator):
         if shift is None or side_effect(offset) > Purity.READS:
             return None
         if side_effect(offset) is not Purity.PURE:
-            self.held[id(site)] = held = Bind(Var(f"{site.var.name}_at", "int64"), offset, span=site.span)
+            self.held[id(site)] = held = Bind(Var(f"{site.var.name}_at", INT64), offset, span=site.span)
             self.wrapping.data.add(held.var)
             offset = held.var
         return build.add(shift, _times(offset, size))
