@@ -212,6 +212,13 @@ WRONG: dict[str, tuple[Any, str]] = {
     "outputs": (lambda: tl.build(scale(), outputs="B"), "outputs=['B']"),
     "outputs of jit": (lambda: tl.jit(outputs="B"), "outputs=['B']"),
     "outputs of numbers": (lambda: tl.build(scale(), outputs=[1]), "strings"),  # type: ignore[list-item]
+    "outputs that are no list": (lambda: tl.build(scale(), outputs=5), "a list of parameter names"),  # type: ignore[call-overload]
+    "until": (lambda: tl.lower(scale(), until=5), "the name of a pass"),  # type: ignore[arg-type]
+    "source": (lambda: tl.build(scale()).source(5), "no source of kind 5"),  # type: ignore[arg-type]
+    "a pass alone": (lambda: tl.PassContext(disabled_pass="Simplify"), "disabled_pass=['Simplify']"),
+    "a misspelt pass": (lambda: tl.PassContext(required_pass=["tir.UnrolLoop"]), "did you mean 'UnrollLoop'?"),
+    "num_threads cut": (lambda: tl.Target("llvm", num_threads=1.5), "is int, got 1.5"),
+    "num_threads without end": (lambda: tl.Target("llvm", num_threads=2**40), "fits an int32"),
     "an unknown output": (lambda: tl.build(scale(), outputs=["b"]), "`b`"),
     "num_threads": (lambda: tl.Target("llvm", num_threads=-1), "at least 0"),
     "num_threads in text": (lambda: tl.Target("llvm -num-threads=-2"), "at least 0"),

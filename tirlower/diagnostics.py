@@ -240,6 +240,8 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
     >>> nearest_name("vectorised", ["serial", "vectorized", "unroll"])
     'vectorized'
     """
+    if not isinstance(name, str):
+        return None  # a value of another kind, given where a name is wanted
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return found[0] if found else None
 

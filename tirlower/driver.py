@@ -231,7 +231,7 @@ def _check_options(outputs: Any, gil: Any) -> None:
         raise TirError(f"gil= is True, False or 'auto', got {gil!r}", help="'auto' releases the lock for longer work")
     if outputs is None:
         return
-    if isinstance(outputs, str) or not all(isinstance(name, str) for name in outputs):
+    if not isinstance(outputs, (list, tuple, set, frozenset)) or not all(isinstance(name, str) for name in outputs):
         raise TirError(
             f"outputs= is a list of parameter names, got {outputs!r}",
             help=f"write outputs=[{outputs!r}]" if isinstance(outputs, str) else "name the parameters by strings",

@@ -117,9 +117,10 @@ class Target:
                     f"target {kind!r} has no option {name!r}", help=f"did you mean {near!r}?" if near else None
                 )
             made = _convert(kind, name, value, wanted)
-            if wanted is int and made < 0:
+            if wanted is int and not 0 <= made < 1 << 31:
                 raise TirError(
-                    f"target {kind!r}: {name} is at least 0, got {made}", help="leave it out for the default"
+                    f"target {kind!r}: {name} is at least 0 and fits an int32, got {made}",
+                    help="leave it out for the default",
                 )
             if made != _IMPLIED.get(name, KINDS[kind].get(name)):
                 self._attrs[name] = made
@@ -262,6 +263,8 @@ def _convert(kind: str, name: str, value: Any, wanted: type) -> Any:
             return tuple(value.split(",")) if isinstance(value, str) else tuple(value)
         if wanted is bool:
             return value if isinstance(value, bool) else bool(int(value))
+        if wanted is int and isinstance(value, float):
+            raise ValueError  # int() would cut it
         return wanted(value)
     except (TypeError, ValueError):
         raise TirError(f"the option {name!r} of target {kind!r} is {wanted.__name__}, got {value!r}") from None

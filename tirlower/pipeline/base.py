@@ -116,6 +116,8 @@ class Pipeline:
         """
         stop = None
         if until is not None:
+            if not isinstance(until, str):
+                raise TransformError(f"until= is the name of a pass, got {until!r}", origin="lower")
             stop = until.removeprefix("tir.")
             if stop not in self.names():
                 near = nearest_name(stop, self.names())

@@ -108,8 +108,8 @@ class PassContext:
 
     A context may be entered by several threads, and more than once; each entry ends where it began.
 
-    Raises :class:`TransformError` for a configuration key or option that nobody declares, naming the nearest, and for a
-    value that it does not take; warns of one of TIR's keys that changes nothing here.
+    Raises :class:`TransformError` for a configuration key or option that nobody declares, naming the nearest, for a
+    value that it does not take, and for the misspelt name of a pass; warns of one of TIR's keys that changes nothing here.
     """
 
     def __init__(
@@ -126,8 +126,8 @@ class PassContext:
         if not isinstance(opt_level, int) or isinstance(opt_level, bool) or not 0 <= opt_level <= 4:
             raise TransformError(f"opt_level is 0 to 4, got {opt_level!r}", origin="PassContext")
         self.opt_level = opt_level
-        self.required_pass = tuple(required_pass or ())
-        self.disabled_pass = tuple(disabled_pass or ())
+        self.required_pass = _names("required_pass", required_pass)
+        self.disabled_pass = _names("disabled_pass", disabled_pass)
         self.instruments = list(instruments or ())
         self.config: Mapping[str, Any] = _checked(config) if config else _NOTHING
         self.trace = bool(trace)
@@ -258,6 +258,25 @@ class _Traces(threading.local):
         while free in self.modules:
             free, count = f"{name}.{count}", count + 1
         self.modules[free] = mod
+
+
+def _names(word: str, given: Any) -> tuple[str, ...]:
+    """Names of passes. A name that nobody declares may be that of a user's pass, but not one misspelt."""
+    if given is None:
+        return ()
+    if not isinstance(given, (list, tuple, set, frozenset)) or not all(isinstance(name, str) for name in given):
+        raise TransformError(
+            f"{word} is a list of the names of passes, got {given!r}",
+            origin="PassContext",
+            help=f"write {word}=[{given!r}]" if isinstance(given, str) else None,
+        )
+    known = [name.removeprefix("tir.") for name in known_passes()]
+    for name in given:
+        plain = name.removeprefix("tir.")
+        near = None if plain in known else nearest_name(plain, known)
+        if near is not None:
+            raise TransformError(f"{word} names no pass {name!r}", origin="PassContext", help=f"did you mean {near!r}?")
+    return tuple(given)
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
