@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from tests.judge.program import SIZES, Program
-from tests.judge.translate import translated
+from tests.judge.program import SIZES, Expr, Program
+from tests.judge.translate import expression, translated
 
-__all__ = ["Event", "Meaningless", "Run", "TooLong", "dense", "run_program"]
+__all__ = ["Event", "Meaningless", "Run", "TooLong", "constant", "dense", "run_program"]
 
 MAX_STEPS = 6000
 
@@ -286,6 +286,14 @@ _NAMES = {
     "shift_right": _shift_right, "select": _select,
 }  # fmt: skip
 """What a translated program calls."""
+
+
+def constant(expr: Expr) -> int | None:
+    """The value of an expression that reads nothing; None of others, and of what has no value."""
+    try:
+        return int(eval(expression(expr), dict(_NAMES)))
+    except (NameError, Meaningless):
+        return None
 
 
 @lru_cache(maxsize=64)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.judge.evaluate import constant
 from tests.judge.program import Program, Stmt, is_zero
 
 __all__ = ["Question", "questions"]
@@ -70,18 +71,22 @@ def _is_decided(one: Any) -> bool:
     """Whether the script decides a choice or a product and drops a part of it."""
     if not isinstance(one, tuple) or not one:
         return False
-    return (one[0] in ("if", "ite", "sel", "and", "or") and _is_constant(one[1])) or is_zero(one)
+    if one[0] in ("and", "or"):
+        return _known(one) is not None
+    return (one[0] in ("if", "ite", "sel") and _known(one[1]) is not None) or is_zero(one)
 
 
-def _is_constant(condition: Any) -> bool:
-    """Whether the script knows a condition without values of variables: one part of a conjunction can be enough."""
+def _known(condition: Any) -> bool | None:
+    """The value of a condition that the script knows without values of variables: one part of it can be enough."""
     if condition[0] in ("and", "or"):
-        return any(map(_is_constant, condition[1:]))
-    return not _reads(condition)
-
-
-def _reads(condition: Any) -> bool:
-    return isinstance(condition, tuple) and (condition[:1] in (("v",), ("ld",)) or any(map(_reads, condition)))
+        parts = [_known(part) for part in condition[1:]]
+        enough = condition[0] == "or"
+        return enough if enough in parts else None if None in parts else not enough
+    if condition[0] == "not":
+        inner = _known(condition[1])
+        return None if inner is None else not inner
+    value = constant(condition)
+    return None if value is None else bool(value)
 
 
 def _names_used(one: Any, names: set[str]) -> bool:

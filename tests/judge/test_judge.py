@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tirlower as tl
+from tests.judge import runner
 from tests.judge.evaluate import Meaningless, TooLong, run_program
 from tests.judge.generate import generate
 from tests.judge.judge import judge, serial
 from tests.judge.program import Buf, Program, print_program
-from tests.judge.runner import WRONG, run_many, smallest
+from tests.judge.rewrite import questions
+from tests.judge.runner import WRONG, run_blocks, run_many, smallest
 from tirlower import poly
 from tirlower.diagnostics import TirError
 from tirlower.ir import IRModule
@@ -121,6 +124,30 @@ def test_false_proofs_of_other_questions_are_found(monkeypatch: pytest.MonkeyPat
     assert not judge(loop(*body), 0).findings
     monkeypatch.setattr(poly, question, lambda *args, **options: PROVED)
     assert "unsound" in {one.kind for one in judge(loop(*body), 0).findings}
+
+
+def test_a_name_that_only_a_decided_condition_mentions_is_not_shared() -> None:
+    x, zero = ("cmp", ">=", ("v", "x"), ("c", 0)), ("cmp", "<=", ("c", 0), ("c", 0))
+    for condition, shared in ((("or", x, zero), False), (("and", x, zero), True), (("and", x, ("not", zero)), False)):
+        body = (("let", "x", i), ("assert", condition), store("A", i))
+        (cut, _) = [one for one in questions(loop(*body)) if one.kind == "distribute"]
+        assert (cut.after is None) == shared
+        assert not judge(loop(*body), 0).findings
+
+
+def test_a_record_is_gone_on_with(tmp_path: Path) -> None:
+    whole = run_many(5, 7)
+    record = tmp_path / "record"
+    first = run_blocks(5, 4, record)
+    assert first.programs == 4 and len(record.read_text().splitlines()) == 1
+    assert run_blocks(5, 4, record).line() == first.line() and len(record.read_text().splitlines()) == 1
+    runner.BLOCK, block = 4, runner.BLOCK
+    try:
+        both = run_blocks(5, 7, record)
+    finally:
+        runner.BLOCK = block
+    assert len(record.read_text().splitlines()) == 2
+    assert (both.programs, both.asked, both.refused) == (7, whole.asked, whole.refused)
 
 
 def test_a_refusal_of_a_legal_program_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.judge.program import Expr, Program, Stmt, is_zero, statements
 
-__all__ = ["translated"]
+__all__ = ["expression", "translated"]
 
 _CHAINS = {"+": "sum", "-": "sum", "*": "product", "min": "min", "max": "max", "&": "and", "|": "or", "^": "xor"}
 _CLASSES = {"sum": ("+", "-"), "product": ("*",), "min": ("min",), "max": ("max",)}
@@ -55,6 +55,11 @@ def translated(program: Program) -> tuple[str, frozenset[str]]:
     """The text of ``run(at, sizes, buffers)`` and the names of the parameters whose memory is kept by bytes."""
     made = _Translator(program)
     return made.text, frozenset(buf.name for buf in program.params if made.roots[buf.name] in made.bytewise)
+
+
+def expression(expr: Expr) -> str:
+    """The text of an expression by itself."""
+    return _Translator(Program((), ())).expr(expr)
 
 
 class _Translator:

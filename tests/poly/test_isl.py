@@ -5,7 +5,10 @@ import random
 
 import pytest
 
+from tirlower import poly
+from tirlower.poly import isl
 from tirlower.poly.isl import Solver, isl_module
+from tirlower.script import parse
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -76,3 +79,113 @@ def test_a_smallest_point_where_isl_finds_none():
     found = Solver().smallest(5, [], rows, [0, 2])
     assert found is not None
     assert all(row[0] + sum(c * x for c, x in zip(row[1:], found, strict=True)) >= 0 for row in rows)
+
+
+def test_a_least_point_that_isl_loses():
+    rows = [
+        (-70, 0, 4, 0, 0, 0, 4), (-2, 0, 0, 0, 0, 1, 0), (-2, 1, 0, 0, 0, -1, 0), (-1, 1, -1, 0, 0, 0, 0),
+        (0, 0, -1, 0, -3, 0, 0), (0, 0, -1, 2, 0, 0, 0), (0, 0, 1, -2, 0, 0, 0), (0, 0, 1, 0, 0, 0, 0),
+        (1, 0, -1, 2, 0, 0, 0), (1, 0, 0, 0, 0, 0, -1), (2, 0, 0, 0, 0, 0, 1), (2, 0, 1, 0, 3, 0, 0),
+        (18, 1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0, 0),
+    ]  # fmt: skip
+    point = Solver().smallest(6, [], rows, (0, 1, 4, 5))
+    assert point is not None and all(
+        row[0] + sum(c * x for c, x in zip(row[1:], point, strict=True)) >= 0 for row in rows
+    )
+
+
+# The work of a question and of a verdict
+
+
+def hard(seed: int) -> tuple[int, list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """A question that isl does not answer soon."""
+    rng = random.Random(seed)
+    return 8, [], [tuple(rng.randint(-9, 9) for _ in range(9)) for _ in range(20)]
+
+
+def easy(seed: int) -> tuple[int, list[tuple[int, ...]], list[tuple[int, ...]]]:
+    return 2, [], [(-seed, 1, 0), (100, -1, -1), (0, 0, 1)]
+
+
+class Counting(Solver):
+    """Adds up the operations that isl was given, times the numbers in a matrix of ``hard``."""
+
+    given = 0
+
+    def limited(self, operations=None):
+        self.given += operations * 9 * 21
+        return super().limited(operations)
+
+
+def test_a_question_has_the_work_of_its_size(monkeypatch):
+    cells = 9 * 21
+    monkeypatch.setattr(isl, "QUESTION_WORK", 10 * cells)
+    answer = Solver().solve(*hard(0))
+    assert answer.point is None and answer.reason == "gave up after 10 operations"
+    small = Solver()
+    assert small.solve(1, [], [(-3, 1)]).point is not None
+
+
+def test_a_verdict_has_the_work_of_its_questions(monkeypatch):
+    solver = Solver()
+    each = 16_000
+    monkeypatch.setattr(isl, "QUESTION_WORK", each)
+    monkeypatch.setattr(isl, "VERDICT_WORK", 3 * each)
+    with solver.verdict():
+        assert [solver.solve(*easy(n)).point is not None for n in range(5)] == [True] * 3 + [False] * 2
+        assert "work of one verdict" in solver.solve(*easy(9)).reason
+        with solver.verdict():
+            assert solver.solve(*easy(7)).point is None  # a part of it
+        with solver.verdict(renew=True):
+            assert solver.solve(*easy(8)).point is not None
+        assert solver.solve(*easy(9)).point is None
+    assert solver.solve(*easy(9)).point is not None
+
+
+def test_what_is_remembered_counts_as_what_is_asked(monkeypatch):
+    monkeypatch.setattr(isl, "QUESTION_WORK", 400_000)
+    monkeypatch.setattr(isl, "VERDICT_WORK", 1_000_000)
+    asked = [easy(1), hard(1), hard(2), easy(2), hard(3), hard(4), easy(3), hard(5)] + [easy(n) for n in range(4, 60)]
+    known = Solver()
+    alone = [known.solve(*question) for question in asked]
+    with known.verdict():
+        remembered = [known.solve(*question) for question in asked]
+    fresh = Solver()
+    with fresh.verdict():
+        assert [fresh.solve(*question) for question in asked] == remembered
+    assert remembered != alone and remembered[:2] == alone[:2]
+
+
+def test_questions_that_find_too_little_work_left_use_it_up(monkeypatch):
+    monkeypatch.setattr(isl, "VERDICT_WORK", 300_000)
+    solver = Counting()
+    with solver.verdict():
+        for seed in range(40):
+            assert solver.solve(*hard(seed)).point is None
+    assert 0 < solver.given <= 2 * 300_000
+
+
+def test_what_is_of_use_but_not_needed_gets_little_of_the_work(monkeypatch):
+    monkeypatch.setattr(isl, "QUESTION_WORK", 400_000)
+    solver = Counting()
+    with solver.verdict():
+        with solver.soon():
+            assert "work of one verdict" in solver.solve(*hard(1)).reason
+        assert 0 < solver.given <= 400_000 // 8
+        solver.given = 0
+        solver.solve(*hard(1))
+        assert solver.given > 400_000 // 8
+
+
+def test_a_verdict_past_its_work_is_unknown(monkeypatch):
+    source = """
+@T.prim_func
+def f(A: T.Buffer(("n * 2",), "int32"), n: T.int32):
+    for i in T.parallel(n):
+        A[i + i // 3] = 1
+"""
+    func = parse(source)
+    assert poly.is_parallel(func, "i", solver=Solver()).proved
+    monkeypatch.setattr(isl, "VERDICT_WORK", 1)
+    verdict = poly.is_parallel(func, "i", solver=Solver())
+    assert verdict.unknown and "gave up after the work of one verdict" in verdict.reason

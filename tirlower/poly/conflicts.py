@@ -258,7 +258,8 @@ class Conflicts:
                     kept = kept or shown
             return kept
         forms = self.forms(a, b) or []
-        nicer = self.system(a, b, forms, signs, relations, inside=True).solve(self.solver)
+        with self.solver.soon():
+            nicer = self.system(a, b, forms, signs, relations, inside=True).solve(self.solver)
         if nicer.status == "found" and nicer.exact and not self._why_inexact(a, b):
             found = nicer
         if found.values is None:

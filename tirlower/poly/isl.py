@@ -8,13 +8,14 @@ accesses and loops is asked once.
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["EMPTY", "Answer", "Row", "Solver", "available", "default_solver", "isl_module"]
+__all__ = ["EMPTY", "TOO_MUCH", "Answer", "Row", "Solver", "available", "default_solver", "isl_module"]
 
 Row = tuple[int, ...]
 """The constant, then the coefficients."""
@@ -23,15 +24,18 @@ MAX_OPERATIONS = 200_000
 """isl's operations for one question: some 50 ms (a usual one takes a few hundred)."""
 
 QUESTION_WORK = 10_000_000
-"""The operations of one question times the numbers in its matrix: some 100 ms, for an operation's time grows with both."""
+"""The operations of one question times the numbers in its matrix (:func:`_cells`): some 50 ms."""
 
 VERDICT_WORK = 20_000_000
 """The same for all questions of one verdict."""
 
+_SOON = 16
+"""The part of a question's work after which an answer that is not needed, but of use, is given up."""
+
 _ASKING = 16_000
 """What each question counts for at least: some 0.3 ms to state it."""
 
-_LEVELS = (16, 4, 1)
+_LEVELS = (256, 64, 16, 4, 1)
 """The parts of a question's work after which it is looked at, for isl does not tell how much it has done."""
 
 _SMALLEST_WORK = 200_000
@@ -84,11 +88,16 @@ class Answer:
 
 
 EMPTY = Answer(empty=True)
-_TOO_MUCH = Answer(reason="gave up after the work of one verdict")
+TOO_MUCH = "gave up after the work of one verdict"
+_TOO_MUCH = Answer(reason=TOO_MUCH)
 
 
 def _cells(columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> int:
-    return (columns + 1) * (len(equations) + len(inequalities) + 1)
+    """The numbers of a matrix, those of many bits counted several times: an operation's time was measured to grow with the
+    square of the bits of a row's largest number, on the average, beyond 8 (from 4 ns for a number to 90)."""
+    rows = len(equations) + len(inequalities)
+    bits = sum(max(map(abs, row)).bit_length() for row in itertools.chain(equations, inequalities))
+    return (columns + 1) * (rows + 1) * max(bits * bits // (64 * max(rows, 1) ** 2), 1)
 
 
 class Solver:
@@ -130,6 +139,21 @@ class Solver:
             if before is None or renew:
                 self._left = before
 
+    @property
+    def spent(self) -> bool:
+        """Whether a verdict's work is used up, so that questions need not be stated."""
+        return self._left is not None and self._left < _ASKING
+
+    @contextmanager
+    def soon(self) -> Iterator[None]:
+        """Questions inside a ``with`` block get little work, which is that of the verdict: they are of use, not needed."""
+        whole = self._left
+        self._left = little = QUESTION_WORK // _SOON if whole is None else min(QUESTION_WORK // _SOON, whole)
+        try:
+            yield
+        finally:
+            self._left = None if whole is None else whole - (little - self._left)
+
     def solve(self, columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> Answer:
         """An integer point with ``row . (1, x) == 0`` for the equations and ``>= 0`` for the inequalities."""
         self.asked += 1
@@ -138,15 +162,29 @@ class Solver:
         if found is None:
             found = self._ask(columns, equations, inequalities)
             if found is None:
+                self._spend_in_vain(_cells(columns, equations, inequalities))
                 return _TOO_MUCH
             self._remember(key, found)
         answer, work = found
         if self._left is not None:
             if work > self._left:
+                self._spend_in_vain(_cells(columns, equations, inequalities))
                 return _TOO_MUCH
             self._left -= work
         made: Answer = answer
         return made
+
+    def _levels(self, cells: int) -> Iterator[tuple[int, int]]:
+        """The operations after which a question is looked at, and what it counts for there."""
+        most = max(min(self.max_operations, QUESTION_WORK // cells), 1)
+        for part in _LEVELS:
+            operations = max(most // part, 1)
+            yield operations, max(operations * cells, _ASKING)
+
+    def _spend_in_vain(self, cells: int) -> None:
+        """Count what a question took that needs more than is left: else many such would each take as much again."""
+        if self._left is not None:
+            self._left -= max((work for _, work in self._levels(cells) if work <= self._left), default=_ASKING)
 
     def _remember(self, key: Any, found: Any) -> None:
         self._memo[key] = found
@@ -161,11 +199,8 @@ class Solver:
             return Answer(reason=why), 0
         self.solved += 1
         cells = _cells(columns, equations, inequalities)
-        most = max(min(self.max_operations, QUESTION_WORK // cells), 1)
         work = 0
-        for part in _LEVELS:
-            operations = max(most // part, 1)
-            work = max(operations * cells // 2, _ASKING)
+        for operations, work in self._levels(cells):
             if self._left is not None and work > self._left:
                 return None
             with self.limited(operations):
@@ -175,7 +210,7 @@ class Solver:
                     answer = Answer(reason=self.why(error, operations))
                     continue
             return (EMPTY if found.is_void() else Answer(point=_coordinates(found, columns))), work
-        return answer, 2 * work
+        return answer, work
 
     def smallest(
         self, columns: int, equations: Sequence[Row], inequalities: Sequence[Row], nonneg: Sequence[int]
@@ -216,12 +251,12 @@ class Solver:
             found = _coordinates(point, columns)
             with self.limited(most):
                 try:
-                    point = basic_set(columns, equations, box).lexmin().sample_point()
+                    least = basic_set(columns, equations, box).lexmin().sample_point()
                 except isl.Error:
                     return found  # small enough
             # Of coefficients near 2**32 isl makes a wrong lexmin, mostly an empty one.
-            least = found if point.is_void() else _coordinates(point, columns)
-            return least if _holds(least, equations, box) else found
+            made = found if least.is_void() else _coordinates(least, columns)
+            return made if _holds(made, equations, box) else found
         return None
 
     def why(self, error: Exception, operations: int) -> str:

@@ -15,7 +15,7 @@ from tirlower.ir import Var
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import AllOf, AnyOf, AtLeast, Condition, Equal, Unknown
 from tirlower.poly.forms import Atom, Choice, Dim, Div, Extremum, Lin, Product, SymbolicDiv, constant, single
-from tirlower.poly.isl import Row, Solver, default_solver
+from tirlower.poly.isl import TOO_MUCH, Row, Solver, default_solver
 
 __all__ = ["BOTH", "SINK", "SOURCE", "Outcome", "System"]
 
@@ -253,7 +253,10 @@ class System:
 
     def _certainly_empty(self, solver: Solver) -> bool:
         rows = self.matrices()
-        return rows is None or solver.solve(*rows).empty
+        if rows is None:
+            return True
+        with solver.soon():
+            return solver.solve(*rows).empty
 
     def matrices(self) -> tuple[int, list[Row], list[Row]] | None:
         """Columns, equations and inequalities as sorted dense rows; None where a row without terms is false."""
@@ -284,8 +287,13 @@ class System:
         inexact: Outcome | None = None
         unknown: Outcome | None = None
         symbolic: set[Var] = set()
+        if solver.spent:
+            return Outcome("unknown", reason=TOO_MUCH)
         try:
             for case in self.copy().cases(solver):
+                if solver.spent:
+                    unknown = Outcome("unknown", reason=TOO_MUCH)
+                    break
                 found = case._solve_case(solver)
                 if found.status == "unknown":
                     if unknown is None:
