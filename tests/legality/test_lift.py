@@ -108,3 +108,17 @@ def test_kernels_of_gpus_keep_their_nests() -> None:
     func = guarded(NEST + "B[i, j] = A[n + i, j]")
     text = tl.lower(func, target=tl.Target("nvptx")).script()
     assert "i_j_fused" in text
+
+
+@pytest.mark.parametrize(("first", "stop"), [(2**31 - 2, -(2**31) + 5), (5, 5), (5, -3), (-(2**31), -(2**31))])
+def test_a_loop_whose_extent_wraps_asks_inside(first: int, stop: int) -> None:
+    func: Any = parse("""
+@T.prim_func
+def f(first: T.int32, stop: T.int32, n: T.int32, A: T.Buffer((8,), "int32"), B: T.Buffer((1,), "int32")):
+    for i in range(first, stop):
+        B[0] = A[n]
+""")
+    # None of these loops runs, though some extents wrap to positive numbers.
+    tl.build(func)(first, stop, 100, np.zeros(8, "int32"), np.zeros(1, "int32"))
+    with pytest.raises(IndexError):
+        tl.build(func)(0, 2, 100, np.zeros(8, "int32"), np.zeros(1, "int32"))

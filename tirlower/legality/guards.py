@@ -228,17 +228,16 @@ class _Guards(AccessGuards):
 
     def visit_For(self, op: For) -> Stmt:
         self.pipelined += is_pipelined(op)
-        made = super().visit_For(op)
+        made: Stmt = super().visit_For(op)
         self.pipelined -= is_pipelined(op)
         *before, loop = made.stmts if isinstance(made, Seq) else (made,)
-        if self.lifts and not self.pipelined and isinstance(loop, For):
-            found, loop = lifted(loop, self.guards)
+        if id(op) not in self.overflowing:
+            found, rest = lifted(loop, self.guards) if self.lifts and not self.pipelined else ([], loop)
+            if not found:
+                return made
             self.guards.update(id(guard) for guard in found)
             self.kept += found
-            before += found
-            made = seq(*before, loop)
-        if id(op) not in self.overflowing:
-            return made
+            return seq(*before, *found, rest)
         if max(side_effect(part, self.is_pure) for part in (op.min, op.extent)) > Purity.READS:
             raise LegalityError(
                 f"the loop {op.loop_var.name} of {self.function!r} may leave its type, and a guard would evaluate a call "

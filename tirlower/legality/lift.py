@@ -22,12 +22,12 @@ _DIVIDES = (Div, Mod, FloorDiv, FloorMod)
 _PIPELINED = "software_pipeline"
 
 
-def lifted(loop: For, guards: Collection[int]) -> tuple[list[Assert], For]:
+def lifted(loop: Stmt, guards: Collection[int]) -> tuple[list[Assert], Stmt]:
     """The guards (by their ids) that can stand before a loop, as they stand there, and the loop without them.
 
     Loops over threads stay as they are.
     """
-    if loop.kind is ForKind.THREAD_BINDING:
+    if not isinstance(loop, For) or loop.kind is ForKind.THREAD_BINDING:
         return [], loop
     if max(side_effect(loop.min), side_effect(loop.extent)) is not Purity.PURE:
         return [], loop

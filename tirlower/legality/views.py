@@ -14,6 +14,7 @@ from typing import Any
 from tirlower.analysis.purity import side_effect
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion
+from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, Expr, Var, const, is_const_int
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op, Purity
@@ -177,7 +178,7 @@ class _Finder(AnalyzedMutator):
         if shift is None or side_effect(offset) > Purity.READS:
             return None
         if side_effect(offset) is not Purity.PURE:
-            self.held[id(site)] = held = Bind(Var(f"{site.var.name}_at", INT64), offset, span=site.span)
+            self.held[id(site)] = held = Bind(Var(f"{site.var.name}_at", DataType("int64")), offset, span=site.span)
             self.wrapping.data.add(held.var)
             offset = held.var
         return build.add(shift, _times(offset, size))
