@@ -68,7 +68,7 @@ FAMILIES: dict[str, tuple[Callable[[int], str], int]] = {
     "local arrays": (arrays, 50),
     "elements of a slice": (vector, 25000),
     "lets in a row": (lets, 40),
-    "lets of a subscript": (index_lets, 20),
+    "lets of a subscript": (index_lets, 40),
     "divisions in a subscript": (divisions, 20),
 }
 
