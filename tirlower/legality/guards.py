@@ -15,7 +15,7 @@ from tirlower.ir import build
 from tirlower.ir.assertion import failure
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
 from tirlower.ir.data import stop_of
-from tirlower.ir.expr import Expr, Var, const
+from tirlower.ir.expr import Expr, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Purity
 from tirlower.ir.stmt import Assert, Bind, Block, For, Seq, Stmt, seq
@@ -231,13 +231,15 @@ class _Guards(AccessGuards):
         made: Stmt = super().visit_For(op)
         self.pipelined -= is_pipelined(op)
         *before, loop = made.stmts if isinstance(made, Seq) else (made,)
-        if id(op) not in self.overflowing:
-            found, rest = lifted(loop, self.guards) if self.lifts and not self.pipelined else ([], loop)
-            if not found:
-                return made
+        # From 0 on nothing wraps but what the extent itself is computed of.
+        if self.lifts and not self.pipelined and (id(op) not in self.overflowing or is_const_int(op.min, 0)):
+            found, loop = lifted(loop, self.guards)
             self.guards.update(id(guard) for guard in found)
             self.kept += found
-            return seq(*before, *found, rest)
+            before += found
+            made = seq(*before, loop) if found else made
+        if id(op) not in self.overflowing:
+            return made
         if max(side_effect(part, self.is_pure) for part in (op.min, op.extent)) > Purity.READS:
             raise LegalityError(
                 f"the loop {op.loop_var.name} of {self.function!r} may leave its type, and a guard would evaluate a call "
