@@ -58,9 +58,8 @@ def test_large_numbers():
     assert Solver().solve(1, [(-big, 1)], []).point == (big,)
 
 
-def test_a_smallest_point_where_isl_finds_none(monkeypatch):
+def test_a_smallest_point_where_isl_finds_none():
     """isl says of this that it has points, and that it has no least one."""
-    monkeypatch.setattr(isl, "_SMALLEST_WORK", 1 << 40)
     word, half = 2**32, 2**31
     rows = [
         (-1, -half, 0, 1, word, 0),
@@ -80,19 +79,6 @@ def test_a_smallest_point_where_isl_finds_none(monkeypatch):
     found = Solver().smallest(5, [], rows, [0, 2])
     assert found is not None
     assert all(row[0] + sum(c * x for c, x in zip(row[1:], found, strict=True)) >= 0 for row in rows)
-
-
-def test_a_least_point_that_isl_loses():
-    rows = [
-        (-70, 0, 4, 0, 0, 0, 4), (-2, 0, 0, 0, 0, 1, 0), (-2, 1, 0, 0, 0, -1, 0), (-1, 1, -1, 0, 0, 0, 0),
-        (0, 0, -1, 0, -3, 0, 0), (0, 0, -1, 2, 0, 0, 0), (0, 0, 1, -2, 0, 0, 0), (0, 0, 1, 0, 0, 0, 0),
-        (1, 0, -1, 2, 0, 0, 0), (1, 0, 0, 0, 0, 0, -1), (2, 0, 0, 0, 0, 0, 1), (2, 0, 1, 0, 3, 0, 0),
-        (18, 1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0, 0),
-    ]  # fmt: skip
-    point = Solver().smallest(6, [], rows, (0, 1, 4, 5))
-    assert point is not None and all(
-        row[0] + sum(c * x for c, x in zip(row[1:], point, strict=True)) >= 0 for row in rows
-    )
 
 
 # The work of a question and of a verdict

@@ -95,9 +95,13 @@ _TOO_MUCH = Answer(reason=TOO_MUCH)
 def _cells(columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> int:
     """The numbers of a matrix, those of many bits counted several times: an operation's time was measured to grow with the
     square of the bits of a row's largest number, on the average, beyond 8 (from 4 ns for a number to 90)."""
-    rows = len(equations) + len(inequalities)
+    rows = max(len(equations) + len(inequalities), 1)
     bits = sum(max(map(abs, row)).bit_length() for row in itertools.chain(equations, inequalities))
-    return (columns + 1) * (rows + 1) * max(bits * bits // (64 * max(rows, 1) ** 2), 1)
+    return _numbers(columns, equations, inequalities) * max(bits * bits // (64 * rows * rows), 1)
+
+
+def _numbers(columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> int:
+    return (columns + 1) * (len(equations) + len(inequalities) + 1)
 
 
 class Solver:
@@ -240,7 +244,7 @@ class Solver:
                 high = [size] + [0] * columns
                 high[column + 1] = -1
                 box += [tuple(low), tuple(high)]
-            most = _SMALLEST_WORK // _cells(columns, equations, box)
+            most = _SMALLEST_WORK // _numbers(columns, equations, box)
             with self.limited(most):
                 try:
                     point = basic_set(columns, equations, box).sample_point()
@@ -251,12 +255,12 @@ class Solver:
             found = _coordinates(point, columns)
             with self.limited(most):
                 try:
-                    least = basic_set(columns, equations, box).lexmin().sample_point()
+                    point = basic_set(columns, equations, box).lexmin().sample_point()
                 except isl.Error:
                     return found  # small enough
             # Of coefficients near 2**32 isl makes a wrong lexmin, mostly an empty one.
-            made = found if least.is_void() else _coordinates(least, columns)
-            return made if _holds(made, equations, box) else found
+            least = found if point.is_void() else _coordinates(point, columns)
+            return least if _holds(least, equations, box) else found
         return None
 
     def why(self, error: Exception, operations: int) -> str:
