@@ -97,16 +97,17 @@ def scalars_wrap() -> bool:
 
 def analyzer_of(func: PrimFunc | None) -> tuple[Analyzer, Wrapping]:
     """The analyzer of a pass over a function, and what it says of wrapping."""
-    if func is None or not scalars_wrap():
-        plain = Analyzer()
-        return plain, Wrapping(plain)
-    data = data_parameters(func)
-    if _BUILDING.get() is False and not data:
-        plain = Analyzer()
-        return plain, Wrapping(plain)
-    made = DataAnalyzer(data)
-    _know_bound(func, made.wrapping)
-    return made, made.wrapping
+    wraps = scalars_wrap()
+    data = data_parameters(func) if func is not None and wraps else ()
+    if func is None or not wraps or (_BUILDING.get() is False and not data):
+        analyzer = Analyzer()
+        wrapping = Wrapping(analyzer)
+    else:
+        analyzer = DataAnalyzer(data)
+        wrapping = analyzer.wrapping
+        _know_bound(func, wrapping)
+    wrapping.keeps_errors = wraps
+    return analyzer, wrapping
 
 
 def _know_bound(func: PrimFunc, wrapping: Wrapping) -> None:
@@ -164,6 +165,8 @@ class Wrapping:
         self.data: set[Var] = set(data)
         self.atoms: dict[Expr, Var] = {}
         """A variable for each operand of sums that wrap."""
+        self.keeps_errors = False
+        """Whether a division by data that may be zero is kept for its error."""
         self.visited: list[dict[int, Expr]] = []
         """What :meth:`simplify` made of the nodes of the expression at hand, by identity, in each scope of facts."""
 
@@ -191,7 +194,7 @@ class Wrapping:
 
     def may_fail(self, root: Expr) -> bool:
         """Whether an expression divides by data that may be zero: its error stays, whatever its value is for."""
-        return scalars_wrap() and bool(self._failing(self._classify(root)[1]))
+        return self.keeps_errors and bool(self._failing(self._classify(root)[1]))
 
     def _failing(self, quotients: list[Any]) -> list[Any]:
         """The divisions whose divisor is not known to be other than zero."""
