@@ -23,6 +23,7 @@ FLOORS: list[set[str]] = [
     {"transforms", "schedule"},
     {"emit"},
     {"llvm", "gpu"},
+    {"c"},  # beside `llvm` when the words of calls, which it takes from there, stand below both
     {"pipeline"},
     {"graph", "__main__"},
 ]
@@ -36,6 +37,8 @@ ROOM_OF_FILE = {
     "host_build": "pipeline",
     "host_compile": "pipeline",
     "device_build": "pipeline",
+    "c_build": "pipeline",
+    "lazy_kernel": "pipeline",
     "kernel": "pipeline",
     "artifact": "pipeline",
     "progress": "pipeline",

@@ -66,6 +66,11 @@ class Recipe:
             return check_legality(apart(self.module), ctx)
         return check_legality(overlapping(self.module, self.overlap), ctx, in_order=True)
 
+    def rebuilding(self, name: str | None) -> tuple[Any, ...]:
+        """What pickle keeps of a kernel of this build, or of all of them."""
+        outputs = next(iter(self.outputs.values()), ()) or None if name is None else self.outputs.get(name, ())
+        return rebuilding(self.module, name, self.target, outputs, self.gil, self)
+
     def run_passes(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The checked module after the target's passes for this version."""
         from tirlower.pipeline import pipeline_for
@@ -101,9 +106,7 @@ class Artifact:
 
     def rebuilding(self, name: str | None) -> tuple[Any, ...]:
         """What pickle keeps of a kernel of this build, or of all of them."""
-        recipe = self.recipe
-        outputs = next(iter(recipe.outputs.values()), ()) or None if name is None else recipe.outputs.get(name, ())
-        return rebuilding(recipe.module, name, recipe.target, outputs, recipe.gil, recipe)
+        return self.recipe.rebuilding(name)
 
     @cached_property
     def lowered(self) -> IRModule:
@@ -155,6 +158,8 @@ class Artifact:
             return self.assembly
         if kind == "ptx":
             raise TirError(f"the target {self.target} has no PTX", help="build with target='nvptx -arch=sm_90'")
+        if kind == "c":
+            raise TirError(f"the target {self.target} has no C text", help="build with target='c'")
         near = nearest_name(kind, SOURCE_KINDS)
         raise TirError(
             f"no source of kind {kind!r}",

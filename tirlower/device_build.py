@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tirlower.diagnostics import DeviceError, TirError, nearest_name, paused_collection, user_frames
+from tirlower.diagnostics import DeviceError, TirError, nearest_name, paused_collection
 from tirlower.emit.compile import emit_assembly, optimized_ir
 from tirlower.gpu.artifact import DeviceModule
 from tirlower.gpu.codegen import GeneratedKernels, compile_options, generate
 from tirlower.gpu.codegen.machine import ARCHITECTURES, ptx_version
 from tirlower.gpu.launch import Driver, GpuKernel, GpuReport, device_of, open_driver
-from tirlower.host_build import passed_names
 from tirlower.ir.annotations import NOALIAS
-from tirlower.ir.citizens import FunctionLike
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.target import Target
 from tirlower.ir.verify import verify_well_formed
@@ -25,10 +22,11 @@ from tirlower.legality.check import check_legality
 from tirlower.legality.notes import Checks
 from tirlower.legality.versions import apart
 from tirlower.llvm.cache import default_cache
+from tirlower.llvm.entry import GilChoice
 from tirlower.pipeline import pipeline_for
 from tirlower.transforms import PassContext, PassTimingInstrument
 
-__all__ = ["DeviceArtifact", "DeviceKernel", "DeviceReport", "LazyDeviceKernel", "build_for_device"]
+__all__ = ["DeviceArtifact", "DeviceKernel", "DeviceReport", "build_for_device"]
 
 SOURCE_KINDS = ("tir", "llvm", "llvm-opt", "ptx", "host")
 
@@ -197,9 +195,10 @@ def _declared(func: PrimFunc) -> bool:
 
 
 def build_for_device(
-    mod: IRModule, target: Target, ctx: PassContext, outputs: Mapping[str, tuple[str, ...]]
+    mod: IRModule, target: Target, ctx: PassContext, outputs: Mapping[str, tuple[str, ...]], gil: GilChoice = "auto"
 ) -> tuple[DeviceArtifact, dict[str, DeviceKernel]]:
-    """Compile the exported functions of a module for a GPU. ``outputs`` names what calls of each allocate.
+    """Compile the exported functions of a module for a GPU. ``outputs`` names what calls of each allocate. ``gil``
+    says nothing: the driver's calls always let go of the lock.
 
     Raises :class:`WellFormedError`, :class:`LegalityError`, :class:`TransformError`, :class:`LoweringError` or
     :class:`CodegenError`. No device is needed.
@@ -253,47 +252,3 @@ def build_for_device(
         "whole": (done - start) * 1e3,
     }
     return artifact, kernels
-
-
-class LazyDeviceKernel(FunctionLike):
-    """A prim func that is compiled for a GPU at its first call; everything else of it asks for the compilation too."""
-
-    def __init__(self, func: PrimFunc, compile: Any, again: tuple[Any, ...]) -> None:
-        self.func = func
-        self.named(func, func.name)
-        self._again = again
-        self._compile = compile
-        self._lock = threading.Lock()
-        self._made: DeviceKernel | None = None
-
-    def compile(self) -> DeviceKernel:
-        """Compile now, if that has not happened. Of several threads one compiles, the others wait."""
-        with self._lock:
-            if self._made is None:
-                self._made = self._compile()
-            return self._made
-
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Compile, then call."""
-        with user_frames():
-            return (self._made or self.compile())(*args, **kwargs)
-
-    def passed(self) -> list[str]:
-        """The names of the parameters that a call passes, without compiling."""
-        return passed_names(self.func, self._again[1][1]["outputs"])
-
-    def __reduce__(self) -> Any:
-        # As for the host: by the function and the options of `jit`.
-        return self._again
-
-    def script(self, **options: Any) -> str:
-        """The script of the function."""
-        return self.func.script(**options)
-
-    def __getattr__(self, key: str) -> Any:
-        if key.startswith("__"):
-            raise AttributeError(key)
-        return getattr(self.compile(), key)
-
-    def __repr__(self) -> str:
-        return repr(self._made) if self._made is not None else f"<tirlower.jit {self.call_text}, not compiled yet>"

@@ -12,7 +12,8 @@ from tirlower.host_build import GilChoice, build_for_host, exported_functions, o
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.packed import Packed
 from tirlower.ir.target import Target
-from tirlower.kernel import Executable, ForeignKernel, Kernel
+from tirlower.kernel import BuiltKernel, Executable, ForeignKernel, Kernel
+from tirlower.lazy_kernel import LazyKernel
 from tirlower.transforms import PassContext
 
 __all__ = ["JitFunction", "build", "jit", "lower"]
@@ -25,7 +26,7 @@ def _module_of(program: Any) -> tuple[IRModule, bool]:
         return IRModule({name: program.with_attr("global_symbol", name)}), True
     if isinstance(program, IRModule):
         return program, False
-    if isinstance(program, Kernel):
+    if isinstance(program, BuiltKernel):
         return _module_of(program.func)
     raise TirError(
         f"expected a PrimFunc or an IRModule, got {type(program).__name__}",
@@ -110,8 +111,9 @@ def build(
         mod, single = _module_of(program)
         where = _target_of(target)
         made: tuple[Any, Mapping[str, Any]]
-        if _is_gpu(where):
-            made = _build_for_gpu(mod, where, outputs)
+        if where.kind in _ROADS:
+            chosen = {name: outputs_of(func, outputs) for name, func in exported_functions(mod).items()}
+            made = _road(where)(mod, where, PassContext.current(), chosen, gil)
         else:
             with paused_collection():
                 made = build_for_host(mod, where, PassContext.current(), outputs, gil)
@@ -122,19 +124,17 @@ def build(
         return kernel
 
 
-def _is_gpu(target: Target) -> bool:
-    return target.kind in ("nvptx", "cuda")
+_ROADS = {
+    "c": ("tirlower.c_build", "build_by_c"),
+    "nvptx": ("tirlower.device_build", "build_for_device"),
+    "cuda": ("tirlower.device_build", "build_for_device"),
+}
+"""What builds for a kind of target that is not this CPU's machine code, imported when a target asks for it."""
 
 
-def _build_for_gpu(mod: IRModule, target: Target, outputs: Sequence[str] | None) -> tuple[Any, Mapping[str, Any]]:
-    chosen = {name: outputs_of(func, outputs) for name, func in exported_functions(mod).items()}
-    made: tuple[Any, Mapping[str, Any]] = _device_build().build_for_device(mod, target, PassContext.current(), chosen)
-    return made
-
-
-def _device_build() -> Any:
-    """The road to a GPU, imported when a target asks for it."""
-    return importlib.import_module("tirlower.device_build")
+def _road(target: Target) -> Any:
+    module, name = _ROADS[target.kind]
+    return getattr(importlib.import_module(module), name)
 
 
 class JitFunction(Kernel):
@@ -189,9 +189,15 @@ class _Pending(JitFunction):
             return self._become() if type(self) is _Pending else self
 
     def _become(self) -> Kernel:
+        where = _target_of(self._options["target"])
+        if where.kind == "c":
+            raise TirError(
+                f"`{self.name}` is to be compiled for the current target {where}, which its decorator does not name",
+                help="write @tl.jit(target='c'), or call tl.build",
+            )
         artifact, kernels = build_for_host(
             _module_of(self._source)[0],
-            _target_of(self._options["target"]),
+            where,
             PassContext.current(),
             self._options["outputs"],
             self._options["gil"],
@@ -265,11 +271,10 @@ def jit(
                 raise TirError(
                     f"tl.jit decorates a prim func, got {type(func).__name__}", help="write @T.prim_func below @tl.jit"
                 )
-        if target is not None and _is_gpu(Target(target)):
-            lazy: JitFunction = _device_build().LazyDeviceKernel(
-                func, lambda: build(func, target, outputs=outputs), (_jit_again, (Packed(func), options))
-            )
-            return lazy
+        if target is not None and Target(target).kind in _ROADS:
+            lazy: Any = LazyKernel(func, lambda: build(func, **options), (_jit_again, (Packed(func), options)))
+            made: JitFunction = lazy
+            return made
         return _Pending(func, options)
 
     return decorate if program is None else decorate(program)

@@ -18,12 +18,70 @@ if TYPE_CHECKING:
     from tirlower.report import Report
     from tirlower.transforms import PassContext
 
-__all__ = ["Executable", "ForeignKernel", "Kernel", "rebuilding"]
+__all__ = ["BuiltKernel", "Executable", "ForeignKernel", "Kernel", "rebuilding"]
 
-SOURCE_KINDS = ("tir", "llvm", "llvm-opt", "asm", "ptx")
+SOURCE_KINDS = ("tir", "llvm", "llvm-opt", "asm", "ptx", "c")
 
 
-class Kernel(FunctionLike, EntryBase):
+class BuiltKernel(FunctionLike):  # noqa: D101
+    # What every compiled function of this machine knows, however calls reach it. A docstring would hide the kernel's own.
+    artifact: Any
+    slow_path: Any
+
+    @property
+    def func(self) -> PrimFunc:
+        """The function as it was given to the build."""
+        func: PrimFunc = self.artifact.function(self.name)
+        return func
+
+    @property
+    def target(self) -> Any:
+        """The target it was compiled for."""
+        return self.artifact.target
+
+    @property
+    def signature(self) -> Signature:
+        """What a call takes."""
+        signature: Signature = self.slow_path.signature
+        return signature
+
+    def source(self, kind: str = "tir") -> str:
+        """The program at a stage: ``"tir"`` (after the passes), and what the target has of the :data:`SOURCE_KINDS`.
+
+        Raises :class:`TirError` for another kind.
+        """
+        text: str = self.artifact.source(kind)
+        return text
+
+    def show(self, kind: str = "tir") -> None:
+        """Print :meth:`source`, the script coloured where the terminal shows colours."""
+        self.artifact.show(kind)
+
+    @property
+    def ir_after(self) -> Mapping[str, IRModule]:
+        """The module after each pass, by the pass's name (run again with a trace where the build had none)."""
+        after: Mapping[str, IRModule] = self.artifact.ir_after
+        return after
+
+    def report(self) -> Report:
+        """What the build did: passes and their times, loops, cache, machine code."""
+        report: Report = self.artifact.report()
+        return report
+
+    def explain_miss(self) -> str:
+        """Why the machine code was not in the disk cache; says so when it was."""
+        why: str = self.artifact.explain_miss()
+        return why
+
+    def __repr__(self) -> str:
+        return f"<tirlower.Kernel {self.call_text} for {self.artifact.target}>"
+
+    def __reduce__(self) -> Any:
+        # Machine code stays in its process: another one builds the function again, or finds it in the disk cache.
+        return self.artifact.rebuilding(self.name)
+
+
+class Kernel(BuiltKernel, EntryBase):
     """A compiled function: call it with arrays and scalars.
 
     Arguments are NumPy arrays, DLPack or buffer-protocol objects, and Python or NumPy scalars, in the order of the
@@ -49,52 +107,6 @@ class Kernel(FunctionLike, EntryBase):
         """Make another (not yet callable) kernel object this one."""
         EntryBase.__init__(other, *self._parts)
         other._parts = self._parts
-
-    @property
-    def func(self) -> PrimFunc:
-        """The function as it was given to the build."""
-        return self.artifact.function(self.name)
-
-    @property
-    def target(self) -> Any:
-        """The target it was compiled for."""
-        return self.artifact.target
-
-    @property
-    def signature(self) -> Signature:
-        """What a call takes."""
-        return self.slow_path.signature
-
-    def source(self, kind: str = "tir") -> str:
-        """The program at a stage: ``"tir"`` (after the passes), ``"llvm"``, ``"llvm-opt"``, ``"asm"``, or ``"ptx"``.
-
-        Raises :class:`TirError` for another kind, and for ``"ptx"`` on a target that has none.
-        """
-        return self.artifact.source(kind)
-
-    def show(self, kind: str = "tir") -> None:
-        """Print :meth:`source`, the script coloured where the terminal shows colours."""
-        self.artifact.show(kind)
-
-    @property
-    def ir_after(self) -> Mapping[str, IRModule]:
-        """The module after each pass, by the pass's name (run again with a trace where the build had none)."""
-        return self.artifact.ir_after
-
-    def report(self) -> Report:
-        """What the build did: passes and their times, loops, cache, machine code."""
-        return self.artifact.report()
-
-    def explain_miss(self) -> str:
-        """Why the machine code was not in the disk cache; says so when it was."""
-        return self.artifact.explain_miss()
-
-    def __repr__(self) -> str:
-        return f"<tirlower.Kernel {self.call_text} for {self.artifact.target}>"
-
-    def __reduce__(self) -> Any:
-        # Machine code stays in its process: another one builds the function again, or finds it in the disk cache.
-        return self.artifact.rebuilding(self.name)
 
 
 def rebuilding(

@@ -15,7 +15,7 @@ from tirlower.ir.target import Target
 from tirlower.pipeline.base import LOWER_PHASES, Pipeline, Step
 from tirlower.pipeline.cpu import cpu_pipeline
 
-__all__ = ["LOWER_PHASES", "Pipeline", "Step", "cpu_pipeline", "gpu_pipeline", "pipeline_for"]
+__all__ = ["LOWER_PHASES", "Pipeline", "Step", "c_pipeline", "cpu_pipeline", "gpu_pipeline", "pipeline_for"]
 
 
 def gpu_pipeline(target: Target) -> Pipeline:
@@ -24,13 +24,21 @@ def gpu_pipeline(target: Target) -> Pipeline:
     return made
 
 
+def c_pipeline() -> Pipeline:
+    """The passes of the target ``c`` (see :mod:`tirlower.pipeline.c`), imported when it is asked for."""
+    made: Pipeline = importlib.import_module("tirlower.pipeline.c").c_pipeline()
+    return made
+
+
 def pipeline_for(target: Target, overlap: bool = False) -> Pipeline:
     """The default pipeline of a target, with ``overlap`` that of the version for arrays that may overlap (a CPU's).
 
     Raises :class:`TransformError` for a target without code generator.
     """
-    if target.kind in ("llvm", "c"):
+    if target.kind == "llvm":
         return cpu_pipeline(overlap)
+    if target.kind == "c":
+        return c_pipeline()
     if target.kind in ("nvptx", "cuda"):
         return gpu_pipeline(target)
     raise TransformError(
