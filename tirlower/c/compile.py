@@ -40,7 +40,11 @@ def compiler() -> tuple[str, ...]:
     chosen = os.environ.get("CC", "")
     found = _find(chosen)
     if not found:
-        what = f"the C compiler {chosen!r} that CC names was" if chosen.strip() else f"no C compiler ({', '.join(_NAMES)}) was"
+        what = (
+            f"the C compiler {chosen!r} that CC names was"
+            if chosen.strip()
+            else f"no C compiler ({', '.join(_NAMES)}) was"
+        )
         raise CodegenError(
             f"{what} found, which the target 'c' needs",
             origin="c",

@@ -34,14 +34,16 @@ __all__ = ["arithmetic", "compare", "convert", "divide", "extremum", "negated", 
 
 INDEX: Final = DataType("int64")
 _SIGN: Final[dict[type, str]] = {Add: "+", Sub: "-", Mul: "*"}
-_COMPARE: Final = {EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">="}
+_COMPARE: Final[dict[type, str]] = {EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">="}
 
 
 def _depth(*values: Value) -> int:
     return 1 + max(value.depth for value in values)
 
 
-def call(state: FunctionState, helper: str, *args: str, kind: Kind, low: int = 0, high: int = 0, depth: int = 1) -> Value:
+def call(
+    state: FunctionState, helper: str, *args: str, kind: Kind, low: int = 0, high: int = 0, depth: int = 1
+) -> Value:
     """A call of a function of the runtime (``tir_…``) or of the C library."""
     if helper.startswith("tir_"):
         state.module.need(helper)
@@ -57,7 +59,8 @@ def wrapped(state: FunctionState, value: Value, dtype: DataType) -> Value:
             return value if not (kind is Kind.I32 and value.kind is Kind.I64) else value.cast(Kind.I32)
         return value.cast(kind)
     if dtype.bits == memory_bits(dtype):
-        return Value(f"({value_type(dtype)}){value.inside(UNARY)}", kind, UNARY, low, high, depth)
+        modular = value if value.kind in (Kind.U32, Kind.U64) and dtype.is_int else None
+        return Value(f"({value_type(dtype)}){value.inside(UNARY)}", kind, UNARY, low, high, depth, modular)
     wide = value.cast(Kind.U64)
     if dtype.is_int:
         made = call(state, "tir_sx", wide.text, str(dtype.bits), kind=Kind.I64, low=low, high=high, depth=depth)
@@ -139,14 +142,20 @@ def divide(state: FunctionState, cls: type, dtype: DataType, a: Value, b: Value,
         text = "division by zero" if lanes else "division by zero: {0} divided by 0"
         shown = [] if lanes else [(a, dtype)]
         state.fail_if(
-            f"{b.text} == 0", DivisionByZeroError, f"{text} in `{state.name}`", shown, span or state.span  # type: ignore[arg-type]
+            f"{b.text} == 0",
+            DivisionByZeroError,
+            f"{text} in `{state.name}`",
+            shown,
+            span or state.span,  # type: ignore[arg-type]
         )
     least, most = type_range(dtype)
     quotient = cls in (Div, FloorDiv)
     if a.low >= 0 and b.low >= 0:
         sign = "/" if quotient else "%"
         text = f"{a.inside(PRODUCT)} {sign} {b.inside(PRODUCT + 1)}"
-        low, high = (a.low // max(b.high, 1), a.high // max(b.low, 1)) if quotient else (0, min(a.high, max(b.high, 1) - 1))
+        low, high = (
+            (a.low // max(b.high, 1), a.high // max(b.low, 1)) if quotient else (0, min(a.high, max(b.high, 1) - 1))
+        )
         kind = a.kind if a.kind is b.kind else Kind.I64 if kind_of(dtype).signed else kind_of(dtype)
         return wrapped(state, Value(text, kind, PRODUCT, low, high, _depth(a, b)), dtype)
     width = 32 if dtype.bits <= 32 else 64
@@ -222,7 +231,9 @@ def convert(state: FunctionState, value: Value, source: DataType, target: DataTy
     if target.is_integral and source.is_integral:
         return wrapped(state, value, target)
     if target.is_integral and source.is_handle:
-        wide = Value(f"(uint64_t)(uintptr_t){value.inside(UNARY)}", Kind.U64, UNARY, *type_range(DataType("uint64")), depth)
+        wide = Value(
+            f"(uint64_t)(uintptr_t){value.inside(UNARY)}", Kind.U64, UNARY, *type_range(DataType("uint64")), depth
+        )
         return wrapped(state, wide, target)
     if target.is_float and source.is_float:
         if is_narrow_float(target):
@@ -240,4 +251,3 @@ def convert(state: FunctionState, value: Value, source: DataType, target: DataTy
     if target.is_handle and source.is_integral:
         return Value(f"(void *)(uintptr_t){value.inside(UNARY)}", Kind.POINTER, UNARY, depth=depth)
     raise state.error(f"there is no conversion from {source!s} to {target!s}")
-

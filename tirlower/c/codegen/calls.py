@@ -34,6 +34,9 @@ from tirlower.ir.op import GlobalVar
 
 __all__: list[str] = []
 
+DEEPEST_CALLS: Final = 1000
+"""C does not say how much stack is left: calls in a circle may nest so deep, and their arrays are on the heap."""
+
 _U64: Final = DataType("uint64")
 _I64: Final = DataType("int64")
 
@@ -72,7 +75,7 @@ def _float_math(state: FunctionState, name: str, dtype: DataType, args: list[Val
 
 
 @call_rule(*[name for name in (*UNARY_MATH, *BINARY_MATH) if name not in ("nextafter", "pow")])
-def _math(state: FunctionState, op: Call) -> Value:
+def _math(state: FunctionState, op: Any) -> Value:
     name, dtype, args = op.op.name.removeprefix("tir."), op.dtype.element, operands(state, op.args)
     if dtype.is_float:
         return rounded(state, _float_math(state, name, dtype, args), dtype)
@@ -90,18 +93,20 @@ def _math(state: FunctionState, op: Call) -> Value:
     raise _no_meaning(state, op)
 
 
-def _no_meaning(state: FunctionState, op: Call) -> Exception:
+def _no_meaning(state: FunctionState, op: Any) -> Exception:
     return state.error(f"{op.op.name} has no meaning on {op.dtype!s}: {op}", op, "convert the argument to a float type")
 
 
 @call_rule("pow")
-def _pow(state: FunctionState, op: Call) -> Value:
+def _pow(state: FunctionState, op: Any) -> Value:
     dtype, exponent = op.dtype.element, op.args[1]
     constant = exponent.value if isinstance(exponent, Broadcast) else exponent
     power = constant.value if isinstance(constant, FloatImm) else None
     x, y = operands(state, op.args)
     if dtype.is_integral:
-        made = call(state, "tir_power", _bits64(x).text, _bits64(y).text, kind=Kind.U64, high=(1 << 64) - 1, depth=_depth(x, y))
+        made = call(
+            state, "tir_power", _bits64(x).text, _bits64(y).text, kind=Kind.U64, high=(1 << 64) - 1, depth=_depth(x, y)
+        )
         return wrapped(state, made, dtype)
     if not dtype.is_float:
         raise _no_meaning(state, op)
@@ -122,7 +127,7 @@ def _pow(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("fma")
-def _fma(state: FunctionState, op: Call) -> Value:
+def _fma(state: FunctionState, op: Any) -> Value:
     dtype, args = op.dtype.element, operands(state, op.args)
     if dtype.is_integral:
         return arithmetic(state, Add, dtype, arithmetic(state, Mul, dtype, args[0], args[1]), args[2])
@@ -135,7 +140,7 @@ def _fma(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("ldexp")
-def _ldexp(state: FunctionState, op: Call) -> Value:
+def _ldexp(state: FunctionState, op: Any) -> Value:
     dtype, (x, power) = op.dtype.element, operands(state, op.args)
     if not dtype.is_float:
         raise _no_meaning(state, op)
@@ -147,7 +152,7 @@ def _ldexp(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("nextafter")
-def _next_after(state: FunctionState, op: Call) -> Value:
+def _next_after(state: FunctionState, op: Any) -> Value:
     dtype, args = op.dtype.element, operands(state, op.args)
     if not dtype.is_float or dtype == "float8_e8m0fnu":
         raise _no_meaning(state, op)
@@ -158,7 +163,7 @@ def _next_after(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("isnan", "isinf", "isfinite")
-def _classify(state: FunctionState, op: Call) -> Value:
+def _classify(state: FunctionState, op: Any) -> Value:
     (x,), short = operands(state, op.args), op.op.short
     if not op.args[0].dtype.is_float:
         return int_literal(int(short == "isfinite"), Kind.I32)
@@ -168,7 +173,7 @@ def _classify(state: FunctionState, op: Call) -> Value:
 # -- bits ------------------------------------------------------------------------------------------------------------
 
 
-def _need_integers(state: FunctionState, op: Call) -> DataType:
+def _need_integers(state: FunctionState, op: Any) -> DataType:
     dtype = op.args[0].dtype.element
     if not dtype.is_integral:
         raise state.error(f"{op.op.name} has no meaning on {dtype!s}: {op}", op, "use T.reinterpret first")
@@ -179,7 +184,7 @@ _BITWISE: Final = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 
 
 @call_rule(*_BITWISE)
-def _bitwise(state: FunctionState, op: Call) -> Value:
+def _bitwise(state: FunctionState, op: Any) -> Value:
     dtype = _need_integers(state, op)
     a, b = operands(state, op.args)
     return _bits(_BITWISE[op.op.short], dtype, a, b)
@@ -197,7 +202,7 @@ def _bits(sign: str, dtype: DataType, a: Value, b: Value) -> Value:
 
 
 @call_rule("bitwise_not")
-def _not(state: FunctionState, op: Call) -> Value:
+def _not(state: FunctionState, op: Any) -> Value:
     dtype = _need_integers(state, op)
     (a,) = operands(state, op.args)
     if dtype.is_int:
@@ -207,25 +212,39 @@ def _not(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("shift_left", "shift_right")
-def _shift(state: FunctionState, op: Call) -> Value:
+def _shift(state: FunctionState, op: Any) -> Value:
     """By less than 0, or the type's width and more, all bits go out."""
     dtype = _need_integers(state, op)
     a, by = operands(state, op.args)
     by = convert(state, by, op.args[1].dtype, dtype)
     bits = dtype.bits
-    inside = 0 <= by.low and by.high < bits
+    inside = by.low >= 0 and by.high < bits
     if op.op.short == "shift_left":
         if inside and by.constant is not None:
             factor = 1 << by.constant
-            return arithmetic(state, Mul, dtype, a, int_literal(factor, kind_of(dtype) if not dtype.is_int else Kind.I32)) if (
-                not dtype.is_int or factor < 1 << min(31, bits - 1)
-            ) else _shl(state, dtype, a, by)
+            return (
+                arithmetic(state, Mul, dtype, a, int_literal(factor, kind_of(dtype) if not dtype.is_int else Kind.I32))
+                if (not dtype.is_int or factor < 1 << min(31, bits - 1))
+                else _shl(state, dtype, a, by)
+            )
         return _shl(state, dtype, a, by)
     if inside and a.low >= 0:
         high = a.high >> by.low
-        return wrapped(state, Value(f"{a.inside(UNARY)} >> {by.inside(UNARY)}", a.kind, BIT, 0, high, _depth(a, by)), dtype)
+        return wrapped(
+            state, Value(f"{a.inside(UNARY)} >> {by.inside(UNARY)}", a.kind, BIT, 0, high, _depth(a, by)), dtype
+        )
     if dtype.is_int:
-        made = call(state, "tir_sar", a.text, _bits64(by).text, str(bits), kind=Kind.I64, low=a.low, high=max(a.high, 0), depth=_depth(a, by))
+        made = call(
+            state,
+            "tir_sar",
+            a.text,
+            _bits64(by).text,
+            str(bits),
+            kind=Kind.I64,
+            low=a.low,
+            high=max(a.high, 0),
+            depth=_depth(a, by),
+        )
         low, high = min(a.low, 0), max(a.high, 0)
         made = Value(made.text, Kind.I64, made.rank, low, high, made.depth)
         return wrapped(state, made, dtype)
@@ -246,7 +265,7 @@ def _pattern(state: FunctionState, value: Value, dtype: DataType) -> Value:
 
 
 @call_rule("popcount")
-def _popcount(state: FunctionState, op: Call) -> Value:
+def _popcount(state: FunctionState, op: Any) -> Value:
     dtype = _need_integers(state, op)
     (a,) = operands(state, op.args)
     bits = _pattern(state, a, dtype)
@@ -255,7 +274,7 @@ def _popcount(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("clz")
-def _clz(state: FunctionState, op: Call) -> Value:
+def _clz(state: FunctionState, op: Any) -> Value:
     dtype = _need_integers(state, op)
     (a,) = operands(state, op.args)
     bits = _pattern(state, a, dtype)
@@ -264,7 +283,7 @@ def _clz(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("large_uint_imm")
-def _large(state: FunctionState, op: Call) -> Value:
+def _large(state: FunctionState, op: Any) -> Value:
     low, high = op.args
     if not isinstance(low, IntImm) or not isinstance(high, IntImm):
         raise state.error(f"large_uint_imm takes constants, got {low} and {high}", op)
@@ -273,7 +292,7 @@ def _large(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("q_multiply_shift")
-def _q_multiply_shift(state: FunctionState, op: Call) -> Value:
+def _q_multiply_shift(state: FunctionState, op: Any) -> Value:
     x, y, q, s = operands(state, op.args)
     kind = op.args[3].dtype.element
     s = state.spill(s, kind)
@@ -284,10 +303,12 @@ def _q_multiply_shift(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("q_multiply_shift_per_axis")
-def _q_multiply_shift_per_axis(state: FunctionState, op: Call) -> Value:
+def _q_multiply_shift_per_axis(state: FunctionState, op: Any) -> Value:
     x, y, left, right, q, has_left, has_right = operands(state, op.args)
     kinds = [arg.dtype.element for arg in op.args]
-    flags = [convert(state, flag, kind, DataType("bool")) for flag, kind in ((has_left, kinds[5]), (has_right, kinds[6]))]
+    flags = [
+        convert(state, flag, kind, DataType("bool")) for flag, kind in ((has_left, kinds[5]), (has_right, kinds[6]))
+    ]
     zero = int_literal(0, kind_of(kinds[2]))
     left = chosen(state, flags[0], kinds[2], lambda: left_in, lambda: zero) if (left_in := left) else left
     more = chosen(state, flags[1], kinds[3], lambda: right, lambda: zero)
@@ -309,10 +330,15 @@ def _to_bits(state: FunctionState, value: Value, dtype: DataType) -> Value:
         return _pattern(state, value, dtype)
     if dtype.is_handle:
         return convert(state, value, dtype, _U64)
+    if is_narrow_float(dtype) and value.raw:
+        high = (1 << dtype.bits) - 1
+        return Value(value.raw, Kind.I32, low=0, high=high, depth=value.depth).cast(Kind.U64)
     name = {64: "tir_bits_f64", 32: "tir_bits_f32"}.get(dtype.bits, f"tir_{dtype}_bits")
     name = f"tir_{dtype}_bits" if is_narrow_float(dtype) else name
     made = call(state, name, value.text, kind=Kind.U32, high=(1 << dtype.bits) - 1, depth=_depth(value))
-    return Value(made.text, Kind.U64 if dtype.bits == 64 else Kind.U32, made.rank, 0, made.high, made.depth).cast(Kind.U64)
+    return Value(made.text, Kind.U64 if dtype.bits == 64 else Kind.U32, made.rank, 0, made.high, made.depth).cast(
+        Kind.U64
+    )
 
 
 def _of_bits(state: FunctionState, bits: Value, dtype: DataType) -> Value:
@@ -327,7 +353,7 @@ def _of_bits(state: FunctionState, bits: Value, dtype: DataType) -> Value:
 
 
 @call_rule("reinterpret")
-def _reinterpret(state: FunctionState, op: Call) -> Value:
+def _reinterpret(state: FunctionState, op: Any) -> Value:
     source, target = op.args[0].dtype, op.dtype
     have, want = source.bits * source.lanes, target.bits * target.lanes
     if have != want:
@@ -361,7 +387,7 @@ def _reinterpret(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("vectorlow", "vectorhigh")
-def _half(state: FunctionState, op: Call) -> Value:
+def _half(state: FunctionState, op: Any) -> Value:
     (one,) = op.args
     if not one.dtype.is_vector:
         return value_of(state, one)
@@ -372,7 +398,7 @@ def _half(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("vectorcombine")
-def _combine(state: FunctionState, op: Call) -> Value:
+def _combine(state: FunctionState, op: Any) -> Value:
     first, second = op.args
     assert state.lane is not None and state.lane.constant is not None
     at = state.lane.constant
@@ -381,7 +407,7 @@ def _combine(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("get_active_lane_mask")
-def _active_lanes(state: FunctionState, op: Call) -> Value:
+def _active_lanes(state: FunctionState, op: Any) -> Value:
     # Lane i where base + i < limit: as i < limit - base, which unsigned arithmetic has whatever the two are.
     base, limit = (state.spill(index_of(state, arg)) for arg in op.args)
     lane = state.lane if op.dtype.is_vector else int_literal(0, Kind.I32)
@@ -391,7 +417,7 @@ def _active_lanes(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("dp4a")
-def _dp4a(state: FunctionState, op: Call) -> Value:
+def _dp4a(state: FunctionState, op: Any) -> Value:
     first, second, start = op.args
 
     def quarter(arg: Any, at: int) -> Value:
@@ -416,7 +442,7 @@ def _dp4a(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("assume")
-def _assume(state: FunctionState, op: Call) -> Value:
+def _assume(state: FunctionState, op: Any) -> Value:
     if state.module.check_assumptions:
         fact = value_of(state, op.args[0])
         text = escape_template(f"the assumption does not hold: {op.args[0]}")
@@ -433,7 +459,7 @@ def _assume(state: FunctionState, op: Call) -> Value:
     "tvm_global_barrier_kinit",
     "prefetch",
 )
-def _nothing(state: FunctionState, op: Call) -> Value:
+def _nothing(state: FunctionState, op: Any) -> Value:
     dtype = op.dtype.element
     if dtype.is_float:
         return float_literal(0.0, dtype)
@@ -446,7 +472,7 @@ def _nothing(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("address_of")
-def _address_of(state: FunctionState, op: Call) -> Value:
+def _address_of(state: FunctionState, op: Any) -> Value:
     (element,) = op.args
     if not isinstance(element, BufferLoad):
         raise state.error(f"T.address_of takes an element of a buffer, got {element}", op)
@@ -454,20 +480,20 @@ def _address_of(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("tvm_access_ptr")
-def _access_ptr(state: FunctionState, op: Call) -> Value:
+def _access_ptr(state: FunctionState, op: Any) -> Value:
     kind, data, offset = op.args[0].dtype, value_of(state, op.args[1]), index_of(state, op.args[2])
     place = arithmetic(state, Mul, _I64, offset, int_literal(kind.lanes, Kind.I32))
     return moved(state, data, memory_type(kind), place)
 
 
 @call_rule("isnullptr")
-def _is_null(state: FunctionState, op: Call) -> Value:
+def _is_null(state: FunctionState, op: Any) -> Value:
     (pointer,) = operands(state, op.args)
     return Value(f"{pointer.inside(UNARY)} == NULL", Kind.I32, EQUAL, 0, 1, _depth(pointer))
 
 
 @call_rule("dma_copy")
-def _dma_copy(state: FunctionState, op: Call) -> Value:
+def _dma_copy(state: FunctionState, op: Any) -> Value:
     _, target, source, size, _ = operands(state, op.args)
     state.line(f"memcpy({target.text}, {source.text}, (size_t){size.inside(UNARY)});")
     return int_literal(0, Kind.I32)
@@ -498,7 +524,7 @@ def _put(state: FunctionState, end: str, pointer: Value, value: Value, dtype: Da
 
 
 @call_rule(*[f"atomic_{name}" for name in _ATOMIC])
-def _atomic(state: FunctionState, op: Call) -> Value:
+def _atomic(state: FunctionState, op: Any) -> Value:
     dtype = op.args[1].dtype
     if dtype.is_vector or dtype.is_handle:
         raise state.error(f"{op.op.name} takes an address and a scalar, got {dtype!s}", op)
@@ -509,7 +535,7 @@ def _atomic(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("atomic_cas")
-def _compare_and_swap(state: FunctionState, op: Call) -> Value:
+def _compare_and_swap(state: FunctionState, op: Any) -> Value:
     dtype = op.args[2].dtype
     pointer, expected, value = (state.spill(one) for one in operands(state, op.args[:3]))
     old, end = _at(state, pointer, dtype)
@@ -523,7 +549,7 @@ def _compare_and_swap(state: FunctionState, op: Call) -> Value:
 
 
 @call_rule("call_extern", "call_pure_extern")
-def _extern(state: FunctionState, op: Call) -> Value:
+def _extern(state: FunctionState, op: Any) -> Value:
     named, *rest = op.args
     if not isinstance(named, StringImm):
         raise state.error(f"call_extern takes the name of the function as a string, got {named}", op)
@@ -532,7 +558,9 @@ def _extern(state: FunctionState, op: Call) -> Value:
     for kind in (*kinds, op.dtype):
         if kind.is_vector or is_narrow_float(kind):
             raise state.error(
-                f"C has no type for the {kind!s} that {named.value!r} takes or gives", op, "pass a pointer, or a float32"
+                f"C has no type for the {kind!s} that {named.value!r} takes or gives",
+                op,
+                "pass a pointer, or a float32",
             )
     returns = "void" if op.dtype.code == "void" else value_type(op.dtype)
     params = ", ".join(value_type(kind) for kind in kinds) or "void"
@@ -565,8 +593,32 @@ def _result(state: FunctionState, text: str, dtype: DataType) -> Value:
     low, high = type_range(dtype)
     if dtype.is_integral and dtype.bits != memory_bits(dtype) and not dtype.is_bool:
         held = DataType.of("int" if dtype.is_int else "uint", memory_bits(dtype))
-        return state.spill(wrapped(state, Value(text, kind_of(held), UNARY, *type_range(held), 1), dtype), dtype, "result")
+        return state.spill(
+            wrapped(state, Value(text, kind_of(held), UNARY, *type_range(held), 1), dtype), dtype, "result"
+        )
     return state.spill(Value(text, kind_of(dtype), low=low, high=high, depth=1), dtype, "result")
+
+
+def _write_call(state: FunctionState, callee: Any, texts: list[str]) -> None:
+    """A call that passes a failure on; one that may come back to where it starts counts how deep it stands."""
+    text = f"{callee.symbol}({', '.join(texts)})"
+    if not callee.circular:
+        with state.block(f"if ({text} != 0)"):
+            state.leave("1")
+        return
+    depth = state.module.depth_symbol()
+    name = escape_template(callee.name)
+    state.fail_if(
+        f"{depth} == {DEEPEST_CALLS}",
+        RecursionError,
+        f"the calls of `{name}` nest deeper than {DEEPEST_CALLS}, the most that C text may",
+    )
+    status = state.fresh("status")
+    state.line(f"++{depth};")
+    state.line(f"const int32_t {status} = {text};")
+    state.line(f"--{depth};")
+    with state.block(f"if ({status} != 0)"):
+        state.leave("1")
 
 
 @call_rule(GlobalVar)
@@ -599,8 +651,7 @@ def _internal(state: FunctionState, op: Any) -> Value:
         texts = [*texts, "err", f"&{slot}"]
     else:
         texts.append("err")
-    with state.block(f"if ({callee.symbol}({', '.join(texts)}) != 0)"):
-        state.leave("1")
+    _write_call(state, callee, texts)
     if slot is None:
         return int_literal(0, Kind.I32)
     bits = Value(slot, Kind.U64, low=0, high=(1 << 64) - 1)

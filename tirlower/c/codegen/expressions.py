@@ -299,9 +299,7 @@ def _call(state: FunctionState, op: Call) -> Value:
     if callee is _IF:
         condition = value_of(state, op.args[0])
         then, other = op.args[1], op.args[2]
-        return chosen(
-            state, condition, op.dtype.element, lambda: value_of(state, then), lambda: value_of(state, other)
-        )
+        return chosen(state, condition, op.dtype.element, lambda: value_of(state, then), lambda: value_of(state, other))
     if callee in _SAME:
         return value_of(state, op.args[0])
     rule = CALLS.get(callee)
@@ -381,7 +379,11 @@ def at_lane(state: FunctionState, lane: Value, op: Expr, index: bool = False) ->
 def lane_arithmetic(state: FunctionState, cls: type, a: Value, b: int) -> Value:
     """The position of another lane: a number where the first is one."""
     if a.constant is not None:
-        known = {Add: a.constant + b, Div: a.constant // b if b else 0, Mod: a.constant % b if b else 0}
+        known: dict[type, int] = {
+            Add: a.constant + b,
+            Div: a.constant // b if b else 0,
+            Mod: a.constant % b if b else 0,
+        }
         return int_literal(known[cls], Kind.I32)
     other = int_literal(b, Kind.I32)
     made = divide(state, cls, INDEX, a, other) if cls is not Add else arithmetic(state, Add, INDEX, a, other)

@@ -39,7 +39,7 @@ from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, BufferStore, DeclBuf
 
 __all__ = ["Memory", "address", "allocate", "constant", "from_memory", "store_lane"]
 
-STACK_LIMIT: Final = 16 << 10
+STACK_LIMIT: Final = 4 << 10
 """The largest buffer that is a local array, in bytes."""
 
 _ADDRESS: Final = Op.get("tir.address_of")
@@ -127,7 +127,7 @@ def from_memory(state: FunctionState, text: str, dtype: DataType, depth: int) ->
     if dtype.is_bool:
         return convert(state, Value(text, Kind.I32, low=0, high=255, depth=depth), DataType("uint8"), dtype)
     if is_narrow_float(dtype):
-        return Value(f"{state.module.need(f'tir_{dtype.element}_of')}({text})", kind, depth=depth)
+        return Value(f"{state.module.need(f'tir_{dtype.element}_of')}({text})", kind, depth=depth, raw=text)
     if dtype.is_integral and dtype.bits != memory_bits(dtype):
         held = DataType.of("int" if dtype.is_int else "uint", memory_bits(dtype))
         return wrapped(state, Value(text, kind_of(held), UNARY, *type_range(held), depth), dtype)
@@ -136,6 +136,8 @@ def from_memory(state: FunctionState, text: str, dtype: DataType, depth: int) ->
 
 def _to_memory(state: FunctionState, value: Value, dtype: DataType) -> str:
     if is_narrow_float(dtype):
+        if value.raw:
+            return value.raw
         # A call of the function that rounds rounds once.
         inner = value.text.removeprefix(f"tir_{dtype.element}") if value.rank == ATOM else ""
         text = inner if inner.startswith("(") else f"({value.text})"
@@ -210,7 +212,9 @@ def _load(state: FunctionState, op: BufferLoad) -> Value:
         return made
     group = op.buffer.dtype.lanes
     if op.predicate.dtype.is_vector and state.lane is not None:
-        inner = state.lane if op.predicate.dtype.lanes == op.dtype.lanes else lane_arithmetic(state, Div, state.lane, group)
+        inner = (
+            state.lane if op.predicate.dtype.lanes == op.dtype.lanes else lane_arithmetic(state, Div, state.lane, group)
+        )
         taken = at_lane(state, inner, op.predicate)
     else:
         taken = value_of(state, op.predicate)
@@ -244,7 +248,9 @@ def moved(state: FunctionState, data: Value, ctype: str, place: Value) -> Value:
     if place.constant == 0:
         return Value(f"(void *){data.inside(UNARY)}", Kind.POINTER, UNARY, depth=1)
     star = "void **" if ctype == "void *" else f"{ctype} *"
-    return Value(f"(void *)(({star}){data.inside(UNARY)} + {place.inside(UNARY)})", Kind.POINTER, UNARY, depth=place.depth + 1)
+    return Value(
+        f"(void *)(({star}){data.inside(UNARY)} + {place.inside(UNARY)})", Kind.POINTER, UNARY, depth=place.depth + 1
+    )
 
 
 # -- allocations -----------------------------------------------------------------------------------------------------
@@ -259,13 +265,15 @@ def _extents(buffer: Buffer) -> list[tuple[Expr, Expr | None]]:
 
 def _constant_elements(buffer: Buffer) -> int | None:
     parts = (*buffer.shape, *buffer.strides, buffer.elem_offset)
-    if not all(isinstance(part, IntImm) for part in parts):
+    numbers = [part.value for part in parts if isinstance(part, IntImm)]
+    if len(numbers) < len(parts):
         return None
-    shape, strides, offset = ([p.value for p in group] for group in (buffer.shape, buffer.strides, (buffer.elem_offset,)))  # type: ignore[attr-defined]
+    rank = len(buffer.shape)
+    shape, strides, offset = numbers[:rank], numbers[rank:-1], numbers[-1]
     count = math.prod(max(extent, 0) for extent in shape)
     if strides:
         count = max(1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)), 0)
-    return int(count + offset[0])
+    return count + offset
 
 
 def allocate(state: FunctionState, op: AllocBuffer) -> None:
@@ -284,7 +292,11 @@ def allocate(state: FunctionState, op: AllocBuffer) -> None:
     if count is not None and count * unit <= min(STACK_LIMIT, state.stack_left):
         state.stack_left -= count * unit
         lanes = max(count, 1) * (buffer.dtype.lanes if typed else unit)
-        state.line(f"_Alignas({align}) {star.removesuffix('*').rstrip()} {name}[{lanes}];" if not star.endswith("**") else f"_Alignas({align}) void *{name}[{lanes}];")
+        state.line(
+            f"_Alignas({align}) {star.removesuffix('*').rstrip()} {name}[{lanes}];"
+            if not star.endswith("**")
+            else f"_Alignas({align}) void *{name}[{lanes}];"
+        )
         return
     size = _size(state, op, count, unit)
     rounding = f"({size.inside(UNARY)} + {align - 1}) / {align} * {align}"
@@ -334,7 +346,9 @@ def _size(state: FunctionState, op: AllocBuffer, count: int | None, unit: int) -
         offset, moved_by = _exact(state, buffer.elem_offset, bad), state.fresh("offset")
         shown.append(offset)
         state.line(f"int64_t {moved_by};")
-        state.line(f"{bad} |= {offset.text} < 0 || {state.module.need('tir_mul_leaves')}({offset.text}, {unit}, &{moved_by});")
+        state.line(
+            f"{bad} |= {offset.text} < 0 || {state.module.need('tir_mul_leaves')}({offset.text}, {unit}, &{moved_by});"
+        )
         state.line(f"{bad} |= {state.module.need('tir_add_leaves')}({total}, {moved_by}, &{total});")
     template = ", ".join(f"{{{i}}}" for i in range(min(len(shown), 16)))
     where = f"buffer `{escape_template(buffer.name)}` of `{escape_template(state.name)}`"
@@ -377,6 +391,7 @@ def constant(state: FunctionState, op: AllocConst) -> None:
     name = state.module.symbol(f"tir_data_{state.name}_{buffer.name}")
     rows = [", ".join(str(b) for b in data[i : i + 24]) for i in range(0, len(data), 24)]
     body = ",\n    ".join(rows)
-    state.module.constants.append(f"static const _Alignas(64) unsigned char {name}[{len(data)}] = {{\n    {body}\n}};\n")
+    state.module.constants.append(
+        f"static const _Alignas(64) unsigned char {name}[{len(data)}] = {{\n    {body}\n}};\n"
+    )
     state.define(buffer.data, Value(f"(void *){name}", Kind.POINTER, UNARY))
-

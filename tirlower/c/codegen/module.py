@@ -17,8 +17,10 @@ from tirlower.emit.body import Body
 from tirlower.emit.errors import ErrorSite
 from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Var
+from tirlower.ir.expr import Call, Var
 from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.functor import post_order_visit
+from tirlower.ir.op import GlobalVar
 from tirlower.llvm.codegen.signature import return_type, signature_with_symbols
 from tirlower.llvm.entry import Signature
 
@@ -75,6 +77,8 @@ class _Callee:
     symbols: tuple[Var, ...]
     returns: DataType | None
     body: Body
+    circular: bool = False
+    """Whether a call of it may come to call it again."""
 
     def head(self, state: FunctionState) -> str:
         """The function's head, its parameters' names given by the state of its text."""
@@ -121,7 +125,7 @@ def generate(
     """
     if isinstance(module, PrimFunc):
         module = IRModule.from_expr(module)
-    state = ModuleState(registered=frozenset(registered), check_assumptions=check_assumptions)
+    state = ModuleState(registered=frozenset(registered), check_assumptions=check_assumptions, prefix=prefix)
     callees: dict[str, _Callee] = {}
     for key, func in module.items():
         exported = func.attrs.get("global_symbol")
@@ -138,20 +142,22 @@ def generate(
         returns = return_type(func, body)
         chosen = tuple((outputs or {}).get(key, ()))
         signature, symbols = signature_with_symbols(label, func, body.written, chosen, returns)
-        callee = _Callee(func, label, state.symbol(f"{prefix}{label}_kernel"), signature, symbols, returns, body)
+        callee = _Callee(func, label, state.symbol(f"{label}_kernel"), signature, symbols, returns, body)
         callees[key] = callee
         state.callees[key] = callee
         state.callees.setdefault(label, callee)
+    for callee in _in_circles(state.callees):
+        callee.circular = True
     heads, bodies, kernels = [], [], {}
     for callee in callees.values():
         head, text = _function(state, callee, (in_place or {}).get(callee.name, ()))
         heads.append(f"{head};\n")
         bodies.append(text)
         if "global_symbol" in callee.func.attrs:
-            symbol = state.symbol(f"{prefix}{callee.name}_packed")
+            symbol = state.symbol(f"{callee.name}_packed")
             bodies.append(_packed(state, callee, symbol))
             kernels[callee.name] = CKernel(callee.signature, symbol)
-    table = state.symbol(f"{prefix}tir_imports") if state.imports else ""
+    table = state.symbol("tir_imports") if state.imports else ""
     parts = [f"{text}\n" for text in state.externs.values()]
     if table:
         parts.append(f"void (*{table}[{len(state.imports)}])(void);\n")
@@ -160,6 +166,32 @@ def generate(
     return CModule(
         "\n".join(parts), frozenset(state.helpers), kernels, tuple(state.errors.sites), tuple(state.imports), table
     )
+
+
+def _in_circles(callees: Mapping[str, _Callee]) -> list[_Callee]:
+    """The functions that call themselves, by way of others too."""
+    called: dict[int, set[int]] = {}
+    for callee in callees.values():
+        names: set[int] = set()
+
+        def look(op: Any, names: set[int] = names) -> None:
+            if isinstance(op, Call) and isinstance(op.op, GlobalVar) and op.op.name in callees:
+                names.add(id(callees[op.op.name]))
+
+        post_order_visit(callee.func.body, look)
+        called[id(callee)] = names
+    found = []
+    for callee in {id(c): c for c in callees.values()}.values():
+        reached: set[int] = set()
+        left = [*called[id(callee)]]
+        while left:
+            one = left.pop()
+            if one not in reached:
+                reached.add(one)
+                left += called[one]
+        if id(callee) in reached:
+            found.append(callee)
+    return found
 
 
 def _function(module: ModuleState, callee: _Callee, in_place: Sequence[Sequence[int]]) -> tuple[str, str]:
@@ -171,6 +203,8 @@ def _function(module: ModuleState, callee: _Callee, in_place: Sequence[Sequence[
         # Positions are those of the parameters.
         pairs = {func.params[at] for pair in in_place for at in pair}
         data = [func.buffer_map[param].data for param in func.params if param in pairs and param in func.buffer_map]
+    if callee.circular:
+        state.stack_left = 0
     with deep_recursion():
         state.memory = Memory(func, data)
         state.returns = callee.returns
@@ -232,4 +266,3 @@ def _of_slot(module: ModuleState, slot: str, dtype: DataType) -> str:
         return f"({value_type(dtype)}){module.need('tir_sx')}({slot}, {dtype.bits})"
     mask = f" & UINT64_C({type_range(dtype)[1]:#x})" if dtype.is_uint and dtype.bits != memory_bits(dtype) else ""
     return f"({value_type(dtype)})({slot}{mask})" if mask else f"({value_type(dtype)}){slot}"
-

@@ -48,9 +48,8 @@ class Helper:
 
     @property
     def needs(self) -> list[str]:
-        """The names of the other functions in it."""
-        first, *_ = re.findall(r"tir_\w+", self.text)
-        return [name for name in dict.fromkeys(re.findall(r"\btir_\w+", self.text)) if name in HELPERS and name != first]
+        """The names of the functions in its text."""
+        return [name for name in dict.fromkeys(re.findall(r"\btir_\w+", self.text)) if name in HELPERS]
 
 
 def _division(bits: int) -> str:
@@ -316,7 +315,7 @@ static float tir_decode(uint32_t code, const tir_format *form) {
     int exponent = (int)(magnitude >> form->mantissa);
     double x;
     if (form->unsigned_zero ? code == form->nan : form->infinity ? magnitude > form->beyond : magnitude == form->nan) {
-        return NAN;
+        return form->unsigned_zero || (code & top) == 0 ? NAN : -NAN;
     }
     if (form->infinity && magnitude == form->beyond) {
         x = INFINITY;

@@ -19,17 +19,173 @@ from tirlower.ir.func import PrimFunc
 __all__ = ["Array", "FunctionState", "Loop", "ModuleState", "c_name"]
 
 _WORDS = frozenset(
-    """auto break case char const continue default do double else enum extern float for goto if inline int long register
-    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false
-    main err ret errno math_errhandling signgam memcpy memset malloc free calloc realloc abort exit abs labs llabs div ldiv
-    rand srand atof atoi atol strtod system getenv qsort bsearch j0 j1 jn y0 y1 yn gamma lgamma tgamma NAN INFINITY
-    HUGE_VAL unix linux i386 asm fortran typeof near far index rindex random select signal time clock""".split()
+    [
+        "auto",
+        "break",
+        "case",
+        "char",
+        "const",
+        "continue",
+        "default",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "extern",
+        "float",
+        "for",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "register",
+        "restrict",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "typedef",
+        "union",
+        "unsigned",
+        "void",
+        "volatile",
+        "while",
+        "bool",
+        "true",
+        "false",
+        "main",
+        "err",
+        "ret",
+        "errno",
+        "math_errhandling",
+        "signgam",
+        "memcpy",
+        "memset",
+        "malloc",
+        "free",
+        "calloc",
+        "realloc",
+        "abort",
+        "exit",
+        "abs",
+        "labs",
+        "llabs",
+        "div",
+        "ldiv",
+        "rand",
+        "srand",
+        "atof",
+        "atoi",
+        "atol",
+        "strtod",
+        "system",
+        "getenv",
+        "qsort",
+        "bsearch",
+        "j0",
+        "j1",
+        "jn",
+        "y0",
+        "y1",
+        "yn",
+        "gamma",
+        "lgamma",
+        "tgamma",
+        "NAN",
+        "INFINITY",
+        "HUGE_VAL",
+        "unix",
+        "linux",
+        "i386",
+        "asm",
+        "fortran",
+        "typeof",
+        "near",
+        "far",
+        "index",
+        "rindex",
+        "random",
+        "select",
+        "signal",
+        "time",
+        "clock",
+    ]
 )
 _LIBM = frozenset(
-    """acos asin atan atan2 cos sin tan cosh sinh tanh acosh asinh atanh exp exp2 exp10 expm1 frexp ldexp log log10 log1p
-    log2 logb modf scalb scalbn scalbln cbrt fabs hypot pow sqrt erf erfc ceil floor nearbyint rint lrint llrint round
-    lround llround trunc fmod remainder remquo copysign nan nextafter nexttoward fdim fmax fmin fma ilogb isnan isinf
-    isfinite isnormal signbit fpclassify significand drem finite pow10 sincos""".split()
+    [
+        "acos",
+        "asin",
+        "atan",
+        "atan2",
+        "cos",
+        "sin",
+        "tan",
+        "cosh",
+        "sinh",
+        "tanh",
+        "acosh",
+        "asinh",
+        "atanh",
+        "exp",
+        "exp2",
+        "exp10",
+        "expm1",
+        "frexp",
+        "ldexp",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "logb",
+        "modf",
+        "scalb",
+        "scalbn",
+        "scalbln",
+        "cbrt",
+        "fabs",
+        "hypot",
+        "pow",
+        "sqrt",
+        "erf",
+        "erfc",
+        "ceil",
+        "floor",
+        "nearbyint",
+        "rint",
+        "lrint",
+        "llrint",
+        "round",
+        "lround",
+        "llround",
+        "trunc",
+        "fmod",
+        "remainder",
+        "remquo",
+        "copysign",
+        "nan",
+        "nextafter",
+        "nexttoward",
+        "fdim",
+        "fmax",
+        "fmin",
+        "fma",
+        "ilogb",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "isnormal",
+        "signbit",
+        "fpclassify",
+        "significand",
+        "drem",
+        "finite",
+        "pow10",
+        "sincos",
+    ]
 )
 HEADER_NAMES = _LIBM | {f"{name}{end}" for name in _LIBM for end in "fl"} | _WORDS
 
@@ -37,7 +193,7 @@ HEADER_NAMES = _LIBM | {f"{name}{end}" for name in _LIBM for end in "fl"} | _WOR
 def c_name(hint: str) -> str:
     """A C identifier that resembles a name: without the words of C and of its library, and what starts with ``tir_``."""
     made = re.sub(r"[^A-Za-z0-9_]", "_", hint) or "x"
-    if made[0].isdigit() or made[0] == "_" or made.startswith("tir_") or made.isupper() and len(made) > 3:
+    if made[0].isdigit() or made[0] == "_" or made.startswith("tir_") or (made.isupper() and len(made) > 3):
         made = f"v{made}" if made[0] in "_0123456789" else f"v_{made}"
     return f"{made}_" if made in HEADER_NAMES else made
 
@@ -75,6 +231,8 @@ class ModuleState:
     constants: list[str] = field(default_factory=list)
     registered: frozenset[str] = frozenset()
     check_assumptions: bool = False
+    prefix: str = ""
+    depth: str = ""
 
     def need(self, helper: str) -> str:
         """The name of a function of the runtime, which the text will have."""
@@ -84,9 +242,16 @@ class ModuleState:
                 self.need(other)
         return helper
 
+    def depth_symbol(self) -> str:
+        """The variable that counts calls which may nest without end."""
+        if not self.depth:
+            self.depth = self.symbol("tir_depth")
+            self.constants.append(f"static _Thread_local int32_t {self.depth} = 0;\n")
+        return self.depth
+
     def symbol(self, hint: str) -> str:
-        """A name of the text's file scope, not given before."""
-        base = re.sub(r"[^A-Za-z0-9_]", "_", hint)
+        """A name of the text's file scope, not given before, that starts with ``prefix``."""
+        base = re.sub(r"[^A-Za-z0-9_]", "_", f"{self.prefix}{hint}")
         if not base[:1].isalpha():
             base = f"f{base}"
         name, count = base, 0
@@ -117,7 +282,7 @@ class FunctionState:
         self.returns: DataType | None = None
         self.memory: Any = None
         self.data: set[Var] = set()
-        self.stack_left = 256 << 10
+        self.stack_left = 16 << 10
         self.span: Span | None = None
         self._names: dict[str, int] = {}
 

@@ -211,11 +211,11 @@ def _evaluate(state: FunctionState, op: Evaluate) -> bool | None:
     if value.__class__ is not Call:
         if isinstance(value, (IntImm, StringImm, Var)):
             return None
-    elif value.op is _RET or value.op is _THREAD_RETURN:  # type: ignore[attr-defined]
+    elif value.op is _RET or value.op is _THREAD_RETURN:
         _return(state, value)
         return False
-    elif isinstance(value.op, Op) and value.op in _JUMPS:  # type: ignore[attr-defined]
-        _jump(state, _JUMPS[value.op], value)  # type: ignore[attr-defined]
+    elif isinstance(value.op, Op) and value.op in _JUMPS:
+        _jump(state, _JUMPS[value.op], value)
         return False
     begin(state, value)
     if value.dtype.is_vector:
@@ -297,7 +297,7 @@ def _for(state: FunctionState, op: For) -> None:
     first, last = max(low.low, least), min(stop.high - 1, most)
     name = state.fresh(op.loop_var.name)
     own = kind_of(dtype)
-    fits = least <= low.low and stop.high <= most and own.signed and stop.kind is own or (
+    fits = (least <= low.low and stop.high <= most and own.signed and stop.kind is own) or (
         stop.constant is not None and least <= low.low and stop.high <= min(most, (1 << 31) - 1) and own.signed
     )
     counter = name if fits else state.fresh(f"{op.loop_var.name}_at")

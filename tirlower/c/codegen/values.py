@@ -64,7 +64,11 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """C text without effects: its kind, how tightly it binds, and the range of an integer; ``depth`` is its nesting."""
+    """C text without effects: its kind, how tightly it binds, and the range of an integer.
+
+    ``depth`` is its nesting; ``modular`` the same number modulo 2^n in an unsigned kind, where that is shorter; ``raw``
+    the text of its bits in memory, where it was just loaded: a copy keeps those of a NaN.
+    """
 
     text: str
     kind: Kind
@@ -72,6 +76,8 @@ class Value:
     low: int = 0
     high: int = 0
     depth: int = 0
+    modular: Value | None = None
+    raw: str = ""
 
     def inside(self, rank: int) -> str:
         """The text as an operand of an operator that binds as tightly as ``rank``."""
@@ -91,7 +97,12 @@ class Value:
         """The same number in another kind that holds it."""
         if self.kind is kind:
             return self
-        return replace(self, text=f"({kind.value}){self.inside(UNARY)}", kind=kind, rank=UNARY, depth=self.depth + 1)
+        if self.modular is not None and self.modular.kind is kind:
+            return self.modular
+        if self.constant is not None and kind in (Kind.U32, Kind.U64):
+            return int_literal(self.constant % (1 << (32 if kind is Kind.U32 else 64)), kind)
+        text, depth = f"({kind.value}){self.inside(UNARY)}", self.depth + 1
+        return replace(self, text=text, kind=kind, rank=UNARY, depth=depth, modular=None, raw="")
 
 
 def in_range(low: int, high: int, kind: Kind) -> bool:
