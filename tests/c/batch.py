@@ -59,9 +59,9 @@ def compile_all(
     return found
 
 
-def lines_of(text: str) -> list[str]:
-    """The lines of the body of the last function of a program (a script), each without its indentation."""
+def lines_of(text: str, name: str = "f") -> list[str]:
+    """The lines of the body of a function of a program (a script), each without its indentation."""
     body = text_of(parse(text)).body
-    inside = body[body.rindex("_kernel(", 0, body.rindex("_packed(")) :]
+    inside = body[body.rindex(f"int32_t {name}_kernel(") :]
     inside = inside[inside.index("{\n") + 2 : inside.index("\n}\n")]
     return [line.strip() for line in inside.splitlines()]

@@ -26,7 +26,7 @@ from tirlower.ir.dtype import DataType
 @pytest.mark.parametrize(
     ("dtype", "value", "memory", "kind"),
     [
-        ("bool", "bool", "uint8_t", Kind.I32),
+        ("bool", "bool", "int8_t", Kind.I32),
         ("int8", "int8_t", "int8_t", Kind.I32),
         ("int17", "int32_t", "int32_t", Kind.I32),
         ("int33", "int64_t", "int64_t", Kind.I64),
@@ -77,7 +77,7 @@ def test_float_literals():
 
 
 def test_parentheses_stand_where_an_operator_binds_less():
-    value = Value("a + b", Kind.I32, SUM)
+    value = Value("a + b", Kind.I32, SUM, 0, 9)
     assert value.inside(SUM) == "a + b" and value.inside(SUM + 1) == "(a + b)"
     assert value.cast(Kind.U32).text == "(uint32_t)(a + b)" and value.cast(Kind.I32) is value
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, Final
 
-from tirlower.c.codegen.arithmetic import INDEX, arithmetic, convert, wrapped
+from tirlower.c.codegen.arithmetic import INDEX, arithmetic, convert, extremum, wrapped
 from tirlower.c.codegen.expressions import at_lane, begin, index_of, lane_arithmetic, node_rule, value_of
 from tirlower.c.codegen.state import FunctionState
 from tirlower.c.codegen.values import (
@@ -31,7 +31,23 @@ from tirlower.diagnostics import AllocationError
 from tirlower.emit.errors import escape_template
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Add, BufferLoad, Call, Div, Expr, IntImm, Let, Mod, Mul, Sub, Var, is_const_int
+from tirlower.ir.expr import (
+    Add,
+    BufferLoad,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Sub,
+    Var,
+    is_const_int,
+)
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
 from tirlower.ir.op import Op
@@ -125,7 +141,7 @@ def from_memory(state: FunctionState, text: str, dtype: DataType, depth: int) ->
     kind = kind_of(dtype)
     low, high = type_range(dtype)
     if dtype.is_bool:
-        return convert(state, Value(text, Kind.I32, low=0, high=255, depth=depth), DataType("uint8"), dtype)
+        return convert(state, Value(text, Kind.I32, low=-128, high=127, depth=depth), DataType("int8"), dtype)
     if is_narrow_float(dtype):
         return Value(f"{state.module.need(f'tir_{dtype.element}_of')}({text})", kind, depth=depth, raw=text)
     if dtype.is_integral and dtype.bits != memory_bits(dtype):
@@ -378,7 +394,10 @@ def _exact(state: FunctionState, extent: Expr, bad: str) -> Value:
         helper = "tir_mul_leaves" if cls is Mul else "tir_add_leaves"
         state.line(f"{bad} |= {state.module.need(helper)}({a.text}, {b.text}, &{name});")
         return Value(name, Kind.I64, low=-(1 << 63), high=(1 << 63) - 1)
-    if cls.__name__ == "Cast" and extent.dtype.is_int and extent.value.dtype.is_int:  # type: ignore[attr-defined]
+    if cls in (Min, Max) and extent.dtype.is_int:
+        a, b = _exact(state, extent.a, bad), _exact(state, extent.b, bad)  # type: ignore[attr-defined]
+        return state.spill(extremum(state, cls, INDEX, a, b))
+    if cls is Cast and extent.dtype.is_int and extent.value.dtype.is_int:  # type: ignore[attr-defined]
         if extent.dtype.bits >= extent.value.dtype.bits:  # type: ignore[attr-defined]
             return _exact(state, extent.value, bad)  # type: ignore[attr-defined]
     return state.spill(index_of(state, extent))

@@ -63,20 +63,8 @@ def _write(state: FunctionState, stmt: Stmt) -> bool:
 
 
 def _seq(state: FunctionState, op: Seq) -> bool:
-    depth = len(state.cleanups)
-    reached = True
-    for stmt in op.stmts:
-        if stmt.__class__ is Seq:
-            with state.block(""):
-                reached = _write(state, stmt)
-        else:
-            reached = _write(state, stmt)
-        if not reached:
-            break
-    if reached:
-        state.unwind(depth)
-    del state.cleanups[depth:]
-    return reached
+    # What a Seq inside of another allocates lives as long as what the outer one does: names are given once.
+    return all(_write(state, stmt) for stmt in op.stmts)
 
 
 # -- stores ----------------------------------------------------------------------------------------------------------

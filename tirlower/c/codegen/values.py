@@ -99,6 +99,8 @@ class Value:
             return self
         if self.modular is not None and self.modular.kind is kind:
             return self.modular
+        if self.constant is not None and kind is Kind.I64:
+            return int_literal(self.constant, kind)
         if self.constant is not None and kind in (Kind.U32, Kind.U64):
             return int_literal(self.constant % (1 << (32 if kind is Kind.U32 else 64)), kind)
         text, depth = f"({kind.value}){self.inside(UNARY)}", self.depth + 1
@@ -143,7 +145,9 @@ def value_type(dtype: DataType) -> str:
 
 def memory_type(dtype: DataType) -> str:
     """The C type of a lane in memory."""
-    if dtype.is_bool or is_narrow_float(dtype):
+    if dtype.is_bool:
+        return "int8_t"  # as FlattenBuffer has it
+    if is_narrow_float(dtype):
         return f"uint{memory_bits(dtype)}_t"
     return value_type(dtype)
 
