@@ -34,6 +34,7 @@ EXPECTED = (
     "index_expressions",
     "gpu",
     "gpu_intrinsics",
+    "c_target",
 )
 
 
