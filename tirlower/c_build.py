@@ -113,10 +113,8 @@ class CArtifact:
         )
 
 
-class CKernel(BuiltKernel, FallbackEntry):  # noqa: D101
-    # A function compiled by the system's C compiler: calls are checked in Python and made through ctypes. A docstring
-    # would hide the kernel's own.
-    __doc__ = BuiltKernel.__dict__["__doc__"]
+class CKernel(BuiltKernel, FallbackEntry):
+    """A function compiled by the system's C compiler: calls are checked in Python and made through ctypes."""
 
     artifact: CArtifact
 

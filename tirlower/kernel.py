@@ -23,8 +23,9 @@ __all__ = ["BuiltKernel", "Executable", "ForeignKernel", "Kernel", "rebuilding"]
 SOURCE_KINDS = ("tir", "llvm", "llvm-opt", "asm", "ptx", "c")
 
 
-class BuiltKernel(FunctionLike):  # noqa: D101
-    # What every compiled function of this machine knows, however calls reach it. A docstring would hide the kernel's own.
+class BuiltKernel(FunctionLike):
+    """What every compiled function of this machine knows, however calls reach it."""
+
     artifact: Any
     slow_path: Any
 
