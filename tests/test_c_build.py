@@ -10,6 +10,7 @@ import pytest
 
 import tirlower as tl
 from tests.c.batch import needs_compiler
+from tirlower.pipeline import pipeline_for
 from tirlower.script import parse
 from tirlower.script import tir as T
 
@@ -176,3 +177,11 @@ def test_the_target_llvm_does_not_import_the_room():
     code = "import tirlower as tl; tl.build; import tirlower.driver, sys; print(any(n.startswith('tirlower.c') for n in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_pipeline_makes_scalar_loops_and_no_more():
+    names = pipeline_for(tl.Target("c")).names()
+    assert "ExpandLanes" in names and not {"VectorizeLoop", "UnrollLoop", "LoopPartition", "StorageRewrite"} & set(
+        names
+    )
+    assert all(step.why for step in pipeline_for(tl.Target("c")))

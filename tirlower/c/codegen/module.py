@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tirlower.c.codegen import calls
+from tirlower.c.codegen import calls, mathematics
 from tirlower.c.codegen.memory import Memory
 from tirlower.c.codegen.runtime import HEAD, runtime_text
 from tirlower.c.codegen.state import FunctionState, ModuleState
@@ -26,7 +26,7 @@ from tirlower.llvm.entry import Signature
 
 __all__ = ["CKernel", "CModule", "generate", "whole_text"]
 
-_RULES = calls
+_RULES = (calls, mathematics)  # imported for the rules that they register
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tirlower.c.codegen.arithmetic import INDEX, arithmetic
-from tirlower.c.codegen.calls import _to_bits
+from tirlower.c.codegen.calls import to_bits
 from tirlower.c.codegen.expressions import at_lane, begin, define_as, for_lanes, index_of, value_of
 from tirlower.c.codegen.memory import allocate, constant, place_of, store_lane
 from tirlower.c.codegen.state import FunctionState, Loop
@@ -233,7 +233,7 @@ def _return(state: FunctionState, op: Any) -> None:
         if value.dtype is not state.returns:
             raise state.error(f"`{state.name}` returns {state.returns!s} elsewhere, and {value.dtype!s} here", op)
         begin(state, value)
-        state.line(f"*ret = {_to_bits(state, value_of(state, value), value.dtype).text};")
+        state.line(f"*ret = {to_bits(state, value_of(state, value), value.dtype).text};")
     state.leave("0")
 
 
