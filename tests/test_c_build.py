@@ -10,6 +10,7 @@ import pytest
 
 import tirlower as tl
 from tests.c.batch import needs_compiler
+from tirlower.__main__ import main
 from tirlower.pipeline import pipeline_for
 from tirlower.script import parse
 from tirlower.script import tir as T
@@ -185,3 +186,13 @@ def test_the_pipeline_makes_scalar_loops_and_no_more():
         names
     )
     assert all(step.why for step in pipeline_for(tl.Target("c")))
+
+
+def test_the_command_line_shows_the_text(tmp_path, capsys):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from tirlower.script import tir as T\n\n@T.prim_func\n"
+        'def twice(A: T.Buffer((4,), "int32")):\n    for i in range(4):\n        A[i] = A[i] * 2\n'
+    )
+    assert main(["source", f"{program}:twice", "--target", "c", "--kind", "c"]) == 0
+    assert "A[i] = (int32_t)((uint32_t)A[i] * 2u);" in capsys.readouterr().out

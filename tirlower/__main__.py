@@ -129,7 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(action=_lower)
     one = commands.add_parser("source", help="print the generated code")
     one.add_argument("where", metavar="FILE:FUNC")
-    one.add_argument("--kind", choices=["tir", "llvm", "llvm-opt", "asm", "ptx"], default="asm")
+    one.add_argument("--kind", choices=["tir", "llvm", "llvm-opt", "asm", "ptx", "c"], default="asm")
     one.add_argument("--target", default="llvm")
     one.set_defaults(action=_source)
     one = commands.add_parser("passes", help="list the passes")
