@@ -3,5 +3,5 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./env.sh
-ensure_environment 'tirlower.ir, tirlower.llvm.engine, islpy'
+ensure_environment 'tirlower.ir, tirlower.llvm.jit, islpy'
 exec python -m tirlower demo "$@"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tirlower.emit.compile import CompileOptions
-from tirlower.llvm.engine import engine
+from tirlower.llvm.jit import engine
 from tirlower.llvm.parallel import launch_flags, runtime
 
 IR = """

@@ -8,11 +8,11 @@ import pytest
 
 import tirlower as tl
 from bench.passes import loops, straight_line
+from tirlower.driver.pipelines import pipeline_for
 from tirlower.ir import IRModule
-from tirlower.ir.target import Target
-from tirlower.pipeline import pipeline_for
+from tirlower.machine.target import Target
+from tirlower.rewrite.base import run_pass
 from tirlower.script import parse
-from tirlower.transforms.base import run_pass
 
 PROGRAMS = {"statements": straight_line, "loops": loops}
 SIZES = (1_000, 10_000, 100_000)

@@ -19,9 +19,9 @@ import pytest
 from bench.measure import Timing, interleave, table
 from tirlower.emit import vmath
 from tirlower.emit.compile import CompileOptions
-from tirlower.emit.host import host_cpu
-from tirlower.emit.writer import DOUBLE, FLOAT, I64, PTR, Builder, Module, i64, vector
-from tirlower.llvm.engine import Linked, engine
+from tirlower.emit.llvm_text import DOUBLE, FLOAT, I64, PTR, Builder, Module, i64, vector
+from tirlower.llvm.jit import Linked, engine
+from tirlower.machine.cpu import host_cpu
 
 Array = np.ndarray[Any, Any]
 SIZES = {"16M": 1 << 24, "64K": 1 << 16}

@@ -20,8 +20,8 @@ import numpy as np
 
 import tirlower as tl
 from bench.measure import Call, Candidate
-from tirlower.emit.host import host_cpu
 from tirlower.ir import PrimFunc
+from tirlower.machine.cpu import host_cpu
 from tirlower.script import parse
 
 KERNELS = Path(__file__).with_name("numba_kernels.py")

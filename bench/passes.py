@@ -6,13 +6,13 @@ import time
 
 import tirlower as tl
 from tirlower.diagnostics import paused_collection
+from tirlower.driver.pipelines import pipeline_for
 from tirlower.ir import IRModule
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.target import Target
 from tirlower.llvm.codegen import generate
-from tirlower.pipeline import pipeline_for
+from tirlower.machine.target import Target
+from tirlower.rewrite.base import run_pass
 from tirlower.script import parse
-from tirlower.transforms.base import run_pass
 
 
 def straight_line(count: int) -> str:

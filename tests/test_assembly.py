@@ -18,8 +18,8 @@ from examples.jacobi import jacobi
 from examples.layer_norm import layer_norm
 from examples.matmul import tiled
 from examples.softmax import softmax
+from tirlower.driver.cpu_compile import generate_code
 from tirlower.emit.compile import emit_assembly
-from tirlower.host_compile import generate_code
 from tirlower.ir import PrimFunc
 from tirlower.llvm.machine_loops import MachineLoop, machine_loops
 from tirlower.script import parse
@@ -216,7 +216,7 @@ def test_what_is_accumulated_stays_in_a_register_where_arrays_are_apart(name: st
         return sum(bool(_STORE.match(line)) for loop in machine_loops(assembly) for line in loop.lines)
 
     assert stores(kernel.source("asm")) == 0
-    overlapping = replace(kernel.artifact.recipe, overlap="f", outputs={})
+    overlapping = replace(kernel.artifact.spec, overlap="f", outputs={})
     code = generate_code(overlapping.lower(), overlapping)
     assert stores("".join(emit_assembly(part, overlapping.options) for part in code.parts)) > 0
 

@@ -17,51 +17,50 @@ PACKAGE = Path(__file__).resolve().parents[1] / "tirlower"
 FLOORS: list[set[str]] = [
     {"support"},
     {"diagnostics"},
+    {"machine"},
     {"ir"},
     {"script", "arith"},
-    {"poly", "analysis", "interp"},
+    {"interp", "poly"},
+    {"analysis"},
+    {"validate"},
+    {"rewrite"},
     {"transforms", "schedule"},
+    {"autoschedule", "call"},
     {"emit"},
     {"llvm", "gpu"},
-    {"c"},  # beside `llvm` when the words of calls, which it takes from there, stand below both
-    {"pipeline"},
-    {"graph", "__main__"},
+    {"c"},
+    {"legality"},
+    {"driver"},
+    {"tune"},
+    {"graph"},
+    {"demo"},
+    {"__main__"},
 ]
 FLOOR_OF = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 
-# Files of the package's root: the list of passes and what builds with it are one room.
-ROOM_OF_FILE = {
-    "pipeline": "pipeline",
-    "build": "pipeline",
-    "driver": "pipeline",
-    "host_build": "pipeline",
-    "host_compile": "pipeline",
-    "device_build": "pipeline",
-    "c_build": "pipeline",
-    "lazy_kernel": "pipeline",
-    "kernel": "pipeline",
-    "artifact": "pipeline",
-    "progress": "pipeline",
-    "report": "pipeline",
-    "legality": "pipeline",
-    "demo": "__main__",
-}
+# The groups of passes have an order too.
+GROUPS: list[set[str]] = [
+    {"cleanup", "dtypes"},
+    {"blocks", "loops", "memory", "threads", "tensorcores", "host"},
+    {"tir_only"},
+]
+GROUP_OF = {group: level for level, groups in enumerate(GROUPS) for group in groups}
 
 # Files whose functions import, each for its reason. The first may import from the package, the others only what they wrap.
 LAZY = {
     "__init__.py": "the public surface imports what is used when it is first used",
     "transforms/__init__.py": "a pass is imported when it is first asked for",
-    "transforms/table.py": "where each pass stands",
+    "rewrite/registry.py": "where each pass stands: the one door to the passes, which stand a floor above",
     "ir/text.py": "the one door from the language to its printer, which stands a floor above",
     "ir/func.py": "specializing rewrites functions: it stands on what stands on them",
     "poly/isl.py": "the one wrapper of islpy",
-    "driver.py": "what compiles is imported to compile, what a GPU needs for a GPU",
-    "kernel.py": "unpickling builds again: the driver stands on the kernel",
-    "host_build.py": "the compiler is imported for what is not in the disk cache; finds the exception classes that an entry names",
-    "progress.py": "logging is imported by builds that take over a second",
-    "artifact.py": "a kernel from the disk cache is lowered when somebody looks at its stages",
+    "driver/api.py": "what compiles is imported to compile, what a GPU needs for a GPU",
+    "driver/kernel.py": "unpickling builds again: the road stands on the kernel",
+    "driver/cpu.py": "the compiler is imported for what is not in the disk cache; finds the exception classes that an entry names",
+    "driver/progress.py": "logging is imported by builds that take over a second",
+    "driver/result.py": "a kernel from the disk cache is lowered when somebody looks at its stages",
+    "driver/pipelines/__init__.py": "the passes of a GPU are imported for a GPU",
     "llvm/codegen/__init__.py": "the code generator is imported when something is compiled",
-    "pipeline/__init__.py": "the passes of a GPU are imported for a GPU",
     "llvm/entry/dtypes.py": "the one place of the entry that needs ml_dtypes",
 }
 
@@ -73,7 +72,7 @@ def files() -> list[Path]:
 
 def room_of(parts: tuple[str, ...]) -> str:
     """The room of a module given as its path below the package."""
-    return ROOM_OF_FILE.get(parts[0], parts[0])
+    return parts[0]
 
 
 def module_parts(path: Path) -> tuple[str, ...]:
@@ -130,6 +129,22 @@ def broken(source: str, target: str) -> str | None:
     return None
 
 
+def test_groups_of_passes_import_from_lower_groups_alone():
+    found = []
+    for path in files():
+        parts = module_parts(path)
+        if parts[:1] != ("transforms",) or len(parts) < 3:
+            continue
+        for target, line in imports(ast.parse(path.read_text()), parts[:-1], existing()):
+            if target[0] == "transforms" and len(target) > 2 and target[1] != parts[1]:
+                if GROUP_OF[target[1]] >= GROUP_OF[parts[1]]:
+                    found.append(f"{'/'.join(parts)}:{line} imports {'.'.join(target)}")
+    assert not found, found
+    assert GROUP_OF.keys() == {
+        path.name for path in (PACKAGE / "transforms").iterdir() if (path / "__init__.py").exists()
+    }
+
+
 @pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_no_file_imports_upward(path: Path):
     if path == PACKAGE / "__init__.py":
@@ -176,7 +191,7 @@ def test_no_import_is_hidden_in_a_function():
 
 def test_the_rules_find_what_they_should(tmp_path: Path):
     assert broken("ir", "arith") and broken("script", "arith") and broken("arith", "script")
-    assert broken("interp", "poly") and broken("transforms", "llvm") and broken("pipeline", "__main__")
+    assert broken("interp", "poly") and broken("transforms", "llvm") and broken("driver", "__main__")
     assert broken("ir", "ir") is None and broken("llvm", "ir") is None and broken("ir", "nowhere")
     exists = frozenset({("ir",), ("script",), ("ir", "expr")})
     code = "from tirlower import script, ir\nfrom ..arith import x\nfrom . import y\nimport tirlower.poly.isl, numpy"
@@ -203,4 +218,4 @@ def test_importing_the_language_imports_no_higher_floor():
     code = "import sys, tirlower.ir; print(sorted({m.split('.')[1] for m in sys.modules if m.startswith('tirlower.')}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "['diagnostics', 'ir', 'support']"
+    assert done.stdout.strip() == "['diagnostics', 'ir', 'machine', 'support']"

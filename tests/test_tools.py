@@ -66,7 +66,7 @@ def test_the_files_that_are_run_alone() -> None:
     assert {"tests/test_tools.py", "tests/ir/test_text.py", "docs/passes.md"} <= set(found)
     assert not [path for path in found if "conftest" in path or path.startswith("tirlower/")]
     assert all(Path(path).suffix == ".md" or Path(path).name.startswith("test_") for path in found)
-    assert "tirlower/transforms/options.py" in alone.collected(["docs"], modules=True)
+    assert "tirlower/rewrite/options.py" in alone.collected(["docs"], modules=True)
     assert alone.collected(["docs/passes.md", "docs/passes.md"]) == ["docs/passes.md"]
     with pytest.raises(SystemExit, match="there is no tests/nothing"):
         alone.collected(["tests/nothing"])

@@ -41,24 +41,24 @@ if TYPE_CHECKING:
         UnboundError,
         WellFormedError,
     )
-    from tirlower.driver import build, jit, lower
+    from tirlower.driver.api import build, jit, lower
+    from tirlower.driver.kernel import Executable, Kernel
     from tirlower.interp import interpret, register_extern, simulate
     from tirlower.ir import IRModule, PrimFunc
-    from tirlower.ir.target import Target
-    from tirlower.kernel import Executable, Kernel
     from tirlower.llvm.codegen import register_symbol
-    from tirlower.transforms.context import PassContext
+    from tirlower.machine.target import Target
+    from tirlower.rewrite.context import PassContext
 
 # What stands where. Each is imported at its first use: `import tirlower` alone costs next to nothing.
 _WHERE = {
-    "build": "tirlower.driver",
-    "lower": "tirlower.driver",
-    "jit": "tirlower.driver",
-    "Kernel": "tirlower.kernel",
-    "Executable": "tirlower.kernel",
+    "build": "tirlower.driver.api",
+    "lower": "tirlower.driver.api",
+    "jit": "tirlower.driver.api",
+    "Kernel": "tirlower.driver.kernel",
+    "Executable": "tirlower.driver.kernel",
     "interpret": "tirlower.interp",
     "simulate": "tirlower.interp",
-    "Target": "tirlower.ir.target",
+    "Target": "tirlower.machine.target",
     "PassContext": "tirlower.transforms",
     "register_symbol": "tirlower.llvm.codegen",
     "register_extern": "tirlower.interp",

@@ -6,7 +6,7 @@ import pytest
 
 from tirlower import ir
 from tirlower.analysis import memory_errors, verify_memory
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 
 A, B = ir.Buffer("A", (8,)), ir.Buffer("B", (8,))
 a, b = ir.Var("a", "handle"), ir.Var("b", "handle")

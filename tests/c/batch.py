@@ -11,7 +11,7 @@ from tirlower.c.codegen.module import CModule, generate, whole_text
 from tirlower.c.compile import Compiled, compile_text, compiler
 from tirlower.c.library import Library, packed
 from tirlower.diagnostics import CodegenError, TirError
-from tirlower.driver import lower
+from tirlower.driver.api import lower
 from tirlower.ir import IRModule, PrimFunc
 from tirlower.llvm.entry import FallbackEntry, GilPolicy
 from tirlower.llvm.entry.slowpath import SlowPath

@@ -7,8 +7,8 @@ import pytest
 
 import tirlower as tl
 from tirlower.diagnostics import CodegenError
-from tirlower.emit import host
 from tirlower.emit.compile import SIMPLIFY_AGAIN, CompileOptions, compile_object, emit_assembly, optimized_ir
+from tirlower.machine import cpu as host
 from tirlower.script import parse
 
 _SUM = """

@@ -73,7 +73,7 @@ def test_both_are_what_the_program_does(name: str) -> None:
         args += [rng.integers(-3, 12, 9, dtype=np.int32), rng.random(9, dtype=np.float32)]
         want = [a.copy() for a in args]
         made(*args)
-        interpret(made.artifact.recipe.module["f"], *want)
+        interpret(made.artifact.spec.module["f"], *want)
         for got, expected in zip(args, want, strict=True):
             assert np.array_equal(got, expected)
 

@@ -10,10 +10,10 @@ import numpy as np
 import tirlower as tl
 from tests.checking import _bits, _copy, random_arguments
 from tirlower.diagnostics import LegalityError
+from tirlower.driver.pipelines import cpu_pipeline
 from tirlower.interp.interpreter import Interpreter
 from tirlower.ir import IRModule, PrimFunc
-from tirlower.ir.target import Target
-from tirlower.pipeline import cpu_pipeline
+from tirlower.machine.target import Target
 
 __all__ = ["Expected", "Mismatch", "arguments_for", "main_of", "run_native"]
 

@@ -21,7 +21,7 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir import Block, IntImm, IRModule, post_order_visit
 from tirlower.ir.verify import verify_well_formed
 from tirlower.script import parse
-from tirlower.transforms.reduce import Case, reduce_case
+from tirlower.validate.shrink import Case, reduce_case
 
 __all__ = ["Failure", "Report", "has_native", "run_many", "run_one"]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tirlower import transforms as tr
-from tirlower.ir.target import Target
-from tirlower.pipeline import cpu_pipeline
+from tirlower.driver.pipelines import cpu_pipeline
+from tirlower.machine.target import Target
 from tirlower.transforms import Pass, find_pass
 
 __all__ = ["LEFT_OUT", "passes_for", "pool"]

@@ -14,7 +14,7 @@ from tirlower import ir
 from tirlower.diagnostics import TirError
 from tirlower.ir import IRModule, assert_structural_equal, load_json, save_json, structural_equal
 from tirlower.ir.op import GlobalVar, Op
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 
 
 def round_trip(value: Any) -> Any:

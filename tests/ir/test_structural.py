@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tirlower import ir
 from tirlower.ir import NODES, DataType, Node, PointerType, Role
-from tirlower.ir.comparison import DECLARING, DEFINES, ORDER, data_key, plan_of
+from tirlower.ir.field_order import DECLARING, DEFINES, ORDER, data_key, plan_of
 from tirlower.ir.op import GlobalVar, Op
 from tirlower.ir.structural import (
     StructuralMismatch,

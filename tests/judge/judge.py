@@ -21,7 +21,7 @@ from tirlower.legality.check import check_legality
 from tirlower.script import parse
 from tirlower.transforms import PassContext
 
-__all__ = ["SLOW_S", "Finding", "Judged", "judge", "serial"]
+__all__ = ["SLOW_S", "Finding", "BoundVerdicts", "judge", "serial"]
 
 SLOW_S = 0.25
 
@@ -50,7 +50,7 @@ class Finding:
 
 
 @dataclass
-class Judged:
+class BoundVerdicts:
     """All about one program. ``refused`` are legal static questions that were refused, with their reasons."""
 
     findings: list[Finding] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Judged:
     built: str = ""
 
 
-def judge(program: Program, seed: int, only: tuple[str, str] | None = None) -> Judged:
+def judge(program: Program, seed: int, only: tuple[str, str] | None = None) -> BoundVerdicts:
     """Ask everything about a program. ``only`` leaves out the questions of other kinds (to make a program smaller)."""
     return _Judge(program, seed, only).judged
 
@@ -69,7 +69,7 @@ def judge(program: Program, seed: int, only: tuple[str, str] | None = None) -> J
 class _Judge:
     def __init__(self, program: Program, seed: int, only: tuple[str, str] | None) -> None:
         self.program = program
-        self.judged = Judged()
+        self.judged = BoundVerdicts()
         self.only = only
         self.text: Text = print_program(program)
         self.static = is_static(program)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tests.judge.generate import generate
-from tests.judge.judge import SLOW_S, Finding, Judged, judge
+from tests.judge.judge import SLOW_S, BoundVerdicts, Finding, judge
 from tests.judge.program import Program, print_program
 from tests.judge.shrink import shrink
 
@@ -44,7 +44,7 @@ class Report:
         """How many answers were wrong."""
         return sum(count for (kind, _), count in self.found.items() if kind in WRONG)
 
-    def add(self, seed: int, judged: Judged) -> None:
+    def add(self, seed: int, judged: BoundVerdicts) -> None:
         """Count one program."""
         self.programs += 1
         self.asked.update(judged.asked)
@@ -144,11 +144,11 @@ def smallest(program: Program, seed: int, finding: Finding, seconds: float) -> P
     return shrink(program, shows, seconds)
 
 
-def _judged(seed: int, without: Sequence[str]) -> tuple[int, Judged]:
+def _judged(seed: int, without: Sequence[str]) -> tuple[int, BoundVerdicts]:
     return seed, judge(generate(seed, without), seed)
 
 
-def _all(seeds: range, workers: int, without: Sequence[str]) -> Iterator[tuple[int, Judged]]:
+def _all(seeds: range, workers: int, without: Sequence[str]) -> Iterator[tuple[int, BoundVerdicts]]:
     one = functools.partial(_judged, without=without)
     if workers == 1:
         yield from map(one, seeds)

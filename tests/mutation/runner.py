@@ -21,7 +21,7 @@ from tests.mutation.variants import TESTS, Variant
 __all__ = ["Broken", "Outcome", "run_variants", "wrong_source"]
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = Path("tirlower", "transforms")
+SOURCES = Path("tirlower")
 COPIED = ("tirlower", "tests", "pyproject.toml")
 FAILED = 1
 """The exit status of pytest where tests ran and some failed; an error in importing them has another."""
@@ -81,7 +81,7 @@ class _Copy:
 
     def failure(self, of: str, timeout: float) -> str | None:
         """The first of a pass's tests that fails; None where all pass. Raises :class:`Broken` where none can run."""
-        files = [str(Path("tests", "transforms", name)) for name in TESTS[of]]
+        files = [str(Path("tests", name)) for name in TESTS[of]]
         options = ("-x", "-q", "-rf", "--tb=no", "-p", "no:cacheprovider")
         try:
             done = self._run("-m", "pytest", *options, *files, timeout=timeout)

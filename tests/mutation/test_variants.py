@@ -25,7 +25,7 @@ def test_ten_passes_have_one_variant_of_each_kind() -> None:
 def test_the_tests_of_the_passes_are_there() -> None:
     for names in TESTS.values():
         for name in names:
-            assert (ROOT / "tests" / "transforms" / name).is_file()
+            assert (ROOT / "tests" / name).is_file()
 
 
 def test_a_text_that_is_gone_is_an_error_that_names_the_variant() -> None:

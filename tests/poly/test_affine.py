@@ -10,8 +10,8 @@ import pytest
 from tirlower.ir import Var
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import FALSE, TRUE, AtLeast, at_least, equal, negate
+from tirlower.poly.evaluate import evaluate
 from tirlower.poly.forms import Extremum, Lin, constant, single
-from tirlower.poly.values import evaluate
 
 
 def space_of(*ends: tuple[int, int]) -> tuple[Space, list[Var]]:

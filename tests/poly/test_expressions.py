@@ -9,7 +9,7 @@ import pytest
 
 from tirlower.ir import Evaluate, For, PrimFunc
 from tirlower.poly import extract, races
-from tirlower.poly.values import evaluate
+from tirlower.poly.evaluate import evaluate
 from tirlower.script import parse
 
 EXPRESSIONS = {

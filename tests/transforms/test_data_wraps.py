@@ -9,9 +9,9 @@ import tirlower as tl
 from tirlower.diagnostics import TransformError
 from tirlower.interp import interpret, simulate
 from tirlower.ir import IRModule, PrimFunc
+from tirlower.rewrite.scalar_overflow import building
 from tirlower.script import tir as T
 from tirlower.transforms import LiftThreadBinding, RenormalizeSplitPattern, UnifyThreadBinding
-from tirlower.transforms.wrapping import building
 
 LAST = 2**31 - 1
 GPU = "nvptx -arch=sm_80"

@@ -7,7 +7,7 @@ from tirlower.ir.expr import BufferLoad, Expr, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
 from tirlower.ir.stmt import AttrStmt, Bind, BufferStore, For, ForKind
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 
 __all__ = ["memory_errors", "verify_memory"]
 
@@ -81,7 +81,7 @@ def verify_memory(func: PrimFunc) -> bool:
     of a parameter's memory stands inside a loop over a thread axis (or a region with a target or pipeline scope of its
     own).
 
-    >>> from tirlower.ir.target import Target
+    >>> from tirlower.machine.target import Target
     >>> A, i, a = Buffer("A", (8,)), Var("i"), Var("a", "handle")
     >>> store = BufferStore(A, 1.0, (i,))
     >>> host = PrimFunc((a,), {a: A}, "void", {"target": Target("cuda")}, For(i, 0, 8, "serial", None, {}, store))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tirlower.ir.binding import ScopeWalker
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Expr, Let, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.node import Node
-from tirlower.ir.scopes import ScopeWalker
 from tirlower.ir.stmt import For
 from tirlower.ir.structural import structural_equal
 

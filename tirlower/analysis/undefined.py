@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tirlower.ir.binding import ScopeWalker, buffer_variables
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Var
 from tirlower.ir.node import Node
-from tirlower.ir.scopes import ScopeWalker, buffer_variables
 
 __all__ = ["undefined_vars"]
 
@@ -32,7 +32,7 @@ def undefined_vars(node: Any, defs: Iterable[Var] = ()) -> list[Var]:
     """The variables that a statement, expression, buffer or function uses without defining them, each once.
 
     ``defs`` are taken as defined. The order is that of their first use. A buffer uses its data variable and the
-    variables of its shape, strides and offset. The rules of scope are those of :mod:`tirlower.ir.scopes`.
+    variables of its shape, strides and offset. The rules of scope are those of :mod:`tirlower.ir.binding`.
 
     >>> from tirlower.ir import Add, Bind, Evaluate, Seq, Var
     >>> x, y = Var("x"), Var("y")

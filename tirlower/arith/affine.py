@@ -13,7 +13,7 @@ from typing import Any
 
 from tirlower import ir
 from tirlower.arith.bounds import Bound, mul_num
-from tirlower.arith.keys import Keys
+from tirlower.arith.interner import Interner
 from tirlower.ir import Expr, IntImm
 
 __all__ = ["Affine", "affine_of", "bound_of_terms", "collect_terms", "without_quotients"]
@@ -127,7 +127,7 @@ def collect_terms(root: Any, limit: int | None = None) -> tuple[list[tuple[Any, 
     return list(leaves.items()), constant
 
 
-def affine_of(keys: Keys, expr: Expr, limit: int = 256) -> Affine | None:
+def affine_of(interner: Interner, expr: Expr, limit: int = 256) -> Affine | None:
     """The affine form of an index expression, or None when it has more than ``limit`` terms."""
     found = collect_terms(expr, limit)
     if found is None:
@@ -135,7 +135,7 @@ def affine_of(keys: Keys, expr: Expr, limit: int = 256) -> Affine | None:
     leaves, constant = found
     terms: Terms = {}
     for leaf, coefficient in leaves:
-        atom = keys.rep(leaf)
+        atom = interner.representative(leaf)
         total = terms.get(atom, 0) + coefficient
         if total:
             terms[atom] = total
@@ -159,7 +159,7 @@ def bound_of_terms(terms: Iterable[tuple[Expr, int]], constant: int, bound: Call
     return (low, high)
 
 
-def without_quotients(keys: Keys, form: Affine) -> tuple[Affine, int] | None:
+def without_quotients(interner: Interner, form: Affine) -> tuple[Affine, int] | None:
     """``(upper, scale)`` with ``scale * form <= upper``, where no term of ``upper`` is a quotient of the form.
 
     ``c * (x // c)`` lies between ``x - c + 1`` and ``x``. None when no term is a flooring quotient by a positive number.
@@ -175,7 +175,7 @@ def without_quotients(keys: Keys, form: Affine) -> tuple[Affine, int] | None:
         return None
     upper = form.plus(form, scale - 1)
     for op, coefficient in quotients:
-        dividend = affine_of(keys, op.a, 64)
+        dividend = affine_of(interner, op.a, 64)
         if dividend is None:
             return None
         weight = coefficient * (scale // op.b.value)

@@ -12,11 +12,11 @@ from tirlower import ir
 from tirlower.arith.affine import affine_of
 from tirlower.arith.bounds import BoundAnalysis, is_index_type
 from tirlower.arith.canonical import Canonicalizer
+from tirlower.arith.cnf import and_of_ors
 from tirlower.arith.facts import Facts
 from tirlower.arith.int_set import IntervalSet, SetEvaluator
-from tirlower.arith.keys import Keys
+from tirlower.arith.interner import Interner
 from tirlower.arith.modular import ModularAnalysis, ModularSet
-from tirlower.arith.normal import and_of_ors
 from tirlower.arith.rewrite import Rewriter
 from tirlower.diagnostics import TirError
 from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
@@ -100,7 +100,7 @@ class Analyzer:
     """
 
     def __init__(self) -> None:
-        self.keys = Keys()
+        self.interner = Interner()
         self.facts = Facts(self)
         self.bounds = BoundAnalysis(self)
         self.modular = ModularAnalysis(self)
@@ -141,7 +141,7 @@ class Analyzer:
     def _bind_expr(self, var: Var, value: Expr, allow_override: bool) -> None:
         value = self.rewriter.simplify(value)
         old = self.rewriter.substitution.get(var)
-        self._check_override(var, old is not None and not self.keys.same(old, value), allow_override)
+        self._check_override(var, old is not None and not self.interner.same(old, value), allow_override)
         self._forget(var)
         self.rewriter.substitution[var] = value
         if value.dtype.is_integral and value.dtype.is_scalar:
@@ -151,7 +151,7 @@ class Analyzer:
     def _bind_range(self, var: Var, value: Range, allow_override: bool) -> None:
         old = self.ranges.get(var)
         same = old is value or (
-            old is not None and self.keys.same(old.min, value.min) and self.keys.same(old.extent, value.extent)
+            old is not None and self.interner.same(old.min, value.min) and self.interner.same(old.extent, value.extent)
         )
         if same:
             return
@@ -163,7 +163,7 @@ class Analyzer:
         self.facts.bounds[var] = (least[0], least[1] + most[1] - 1)
         if is_index_type(var.dtype):
             # var >= low and var <= low + extent - 1, for symbolic ends.
-            form, start, size = (affine_of(self.keys, e, 64) for e in (var, low, extent))
+            form, start, size = (affine_of(self.interner, e, 64) for e in (var, low, extent))
             if form is not None and start is not None and size is not None:
                 below, above = start - form, (form - start) - size
                 if len(below.terms) > 1:
@@ -305,14 +305,14 @@ class Analyzer:
             if rewritten is current:
                 break
             again = self.canonical.simplify(rewritten)
-            if again is current or self.keys.same(again, current):
+            if again is current or self.interner.same(again, current):
                 break
             current = again
         if steps == 1:
             current = self.rewriter.simplify(current)
         if self._splits_conditions and current.dtype.is_bool:
             current = and_of_ors(self, current)
-        return start if current is not start and self.keys.same(current, start) else current
+        return start if current is not start and self.interner.same(current, start) else current
 
     def rewrite_simplify(self, expr: Any) -> Expr:
         """The normal form under the rules."""
@@ -371,7 +371,7 @@ class Analyzer:
     def can_prove_equal(self, a: Any, b: Any) -> bool:
         """Whether two expressions are certainly equal."""
         a, b = build.operands(a, b)
-        if a is b or self.keys.same(a, b):
+        if a is b or self.interner.same(a, b):
             return True
         if a.__class__ is IntImm and b.__class__ is IntImm:
             return a.value == b.value

@@ -303,7 +303,7 @@ class BoundAnalysis:
             low, high = limits  # it may have wrapped
         facts = self._analyzer.facts
         if facts.beyond_variables or op.__class__ is Var:
-            known = facts.bounds.get(self._analyzer.keys.rep(op))
+            known = facts.bounds.get(self._analyzer.interner.representative(op))
             if known is not None:
                 low, high = max(low, known[0]), min(high, known[1])
         return (low, high)

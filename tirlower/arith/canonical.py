@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from tirlower import ir
 from tirlower.arith.affine import collect_terms, is_additive
 from tirlower.arith.bounds import is_index_type
-from tirlower.arith.digits import DIVISIONS, DigitArithmetic
-from tirlower.arith.keys import is_impure_call
+from tirlower.arith.interner import is_impure_call
+from tirlower.arith.mixed_radix import DIVISIONS, DigitArithmetic
 from tirlower.arith.sums import FLOOR, Split, Sum, _new_tuple, add_up, digits_apart, writing_key
 from tirlower.ir import DataType, Expr, IntImm
 
@@ -216,7 +216,7 @@ class Canonicalizer(DigitArithmetic):
         key = (id(a), id(b)) if id(a) <= id(b) else (id(b), id(a))
         index = self._products.get(key)
         if index is None:
-            index = self._products[key] = self._analyzer.keys.rep(op)
+            index = self._products[key] = self._analyzer.interner.representative(op)
         if index is not op:
             return False
         self.forms[op] = Sum((Split(op),), 0)
@@ -235,7 +235,7 @@ class Canonicalizer(DigitArithmetic):
         low, high = self._bounds(form, op.dtype)
         if low // c == high // c:
             return False
-        index = self._analyzer.keys.rep(op.a)
+        index = self._analyzer.interner.representative(op.a)
         self.memo.setdefault(index, index)
         self.forms.setdefault(index, form)
         split = Split(index, 1, c) if op.__class__ is ir.FloorMod else Split(index, c)
@@ -367,9 +367,9 @@ class Canonicalizer(DigitArithmetic):
         if new is None:
             # A coefficient left the type: the expression stands as it is.
             self.memo[op] = op
-            self.forms[op] = Sum.of(Split(self._analyzer.keys.rep(op)))
+            self.forms[op] = Sum.of(Split(self._analyzer.interner.representative(op)))
             return
-        if new is not op and self._analyzer.keys.same(new, op):
+        if new is not op and self._analyzer.interner.same(new, op):
             new = op
         self.forms[op] = form
         self.memo[op] = new
@@ -432,7 +432,7 @@ class Canonicalizer(DigitArithmetic):
         splits = []
         for split in form.splits:
             inner = self._rewriter.rules_of(ir.Cast(target, split.atom, span=op.span))
-            splits.append(split._replace(atom=self._analyzer.keys.rep(inner)))
+            splits.append(split._replace(atom=self._analyzer.interner.representative(inner)))
         return add_up(((Sum(tuple(splits), form.base), 1),))
 
     def _compare(self, kind: Any, a: Any, b: Any) -> Expr | None:

@@ -136,12 +136,12 @@ class Facts:
         Its negation, which the scope states, may have been simplified to something else.
         """
         if is_pure(condition):
-            self._set(self.literals, self._analyzer.keys.rep(condition), False)
+            self._set(self.literals, self._analyzer.interner.representative(condition), False)
 
     def _add_literal(self, part: Expr) -> None:
-        keys = self._analyzer.keys
-        self._set(self.literals, keys.rep(part), True)
-        self._set(self.literals, keys.rep(negated(part)), False)
+        interner = self._analyzer.interner
+        self._set(self.literals, interner.representative(part), True)
+        self._set(self.literals, interner.representative(negated(part)), False)
 
     def _add_comparison(self, part: Any) -> None:
         kind = part.__class__
@@ -166,7 +166,7 @@ class Facts:
             self._add_at_most(b, a, 0)
 
     def _add_equal(self, a: Any, b: Any) -> None:
-        keys = self._analyzer.keys
+        interner = self._analyzer.interner
         for left, right in ((a, b), (b, a)):
             found = self._analyzer.modular.of(right)
             if found.coeff != 1:
@@ -175,7 +175,9 @@ class Facts:
             divisor, rest = a.b, b
             if divisor.__class__ is IntImm and rest.__class__ is IntImm and divisor.value > 0:
                 # Truncated or not, what is left over differs from the dividend by a multiple of the divisor.
-                self.restrict_modulus(keys.rep(a.a), ModularSet(divisor.value, rest.value % divisor.value))
+                self.restrict_modulus(
+                    interner.representative(a.a), ModularSet(divisor.value, rest.value % divisor.value)
+                )
         elif a.__class__ is ir.FloorDiv and a.b.__class__ is IntImm and b.__class__ is IntImm and a.b.value > 0:
             # i // 8 == 3 says 24 <= i <= 31.
             first = b.value * a.b.value
@@ -188,7 +190,7 @@ class Facts:
         """Note that an expression lies in a modular set."""
         if expr.__class__ is IntImm:
             return
-        rep = self._analyzer.keys.rep(expr)
+        rep = self._analyzer.interner.representative(expr)
         have = self.moduli.get(rep)
         both = known if have is None else intersect(have, known)
         if both is not None:
@@ -208,7 +210,7 @@ class Facts:
         """Note a bound of an expression."""
         if expr.__class__ is IntImm:
             return
-        rep = self._analyzer.keys.rep(expr)
+        rep = self._analyzer.interner.representative(expr)
         have = self.bounds.get(rep, (-INF, INF))
         both = (max(have[0], bound[0]), min(have[1], bound[1]))
         if both != have:
@@ -222,8 +224,8 @@ class Facts:
         self.restrict(b, (low_a + strict, INF))
         if not is_index_type(a.dtype):
             return
-        keys = self._analyzer.keys
-        left, right = affine_of(keys, a), affine_of(keys, b)
+        interner = self._analyzer.interner
+        left, right = affine_of(interner, a), affine_of(interner, b)
         if left is None or right is None:
             return
         form = left - right
@@ -245,7 +247,7 @@ class Facts:
         if not form.terms or len(form.terms) > MAX_LINEAR_ATOMS:
             return
         self._note_linear(form, limit)
-        expanded = without_quotients(self._analyzer.keys, Affine({a: -c for a, c in form.terms.items()}, 0))
+        expanded = without_quotients(self._analyzer.interner, Affine({a: -c for a, c in form.terms.items()}, 0))
         if expanded is not None and 0 < len(expanded[0].terms) <= MAX_LINEAR_ATOMS:
             # io < n // 4 says io * 4 + 4 <= n.
             lower, scale = expanded
@@ -275,7 +277,7 @@ class Facts:
             return best
         budget = [MAX_PROOF_FACTS]
         best = min(best, self._search(form, depth, best, budget))
-        expanded = without_quotients(self._analyzer.keys, form)
+        expanded = without_quotients(self._analyzer.interner, form)
         if expanded is not None and expanded[0].terms:
             # io - n // 4 is at most (io * 4 - n + 3) / 4.
             upper, scale = expanded

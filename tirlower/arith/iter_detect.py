@@ -159,7 +159,7 @@ def _add_bounds(
 ) -> None:
     """Note ``low <= a < high``, together with what is known of the same sum."""
     for at, (known, least, end) in enumerate(constraints):
-        if analyzer.keys.same(known, a):
+        if analyzer.interner.same(known, a):
             low = least if low is None else low if least is None else analyzer.simplify(build.max_(low, least))
             high = end if high is None else high if end is None else analyzer.simplify(build.min_(high, end))
             constraints[at] = (known, low, high)

@@ -391,7 +391,7 @@ class Detector:
 
     def _pads(self, condition: Expr) -> None:
         """Note where a padded iterator stands for no value of the inputs: once, however often it is divided."""
-        if not any(self.analyzer.keys.same(condition, known) for known in self.padding_conditions):
+        if not any(self.analyzer.interner.same(condition, known) for known in self.padding_conditions):
             self.padding_conditions.append(condition)
 
     def _quotient_of(self, digit: IterSplit, c: Expr, op: Any) -> IterSum:
@@ -530,7 +530,7 @@ class Detector:
 
     def _mark_of(self, source: IterSum, extent: Expr) -> IterMark:
         """The mark of a fused sum; the same sum gives the same mark."""
-        rep = self.analyzer.keys.rep
+        rep = self.analyzer.interner.representative
         key = (
             tuple((id(p.source), rep(p.lower_factor), rep(p.extent), rep(p.scale)) for p in source.args),
             rep(source.base),

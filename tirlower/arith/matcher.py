@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tirlower import ir
-from tirlower.arith.keys import BINARY
+from tirlower.arith.interner import BINARY
 from tirlower.arith.pattern import (
     BOOL_RESULT,
     Domain,

@@ -88,7 +88,7 @@ class ModularAnalysis:
         found = memo.get(root)
         if found is not None:
             return found
-        facts, keys = self._analyzer.facts, self._analyzer.keys
+        facts, interner = self._analyzer.facts, self._analyzer.interner
         stack: list[Any] = [root]
         while stack:
             op = stack[-1]
@@ -118,7 +118,7 @@ class ModularAnalysis:
                     base = a[1] + b[1] if kind is ir.Add else a[1] - b[1]
                     value = _new_tuple(ModularSet, (coeff, base % coeff if coeff else base))
                 if facts.beyond_variables:
-                    known = facts.moduli.get(keys.rep(op))
+                    known = facts.moduli.get(interner.representative(op))
                     if known is not None:
                         value = intersect(value, known) or value
                 memo[op] = value
@@ -131,7 +131,7 @@ class ModularAnalysis:
             stack.pop()
             value = EVERYTHING if not parts else self._combine(op, [memo[part] for part in parts])
             if facts.beyond_variables:
-                known = facts.moduli.get(keys.rep(op))
+                known = facts.moduli.get(interner.representative(op))
                 if known is not None:
                     value = intersect(value, known) or value
             memo[op] = value

@@ -30,7 +30,7 @@ class Prover:
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
-        self.same = analyzer.keys.same
+        self.same = analyzer.interner.same
         self.bound = analyzer.bounds.of
         self.proof_depth = 0
         self._differences: dict[tuple[Expr, Expr], tuple[num, num]] = {}
@@ -139,7 +139,7 @@ class Prover:
 
         With ``a >= a0`` and ``b >= b0`` the first two terms are at most ``(p / b0 + q / a0) * (a * b)``.
         """
-        bounds, rep = self._analyzer.bounds.of, self._analyzer.keys.rep
+        bounds, rep = self._analyzer.bounds.of, self._analyzer.interner.representative
         best: num = INF
         for product, factor in form.terms.items():
             if product.__class__ is not ir.Mul or factor >= 0:
@@ -160,7 +160,7 @@ class Prover:
 
     def _difference(self, x: Any, y: Any) -> tuple[num, num]:
         analyzer = self._analyzer
-        left, right = (affine_of(analyzer.keys, e, MAX_PROOF_TERMS) for e in (x, y))
+        left, right = (affine_of(analyzer.interner, e, MAX_PROOF_TERMS) for e in (x, y))
         low: num = -INF
         high: num = INF
         if left is not None and right is not None:

@@ -14,7 +14,7 @@ from tirlower import ir
 from tirlower.arith import rules
 from tirlower.arith.bounds import is_index_type
 from tirlower.arith.fold import FOLD, fold_call, fold_float, holds_values_of
-from tirlower.arith.keys import BINARY, is_impure_call
+from tirlower.arith.interner import BINARY, is_impure_call
 from tirlower.arith.matcher import RuleIndex
 from tirlower.arith.prove import Prover
 from tirlower.diagnostics import Span
@@ -401,7 +401,7 @@ class Rewriter(Prover):
                 if found is not None:
                     return found
             if op is _LIKELY:
-                known = self._analyzer.facts.literals.get(self._analyzer.keys.rep(args[0]))
+                known = self._analyzer.facts.literals.get(self._analyzer.interner.representative(args[0]))
                 if known is not None:
                     return self.true if known else self.false
         if original is not None:
@@ -598,17 +598,17 @@ class Rewriter(Prover):
 
     def _stated(self, condition: Expr) -> Expr:
         """A condition, or its value where a fact in scope states it."""
-        known = self._analyzer.facts.literals.get(self._analyzer.keys.rep(condition))
+        known = self._analyzer.facts.literals.get(self._analyzer.interner.representative(condition))
         return condition if known is None else self.true if known else self.false
 
     def _literal(self, kind: Any, a: Any, b: Any) -> bool | None:
         """What a fact in scope states of a comparison."""
-        keys, literals = self._analyzer.keys, self._analyzer.facts.literals
-        p, q = keys.rep(a), keys.rep(b)
-        rep = keys.table.get((kind, p, q))
+        interner, literals = self._analyzer.interner, self._analyzer.facts.literals
+        p, q = interner.representative(a), interner.representative(b)
+        rep = interner.table.get((kind, p, q))
         known = literals.get(rep) if rep is not None else None
         if known is None and (kind is ir.EQ or kind is ir.NE):
-            rep = keys.table.get((kind, q, p))
+            rep = interner.table.get((kind, q, p))
             known = literals.get(rep) if rep is not None else None
         return known
 
@@ -648,13 +648,13 @@ class Rewriter(Prover):
         """And, or: a conjunct that a fact decides drops out, or decides the whole."""
         facts = self._analyzer.facts
         if facts.literals and kind in (ir.And, ir.Or):
-            keys = self._analyzer.keys
-            rep = keys.table.get((kind, keys.rep(a), keys.rep(b)))
+            interner = self._analyzer.interner
+            rep = interner.table.get((kind, interner.representative(a), interner.representative(b)))
             whole = facts.literals.get(rep) if rep is not None else None
             if whole is not None:
                 return self.true if whole else self.false
             for part, other in ((a, b), (b, a)):
-                known = facts.literals.get(keys.rep(part))
+                known = facts.literals.get(interner.representative(part))
                 if known is not None:
                     if kind is ir.And:
                         return self._stated(other) if known else self.false

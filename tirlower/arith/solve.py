@@ -347,14 +347,14 @@ def _group(analyzer: Analyzer, var: Var, below: list[_Inequality], above: list[_
         lower.append(analyzer.simplify(build.mul(_without(q, var, 1), common // abs(q.factors[var]))))
     for q in above:
         upper.append(analyzer.simplify(build.mul(_without(q, var, -1), common // q.factors[var])))
-    keys = analyzer.keys
-    equal_keys = {keys.rep(e) for e in lower} & {keys.rep(e) for e in upper}
-    equal = list({keys.rep(e): e for e in lower if keys.rep(e) in equal_keys}.values())
+    interner = analyzer.interner
+    equal_keys = {interner.representative(e) for e in lower} & {interner.representative(e) for e in upper}
+    equal = list({interner.representative(e): e for e in lower if interner.representative(e) in equal_keys}.values())
     return IntGroupBounds(
         common,
-        list({keys.rep(e): e for e in lower if keys.rep(e) not in equal_keys}.values()),
+        list({interner.representative(e): e for e in lower if interner.representative(e) not in equal_keys}.values()),
         equal,
-        list({keys.rep(e): e for e in upper if keys.rep(e) not in equal_keys}.values()),
+        list({interner.representative(e): e for e in upper if interner.representative(e) not in equal_keys}.values()),
     )
 
 
@@ -385,7 +385,10 @@ def _distinct(analyzer: Analyzer, inequalities: list[_Inequality]) -> list[_Ineq
     kept: dict[Any, _Inequality] = {}
     for one in inequalities:
         base = one.base
-        key: Any = (frozenset(one.factors.items()), None if isinstance(base, IntImm) else analyzer.keys.rep(base))
+        key: Any = (
+            frozenset(one.factors.items()),
+            None if isinstance(base, IntImm) else analyzer.interner.representative(base),
+        )
         have = kept.get(key)
         if have is None or (isinstance(base, IntImm) and base.value > have.base.value):  # type: ignore[attr-defined]
             kept[key] = one

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tirlower.emit.emitter import Emitter, Root
-from tirlower.emit.engine import Run
+from tirlower.emit.expressions import Run
+from tirlower.emit.llvm_text import I64, Type, Value, const_vector, vector
 from tirlower.emit.types import memory_bytes, memory_type
 from tirlower.emit.vectors import spread, steps
-from tirlower.emit.writer import I64, Type, Value, const_vector, vector
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Add, Broadcast, Expr, IntImm, Mul, Ramp, Sub, is_const_int

@@ -15,11 +15,11 @@ from tirlower.diagnostics import CodegenError, DivisionByZeroError
 from tirlower.emit import vmath
 from tirlower.emit.casts import narrow_float, widen_float
 from tirlower.emit.emitter import Emitter, constant
-from tirlower.emit.engine import INDEX, Run, combine, control, in_branches
+from tirlower.emit.expressions import INDEX, Run, combine, control, in_branches
 from tirlower.emit.facts import FAULTS
+from tirlower.emit.llvm_text import DOUBLE, FALSE, FLOAT, HALF, I1, TRUE, Builder, FastMath, Value
 from tirlower.emit.types import compute_type
 from tirlower.emit.vectors import map_lanes
-from tirlower.emit.writer import DOUBLE, FALSE, FLOAT, HALF, I1, TRUE, Builder, FastMath, Value
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
     EQ,

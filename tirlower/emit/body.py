@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from tirlower.diagnostics import deep_recursion
-from tirlower.emit.emitter import Kernel, ModuleState, Root
+from tirlower.emit.emitter import FunctionState, ModuleState, Root
+from tirlower.emit.llvm_text import Attachments
 from tirlower.emit.types import memory_bytes
-from tirlower.emit.writer import Attachments
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, IntImm, Let, Var
@@ -103,7 +103,7 @@ def param_align(buffer: Buffer) -> int:
     return max(buffer.align, natural) if buffer.align != ALLOC_ALIGNMENT else natural
 
 
-def give_alias_scopes(state: ModuleState, kernel: Kernel, func: PrimFunc, allocated: Iterable[Var]) -> None:
+def give_alias_scopes(state: ModuleState, kernel: FunctionState, func: PrimFunc, allocated: Iterable[Var]) -> None:
     """Tell LLVM that distinct buffers do not overlap: allocations never, parameters where the function says so."""
     distinct = list(allocated)
     if func.attrs.get("tir.noalias"):

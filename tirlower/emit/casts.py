@@ -9,10 +9,10 @@ the only one that shows.
 from __future__ import annotations
 
 from tirlower.emit.emitter import Emitter, constant
-from tirlower.emit.engine import FLOAT_CONSTANT, combine
+from tirlower.emit.expressions import FLOAT_CONSTANT, combine
+from tirlower.emit.llvm_text import BFLOAT as BFLOAT_FORMAT
+from tirlower.emit.llvm_text import DOUBLE, FLOAT, HALF, I32, I64, FastMath, Type, Value, const, float_bits, zero
 from tirlower.emit.types import FLOAT_FORMATS, FloatFormat, is_bits_float
-from tirlower.emit.writer import BFLOAT as BFLOAT_FORMAT
-from tirlower.emit.writer import DOUBLE, FLOAT, HALF, I32, I64, FastMath, Type, Value, const, float_bits, zero
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Cast, FloatImm
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from tirlower.emit.llvm_text import FastMath
 from tirlower.emit.machine import Machine
-from tirlower.emit.writer import FastMath
 from tirlower.ir.expr import Add, BufferLoad, Expr, IntImm, Sub, Var
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.stmt import AttrStmt, Bind, BufferStore, For, IfThenElse, Seq, Stmt, While

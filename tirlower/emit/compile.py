@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi, newpassmanagers
 
 from tirlower.diagnostics import CodegenError, Source, Span
-from tirlower.emit import host
+from tirlower.machine import cpu as host
 
 __all__ = [
     "CompileOptions",

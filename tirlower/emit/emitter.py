@@ -2,7 +2,7 @@
 
 An emitter knows what each variable is in its function, where errors go, what must be freed on the way out, and where
 ``break`` and ``continue`` lead. The functions that emit each kind of node stand in the modules beside this one, and are
-found through tables that they register in (see :mod:`tirlower.emit.engine`).
+found through tables that they register in (see :mod:`tirlower.emit.expressions`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,7 @@ from tirlower.diagnostics import CodegenError, Span
 from tirlower.emit.chains import adds_faster_than_it_fuses
 from tirlower.emit.errors import ErrorTable
 from tirlower.emit.facts import Facts
-from tirlower.emit.machine import Machine
-from tirlower.emit.platform import Platform
-from tirlower.emit.types import register_type
-from tirlower.emit.writer import (
+from tirlower.emit.llvm_text import (
     DOUBLE,
     I1,
     I64,
@@ -35,6 +32,9 @@ from tirlower.emit.writer import (
     array,
     const,
 )
+from tirlower.emit.machine import Machine
+from tirlower.emit.platform import Platform
+from tirlower.emit.types import register_type
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Expr, Var
@@ -43,7 +43,7 @@ from tirlower.ir.func import PrimFunc
 if TYPE_CHECKING:
     from tirlower.ir.stmt import Stmt
 
-__all__ = ["Binding", "Emitter", "Kernel", "Loop", "ModuleState", "Root"]
+__all__ = ["Binding", "Emitter", "FunctionState", "Loop", "ModuleState", "Root"]
 
 #: stack memory for buffers of one LLVM function, in bytes; what does not fit goes to the heap
 STACK_BUDGET: Final = 128 << 10
@@ -120,7 +120,7 @@ class ModuleState:
 
 
 @dataclass
-class Kernel:
+class FunctionState:
     """What the LLVM functions made from one prim func share."""
 
     name: str
@@ -142,7 +142,7 @@ class Emitter:
     def __init__(
         self,
         state: ModuleState,
-        kernel: Kernel,
+        kernel: FunctionState,
         function: Function,
         parent: Emitter | None = None,
     ) -> None:

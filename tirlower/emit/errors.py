@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tirlower.diagnostics import Span
-from tirlower.ir.assertion import ERROR_KINDS
+from tirlower.ir.failure_message import ERROR_KINDS
 
 __all__ = ["ERROR_KINDS", "MAX_ERROR_VALUES", "ErrorSite", "ErrorTable", "escape_template"]
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.facts import FAULTS, HEAVY
+from tirlower.ir.cancel import expr_key
 from tirlower.ir.expr import (
     Add,
     And,
@@ -32,7 +33,6 @@ from tirlower.ir.expr import (
     Var,
 )
 from tirlower.ir.functor import pre_order_visit
-from tirlower.ir.linear import expr_key
 from tirlower.ir.stmt import BufferStore, IfThenElse, Seq
 from tirlower.ir.structural import structural_equal
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 from tirlower.emit.branches import variables_in
 from tirlower.emit.chains import additions_in_chains, statements_of
 from tirlower.emit.emitter import Emitter, Loop
-from tirlower.emit.platform import Body
-from tirlower.emit.writer import I64, NO_ATTACHMENTS, VOID, Attachments, Metadata, Value
+from tirlower.emit.llvm_text import I64, NO_ATTACHMENTS, VOID, Attachments, Metadata, Value
+from tirlower.emit.platform import EmitBody
 from tirlower.ir.annotations import NO_UNROLL
 from tirlower.ir.expr import BufferLoad, IntImm, Var
 from tirlower.ir.stmt import BufferStore, For, ForKind, While
@@ -23,7 +23,7 @@ __all__ = ["emit_for", "emit_while", "jump_out", "serial_range"]
 _NO_MEMCPY: Final = "no-builtin-memcpy"
 
 
-def emit_for(em: Emitter, op: For, body: Body) -> None:
+def emit_for(em: Emitter, op: For, body: EmitBody) -> None:
     """Emit a loop of any kind."""
     extent = op.extent
     if isinstance(extent, IntImm) and extent.value <= 0:
@@ -59,7 +59,7 @@ def define_loop_facts(em: Emitter, op: For) -> None:
 
 
 def serial_range(
-    em: Emitter, op: For, begin: Value, end: Value, body: Body, nonempty: bool, task: bool = False
+    em: Emitter, op: For, begin: Value, end: Value, body: EmitBody, nonempty: bool, task: bool = False
 ) -> None:
     """Emit the iterations ``begin .. end - 1`` (i64) in order."""
     b = em.b
@@ -143,7 +143,7 @@ def loop_hints(em: Emitter, op: For, in_order: bool) -> Metadata | None:
     )
 
 
-def emit_while(em: Emitter, op: While, body: Body) -> None:
+def emit_while(em: Emitter, op: While, body: EmitBody) -> None:
     """Emit a while loop."""
     b = em.b
     depth = len(em.cleanups)

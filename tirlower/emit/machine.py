@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tirlower.emit.writer import FastMath
-from tirlower.ir.target import Target
+from tirlower.emit.llvm_text import FastMath
+from tirlower.machine.target import Target
 
 __all__ = ["Machine", "fast_math_of"]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from tirlower.emit.access import Access, finish_access, lane_pointers, schedule_access
 from tirlower.emit.emitter import Emitter, constant
-from tirlower.emit.engine import Run, call_control, call_rule, control
+from tirlower.emit.expressions import Run, call_control, call_rule, control
+from tirlower.emit.llvm_text import I1, PTR, VOID, Builder, Type, Value, null, vector, zero
 from tirlower.emit.types import memory_type
 from tirlower.emit.vectors import lane, mask_of, repeat, reverse
-from tirlower.emit.writer import I1, PTR, VOID, Builder, Type, Value, null, vector, zero
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, Expr, Var, is_const_int
 from tirlower.ir.stmt import BufferStore

@@ -16,12 +16,12 @@ from tirlower.ir.stmt import AllocBuffer, AllocConst, For, ForKind, Seq, Stmt
 
 if TYPE_CHECKING:
     from tirlower.emit.emitter import Emitter
-    from tirlower.emit.engine import Run
-    from tirlower.emit.writer import Value
+    from tirlower.emit.expressions import Run
+    from tirlower.emit.llvm_text import Value
 
-__all__ = ["Body", "Platform"]
+__all__ = ["EmitBody", "Platform"]
 
-Body = Callable[["Emitter", Stmt], None]
+EmitBody = Callable[["Emitter", Stmt], None]
 
 
 class Platform:
@@ -34,7 +34,7 @@ class Platform:
         """Schedule a call without a rule: of a function of the module, or of an operation that the platform lacks."""
         raise run.em.error(f"no code can be generated for a call of {op.op.name}", op)
 
-    def loop(self, em: Emitter, op: For, body: Body) -> bool:
+    def loop(self, em: Emitter, op: For, body: EmitBody) -> bool:
         """Emit a loop of a kind that is the platform's; False leaves it to run in order."""
         if op.kind is ForKind.THREAD_BINDING:
             raise LoweringError(

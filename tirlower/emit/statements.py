@@ -14,15 +14,15 @@ from tirlower.diagnostics import LoweringError, RuntimeAssertError
 from tirlower.emit.branches import keeps_a_record, steers
 from tirlower.emit.compile import SIMPLIFY_AGAIN
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.engine import index_of, pointer_alias, values_of
 from tirlower.emit.errors import ERROR_KINDS, MAX_ERROR_VALUES, escape_template
+from tirlower.emit.expressions import index_of, pointer_alias, values_of
 from tirlower.emit.facts import DATA
 from tirlower.emit.held import note_store, store_of_either
+from tirlower.emit.llvm_text import I64
 from tirlower.emit.loops import emit_for, emit_while, jump_out
 from tirlower.emit.masked import is_masked
 from tirlower.emit.memory import emit_store, to_memory
 from tirlower.emit.types import memory_type
-from tirlower.emit.writer import I64
 from tirlower.ir.expr import Call, Expr, IntImm, StringImm, Var, is_const_int
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tirlower.diagnostics import CodegenError
-from tirlower.emit.writer import DOUBLE, FLOAT, HALF, I1, I8, I16, I32, I64, PTR, VOID, Type, int_type, vector
+from tirlower.emit.llvm_text import DOUBLE, FLOAT, HALF, I1, I8, I16, I32, I64, PTR, VOID, Type, int_type, vector
 from tirlower.ir.dtype import DataType
 
 __all__ = [

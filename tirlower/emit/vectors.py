@@ -7,8 +7,8 @@ from typing import Any
 
 from tirlower.emit.casts import convert
 from tirlower.emit.emitter import Emitter, constant
-from tirlower.emit.engine import call_rule, combine
-from tirlower.emit.writer import I1, I64, Type, Value, const_vector, vector
+from tirlower.emit.expressions import call_rule, combine
+from tirlower.emit.llvm_text import I1, I64, Type, Value, const_vector, vector
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Broadcast, IntImm, Ramp, Shuffle
 

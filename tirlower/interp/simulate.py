@@ -12,7 +12,7 @@ from tirlower.interp.arguments import as_array
 from tirlower.interp.interpreter import Interpreter
 from tirlower.interp.launching import Limits
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 
 __all__ = ["device_limits", "simulate"]
 

@@ -32,11 +32,11 @@ from tirlower.interp.threads import WARP_SIZE
 from tirlower.interp.values import Fault
 from tirlower.ir import stmt as ir
 from tirlower.ir.annotations import REDUCTION
-from tirlower.ir.assertion import failure_of
 from tirlower.ir.buffer import CommReducer
 from tirlower.ir.custom_datatype import element_numpy
 from tirlower.ir.data import stop_of
 from tirlower.ir.expr import Call, Expr, Var
+from tirlower.ir.failure_message import failure_of
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, ForKind, Stmt

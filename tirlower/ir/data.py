@@ -12,10 +12,10 @@ from typing import Any
 
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.build import neg
+from tirlower.ir.cancel import linear_difference, terms_of
 from tirlower.ir.expr import Add, BufferLoad, Call, Cast, Expr, Mul, Sub, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
-from tirlower.ir.linear import linear_difference, terms_of
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.stmt import For
 from tirlower.ir.structural import structural_equal

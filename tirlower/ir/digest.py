@@ -20,8 +20,8 @@ import numpy as np
 
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.comparison import DECLARING, DEFINES, data_key, plan_of
 from tirlower.ir.expr import BufferLoad, Call, Expr, FloatImm, IntImm, Let, PointerType, Var
+from tirlower.ir.field_order import DECLARING, DEFINES, data_key, plan_of
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.node import Node, Role
 from tirlower.ir.op import GlobalVar, Op

@@ -5,7 +5,7 @@ leaving its scope restores the numbers before it, and two uses agree when their 
 with itself only, or, with ``map_free_vars``, with the one it first met. A buffer used without a declaration is
 numbered at its first use, as if it were declared where its variables are; its contents are compared then.
 
-The fields, their roles and their order come from :mod:`tirlower.ir.comparison`. As long as nothing is renamed, a
+The fields, their roles and their order come from :mod:`tirlower.ir.field_order`. As long as nothing is renamed, a
 subtree compared with itself is skipped, so a tree equals itself at once. Should two different undeclared buffers meet
 after a skip (which has not recorded the buffers inside), the walk starts again without skipping.
 """
@@ -17,9 +17,9 @@ from typing import Any
 
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.comparison import DECLARING, DEFINES, plan_of, same_data
 from tirlower.ir.digest import variables_of_buffer
 from tirlower.ir.expr import Expr, IntImm, Let, Var
+from tirlower.ir.field_order import DECLARING, DEFINES, plan_of, same_data
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.node import Node, Role
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, Seq, Stmt, normalize_attr

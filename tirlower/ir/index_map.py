@@ -11,6 +11,7 @@ import numpy as np
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range
+from tirlower.ir.cancel import linear_difference
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
     Add,
@@ -31,7 +32,6 @@ from tirlower.ir.expr import (
 )
 from tirlower.ir.functor import Substituter, post_order_visit
 from tirlower.ir.index_inverse import NotInvertible, invert, ranges_of
-from tirlower.ir.linear import linear_difference
 from tirlower.ir.node import Node, binds, child, hint, node
 from tirlower.ir.regions import relax_region
 from tirlower.ir.structural import structural_equal

@@ -29,7 +29,7 @@ from tirlower.ir.func import IRModule
 from tirlower.ir.node import NODES, Node
 from tirlower.ir.op import GlobalVar, Op
 from tirlower.ir.stmt import ForKind
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 
 __all__ = ["FORMAT_VERSION", "load_json", "save_json"]
 

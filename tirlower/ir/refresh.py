@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tirlower.diagnostics import deep_recursion
+from tirlower.ir.binding import buffer_variables
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
 from tirlower.ir.expr import Let, Var
 from tirlower.ir.functor import Substituter
-from tirlower.ir.scopes import buffer_variables
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, For, ForKind, Stmt
 
 __all__ = ["copy_var", "refresh_binders"]

@@ -13,6 +13,7 @@ from typing import Any
 
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
+from tirlower.ir.cancel import cancelled, expr_key, linear_difference
 from tirlower.ir.expr import (
     Add,
     Broadcast,
@@ -35,7 +36,6 @@ from tirlower.ir.expr import (
     const,
 )
 from tirlower.ir.functor import substitute
-from tirlower.ir.linear import cancelled, expr_key, linear_difference
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import (
     AllocBuffer,

@@ -7,12 +7,12 @@ from typing import Any
 
 from tirlower.diagnostics import TirError, deep_recursion
 from tirlower.ir import build
+from tirlower.ir.binding import buffer_variables
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Expr, IntImm, Var, as_expr, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter
 from tirlower.ir.refresh import copy_var
-from tirlower.ir.scopes import buffer_variables
 from tirlower.ir.stmt import Bind, Seq, Stmt
 from tirlower.ir.structural import structural_equal
 

@@ -1,6 +1,6 @@
 """The rules that a function or module keeps: ``verify_well_formed``.
 
-The rules of scope are those of :mod:`tirlower.ir.scopes`. On top of them:
+The rules of scope are those of :mod:`tirlower.ir.binding`. On top of them:
 
 - every variable and every declared buffer is defined once, in the whole module; the one exception is that the thread
   loops of one tag in a function share one variable (virtual threads may);
@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from tirlower.diagnostics import Label, Span, TirError, WellFormedError, nearest_name
+from tirlower.ir.binding import ScopeWalker
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
 from tirlower.ir.changes import changing_part
 from tirlower.ir.dtype import BOOL, VOID, DataType
@@ -25,7 +26,6 @@ from tirlower.ir.expr import Call, Expr, Let, PointerType, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.node import Node
 from tirlower.ir.op import GlobalVar, Op
-from tirlower.ir.scopes import ScopeWalker
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BlockIter, DeclBuffer, For, ForKind, Stmt
 
 __all__ = ["verify_well_formed"]

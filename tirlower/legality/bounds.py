@@ -14,7 +14,7 @@ from tirlower.ir.stmt import Bind
 from tirlower.legality.notes import AccessNote
 from tirlower.legality.views import View, find_views
 
-__all__ = ["Judged", "OpenAccess", "judge_accesses"]
+__all__ = ["BoundVerdicts", "OpenAccess", "judge_accesses"]
 
 
 @dataclass
@@ -34,7 +34,7 @@ class OpenAccess:
 
 
 @dataclass
-class Judged:
+class BoundVerdicts:
     """The verdicts on a function's accesses.
 
     ``known`` holds the ids of the accesses that were looked at; ``open`` those that are not proved; ``proved`` counts
@@ -54,12 +54,12 @@ class Judged:
             yield AccessNote(self.function, access.text, access.place, access.reason)
 
 
-def judge_accesses(name: str, scop: poly.Scop, mode: str) -> Judged:
+def judge_accesses(name: str, scop: poly.Scop, mode: str) -> BoundVerdicts:
     """The verdict on every access of a function.
 
     Raises :class:`LegalityError` for one that certainly goes outside, and with ``mode == "refuse"`` for one that may.
     """
-    judged = Judged(name)
+    judged = BoundVerdicts(name)
     views = find_views(scop)
     judged.held = views.held
     for bound in poly.check_bounds(scop):

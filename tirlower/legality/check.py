@@ -11,26 +11,26 @@ from tirlower.legality.assumptions import assumptions
 from tirlower.legality.bounds import judge_accesses
 from tirlower.legality.guards import insert_guards
 from tirlower.legality.loops import check_loops, loop_notes, without_idle_jumps
-from tirlower.legality.notes import AccessNote, Checks
+from tirlower.legality.notes import AccessNote, CheckReport
 from tirlower.legality.strides import require_nested_strides
 from tirlower.transforms import PassContext
 
-__all__ = ["Checked", "check_legality"]
+__all__ = ["CheckedModule", "check_legality"]
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedModule:
     """The module to lower (the given one where nothing needs a guard), and what was proved, guarded and trusted.
 
     ``in_place`` has, for each exported function, the pairs of parameters that may be one array (:func:`poly.in_place`).
     """
 
     module: IRModule
-    checks: Checks
+    checks: CheckReport
     in_place: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
 
-def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False, lifts: bool = True) -> Checked:
+def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False, lifts: bool = True) -> CheckedModule:
     """Prove that every loop computes what its serial form computes, and that every access is inside its buffer.
 
     Raises :class:`LegalityError` for a loop that does not (with two iterations that meet in one element) or for which
@@ -54,11 +54,11 @@ def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False, l
     """
     if ctx.option("tir.legality") == "off":
         loops = tuple(note for name, func in mod.items() for note in loop_notes(name, func, "not checked"))
-        return Checked(mod, Checks(on=False, loops=loops))
+        return CheckedModule(mod, CheckReport(on=False, loops=loops))
     mode = str(ctx.option("tir.unproved_bounds"))
     debug = bool(ctx.option("tir.enable_debug"))
     functions = dict(mod.items())
-    checks = Checks()
+    checks = CheckReport()
     pairs = {}
     for name, func in functions.items():
         scop = poly.extract(func, mod, wrapping=ctx.option("tir.scalar_overflow") != "none")
@@ -70,12 +70,12 @@ def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False, l
         if guarded is not func:
             functions[name] = guarded
     changed = any(functions[name] is not func for name, func in mod.items())
-    return Checked(IRModule(functions, dict(mod.attrs)) if changed else mod, checks, pairs)
+    return CheckedModule(IRModule(functions, dict(mod.attrs)) if changed else mod, checks, pairs)
 
 
 def _check_accesses(
     name: str, scop: poly.Scop, mod: IRModule, mode: str, debug: bool, lifts: bool
-) -> tuple[PrimFunc, Checks]:
+) -> tuple[PrimFunc, CheckReport]:
     """The function with its guards, and what was found of its accesses and assumptions."""
     judged = judge_accesses(name, scop, mode)
     func = made = scop.func
@@ -89,7 +89,7 @@ def _check_accesses(
             name, func, judged, poly.PureFunctions(mod).has, loops_over, accesses=mode != "trust", lifts=lifts
         )
     made = require_nested_strides(func, scop, without_idle_jumps(scop, made))
-    return made, Checks(
+    return made, CheckReport(
         proved={name: judged.proved},
         guarded=guarded,
         trusted=trusted,

@@ -1,7 +1,7 @@
 """Guards: an assertion before each access that is not proved inside its buffer, and before no other.
 
 A guard stands before the statement of its access, under the conditions under which the access is evaluated, or before
-loops that would meet it first (:mod:`tirlower.legality.lift`); everything before it has happened. It raises IndexError with the element, the index, the bounds and the loops' values.
+loops that would meet it first (:mod:`tirlower.legality.hoisted_guards`); everything before it has happened. It raises IndexError with the element, the index, the bounds and the loops' values.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import Label, LegalityError
 from tirlower.ir import build
-from tirlower.ir.assertion import failure
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
 from tirlower.ir.data import stop_of
 from tirlower.ir.expr import Expr, Var, const, is_const_int
+from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Purity
 from tirlower.ir.stmt import Assert, Bind, Block, For, Seq, Stmt, seq
-from tirlower.legality.bounds import Judged, OpenAccess
-from tirlower.legality.lift import is_pipelined, lifted
+from tirlower.legality.bounds import BoundVerdicts, OpenAccess
+from tirlower.legality.hoisted_guards import is_pipelined, lifted
 from tirlower.legality.notes import AccessNote
 from tirlower.legality.views import View
-from tirlower.transforms.memory.bound_checkers import AccessChecks, AccessGuards, Place, Shown, lanes_of
+from tirlower.transforms.memory.bound_checkers import AccessGuardBuilder, AccessGuards, Place, Shown, lanes_of
 
 __all__ = ["insert_guards"]
 
@@ -34,7 +34,7 @@ MAX_SHOWN = 14
 def insert_guards(
     name: str,
     func: PrimFunc,
-    judged: Judged,
+    judged: BoundVerdicts,
     is_pure: Callable[[Any], bool],
     overflowing: Iterable[Stmt] = (),
     *,
@@ -80,7 +80,7 @@ class _Values:
         return len(self.values) >= MAX_SHOWN + 2
 
 
-class _Checks(AccessChecks):
+class _GuardBuilder(AccessGuardBuilder):
     """The guards of one statement."""
 
     def __init__(self, op: Stmt, owner: _Guards) -> None:
@@ -189,7 +189,7 @@ class _Guards(AccessGuards):
     def __init__(
         self,
         function: str,
-        judged: Judged,
+        judged: BoundVerdicts,
         is_pure: Callable[[Any], bool],
         overflowing: set[int],
         accesses: bool,
@@ -209,9 +209,9 @@ class _Guards(AccessGuards):
         self.kept: list[Assert] = []
         """The guards, which live as long as their ids are asked for."""
 
-    def checks(self, op: Stmt) -> AccessChecks:
+    def checks(self, op: Stmt) -> AccessGuardBuilder:
         """The guards of a statement."""
-        return _Checks(op, self)
+        return _GuardBuilder(op, self)
 
     def note(self, node: Any) -> None:
         """Remember that an access has a guard."""
@@ -264,7 +264,9 @@ class _Guards(AccessGuards):
 
     def _counting(self, op: For, fits: Expr, text: str, end: Expr) -> Stmt:
         """The guard of a loop that may leave its type."""
-        failed = _Checks(op, self)._failure(f"the loop {_escape(op.loop_var.name)} runs {text}", _Values(op.min, end))
+        failed = _GuardBuilder(op, self)._failure(
+            f"the loop {_escape(op.loop_var.name)} runs {text}", _Values(op.min, end)
+        )
         return Assert(fits, failed, span=op.span)
 
     def nested(self, op: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-__all__ = ["AccessNote", "Checks", "LoopNote"]
+__all__ = ["AccessNote", "CheckReport", "LoopNote"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class AccessNote:
 
 
 @dataclass(frozen=True)
-class Checks:
+class CheckReport:
     """What was proved of a program before it was lowered, and what was not.
 
     ``on`` is False where the checks were turned off; ``loops`` has a note on each loop that is not serial; ``proved``
@@ -56,9 +56,9 @@ class Checks:
     trusted: tuple[AccessNote, ...] = ()
     assumed: tuple[AccessNote, ...] = ()
 
-    def merged(self, other: Checks) -> Checks:
+    def merged(self, other: CheckReport) -> CheckReport:
         """Both together."""
-        return Checks(
+        return CheckReport(
             self.on and other.on,
             self.loops + other.loops,
             {**self.proved, **other.proved},
@@ -72,7 +72,7 @@ class Checks:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Checks:
+    def from_json(cls, data: Mapping[str, Any]) -> CheckReport:
         """The inverse of :meth:`to_json`."""
 
         def notes(key: str) -> tuple[AccessNote, ...]:

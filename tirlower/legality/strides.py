@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tirlower.ir import build
-from tirlower.ir.assertion import failure
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Expr, const
+from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.stmt import Assert, ForKind, seq
 from tirlower.poly import Scop

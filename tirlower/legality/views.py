@@ -21,7 +21,7 @@ from tirlower.ir.op import Op, Purity
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, Block, BufferStore, DeclBuffer, Stmt
 from tirlower.poly import Scop
 from tirlower.poly.pointers import pointed_at
-from tirlower.transforms.analyzed import AnalyzedMutator
+from tirlower.rewrite.fact_mutator import FactMutator
 
 __all__ = ["View", "Views", "find_views"]
 
@@ -101,7 +101,7 @@ def _times(value: Expr, size: int) -> Expr:
     return value if size == 1 else build.mul(value, const(size, "int64"))
 
 
-class _Finder(AnalyzedMutator):
+class _Finder(FactMutator):
     """Compares the views of a function with their memory, under the facts in scope."""
 
     def __init__(self, scop: Scop, own: Iterable[Buffer], wanted: set[Buffer]) -> None:

@@ -8,13 +8,13 @@ from tirlower.ir import PrimFunc
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import Condition, any_of, at_least
 from tirlower.poly.conflicts import Conflicts
+from tirlower.poly.constraint_system import BOTH, Outcome, System, TooManyCases
 from tirlower.poly.expressions import Converter
 from tirlower.poly.extract import extract
-from tirlower.poly.facts import implied, infeasible_at
 from tirlower.poly.forms import Atom, Dim, Lin, Opaque, single
+from tirlower.poly.implied import implied, infeasible_at
 from tirlower.poly.isl import Solver, available, isl_module
 from tirlower.poly.scop import Access, Scop
-from tirlower.poly.system import BOTH, Outcome, System, TooManyCases
 from tirlower.poly.to_isl import parameters, union_over
 from tirlower.poly.verdict import PROVED, Verdict, Witness
 

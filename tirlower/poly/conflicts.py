@@ -1,6 +1,6 @@
 """Whether two accesses can meet in one element, and which pairs of accesses need to be asked about.
 
-Questions go through the cheap test first (:mod:`tirlower.poly.quick`), then to isl as a conjunction of the domains, the
+Questions go through the cheap test first (:mod:`tirlower.poly.digit_test`), then to isl as a conjunction of the domains, the
 relation of the loops and the equality of the coordinates. Families of accesses that differ by constants, as unrolling
 makes them, are tested as one before they are taken apart.
 """
@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tirlower.ir import Var
 from tirlower.poly.conditions import at_least
+from tirlower.poly.constraint_system import BOTH, EMPTY, SINK, SOURCE, Outcome, System
+from tirlower.poly.digit_test import Sign, disjoint
+from tirlower.poly.evaluate import evaluate
+from tirlower.poly.execution_order import common_loops
 from tirlower.poly.forms import Computed, Dim, Div, Lin, Product, SymbolicDiv, single
 from tirlower.poly.isl import Solver, default_solver
-from tirlower.poly.order import common_loops
 from tirlower.poly.points import Points
-from tirlower.poly.quick import Sign, disjoint
 from tirlower.poly.scop import Access, Loop, Scop
-from tirlower.poly.system import BOTH, EMPTY, SINK, SOURCE, Outcome, System
-from tirlower.poly.values import evaluate
 from tirlower.poly.verdict import Point, Witness
 
 __all__ = ["MAX_PAIRS", "Conflicts", "Relation"]

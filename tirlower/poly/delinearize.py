@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tirlower.poly.affine import Space
-from tirlower.poly.facts import infeasible_at
 from tirlower.poly.forms import Dim, Lin, Product, constant, single
+from tirlower.poly.implied import infeasible_at
 from tirlower.poly.scop import Access, Scop
 
 __all__ = ["delinearize"]

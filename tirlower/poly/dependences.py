@@ -13,13 +13,13 @@ from typing import Any
 
 from tirlower.ir import PrimFunc
 from tirlower.poly.conflicts import Conflicts
+from tirlower.poly.constraint_system import SINK, SOURCE, Outcome
+from tirlower.poly.digit_test import Sign
+from tirlower.poly.execution_order import common_loops, ways_before
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
 from tirlower.poly.isl import Solver, isl_module
-from tirlower.poly.order import common_loops, ways_before
-from tirlower.poly.quick import Sign
 from tirlower.poly.scop import Access, Loop, Scop, updates_of_one
-from tirlower.poly.system import SINK, SOURCE, Outcome
 from tirlower.poly.to_isl import set_of
 from tirlower.poly.verdict import Witness
 

@@ -42,16 +42,16 @@ from tirlower.ir import (
 from tirlower.ir.data import data_parameters, stop_of
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import Condition, all_of, at_least, equal, negate
+from tirlower.poly.constraint_system import BOTH, System
 from tirlower.poly.expressions import Converter, buffer_forms
 from tirlower.poly.extract_calls import CallEffects, PureFunctions
-from tirlower.poly.facts import implied
 from tirlower.poly.forms import UNBOUNDED, Lin, constant, single
+from tirlower.poly.implied import implied
 from tirlower.poly.layouts import Layout, layout_of, settle
 from tirlower.poly.pointers import Pointers, pointed_at
 from tirlower.poly.points import Points
 from tirlower.poly.reductions import Reduction, guarded_extremum, reduction_of, used_again
 from tirlower.poly.scop import Access, Loop, Scop, Statement
-from tirlower.poly.system import BOTH, System
 
 __all__ = ["extract"]
 

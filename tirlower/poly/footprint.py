@@ -8,12 +8,12 @@ from typing import Any
 
 from tirlower.diagnostics import TirError
 from tirlower.ir import Buffer, Expr, For, PrimFunc, Range, Var, While, build, const
-from tirlower.ir.linear import linear_difference
+from tirlower.ir.cancel import linear_difference
+from tirlower.poly.constraint_system import BOTH, SINK, System
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
 from tirlower.poly.isl import isl_module
 from tirlower.poly.scop import Access, Loop, Scop
-from tirlower.poly.system import BOTH, SINK, System
 from tirlower.poly.to_isl import distinct_names, parameters, set_of
 
 __all__ = ["Footprint", "footprint"]

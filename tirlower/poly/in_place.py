@@ -11,9 +11,9 @@ import copy
 from tirlower.ir import BufferStore, PrimFunc, Var
 from tirlower.ir.structural import structural_equal
 from tirlower.poly.conflicts import Conflicts
+from tirlower.poly.digit_test import Sign, disjoint
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import Lin
-from tirlower.poly.quick import Sign, disjoint
 from tirlower.poly.scop import Access, Scop
 
 __all__ = ["in_place"]

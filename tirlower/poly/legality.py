@@ -14,16 +14,16 @@ from typing import Any
 
 from tirlower.ir import For, ForKind, IntImm, PrimFunc, Var, While
 from tirlower.poly.conflicts import MAX_PAIRS, Conflicts, Relation
+from tirlower.poly.constraint_system import Outcome
+from tirlower.poly.digit_test import Sign
+from tirlower.poly.execution_order import common_loops, in_step_violations
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import Lin, single
 from tirlower.poly.isl import Solver, available
-from tirlower.poly.order import common_loops, in_step_violations
-from tirlower.poly.privacy import is_private
-from tirlower.poly.quick import Sign
+from tirlower.poly.privatization import is_private
 from tirlower.poly.reductions import Reduction
 from tirlower.poly.remedies import remedy_for, remedy_for_unknown
 from tirlower.poly.scop import Access, Loop, Scop, updates_of_one
-from tirlower.poly.system import Outcome
 from tirlower.poly.verdict import PROVED, Verdict
 
 __all__ = ["Race", "can_bind", "carried_reductions", "is_parallel", "is_unrollable", "is_vectorizable", "races"]

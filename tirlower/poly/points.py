@@ -16,10 +16,10 @@ import numpy as np
 from tirlower.ir import Var
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import AllOf, AnyOf, AtLeast, Condition, Equal
+from tirlower.poly.constraint_system import BOTH, EMPTY, SINK, SOURCE, Outcome
+from tirlower.poly.digit_test import Sign
 from tirlower.poly.forms import Choice, Computed, Dim, Div, Extremum, Lin, Product, SymbolicDiv, single
-from tirlower.poly.quick import Sign
 from tirlower.poly.scop import Access, Loop, Scop
-from tirlower.poly.system import BOTH, EMPTY, SINK, SOURCE, Outcome
 
 __all__ = ["Points", "Table"]
 

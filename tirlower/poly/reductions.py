@@ -12,7 +12,7 @@ from typing import Any
 
 from tirlower import ir
 from tirlower.ir import Buffer, BufferLoad, BufferStore, Call, DataType, Expr, IfThenElse, Op, Stmt, Var
-from tirlower.ir.linear import expr_key
+from tirlower.ir.cancel import expr_key
 
 __all__ = ["Reduction", "guarded_extremum", "reduction_of", "used_again"]
 

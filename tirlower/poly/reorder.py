@@ -26,10 +26,10 @@ from tirlower.ir import (
     post_order_visit,
 )
 from tirlower.poly.conflicts import MAX_PAIRS, Conflicts, Relation
+from tirlower.poly.digit_test import Sign
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
 from tirlower.poly.isl import Solver
-from tirlower.poly.quick import Sign
 from tirlower.poly.scop import Access, Loop, Scop, updates_of_one
 from tirlower.poly.verdict import PROVED, Verdict
 

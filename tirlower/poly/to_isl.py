@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tirlower.ir import Var
+from tirlower.poly.constraint_system import BOTH, SINK, SOURCE, System
 from tirlower.poly.forms import Dim, Lin, single
 from tirlower.poly.isl import Row, isl_module, matrix
-from tirlower.poly.system import BOTH, SINK, SOURCE, System
 
 if TYPE_CHECKING:
     from tirlower.poly.scop import Access, Loop, Scop, Statement

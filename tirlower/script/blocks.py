@@ -12,8 +12,8 @@ from tirlower.ir.expr import Expr, Var, as_expr, const
 from tirlower.ir.regions import block_access_regions
 from tirlower.ir.stmt import Block, BlockIter
 from tirlower.script.builder import BlockState, Builder
+from tirlower.script.forms import Frame, as_region, is_number
 from tirlower.script.scope import active
-from tirlower.script.values import Frame, as_region, is_number
 
 __all__ = ["axis", "block", "block_attr", "implicit_root", "init", "reads", "where", "writes"]
 

@@ -15,8 +15,8 @@ from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Expr, PointerType, Var, as_expr
 from tirlower.ir.stmt import AllocConst, DeclBuffer
 from tirlower.script.builder import Builder, name_buffer
+from tirlower.script.forms import Frame, Sliced, as_region
 from tirlower.script.scope import active_or_none
-from tirlower.script.values import Frame, Sliced, as_region
 
 __all__ = [
     "Buffer_", "BufferSpec", "alloc_buffer", "alloc_local", "alloc_shared", "allocate", "allocate_const", "decl_buffer",

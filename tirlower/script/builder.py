@@ -18,11 +18,11 @@ from tirlower.diagnostics import Span, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterVar, MatchBufferRegion, Range
 from tirlower.ir.buffer import decl_buffer as make_buffer
+from tirlower.ir.cancel import expr_key
 from tirlower.ir.data import may_be_data
 from tirlower.ir.dtype import INT32, DataType
 from tirlower.ir.expr import Call, Expr, IntImm, PointerType, Var, as_expr, const
 from tirlower.ir.functor import substitute
-from tirlower.ir.linear import expr_key
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -38,9 +38,9 @@ from tirlower.ir.stmt import (
     declares,
 )
 from tirlower.script.elementwise import Elements
+from tirlower.script.forms import Sliced, is_number, is_unnamed
 from tirlower.script.rebind import Rebinding, Variable
 from tirlower.script.scope import Names
-from tirlower.script.values import Sliced, is_number, is_unnamed
 from tirlower.script.weak import Weak, default_float
 
 __all__ = ["BlockState", "Builder", "FunctionState", "Level", "body_of"]

@@ -8,12 +8,12 @@ from typing import Any
 from tirlower.diagnostics import Span, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.cancel import expr_key, linear_difference
 from tirlower.ir.changes import may_change
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, as_expr, is_const_int
 from tirlower.ir.functor import post_order_visit
-from tirlower.ir.linear import expr_key, linear_difference
 from tirlower.ir.stmt import Stmt
-from tirlower.script.values import Sliced
+from tirlower.script.forms import Sliced
 
 __all__ = ["Elements", "is_elementwise"]
 

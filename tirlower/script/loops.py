@@ -10,11 +10,11 @@ from typing import Any
 
 from tirlower.diagnostics import Span, TirError
 from tirlower.ir import build
-from tirlower.ir.assertion import failure
 from tirlower.ir.buffer import Range
+from tirlower.ir.cancel import linear_difference
 from tirlower.ir.dtype import INT32, INT64
 from tirlower.ir.expr import Expr, IntImm, Var, as_expr, const
-from tirlower.ir.linear import linear_difference
+from tirlower.ir.failure_message import failure
 from tirlower.ir.stmt import Assert, For, ForKind, Stmt, seq
 from tirlower.script.builder import Builder
 

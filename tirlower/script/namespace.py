@@ -90,6 +90,6 @@ def infers_dtype(func: Any) -> bool:
     if not isinstance(func, FunctionType):
         return False
     name, module = func.__name__, func.__module__
-    if module not in _OPERATIONS and not (module == "tirlower.script.sugar" and name in ("ret", "assume")):
+    if module not in _OPERATIONS and not (module == "tirlower.script.statement_forms" and name in ("ret", "assume")):
         return False
     return name[:1].islower() and "dtype" not in inspect.signature(func).parameters

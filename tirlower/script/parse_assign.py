@@ -12,10 +12,7 @@ from tirlower.ir.changes import may_change
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, PointerType, Var, as_expr
 from tirlower.ir.stmt import BufferStore
 from tirlower.script.elementwise import Elements, is_elementwise
-from tirlower.script.loops import grid
-from tirlower.script.parse_expr import Evaluator
-from tirlower.script.rebind import kind_of_value
-from tirlower.script.values import (
+from tirlower.script.forms import (
     Frame,
     Let,
     LetAnnotation,
@@ -25,6 +22,9 @@ from tirlower.script.values import (
     is_unnamed,
     type_of_annotation,
 )
+from tirlower.script.loops import grid
+from tirlower.script.parse_expr import Evaluator
+from tirlower.script.rebind import kind_of_value
 from tirlower.script.weak import Weak
 
 __all__ = ["Assignments"]

@@ -24,9 +24,9 @@ from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, as_exp
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import Stmt
-from tirlower.script.helpers import ScriptLambda, call_helper, is_helper
+from tirlower.script.forms import Frame, MetaVar, ScopeName, Sliced, TypeFunc
 from tirlower.script.namespace import NAMESPACES, GlobalCallee, ModuleRef, computes, infers_dtype, is_header
-from tirlower.script.places import Places, describe, kind_of
+from tirlower.script.python_helpers import ScriptLambda, call_helper, is_helper
 from tirlower.script.python_words import (
     BUFFER_REMEDIES,
     NAME_REMEDIES,
@@ -41,7 +41,7 @@ from tirlower.script.python_words import (
 from tirlower.script.rebind import Variable
 from tirlower.script.rebind_names import target_names
 from tirlower.script.scope import MISSING
-from tirlower.script.values import Frame, MetaVar, ScopeName, Sliced, TypeFunc
+from tirlower.script.spans import Places, describe, kind_of
 from tirlower.script.weak import Weak, combine
 
 __all__ = ["Evaluator"]

@@ -17,16 +17,16 @@ from tirlower.ir.stmt import Assert, Block, Evaluate, IfThenElse, Stmt, While
 from tirlower.script.blocks import implicit_root
 from tirlower.script.buffers import BufferSpec, parameter_buffer
 from tirlower.script.builder import FunctionState, Level, body_of
+from tirlower.script.forms import Frame, Sliced, is_number, type_of_annotation
 from tirlower.script.loops import LoopFrame, python_range
 from tirlower.script.parse_assign import Assignments
-from tirlower.script.places import describe, kind_of
 from tirlower.script.python_words import sequence_of
 from tirlower.script.rebind import ROUNDS, MacroRebinds, Rebinding
 from tirlower.script.rebind_names import rebound_names
 from tirlower.script.rebind_trace import Jump, Loop, Sequence
 from tirlower.script.scope import MISSING, Names, activate, deactivate
-from tirlower.script.sugar import leave_loop
-from tirlower.script.values import Frame, Sliced, is_number, type_of_annotation
+from tirlower.script.spans import describe, kind_of
+from tirlower.script.statement_forms import leave_loop
 from tirlower.script.weak import Weak
 
 __all__ = ["Parser"]

@@ -20,8 +20,8 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, IterVar
 from tirlower.ir.dtype import DataType, DataTypeError
 from tirlower.ir.expr import Expr, as_expr
+from tirlower.script.forms import Sliced, TypeFunc
 from tirlower.script.operators import clamp, operation
-from tirlower.script.values import Sliced, TypeFunc
 from tirlower.script.weak import Weak
 
 __all__ = [

@@ -19,9 +19,9 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, decl_buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, as_expr
+from tirlower.script.forms import Sliced, is_number
 from tirlower.script.rebind_trace import Assignment, Branch, Jump, Loop, Missing, Read, Sequence, solve
 from tirlower.script.scope import MISSING
-from tirlower.script.values import Sliced, is_number
 from tirlower.script.weak import Weak, default_float, default_int
 
 __all__ = ["MacroRebinds", "Rebinding", "Variable"]

@@ -13,7 +13,7 @@ from tirlower.ir import build
 from tirlower.ir.buffer import BufferRegion
 from tirlower.ir.dtype import FLOAT8_KINDS, DataType
 from tirlower.ir.index_map import IndexMap
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 from tirlower.script import operators as _ops
 from tirlower.script.blocks import axis, block, block_attr, init, reads, where, writes
 from tirlower.script.buffers import (
@@ -26,12 +26,13 @@ from tirlower.script.buffers import (
     decl_buffer,
     match_buffer,
 )
+from tirlower.script.forms import HandleType, PtrType, TypeFunc
 from tirlower.script.loops import grid, parallel, serial, thread_binding, unroll, vectorized
 from tirlower.script.namespace import NAMESPACES, Namespace
 from tirlower.script.parse import macro, prim_func
 from tirlower.script.python_words import REMEDIES
 from tirlower.script.scope import MISSING
-from tirlower.script.sugar import (
+from tirlower.script.statement_forms import (
     Assert_,
     Else,
     If,
@@ -52,7 +53,6 @@ from tirlower.script.sugar import (
     range_,
     ret,
 )
-from tirlower.script.values import HandleType, PtrType, TypeFunc
 
 Buffer = Buffer_()
 

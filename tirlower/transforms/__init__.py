@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tirlower.transforms.base import (
+from tirlower.rewrite.base import (
     Apply,
     Filter,
     FuncPass,
@@ -23,12 +23,12 @@ from tirlower.transforms.base import (
     module_pass,
     prim_func_pass,
 )
+from tirlower.rewrite.context import CONFIG_KEYS, PassContext
+from tirlower.rewrite.facts import Fact
+from tirlower.rewrite.instruments import DumpIR, PassTimingInstrument, PrintAfterAll, PrintBeforeAll
+from tirlower.rewrite.options import Option
+from tirlower.rewrite.registry import WHERE, load, load_all
 from tirlower.transforms.catalog import CatalogEntry, catalog
-from tirlower.transforms.context import CONFIG_KEYS, PassContext
-from tirlower.transforms.facts import Fact
-from tirlower.transforms.instruments import DumpIR, PassTimingInstrument, PrintAfterAll, PrintBeforeAll
-from tirlower.transforms.options import Option
-from tirlower.transforms.table import WHERE, load, load_all
 
 if TYPE_CHECKING:
     from tirlower.transforms.blocks.convert_to_opaque import ConvertBlocksToOpaque
@@ -36,29 +36,15 @@ if TYPE_CHECKING:
     from tirlower.transforms.blocks.lower_match_buffer import LowerMatchBuffer
     from tirlower.transforms.blocks.lower_opaque import LowerOpaqueBlock
     from tirlower.transforms.blocks.plan_allocation import PlanAndUpdateBufferAllocationLocation
-    from tirlower.transforms.blocks.remove_layout_rewrite import RemoveWeightLayoutRewriteBlock
     from tirlower.transforms.cleanup.common_subexpr import CommonSubexprElimTIR
-    from tirlower.transforms.cleanup.convert_ssa import ConvertSSA
     from tirlower.transforms.cleanup.lower_intrin import LowerIntrin
-    from tirlower.transforms.cleanup.remove_assume import RemoveAssume
     from tirlower.transforms.cleanup.remove_no_op import RemoveNoOp
     from tirlower.transforms.cleanup.remove_store_undef import RemoveStoreUndef
     from tirlower.transforms.cleanup.rewrite_unsafe_select import RewriteUnsafeSelect
     from tirlower.transforms.cleanup.skip_assert import SkipAssert
-    from tirlower.transforms.dtypes.compute import BF16ComputeLegalize, FP8ComputeLegalize
     from tirlower.transforms.dtypes.custom import LowerCustomDatatypes
-    from tirlower.transforms.dtypes.narrow import ForceNarrowIndexToInt32, NarrowDataType
-    from tirlower.transforms.dtypes.storage import BF16StorageLegalize, FP8StorageLegalize
     from tirlower.transforms.host.bind_target import AnnotateEntryFunc, BindTarget
-    from tirlower.transforms.host.combine_context_call import CombineContextCall
-    from tirlower.transforms.host.extract_constants import ExtractPrimFuncConstants
-    from tirlower.transforms.host.inline_private import InlinePrivateFunctions
-    from tirlower.transforms.host.legalize_packed_calls import LegalizePackedCalls
-    from tirlower.transforms.host.lower_tvm_builtin import LowerTVMBuiltin
-    from tirlower.transforms.host.make_packed_api import MakePackedAPI
-    from tirlower.transforms.host.make_unpacked_api import MakeUnpackedAPI
     from tirlower.transforms.host.verify_memory import VerifyMemory
-    from tirlower.transforms.loops.assume_branches import UseAssumeToReduceBranches
     from tirlower.transforms.loops.expand_lanes import ExpandLanes
     from tirlower.transforms.loops.hoist import (
         HoistedConditionals,
@@ -67,15 +53,12 @@ if TYPE_CHECKING:
         HoistIfThenElse,
     )
     from tirlower.transforms.loops.jam import JamReductions
-    from tirlower.transforms.loops.overcompute import ReduceBranchingThroughOvercompute
     from tirlower.transforms.loops.partition import LoopPartition
     from tirlower.transforms.loops.privatize_reductions import PrivatizeReductions
     from tirlower.transforms.loops.profile_intrinsics import InstrumentProfileIntrinsics, ProfileSite, profile_sites
-    from tirlower.transforms.loops.renormalize_split import RenormalizeSplitPattern
     from tirlower.transforms.loops.simplify import Simplify
     from tirlower.transforms.loops.software_pipeline import InjectSoftwarePipeline
     from tirlower.transforms.loops.split_vectors import SplitVectors
-    from tirlower.transforms.loops.to_serial import ConvertForLoopsToSerial
     from tirlower.transforms.loops.unroll import UnrollLoop
     from tirlower.transforms.loops.vectorize import VectorizeLoop
     from tirlower.transforms.loops.virtual_thread import InjectVirtualThread
@@ -84,11 +67,9 @@ if TYPE_CHECKING:
     from tirlower.transforms.memory.compact_buffer import CompactBufferAllocation
     from tirlower.transforms.memory.double_buffer import InjectDoubleBuffer
     from tirlower.transforms.memory.flatten_buffer import FlattenBuffer
-    from tirlower.transforms.memory.lower_async_dma import LowerAsyncDMA
     from tirlower.transforms.memory.pointer_type import PointerValueTypeRewrite
     from tirlower.transforms.memory.rolling_buffer import InjectRollingBuffer
     from tirlower.transforms.memory.storage_rewrite import StorageReport, StorageRewrite, storage_report
-    from tirlower.transforms.memory.vtcm import LowerVtcmAlloc, VerifyVTCMLimit
     from tirlower.transforms.tensorcores.infer_fragment import InferFragment
     from tirlower.transforms.tensorcores.local_stage import ManifestSharedMemoryLocalStage
     from tirlower.transforms.tensorcores.mma_buffer_layout import TransformMmaBufferLayout
@@ -102,16 +83,35 @@ if TYPE_CHECKING:
     from tirlower.transforms.threads.lower_allreduce import LowerThreadAllreduce
     from tirlower.transforms.threads.lower_warp_memory import LowerWarpMemory
     from tirlower.transforms.threads.merge_shared import MergeSharedMemoryAllocations
-    from tirlower.transforms.threads.ptx_ldg32 import InjectPTXLDG32
     from tirlower.transforms.threads.split_host_device import SplitHostDevice
-    from tirlower.transforms.threads.storage_access import (
+    from tirlower.transforms.threads.thread_sync import ThreadSync
+    from tirlower.transforms.threads.unify_binding import UnifyThreadBinding
+    from tirlower.transforms.tir_only.assume_branches import UseAssumeToReduceBranches
+    from tirlower.transforms.tir_only.combine_context_call import CombineContextCall
+    from tirlower.transforms.tir_only.compute_legalize import BF16ComputeLegalize, FP8ComputeLegalize
+    from tirlower.transforms.tir_only.convert_ssa import ConvertSSA
+    from tirlower.transforms.tir_only.extract_constants import ExtractPrimFuncConstants
+    from tirlower.transforms.tir_only.inline_private import InlinePrivateFunctions
+    from tirlower.transforms.tir_only.legalize_packed_calls import LegalizePackedCalls
+    from tirlower.transforms.tir_only.lower_async_dma import LowerAsyncDMA
+    from tirlower.transforms.tir_only.lower_tvm_builtin import LowerTVMBuiltin
+    from tirlower.transforms.tir_only.make_packed_api import MakePackedAPI
+    from tirlower.transforms.tir_only.make_unpacked_api import MakeUnpackedAPI
+    from tirlower.transforms.tir_only.narrow import ForceNarrowIndexToInt32, NarrowDataType
+    from tirlower.transforms.tir_only.overcompute import ReduceBranchingThroughOvercompute
+    from tirlower.transforms.tir_only.ptx_ldg32 import InjectPTXLDG32
+    from tirlower.transforms.tir_only.remove_assume import RemoveAssume
+    from tirlower.transforms.tir_only.remove_layout_rewrite import RemoveWeightLayoutRewriteBlock
+    from tirlower.transforms.tir_only.renormalize_split import RenormalizeSplitPattern
+    from tirlower.transforms.tir_only.storage_access import (
         LowerDeviceStorageAccessInfo,
         MemoryInfo,
         register_memory_info,
     )
-    from tirlower.transforms.threads.thread_sync import ThreadSync
-    from tirlower.transforms.threads.unify_binding import UnifyThreadBinding
-    from tirlower.transforms.validate import validate_pass
+    from tirlower.transforms.tir_only.storage_legalize import BF16StorageLegalize, FP8StorageLegalize
+    from tirlower.transforms.tir_only.to_serial import ConvertForLoopsToSerial
+    from tirlower.transforms.tir_only.vtcm import LowerVtcmAlloc, VerifyVTCMLimit
+    from tirlower.validate.passes import validate_pass
 
 __all__ = [
     *WHERE,

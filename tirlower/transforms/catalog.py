@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 
-from tirlower.transforms.base import Pass
-from tirlower.transforms.table import load_all
+from tirlower.rewrite.base import Pass
+from tirlower.rewrite.registry import load_all
 
 __all__ = ["CatalogEntry", "catalog"]
 

@@ -13,9 +13,9 @@ import pytest
 
 from tirlower.emit import vmath
 from tirlower.emit.compile import CompileOptions
-from tirlower.emit.host import host_cpu, triple
-from tirlower.emit.writer import BFLOAT, DOUBLE, FLOAT, HALF, I64, PTR, Builder, Module, i64, vector
-from tirlower.llvm.engine import Linked, engine
+from tirlower.emit.llvm_text import BFLOAT, DOUBLE, FLOAT, HALF, I64, PTR, Builder, Module, i64, vector
+from tirlower.llvm.jit import Linked, engine
+from tirlower.machine.cpu import host_cpu, triple
 
 Array = np.ndarray[Any, Any]
 

@@ -11,8 +11,8 @@ import pytest
 from tirlower.diagnostics import CodegenError
 from tirlower.emit import vmath
 from tirlower.emit.compile import CompileOptions, emit_assembly
-from tirlower.emit.host import host_cpu
-from tirlower.emit.writer import DOUBLE, FLOAT, Builder, Module, vector
+from tirlower.emit.llvm_text import DOUBLE, FLOAT, Builder, Module, vector
+from tirlower.machine.cpu import host_cpu
 
 LANES = [1, 2, 3, 5, 7, 8, 12, 16, 20, 32, 64]
 NAMES = sorted(vmath.SUPPORTED)

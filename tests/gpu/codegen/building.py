@@ -10,14 +10,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from tirlower.driver.pipelines import gpu_pipeline
 from tirlower.emit.compile import CompileOptions, compile_object
 from tirlower.gpu.artifact import REPORT_WORDS, DeviceModule, KernelImage
 from tirlower.gpu.codegen import compile_module, generate
 from tirlower.gpu.ptxas import Assembled, assemble, find_ptxas
 from tirlower.ir import IRModule, PrimFunc
-from tirlower.ir.target import Target
-from tirlower.llvm.engine import engine
-from tirlower.pipeline import gpu_pipeline
+from tirlower.llvm.jit import engine
+from tirlower.machine.target import Target
 from tirlower.script import parse
 from tirlower.transforms import PassContext
 

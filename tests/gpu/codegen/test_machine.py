@@ -4,7 +4,7 @@ import pytest
 
 from tests.gpu.codegen.building import build, check, kernel
 from tirlower.diagnostics import CodegenError
-from tirlower.emit.writer import FastMath
+from tirlower.emit.llvm_text import FastMath
 from tirlower.gpu.codegen.machine import (
     ARCHITECTURES,
     LLVM_PTX,
@@ -14,7 +14,7 @@ from tirlower.gpu.codegen.machine import (
     machine_of,
     ptx_version,
 )
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 
 COPY = 'A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")'
 

@@ -11,7 +11,7 @@ from tests.gpu.codegen.building import build, check, has, instructions, kernel, 
 from tirlower.diagnostics import CodegenError, LoweringError, TirError
 from tirlower.gpu.codegen import compile_module, generate, is_kernel
 from tirlower.ir import IRModule
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 from tirlower.script import parse
 
 AB = 'A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")'

@@ -22,7 +22,7 @@ from tirlower.interp.memory import Memory, Pointer
 from tirlower.ir import IRModule, PointerType, PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.stmt import Assert, For, ForKind
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 from tirlower.transforms import AnnotateDeviceRegions, LowerDeviceKernelLaunch, SplitHostDevice
 
 INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONTEXT, INVALID_PTX, NOT_FOUND, ILLEGAL_ADDRESS = 1, 2, 201, 218, 500, 700

@@ -2,7 +2,7 @@
 
 # expect: TransformError
 import tirlower as tl
-from tirlower.pipeline import Pipeline, pipeline_for
+from tirlower.driver.pipelines import Pipeline, pipeline_for
 
 for target, early, late in (
     ("llvm", "VectorizeLoop", "StorageRewrite"),

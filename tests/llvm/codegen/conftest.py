@@ -14,10 +14,10 @@ from tirlower.ir.expr import Call, StringImm
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.ir.op import Op
-from tirlower.ir.target import Target
 from tirlower.llvm.codegen import GeneratedModule, compile_options, generate, resolve_imports
-from tirlower.llvm.engine import engine
 from tirlower.llvm.entry import add_entry, entry_imports, make_entry
+from tirlower.llvm.jit import engine
+from tirlower.machine.target import Target
 from tirlower.script import parse
 
 HEADER = "from tirlower.script import tir as T\n"

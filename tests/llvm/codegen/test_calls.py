@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tirlower.diagnostics import ArgumentTypeError, CodegenError, RuntimeAssertError
-from tirlower.emit import host
 from tirlower.llvm.codegen import generate, register_symbol, resolve_imports, unregister_symbol
+from tirlower.machine import cpu as host
 from tirlower.script import parse
 
 from .conftest import build, build_module, elementwise, llvm_text

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tirlower as tl
-from tirlower import host_compile
+from tirlower.driver.api import cpu_compile as host_compile
 from tirlower.emit.compile import parts_of
 from tirlower.interp import interpret
 from tirlower.llvm.codegen import cut, platform

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tirlower.diagnostics import CodegenError, LoweringError
-from tirlower.emit import host
-from tirlower.ir.target import Target
 from tirlower.llvm.codegen import compile_options, generate, kernel_symbol, machine_of, signature_of
 from tirlower.llvm.entry import BufferParam, Compound, ScalarParam, Sym
+from tirlower.machine import cpu as host
+from tirlower.machine.target import Target
 from tirlower.script import parse
 
 from .conftest import build, build_module, llvm_text

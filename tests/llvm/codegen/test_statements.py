@@ -181,10 +181,10 @@ class Heap:
     def build(self, program: str, target: str = "llvm"):  # type: ignore[no-untyped-def]
         import textwrap
 
-        from tirlower.ir.target import Target
         from tirlower.llvm.codegen import compile_options, generate, resolve_imports
-        from tirlower.llvm.engine import engine
         from tirlower.llvm.entry import add_entry, entry_imports, make_entry
+        from tirlower.llvm.jit import engine
+        from tirlower.machine.target import Target
 
         made = generate(parse(textwrap.dedent(program)), target)
         (info,) = made.kernels.values()

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tirlower.emit.compile import CompileOptions
-from tirlower.emit.writer import I16, I32, I64, Builder, Module, array
-from tirlower.llvm.engine import engine
+from tirlower.emit.llvm_text import I16, I32, I64, Builder, Module, array
 from tirlower.llvm.entry import (
     NATIVE_CALLS,
     ErrorSite,
@@ -22,6 +21,7 @@ from tirlower.llvm.entry import (
     make_entry,
 )
 from tirlower.llvm.entry.native import kernel_types
+from tirlower.llvm.jit import engine
 
 QUICK = CompileOptions.for_host(opt_level=1, pipeline="none")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tirlower.llvm.entry import layout, make
-from tirlower.llvm.entry.table import slot, table
+from tirlower.llvm.entry.process_table import slot, table
 
 
 def test_the_layouts_of_this_process_are_known():

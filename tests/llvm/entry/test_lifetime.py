@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from tirlower.diagnostics import ArgumentError
-from tirlower.emit.writer import FLOAT, I32, I64, PTR, Builder, Module
-from tirlower.llvm.engine import engine
+from tirlower.emit.llvm_text import FLOAT, I32, I64, PTR, Builder, Module
 from tirlower.llvm.entry import (
     NATIVE_CALLS,
     BufferParam,
@@ -31,6 +30,7 @@ from tirlower.llvm.entry import (
     entry_imports,
     entry_parts,
 )
+from tirlower.llvm.jit import engine
 
 N = Sym("n")
 AXPY = Signature(
@@ -288,7 +288,7 @@ def test_a_kernel_of_another_signature_is_refused():
 LOADER = """
 import sys
 import numpy as np
-from tirlower.llvm.engine import engine
+from tirlower.llvm.jit import engine
 from tirlower.llvm.entry import BufferParam, ErrorSite, ScalarParam, Signature, Sym, entry_imports, make_entry
 
 padding = [object() for _ in range(1000)]

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from tirlower.emit.compile import CompileOptions
-from tirlower.llvm.engine import engine
+from tirlower.llvm.jit import engine
 from tirlower.llvm.parallel import PARALLEL_LAUNCH, Runtime, launch_flags, runtime
 
 IR = """

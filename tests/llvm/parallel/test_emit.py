@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tirlower.emit.compile import CompileOptions
-from tirlower.emit.writer import I32, I64, PTR, Builder, Module, struct
-from tirlower.llvm.engine import engine
+from tirlower.emit.llvm_text import I32, I64, PTR, Builder, Module, struct
+from tirlower.llvm.jit import engine
 from tirlower.llvm.parallel import emit_launch, emit_num_threads, emit_record_error, launch_flags, runtime
 
 

@@ -30,10 +30,10 @@ from tirlower.ir import (
 from tirlower.ir.dtype import FLOAT8_KINDS
 from tirlower.ir.structural import assert_structural_equal
 from tirlower.ir.verify import verify_well_formed
+from tirlower.rewrite.float_bits import narrow_to_bits, widen_bits
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import BF16ComputeLegalize, BF16StorageLegalize, FP8ComputeLegalize, FP8StorageLegalize
-from tirlower.transforms.dtypes.float_bits import narrow_to_bits, widen_bits
 
 NARROW = ("bfloat16", *FLOAT8_KINDS)
 

@@ -8,7 +8,7 @@ import pytest
 from tests.checking import check, executes_alike, roundtrips
 from tirlower.diagnostics import TirError
 from tirlower.ir import Call, GlobalVar, IRModule, pre_order_visit
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 from tirlower.script import ir as I
 from tirlower.script import tir as T
 from tirlower.transforms import AnnotateEntryFunc, BindTarget

@@ -6,6 +6,7 @@ import pytest
 from tests.checking import check
 from tirlower.diagnostics import TransformError
 from tirlower.interp import interpret
+from tirlower.rewrite.decide import SizeBudget
 from tirlower.script import tir as T
 from tirlower.transforms import (
     HoistedConditionals,
@@ -15,7 +16,6 @@ from tirlower.transforms import (
     PassContext,
 )
 from tirlower.transforms.loops import hoist
-from tirlower.transforms.loops.decide import SizeBudget
 
 
 def flags(conditionals: int, lets: int = 0) -> HoistExpression:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.checking import executes_alike, roundtrips
-from tests.transforms.loops.test_pipeline_async import Flight
+from tests.rewrite.test_pipeline_async import Flight
 from tirlower.diagnostics import TransformError
 from tirlower.ir import For, PrimFunc, Seq, Stmt
 from tirlower.ir.verify import verify_well_formed

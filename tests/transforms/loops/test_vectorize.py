@@ -8,7 +8,7 @@ from tests.checking import check, executes_alike
 from tirlower.diagnostics import TransformError
 from tirlower.interp import interpret, register_extern
 from tirlower.ir import BufferLoad, BufferStore, For, PrimFunc, Var, decl_buffer, pre_order_visit
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 from tirlower.script import tir as T
 from tirlower.transforms import PassContext, VectorizeLoop
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from tests.checking import check
+from tirlower.analysis.compaction_check import verify_compaction
 from tirlower.diagnostics import TransformError
 from tirlower.ir import AllocBuffer, BufferLoad, Mutator, PrimFunc, build, pre_order_visit
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import ConvertBlocksToOpaque, PassContext, PlanAndUpdateBufferAllocationLocation
 from tirlower.transforms.memory.compact_buffer import CompactBufferAllocation
-from tirlower.transforms.memory.compact_check import verify_compaction
 
 COMPACT = CompactBufferAllocation()
 

@@ -7,11 +7,11 @@ import random
 import pytest
 
 from tests.checking import check, roundtrips
+from tirlower.analysis.compaction_check import verify_compaction
 from tirlower.ir.verify import verify_well_formed
+from tirlower.rewrite.storage.check import verify_storage
 from tirlower.script import parse
 from tirlower.transforms.memory.compact_buffer import CompactBufferAllocation
-from tirlower.transforms.memory.compact_check import verify_compaction
-from tirlower.transforms.memory.storage_check import verify_storage
 from tirlower.transforms.memory.storage_rewrite import StorageRewrite, storage_report
 
 

@@ -6,10 +6,10 @@ import pytest
 from tests.checking import check
 from tirlower.diagnostics import TransformError
 from tirlower.ir import AllocBuffer, Mutator, PrimFunc, pre_order_visit
+from tirlower.rewrite.storage.check import verify_storage
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import LowerOpaqueBlock, PassContext
-from tirlower.transforms.memory.storage_check import verify_storage
 from tirlower.transforms.memory.storage_rewrite import StorageRewrite, storage_report
 
 REWRITE = StorageRewrite()

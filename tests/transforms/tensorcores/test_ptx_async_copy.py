@@ -9,7 +9,7 @@ from tests.checking import check, random_arguments
 from tirlower.diagnostics import TransformError
 from tirlower.interp import interpret
 from tirlower.ir import Call, PrimFunc, pre_order_visit
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 from tirlower.script import parse
 from tirlower.transforms import (
     FlattenBuffer,

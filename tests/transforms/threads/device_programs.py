@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tirlower.ir import IRModule
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 from tirlower.script import tir as T
 
 CUDA = Target("cuda", host="llvm")

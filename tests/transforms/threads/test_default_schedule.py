@@ -7,7 +7,7 @@ from tests.transforms.threads.device_programs import vector_add
 from tirlower.analysis.host_memory import verify_memory
 from tirlower.diagnostics import TransformError
 from tirlower.ir import For, ForKind, PrimFunc, pre_order_visit
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 from tirlower.script import tir as T
 from tirlower.transforms import DefaultGPUSchedule
 

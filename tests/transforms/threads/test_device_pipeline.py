@@ -9,8 +9,8 @@ from tests.checking import executes_alike, random_arguments
 from tests.transforms.threads.device_programs import PROGRAMS, module
 from tirlower.interp import interpret
 from tirlower.ir import IRModule, PrimFunc
-from tirlower.ir.target import Target
 from tirlower.ir.verify import verify_well_formed
+from tirlower.machine.target import Target
 from tirlower.script import tir as T
 from tirlower.transforms import (
     AnnotateDeviceRegions,

@@ -6,7 +6,7 @@ from tests.checking import check
 from tests.transforms.threads.device_programs import PROGRAMS, module
 from tirlower.diagnostics import TransformError
 from tirlower.ir import AttrStmt, For, ForKind, IRModule, PrimFunc, pre_order_visit
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 from tirlower.script import tir as T
 from tirlower.transforms import AnnotateDeviceRegions, DecorateDeviceScope
 

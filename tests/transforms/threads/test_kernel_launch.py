@@ -11,7 +11,7 @@ from tirlower.diagnostics import TransformError
 from tirlower.interp import interpret
 from tirlower.interp.intrinsics_extern import register_extern
 from tirlower.ir import IRModule
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 from tirlower.script import ir as I
 from tirlower.script import parse
 from tirlower.script import tir as T

@@ -8,8 +8,8 @@ import pytest
 
 from tests.checking import check, executes_alike
 from tirlower.ir import IRModule
-from tirlower.ir.target import Target
 from tirlower.ir.verify import verify_well_formed
+from tirlower.machine.target import Target
 from tirlower.script import parse
 from tirlower.transforms import (
     AnnotateDeviceRegions,

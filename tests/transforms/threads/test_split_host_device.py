@@ -7,7 +7,7 @@ from tests.checking import check
 from tests.transforms.threads.device_programs import PROGRAMS, module
 from tirlower.diagnostics import TransformError
 from tirlower.ir import IRModule
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 from tirlower.script import ir as I
 from tirlower.script import parse
 from tirlower.script import tir as T

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from tirlower.emit.arithmetic import binary_value
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.engine import call_rule
+from tirlower.emit.expressions import call_rule
+from tirlower.emit.llvm_text import Value, int_type
 from tirlower.emit.memory import from_memory, to_memory
 from tirlower.emit.types import memory_bytes, memory_type
-from tirlower.emit.writer import Value, int_type
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Add, BufferLoad, Call, Max, Min, StringImm
 from tirlower.ir.op import Op

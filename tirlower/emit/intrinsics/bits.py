@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from tirlower.emit.casts import convert
 from tirlower.emit.emitter import Emitter, constant
-from tirlower.emit.engine import call_rule
+from tirlower.emit.expressions import call_rule
+from tirlower.emit.llvm_text import I1, I8, I32, I128, Value, vector
 from tirlower.emit.vectors import lanes_of, repeat
-from tirlower.emit.writer import I1, I8, I32, I128, Value, vector
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, IntImm, is_const_int
 

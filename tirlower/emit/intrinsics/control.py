@@ -7,10 +7,10 @@ from typing import Any
 from tirlower.diagnostics import RuntimeAssertError
 from tirlower.emit.arithmetic import select_lanes
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.engine import Run, call_control, call_rule, in_branches
 from tirlower.emit.errors import escape_template
+from tirlower.emit.expressions import Run, call_control, call_rule, in_branches
 from tirlower.emit.facts import FAULTS, HEAVY
-from tirlower.emit.writer import FALSE, I1, I64, PTR, TRUE, VOID, Type, Value, int_type, poison, zero
+from tirlower.emit.llvm_text import FALSE, I1, I64, PTR, TRUE, VOID, Type, Value, int_type, poison, zero
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, is_const_int
 

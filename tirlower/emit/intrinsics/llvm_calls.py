@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from tirlower.emit.casts import widen_float
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.engine import Run, call_control
+from tirlower.emit.expressions import Run, call_control
 from tirlower.emit.intrinsics.math import in_float, math_function
-from tirlower.emit.writer import FALSE, VOID, Type, Value
+from tirlower.emit.llvm_text import FALSE, VOID, Type, Value
 from tirlower.ir.expr import Call, Expr, IntImm, StringImm
 from tirlower.ir.intrinsics.arithmetic import BINARY_MATH, UNARY_MATH
 

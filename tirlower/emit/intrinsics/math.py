@@ -15,9 +15,9 @@ from tirlower.emit import vmath
 from tirlower.emit.arithmetic import binary_value, divide, float_remainder
 from tirlower.emit.casts import convert, narrow_float, widen_float
 from tirlower.emit.emitter import Emitter, constant
-from tirlower.emit.engine import call_rule
+from tirlower.emit.expressions import call_rule
+from tirlower.emit.llvm_text import DOUBLE, FLOAT, I1, FastMath, FunctionRef, Type, Value, const, zero
 from tirlower.emit.vectors import map_lanes
-from tirlower.emit.writer import DOUBLE, FLOAT, I1, FastMath, FunctionRef, Type, Value, const, zero
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Add, Call, Mod, Mul
 from tirlower.ir.intrinsics.arithmetic import BINARY_MATH, UNARY_MATH

@@ -24,19 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tirlower.diagnostics import CodegenError, nearest_name
-from tirlower.emit.vmath import (
-    error_function,
-    exponential,
-    inverse_hyperbolic,
-    inverse_trigonometric,
-    logarithm,
-    narrow,
-    power,
-    remainder,
-    trigonometric,
-)
-from tirlower.emit.vmath.algebra import Kernel, V
-from tirlower.emit.writer import (
+from tirlower.emit.llvm_text import (
     BFLOAT,
     DOUBLE,
     FLOAT,
@@ -50,6 +38,18 @@ from tirlower.emit.writer import (
     poison,
     vector,
 )
+from tirlower.emit.vmath import (
+    error_function,
+    exponential,
+    inverse_hyperbolic,
+    inverse_trigonometric,
+    logarithm,
+    narrow,
+    power,
+    remainder,
+    trigonometric,
+)
+from tirlower.emit.vmath.algebra import Formula, V
 
 __all__ = ["ARITY", "ERRORS", "ERRORS_F64", "LIBRARY_F64", "SUPPORTED", "emit"]
 
@@ -136,7 +136,7 @@ def emit(
 
     The function is internal, free of side effects, and inlined always; rare cases are calls of cold functions.
 
-    >>> from tirlower.emit.writer import FLOAT, Module
+    >>> from tirlower.emit.llvm_text import FLOAT, Module
     >>> m = Module("demo")
     >>> f = emit(m, "exp", "f32", 8, features=frozenset({"fma", "avx2"}))
     >>> f.signature, emit(m, "exp", "f32", 8, features=frozenset({"fma", "avx2"})) is f
@@ -161,7 +161,7 @@ def emit(
     extra = tuple(attrs)
     scalar = _SCALARS[elem]
     compute = DOUBLE if scalar == DOUBLE else FLOAT
-    target = Kernel.variant(features)
+    target = Formula.variant(features)
     symbol = f"tirlower.vmath.{name}.{elem}.{lanes}{target}{'.fast' if fast else ''}{'' if library else '.own'}"
     found = module.symbol(symbol)
     if isinstance(found, FunctionRef):
@@ -181,7 +181,7 @@ def emit(
         part = emit(module, name, elem, row, fast=fast, library=library, features=features, attrs=extra)
         b.ret(_by_registers(b, part, f.args, row))
         return f.ref
-    k = Kernel(module, b, compute, lanes, features, extra, fast, library)
+    k = Formula(module, b, compute, lanes, features, extra, fast, library)
     args = [V(k, a if compute == scalar else narrow.to_float(b, a)) for a in f.args]
     if library and compute == DOUBLE and name in LIBRARY_F64 and not (fast and k.fma_ok):
         result = k.intrinsic(name, *args)

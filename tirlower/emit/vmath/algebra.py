@@ -1,6 +1,6 @@
 """The notation in which the vector functions are written: formulas over lanes that emit LLVM IR.
 
-A :class:`Kernel` is one function being emitted for one element type, number of lanes and set of target features; a
+A :class:`Formula` is one function being emitted for one element type, number of lanes and set of target features; a
 :class:`V` is one of its values (all lanes), with Python's operators. Nothing here knows a mathematical function.
 
 Every arithmetic instruction is emitted without fast-math flags, so that the exact steps of range reductions and
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tirlower.emit.writer import (
+from tirlower.emit.llvm_text import (
     DOUBLE,
     FLOAT,
     I1,
@@ -33,7 +33,7 @@ from tirlower.emit.writer import (
     zero,
 )
 
-__all__ = ["FMA_FEATURES", "Kernel", "V"]
+__all__ = ["FMA_FEATURES", "Formula", "V"]
 
 #: features that promise a fused multiply-add instruction for vectors (x86, ARM; RISC-V's V implies it)
 FMA_FEATURES: Final = frozenset({"fma", "avx512f", "neon", "sve", "fp-armv8", "v"})
@@ -47,7 +47,7 @@ class V:
 
     __slots__ = ("k", "value")
 
-    def __init__(self, kernel: Kernel, value: Value) -> None:
+    def __init__(self, kernel: Formula, value: Value) -> None:
         self.k = kernel
         self.value = value
 
@@ -157,7 +157,7 @@ class V:
         return self.k.cast("sext" if up else "trunc", self, scalar)
 
 
-class Kernel:
+class Formula:
     """One vector function while it is emitted.
 
     ``elem`` is ``FLOAT`` or ``DOUBLE``; ``lanes`` 1 makes scalars. ``fma_ok`` and ``avx512`` tell formulas which variant
@@ -440,7 +440,7 @@ class Kernel:
             params = [(a.type, "x") for a in args]
             attrs = ["noinline", "cold", "nounwind", "willreturn", "memory(none)", *self.attrs]
             f = self.module.function(symbol, result, params, linkage="internal", attrs=attrs)
-            inner = Kernel(
+            inner = Formula(
                 self.module,
                 Builder(f, f.block("entry")),
                 self.elem,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from tirlower.emit.llvm_text import DOUBLE, FLOAT
 from tirlower.emit.vmath import coefficients as C
-from tirlower.emit.vmath.algebra import Kernel, V
+from tirlower.emit.vmath.algebra import Formula, V
 from tirlower.emit.vmath.exponential import exp2_near
-from tirlower.emit.writer import DOUBLE, FLOAT
 
 __all__ = ["erf"]
 
@@ -17,7 +17,7 @@ _FAR: Final = {FLOAT: C.ERFC_F32, DOUBLE: C.ERFC_F64}
 _LIMIT: Final = {FLOAT: 4.0, DOUBLE: 6.0}
 
 
-def erf(k: Kernel, x: V) -> V:
+def erf(k: Formula, x: V) -> V:
     """The error function: an odd polynomial below 1, and ``1 - 2**q(|x|)`` from there to where it rounds to 1.
 
     At most 1.25 ulp, in float64 1.2 ulp.

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from tirlower.emit.llvm_text import DOUBLE, FLOAT
 from tirlower.emit.vmath import coefficients as C
-from tirlower.emit.vmath.algebra import Kernel, V
-from tirlower.emit.writer import DOUBLE, FLOAT
+from tirlower.emit.vmath.algebra import Formula, V
 
 __all__ = [
     "LN2_HI",
@@ -57,12 +57,12 @@ _COSH_LIMIT: Final = {FLOAT: 89.5, DOUBLE: 710.48}
 _TANH_LIMIT: Final = {FLOAT: 10.0, DOUBLE: 20.0}
 
 
-def integer_of(k: Kernel, rounded: V) -> V:
+def integer_of(k: Formula, rounded: V) -> V:
     """The integer in the low bits of ``x + k.round``."""
     return rounded.bits() - k.round_bits
 
 
-def _exp_within(k: Kernel, x: V) -> V:
+def _exp_within(k: Formula, x: V) -> V:
     """``e**x`` for ``x`` that neither the product with log2(e) nor the exponent arithmetic overflows."""
     t = k.fma(x, _LOG2E, k.round)
     n = t - k.round
@@ -71,7 +71,7 @@ def _exp_within(k: Kernel, x: V) -> V:
     return k.scale(e, integer_of(k, t), n)
 
 
-def exp(k: Kernel, x: V) -> V:
+def exp(k: Formula, x: V) -> V:
     """``e**x``.
 
     At most 1.02 ulp, in float64 1.05 ulp.
@@ -79,7 +79,7 @@ def exp(k: Kernel, x: V) -> V:
     return _exp_within(k, k.clamp(x, *_EXP_RANGE[k.elem]))
 
 
-def exp2(k: Kernel, x: V) -> V:
+def exp2(k: Formula, x: V) -> V:
     """``2**x``.
 
     At most 1.1 ulp, in float64 1.1 ulp.
@@ -87,7 +87,7 @@ def exp2(k: Kernel, x: V) -> V:
     return exp2_of_sum(k, k.clamp(x, *_EXP2_RANGE[k.elem]))
 
 
-def exp2_of_sum(k: Kernel, p: V, rest: V | None = None) -> V:
+def exp2_of_sum(k: Formula, p: V, rest: V | None = None) -> V:
     """``2**(p + rest)`` for ``p`` within a little more than the range of exponents, and a small rest."""
     t = p + k.round
     n = t - k.round
@@ -97,14 +97,14 @@ def exp2_of_sum(k: Kernel, p: V, rest: V | None = None) -> V:
     return k.scale(k.fma(r, k.horner(r, _EXP2[k.elem]), 1.0), integer_of(k, t), n)
 
 
-def exp2_near(k: Kernel, x: V) -> V:
+def exp2_near(k: Formula, x: V) -> V:
     """``2**x`` where that is a normal number, or NaN."""
     t = x + (k.round + k.bias)
     r = x - (t - (k.round + k.bias))
     return k.fma(r, k.horner(r, _EXP2[k.elem]), 1.0) * (t.bits() << k.mantissa).as_float()
 
 
-def exp10(k: Kernel, x: V) -> V:
+def exp10(k: Formula, x: V) -> V:
     """``10**x``.
 
     At most 1.2 ulp, in float64 1.2 ulp.
@@ -116,7 +116,7 @@ def exp10(k: Kernel, x: V) -> V:
     return k.scale(k.fma(r, k.horner(r, _EXP10[k.elem]), 1.0), integer_of(k, t), n)
 
 
-def _scaled_expm1(k: Kernel, x: V, shift: int) -> V:
+def _scaled_expm1(k: Formula, x: V, shift: int) -> V:
     """``(e**x - 1) / 2**shift`` for ``x`` from -80 to where that overflows with ``shift`` 2.
 
     ``e**x - 1 = 2**n * (e**r - 1) + (2**n - 1)``. The reduced ``r`` and ``2**n * r + (2**n - 1)`` are exact where they
@@ -132,14 +132,14 @@ def _scaled_expm1(k: Kernel, x: V, shift: int) -> V:
     return k.fma(w, rest, k.fma(w, first, w - 2.0**-shift))
 
 
-def _over_one_plus(k: Kernel, a: V, z: V) -> V:
+def _over_one_plus(k: Formula, a: V, z: V) -> V:
     """``a / (1 + z)`` for ``z >= 0`` and ``a`` equal to ``z`` or 1, as if ``1 + z`` had not been rounded."""
     y = k.reciprocal(z + 1.0)
     q = a * y
     return k.fma(k.fused(-q, z, a - q), y, q)
 
 
-def expm1(k: Kernel, x: V) -> V:
+def expm1(k: Formula, x: V) -> V:
     """``e**x - 1``, to full precision near 0.
 
     At most 1.25 ulp, in float64 1.25 ulp.
@@ -149,7 +149,7 @@ def expm1(k: Kernel, x: V) -> V:
     return k.select(k.abs(x) < k.epsilon, x, y + y)
 
 
-def tanh(k: Kernel, x: V) -> V:
+def tanh(k: Formula, x: V) -> V:
     """The hyperbolic tangent: ``u / (u + 1)`` with ``u = (e**(2|x|) - 1) / 2``.
 
     At most 1.75 ulp, in float64 1.75 ulp.
@@ -165,7 +165,7 @@ def tanh(k: Kernel, x: V) -> V:
     return k.copysign(_over_one_plus(k, u, u), x)
 
 
-def sigmoid(k: Kernel, x: V) -> V:
+def sigmoid(k: Formula, x: V) -> V:
     """``1 / (1 + e**-x)``; as ``e**x / (1 + e**x)`` for negative ``x``, where the result may be subnormal.
 
     At most 1.55 ulp, in float64 1.5 ulp.
@@ -174,7 +174,7 @@ def sigmoid(k: Kernel, x: V) -> V:
     return _over_one_plus(k, k.select(x >= 0.0, 1.0, z), z)
 
 
-def sinh(k: Kernel, x: V) -> V:
+def sinh(k: Formula, x: V) -> V:
     """The hyperbolic sine: ``(E + E / (E + 1)) / 2`` with ``E = e**|x| - 1``, a sum without cancellation.
 
     At most 2 ulp, in float64 1.9 ulp.
@@ -185,7 +185,7 @@ def sinh(k: Kernel, x: V) -> V:
     return k.copysign(k.select(a < k.epsilon, a, y + y), x)
 
 
-def cosh(k: Kernel, x: V) -> V:
+def cosh(k: Formula, x: V) -> V:
     """The hyperbolic cosine: ``2c + 1/(8c)`` with ``c = e**|x| / 4``.
 
     At most 1.65 ulp, in float64 1.7 ulp.

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from tirlower.emit.vmath.algebra import Kernel, V
+from tirlower.emit.llvm_text import DOUBLE, FLOAT
+from tirlower.emit.vmath.algebra import Formula, V
 from tirlower.emit.vmath.logarithm import log_one_plus
-from tirlower.emit.writer import DOUBLE, FLOAT
 
 __all__ = ["acosh", "asinh", "atanh"]
 
@@ -18,7 +18,7 @@ __all__ = ["acosh", "asinh", "atanh"]
 _LARGE: Final = {FLOAT: 2.0**14, DOUBLE: 2.0**30}
 
 
-def _root(k: Kernel, t: V, term: V) -> tuple[V, V]:
+def _root(k: Formula, t: V, term: V) -> tuple[V, V]:
     """``sqrt(t*t + term)`` as a sum of two numbers; the low one may be NaN at 0."""
     square, square_low = k.product(t, t)
     q = square + term
@@ -29,7 +29,7 @@ def _root(k: Kernel, t: V, term: V) -> tuple[V, V]:
     return s, (((q - back) - back_low) + lost) * (0.5 / s)
 
 
-def asinh(k: Kernel, x: V) -> V:
+def asinh(k: Formula, x: V) -> V:
     """The inverse hyperbolic sine, ``log(1 + (|x| + (sqrt(x*x + 1) - 1)))`` with the sign of ``x``.
 
     At most 1.05 ulp, in float64 1.05 ulp.
@@ -47,7 +47,7 @@ def asinh(k: Kernel, x: V) -> V:
     return k.copysign(k.select(a < k.epsilon, a, y), x)
 
 
-def acosh(k: Kernel, x: V) -> V:
+def acosh(k: Formula, x: V) -> V:
     """The inverse hyperbolic cosine, ``log(1 + (t + sqrt(t*t + 2*t)))`` with ``t = x - 1``; NaN below 1.
 
     At most 1.05 ulp, in float64 1.05 ulp.
@@ -62,7 +62,7 @@ def acosh(k: Kernel, x: V) -> V:
     return k.select(x < 1.0, math.nan, y)
 
 
-def atanh(k: Kernel, x: V) -> V:
+def atanh(k: Formula, x: V) -> V:
     """The inverse hyperbolic tangent, half of ``log(1 + 2|x|/(1-|x|))``; infinite at 1, NaN beyond.
 
     At most 1.05 ulp, in float64 1.05 ulp.

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from tirlower.emit.llvm_text import DOUBLE, FLOAT
 from tirlower.emit.vmath import coefficients as C
-from tirlower.emit.vmath.algebra import Kernel, V
-from tirlower.emit.writer import DOUBLE, FLOAT
+from tirlower.emit.vmath.algebra import Formula, V
 
 __all__ = ["acos", "asin", "atan", "atan2"]
 
@@ -34,7 +34,7 @@ _RAYS: Final = (
 _STEEP: Final = 39 / 16
 
 
-def _asin_parts(k: Kernel, a: V) -> tuple[V, V, V]:
+def _asin_parts(k: Formula, a: V) -> tuple[V, V, V]:
     """Whether ``a > 1/2``, and ``asin(s)`` as ``s + rest`` for ``s = a``, or where ``a > 1/2`` ``s = sqrt((1-a)/2)``."""
     large = a > 0.5
     z = k.select(large, k.fma(a, -0.5, 0.5), a * a)
@@ -42,7 +42,7 @@ def _asin_parts(k: Kernel, a: V) -> tuple[V, V, V]:
     return large, s, s * z * k.horner(z, _ASIN[k.elem])
 
 
-def asin(k: Kernel, x: V) -> V:
+def asin(k: Formula, x: V) -> V:
     """The arc sine in [-pi/2, pi/2]; beyond 1/2 by ``asin(a) = pi/2 - 2*asin(sqrt((1-a)/2))``.
 
     At most 1.25 ulp, in float64 1.15 ulp.
@@ -56,7 +56,7 @@ def asin(k: Kernel, x: V) -> V:
     return k.copysign(k.select(large, mirrored, s + rest), x)
 
 
-def acos(k: Kernel, x: V) -> V:
+def acos(k: Formula, x: V) -> V:
     """The arc cosine in [0, pi], by the same two cases as :func:`asin`.
 
     At most 1.25 ulp, in float64 1.2 ulp.
@@ -72,13 +72,13 @@ def acos(k: Kernel, x: V) -> V:
     return k.select(large, k.select(negative, below, double), middle)
 
 
-def _atan_within(k: Kernel, r: V) -> tuple[V, V]:
+def _atan_within(k: Formula, r: V) -> tuple[V, V]:
     """``atan(r)`` for ``0 <= r <= 1`` as a sum."""
     u = r * r
     return r, u * r * k.horner(u, C.ATAN_F32)
 
 
-def _angle_of_ray(k: Kernel, y: V, x: V) -> tuple[V, V, V, V]:
+def _angle_of_ray(k: Formula, y: V, x: V) -> tuple[V, V, V, V]:
     """The angle of ``(x, y)`` in the first quadrant, in float64, as ``ray + (r + (rest + ray_low))``.
 
     ``y`` may be infinite; neither may be both or none of 0, nor so large or small that ``y + 2*x`` or ``x/2`` are inexact.
@@ -95,7 +95,7 @@ def _angle_of_ray(k: Kernel, y: V, x: V) -> tuple[V, V, V, V]:
     return ray, low, r, u * r * k.horner(u, C.ATAN_F64)
 
 
-def atan(k: Kernel, x: V) -> V:
+def atan(k: Formula, x: V) -> V:
     """The arc tangent in [-pi/2, pi/2].
 
     At most 1.25 ulp, in float64 0.9 ulp.
@@ -110,7 +110,7 @@ def atan(k: Kernel, x: V) -> V:
     return k.copysign(k.select(large, high - (r + (rest - low32)), r + rest), x)
 
 
-def atan2(k: Kernel, y: V, x: V) -> V:
+def atan2(k: Formula, y: V, x: V) -> V:
     """The angle of the point ``(x, y)`` in [-pi, pi], with C's special cases.
 
     At most 1.7 ulp, in float64 1.55 ulp.
@@ -119,7 +119,7 @@ def atan2(k: Kernel, y: V, x: V) -> V:
     return k.copysign(k.select(k.unordered(x, y), math.nan, angle), y)
 
 
-def _atan2_f32(k: Kernel, y: V, x: V) -> V:
+def _atan2_f32(k: Formula, y: V, x: V) -> V:
     a, b = k.abs(x), k.abs(y)
     steep = b > a
     low, high = k.select(steep, a, b), k.select(steep, b, a)
@@ -136,7 +136,7 @@ def _atan2_f32(k: Kernel, y: V, x: V) -> V:
     return base + (r + (rest + base_low))
 
 
-def _atan2_f64(k: Kernel, y: V, x: V) -> V:
+def _atan2_f64(k: Formula, y: V, x: V) -> V:
     a, b = k.abs(x), k.abs(y)
     most = k.select(b > a, b, a)
 

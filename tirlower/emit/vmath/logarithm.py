@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from tirlower.emit.llvm_text import DOUBLE, FLOAT
 from tirlower.emit.vmath import coefficients as C
-from tirlower.emit.vmath.algebra import Kernel, V
+from tirlower.emit.vmath.algebra import Formula, V
 from tirlower.emit.vmath.exponential import LN2_HI, LN2_LO
-from tirlower.emit.writer import DOUBLE, FLOAT
 
 __all__ = ["log", "log1p", "log2", "log10", "log_one_plus"]
 
@@ -34,7 +34,7 @@ _LEAST_NORMAL: Final = {FLOAT: 2.0**-126, DOUBLE: 2.0**-1022}
 _GETMANT: Final = 0b1111
 
 
-def _split(k: Kernel, x: V) -> tuple[V, V]:
+def _split(k: Formula, x: V) -> tuple[V, V]:
     """``m - 1`` and ``e``; AVX-512's instructions also give the right infinities and NaN for every special ``x``."""
     m = k.full_width(x, "getmant", immediate=_GETMANT)
     if m is not None:
@@ -48,7 +48,7 @@ def _split(k: Kernel, x: V) -> tuple[V, V]:
     return m - 1.0, k.exponent_to_float(i) - k.select(small, k.f(k.mantissa), 0.0)
 
 
-def _special(k: Kernel, x: V, y: V) -> V:
+def _special(k: Formula, x: V, y: V) -> V:
     """``y`` with the logarithms of 0, negative numbers, infinity and NaN put in."""
     if k.has_full_width(x.type.scalar):
         return y
@@ -56,7 +56,7 @@ def _special(k: Kernel, x: V, y: V) -> V:
     return k.select(x <= 0.0, k.select(x.eq(0.0), k.f(-math.inf), math.nan), y)
 
 
-def _tail(k: Kernel, f: V) -> V:
+def _tail(k: Formula, f: V) -> V:
     """``log(1+f) - f``: ``-f*f/2 + f**3 * q(f)`` in float32; fdlibm's shorter series in ``f/(2+f)`` in float64."""
     u = f * f
     if k.elem == FLOAT:
@@ -67,14 +67,14 @@ def _tail(k: Kernel, f: V) -> V:
     return k.fma(s, k.fma(z, k.horner(z, C.LOG_F64), half), -half)
 
 
-def _log(k: Kernel, f: V, e: V, rest: V | None = None) -> V:
+def _log(k: Formula, f: V, e: V, rest: V | None = None) -> V:
     tail = _tail(k, f)
     if rest is not None:
         tail = tail + rest
     return k.fma(e, LN2_HI[k.elem], k.fma(e, LN2_LO[k.elem], tail) + f)
 
 
-def log(k: Kernel, x: V) -> V:
+def log(k: Formula, x: V) -> V:
     """The natural logarithm.
 
     At most 0.95 ulp, in float64 0.95 ulp.
@@ -83,7 +83,7 @@ def log(k: Kernel, x: V) -> V:
     return _special(k, x, _log(k, f, e))
 
 
-def log2(k: Kernel, x: V) -> V:
+def log2(k: Formula, x: V) -> V:
     """The logarithm to base 2.
 
     At most 1.7 ulp, in float64 1.5 ulp.
@@ -98,7 +98,7 @@ def log2(k: Kernel, x: V) -> V:
     return _special(k, x, main + (k.select(k.abs(main) < math.inf, lost, 0.0) + tail))
 
 
-def log10(k: Kernel, x: V) -> V:
+def log10(k: Formula, x: V) -> V:
     """The logarithm to base 10.
 
     At most 1.6 ulp, in float64 1.3 ulp.
@@ -109,7 +109,7 @@ def log10(k: Kernel, x: V) -> V:
     return _special(k, x, k.fma(e, _LG2_HI[k.elem], k.fused(f, high, tail)))
 
 
-def log1p(k: Kernel, x: V) -> V:
+def log1p(k: Formula, x: V) -> V:
     """``log(1 + x)``, to full precision near 0: what ``1 + x`` rounds away is added to ``f``.
 
     At most 0.95 ulp, in float64 0.95 ulp.
@@ -127,7 +127,7 @@ def log1p(k: Kernel, x: V) -> V:
     return k.select(k.abs(x) < k.epsilon, x, y)
 
 
-def log_one_plus(k: Kernel, high: V, low: V, more: V | None = None) -> V:
+def log_one_plus(k: Formula, high: V, low: V, more: V | None = None) -> V:
     """``log(1 + high + low) + more*ln2`` for ``high >= 0`` and a ``low`` that it does not show, at most 1 where ``high > 2**99``.
 
     What neither ``1 + high`` nor the mantissa shows is carried to the end: the error is that of :func:`log` and the sum's.

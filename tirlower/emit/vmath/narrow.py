@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tirlower.emit.writer import BFLOAT, FLOAT, I16, I32, Builder, Type, Value, const
+from tirlower.emit.llvm_text import BFLOAT, FLOAT, I16, I32, Builder, Type, Value, const
 
 __all__ = ["from_float", "to_float"]
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tirlower.emit.vmath.algebra import Kernel, V
-from tirlower.emit.writer import (
+from tirlower.emit.llvm_text import (
     DOUBLE,
     FLOAT,
     I1,
@@ -33,6 +32,7 @@ from tirlower.emit.writer import (
     poison,
     struct,
 )
+from tirlower.emit.vmath.algebra import Formula, V
 
 __all__ = ["angle", "turns"]
 
@@ -61,7 +61,7 @@ _SCALAR: Final = "tirlower.vmath.turns"
 _ANGLE: Final = "tirlower.vmath.angle"
 
 
-def turns(k: Kernel, x: V) -> V:
+def turns(k: Formula, x: V) -> V:
     """``x / (2*pi)`` without its integer part, in units of 2**-64, for each finite lane ``x >= 2**17``."""
     return V(k, k.b.call(_lanes(k.module, x.type, k.attrs), [x.value]))
 
@@ -121,7 +121,7 @@ def _scalar(module: Module, attrs: Sequence[Attribute]) -> FunctionRef:
     return f.ref
 
 
-def angle(k: Kernel, x: V) -> tuple[V, V, V]:
+def angle(k: Formula, x: V) -> tuple[V, V, V]:
     """``x = n*pi/2 + r + low`` with ``|r| <= pi/4``, for each finite float64 lane ``x >= 2**30``: ``r``, ``low``, ``n``."""
     b, one = k.b, _angle_of_one(k.module, k.attrs)
     if k.lanes == 1:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from tirlower.emit.llvm_text import DOUBLE, FLOAT
 from tirlower.emit.vmath import coefficients as C
-from tirlower.emit.vmath.algebra import Kernel, V
+from tirlower.emit.vmath.algebra import Formula, V
 from tirlower.emit.vmath.exponential import exp2_of_sum
-from tirlower.emit.writer import DOUBLE, FLOAT
 
 __all__ = ["hypot", "pow", "rsqrt", "sqrt"]
 
@@ -28,7 +28,7 @@ _SATURATED: Final = {FLOAT: 160.0, DOUBLE: 1200.0}
 _USUAL: Final = {FLOAT: 240.0, DOUBLE: 2000.0}
 
 
-def _slope(k: Kernel, r: V) -> tuple[V, V]:
+def _slope(k: Formula, r: V) -> tuple[V, V]:
     """``log2(1 + r) / r`` as the sum of two numbers."""
     high, low = _LOG2E[k.elem]
     if k.elem == FLOAT:
@@ -45,7 +45,7 @@ def _slope(k: Kernel, r: V) -> tuple[V, V]:
     return slope, ((high - slope) + product) + (product_low + low)
 
 
-def _log2_times(k: Kernel, x: V, y: V, exponent: V | None = None) -> tuple[V, V]:
+def _log2_times(k: Formula, x: V, y: V, exponent: V | None = None) -> tuple[V, V]:
     """``y * (log2(x) + exponent)`` for normal ``x > 0`` as the sum of two numbers.
 
     ``y`` and the last exponential make 100 times as much (in float64 700 times) of the logarithm's error: a table of 32
@@ -69,7 +69,7 @@ def _log2_times(k: Kernel, x: V, y: V, exponent: V | None = None) -> tuple[V, V]
     return p, k.fma(y, low, k.fused(y, high, -p))
 
 
-def pow(k: Kernel, x: V, y: V) -> V:
+def pow(k: Formula, x: V, y: V) -> V:
     """``x ** y`` with C's special cases (float64 without FMA: the C library's).
 
     Lanes whose base is not positive, normal and finite, and those that overflow or underflow far, take a branch.
@@ -85,7 +85,7 @@ def pow(k: Kernel, x: V, y: V) -> V:
     return k.rarely(~usual, [z], lambda: [k.outlined("pow.special", _any_pow, x, y)])[0]
 
 
-def _any_pow(k: Kernel, x: V, y: V) -> V:
+def _any_pow(k: Formula, x: V, y: V) -> V:
     """``x ** y`` for every pair of arguments."""
     a, b = k.abs(x), k.abs(y)
     small = a < _LEAST_NORMAL[k.elem]
@@ -108,7 +108,7 @@ def _any_pow(k: Kernel, x: V, y: V) -> V:
     return k.select(x.eq(1.0) | y.eq(0.0) | (x.eq(-1.0) & b.eq(math.inf)), 1.0, z)
 
 
-def sqrt(k: Kernel, x: V) -> V:
+def sqrt(k: Formula, x: V) -> V:
     """The square root, correctly rounded.
 
     At most 0.5 ulp, in float64 0.5 ulp.
@@ -116,7 +116,7 @@ def sqrt(k: Kernel, x: V) -> V:
     return k.sqrt(x)
 
 
-def rsqrt(k: Kernel, x: V) -> V:
+def rsqrt(k: Formula, x: V) -> V:
     """``1 / sqrt(x)``.
 
     At most 1.5 ulp, in float64 1.5 ulp.
@@ -124,7 +124,7 @@ def rsqrt(k: Kernel, x: V) -> V:
     return 1.0 / k.sqrt(x)
 
 
-def hypot(k: Kernel, x: V, y: V) -> V:
+def hypot(k: Formula, x: V, y: V) -> V:
     """``sqrt(x*x + y*y)`` without overflow or underflow on the way; infinite where one argument is, even beside NaN.
 
     At most 0.51 ulp, in float64 1.2 ulp.

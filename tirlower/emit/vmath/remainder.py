@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from tirlower.emit.vmath.algebra import Kernel, V
-from tirlower.emit.writer import DOUBLE, FLOAT
+from tirlower.emit.llvm_text import DOUBLE, FLOAT
+from tirlower.emit.vmath.algebra import Formula, V
 
 __all__ = ["fmod"]
 
 _LEAST_NORMAL: Final = {FLOAT: 2.0**-126, DOUBLE: 2.0**-1022}
 
 
-def _field(k: Kernel, x: V) -> V:
+def _field(k: Formula, x: V) -> V:
     """The exponent of ``x > 0`` as in its bits, below 1 for subnormal numbers."""
     small = x < _LEAST_NORMAL[k.elem]
     field = k.select(small, x * 2.0**k.mantissa, x).bits().shr(k.mantissa)
     return k.select(small, field - k.mantissa, field)
 
 
-def fmod(k: Kernel, x: V, y: V) -> V:
+def fmod(k: Formula, x: V, y: V) -> V:
     """The remainder of the truncated quotient, with the sign of ``x``; NaN for an infinite ``x`` and for ``y = 0``.
 
     A round takes off as many bits of the quotient as a float holds: of ``r / (|y| * 2**n)`` the nearest integer, whose

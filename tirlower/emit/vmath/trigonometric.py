@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from tirlower.emit.llvm_text import DOUBLE, FLOAT, I32
 from tirlower.emit.vmath import coefficients as C
-from tirlower.emit.vmath.algebra import Kernel, V
+from tirlower.emit.vmath.algebra import Formula, V
 from tirlower.emit.vmath.payne_hanek import angle, turns
-from tirlower.emit.writer import DOUBLE, FLOAT, I32
 
 __all__ = ["cos", "sin", "tan"]
 
@@ -32,7 +32,7 @@ _COS: Final = {FLOAT: C.COS_F32, DOUBLE: C.COS_F64}
 _TAN: Final = {FLOAT: C.TAN_F32, DOUBLE: C.TAN_F64}
 
 
-def _reduce_near(k: Kernel, a: V, low: bool) -> list[V]:
+def _reduce_near(k: Formula, a: V, low: bool) -> list[V]:
     """``a = n*pi/2 + r`` with ``|r| <= pi/4``, for ``0 <= a <= _LIMIT``: ``r`` and ``n`` (in the low bits of integers).
 
     With ``low`` also what ``r`` lacks by its rounding.
@@ -59,7 +59,7 @@ def _reduce_near(k: Kernel, a: V, low: bool) -> list[V]:
     return [r, t.bits(), (second - r) + rest]
 
 
-def _reduce_far(k: Kernel, a: V, low: bool) -> list[V]:
+def _reduce_far(k: Formula, a: V, low: bool) -> list[V]:
     """The same for ``a`` beyond the limit; ``r`` is NaN for infinity."""
     if k.elem == DOUBLE:
         main, rest64, quarters = angle(k, a)
@@ -77,14 +77,14 @@ def _narrow(x: V) -> tuple[V, V]:
     return high, (x - high.to(DOUBLE)).to(FLOAT)
 
 
-def _reduce(k: Kernel, a: V, low: bool) -> list[V]:
+def _reduce(k: Formula, a: V, low: bool) -> list[V]:
     near = _reduce_near(k, a, low)
     if k.fast or (k.elem == DOUBLE and k.library):
         return near
     return k.rarely(a > _LIMIT[k.elem], near, lambda: _reduce_far(k, a, low))
 
 
-def _sine(k: Kernel, a: V, quadrant: int) -> V:
+def _sine(k: Formula, a: V, quadrant: int) -> V:
     """``sin(a + quadrant*pi/2)`` for ``a >= 0``."""
     r, n = _reduce(k, a, low=False)
     if quadrant:
@@ -96,18 +96,18 @@ def _sine(k: Kernel, a: V, quadrant: int) -> V:
     return (y.bits() ^ ((n & 2) << (k.sign_bit - 1))).as_float()
 
 
-def _with_library(k: Kernel, name: str, a: V, y: V) -> V:
+def _with_library(k: Formula, name: str, a: V, y: V) -> V:
     """``y``, in float64 beyond the limit replaced by the C library's result, if any, for the non-negative ``a``."""
     if k.elem == FLOAT or k.fast or not k.library:
         return y
 
-    def library(inner: Kernel, v: V) -> V:
+    def library(inner: Formula, v: V) -> V:
         return inner.intrinsic(name, v)
 
     return k.rarely(a > _LIMIT[DOUBLE], [y], lambda: [k.outlined(f"{name}.large", library, a)])[0]
 
 
-def sin(k: Kernel, x: V) -> V:
+def sin(k: Formula, x: V) -> V:
     """The sine of an angle in radians, of any size.
 
     At most 1.65 ulp, in float64 1.65 ulp.
@@ -117,7 +117,7 @@ def sin(k: Kernel, x: V) -> V:
     return (y.bits() ^ (x.bits() & (-1 << k.sign_bit))).as_float()
 
 
-def cos(k: Kernel, x: V) -> V:
+def cos(k: Formula, x: V) -> V:
     """The cosine of an angle in radians, of any size.
 
     At most 1.65 ulp, in float64 1.65 ulp.
@@ -126,7 +126,7 @@ def cos(k: Kernel, x: V) -> V:
     return _with_library(k, "cos", a, _sine(k, a, 1))
 
 
-def tan(k: Kernel, x: V) -> V:
+def tan(k: Formula, x: V) -> V:
     """The tangent of an angle in radians, of any size: ``tan(r)`` or ``-1/tan(r)`` by the quadrant.
 
     At most 1.7 ulp, in float64 1.3 ulp.

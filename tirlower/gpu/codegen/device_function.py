@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from tirlower.emit.body import Body, param_align
 from tirlower.emit.callees import callee_of
-from tirlower.emit.emitter import Emitter, Kernel, ModuleState, Root
-from tirlower.emit.engine import Run
+from tirlower.emit.emitter import Emitter, FunctionState, ModuleState, Root
+from tirlower.emit.expressions import Run
 from tirlower.emit.facts import DATA
+from tirlower.emit.llvm_text import FALSE, PTR, VOID, Function, zero
 from tirlower.emit.memory import from_memory
 from tirlower.emit.statements import emit_statement
 from tirlower.emit.types import memory_bytes, memory_type, register_type
-from tirlower.emit.writer import FALSE, PTR, VOID, Function, zero
 from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, PointerType, Var, is_const_int
@@ -81,7 +81,7 @@ def _define(caller: Emitter, name: str, func: PrimFunc, op: Call) -> _DeviceFunc
     params.append((PTR, "report"))
     result = VOID if found is None else memory_type(found)
     function = state.module.function(symbol, result, params, attrs=_ATTRIBUTES, linkage="internal")
-    em = Emitter(state, Kernel(symbol, func), function)
+    em = Emitter(state, FunctionState(symbol, func), function)
     em.kernel.allocates = False
     em.kernel.ret_type = found
     em.b.position_at_end(function.block("entry"))

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from tirlower.diagnostics import CodegenError, LoweringError, deep_recursion
 from tirlower.emit.body import Body, give_alias_scopes
-from tirlower.emit.emitter import Emitter, Kernel, ModuleState, Root
+from tirlower.emit.emitter import Emitter, FunctionState, ModuleState, Root
 from tirlower.emit.errors import ErrorSite
 from tirlower.emit.facts import DATA
+from tirlower.emit.llvm_text import PTR, VOID, Attribute, Function
 from tirlower.emit.statements import emit_statement
 from tirlower.emit.types import memory_bytes, register_type
-from tirlower.emit.writer import PTR, VOID, Attribute, Function
 from tirlower.gpu.artifact import KernelImage, KernelParam, ReportKind, ReportSite, TensorMapSpec
 from tirlower.gpu.codegen.machine import arch_number
 from tirlower.gpu.codegen.tensor_maps import tensor_maps_of
@@ -204,7 +204,7 @@ def _attributes(name: str, func: PrimFunc, extents: dict[str, int | None], arch:
 def emit_kernel(state: ModuleState, code: KernelCode) -> None:
     """Emit the body of a declared kernel."""
     func, function = code.func, code.function
-    kernel = Kernel(code.name, func)
+    kernel = FunctionState(code.name, func)
     kernel.allocates = False
     em = Emitter(state, kernel, function)
     em.b.position_at_end(function.block("entry"))

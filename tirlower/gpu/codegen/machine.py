@@ -8,7 +8,7 @@ from typing import Final
 from tirlower.diagnostics import CodegenError, nearest_name
 from tirlower.emit.compile import CompileOptions
 from tirlower.emit.machine import Machine, fast_math_of
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 
 __all__ = [
     "ARCHITECTURES",

@@ -8,7 +8,7 @@ from tirlower.diagnostics import LoweringError
 from tirlower.emit import intrinsics as shared_intrinsics
 from tirlower.emit.compile import emit_assembly
 from tirlower.emit.emitter import ModuleState
-from tirlower.emit.writer import Module
+from tirlower.emit.llvm_text import Module
 from tirlower.gpu.artifact import DeviceModule, KernelImage
 from tirlower.gpu.codegen import intrinsics
 from tirlower.gpu.codegen.kernel import declare_kernel, emit_kernel
@@ -16,7 +16,7 @@ from tirlower.gpu.codegen.machine import DATA_LAYOUT, compile_options, machine_o
 from tirlower.gpu.codegen.platform import GPU
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.struct_field import CallingConvention
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 
 __all__ = ["GeneratedKernels", "compile_module", "generate", "is_kernel"]
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.engine import Run
-from tirlower.emit.platform import Body, Platform
+from tirlower.emit.expressions import Run
+from tirlower.emit.llvm_text import I8, I32, I64, PTR, VOID, Value, array, const_bytes, poison, zero
+from tirlower.emit.platform import EmitBody, Platform
 from tirlower.emit.types import memory_bytes, memory_type
-from tirlower.emit.writer import I8, I32, I64, PTR, VOID, Value, array, const_bytes, poison, zero
 from tirlower.gpu.codegen.device_function import call_device_function
 from tirlower.gpu.codegen.rules import GPU_CALLS, GPU_CONTROLS
 from tirlower.ir.buffer import Buffer
@@ -71,7 +71,7 @@ class GpuPlatform(Platform):
             f"{callee.name} has no meaning on a GPU", op, "use an operation of the dialect that threads have"
         )
 
-    def loop(self, em: Emitter, op: For, body: Body) -> bool:
+    def loop(self, em: Emitter, op: For, body: EmitBody) -> bool:
         """A thread axis gives its variable this thread's index; a parallel loop runs in order in each thread."""
         if op.kind is not ForKind.THREAD_BINDING:
             return False

@@ -1,4 +1,4 @@
-"""The rules of operations on a GPU (see ``tirlower/emit/engine.py``), and what they build code with."""
+"""The rules of operations on a GPU (see ``tirlower/emit/expressions.py``), and what they build code with."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.engine import CallRule, Control, Run, call_control, call_rule
+from tirlower.emit.expressions import CallRule, Control, Run, call_control, call_rule
+from tirlower.emit.llvm_text import I32, I64, VOID, Type, Value, ptr, struct
 from tirlower.emit.types import memory_type
-from tirlower.emit.writer import I32, I64, VOID, Type, Value, ptr, struct
 from tirlower.gpu.codegen.machine import arch_number
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, IntImm, PointerType, StringImm, Var

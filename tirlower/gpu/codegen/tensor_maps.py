@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from tirlower.diagnostics import CodegenError
 from tirlower.gpu.artifact import TensorMapSpec
+from tirlower.ir.cancel import expr_key
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
-from tirlower.ir.linear import expr_key
 from tirlower.ir.op import Op
 
 __all__ = ["LOAD", "STORE", "TileCopy", "same_map", "tensor_maps_of", "tile_copy"]

@@ -19,8 +19,8 @@ from tirlower.gpu.launch.array import DeviceArray
 from tirlower.gpu.launch.constants import DeviceAttribute
 from tirlower.gpu.launch.device import Device, device_of
 from tirlower.gpu.launch.driver import Driver, open_driver
-from tirlower.gpu.launch.host import HostFunction, launches_of, write_host
-from tirlower.gpu.launch.loaded import LoadedModule
+from tirlower.gpu.launch.host_function import HostFunction, launches_of, write_host
+from tirlower.gpu.launch.loaded_module import LoadedModule
 from tirlower.gpu.launch.plan import Plan, Planner
 from tirlower.gpu.launch.report import WARP, GpuReport, make_report
 from tirlower.gpu.launch.scalars import scalar_taker

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tirlower.gpu.artifact import DeviceModule
-from tirlower.gpu.launch.host import launches_of
-from tirlower.gpu.launch.loaded import LoadedModule
+from tirlower.gpu.launch.host_function import launches_of
+from tirlower.gpu.launch.loaded_module import LoadedModule
 from tirlower.ir.expr import IntImm
 from tirlower.ir.func import PrimFunc
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from tirlower.diagnostics import AllocationError
 from tirlower.emit.emitter import Emitter, Root
+from tirlower.emit.llvm_text import I1, I8, I64, PTR, VOID, Value, array, const_bytes, null, struct, zero
 from tirlower.emit.types import memory_bytes, memory_type
-from tirlower.emit.writer import I1, I8, I64, PTR, VOID, Value, array, const_bytes, null, struct, zero
 from tirlower.ir import build
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
 from tirlower.ir.expr import Add, Cast, Expr, IntImm, Max, Min, Mul, Sub, Var, const, is_const_int

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tirlower.emit.emitter import Binding, Emitter
+from tirlower.emit.llvm_text import I32, PTR, Builder, zero
 from tirlower.emit.statements import emit_statement
-from tirlower.emit.writer import I32, PTR, Builder, zero
 from tirlower.ir.expr import BinaryOp, Call, Cast, CompareOp, Expr, Not, Var
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.splice import jumps_out, returns
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, BufferStore, DeclBuffer, Evaluate, Seq, Stmt
 from tirlower.llvm.codegen.outline import Captures
-from tirlower.transforms.nesting import jumps_out, returns
 
 __all__ = ["BODY_BUDGET", "Sizes", "emit_cut"]
 

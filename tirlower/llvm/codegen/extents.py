@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from tirlower.diagnostics import LoweringError
-from tirlower.emit.writer import I1, I64, Builder, Value, const, int_type, struct
+from tirlower.emit.llvm_text import I1, I64, Builder, Value, const, int_type, struct
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
     EQ,

@@ -7,18 +7,18 @@ from typing import Any
 
 from tirlower.diagnostics import deep_recursion
 from tirlower.emit.body import Body, give_alias_scopes, param_align
-from tirlower.emit.emitter import Emitter, Kernel, ModuleState, Root
+from tirlower.emit.emitter import Emitter, FunctionState, ModuleState, Root
 from tirlower.emit.facts import DATA
+from tirlower.emit.llvm_text import I32, PTR, Function, Type, struct, zero
 from tirlower.emit.statements import emit_scope
 from tirlower.emit.types import memory_bytes, memory_type, register_type
-from tirlower.emit.writer import I32, PTR, Function, Type, struct, zero
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import IntImm, Var, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.llvm.codegen.lift import lift_loads
-from tirlower.llvm.codegen.merge import merge_loops
+from tirlower.llvm.codegen.invariant_loads import lift_loads
+from tirlower.llvm.codegen.merged_loops import merge_loops
 from tirlower.llvm.codegen.signature import return_type, signature_with_symbols
 from tirlower.llvm.codegen.stack import enter_deep, guard_stack
 from tirlower.llvm.entry import Signature
@@ -139,7 +139,7 @@ def emit_kernel(
     ``deep`` says that the function is one of :func:`declare_deep`, ``large`` that its arrays, or its tasks', may not fit.
     """
     func = prototype.func
-    kernel = Kernel(prototype.name, func)
+    kernel = FunctionState(prototype.name, func)
     kernel.ret_type = prototype.returns
     kernel.checks_stack = large
     kernel.apart = bool(func.attrs.get("tir.noalias")) and not prototype.body.calls_out

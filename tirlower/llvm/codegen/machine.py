@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 
 from tirlower.diagnostics import CodegenError
-from tirlower.emit import host
 from tirlower.emit.compile import CompileOptions
 from tirlower.emit.machine import Machine, fast_math_of
-from tirlower.ir.target import Target
+from tirlower.machine import cpu as host
+from tirlower.machine.target import Target
 
 __all__ = ["compile_options", "machine_of"]
 

@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tirlower.diagnostics import LoweringError
-from tirlower.emit import host, intrinsics
-from tirlower.emit.emitter import Kernel, ModuleState
+from tirlower.emit import intrinsics
+from tirlower.emit.emitter import FunctionState, ModuleState
+from tirlower.emit.llvm_text import FunctionRef, Module
 from tirlower.emit.machine import Machine
-from tirlower.emit.writer import FunctionRef, Module
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.target import Target
+from tirlower.llvm.codegen.cost import estimate_work
 from tirlower.llvm.codegen.kernel import Prototype, declare_deep, declare_kernel, emit_kernel, prototype_of
 from tirlower.llvm.codegen.machine import machine_of
 from tirlower.llvm.codegen.platform import HOST
 from tirlower.llvm.codegen.stack import fill_deep, fill_guarded, functions_to_check, is_checkable
 from tirlower.llvm.codegen.symbols import RUNTIME_SYMBOLS
-from tirlower.llvm.codegen.work import estimate_work
 from tirlower.llvm.entry import Compound, ErrorSite, Signature
+from tirlower.machine import cpu as host
+from tirlower.machine.target import Target
 
 __all__ = ["GeneratedModule", "KernelInfo", "generate", "kernel_symbol"]
 
@@ -134,7 +135,7 @@ def generate(
             body = declare_kernel(state, prototype, out.unique_name(f"{symbols[key]}.body"), internal=True)
             size = emit_kernel(state, prototype, body, large=True)
             err = len(prototype.func.params) + len(prototype.symbols)
-            fill_guarded(state, function, body, size, Kernel(prototype.name, prototype.func), err)
+            fill_guarded(state, function, body, size, FunctionState(prototype.name, prototype.func), err)
         elif key in deep:
             emit_kernel(state, prototype, inside[key], deep=True)
             fill_deep(state, function, inside[key])

@@ -11,7 +11,7 @@ from typing import Final
 
 from tirlower.diagnostics import DeviceError
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.writer import I32, I64, PTR, Builder, Type, Value, zero
+from tirlower.emit.llvm_text import I32, I64, PTR, Builder, Type, Value, zero
 from tirlower.ir.stmt import For
 from tirlower.llvm.codegen.stack import NO_STACK, emit_guarded, no_stack
 from tirlower.llvm.parallel import RESULT_ABANDONED, emit_launch, launch_flags

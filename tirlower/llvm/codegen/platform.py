@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tirlower.emit.emitter import Emitter, ModuleState
-from tirlower.emit.engine import Run
+from tirlower.emit.expressions import Run
+from tirlower.emit.llvm_text import I32, I64, PTR, VOID, Builder, FunctionRef, Value, poison, struct
 from tirlower.emit.loops import serial_range
-from tirlower.emit.platform import Body, Platform
+from tirlower.emit.platform import EmitBody, Platform
 from tirlower.emit.types import memory_type
-from tirlower.emit.writer import I32, I64, PTR, VOID, Builder, FunctionRef, Value, poison, struct
 from tirlower.ir.annotations import REDUCTION
 from tirlower.ir.expr import IntImm, Var
 from tirlower.ir.stmt import AllocBuffer, AllocConst, For, ForKind, Seq, Stmt
@@ -34,7 +34,7 @@ class HostPlatform(Platform):
         """A call of a function of the module; anything else the host does not have."""
         intrinsics.calls.other_call(run, op)
 
-    def loop(self, em: Emitter, op: For, body: Body) -> bool:
+    def loop(self, em: Emitter, op: For, body: EmitBody) -> bool:
         """Launch a parallel loop; a thread axis is refused."""
         super().loop(em, op, body)
         unit = isinstance(op.extent, IntImm) and op.extent.value == 1
@@ -84,7 +84,7 @@ class HostPlatform(Platform):
 HOST = HostPlatform()
 
 
-def _task(em: Emitter, op: For, begin: Value, end: Value, body: Body) -> None:
+def _task(em: Emitter, op: For, begin: Value, end: Value, body: EmitBody) -> None:
     """The iterations of a parallel loop that one task function call makes (at least one)."""
     hoist_allocations(em, op.body, op.loop_var)
     serial_range(em, op, begin, end, body, nonempty=True, task=True)

@@ -1,10 +1,10 @@
-"""The rules of operations that are the host's own (see ``tirlower/emit/engine.py``)."""
+"""The rules of operations that are the host's own (see ``tirlower/emit/expressions.py``)."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from tirlower.emit.engine import CallRule, Control
+from tirlower.emit.expressions import CallRule, Control
 from tirlower.ir.op import Op
 
 __all__ = ["HOST_CALLS", "HOST_CONTROLS"]

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tirlower.emit.emitter import Emitter, Kernel, ModuleState
+from tirlower.emit.emitter import Emitter, FunctionState, ModuleState
+from tirlower.emit.llvm_text import I8, I32, I64, PTR, Builder, Function, FunctionRef, Value, array, null
 from tirlower.emit.types import memory_bytes
-from tirlower.emit.writer import I8, I32, I64, PTR, Builder, Function, FunctionRef, Value, array, null
 from tirlower.ir.expr import Call
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import post_order_visit
@@ -144,7 +144,9 @@ def fill_deep(state: ModuleState, function: Function, deep: Function) -> None:
     b.ret(made)
 
 
-def fill_guarded(state: ModuleState, function: Function, body: Function, size: int, kernel: Kernel, err: int) -> None:
+def fill_guarded(
+    state: ModuleState, function: Function, body: Function, size: int, kernel: FunctionState, err: int
+) -> None:
     """Define a kernel as a call of its body, which takes ``size`` bytes of stack; argument ``err`` is the error record.
 
     The frame of a function is taken before its first instruction: it cannot look by itself.

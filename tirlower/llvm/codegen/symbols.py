@@ -15,7 +15,7 @@ from tirlower.diagnostics import ArgumentTypeError, CodegenError, nearest_name
 from tirlower.ir.custom_datatype import llvm_definition, resolve
 from tirlower.ir.dtype import DataType
 from tirlower.llvm import parallel
-from tirlower.llvm.engine import engine
+from tirlower.llvm.jit import engine
 from tirlower.llvm.stack_key import STACK_KEY, stack_key_address
 
 __all__ = ["RUNTIME_SYMBOLS", "find_symbol", "register_symbol", "resolve_imports", "unregister_symbol"]

@@ -15,7 +15,7 @@ from types import ModuleType
 import numpy as np
 
 from tirlower.diagnostics import LoweringError
-from tirlower.emit.writer import DOUBLE, FLOAT, HALF, I1, I8, I16, PTR, Type, int_type
+from tirlower.emit.llvm_text import DOUBLE, FLOAT, HALF, I1, I8, I16, PTR, Type, int_type
 from tirlower.ir.dlpack import CODES
 from tirlower.ir.dtype import FLOAT8_KINDS
 

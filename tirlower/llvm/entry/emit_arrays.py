@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tirlower.emit.writer import I1, I8, I32, I64, PTR, Value, null
+from tirlower.emit.llvm_text import I1, I8, I32, I64, PTR, Value, null
 from tirlower.llvm.entry import layout
 from tirlower.llvm.entry.dtypes import element_type, numpy_dtype
-from tirlower.llvm.entry.frame import Frame
+from tirlower.llvm.entry.entry_frame import Frame
 from tirlower.llvm.entry.helpers import COMPACT, WRITTEN
 from tirlower.llvm.entry.signature import BufferParam, Extent, Sym
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from tirlower.emit.writer import (
+from tirlower.emit.llvm_text import (
     DOUBLE,
     FALSE,
     FLOAT,
@@ -29,7 +29,7 @@ from tirlower.emit.writer import (
 )
 from tirlower.llvm.entry import layout
 from tirlower.llvm.entry.dtypes import ElementType, element_type
-from tirlower.llvm.entry.frame import Frame
+from tirlower.llvm.entry.entry_frame import Frame
 from tirlower.llvm.entry.scalars import BadScalar, scalar_bits
 from tirlower.llvm.entry.signature import ScalarParam
 

@@ -17,7 +17,7 @@ import threading
 from typing import Final
 
 from tirlower.emit.compile import CompileOptions
-from tirlower.emit.writer import (
+from tirlower.emit.llvm_text import (
     FALSE,
     I1,
     I8,
@@ -34,10 +34,10 @@ from tirlower.emit.writer import (
     Value,
     null,
 )
-from tirlower.llvm.engine import engine
 from tirlower.llvm.entry import layout
-from tirlower.llvm.entry.frame import table_slot
-from tirlower.llvm.entry.table import EXCHANGE_PAIRS, TABLE_SYMBOL, table
+from tirlower.llvm.entry.entry_frame import table_slot
+from tirlower.llvm.entry.process_table import EXCHANGE_PAIRS, TABLE_SYMBOL, table
+from tirlower.llvm.jit import engine
 
 __all__ = ["COMPACT", "WRITTEN", "require_helper"]
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from tirlower.emit.writer import I32, FunctionRef, Module
+from tirlower.emit.llvm_text import I32, FunctionRef, Module
 from tirlower.llvm.entry.abi import ABI_VERSION, ErrorSite, entry_symbol, packed_symbol
 from tirlower.llvm.entry.callable import NATIVE_CALLS, FallbackEntry, NativeEntry
 from tirlower.llvm.entry.gil import GilPolicy
 from tirlower.llvm.entry.helpers import require_helper
 from tirlower.llvm.entry.layout import layout_key
 from tirlower.llvm.entry.native import emit_entry, emit_packed, kernel_types
+from tirlower.llvm.entry.process_table import TABLE_SYMBOL, table
 from tirlower.llvm.entry.signature import Signature
 from tirlower.llvm.entry.slowpath import PackedKernel, SlowPath
-from tirlower.llvm.entry.table import TABLE_SYMBOL, table
 
 __all__ = [
     "EntryParts",
@@ -36,7 +36,7 @@ _DEFAULT_GIL = GilPolicy()
 
 
 class Addresses(Protocol):
-    """Linked code, by symbol (:class:`tirlower.llvm.engine.Linked`); alive as long as the value is."""
+    """Linked code, by symbol (:class:`tirlower.llvm.jit.Linked`); alive as long as the value is."""
 
     def __getitem__(self, name: str, /) -> int: ...
 
@@ -49,7 +49,7 @@ class Code(Protocol):
 
 
 class Linker(Protocol):
-    """What :func:`entry_for_address` needs of :class:`tirlower.llvm.engine.Engine`."""
+    """What :func:`entry_for_address` needs of :class:`tirlower.llvm.jit.Engine`."""
 
     def compile_object(self, text: str) -> Code: ...
 

@@ -9,7 +9,7 @@ accepted after all (an object that only Python can read). Nothing has run by the
 
 from __future__ import annotations
 
-from tirlower.emit.writer import (
+from tirlower.emit.llvm_text import (
     I8,
     I16,
     I32,
@@ -30,7 +30,7 @@ from tirlower.llvm.entry.dtypes import element_type, numpy_dtype
 from tirlower.llvm.entry.emit_arrays import ArrayFacts, ArrayReader, extent_value
 from tirlower.llvm.entry.emit_outputs import OutputMaker
 from tirlower.llvm.entry.emit_scalars import box, default_value, read_optional, read_scalar
-from tirlower.llvm.entry.frame import Frame
+from tirlower.llvm.entry.entry_frame import Frame
 from tirlower.llvm.entry.gil import GilPolicy
 from tirlower.llvm.entry.signature import BindSite, BufferParam, ScalarParam, Signature, extents_of
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tirlower.diagnostics import LoweringError, nearest_name
-from tirlower.emit.writer import Value
+from tirlower.emit.llvm_text import Value
 from tirlower.llvm.entry.dtypes import element_type, numpy_dtype
 
 __all__ = ["BindSite", "BufferParam", "Compound", "Extent", "Param", "ScalarParam", "Signature", "Sym"]

@@ -17,7 +17,7 @@ import numpy as np
 from tirlower.ir.dlpack import READ_ONLY, DLTensor, VersionedTensor, dlpack_name, pending, unflagged_read_only
 from tirlower.llvm.entry import layout
 from tirlower.llvm.entry.helpers import require_helper
-from tirlower.llvm.entry.table import table
+from tirlower.llvm.entry.process_table import table
 
 __all__ = ["NotAnArray", "View", "view_of"]
 

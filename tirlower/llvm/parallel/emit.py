@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tirlower.emit.writer import I32, I64, PTR, Builder, Function, FunctionRef, Value
+from tirlower.emit.llvm_text import I32, I64, PTR, Builder, Function, FunctionRef, Value
 from tirlower.llvm.parallel.pool import NUM_THREADS, PARALLEL_LAUNCH
 
 __all__ = ["MAX_ERROR_VALUES", "emit_launch", "emit_num_threads", "emit_record_error"]

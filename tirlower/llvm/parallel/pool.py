@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tirlower.emit.writer import (
+from tirlower.emit.llvm_text import (
     I8,
     I32,
     I64,

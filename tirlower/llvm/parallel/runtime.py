@@ -20,11 +20,11 @@ from collections.abc import Callable
 from typing import Final
 
 from tirlower.diagnostics import ArgumentValueError, DeviceError
-from tirlower.emit import host
 from tirlower.emit.compile import CompileOptions
-from tirlower.llvm.engine import Linked, engine
+from tirlower.llvm.jit import Linked, engine
 from tirlower.llvm.parallel import layout, pool
 from tirlower.llvm.parallel.waiting import WaitKind, system_symbols, wait_kind
+from tirlower.machine import cpu as host
 
 __all__ = ["Runtime", "runtime"]
 

@@ -13,7 +13,7 @@ import ctypes
 import enum
 import sys
 
-from tirlower.emit.writer import I32, I64, PTR, VOID, Builder, Function, Module, Value, null
+from tirlower.emit.llvm_text import I32, I64, PTR, VOID, Builder, Function, Module, Value, null
 
 __all__ = ["WaitKind", "define_wait_and_wake", "emit_pause", "system_symbols", "wait_kind"]
 

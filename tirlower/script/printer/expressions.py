@@ -16,9 +16,9 @@ from tirlower.diagnostics import TirError
 from tirlower.ir import build
 from tirlower.ir import expr as nodes
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.cancel import span_difference
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, Expr, FloatImm, IntImm, Let, Ramp, StringImm, Var
-from tirlower.ir.linear import span_difference
 from tirlower.ir.op import GlobalVar, Op
 from tirlower.script.printer.document import CLOSE, Piece, open_mark
 from tirlower.script.printer.literals import imm_text, new_var, plain_text, string_text

@@ -6,12 +6,12 @@ from typing import Any
 
 from tirlower.ir import build
 from tirlower.ir.buffer import BufferRegion, CommReducer, IterVar, Range
+from tirlower.ir.cancel import linear_difference
 from tirlower.ir.digest import expr_deep_equal
 from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import Expr, IntImm, is_const_int
 from tirlower.ir.index_map import IndexMap
-from tirlower.ir.linear import linear_difference
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 from tirlower.script.printer.buffers import BufferPrinter
 from tirlower.script.printer.document import CLOSE, Piece, open_mark
 from tirlower.script.printer.literals import string_text

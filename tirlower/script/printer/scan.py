@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.comparison import DECLARING, DEFINES, plan_of
 from tirlower.ir.digest import variables_of_buffer
 from tirlower.ir.expr import BufferLoad, Expr, FloatImm, IntImm, Let, Var
+from tirlower.ir.field_order import DECLARING, DEFINES, plan_of
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.node import Node, Role
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, Seq, Stmt

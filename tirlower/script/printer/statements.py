@@ -13,10 +13,10 @@ from typing import Any
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import IterKind, IterVar
+from tirlower.ir.cancel import linear_difference
 from tirlower.ir.digest import expr_deep_equal
 from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import Call, Expr, StringImm, Var, is_const_int
-from tirlower.ir.linear import linear_difference
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,

@@ -9,8 +9,8 @@ from tirlower.ir.expr import Expr, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter
 from tirlower.ir.stmt import Block, Stmt
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
 
 __all__ = ["ConvertBlocksToOpaque"]
 

@@ -9,10 +9,10 @@ from tirlower.ir.buffer import IterKind
 from tirlower.ir.expr import EQ, And, Expr
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
+from tirlower.ir.splice import as_scope, split_head
 from tirlower.ir.stmt import Block, IfThenElse, Stmt, seq
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.nesting import as_scope, split_head
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
 
 __all__ = ["LowerInitBlock"]
 

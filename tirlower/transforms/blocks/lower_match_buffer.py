@@ -12,9 +12,9 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter, post_order_visit
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Bind, Block, BufferStore, For, Stmt
-from tirlower.transforms.base import FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.wrapping import analyzer_of
+from tirlower.rewrite.base import FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["LowerMatchBuffer"]
 

@@ -8,11 +8,11 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir.expr import Expr, IntImm, StringImm, Var, as_expr, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter, Visitor
+from tirlower.ir.splice import as_scope, jumps_out, split_head
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, For, ForKind, IfThenElse, Seq, Stmt, seq
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.memory.double_buffer_marks import DOUBLE_BUFFER_SCOPE
-from tirlower.transforms.nesting import as_scope, jumps_out, split_head
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.double_buffer_marks import DOUBLE_BUFFER_SCOPE
 
 __all__ = ["LowerOpaqueBlock"]
 

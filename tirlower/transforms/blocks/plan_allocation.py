@@ -10,12 +10,13 @@ from tirlower.analysis.lca import detect_buffer_access_lca
 from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
 from tirlower.ir.buffer import Buffer, BufferRegion
+from tirlower.ir.cancel import expr_key
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor, post_order_visit, pre_order_visit
-from tirlower.ir.linear import expr_key
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.regions import block_access_regions
+from tirlower.ir.splice import split_head
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
@@ -32,9 +33,8 @@ from tirlower.ir.stmt import (
     While,
     seq,
 )
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.nesting import split_head
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
 
 __all__ = ["PlanAndUpdateBufferAllocationLocation"]
 

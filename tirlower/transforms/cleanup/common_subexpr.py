@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from tirlower.analysis.occurrences import (
+    TEXT_LIMIT,
+    Computation,
+    Place,
+    Scope,
+    looked_at,
+    measure,
+    meet,
+    operands_first,
+    text_of,
+)
 from tirlower.arith.affine import affine_of
-from tirlower.arith.keys import Keys
+from tirlower.arith.interner import Interner
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir.expr import (
     And,
@@ -32,20 +43,9 @@ from tirlower.ir.stmt import (
     Seq,
     Stmt,
 )
-from tirlower.transforms.base import Fact, FuncPass
-from tirlower.transforms.cleanup.computations import (
-    TEXT_LIMIT,
-    Computation,
-    Place,
-    Scope,
-    looked_at,
-    measure,
-    meet,
-    operands_first,
-    text_of,
-)
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.wrapping import analyzer_of
+from tirlower.rewrite.base import Fact, FuncPass
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["CommonSubexprElimTIR"]
 
@@ -65,7 +65,7 @@ class _Region:
 
     def __init__(self, owner: _Eliminator) -> None:
         self.owner = owner
-        self.keys = Keys()
+        self.interner = Interner()
         self.analyzer = analyzer_of(owner.func)[0] if owner.identify else None
         self.classes: dict[Expr, Computation] = {}
         self.of_form: dict[Any, Computation] = {}
@@ -117,7 +117,7 @@ class _Region:
             self.roots.setdefault(found)
 
     def class_of(self, root: Expr) -> Computation:
-        rep = self.keys.rep
+        rep = self.interner.representative
         found = self.classes.get(rep(root))
         if found is not None:
             return found
@@ -139,7 +139,7 @@ class _Region:
         return self.classes[rep(root)]
 
     def _new_class(self, op: Any, operands: list[Expr]) -> Computation:
-        parts = [self.classes[self.keys.rep(c)] for c in operands]
+        parts = [self.classes[self.interner.representative(c)] for c in operands]
         if op.__class__ is Let:
             self.local.add(op.var)
         made = Computation(op, len(self.classes))
@@ -167,9 +167,13 @@ class _Region:
         if made.size > EQUIVALENT_LIMIT:
             return made
         normal = self.analyzer.simplify(op)
-        form = affine_of(self.keys, normal)
+        form = affine_of(self.interner, normal)
         # A sum is the set of its terms, in whatever order.
-        key = self.keys.rep(normal) if form is None else (frozenset(form.terms.items()), form.constant, op.dtype)
+        key = (
+            self.interner.representative(normal)
+            if form is None
+            else (frozenset(form.terms.items()), form.constant, op.dtype)
+        )
         first = self.of_form.setdefault(key, made)
         if first is made or _variables(first.expr) != _variables(op):
             return made
@@ -182,7 +186,7 @@ class _Region:
     def _address(self, op: Call) -> list[tuple[Computation, bool]]:
         """The element of an address is named, not loaded: its indices are computed."""
         load: Any = op.args[0]
-        return [(self.classes[self.keys.rep(index)], True) for index in load.children()]
+        return [(self.classes[self.interner.representative(index)], True) for index in load.children()]
 
     # Choosing
 
@@ -279,7 +283,7 @@ class _Replacer(Mutator):
     def enter_Expr(self, op: Any) -> Expr | None:
         if op.is_leaf or op is self.root:
             return None
-        found = self.region.classes.get(self.region.keys.rep(op))
+        found = self.region.classes.get(self.region.interner.representative(op))
         var = None if found is None else self.region.bound.get(found)
         return var if var in self.visible else None
 

@@ -34,9 +34,9 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.stmt import Bind, For, IfThenElse, Seq, Stmt
-from tirlower.transforms.analyzed import AnalyzedMutator, stated_fact
-from tirlower.transforms.base import Fact, FuncPass
-from tirlower.transforms.context import PassContext
+from tirlower.rewrite.base import Fact, FuncPass
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.fact_mutator import FactMutator, stated_fact
 
 __all__ = ["LowerIntrin", "constant_power"]
 
@@ -105,7 +105,7 @@ def _acts(expr: Expr) -> bool:
     return found
 
 
-class _Lowerer(AnalyzedMutator):
+class _Lowerer(FactMutator):
     """Divisions rounding down, by what is known of the signs of their operands."""
 
     def __init__(self, func: PrimFunc, branches: bool) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
+from tirlower.analysis.aliasing import same_place
+from tirlower.analysis.overflow import Wrapping
 from tirlower.analysis.purity import side_effect
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
@@ -14,6 +16,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor, post_order_visit
 from tirlower.ir.node import Node, Role
 from tirlower.ir.op import Purity
+from tirlower.ir.splice import DECLARATIONS, as_scope
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
@@ -31,14 +34,11 @@ from tirlower.ir.stmt import (
     is_no_op,
     seq,
 )
-from tirlower.transforms.aliasing import same_place
-from tirlower.transforms.analyzed import AnalyzedMutator, stated_fact, without_likely
-from tirlower.transforms.base import FuncPass
-from tirlower.transforms.cleanup.dead_store import eliminate_dead_stores
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.loops.known_values import KnownMutator
-from tirlower.transforms.nesting import DECLARATIONS, as_scope
-from tirlower.transforms.wrapping import Wrapping
+from tirlower.rewrite.base import FuncPass
+from tirlower.rewrite.buffer_contents import KnownMutator
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.dead_store import eliminate_dead_stores
+from tirlower.rewrite.fact_mutator import FactMutator, stated_fact, without_likely
 
 __all__ = ["RemoveNoOp", "effects_of"]
 
@@ -104,7 +104,7 @@ class _Uses(Visitor):
         self.generic(op)
 
 
-class _Remover(AnalyzedMutator):
+class _Remover(FactMutator):
     def visit_expr(self, root: Any) -> Any:
         return root
 

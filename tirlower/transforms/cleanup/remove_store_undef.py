@@ -12,11 +12,11 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, fold, pre_order_visit
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.refresh import refresh_binders
+from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import Bind, BufferStore, For, IfThenElse, Seq, Stmt, is_no_op, seq
-from tirlower.transforms.base import Fact, FuncPass
+from tirlower.rewrite.base import Fact, FuncPass
+from tirlower.rewrite.context import PassContext
 from tirlower.transforms.cleanup.remove_no_op import RemoveNoOp
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.nesting import as_scope
 
 __all__ = ["RemoveStoreUndef"]
 

@@ -7,9 +7,9 @@ from typing import Any
 from tirlower.ir.expr import BinaryOp, BufferLoad, Call, Div, Expr, FloorDiv, FloorMod, Let, Mod, Select, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op, Purity
-from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import FuncPass
-from tirlower.transforms.context import PassContext
+from tirlower.rewrite.base import FuncPass
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.fact_mutator import FactMutator
 
 __all__ = ["RewriteUnsafeSelect"]
 
@@ -17,7 +17,7 @@ _ITE = Op.get("tir.if_then_else")
 _ADDRESS = Op.get("tir.address_of")
 
 
-class _Rewriter(AnalyzedMutator):
+class _Rewriter(FactMutator):
     """Rewrites bottom-up; ``unsafe`` remembers for each expression whether evaluating it may fault;
     ``checked`` says that accesses were checked where they are evaluated in vain."""
 

@@ -7,11 +7,11 @@ from typing import Any
 from tirlower.ir.expr import StringImm
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
+from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import Assert, Block, Seq, Stmt, seq
-from tirlower.transforms.base import FuncPass
+from tirlower.rewrite.base import FuncPass
+from tirlower.rewrite.context import PassContext
 from tirlower.transforms.cleanup.remove_no_op import effects_of
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.nesting import as_scope
 
 __all__ = ["SkipAssert"]
 

@@ -30,10 +30,10 @@ from tirlower.ir.expr import (
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocConst, Bind, BufferStore, DeclBuffer, Stmt
-from tirlower.ir.target import Target
-from tirlower.transforms.base import Fact, FuncPass
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.dtypes.retype import Retyper
+from tirlower.machine.target import Target
+from tirlower.rewrite.base import Fact, FuncPass
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.retype import Retyper
 
 __all__ = ["LowerCustomDatatypes"]
 

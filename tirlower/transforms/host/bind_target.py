@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tirlower.analysis.host_abi import private_copy
 from tirlower.ir.expr import Call, Expr
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Mutator, Visitor
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import AttrStmt, For, ForKind
-from tirlower.ir.target import Target
-from tirlower.transforms.base import ModulePass
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.host.api import private_copy
-from tirlower.transforms.options import Option
+from tirlower.machine.target import Target
+from tirlower.rewrite.base import ModulePass
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.options import Option
 
 __all__ = ["AnnotateEntryFunc", "BindTarget"]
 

@@ -6,9 +6,9 @@ from tirlower.analysis.host_memory import memory_errors
 from tirlower.diagnostics import TransformError
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.struct_field import CallingConvention
-from tirlower.ir.target import Target
-from tirlower.transforms.base import Fact, FuncPass
-from tirlower.transforms.context import PassContext
+from tirlower.machine.target import Target
+from tirlower.rewrite.base import Fact, FuncPass
+from tirlower.rewrite.context import PassContext
 
 __all__ = ["VerifyMemory"]
 

@@ -20,6 +20,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, substitute
 from tirlower.ir.op import Purity
 from tirlower.ir.refresh import refresh_binders
+from tirlower.ir.splice import as_scope, jumps_out, returns
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
@@ -37,12 +38,11 @@ from tirlower.ir.stmt import (
     While,
     seq,
 )
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.loops.vectorize_expr import depends_on
-from tirlower.transforms.loops.vectorize_mask import Scalarize
-from tirlower.transforms.loops.vectorize_memory import LaneAllocation
-from tirlower.transforms.nesting import as_scope, jumps_out, returns
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.vectors.expressions import depends_on
+from tirlower.rewrite.vectors.masks import Scalarize
+from tirlower.rewrite.vectors.memory import LaneAllocation
 
 __all__ = ["ExpandLanes"]
 

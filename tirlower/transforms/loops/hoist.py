@@ -13,6 +13,7 @@ from tirlower.ir.functor import Mutator, Visitor, pre_order_visit
 from tirlower.ir.intrinsics.collective import COLLECTIVE
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.refresh import refresh_binders
+from tirlower.ir.splice import DECLARATIONS, as_scope
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
@@ -27,15 +28,14 @@ from tirlower.ir.stmt import (
     is_no_op,
     seq,
 )
-from tirlower.transforms.analyzed import without_likely
-from tirlower.transforms.base import Fact, FuncPass
+from tirlower.rewrite.base import Fact, FuncPass
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.decide import EqualDecider, SizeBudget
+from tirlower.rewrite.fact_mutator import without_likely
+from tirlower.rewrite.options import Option
 from tirlower.transforms.cleanup.remove_no_op import RemoveNoOp
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.loops.decide import EqualDecider, SizeBudget
 from tirlower.transforms.loops.simplify import Simplify
 from tirlower.transforms.loops.virtual_thread import is_virtual
-from tirlower.transforms.nesting import DECLARATIONS, as_scope
-from tirlower.transforms.options import Option
 
 __all__ = ["HoistExpression", "HoistIfThenElse", "HoistedConditionals", "HoistedLetBindings"]
 

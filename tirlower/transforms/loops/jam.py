@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tirlower.analysis.aliasing import Aliases
 from tirlower.analysis.purity import side_effect
 from tirlower.ir import build
 from tirlower.ir.annotations import NO_UNROLL
@@ -37,9 +38,8 @@ from tirlower.ir.functor import Mutator, pre_order_visit, substitute
 from tirlower.ir.op import Purity
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, DeclBuffer, For, ForKind, Seq, Stmt, seq
-from tirlower.transforms.aliasing import Aliases
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
 
 __all__ = ["JamReductions"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from tirlower.analysis.condition_ranges import Interval, Solver, mentions
 from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
@@ -15,13 +16,12 @@ from tirlower.ir.functor import Mutator, Visitor, substitute
 from tirlower.ir.intrinsics.collective import COLLECTIVE
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.refresh import copy_var, refresh_binders
+from tirlower.ir.splice import as_scope, jumps_out
 from tirlower.ir.stmt import AttrStmt, Bind, For, ForKind, IfThenElse, Stmt, is_no_op, seq
-from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import Fact, FuncPass
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.loops.decide import Decider, SizeBudget
-from tirlower.transforms.loops.partition_bounds import Interval, Solver, mentions
-from tirlower.transforms.nesting import as_scope, jumps_out
+from tirlower.rewrite.base import Fact, FuncPass
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.decide import Decider, SizeBudget
+from tirlower.rewrite.fact_mutator import FactMutator
 
 __all__ = ["LoopPartition"]
 
@@ -181,7 +181,7 @@ class _Cleaner(Mutator):
         return made
 
 
-class _Partitioner(AnalyzedMutator):
+class _Partitioner(FactMutator):
     def __init__(self, func: PrimFunc, options: dict[str, Any]) -> None:
         super().__init__(func)
         self.constant_loops = bool(options["partition_const_loop"])
@@ -354,7 +354,7 @@ class _Partitioner(AnalyzedMutator):
         for condition in conditions:
             ends = table[condition]
             end = None if ends is None else ends[0 if before else 1]
-            if end is edge or (end is not None and edge is not None and self.analyzer.keys.same(end, edge)):
+            if end is edge or (end is not None and edge is not None and self.analyzer.interner.same(end, edge)):
                 ended.add(condition)
         return ended or conditions
 

@@ -20,12 +20,13 @@ from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.expr import Expr, IntImm, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.splice import as_scope, jumps_out, returns
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, DeclBuffer, For, ForKind, Seq, Stmt
-from tirlower.transforms.analyzed import AnalyzedMutator, stated_fact
-from tirlower.transforms.base import Fact, ModulePass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.loops.reduction_init import InitNest, finished, init_nest, opaque_blocks
-from tirlower.transforms.loops.reduction_partials import (
+from tirlower.rewrite.base import Fact, ModulePass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.fact_mutator import FactMutator, stated_fact
+from tirlower.rewrite.reductions.init import InitNest, finished, init_nest, opaque_blocks
+from tirlower.rewrite.reductions.partials import (
     ChunkPartials,
     Dim,
     LanePartials,
@@ -34,8 +35,7 @@ from tirlower.transforms.loops.reduction_partials import (
     accumulated_region,
     partial_bytes,
 )
-from tirlower.transforms.loops.reduction_updates import ORIGIN, Accumulator, find_accumulators, mentions, refuse
-from tirlower.transforms.nesting import as_scope, jumps_out, returns
+from tirlower.rewrite.reductions.updates import ORIGIN, Accumulator, find_accumulators, mentions, refuse
 
 __all__ = ["PrivatizeReductions"]
 
@@ -82,7 +82,7 @@ def _plan(loop: For, scop: poly.Scop, checked: bool) -> _Plan:
     return _Plan(tuple(carried))
 
 
-class _Privatizer(AnalyzedMutator):
+class _Privatizer(FactMutator):
     """Rewrites the annotated loops of a function, outer ones first.
 
     ``pending`` are the partial results of vectorized loops within the statement at hand, which may live around a

@@ -11,8 +11,8 @@ from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Evaluate, For, ForKind, Seq, Stmt
-from tirlower.transforms.base import Fact, ModulePass
-from tirlower.transforms.context import PassContext
+from tirlower.rewrite.base import Fact, ModulePass
+from tirlower.rewrite.context import PassContext
 
 __all__ = ["InstrumentProfileIntrinsics", "ProfileSite", "profile_sites"]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
+from tirlower.analysis.aliasing import same_place
 from tirlower.analysis.purity import side_effect
 from tirlower.arith import Extension
 from tirlower.ir.buffer import Buffer
@@ -14,14 +15,13 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter, Visitor, pre_order_visit, substitute
 from tirlower.ir.node import Node, Role
 from tirlower.ir.op import Purity
+from tirlower.ir.splice import DECLARATIONS, as_scope
 from tirlower.ir.stmt import AllocBuffer, Bind, Block, BufferStore, DeclBuffer, Evaluate, IfThenElse, Seq, Stmt, seq
-from tirlower.transforms.aliasing import same_place
-from tirlower.transforms.analyzed import AnalyzedMutator, stated_fact, without_likely
-from tirlower.transforms.base import Fact, FuncPass
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.loops.known_values import KnownMutator, KnownValues
-from tirlower.transforms.nesting import DECLARATIONS, as_scope
-from tirlower.transforms.wrapping import scalars_wrap
+from tirlower.rewrite.base import Fact, FuncPass
+from tirlower.rewrite.buffer_contents import KnownMutator, KnownValues
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.fact_mutator import FactMutator, stated_fact, without_likely
+from tirlower.rewrite.scalar_overflow import scalars_wrap
 
 __all__ = ["Simplify"]
 
@@ -87,7 +87,7 @@ class _UsedInDefinitions(Visitor):
             super().visit_expr(root)
 
 
-class _Simplifier(AnalyzedMutator):
+class _Simplifier(FactMutator):
     def __init__(self, func: PrimFunc, used: _UsedInDefinitions, extensions: Extension) -> None:
         super().__init__(func)
         self.analyzer.enabled_extensions = extensions

@@ -5,6 +5,18 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any, NoReturn
 
+from tirlower.analysis.condition_ranges import mentions
+from tirlower.analysis.pipeline_plan import (
+    ASYNC,
+    ORDER,
+    ORIGIN,
+    STAGE,
+    PipelineStage,
+    check_dependences,
+    read_annotations,
+    summarize,
+    versions_of,
+)
 from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
@@ -16,6 +28,7 @@ from tirlower.ir.functor import Mutator, substitute
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.regions import block_access_regions
+from tirlower.ir.splice import DECLARATIONS, jumps_out
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
@@ -31,23 +44,10 @@ from tirlower.ir.stmt import (
     Seq,
     Stmt,
 )
-from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.loops.partition_bounds import mentions
-from tirlower.transforms.loops.pipeline_async import Instance, Queues
-from tirlower.transforms.loops.pipeline_plan import (
-    ASYNC,
-    ORDER,
-    ORIGIN,
-    STAGE,
-    PipelineStage,
-    check_dependences,
-    read_annotations,
-    summarize,
-    versions_of,
-)
-from tirlower.transforms.nesting import DECLARATIONS, jumps_out
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.fact_mutator import FactMutator
+from tirlower.rewrite.pipeline_async import Instance, Queues
 
 __all__ = ["InjectSoftwarePipeline"]
 
@@ -365,7 +365,7 @@ def _copies(buffer: Buffer, count: int) -> Buffer:
     )
 
 
-class _Injector(AnalyzedMutator):
+class _Injector(FactMutator):
     def __init__(self, func: PrimFunc) -> None:
         super().__init__(func)
         self.data: dict[Var, Buffer] = {buffer.data: buffer for buffer in func.buffers}

@@ -15,6 +15,7 @@ from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Let, Ramp, Shuffle,
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor, pre_order_visit
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
@@ -30,11 +31,10 @@ from tirlower.ir.stmt import (
     While,
     seq,
 )
-from tirlower.transforms.base import FuncPass
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.loops.vector_slices import IF_THEN_ELSE, NoSlice, Slicer
-from tirlower.transforms.nesting import as_scope
-from tirlower.transforms.wrapping import analyzer_of
+from tirlower.rewrite.base import FuncPass
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.scalar_overflow import analyzer_of
+from tirlower.rewrite.vectors.slices import IF_THEN_ELSE, NoSlice, Slicer
 
 __all__ = ["SplitVectors"]
 

@@ -11,11 +11,11 @@ from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor, post_order_visit, substitute
 from tirlower.ir.refresh import refresh_binders
+from tirlower.ir.splice import as_scope, jumps_out
 from tirlower.ir.stmt import Assert, AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt, seq
-from tirlower.transforms.base import Fact, FuncPass
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.nesting import as_scope, jumps_out
-from tirlower.transforms.wrapping import analyzer_of
+from tirlower.rewrite.base import Fact, FuncPass
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["UnrollLoop"]
 

@@ -19,6 +19,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, pre_order_visit, substitute
 from tirlower.ir.op import Op
 from tirlower.ir.refresh import refresh_binders
+from tirlower.ir.splice import as_scope, jumps_out, returns, without_continues
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
@@ -37,14 +38,13 @@ from tirlower.ir.stmt import (
     While,
     seq,
 )
-from tirlower.ir.target import Target
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.loops.vectorize_expr import ExprVectorizer, depends_on
-from tirlower.transforms.loops.vectorize_mask import Masker, Scalarize, mask_of, reads_memory
-from tirlower.transforms.loops.vectorize_memory import LaneAllocation
-from tirlower.transforms.nesting import as_scope, jumps_out, returns, without_continues
-from tirlower.transforms.options import flag
+from tirlower.machine.target import Target
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.options import flag
+from tirlower.rewrite.vectors.expressions import ExprVectorizer, depends_on
+from tirlower.rewrite.vectors.masks import Masker, Scalarize, mask_of, reads_memory
+from tirlower.rewrite.vectors.memory import LaneAllocation
 
 __all__ = ["VectorizeLoop"]
 

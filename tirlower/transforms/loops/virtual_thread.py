@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from tirlower.analysis.purity import side_effect
+from tirlower.analysis.vthread_dependence import JUMPS, ONCE, Uses, touched_by, uses_of
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
+from tirlower.ir.binding import buffer_variables
 from tirlower.ir.buffer import Buffer, pointer_dtype
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Let, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Substituter, Visitor, substitute
 from tirlower.ir.op import Purity
 from tirlower.ir.refresh import copy_var, refresh_binders
-from tirlower.ir.scopes import buffer_variables
+from tirlower.ir.splice import DECLARATIONS, as_scope, jumps_out, returns
 from tirlower.ir.stmt import (
     AllocBuffer,
     Assert,
@@ -31,11 +33,9 @@ from tirlower.ir.stmt import (
     While,
     seq,
 )
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.loops.virtual_touched import JUMPS, ONCE, Uses, touched_by, uses_of
-from tirlower.transforms.memory.copies import CopiedBuffer, CopyAccesses, is_flat
-from tirlower.transforms.nesting import DECLARATIONS, as_scope, jumps_out, returns
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.copies import CopiedBuffer, CopyAccesses, is_flat
 
 __all__ = ["InjectVirtualThread"]
 

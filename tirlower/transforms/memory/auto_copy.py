@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tirlower.analysis.uniformity import Uniformity
 from tirlower.ir import build
 from tirlower.ir.buffer import Range, pointer_dtype
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, const, is_const_int
@@ -12,9 +13,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, pre_order_visit, substitute
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.stmt import Block, For, ForKind, IfThenElse, Seq, Stmt, While
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.memory.auto_copy_form import (
+from tirlower.rewrite.auto_copy.form import (
     AUTO_COPY,
     LOCAL_STAGE,
     ORIGIN,
@@ -30,11 +29,12 @@ from tirlower.transforms.memory.auto_copy_form import (
     refuse,
     taken_apart,
 )
-from tirlower.transforms.memory.auto_copy_fragments import FragmentCopies, is_fragment
-from tirlower.transforms.memory.auto_copy_padding import Conflicts, padded
-from tirlower.transforms.memory.auto_copy_threads import ThreadCopies
-from tirlower.transforms.uniform import Uniformity
-from tirlower.transforms.wrapping import analyzer_of
+from tirlower.rewrite.auto_copy.fragments import FragmentCopies, is_fragment
+from tirlower.rewrite.auto_copy.padding import Conflicts, padded
+from tirlower.rewrite.auto_copy.threads import ThreadCopies
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["LowerAutoCopy"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tirlower.ir import build
-from tirlower.ir.assertion import failure
 from tirlower.ir.dtype import BOOL
 from tirlower.ir.expr import And, Broadcast, BufferLoad, Call, Expr, IntImm, Let, Or, Ramp, Shuffle, const
+from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, pre_order_visit
 from tirlower.ir.op import Op
@@ -30,10 +30,10 @@ from tirlower.ir.stmt import (
     While,
     seq,
 )
-from tirlower.transforms.base import FuncPass, Stage
-from tirlower.transforms.context import PassContext
+from tirlower.rewrite.base import FuncPass, Stage
+from tirlower.rewrite.context import PassContext
 
-__all__ = ["AccessChecks", "AccessGuards", "InstrumentBoundCheckers", "Place", "Shown", "lanes_of"]
+__all__ = ["AccessGuardBuilder", "AccessGuards", "InstrumentBoundCheckers", "Place", "Shown", "lanes_of"]
 
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 _ADDRESS_OF = Op.get("tir.address_of")
@@ -114,7 +114,7 @@ class Shown:
     copy: Callable[[Expr], Expr]
 
 
-class AccessChecks:
+class AccessGuardBuilder:
     """Collects the asserts of one statement, in the order in which its accesses are evaluated."""
 
     def __init__(self, span: Any) -> None:
@@ -230,9 +230,9 @@ class AccessGuards(Mutator):
     def visit_expr(self, root: Any) -> Any:
         return root
 
-    def checks(self, op: Stmt) -> AccessChecks:
+    def checks(self, op: Stmt) -> AccessGuardBuilder:
         """What collects the asserts of a statement."""
-        return AccessChecks(op.span)
+        return AccessGuardBuilder(op.span)
 
     def guarded(self, op: Any, made: Stmt, *exprs: Expr | None) -> Stmt:
         """A statement with the asserts of the expressions that it evaluates first."""
@@ -243,7 +243,7 @@ class AccessGuards(Mutator):
         return self.after(checks, made)
 
     @staticmethod
-    def after(checks: AccessChecks, made: Stmt) -> Stmt:
+    def after(checks: AccessGuardBuilder, made: Stmt) -> Stmt:
         """A statement behind its asserts."""
         return Seq((*checks.asserts, made)) if checks.asserts else made
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tirlower.analysis.compaction_check import verify_compaction
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
+from tirlower.ir.cancel import expr_key
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, const, is_const_int
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Visitor
-from tirlower.ir.linear import expr_key
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, BufferStore, Stmt
-from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.memory.compact_check import verify_compaction
-from tirlower.transforms.memory.compact_regions import Region, accessed_regions
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.fact_mutator import FactMutator
+from tirlower.rewrite.touched_regions import Region, accessed_regions
 
 __all__ = ["CompactBufferAllocation"]
 
@@ -52,12 +52,12 @@ def _numbers(entry: Sequence[Any]) -> list[int]:
     return [int(x.value if isinstance(x, IntImm) else x) for x in entry]
 
 
-class _Compactor(AnalyzedMutator):
+class _Compactor(FactMutator):
     def __init__(self, func: PrimFunc, regions: dict[Buffer, Region]) -> None:
         super().__init__(func)
         alignments = _Alignments()
         alignments.visit(func.body)
-        self.layouts = AnalyzedMutator(func).analyzer
+        self.layouts = FactMutator(func).analyzer
         self.made: dict[Buffer, Buffer] = {}
         self.starts: dict[Buffer, tuple[Expr, ...]] = {}
         for buffer in {**regions, **alignments.found}:

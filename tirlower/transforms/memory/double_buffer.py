@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from tirlower.analysis.access_summary import Access, Box, Summarizer, Summary, contains, disjoint
 from tirlower.analysis.undefined import undefined_vars
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
@@ -14,6 +15,7 @@ from tirlower.ir.expr import Expr, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Substituter, Visitor, substitute
 from tirlower.ir.refresh import refresh_binders
+from tirlower.ir.splice import as_scope, jumps_out, returns
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
@@ -28,12 +30,10 @@ from tirlower.ir.stmt import (
     is_no_op,
     seq,
 )
-from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.cleanup.access_summary import Access, Box, Summarizer, Summary, contains, disjoint
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.memory.copies import CopyAccesses
-from tirlower.transforms.memory.double_buffer_marks import (
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.copies import CopyAccesses
+from tirlower.rewrite.double_buffer_marks import (
     DOUBLE_BUFFER_SCOPE,
     DOUBLE_BUFFER_WRITE,
     ORIGIN,
@@ -41,8 +41,8 @@ from tirlower.transforms.memory.double_buffer_marks import (
     data_of,
     marked_loops,
 )
-from tirlower.transforms.nesting import as_scope, jumps_out, returns
-from tirlower.transforms.options import Option, integer
+from tirlower.rewrite.fact_mutator import FactMutator
+from tirlower.rewrite.options import Option, integer
 
 __all__ = ["InjectDoubleBuffer"]
 
@@ -359,7 +359,7 @@ def _touches(summary: Summary, data: Var, pointers: bool, writes: bool) -> bool:
     return (pointers and data in summary.pointers) or any(a.buffer.data is data for a in accesses)
 
 
-class _Injector(AnalyzedMutator):
+class _Injector(FactMutator):
     def __init__(self, func: PrimFunc, targets: dict[For | While, list[Marked]], split: int) -> None:
         super().__init__(func)
         self.targets = targets

@@ -9,17 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from tirlower.analysis.overflow import DataAnalyzer
 from tirlower.arith import Analyzer, detect_iter_map, normalize_iter_map_to_expr
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
-from tirlower.ir.assertion import failure
 from tirlower.ir.buffer import Buffer, BufferRegion, Range, pointer_dtype
+from tirlower.ir.cancel import expr_key
 from tirlower.ir.dtype import BOOL, INT64, DataType
 from tirlower.ir.expr import BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Var, const, is_const_int
+from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import post_order_visit
-from tirlower.ir.linear import expr_key
 from tirlower.ir.op import Op
+from tirlower.ir.splice import split_head
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
@@ -34,11 +36,9 @@ from tirlower.ir.stmt import (
     Stmt,
     seq,
 )
-from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.nesting import split_head
-from tirlower.transforms.wrapping import DataAnalyzer
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.fact_mutator import FactMutator
 
 __all__ = ["FlattenBuffer", "flattened_buffer"]
 
@@ -170,11 +170,11 @@ def flattened_buffer(buffer: Buffer, analyzer: Analyzer, allocated: bool = False
     )
 
 
-class _Flattener(AnalyzedMutator):
+class _Flattener(FactMutator):
     def __init__(self, func: PrimFunc) -> None:
         super().__init__(func)
         # A buffer is one wherever it is used, so its layout may not know the conditions around its first use.
-        self.layouts = AnalyzedMutator(func).analyzer
+        self.layouts = FactMutator(func).analyzer
         if isinstance(self.layouts, DataAnalyzer):
             self.layouts.wrapping.data = self.wrapping.data  # and what is bound to data on the way
         self.remap: dict[Buffer, Buffer] = {}

@@ -24,9 +24,9 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, BufferStore, DeclBuffer, Stmt
-from tirlower.transforms.base import FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.wrapping import analyzer_of
+from tirlower.rewrite.base import FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["PointerValueTypeRewrite", "rewrite_pointer_types"]
 

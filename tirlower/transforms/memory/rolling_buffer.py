@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from tirlower.analysis.rolling_accesses import ORIGIN, ROLLING_BUFFER_SCOPE, is_rolling_mark
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
 from tirlower.ir.expr import BufferLoad, Expr, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, BufferStore, For, IfThenElse, Seq, Stmt, seq
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.memory.rolling_accesses import ORIGIN, ROLLING_BUFFER_SCOPE, is_rolling_mark
-from tirlower.transforms.memory.rolling_plan import Plan, Planner
-from tirlower.transforms.wrapping import analyzer_of
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.rolling_plan import Plan, Planner
+from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["InjectRollingBuffer"]
 

@@ -6,18 +6,18 @@ from typing import Any
 
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, pointer_dtype
+from tirlower.ir.cancel import expr_key
 from tirlower.ir.expr import Expr, PointerType, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Substituter
-from tirlower.ir.linear import expr_key
+from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, DeclBuffer, For, Seq, Stmt, seq
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.storage.check import verify_storage
+from tirlower.rewrite.storage.liveness import Frame
+from tirlower.rewrite.storage.plan import Entry, StoragePlan, StorageReport, element_bytes, plan_storage
 from tirlower.transforms.memory.pointer_type import rewrite_pointer_types
-from tirlower.transforms.memory.storage_check import verify_storage
-from tirlower.transforms.memory.storage_liveness import Frame
-from tirlower.transforms.memory.storage_plan import Entry, StoragePlan, StorageReport, element_bytes, plan_storage
-from tirlower.transforms.nesting import as_scope
 
 __all__ = ["StorageReport", "StorageRewrite", "storage_report"]
 

@@ -12,8 +12,8 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, For, ForKind, Seq, Stmt
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
 
 __all__ = ["ManifestSharedMemoryLocalStage"]
 

@@ -11,9 +11,9 @@ from tirlower.ir.expr import BufferLoad, Expr, IntImm, PointerType, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor
 from tirlower.ir.stmt import AllocBuffer, BufferStore, DeclBuffer, Stmt
-from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.fact_mutator import FactMutator
 
 __all__ = ["TransformMmaBufferLayout"]
 
@@ -70,7 +70,7 @@ def _registers(buffer: Buffer, tile: tuple[int, int, tuple[int, int]], span: Spa
     )
 
 
-class _Transformer(AnalyzedMutator):
+class _Transformer(FactMutator):
     def __init__(self, func: PrimFunc, buffers: dict[Buffer, Buffer]) -> None:
         super().__init__(func)
         self.buffers = buffers

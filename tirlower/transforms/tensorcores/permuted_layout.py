@@ -12,9 +12,9 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, Stmt
-from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.fact_mutator import FactMutator
 
 __all__ = ["InjectPermutedLayout"]
 
@@ -109,7 +109,7 @@ class _Finder(Visitor):
         return None
 
 
-class _Permuter(AnalyzedMutator):
+class _Permuter(FactMutator):
     """Rewrites the accesses of the permuted buffers, all of which stand in marked blocks."""
 
     def __init__(self, func: PrimFunc, permuted: dict[Var, Buffer]) -> None:

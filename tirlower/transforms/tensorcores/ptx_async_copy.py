@@ -12,13 +12,13 @@ from tirlower.ir.expr import Call, IntImm, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, pre_order_visit
 from tirlower.ir.op import Op
+from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt
-from tirlower.ir.target import Target
-from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.nesting import as_scope
-from tirlower.transforms.tensorcores.async_copies import CopyFinder
+from tirlower.machine.target import Target
+from tirlower.rewrite.async_copies import CopyFinder
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.fact_mutator import FactMutator
 
 __all__ = ["InjectPTXAsyncCopy"]
 
@@ -38,7 +38,7 @@ def _copies_already(kernel: Stmt) -> bool:
     return found
 
 
-class _Waits(AnalyzedMutator):
+class _Waits(FactMutator):
     """Puts the calls in place of the attributes of a kernel; without any instruction, drops the attributes."""
 
     def __init__(self, func: PrimFunc, copies: dict[Stmt, tuple[Stmt, ...]], instructions: bool) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tirlower.analysis.purity import side_effect
+from tirlower.analysis.reduction_form import ReductionForm, reduction_form
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, IterKind, Range, decl_buffer
@@ -28,11 +29,10 @@ from tirlower.ir.stmt import (
     Seq,
     Stmt,
 )
-from tirlower.transforms.analyzed import conjuncts
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.threads.reduction_form import ReductionForm, reduction_form
-from tirlower.transforms.wrapping import analyzer_of
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.fact_mutator import conjuncts
+from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["LowerCrossThreadReduction"]
 

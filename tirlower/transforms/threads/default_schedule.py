@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from tirlower.analysis.purity import side_effect
+from tirlower.analysis.thread_axes import thread_loop
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
-from tirlower.ir.assertion import failure
 from tirlower.ir.buffer import IterKind, Range
 from tirlower.ir.dtype import INT32, INT64, DataType
 from tirlower.ir.expr import Call, Expr, IntImm, Var, const, is_const_int
+from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Substituter, post_order_visit, pre_order_visit, substitute
 from tirlower.ir.op import GlobalVar, Op, Purity
+from tirlower.ir.splice import jumps_out, returns
 from tirlower.ir.stmt import (
     AllocBuffer,
     Assert,
@@ -30,14 +32,12 @@ from tirlower.ir.stmt import (
     While,
 )
 from tirlower.ir.structural import structural_equal
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 from tirlower.poly import Scop, extract, is_parallel
-from tirlower.transforms.analyzed import know_shapes
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.nesting import jumps_out, returns
-from tirlower.transforms.threads.axes import thread_loop
-from tirlower.transforms.wrapping import analyzer_of, scalars_wrap
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.fact_mutator import know_shapes
+from tirlower.rewrite.scalar_overflow import analyzer_of, scalars_wrap
 
 __all__ = ["DefaultGPUSchedule"]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from tirlower.analysis.thread_axes import is_thread_axis
 from tirlower.diagnostics import TransformError
 from tirlower.ir.expr import const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.ir.stmt import AttrStmt, For, Stmt
-from tirlower.ir.target import Target
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.threads.axes import is_thread_axis
+from tirlower.machine.target import Target
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
 
 __all__ = ["DEVICE_SCOPE", "TARGET", "AnnotateDeviceRegions", "DecorateDeviceScope"]
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tirlower.analysis.host_abi import host_of
 from tirlower.analysis.purity import side_effect
+from tirlower.analysis.thread_axes import is_thread_axis, need_equal_extents
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.dtype import INT32
@@ -15,13 +17,11 @@ from tirlower.ir.functor import Mutator, Visitor, pre_order_visit, substitute
 from tirlower.ir.op import GlobalVar, Op, Purity
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, For, Stmt
 from tirlower.ir.struct_field import CallingConvention
-from tirlower.ir.target import Target
-from tirlower.transforms.base import Fact, ModulePass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.host.api import host_of
-from tirlower.transforms.threads.axes import is_thread_axis, need_equal_extents
+from tirlower.machine.target import Target
+from tirlower.rewrite.base import Fact, ModulePass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.scalar_overflow import analyzer_of
 from tirlower.transforms.threads.device_regions import DEVICE_SCOPE, TARGET
-from tirlower.transforms.wrapping import analyzer_of
 
 __all__ = ["DYNAMIC_SHARED", "LAUNCH_PARAMS", "LowerDeviceKernelLaunch"]
 

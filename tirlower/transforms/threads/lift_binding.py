@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tirlower.ir.expr import Expr, Var, const, is_const_int
-from tirlower.ir.func import PrimFunc
-from tirlower.ir.stmt import Evaluate, For, ForKind, Stmt
-from tirlower.ir.structural import structural_equal
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.threads.axes import (
+from tirlower.analysis.thread_axes import (
     AxisMutator,
     Survey,
     is_thread_axis,
@@ -19,7 +13,13 @@ from tirlower.transforms.threads.axes import (
     survey,
     thread_loop,
 )
-from tirlower.transforms.wrapping import analyzer_of
+from tirlower.ir.expr import Expr, Var, const, is_const_int
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.stmt import Evaluate, For, ForKind, Stmt
+from tirlower.ir.structural import structural_equal
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["LiftThreadBinding"]
 

@@ -32,12 +32,12 @@ from tirlower.ir.stmt import (
     Stmt,
     While,
 )
-from tirlower.ir.target import Target
-from tirlower.transforms.base import FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.threads.allreduce_plan import team_of
-from tirlower.transforms.threads.allreduce_results import ALLREDUCE, MoveResults, ResultUses
-from tirlower.transforms.threads.allreduce_steps import Reduction
+from tirlower.machine.target import Target
+from tirlower.rewrite.allreduce.plan import team_of
+from tirlower.rewrite.allreduce.results import ALLREDUCE, MoveResults, ResultUses
+from tirlower.rewrite.allreduce.steps import Reduction
+from tirlower.rewrite.base import FuncPass, Stage
+from tirlower.rewrite.context import PassContext
 
 __all__ = ["LowerThreadAllreduce"]
 

@@ -15,11 +15,11 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor, pre_order_visit
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, BufferStore, DeclBuffer, Evaluate, For, ForKind, Stmt
-from tirlower.ir.target import Target
-from tirlower.transforms.analyzed import AnalyzedMutator
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.wrapping import analyzer_of
+from tirlower.machine.target import Target
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.fact_mutator import FactMutator
+from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["LowerWarpMemory"]
 
@@ -179,7 +179,7 @@ def _first(index: Expr, span: Span | None) -> Expr:
     return index
 
 
-class _Rewriter(AnalyzedMutator):
+class _Rewriter(FactMutator):
     def __init__(self, func: PrimFunc, found: dict[Expr, _Warp], warp_size: int) -> None:
         super().__init__(func)
         self.found = found

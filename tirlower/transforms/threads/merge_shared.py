@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
+from tirlower.analysis.barriers import BarrierPlanner
+from tirlower.analysis.thread_conflicts import Meetings
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.annotations import ASYNC_SCOPE
@@ -31,10 +33,8 @@ from tirlower.ir.stmt import (
     While,
 )
 from tirlower.poly import Access, extract
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.threads.barriers import BarrierPlanner
-from tirlower.transforms.threads.meetings import Meetings
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
 
 __all__ = ["MergeSharedMemoryAllocations"]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tirlower.analysis.thread_axes import is_thread_axis
 from tirlower.analysis.undefined import undefined_vars
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.annotations import MIN_BLOCKS
+from tirlower.ir.binding import buffer_variables
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.data import DATA_PARAMS
 from tirlower.ir.dtype import INT32, DataType
@@ -16,7 +18,7 @@ from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Mutator, Substituter, Visitor
 from tirlower.ir.op import GlobalVar, Op
 from tirlower.ir.refresh import copy_var
-from tirlower.ir.scopes import buffer_variables
+from tirlower.ir.splice import jumps_out
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
@@ -31,13 +33,11 @@ from tirlower.ir.stmt import (
     Seq,
     Stmt,
 )
-from tirlower.ir.target import Target
-from tirlower.transforms.base import Fact, ModulePass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.nesting import jumps_out
-from tirlower.transforms.threads.axes import is_thread_axis
+from tirlower.machine.target import Target
+from tirlower.rewrite.base import Fact, ModulePass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.scalar_overflow import scalars_wrap
 from tirlower.transforms.threads.device_regions import TARGET
-from tirlower.transforms.wrapping import scalars_wrap
 
 __all__ = ["SplitHostDevice"]
 

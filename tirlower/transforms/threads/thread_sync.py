@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tirlower.analysis.barriers import BarrierPlanner, is_barrier
+from tirlower.analysis.device_calls import DeviceCalls, ordered_by_object
+from tirlower.analysis.thread_conflicts import Meetings
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.annotations import ASYNC_WAIT, ASYNC_WAIT_COUNT
@@ -14,14 +17,11 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, pre_order_visit
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt
-from tirlower.ir.target import Target
+from tirlower.machine.target import Target
 from tirlower.poly import Access, extract
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.options import Option
-from tirlower.transforms.threads.barriers import BarrierPlanner, is_barrier
-from tirlower.transforms.threads.device_calls import DeviceCalls, ordered_by_object
-from tirlower.transforms.threads.meetings import Meetings
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.options import Option
 
 __all__ = ["ThreadSync", "has_thread_loops"]
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Expr, Var, is_const_int
-from tirlower.ir.func import PrimFunc
-from tirlower.ir.stmt import For, Stmt
-from tirlower.transforms.base import Fact, FuncPass, Stage
-from tirlower.transforms.context import PassContext
-from tirlower.transforms.threads.axes import (
+from tirlower.analysis.thread_axes import (
     AxisMutator,
     is_thread_axis,
     is_virtual_axis,
@@ -20,7 +14,13 @@ from tirlower.transforms.threads.axes import (
     survey,
     thread_loop,
 )
-from tirlower.transforms.wrapping import analyzer_of
+from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import Expr, Var, is_const_int
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.stmt import For, Stmt
+from tirlower.rewrite.base import Fact, FuncPass, Stage
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["UnifyThreadBinding"]
 

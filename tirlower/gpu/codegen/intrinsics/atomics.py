@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.intrinsics.atomics import WORDS, check_atomic, compare_and_swap, exchange_loop, ordering_of
+from tirlower.emit.llvm_text import Value, int_type
 from tirlower.emit.types import memory_bytes, memory_type
-from tirlower.emit.writer import Value, int_type
 from tirlower.gpu.codegen.rules import asm, gpu_rule
 
 __all__: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.writer import I32, I64, Value, array, poison
+from tirlower.emit.llvm_text import I32, I64, Value, array, poison
 from tirlower.gpu.codegen.rules import SHARED, asm, constant_int, gpu_rule, need_arch, word
 
 __all__ = ["barrier_address"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.writer import I1, VOID, Value
+from tirlower.emit.llvm_text import I1, VOID, Value
 from tirlower.gpu.codegen.intrinsics.barriers import barrier_address
 from tirlower.gpu.codegen.rules import (
     asm,

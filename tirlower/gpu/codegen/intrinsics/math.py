@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.engine import CALLS
+from tirlower.emit.expressions import CALLS
 from tirlower.emit.intrinsics.math import in_float
+from tirlower.emit.llvm_text import FLOAT, FastMath, Value, const
 from tirlower.emit.vectors import map_lanes
-from tirlower.emit.writer import FLOAT, FastMath, Value, const
 from tirlower.gpu.codegen.rules import asm, gpu_rule
 from tirlower.ir.op import Op
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from tirlower.emit.casts import convert
 from tirlower.emit.emitter import Emitter, constant
+from tirlower.emit.llvm_text import DOUBLE, FLOAT, I32, I64, Type, Value
 from tirlower.emit.memory import to_memory
 from tirlower.emit.types import memory_bytes, memory_type
-from tirlower.emit.writer import DOUBLE, FLOAT, I32, I64, Type, Value
 from tirlower.gpu.codegen.rules import (
     asm,
     constant_int,

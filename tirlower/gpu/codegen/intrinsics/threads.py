@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.writer import I1, I32, VOID, Type, Value, int_type
+from tirlower.emit.llvm_text import I1, I32, VOID, Type, Value, int_type
 from tirlower.gpu.codegen.rules import asm, gpu_rule, text_of, word
 
 __all__: list[str] = []

@@ -10,7 +10,7 @@ import re
 from typing import Any, Final
 
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.writer import FLOAT, I32, I64, VOID, Value
+from tirlower.emit.llvm_text import FLOAT, I32, I64, VOID, Value
 from tirlower.gpu.codegen.intrinsics.matrix import ptx_type
 from tirlower.gpu.codegen.rules import (
     asm,

@@ -7,10 +7,23 @@ from typing import Any
 from tirlower.diagnostics import nearest_name
 from tirlower.emit.callees import callee_of
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.engine import CALL_CONTROL, CALLS, Run, call_control
+from tirlower.emit.expressions import CALL_CONTROL, CALLS, Run, call_control
+from tirlower.emit.llvm_text import (
+    FALSE,
+    I8,
+    I32,
+    I64,
+    NO_ATTACHMENTS,
+    PTR,
+    VOID,
+    FunctionRef,
+    Type,
+    Value,
+    array,
+    zero,
+)
 from tirlower.emit.memory import from_memory
 from tirlower.emit.types import memory_type
-from tirlower.emit.writer import FALSE, I8, I32, I64, NO_ATTACHMENTS, PTR, VOID, FunctionRef, Type, Value, array, zero
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, StringImm
 from tirlower.ir.op import GlobalVar, Op

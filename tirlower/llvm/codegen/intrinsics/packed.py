@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 from tirlower.diagnostics import AllocationError, RuntimeAssertError
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.engine import call_rule
+from tirlower.emit.expressions import call_rule
+from tirlower.emit.llvm_text import I8, I16, I32, I64, PTR, Type, Value, array, null
 from tirlower.emit.memory import from_memory, to_memory
 from tirlower.emit.types import memory_bytes, memory_type
-from tirlower.emit.writer import I8, I16, I32, I64, PTR, Type, Value, array, null
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, IntImm, StringImm
 from tirlower.ir.struct_field import StructField

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.engine import call_rule
-from tirlower.emit.writer import FALSE, I32, VOID, Value, zero
+from tirlower.emit.expressions import call_rule
+from tirlower.emit.llvm_text import FALSE, I32, VOID, Value, zero
 from tirlower.llvm import profile
 from tirlower.llvm.codegen.intrinsics.calls import external
 from tirlower.llvm.codegen.rules import HOST_CALLS

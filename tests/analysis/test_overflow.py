@@ -1,0 +1,153 @@
+"""Data wraps, indices do not: which expressions the analyzer may treat as indices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tirlower as tl
+from tirlower.analysis.overflow import DataAnalyzer, Wrapping
+from tirlower.arith import Analyzer
+from tirlower.ir import Buffer, BufferLoad, IntImm, Range, Var, const, pre_order_visit, structural_equal
+from tirlower.script import tir as T
+from tirlower.transforms import LowerIntrin, Simplify
+
+I32 = np.iinfo("int32")
+EXTREMES = np.array([I32.min, I32.min + 1, -7, -1, 0, 1, 7, I32.max - 1, I32.max], dtype="int32")
+
+
+def load(dtype: str) -> BufferLoad:
+    return BufferLoad(Buffer("A", (16,), dtype), (Var("i", "int32"),))
+
+
+def test_sums_of_data_wrap_and_sums_of_indices_do_not():
+    analyzer = Analyzer()
+    wrapping = Wrapping(analyzer)
+    i = Var("i", "int32")
+    analyzer.bind(i, Range(0, 16))
+    assert wrapping.wraps(load("int32") * 4 // 2)
+    assert wrapping.wraps(load("int32") // -3)
+    assert not wrapping.wraps((i * 4 + 3) // 2)
+    assert not wrapping.wraps(load("int8").astype("int32") * 4 // 2)
+    assert not wrapping.wraps(load("float32") * 4.0)
+
+
+@pytest.mark.parametrize("analyzer", [Analyzer(), DataAnalyzer()])
+def test_sums_of_unsigned_64_bits_wrap(analyzer):
+    x = Var("x", "uint64")
+    most = const(2**63 - 1, "uint64")
+    assert analyzer.const_int_bound(x + 3).min_value == 0
+    for claim in (
+        x + 3 >= const(3, "uint64"),
+        x + most >= most,
+        x.astype("int64") >= 0,
+        x * 3 + 2 >= const(2, "uint64"),
+    ):
+        assert not analyzer.can_prove(claim) and not isinstance(analyzer.simplify(claim), IntImm)
+    assert analyzer.can_prove(x // 2 <= most) and analyzer.can_prove((x // 2).astype("int64") >= 0)
+    with analyzer.constraint_scope(x < const(8, "uint64")):
+        assert analyzer.can_prove(x + 3 >= const(3, "uint64"))
+
+
+def test_a_variable_bound_to_data_is_data():
+    wrapping = Wrapping(Analyzer())
+    x = Var("x", "int32")
+    assert not wrapping.wraps(x * 4 // 2)
+    wrapping.data.add(x)
+    assert wrapping.is_data(x + 1)
+    assert wrapping.wraps(x * 4 // 2)
+
+
+def test_the_parts_that_do_not_wrap_are_simplified():
+    analyzer = Analyzer()
+    wrapping = Wrapping(analyzer)
+    i, a = Var("i", "int32"), load("int32")
+    made = wrapping.simplify(a * 4 // 2 + (i * 4 // 4), analyzer.simplify)
+    assert structural_equal(made, a * 4 // 2 + i)
+
+
+@T.prim_func
+def computed(A: T.Buffer((9,), "int32"), B: T.Buffer((6, 9), "int32")):
+    for i in range(9):
+        x: T.int32 = A[i]
+        B[0, i] = x * 4 // 2
+        B[1, i] = T.cast(x + 1 > x, "int32")
+        B[2, i] = x // -3
+        B[3, i] = T.truncdiv(x * 6, 3)
+        B[4, i] = (x * 3 + x) % 3
+        if x + 1 < 5:
+            B[5, i] = T.cast(x < 4, "int32")
+        else:
+            B[5, i] = 7
+
+
+@pytest.mark.parametrize("transform", [Simplify(), LowerIntrin()])
+def test_values_at_the_ends_of_the_type_are_kept(transform):
+    before, after = np.zeros((6, 9), "int32"), np.zeros((6, 9), "int32")
+    tl.interpret(computed, EXTREMES.copy(), before)
+    tl.interpret(transform(computed), EXTREMES.copy(), after)
+    np.testing.assert_array_equal(before, after)
+
+
+def test_native_code_agrees():
+    before, after = np.zeros((6, 9), "int32"), np.zeros((6, 9), "int32")
+    tl.interpret(computed, EXTREMES.copy(), before)
+    tl.build(computed)(EXTREMES.copy(), after)
+    np.testing.assert_array_equal(before, after)
+
+
+def test_bounds_that_hold_however_data_wraps_decide_extrema():
+    s = Var("s", "int32")
+    analyzer = DataAnalyzer({s})
+    ring = (s + 1) % 3
+    assert analyzer.simplify(T.max(0, T.min(0, ring))).value == 0
+    assert structural_equal(analyzer.simplify(T.max(ring, 0)), ring)
+    assert analyzer.simplify(T.max(s * 7 % 3, 2)).value == 2
+    for kept in (T.max(s + 1, I32.min + 1), T.min(s + 1, I32.max - 1), T.min(ring, 1)):
+        assert structural_equal(analyzer.simplify(kept), kept)
+    # Outside of a build the analyzer's bounds of sums of data are those of sums that do not wrap.
+    plain = Analyzer()
+    kept = T.max(load("int32") + 1, I32.min + 1)
+    assert structural_equal(Wrapping(plain).simplify(kept, plain.simplify), kept)
+
+
+def test_rows_chosen_by_a_remainder_of_a_parameter_stay_where_they_are():
+    """A ring of three rows, whose last one a scalar chooses: the rows begin at 0, and the loop's indices hold no data."""
+
+    @T.prim_func
+    def ring(u: T.handle, o: T.handle, steps: T.int32):
+        n = T.int32()
+        U = T.match_buffer(u, (n,), "float64")
+        O = T.match_buffer(o, (n,), "float64")
+        rows = T.alloc_buffer((3, n), "float64")
+        for j, i in T.grid(3, n):
+            rows[j, i] = U[i] * T.Cast("float64", j)
+        for t in range(steps):
+            for i in range(n):
+                rows[(t + 2) % 3, i] = rows[(t + 1) % 3, i] + rows[t % 3, i]
+        for i in range(n):
+            O[i] = rows[(steps + 1) % 3, i]
+
+    kernel = tl.build(ring)
+    inner = next(line for line in kernel.source("tir").splitlines() if "(t + 2" in line)
+    assert "steps" not in inner
+    u, o = np.arange(1.0, 6.0), np.zeros(5)
+    kernel(u, o, 4)  # the rows 0, 1, 2 times u become 1, 2, 3, 5: a new one is the sum of two
+    np.testing.assert_array_equal(o, 5 * u)
+
+
+def test_a_division_by_data_that_may_be_zero_stays():
+    x, d, n = Var("x", "int32"), Var("d", "int32"), Var("n", "int32")
+    analyzer = DataAnalyzer({x, d})
+    for whole in (d // d, x % d - x % d, (x // d) * d + x % d, T.Mul(x // d, const(0, "int32")) + x):
+        assert "d" in {op.name for op in _variables(analyzer.simplify(whole))}
+    assert structural_equal(analyzer.simplify(n // n), const(1, "int32"))
+    with analyzer.constraint_scope(d > 0), analyzer.constraint_scope(d < 100):
+        assert structural_equal(analyzer.simplify(d // d), const(1, "int32"))
+    assert structural_equal(analyzer.simplify(T.if_then_else(x - x > 0, x // d, 3)), const(3, "int32"))
+
+
+def _variables(expr):
+    found = []
+    pre_order_visit(expr, lambda op: found.append(op) if isinstance(op, Var) else None)
+    return found

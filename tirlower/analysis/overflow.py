@@ -1,0 +1,513 @@
+"""Arithmetic on data wraps; arithmetic on indices does not.
+
+The analyzer takes ``int32`` and ``int64`` arithmetic not to overflow, as the language says of indices: loop
+variables, sizes, and what is computed from them. Values that come from memory or from calls may be anything, and sums
+of them wrap: ``A[i] * 4 // 2`` is not ``A[i] * 2``. Scalar parameters are such values too, where ``tir.scalar_overflow``
+says so (:mod:`tirlower.rewrite.scalar_overflow`). :class:`Wrapping` tells the two apart. An operation on data is safe
+for the analyzer where its operands are bounded well inside their type (half of its range leaves room for what a rule
+may build of them); any other is *wrapping*, and so is every expression around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tirlower.analysis.purity import side_effect
+from tirlower.arith import Analyzer, ConstIntBound, IntervalSet, ModularSet, ProofStrength
+from tirlower.arith.bounds import is_index_type
+from tirlower.arith.facts import conjuncts
+from tirlower.ir import build
+from tirlower.ir.buffer import Range
+from tirlower.ir.build import all_of, as_expr, logical_not
+from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import (
+    Add,
+    And,
+    BinaryOp,
+    BufferLoad,
+    Call,
+    Cast,
+    CompareOp,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Or,
+    Sub,
+    Var,
+    const,
+    is_const_int,
+)
+from tirlower.ir.functor import fold, pre_order_visit, substitute
+from tirlower.ir.op import Op, Purity
+
+__all__ = ["DataAnalyzer", "Wrapping", "may_overflow"]
+
+_RING = frozenset((Add, Sub, Mul))
+_SUMS = frozenset((Add, Sub))
+_EXTREMA = frozenset((Min, Max))
+_ITE = Op.get("tir.if_then_else")
+
+
+_DIVISIONS = frozenset((Div, Mod, FloorDiv, FloorMod))
+_NOT_FOLLOWED = frozenset((Call, Cast))
+_VALUES = frozenset((Var, IntImm, BufferLoad))
+_SHIFT_LEFT = Op.get("tir.shift_left")
+_RESULT_MAY_LEAVE = frozenset((Add, Sub, Mul, Div, FloorDiv))
+"""Operations whose exact result may be outside their type; of a quotient that of the least integer by -1."""
+
+
+def _is_number(expr: Any) -> bool:
+    return expr.__class__ is IntImm or expr.__class__ is FloatImm
+
+
+def _leaves(bound: ConstIntBound, kind: DataType) -> bool:
+    """Whether values within a bound may be outside a type. An infinite bound is the greatest int64."""
+    infinite = bound.min_value <= bound.NEG_INF or bound.max_value >= bound.POS_INF
+    return infinite or bound.min_value < kind.min_value or bound.max_value > kind.max_value
+
+
+def may_overflow(op: Any) -> bool:
+    """Whether a node is an operation whose exact result may be outside its type."""
+    kind = op.__class__
+    if kind in _RESULT_MAY_LEAVE or (kind is Call and op.op is _SHIFT_LEFT):
+        return is_index_type(op.dtype)
+    return False
+
+
+class Wrapping:
+    """Finds the operations of an expression that may wrap; ``data`` are variables bound to values from memory."""
+
+    def __init__(self, analyzer: Analyzer, data: Iterable[Var] = ()) -> None:
+        self.analyzer = analyzer
+        self.data: set[Var] = set(data)
+        self.atoms: dict[Expr, Var] = {}
+        """A variable for each operand of sums that wrap."""
+        self.keeps_errors = False
+        """Whether a division by data that may be zero is kept for its error."""
+        self.visited: list[dict[int, Expr]] = []
+        """What :meth:`simplify` made of the nodes of the expression at hand, by identity, in each scope of facts."""
+
+    def is_data(self, root: Expr) -> bool:
+        """Whether a value depends on memory, on a call with effects, or on a variable bound to such a value."""
+        found = False
+
+        def look(op: Any) -> bool:
+            nonlocal found
+            self.note_let(op)
+            found = found or self.is_data_node(op)
+            return not found
+
+        pre_order_visit(root, look)
+        return found
+
+    def note_let(self, op: Any) -> None:
+        """A variable that an expression binds to data is data in it."""
+        if op.__class__ is Let and self.is_data(op.value):
+            self.data.add(op.var)
+
+    def wraps(self, root: Expr) -> bool:
+        """Whether an expression holds a wrapping operation."""
+        return id(root) in self._classify(root)[0]
+
+    def may_fail(self, root: Expr) -> bool:
+        """Whether an expression divides by data that may be zero: its error stays, whatever its value is for."""
+        return self.keeps_errors and bool(self._failing(self._classify(root)[1]))
+
+    def _failing(self, quotients: list[Any]) -> list[Any]:
+        """The divisions whose divisor is not known to be other than zero."""
+        prove = self.analyzer.can_prove
+        return [op for op in quotients if not prove(build.ne(op.b, const(0, op.b.dtype)))]
+
+    def overflows(self, root: Expr) -> bool:
+        """Whether arithmetic on data inside an expression may leave its type: bounds of it mean nothing then, and it is
+        no fact."""
+        data: dict[int, bool] = {}
+        stack: list[Any] = [root]
+        while stack:
+            op = stack[-1]
+            if id(op) in data:
+                stack.pop()
+                continue
+            # What a load is at is another question.
+            operands = () if op.is_leaf or op.__class__ is BufferLoad else tuple(op.children())
+            waiting = [c for c in operands if id(c) not in data]
+            if waiting:
+                self.note_let(op)
+                stack += waiting
+                continue
+            stack.pop()
+            mine = data[id(op)] = self.is_data_node(op) or any(data[id(c)] for c in operands)
+            if mine and may_overflow(op) and _leaves(self.analyzer.const_int_bound(op), op.dtype):
+                return True
+        return False
+
+    def atom(self, expr: Expr) -> Var:
+        """A variable for an expression of which nothing is known: the same for equal expressions."""
+        rep = self.analyzer.interner.representative(expr)
+        name = self.atoms.get(rep)
+        if name is None:
+            name = self.atoms[rep] = Var("atom", expr.dtype)
+        return name
+
+    def _classify(self, root: Expr) -> tuple[set[int], list[Any]]:
+        """The ids of the wrapping nodes (operations and everything around them), and the divisions by data."""
+        data: dict[int, bool] = {}
+        wrapping: set[int] = set()
+        quotients: list[Any] = []
+        stack: list[Any] = [root]
+        while stack:
+            op = stack[-1]
+            key = id(op)
+            if key in data:
+                stack.pop()
+                continue
+            operands = () if op.is_leaf and op.__class__ is not BufferLoad else tuple(op.children())
+            waiting = [c for c in operands if id(c) not in data]
+            if waiting:
+                self.note_let(op)
+                stack += waiting
+                continue
+            stack.pop()
+            data[key] = self.is_data_node(op) or any(data[id(c)] for c in operands)
+            if any(id(c) in wrapping for c in operands) or self._wraps_here(op, data):
+                wrapping.add(key)
+            if op.__class__ in _DIVISIONS and data[id(op.b)] and op.dtype.is_integral:
+                quotients.append(op)
+        return wrapping, quotients
+
+    def is_data_node(self, op: Any) -> bool:
+        """Whether a node gives data, whatever its operands are."""
+        kind = op.__class__
+        if kind is BufferLoad:
+            return True
+        if kind is Var:
+            return op in self.data
+        if kind is Call and (not isinstance(op.op, Op) or op.op.purity is not Purity.PURE):
+            return True
+        # A number that no rule computes may be any of its type.
+        return kind in _NOT_FOLLOWED and op.dtype.is_integral and all(map(_is_number, op.children()))
+
+    def _wraps_here(self, op: Any, data: dict[int, bool]) -> bool:
+        if isinstance(op, (BinaryOp, CompareOp)):
+            if not is_index_type(op.a.dtype):
+                return False
+            if isinstance(op, CompareOp) and op.a.__class__ in _VALUES and op.b.__class__ in _VALUES:
+                return False  # what is given is compared, nothing is computed
+            return any(data[id(x)] and not self._is_small(x) for x in (op.a, op.b, op))
+        return may_overflow(op) and data[id(op)] and not self._is_small(op)
+
+    def _is_small(self, expr: Expr) -> bool:
+        """Whether a value is known to lie in the middle half of its type."""
+        kind = expr.dtype
+        if not is_index_type(kind):
+            return True
+        limit = 1 << (kind.bits - 2)
+        if isinstance(expr, Cast) and expr.value.dtype.is_integral and expr.value.dtype.bits < kind.bits - 1:
+            return True
+        bound = self.analyzer.const_int_bound(expr)
+        return -limit <= bound.min_value and bound.max_value <= limit
+
+    def simplify(self, root: Expr, simplify: Callable[[Expr], Expr]) -> Expr:
+        """``simplify`` applied to the largest parts of an expression that do not wrap.
+
+        Of the rest, sums and products are simplified as the ring that they are however they wrap, each arm of a
+        choice under its condition, and what becomes constant is folded.
+        """
+        return self._keeping(root, simplify, {})
+
+    def _keeping(self, root: Expr, simplify: Callable[[Expr], Expr], done: dict[int, Expr]) -> Expr:
+        """Simplified, but for divisions by what may be zero that would be gone: the value may decide nothing, or be that
+        of ``x // x``."""
+        wrapping, quotients = self._classify(root)
+        made = self._simplified(root, wrapping, simplify)
+        if not quotients or made is root or self._keeps(made, self._failing(quotients), simplify):
+            return made
+
+        def inside(part: Expr) -> Expr:
+            if id(part) not in done:
+                done[id(part)] = self._keeping(part, simplify, done)
+            return done[id(part)]
+
+        kept: Any = root.map_children(inside)
+        if kept.__class__ is Call and kept.op is _ITE:
+            return _chosen(kept)
+        decided = kept.__class__ in (And, Or) and kept.a.__class__ is IntImm
+        return fold(kept) if decided else kept
+
+    def _keeps(self, made: Expr, failing: list[Any], simplify: Callable[[Expr], Expr]) -> bool:
+        """Whether what became of an expression divides by all that it divided by and that may be zero."""
+        if not failing:
+            return True
+        rep = self.analyzer.interner.representative
+        left: set[Expr] = set()
+
+        def look(op: Any) -> None:
+            if op.__class__ in _DIVISIONS:
+                left.add(rep(op.b))
+
+        pre_order_visit(made, look)
+        return all(rep(op.b) in left or rep(simplify(op.b)) in left for op in failing)
+
+    def _simplified(self, root: Expr, wrapping: set[int], simplify: Callable[[Expr], Expr]) -> Expr:
+        if id(root) not in wrapping:
+            return simplify(root)
+
+        def visit(op: Expr) -> Expr:
+            if id(op) not in wrapping:
+                return simplify(op)
+            # Operands that several operations share (lowered divisions have two) are visited once under the same facts.
+            done = self.visited[-1]
+            found = done.get(id(op))
+            if found is None:
+                found = done[id(op)] = inside(op)
+            return found
+
+        def inside(op: Any) -> Expr:
+            if op.__class__ in _RING:
+                return self._ring(op, wrapping, visit, simplify)
+            if op.__class__ is Call and op.op is _ITE:
+                return self._choice(op, visit)
+            new = op.map_children(visit)
+            if new.__class__ in _EXTREMA:
+                new = self._decided(new)
+            return fold(new) if new is not op else op
+
+        self.visited.append({})
+        try:
+            return visit(root)
+        finally:
+            self.visited.pop()
+
+    def _decided(self, op: Any) -> Any:
+        """A minimum or maximum, or the operand that it is: what wraps may be bounded all the same, a remainder is."""
+        if not (is_index_type(op.dtype) and op.dtype.is_scalar):
+            return op
+        if not isinstance(self.analyzer, DataAnalyzer) and self.overflows(op):
+            return op  # any other analyzer bounds sums of data as if they did not wrap
+        a, b = self.analyzer.const_int_bound(op.a), self.analyzer.const_int_bound(op.b)
+        if a.max_value > b.min_value and b.max_value > a.min_value:
+            return op
+        chosen, other = (op.a, op.b) if (a.max_value <= b.min_value) is (op.__class__ is Min) else (op.b, op.a)
+        return chosen if side_effect(other) <= Purity.READS else op
+
+    @contextmanager
+    def _scope(self, fact: Expr) -> Iterator[None]:
+        """A fact holds, and what was visited without it is visited again."""
+        self.visited.append({})
+        try:
+            with self.analyzer.constraint_scope(fact):
+                yield
+        finally:
+            self.visited.pop()
+
+    def _choice(self, op: Any, visit: Callable[[Expr], Expr]) -> Expr:
+        """An if_then_else, each arm under the condition: a fact where it does not depend on memory."""
+        test: Any = visit(op.args[0])
+        if test.__class__ is IntImm or side_effect(test) is not Purity.PURE or self.wraps(test):
+            return _chosen(op.map_children(lambda c: test if c is op.args[0] else visit(c)))
+        with self._scope(test):
+            yes = visit(op.args[1])
+        with self._scope(logical_not(test)):
+            self.analyzer.facts.deny(test)
+            no = visit(op.args[2])
+        same = test is op.args[0] and yes is op.args[1] and no is op.args[2]
+        made: Expr = op if same else op.with_(args=(test, yes, no))
+        return made
+
+    def _ring(
+        self, root: Any, wrapping: set[int], visit: Callable[[Expr], Expr], simplify: Callable[[Expr], Expr]
+    ) -> Expr:
+        """A sum or product that wraps. Its identities hold modulo ``2**bits``, with anything in place of its operands:
+        they are simplified, then stand as variables of which nothing is known.
+        """
+        interner = self.analyzer.interner
+        rebuilt: dict[int, Expr] = {}
+        plain: dict[int, Expr] = {}
+        values: dict[Var, Expr] = {}
+        # Without two constants, an operand met twice or a sum on the right of another one there is nothing to do.
+        constants = 0
+        worthwhile = False
+        used: set[int] = set()
+        stack: list[Any] = [root]
+        while stack:
+            op = stack[-1]
+            if id(op) in plain:
+                stack.pop()
+                continue
+            if op.__class__ in _RING and (op is root or id(op) in wrapping):
+                waiting = [c for c in (op.a, op.b) if id(c) not in plain]
+                if waiting:
+                    stack += reversed(waiting)
+                    continue
+                stack.pop()
+                worthwhile = (
+                    worthwhile
+                    or op.a.__class__ is IntImm
+                    or (op.b.__class__ in _SUMS and op.__class__ in _SUMS)
+                    or not used.isdisjoint((id(op.a), id(op.b)))
+                    or op.a is op.b
+                )
+                used.update(id(c) for c in (op.a, op.b) if c.__class__ is not IntImm)
+                a, b = rebuilt[id(op.a)], rebuilt[id(op.b)]
+                rebuilt[id(op)] = op if a is op.a and b is op.b else fold(op.with_(a=a, b=b))
+                plain[id(op)] = op.with_(a=plain[id(op.a)], b=plain[id(op.b)])
+                continue
+            stack.pop()
+            made = rebuilt[id(op)] = visit(op)
+            if made.__class__ is IntImm:
+                plain[id(op)] = made
+                constants += 1
+                continue
+            name = self.atom(made)
+            worthwhile = worthwhile or name in values
+            values.setdefault(name, made)
+            plain[id(op)] = name
+        result, start = rebuilt[id(root)], plain[id(root)]
+        if not (worthwhile or constants > 1) or any(side_effect(value) > Purity.READS for value in values.values()):
+            return result
+        found = simplify(start)
+        if found is start or interner.same(found, start):
+            return result
+        simpler: Expr = substitute(found, values)
+        return simpler
+
+
+def _chosen(op: Any) -> Expr:
+    """An if_then_else whose condition is constant is the arm chosen."""
+    test = op.args[0]
+    made: Expr = op if test.__class__ is not IntImm else op.args[1] if test.value else op.args[2]
+    return made
+
+
+class DataAnalyzer(Analyzer):
+    """An analyzer to which data wraps: what it is told and asked has a variable of which nothing is known in the place
+    of every operation on data that may leave its type.
+
+    >>> x = Var("x")
+    >>> analyzer = DataAnalyzer({x})
+    >>> analyzer.can_prove(x + 1 > x)
+    False
+    >>> with analyzer.constraint_scope(x >= 0), analyzer.constraint_scope(x < 16):
+    ...     print(analyzer.can_prove(x + 1 > x))
+    True
+    """
+
+    def __init__(self, data: Iterable[Var] = ()) -> None:
+        super().__init__()
+        self.wrapping = Wrapping(self, data)
+        self._opaque: dict[Expr, tuple[Expr, bool]] = {}
+
+    def opaque(self, root: Expr) -> Expr:
+        """An expression with variables in the place of what may wrap."""
+        memo = self._opaque
+        found = memo.get(root)
+        if found is not None:
+            return found[0]
+        stack: list[Any] = [root]
+        while stack:
+            op = stack[-1]
+            if op in memo:
+                stack.pop()
+                continue
+            operands = () if op.is_leaf and op.__class__ is not BufferLoad else tuple(op.children())
+            waiting = [c for c in operands if c not in memo]
+            if waiting:
+                self.wrapping.note_let(op)
+                stack += waiting
+                continue
+            stack.pop()
+            memo[op] = self._opaque_node(op, operands)
+        return memo[root][0]
+
+    def _opaque_node(self, op: Any, operands: tuple[Expr, ...]) -> tuple[Expr, bool]:
+        """A node with what may wrap replaced, and whether it is data."""
+        memo = self._opaque
+        data = self.wrapping.is_data_node(op) or any(memo[c][1] for c in operands)
+        new = op
+        if any(memo[c][0] is not c for c in operands):
+            new = op.map_children(lambda c: memo[c][0])
+        if data and may_overflow(op):
+            if _leaves(Analyzer.const_int_bound(self, new), op.dtype):
+                new = self.wrapping.atom(op)
+        return new, data
+
+    def bind(self, var: Var, value: Expr | Range | int, allow_override: bool = False) -> None:
+        """State what a variable is."""
+        if isinstance(value, Range):
+            value = value.min if is_const_int(value.extent, 1) else self._opaque_range(value)
+        if isinstance(value, Expr) and self.wrapping.is_data(value):
+            self.wrapping.data.add(var)
+            if self.wrapping.wraps(value):
+                return  # in its place it would be taken not to wrap
+        self._opaque = {}
+        super().bind(var, value, allow_override)
+
+    def _opaque_range(self, value: Range) -> Range:
+        ends = []
+        for end in (value.min, value.extent):
+            made = self.opaque(end)
+            # What reads memory has this value here alone: no later question is about it.
+            ends.append(made if made is end or side_effect(end) is Purity.PURE else Var("atom", end.dtype))
+        return value if ends[0] is value.min and ends[1] is value.extent else Range(*ends)
+
+    def enter_constraint(self, condition: Any) -> None:
+        """Take a condition as true, but for the parts that read memory."""
+        condition = as_expr(condition)
+        if side_effect(condition) is not Purity.PURE:
+            pure = [part for part in conjuncts(condition) if side_effect(part) is Purity.PURE]
+            condition = all_of(*pure)
+        made = self.opaque(condition)
+        self._opaque = {}
+        super().enter_constraint(made)
+
+    def leave_constraint(self) -> None:
+        """Forget the condition entered last."""
+        self._opaque = {}
+        super().leave_constraint()
+
+    def simplify(self, expr: Any, steps: int = 2) -> Expr:
+        """The simplest form known."""
+        plain = super().simplify
+        return self.wrapping.simplify(as_expr(expr), lambda part: plain(part, steps))
+
+    def rewrite_simplify(self, expr: Any) -> Expr:
+        """The normal form under the rules."""
+        return self.wrapping.simplify(as_expr(expr), super().rewrite_simplify)
+
+    def canonical_simplify(self, expr: Any) -> Expr:
+        """The canonical form."""
+        return self.wrapping.simplify(as_expr(expr), super().canonical_simplify)
+
+    def const_int_bound(self, expr: Any) -> ConstIntBound:
+        """Constant bounds of an integer expression."""
+        return super().const_int_bound(self.opaque(as_expr(expr)))
+
+    def modular_set(self, expr: Any) -> ModularSet:
+        """What is known of an expression's remainder."""
+        return super().modular_set(self.opaque(as_expr(expr)))
+
+    def int_set(self, expr: Any, dom_map: Mapping[Var, Range | IntervalSet] | None = None) -> IntervalSet:
+        """The interval that an expression ranges over."""
+        return super().int_set(self.opaque(as_expr(expr)), dom_map)
+
+    def can_prove(self, condition: Any, strength: ProofStrength | int = ProofStrength.DEFAULT) -> bool:
+        """Whether a condition is certainly true under what is known."""
+        return super().can_prove(self.opaque(as_expr(condition)), strength)
+
+    def can_prove_greater_equal(self, expr: Any, lower: int) -> bool:
+        """Whether an expression is at least a number."""
+        return super().can_prove_greater_equal(self.opaque(as_expr(expr)), lower)
+
+    def can_prove_less(self, expr: Any, upper: int) -> bool:
+        """Whether an expression is below a number."""
+        return super().can_prove_less(self.opaque(as_expr(expr)), upper)

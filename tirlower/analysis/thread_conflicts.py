@@ -1,0 +1,269 @@
+"""Whether accesses of different threads can meet in one element: the question behind every barrier.
+
+Two accesses are asked about as instances of the polyhedral view: in one iteration of the serial loops around both, or
+in successive iterations of one of them, by threads that differ in an axis. What only one thread does to an element
+needs no barrier; what cannot be decided counts as a meeting.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tirlower.ir.expr import Call, Var
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import post_order_visit
+from tirlower.ir.op import Op
+from tirlower.poly import Access, Loop, Scop
+from tirlower.poly.conditions import equal
+from tirlower.poly.conflicts import Conflicts, Relation
+from tirlower.poly.digit_test import Sign
+from tirlower.poly.execution_order import common_loops
+from tirlower.poly.forms import Lin, constant, single
+
+__all__ = ["SAME", "Meetings", "is_block_loop", "is_thread_loop"]
+
+_ATOMICS = frozenset(
+    Op.get(f"tir.atomic_{name}") for name in ("add", "max", "min", "and", "or", "xor", "exchange", "cas")
+)
+_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+
+SAME = 0
+"""The steps of the carrying loop between two accesses: none (one iteration), 1 (the next), or None (any later one)."""
+
+MAX_QUESTIONS = 20_000
+"""The questions asked for one function; beyond, accesses of one buffer are taken to meet."""
+
+
+def is_thread_loop(loop: Loop) -> bool:
+    """Whether the iterations of a loop are threads of one block."""
+    return loop.tag.startswith(("threadIdx", "vthread", "cthread"))
+
+
+def is_block_loop(loop: Loop) -> bool:
+    """Whether the iterations of a loop are blocks of threads."""
+    return loop.tag.startswith(("blockIdx", "clusterIdx", "clusterCtaIdx"))
+
+
+class Meetings:
+    """Answers about the accesses of one function, each once.
+
+    ``across`` says that threads of other blocks count (memory of the device), ``warp`` is the number of threads that
+    share memory (None: all of a block). ``overlaps`` are pairs of data variables that come to share bytes, so that any
+    accesses of theirs meet. ``warp_size`` is that of the warps whose own barriers count (:meth:`apart`).
+    """
+
+    def __init__(
+        self,
+        scop: Scop,
+        func: PrimFunc,
+        *,
+        across: bool = False,
+        warp: int | None = None,
+        overlaps: Iterable[tuple[Var, Var]] = (),
+        warp_size: int = 32,
+    ) -> None:
+        self.scop = scop
+        self.conflicts = Conflicts(scop)
+        self.across = across
+        self.warp = warp
+        self.warp_size = warp_size
+        self.overlaps = {frozenset(pair) for pair in overlaps}
+        self.only_overlaps = bool(self.overlaps)
+        self.atomic: set[int] = set()
+        self.asynchronous: set[Access] = set()
+        self.asked = 0
+        self._known: dict[Any, bool] = {}
+        self._kinds: dict[Access, Any] = {}
+        self._racing: dict[Access, bool] = {}
+        self._pinned: dict[tuple[Access, Loop, bool], Access] = {}
+        self._origins: dict[Access, Access] = {}
+        self._apart: dict[Access, Access] = {}
+        self._is_apart: set[Access] = set()
+        post_order_visit(func.body, self._note_atomic)
+
+    def _note_atomic(self, op: Any) -> None:
+        if isinstance(op, Call) and op.op in _ATOMICS and isinstance(op.args[0], Call):
+            self.atomic.add(id(op.args[0].args[0]))
+            self.atomic.add(id(op.args[0]))
+
+    def any(self, before: Sequence[Access], after: Sequence[Access], carrier: Loop | None, steps: int | None) -> bool:
+        """Whether one of ``before`` meets one of ``after``, ``steps`` iterations of ``carrier`` later."""
+        by_data: dict[Var, list[Access]] = {}
+        for access in self._distinct(after):
+            by_data.setdefault(access.data, []).append(access)
+        for access in self._distinct(before):
+            for data, others in by_data.items():
+                if data is not access.data and frozenset((data, access.data)) not in self.overlaps:
+                    continue
+                if any(self.meet(access, other, carrier, steps) for other in others):
+                    return True
+        return False
+
+    def _distinct(self, accesses: Sequence[Access]) -> Iterable[Access]:
+        """One access of each kind: what touches the same elements under the same conditions is asked about once."""
+        return {self._kind(access): access for access in accesses}.values()
+
+    def _kind(self, access: Access) -> Any:
+        found = self._kinds.get(access)
+        if found is None:
+            forms = access.digits if access.digits is not None else access.coordinates
+            found = self._kinds[access] = (
+                access.data,
+                access.is_write,
+                access.indices is None,
+                access.digits is None,
+                tuple(form.key for form in forms),
+                access.loops,
+                access.conditions,
+                id(access.node) in self.atomic,
+                access in self.asynchronous,
+                access in self._is_apart,
+            )
+        return found
+
+    def meet(self, a: Access, b: Access, carrier: Loop | None, steps: int | None) -> bool:
+        """Whether instances of ``a``, then ``b``, of different threads can touch one element, one of them writing."""
+        if not (a.is_write or b.is_write):
+            return False
+        if a.data is not b.data:
+            return frozenset((a.data, b.data)) in self.overlaps
+        if self.only_overlaps:
+            return False
+        if id(a.node) in self.atomic and id(b.node) in self.atomic:
+            return False
+        if a in self.asynchronous and not b.is_write:
+            return False  # a wait orders it, and the barrier behind the wait
+        origin = self._origin(a)
+        if origin is self._origin(b) and self._races_with_itself(origin):
+            return False
+        key = (self._kind(a), self._kind(b), origin is self._origin(b), carrier, steps)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._ask(a, b, carrier, steps)
+        return found
+
+    def pinned(self, access: Access, loop: Loop, last: bool) -> Access:
+        """An access in the first, or the last, iteration of a loop only."""
+        if loop.extent is None:
+            return access
+        key = (access, loop, last)
+        found = self._pinned.get(key)
+        if found is None:
+            found = copy.copy(access)
+            at = loop.start + loop.extent.shifted(-1) if last else loop.start
+            found.conditions = (*access.conditions, equal(single(loop.var) - at))
+            self._pinned[key] = found
+            self._origins[found] = self._origin(access)
+            if access in self.asynchronous:
+                self.asynchronous.add(found)
+            if access in self._is_apart:
+                self._is_apart.add(found)
+        return found
+
+    def apart(self, accesses: Iterable[Access]) -> list[Access]:
+        """Accesses with a barrier of each warp between them and those that they are asked about.
+
+        They meet what threads of other warps do only.
+        """
+        made: list[Access] = []
+        for access in accesses:
+            found = self._apart.get(access)
+            if found is None:
+                found = access if access in self._is_apart else copy.copy(access)
+                self._apart[access] = found
+                if found is not access:
+                    self._is_apart.add(found)
+                    self._origins[found] = self._origin(access)
+                    if access in self.asynchronous:
+                        self.asynchronous.add(found)
+            made.append(found)
+        return made
+
+    def _origin(self, access: Access) -> Access:
+        return self._origins.get(access, access)
+
+    def _races_with_itself(self, a: Access) -> bool:
+        """Whether two threads write one element in one instance: no barrier can help that, so none is asked for."""
+        found = self._racing.get(a)
+        if found is None:
+            self._racing[a] = True  # a question about `a` itself
+            found = self._racing[a] = self._ask(a, a, None, SAME)
+        return found
+
+    def _ask(self, a: Access, b: Access, carrier: Loop | None, steps: int | None) -> bool:
+        signs: dict[Loop, Sign] = {}
+        relations: list[Relation] = []
+        inside_carrier = False
+        for loop in common_loops(a, b):
+            if is_thread_loop(loop):
+                continue
+            if is_block_loop(loop):
+                if not self.across:
+                    signs[loop] = "="
+            elif loop is carrier and steps != SAME:
+                inside_carrier = True
+                if steps is None:
+                    signs[loop] = "<"
+                else:
+                    relations.append((single(loop.var).shifted(steps), single(loop.var), "="))
+            elif not inside_carrier:
+                signs[loop] = "="
+        for extra_signs, extra in self._different(a, b):
+            self.asked += 1
+            if self.asked > MAX_QUESTIONS:
+                return True
+            if self.conflicts.ask(a, b, {**signs, **extra_signs}, (*relations, *extra)).status != "empty":
+                return True
+        return False
+
+    def _different(self, a: Access, b: Access) -> Iterator[tuple[dict[Loop, Sign], tuple[Relation, ...]]]:
+        """The ways in which two threads that share memory differ: in one axis, the others free."""
+        mine, others = self._axes(a), self._axes(b)
+        if self.warp is None and not (a in self._is_apart or b in self._is_apart):
+            yield from self._in_an_axis(mine, others, ())
+            return
+        one, other = self._warp_of(mine), self._warp_of(others)
+        if one is None or other is None:
+            yield from self._in_an_axis(mine, others, ())
+        elif self.warp is not None:
+            yield from self._in_an_axis(mine, others, ((one, other, "="),))
+        else:
+            for sign in ("<", ">"):
+                yield {}, ((one, other, sign),)
+
+    def _in_an_axis(
+        self, mine: dict[str, Loop], others: dict[str, Loop], same_warp: tuple[Relation, ...]
+    ) -> Iterator[tuple[dict[Loop, Sign], tuple[Relation, ...]]]:
+        for tag in dict.fromkeys((*mine, *others)):
+            one, other = mine.get(tag), others.get(tag)
+            if one is None or other is None:
+                yield {}, same_warp  # done by every thread of the axis
+            elif one is other:
+                yield {one: "!"}, same_warp
+            else:
+                x, y = single(one.var) - one.start, single(other.var) - other.start
+                yield {}, (*same_warp, (x, y, "<"))
+                yield {}, (*same_warp, (x, y, ">"))
+
+    def _axes(self, access: Access) -> dict[str, Loop]:
+        """The thread loops around an access; of nested ones of a tag the outermost, which numbers the threads."""
+        found: dict[str, Loop] = {}
+        for loop in access.loops:
+            if is_thread_loop(loop) or (self.across and is_block_loop(loop)):
+                found.setdefault(loop.tag, loop)
+        return found
+
+    def _warp_of(self, axes: dict[str, Loop]) -> Lin | None:
+        """The number of a thread's warp, where the extents are constant."""
+        index, step = constant(0), 1
+        for tag in _AXES:
+            loop = axes.get(tag)
+            if loop is None:
+                continue
+            index = index + (single(loop.var) - loop.start).scaled(step)
+            if loop.extent is None or not loop.extent.is_constant:
+                return None
+            step *= loop.extent.const
+        return self.scop.space.floordiv(index, self.warp or self.warp_size)

@@ -1,0 +1,203 @@
+"""Which values are the same in all threads of a block: what a condition around a barrier must be.
+
+A value varies that comes from a thread's index, from a call with effects (a shuffle, a vote), or from memory of the
+thread's own into which such a value, or a value under such a condition, is stored. Elements of such memory are told apart where
+all accesses of it have constant indices. Memory that threads share gives each of them the same at the same index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tirlower.analysis.purity import side_effect
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Let, PointerType, Var
+from tirlower.ir.functor import Visitor, pre_order_visit
+from tirlower.ir.op import Op, Purity
+from tirlower.ir.splice import jumps_out
+from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, Evaluate, For, ForKind, IfThenElse, Stmt, While
+
+__all__ = ["Uniformity"]
+
+_JUMPS = frozenset((Op.get("tir.break_loop"), Op.get("tir.continue_loop")))
+
+
+class Uniformity(Visitor):
+    """The variables and thread-own buffers of a function whose values differ between threads.
+
+    >>> from tirlower.script import parse
+    >>> func = parse('''
+    ... @T.prim_func
+    ... def f(A: T.Buffer((8,), "int32")):
+    ...     for tx in T.thread_binding(8, thread="threadIdx.x"):
+    ...         half: T.let[T.int32] = tx // 2
+    ...         A[half] = 0
+    ... ''')
+    >>> facts = Uniformity(func.body)
+    >>> [facts.varies(stmt.indices[0]) for stmt in func.body.body.stmts[1:]]
+    [True]
+    """
+
+    def __init__(self, body: Stmt) -> None:
+        self.varying: set[Any] = set()
+        self.private: set[Var] = set()
+        self._elements: set[Var] = set()
+        self._into: dict[Any, list[Any]] = {}
+        self._control: list[frozenset[Any]] = []
+        self._loops: list[set[Any]] = []
+        self._own(body)
+        self.visit(body)
+        self._spread()
+
+    def varies(self, *exprs: Expr) -> bool:
+        """Whether one of the expressions may differ between the threads of a block."""
+        return any(self._is_varying(source) for source in self._sources(*exprs))
+
+    def _is_varying(self, source: Any) -> bool:
+        return source is _VARYING or source in self.varying
+
+    def _own(self, body: Stmt) -> None:
+        buffers: dict[Var, Buffer] = {}
+        mixed: set[Var] = set()
+
+        def look(op: Any) -> None:
+            if isinstance(op, AllocBuffer) and not op.buffer.scope.startswith(("shared", "global")):
+                self.private.add(op.buffer.data)
+            if op.__class__ in (BufferLoad, BufferStore):
+                data = op.buffer.data
+                if buffers.setdefault(data, op.buffer) is not op.buffer or _numbers(op.indices) is None:
+                    mixed.add(data)
+            elif op.__class__ is Call and side_effect(op) > Purity.READS:
+                pre_order_visit(op, given)
+
+        def given(op: Any) -> None:
+            if op.__class__ is Var:
+                mixed.add(op)
+            elif op.__class__ is Call:
+                mixed.update(arg.buffer.data for arg in op.args if arg.__class__ is BufferLoad)
+
+        pre_order_visit(body, look)
+        self._elements = self.private - mixed
+
+    def _cell(self, access: BufferLoad | BufferStore) -> Any:
+        """What stands for an element of private memory: the element, or all of the buffer."""
+        data = access.buffer.data
+        return (data, _numbers(access.indices)) if data in self._elements else data
+
+    def _sources(self, *exprs: Expr) -> frozenset[Any]:
+        """The variables and private memories that expressions are computed from, or the mark of a varying call."""
+        found: set[Any] = set()
+
+        def look(op: Any) -> None:
+            if op.__class__ is Var:
+                if not isinstance(op.type, PointerType) or op in self.private:
+                    found.add(op)
+            elif op.__class__ is BufferLoad and op.buffer.data in self.private:
+                found.add(self._cell(op))
+            elif op.__class__ is Call and side_effect(op) > Purity.READS:
+                found.add(_VARYING)
+            elif op.__class__ is Let:
+                self._edge(op.var, self._sources(op.value))
+
+        for expr in exprs:
+            pre_order_visit(expr, look)
+        return frozenset(found)
+
+    def _edge(self, target: Any, sources: Iterable[Any]) -> None:
+        for source in sources:
+            self._into.setdefault(source, []).append(target)
+
+    def _assign(self, target: Any, sources: frozenset[Any]) -> None:
+        self._edge(target, sources.union(*self._control))
+
+    def _spread(self) -> None:
+        stack = [_VARYING, *self.varying]
+        while stack:
+            for target in self._into.get(stack.pop(), ()):
+                if target not in self.varying:
+                    self.varying.add(target)
+                    stack.append(target)
+
+    # Statements
+
+    def visit_expr(self, root: Any) -> None:
+        """Private memory that is given to a call holds anything; nested bindings are noted."""
+        self._sources(root)
+
+        def look(op: Any) -> None:
+            if op.__class__ is Call and side_effect(op) > Purity.READS:
+                pre_order_visit(op, note)
+
+        def note(op: Any) -> None:
+            data = op if op.__class__ is Var else op.buffer.data if op.__class__ is BufferLoad else None
+            if data in self.private:
+                self._edge(data, (_VARYING,))
+
+        pre_order_visit(root, look)
+
+    def visit_For(self, op: For) -> None:
+        if op.kind is ForKind.THREAD_BINDING and not str(op.thread_tag).startswith("blockIdx"):
+            self.varying.add(op.loop_var)
+            self.generic(op)
+            return
+        self.visit_expr(op.min)
+        self.visit_expr(op.extent)
+        bounds = self._sources(op.min, op.extent)
+        self._assign(op.loop_var, bounds)
+        self._loop(op, bounds, op.body)
+
+    def visit_While(self, op: While) -> None:
+        self.visit_expr(op.condition)
+        self._loop(op, self._sources(op.condition), op.body)
+
+    def _loop(self, op: Any, control: frozenset[Any], body: Stmt) -> None:
+        # The loop is a target too: whether its iterations diverge.
+        self._assign(op, control)
+        self._control.append(frozenset((*control, op)) if jumps_out(body) else control)
+        self._loops.append({op})
+        self.visit(body)
+        self._loops.pop()
+        self._control.pop()
+
+    def diverges(self, op: For | While) -> bool:
+        """Whether the threads of a block may run different iterations of a loop."""
+        return op in self.varying
+
+    def visit_IfThenElse(self, op: IfThenElse) -> None:
+        self.visit_expr(op.condition)
+        self._control.append(self._sources(op.condition))
+        self.visit(op.then_case)
+        if op.else_case is not None:
+            self.visit(op.else_case)
+        self._control.pop()
+
+    def visit_Bind(self, op: Bind) -> None:
+        self.visit_expr(op.value)
+        self._assign(op.var, self._sources(op.value))
+
+    def visit_BufferStore(self, op: BufferStore) -> None:
+        parts = [op.value, *op.indices] + ([op.predicate] if op.predicate is not None else [])
+        for part in parts:
+            self.visit_expr(part)
+        if op.buffer.data in self.private:
+            self._assign(self._cell(op), self._sources(*parts))
+
+    def visit_Evaluate(self, op: Evaluate) -> None:
+        if isinstance(op.value, Call) and op.value.op in _JUMPS:
+            for loop in self._loops[-1] if self._loops else ():
+                self._assign(loop, frozenset())
+        self.visit_expr(op.value)
+
+
+def _numbers(indices: Sequence[Expr]) -> tuple[int, ...] | None:
+    """Constant indices as numbers."""
+    found = [index.value for index in indices if isinstance(index, IntImm)]
+    return tuple(found) if len(found) == len(indices) else None
+
+
+class _Varying:
+    """What a varying call gives."""
+
+
+_VARYING = _Varying()

@@ -1,0 +1,215 @@
+"""What a build gives: a callable kernel, or the kernels of a module."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tirlower.diagnostics import CodegenError, TirError, nearest_name
+from tirlower.ir.citizens import FunctionLike
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.packed import Packed
+from tirlower.llvm.entry import EntryBase
+
+if TYPE_CHECKING:
+    from tirlower.driver.report import Report
+    from tirlower.driver.result import Artifact, BuildSpec
+    from tirlower.llvm.entry import Signature
+    from tirlower.transforms import PassContext
+
+__all__ = ["BuiltKernel", "Executable", "ForeignKernel", "Kernel", "rebuilding"]
+
+SOURCE_KINDS = ("tir", "llvm", "llvm-opt", "asm", "ptx", "c")
+
+
+class BuiltKernel(FunctionLike):
+    """What every compiled function of this machine knows, however calls reach it."""
+
+    artifact: Any
+    slow_path: Any
+
+    @property
+    def func(self) -> PrimFunc:
+        """The function as it was given to the build."""
+        func: PrimFunc = self.artifact.function(self.name)
+        return func
+
+    @property
+    def target(self) -> Any:
+        """The target it was compiled for."""
+        return self.artifact.target
+
+    @property
+    def signature(self) -> Signature:
+        """What a call takes."""
+        signature: Signature = self.slow_path.signature
+        return signature
+
+    def source(self, kind: str = "tir") -> str:
+        """The program at a stage: ``"tir"`` (after the passes), and what the target has of the :data:`SOURCE_KINDS`.
+
+        Raises :class:`TirError` for another kind.
+        """
+        text: str = self.artifact.source(kind)
+        return text
+
+    def show(self, kind: str = "tir") -> None:
+        """Print :meth:`source`, the script coloured where the terminal shows colours."""
+        self.artifact.show(kind)
+
+    @property
+    def ir_after(self) -> Mapping[str, IRModule]:
+        """The module after each pass, by the pass's name (run again with a trace where the build had none)."""
+        after: Mapping[str, IRModule] = self.artifact.ir_after
+        return after
+
+    def report(self) -> Report:
+        """What the build did: passes and their times, loops, cache, machine code."""
+        report: Report = self.artifact.report()
+        return report
+
+    def explain_miss(self) -> str:
+        """Why the machine code was not in the disk cache; says so when it was."""
+        why: str = self.artifact.explain_miss()
+        return why
+
+    def __repr__(self) -> str:
+        return f"<tirlower.Kernel {self.call_text} for {self.artifact.target}>"
+
+    def __reduce__(self) -> Any:
+        # Machine code stays in its process: another one builds the function again, or finds it in the disk cache.
+        return self.artifact.rebuilding(self.name)
+
+
+class Kernel(BuiltKernel, EntryBase):
+    """A compiled function: call it with arrays and scalars.
+
+    Arguments are NumPy arrays, DLPack or buffer-protocol objects, and Python or NumPy scalars, in the order of the
+    parameters or by name; each is checked before anything runs, and outputs are written in place. With ``outputs``
+    the named arrays are allocated and returned.
+    """
+
+    # The state of the entry is in slots of the base; what follows is plain Python.
+    artifact: Artifact
+
+    _parts: tuple[Any, ...]
+
+    @classmethod
+    def made(cls, artifact: Artifact, name: str, parts: tuple[Any, ...]) -> Kernel:
+        """A kernel from the parts of its entry (:func:`tirlower.llvm.entry.entry_parts`)."""
+        kernel = cls(*parts)
+        kernel._parts = parts
+        kernel.artifact = artifact
+        kernel.named(kernel.artifact.function(name), name)
+        return kernel
+
+    def move_into(self, other: Kernel) -> None:
+        """Make another (not yet callable) kernel object this one."""
+        EntryBase.__init__(other, *self._parts)
+        other._parts = self._parts
+
+
+def rebuilding(
+    module: IRModule,
+    name: str | None,
+    target: Any,
+    outputs: Sequence[str] | None,
+    gil: Any,
+    context: PassContext | BuildSpec,
+) -> tuple[Any, ...]:
+    """What pickle keeps of a kernel, or of all those of a module (without a name): how it was built."""
+    options = (target, outputs, gil, context.choices)
+    return _rebuilt, (Packed(module), name, *options)
+
+
+def _rebuilt(
+    module: Packed,
+    name: str | None,
+    target: Any,
+    outputs: Sequence[str] | None,
+    gil: Any,
+    choices: dict[str, Any],
+) -> Any:
+    """A kernel, or all those of a module (without a name), from what determined it: what unpickling calls."""
+    driver = importlib.import_module("tirlower.driver.api")
+    with driver.PassContext(**choices):
+        made = driver.build(module.unpacked(), target, outputs=outputs, gil=gil)
+    return made if name is None else made[name]
+
+
+class ForeignKernel(Kernel):  # noqa: D101
+    # A kernel for a processor with features that this machine lacks: it can be looked at, and not called. A docstring
+    # would hide the kernel's own.
+    __doc__ = Kernel.__dict__["__doc__"]
+
+    lacking: tuple[str, ...] = ()
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Refuse the call, which would end the process with an illegal instruction."""
+        raise CodegenError(
+            f"`{self.name}` is code for {self.artifact.target}, and this machine has no {', '.join(self.lacking)}",
+            origin="call",
+            help="build it for this machine (leave out mcpu and mattr), or for a level that it has, such as x86-64-v3",
+        )
+
+
+class Executable:
+    """The kernels of a module: ``exe["name"]`` or ``exe.name``."""
+
+    def __init__(self, artifact: Artifact, kernels: Mapping[str, Kernel]) -> None:
+        self._artifact = artifact
+        self._kernels = dict(kernels)
+
+    def __getitem__(self, name: str) -> Kernel:
+        found = self._kernels.get(name)
+        if found is None:
+            near = nearest_name(name, self._kernels)
+            raise TirError(
+                f"the module exports no function {name!r}",
+                help=f"did you mean {near!r}?" if near else f"it exports {', '.join(self._kernels) or 'none'}",
+            )
+        return found
+
+    def __getattr__(self, name: str) -> Kernel:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except TirError as error:
+            raise AttributeError(str(error)) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kernels)
+
+    def __len__(self) -> int:
+        return len(self._kernels)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kernels
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._kernels})
+
+    def source(self, kind: str = "tir") -> str:
+        """The whole module at a stage (see :meth:`Kernel.source`)."""
+        return self._artifact.source(kind)
+
+    def show(self, kind: str = "tir") -> None:
+        """Print :meth:`source`."""
+        self._artifact.show(kind)
+
+    @property
+    def ir_after(self) -> Mapping[str, IRModule]:
+        """The module after each pass, by the pass's name."""
+        return self._artifact.ir_after
+
+    def report(self) -> Report:
+        """What the build did."""
+        return self._artifact.report()
+
+    def __reduce__(self) -> Any:
+        return self._artifact.rebuilding(None)
+
+    def __repr__(self) -> str:
+        return f"<tirlower.Executable of {', '.join(self._kernels) or 'nothing'} for {self._artifact.target}>"

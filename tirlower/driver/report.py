@@ -1,0 +1,88 @@
+"""The report of a build: what was done, from where it came, how long it took, and what was proved of the program."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tirlower.legality.notes import AccessNote, CheckReport, LoopNote
+from tirlower.llvm.machine_loops import MachineLoop, machine_loops
+
+__all__ = ["AccessNote", "CheckReport", "LoopNote", "Report"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a build did. ``str(report)`` lays it out.
+
+    ``cached`` says whether the machine code came from disk; ``timings`` are milliseconds by step; ``passes``
+    milliseconds by pass (empty where the cache made them unnecessary); ``checks`` what was proved of the program and
+    what was not (see :class:`CheckReport`; its parts are attributes of the report too); ``code_bytes`` the size of the object;
+    ``inner_loops`` what the innermost loops became in machine code.
+    """
+
+    target: str
+    functions: tuple[str, ...]
+    cached: bool
+    timings: dict[str, float] = field(default_factory=dict)
+    passes: dict[str, float] = field(default_factory=dict)
+    checks: CheckReport = field(default_factory=CheckReport)
+    code_bytes: int = 0
+    assembly: Callable[[], str] = field(default=str, repr=False, compare=False)
+
+    @functools.cached_property
+    def inner_loops(self) -> tuple[MachineLoop, ...]:
+        """The innermost loops of the machine code: the width of their vectors, spills, lane moves, calls.
+
+        Their assembly is emitted when this is first asked for.
+
+        >>> import tirlower as tl
+        >>> from tirlower.script import tir as T
+        >>> @T.prim_func
+        ... def f(A: T.Buffer((4096,), "int32")):
+        ...     for i in range(256):
+        ...         for l in T.vectorized(16):
+        ...             A[i * 16 + l] = A[i * 16 + l] + 1
+        >>> loop, = tl.build(f, "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v4").report().inner_loops
+        >>> loop.lane_moves, loop.spills, loop.calls
+        (0, 0, 0)
+        """
+        return machine_loops(self.assembly())
+
+    @property
+    def loops(self) -> tuple[LoopNote, ...]:
+        """The parallel, vectorized, unrolled and thread-bound loops: proved, or trusted with the reason given."""
+        return self.checks.loops
+
+    @property
+    def proved(self) -> Mapping[str, int]:
+        """How many accesses of each function are proved inside their buffers."""
+        return self.checks.proved
+
+    @property
+    def guarded(self) -> tuple[AccessNote, ...]:
+        """The accesses that are checked as they run, each with the reason why that is not known before."""
+        return self.checks.guarded
+
+    @property
+    def trusted(self) -> tuple[AccessNote, ...]:
+        """The accesses that nothing checks."""
+        return self.checks.trusted
+
+    @property
+    def assumed(self) -> tuple[AccessNote, ...]:
+        """The facts that the program states with ``T.assume``."""
+        return self.checks.assumed
+
+    def __str__(self) -> str:
+        lines = [f"{', '.join(self.functions)} for {self.target}"]
+        origin = "the disk cache" if self.cached else "this build"
+        lines.append(f"  machine code: {self.code_bytes} bytes, from {origin}")
+        if self.timings:
+            lines.append("  time: " + ", ".join(f"{name} {ms:.1f} ms" for name, ms in self.timings.items()))
+        slow = sorted(self.passes.items(), key=lambda item: -item[1])[:5]
+        if slow:
+            lines.append("  slowest passes: " + ", ".join(f"{name} {ms:.2f} ms" for name, ms in slow))
+        lines += [f"  {line}" for line in self.checks.lines()]
+        return "\n".join(lines)

@@ -1,0 +1,399 @@
+"""The expression engine: a stack of tasks, so that an expression of any depth is emitted without recursion.
+
+A node is emitted in one of two modes. As a *value* it has its own type and wraps as the language says. As an *index* it
+is an i64: sums, products and quotients of 32-bit variables are computed in 64 bits from variables widened at the
+leaves, without wrap-around (``nsw``), so that LLVM sees affine addresses. That rests on the rule of the language that
+index arithmetic does not overflow; subexpressions that depend on data (loads, calls, scalar parameters) and may leave
+their type mean their wrap-around, and are computed in their own type first.
+
+Each distinct node of a root is emitted once. What was emitted inside a branch is forgotten at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tirlower.emit.emitter import ENGINE, Emitter, constant
+from tirlower.emit.facts import DATA, WRAPS
+from tirlower.emit.llvm_text import I64, Block, Phi, Value
+from tirlower.emit.masked import is_masked
+from tirlower.ir.expr import (
+    Add,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    StringImm,
+    Sub,
+    Var,
+)
+from tirlower.ir.op import Op
+
+__all__ = ["CALLS", "COMBINE", "CONTROL", "Run", "call_rule", "combine", "control"]
+
+Combine = Callable[..., Value]
+Control = Callable[["Run", Any], None]
+CallRule = Callable[[Emitter, Any, list[Value]], Value]
+
+#: node class -> function (emitter, node, *values of its children)
+COMBINE: Final[dict[type, Combine]] = {}
+#: node class -> function (run, node) that schedules the operands itself
+CONTROL: Final[dict[type, Control]] = {}
+#: operation -> function (emitter, call, values of the arguments)
+CALLS: Final[dict[Op, CallRule]] = {}
+#: operation -> function (run, call) that schedules the arguments itself
+CALL_CONTROL: Final[dict[Op, Control]] = {}
+#: node class of index arithmetic -> function (emitter, node, a, b)
+INDEX: Final[dict[type, Combine]] = {}
+
+
+def combine(*kinds: type) -> Callable[[Combine], Combine]:
+    """Register the emission of nodes whose operands are simply evaluated first."""
+
+    def register(fn: Combine) -> Combine:
+        for kind in kinds:
+            COMBINE[kind] = fn
+        return fn
+
+    return register
+
+
+def control(*kinds: type) -> Callable[[Control], Control]:
+    """Register the emission of nodes that decide when their operands are evaluated."""
+
+    def register(fn: Control) -> Control:
+        for kind in kinds:
+            CONTROL[kind] = fn
+        return fn
+
+    return register
+
+
+def call_rule(*names: str, table: dict[Op, CallRule] = CALLS) -> Callable[[CallRule], CallRule]:
+    """Register the emission of calls of operations whose arguments are simply evaluated first."""
+
+    def register(fn: CallRule) -> CallRule:
+        for name in names:
+            table[Op.get(name)] = fn
+        return fn
+
+    return register
+
+
+def call_control(*names: str, table: dict[Op, Control] = CALL_CONTROL) -> Callable[[Control], Control]:
+    """Register the emission of calls that decide when their arguments are evaluated."""
+
+    def register(fn: Control) -> Control:
+        for name in names:
+            table[Op.get(name)] = fn
+        return fn
+
+    return register
+
+
+_WIDENED: Final = frozenset({Add, Sub, Mul, FloorDiv, FloorMod, Div, Mod, Min, Max})
+_LEAVES: Final = frozenset({Var, IntImm, FloatImm, StringImm})
+
+
+def leaf_value(em: Emitter, op: Any) -> Value:
+    """The value of a variable or constant."""
+    cls = op.__class__
+    if cls is Var:
+        return em.lookup(op, op.span).value
+    if cls is IntImm:
+        return constant(em.type_of(op.dtype), op.value)
+    if cls is FloatImm:
+        return FLOAT_CONSTANT[0](em, op)
+    if cls is StringImm:
+        return em.module.string_constant(op.value)
+    raise em.error(f"{cls.__name__} is no expression that code can be generated for", op)
+
+
+class Run:
+    """The emission of one root."""
+
+    __slots__ = ("em", "memo", "tasks", "trail")
+
+    def __init__(self, em: Emitter) -> None:
+        self.em = em
+        self.memo: dict[int, Value] = {}
+        self.trail: list[int] = []
+        self.tasks: list[tuple[Callable[[Any], None], Any]] = []
+
+    # -- scheduling --------------------------------------------------------------------------------------------------
+
+    def evaluate(self, op: Expr) -> None:
+        """Schedule the value of an expression."""
+        if op.__class__ not in _LEAVES:
+            self.tasks.append((self._visit, op))
+
+    def evaluate_index(self, op: Expr) -> None:
+        """Schedule an expression as an index."""
+        if op.__class__ is not IntImm:
+            self.tasks.append((self._visit_index, op))
+
+    def then(self, fn: Callable[[Any], None], arg: Any = None) -> None:
+        """Schedule a step. Steps run in the reverse of the order of scheduling."""
+        self.tasks.append((fn, arg))
+
+    def get(self, op: Expr) -> Value:
+        """The value of an expression evaluated before."""
+        found = self.memo.get(id(op))
+        return leaf_value(self.em, op) if found is None else found
+
+    def is_known(self, op: Expr) -> bool:
+        """Whether an expression was evaluated before, and its value holds here."""
+        return id(op) in self.memo
+
+    def get_index(self, op: Expr) -> Value:
+        """The index value of an expression evaluated before."""
+        if op.__class__ is IntImm:
+            return Value(I64, str(op.value))
+        return self.memo[~id(op)]
+
+    def set(self, op: Expr, value: Value) -> None:
+        """Say what the value of an expression is."""
+        key = id(op)
+        self.memo[key] = value
+        self.trail.append(key)
+
+    def set_index(self, op: Expr, value: Value) -> None:
+        """Say what the index value of an expression is."""
+        key = ~id(op)
+        self.memo[key] = value
+        self.trail.append(key)
+
+    def mark(self) -> int:
+        """The state of knowledge, for :meth:`forget`."""
+        return len(self.trail)
+
+    def forget(self, mark: int) -> None:
+        """Forget the values emitted since a mark: they do not dominate what follows."""
+        for key in self.trail[mark:]:
+            self.memo.pop(key, None)
+        del self.trail[mark:]
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Work off the tasks."""
+        tasks = self.tasks
+        while tasks:
+            fn, arg = tasks.pop()
+            fn(arg)
+
+    def _visit(self, op: Any) -> None:
+        if id(op) in self.memo:
+            return
+        cls = op.__class__
+        handler = CONTROL.get(cls)
+        if cls is Call:
+            handler = self._call_handler(op.op)
+        if handler is not None:
+            handler(self, op)
+            return
+        tasks = self.tasks
+        tasks.append((self._combine, op))
+        for child in reversed(list(op.children())):
+            if child.__class__ not in _LEAVES:
+                tasks.append((self._visit, child))
+
+    def _call_handler(self, callee: Any) -> Control | None:
+        """What schedules the arguments of a call; None: they are simply evaluated."""
+        platform = self.em.state.platform
+        found = platform.controls.get(callee)
+        if found is not None or callee in platform.calls:
+            return found
+        return CALL_CONTROL.get(callee) or (None if callee in CALLS else platform.other_call)
+
+    def _combine(self, op: Any) -> None:
+        if id(op) in self.memo:
+            return
+        memo, em = self.memo, self.em
+        args = []
+        for child in op.children():
+            found = memo.get(id(child))
+            args.append(leaf_value(em, child) if found is None else found)
+        if op.__class__ is Call:
+            rules = em.state.platform.calls
+            callee: Any = op.op  # visited as an Op
+            value = (rules.get(callee) or CALLS[callee])(em, op, args)
+        else:
+            rule = COMBINE.get(op.__class__)
+            if rule is None:
+                raise em.error(f"{type(op).__name__} is no expression that code can be generated for", op)
+            value = rule(em, op, *args)
+        self.set(op, value)
+
+    def _visit_index(self, op: Any) -> None:
+        if ~id(op) in self.memo:
+            return
+        em, cls, kind = self.em, op.__class__, op.dtype
+        if cls is Var:
+            if op in em.masked:
+                em.masked_indices += 1
+            self.set_index(op, widened_var(em, op))
+            return
+        if kind.is_int and kind.bits in (32, 64) and kind.lanes == 1:
+            if cls in _WIDENED and not self._stays_narrow(op):
+                self.tasks.append((self._combine_index, op))
+                for child in (op.b, op.a):
+                    if child.__class__ is not IntImm:
+                        self.tasks.append((self._visit_index, child))
+                return
+            if cls is Cast and op.value.dtype.is_int and not em.facts.of(op).flags & DATA:
+                self.tasks.append((self._alias_index, op))
+                self.evaluate_index(op.value)
+                return
+        self.tasks.append((self._extend, op))
+        self.evaluate(op)
+
+    def _stays_narrow(self, op: Any) -> bool:
+        """Whether index arithmetic is done in its own type: what may wrap, and on a GPU whatever depends on data."""
+        flags = self.em.facts.of(op).flags
+        return bool(flags & DATA) and (bool(flags & WRAPS) or not self.em.state.machine.wide_indices)
+
+    def _combine_index(self, op: Any) -> None:
+        if ~id(op) not in self.memo:
+            self.set_index(op, INDEX[op.__class__](self.em, op, self.get_index(op.a), self.get_index(op.b)))
+
+    def _alias_index(self, op: Any) -> None:
+        self.set_index(op, self.get_index(op.value))
+
+    def _extend(self, op: Any) -> None:
+        if is_masked(op, self.em.masked):
+            self.em.masked_indices += 1
+        self.set_index(op, extend(self.em, self.get(op), op))
+
+
+def widened_var(em: Emitter, var: Var) -> Value:
+    """A variable as an index."""
+    binding = em.lookup(var, var.span)
+    return binding.wide if binding.wide is not None else extend(em, binding.value, var)
+
+
+def extend(em: Emitter, value: Value, op: Expr) -> Value:
+    """A scalar integer as an i64, by its sign."""
+    if value.type is I64 or value.type.bits == 64:
+        return value
+    if not op.dtype.is_integral or op.dtype.is_vector:
+        raise em.error(f"an index is a scalar integer, got {op.dtype!s}: {op}", op)
+    return em.b.sext(value, I64) if op.dtype.is_int else em.b.zext(value, I64)
+
+
+def value_of(em: Emitter, root: Expr) -> Value:
+    """Emit an expression as a value."""
+    if root.__class__ in _LEAVES:
+        return leaf_value(em, root)
+    run = Run(em)
+    run.evaluate(root)
+    run.run()
+    return run.get(root)
+
+
+def index_of(em: Emitter, root: Expr) -> Value:
+    """Emit an expression as an index."""
+    if root.__class__ is IntImm:
+        return Value(I64, str(root.value))
+    run = Run(em)
+    run.evaluate_index(root)
+    run.run()
+    return run.get_index(root)
+
+
+def values_of(em: Emitter, roots: Sequence[Expr]) -> list[Value]:
+    """Emit expressions in order, sharing what they have in common."""
+    run = Run(em)
+    for root in reversed(roots):
+        run.evaluate(root)
+    run.run()
+    return [run.get(root) for root in roots]
+
+
+def in_branches(
+    run: Run,
+    cond: Value,
+    then: Expr | Value,
+    otherwise: Expr | Value,
+    finish: Callable[[Phi], None],
+    likely: bool | None = None,
+) -> None:
+    """Schedule ``then if cond else otherwise``, each evaluated only where it is chosen."""
+    em = run.em
+    blocks = em.new_block("then"), em.new_block("else")
+    after = em.new_block("choice")
+    ends: list[tuple[Value, Block]] = []
+    arms = (then, otherwise)
+    mark = run.mark()
+    direct: list[Block | None] = [None, None]
+    start = em.b.block
+    # An arm that is a value needs no block of its own.
+    targets = [after if isinstance(arm, Value) else block for arm, block in zip(arms, blocks, strict=True)]
+    for position, arm in enumerate(arms):
+        if isinstance(arm, Value):
+            direct[position] = start
+            ends.append((arm, start))
+    em.b.cond_br(cond, targets[0], targets[1], likely=likely)
+
+    def end(arm: Any) -> None:
+        ends.append((run.get(arm), em.b.block))
+        em.b.br(after)
+        run.forget(mark)
+
+    def begin(position: int) -> None:
+        em.enter(blocks[position])
+
+    def merge(_: Any) -> None:
+        em.enter(after)
+        finish(em.b.phi(ends[0][0].type, "choice", ends))
+
+    run.then(merge)
+    for position in (1, 0):
+        arm = arms[position]
+        if not isinstance(arm, Value):
+            run.then(end, arm)
+            run.evaluate(arm)
+            run.then(begin, position)
+
+
+@control(Let)
+def _let(run: Run, op: Let) -> None:
+    em = run.em
+
+    def bind(_: Any) -> None:
+        em.facts.define_as(op.var, op.value)
+        value = run.get(op.value)
+        em.define(op.var, value)
+        pointer_alias(em, op.var, op.value)
+
+    def done(_: Any) -> None:
+        run.set(op, run.get(op.body))
+
+    run.then(done)
+    run.evaluate(op.body)
+    run.then(bind)
+    run.evaluate(op.value)
+
+
+def pointer_alias(em: Emitter, var: Var, value: Expr) -> None:
+    """Where a handle variable is another pointer, or points into its memory, it shares what is known of that memory."""
+    if not var.dtype.is_handle:
+        return
+    if value.__class__ is Var and value in em.kernel.roots:
+        em.kernel.roots[var] = em.kernel.roots[value]
+
+
+# Installed by the module that knows: constants of all float types.
+FLOAT_CONSTANT: list[Callable[[Emitter, FloatImm], Value]] = []
+
+ENGINE[:] = [value_of, index_of]

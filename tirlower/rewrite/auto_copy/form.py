@@ -1,0 +1,184 @@
+"""Blocks marked as copies: their annotations, their nest of loops around one store, and what is known of its order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from tirlower.arith import Analyzer
+from tirlower.diagnostics import TransformError
+from tirlower.ir import build
+from tirlower.ir.binding import names_in
+from tirlower.ir.expr import BufferLoad, Cast, Expr, IntImm, Var, const, is_const_int
+from tirlower.ir.functor import substitute
+from tirlower.ir.stmt import Block, BufferStore, For, ForKind, IfThenElse, Stmt
+
+__all__ = [
+    "AUTO_COPY",
+    "LOCAL_STAGE",
+    "ORIGIN",
+    "PADDING",
+    "VECTOR_BYTES",
+    "Axis",
+    "Copy",
+    "Order",
+    "annotated_number",
+    "conditional",
+    "is_no",
+    "linear",
+    "nest",
+    "refuse",
+    "taken_apart",
+]
+
+ORIGIN = "tir.LowerAutoCopy"
+AUTO_COPY = "auto_copy"
+"""Block annotation: 1 for a copy to be lowered here."""
+VECTOR_BYTES = "vector_bytes"
+"""Block annotation: the bytes that one vector of the copy has (default 1: no vectors)."""
+LOCAL_STAGE = "local_stage"
+"""Block annotation: pass the data through registers first, which a CPU's copy does anyway."""
+PADDING = "padding"
+"""Block annotation: elements by which rows of the block's shared memory are longer; by default found by counting."""
+
+
+@dataclass(eq=False)
+class Copy:
+    """A nest of loops around one store of a load, under conditions or not."""
+
+    loops: list[For]
+    conditions: list[Expr]
+    store: BufferStore
+    load: BufferLoad
+
+    def variables(self) -> set[Var]:
+        """The variables that a copy mentions, its own loops' included."""
+        parts: list[Expr] = [*self.conditions, *self.store.indices, self.store.value]
+        parts += [part for loop in self.loops for part in (loop.min, loop.extent)]
+        return {var for part in parts for var in names_in(part) if isinstance(var, Var)}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A loop over threads around a copy, its constant extent, and by how much its next thread's number is higher."""
+
+    loop: For
+    extent: int
+    stride: int
+
+    @property
+    def index(self) -> Expr:
+        """The number of a thread along the axis."""
+        return build.sub(self.loop.loop_var, self.loop.min)
+
+
+def linear(axes: Sequence[Axis]) -> tuple[Expr, int]:
+    """The number of a thread along some axes, the fastest last, and how many threads there are."""
+    number: Expr = const(0)
+    count = 1
+    for axis in axes:
+        number = build.add(build.mul(number, axis.extent), build.cast("int32", axis.index))
+        count *= axis.extent
+    return number, count
+
+
+class Order:
+    """What an analyzer proves about the order of a copy's elements."""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+
+    def moved(self, var: Var, index: Expr) -> Expr:
+        """By how much an index moves with a variable."""
+        later = substitute(index, {var: build.add(var, const(1, var.dtype))})
+        return self.analyzer.simplify(build.sub(later, index))
+
+    def unit(self, var: Var, indices: Sequence[Expr]) -> bool:
+        """Whether a variable moves an access to the neighbouring element."""
+        steps = [self.moved(var, index) for index in indices]
+        return bool(steps) and is_const_int(steps[-1], 1) and all(is_const_int(step, 0) for step in steps[:-1])
+
+    def axes(self, loops: Sequence[For], indices: Sequence[Expr]) -> list[int] | None:
+        """The dimension that each loop moves along, by constant steps, each another one; None where it is not so."""
+        found: list[int] = []
+        for loop in loops:
+            steps = [self.moved(loop.loop_var, index) for index in indices]
+            along = [axis for axis, step in enumerate(steps) if not is_const_int(step, 0)]
+            if len(along) != 1 or along[0] in found or not isinstance(steps[along[0]], IntImm):
+                return None
+            found.append(along[0])
+        return found
+
+    def independent(self, loops: Sequence[For]) -> bool:
+        """Whether the bounds of no loop mention another one's variable."""
+        variables = {loop.loop_var for loop in loops}
+        parts = [part for loop in loops for part in (loop.min, loop.extent)]
+        return not any(var in variables for part in parts for var in names_in(part))
+
+
+def is_no(value: Any) -> bool:
+    """Whether an annotation says no."""
+    return getattr(value, "value", value) in (0, False)
+
+
+def annotated_number(op: Block, key: str, default: int, least: int, help: str) -> int:
+    """A number that a block is annotated with. Raises TransformError for anything else, or one below the least."""
+    value = op.annotations.get(key, default)
+    value = getattr(value, "value", value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        what = "a positive number" if least else "a number, not negative"
+        refuse(op, f"{key} is {what}, got {value!r}", help)
+    return value
+
+
+def taken_apart(op: Block) -> Copy:
+    """The parts of a copy. Raises TransformError for a block that is none."""
+    loops: list[For] = []
+    conditions: list[Expr] = []
+    body: Stmt = op.body
+    while True:
+        if isinstance(body, For) and body.kind is not ForKind.THREAD_BINDING and not conditions:
+            loops.append(body)
+            body = body.body
+        elif isinstance(body, IfThenElse) and body.else_case is None:
+            conditions.append(body.condition)
+            body = body.then_case
+        elif isinstance(body, Block) and not body.iters and body.init is None and not body.match_buffers:
+            if not is_const_int(body.predicate, 1):
+                conditions.append(body.predicate)
+            body = body.body
+        else:
+            break
+    if not isinstance(body, BufferStore):
+        refuse(
+            op, f"its body is no nest of loops around one store, but a {type(body).__name__}", "mark plain copies only"
+        )
+    load = body.value.value if isinstance(body.value, Cast) else body.value
+    if not isinstance(load, BufferLoad):
+        refuse(op, f"it stores {body.value}, which is no element of a buffer", "mark plain copies only")
+    if load.buffer.data is body.buffer.data:
+        refuse(op, f"it copies within the buffer {load.buffer.name!r}", "copy from another buffer")
+    return Copy(loops, conditions, body, load)
+
+
+def conditional(copy: Copy) -> Stmt:
+    """The store under its conditions."""
+    body: Stmt = copy.store
+    for condition in reversed(copy.conditions):
+        body = IfThenElse(condition, body)
+    return body
+
+
+def nest(loops: Sequence[For], body: Stmt) -> Stmt:
+    """Loops around a body, the first one outermost."""
+    for loop in reversed(loops):
+        body = loop.with_(body=body)
+    return body
+
+
+def refuse(op: Block, why: str, help: str) -> NoReturn:
+    """Raise TransformError for a marked block."""
+    raise TransformError(
+        f"the block {op.name!r} cannot be lowered as a copy: {why}", origin=ORIGIN, span=op.span, help=help
+    )

@@ -1,0 +1,464 @@
+"""Passes as values: what a pass is, how it is run, and how passes are combined.
+
+A pass takes an IRModule or a PrimFunc and returns the same kind; its input is never changed. Its options are given at
+construction or by ``PassContext(config={"tir.<Pass>": {...}})``; the constructor wins.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar, overload
+
+from tirlower.diagnostics import TirError, TransformError, deep_recursion, nearest_name, paused_collection
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.facts import Fact
+from tirlower.rewrite.options import Option, check_options
+from tirlower.rewrite.registry import declare, load, load_all
+from tirlower.support.literals import literals
+
+__all__ = [
+    "Apply",
+    "Fact",
+    "Filter",
+    "FuncPass",
+    "ModulePass",
+    "Pass",
+    "PassInfo",
+    "PrimFuncPass",
+    "Sequential",
+    "Stage",
+    "module_pass",
+    "prim_func_pass",
+]
+
+M = TypeVar("M", IRModule, PrimFunc)
+
+
+class Stage(enum.Enum):
+    """Where in the lowering a pass belongs, by what its input may hold."""
+
+    ANY = "any"
+    BLOCK = "block"
+    """Blocks with iterators."""
+    OPAQUE = "opaque"
+    """Blocks without iterators."""
+    FLAT = "flat"
+    """No blocks."""
+    FLAT_1D = "1-D"
+    """No blocks, buffers flattened."""
+    HOST = "host"
+    """After the host ABI was made."""
+
+
+@dataclass(frozen=True)
+class PassInfo:
+    """What the machinery knows of a pass: its name, the optimisation level from which it runs, what must run first."""
+
+    name: str
+    opt_level: int = 0
+    required: tuple[str, ...] = ()
+    traceable: bool = False
+
+
+class Pass:
+    """Base of passes: ``pass_(module)`` or ``pass_(func)`` rewrites it under the current :class:`PassContext`.
+
+    A subclass states ``name`` (TIR's), ``stage``, ``needs`` (names of passes that must have run before, and facts that
+    must hold), ``breaks`` and ``gives`` (facts that no longer hold, or hold again, behind it: :class:`Fact`), and
+    ``options`` (name to default, or to an :class:`Option` that says which values it takes; a default alone takes values
+    of its kind); its docstring's first line is its summary in the catalog.
+    """
+
+    name: ClassVar[str] = ""
+    stage: ClassVar[Stage] = Stage.ANY
+    needs: ClassVar[tuple[str | Fact, ...]] = ()
+    breaks: ClassVar[tuple[str | Fact, ...]] = ()
+    gives: ClassVar[tuple[str | Fact, ...]] = ()
+    options: ClassVar[Mapping[str, Any]] = {}
+    declared: ClassVar[Mapping[str, Option]] = {}
+    positional: ClassVar[tuple[str, ...]] = ()
+    opt_level: ClassVar[int] = 0
+    registry: ClassVar[dict[str, type[Pass]]] = {}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        given = dict(zip(self.positional, args, strict=False))
+        if len(args) > len(self.positional):
+            raise TransformError(
+                f"{type(self).__name__} takes at most {len(self.positional)} positional options, got {len(args)}"
+            )
+        for key, value in kwargs.items():
+            if key in given:
+                raise TransformError(f"{type(self).__name__}: the option {key!r} is given twice")
+            given[key] = value
+        check_options(type(self).__name__, given, self.declared)
+        self.given: dict[str, Any] = given
+
+    def __init_subclass__(cls) -> None:
+        """Register the pass under its name, with its options."""
+        super().__init_subclass__()
+        if "options" in cls.__dict__:
+            cls.declared = {key: Option.of(value) for key, value in cls.options.items()}
+            cls.options = {key: option.default for key, option in cls.declared.items()}
+        if cls.name:
+            Pass.registry[cls.name] = cls
+            declare(cls.name, cls.declared)
+
+    @property
+    def info(self) -> PassInfo:
+        """Name, level and requirements."""
+        return PassInfo(self.name, self.opt_level)
+
+    def option(self, key: str, ctx: PassContext | None = None) -> Any:
+        """The value of an option: as constructed, else from the context, else the default."""
+        if key in self.given:
+            return self.given[key]
+        configured = (ctx or PassContext.current()).config.get(self.name, {})
+        if key in configured:
+            return configured[key]
+        return self.options[key]
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The rewriting itself, on a module."""
+        raise TypeError(f"{type(self).__name__} defines no transformation")
+
+    def check_result(self, before: IRModule, after: IRModule) -> None:
+        """In validate mode: raise :class:`TransformError` where a result breaks what this pass alone promises.
+
+        That it is well formed and means the same is checked of every pass.
+        """
+
+    def construction(self) -> str | None:
+        """The Python expression that makes this pass; None where a file of its own cannot name it."""
+        kind = type(self)
+        if not kind.__module__.startswith("tirlower.") or Pass.registry.get(kind.name) is not kind:
+            return None
+        options = literals(self.given)
+        if len(options) != len(self.given):
+            return None
+        return f"find_pass({kind.name!r})({', '.join(f'{k}={v!r}' for k, v in options.items())})"
+
+    def __call__(self, target: M, ctx: PassContext | None = None) -> M:
+        """Run the pass on a module or a function."""
+        ctx = ctx or PassContext.current()
+        if isinstance(target, IRModule):
+            return run_pass(self, target, ctx)
+        if isinstance(target, PrimFunc):
+            name = target.name
+            before = IRModule({name: target})
+            after = run_pass(self, before, ctx)
+            if after is before:
+                return target
+            if len(after) != 1:
+                made = ", ".join(after) or "none"
+                raise TransformError(
+                    f"{self.info.name} turned one function into {len(after)} ({made})",
+                    help="give it an IRModule: IRModule({name: func})",
+                )
+            return after[next(iter(after))]
+        raise TransformError(
+            f"{self.info.name} takes an IRModule or a PrimFunc, got {type(target).__name__}",
+            help="decorate the function with @T.prim_func",
+        )
+
+    def __repr__(self) -> str:
+        text = ", ".join(f"{k}={v!r}" for k, v in self.given.items())
+        return f"{type(self).__name__}({text})"
+
+
+class ModulePass(Pass):
+    """A pass over a whole module: subclasses define ``transform_module``."""
+
+
+class FuncPass(Pass):
+    """A pass over each function: subclasses define ``transform``.
+
+    Functions it has nothing to do with should come back as the same object.
+    """
+
+    def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
+        """The rewriting itself, on one function."""
+        raise TypeError(f"{type(self).__name__} defines no transformation")
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Each function in turn."""
+        return mod.map_functions(lambda func: self.transform(func, ctx))
+
+
+class PrimFuncPass(Pass):
+    """A pass made by :func:`prim_func_pass` from a function ``(func, mod, ctx) -> func``."""
+
+    def __init__(self, fn: Callable[[PrimFunc, IRModule, PassContext], PrimFunc], info: PassInfo) -> None:
+        super().__init__()
+        self._fn = fn
+        self._info = info
+        self.__doc__ = fn.__doc__
+
+    @property
+    def info(self) -> PassInfo:
+        """Name, level and requirements."""
+        return self._info
+
+    def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
+        """The wrapped function."""
+        return self._fn(func, mod, ctx)
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Each function in turn; one for which the function returns None is dropped."""
+        made = {}
+        for name, func in mod.items():
+            new = self._fn(func, mod, ctx)
+            if new is not None and not isinstance(new, PrimFunc):
+                raise TransformError(
+                    f"the pass {self.info.name!r} returned {type(new).__name__} for {name!r}, not a PrimFunc"
+                )
+            if new is not None:
+                made[name] = new
+        return mod.with_functions(made)
+
+
+class _FunctionModulePass(ModulePass):
+    def __init__(self, fn: Callable[[IRModule, PassContext], IRModule], info: PassInfo) -> None:
+        super().__init__()
+        self._fn = fn
+        self._info = info
+
+    @property
+    def info(self) -> PassInfo:
+        return self._info
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        new = self._fn(mod, ctx)
+        if not isinstance(new, IRModule):
+            raise TransformError(f"the pass {self.info.name!r} returned {type(new).__name__}, not an IRModule")
+        return new
+
+
+def _info(
+    pass_func: Any, opt_level: int | None, name: str | None, required: Sequence[str] | None, traceable: bool
+) -> PassInfo:
+    if not callable(pass_func):
+        raise TransformError(f"a pass is made of a function or a class, got {pass_func!r}")
+    return PassInfo(
+        name or str(getattr(pass_func, "__name__", "pass")), opt_level or 0, tuple(required or ()), traceable
+    )
+
+
+def _class_pass(cls: type, method: str, base: type[Pass], info: PassInfo) -> type[Pass]:
+    """A pass class around a plain class that defines ``transform_function`` or ``transform_module``."""
+    if not callable(getattr(cls, method, None)):
+        raise TransformError(f"the class {cls.__name__} of a pass defines {method}")
+
+    class Wrapped(base):  # type: ignore[misc,valid-type]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self.inst = cls(*args, **kwargs)
+            base.__init__(self, getattr(self.inst, method), info)
+
+        def __getattr__(self, key: str) -> Any:
+            if key == "inst":
+                raise AttributeError(key)
+            return getattr(self.inst, key)
+
+    Wrapped.__name__ = Wrapped.__qualname__ = cls.__name__
+    Wrapped.__doc__ = cls.__doc__
+    Wrapped.__module__ = cls.__module__
+    return Wrapped
+
+
+@overload
+def prim_func_pass(
+    pass_func: None = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> Callable[[Any], Any]: ...
+@overload
+def prim_func_pass(
+    pass_func: Any,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> Any: ...
+def prim_func_pass(
+    pass_func: Any = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> Any:
+    """Make a pass of a function ``(func, mod, ctx) -> func``, or of a class with ``transform_function``.
+
+    Without ``pass_func`` it returns the decorator.
+
+    >>> @prim_func_pass(opt_level=1)
+    ... def keep(func, mod, ctx):
+    ...     return func
+    >>> keep.info
+    PassInfo(name='keep', opt_level=1, required=(), traceable=False)
+    """
+
+    def decorate(target: Any) -> Any:
+        info = _info(target, opt_level, name, required, traceable)
+        if inspect.isclass(target):
+            return _class_pass(target, "transform_function", PrimFuncPass, info)
+        return PrimFuncPass(target, info)
+
+    return decorate if pass_func is None else decorate(pass_func)
+
+
+def module_pass(
+    pass_func: Any = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> Any:
+    """Make a pass of a function ``(mod, ctx) -> mod``, or of a class with ``transform_module``."""
+
+    def decorate(target: Any) -> Any:
+        info = _info(target, opt_level, name, required, traceable)
+        if inspect.isclass(target):
+            return _class_pass(target, "transform_module", _FunctionModulePass, info)
+        return _FunctionModulePass(target, info)
+
+    return decorate if pass_func is None else decorate(pass_func)
+
+
+@dataclass(repr=False, eq=False)
+class Sequential(Pass):
+    """Passes in order. Those above the context's ``opt_level``, or disabled there, are skipped.
+
+    A pass's ``required`` passes run before it, those of the list before the list.
+    """
+
+    passes: Sequence[Pass] = field(default_factory=list)
+    opt_level: int = 0  # type: ignore[misc]
+    name: str = "sequential"  # type: ignore[misc]
+    required: Sequence[str] | None = None
+    traceable: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the elements."""
+        self.given = {}
+        self.passes = list(self.passes)
+        for one in self.passes:
+            if not isinstance(one, Pass):
+                raise TransformError(
+                    f"Sequential takes passes, got {one!r}",
+                    help="construct the pass: Simplify() rather than Simplify",
+                )
+
+    @property
+    def info(self) -> PassInfo:
+        """Name, level and requirements."""
+        return PassInfo(self.name, self.opt_level, tuple(self.required or ()), self.traceable)
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Each pass in turn."""
+        for needed in self.required or ():
+            mod = run_pass(find_pass(needed)(), mod, ctx)
+        for one in self.passes:
+            if not ctx.pass_enabled(one.info):
+                continue
+            # A Sequential runs what it needs itself.
+            for needed in () if isinstance(one, Sequential) else one.info.required:
+                mod = run_pass(find_pass(needed)(), mod, ctx)
+            mod = run_pass(one, mod, ctx)
+        return mod
+
+    def __repr__(self) -> str:
+        return f"Sequential([{', '.join(map(repr, self.passes))}])"
+
+
+def _registered(name: str) -> type[Pass] | None:
+    return Pass.registry.get(name) or Pass.registry.get(f"tir.{name}")
+
+
+def find_pass(name: str) -> type[Pass]:
+    """The class of a pass by its name, with or without ``tir.``. Raises naming the nearest."""
+    found = _registered(name)
+    if found is None:
+        load_all()
+        found = _registered(name)
+    if found is None:
+        near = nearest_name(name, [*Pass.registry, *(n.removeprefix("tir.") for n in Pass.registry)])
+        raise TransformError(f"no pass is named {name!r}", help=f"did you mean {near!r}?" if near else None)
+    return found
+
+
+class Apply(FuncPass):
+    """Apply a plain function to every function of a module."""
+
+    def __init__(self, ftransform: Callable[[PrimFunc], PrimFunc]) -> None:
+        super().__init__()
+        self._fn = ftransform
+
+    @property
+    def info(self) -> PassInfo:
+        """Named tir.Apply."""
+        return PassInfo("tir.Apply")
+
+    def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
+        """The function's result, which must be a PrimFunc."""
+        new = self._fn(func)
+        if not isinstance(new, PrimFunc):
+            raise TransformError(f"Apply's function returned {type(new).__name__} for {func.name!r}, not a PrimFunc")
+        return new
+
+
+class Filter(ModulePass):
+    """Keep the functions for which a condition is true."""
+
+    def __init__(self, fcond: Callable[[PrimFunc], bool]) -> None:
+        super().__init__()
+        self._fn = fcond
+
+    @property
+    def info(self) -> PassInfo:
+        """Named tir.Filter."""
+        return PassInfo("tir.Filter")
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The module without the others."""
+        return mod.with_functions({name: func for name, func in mod.items() if self._fn(func)})
+
+
+def run_pass(one: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
+    """Run a pass on a module under a context: instruments, trace, validation; its errors carry its name.
+
+    The module is returned as it is if an instrument says that the pass should not run, and the context does not require
+    it.
+    """
+    info = one.info
+    if not ctx.is_required(info):
+        # All are asked, also after one has said no.
+        asked = [getattr(instrument, "should_run", None) for instrument in ctx.instruments]
+        answers = [should is None or bool(should(mod, info)) for should in asked]
+        if not all(answers):
+            return mod
+    ctx.notify("run_before_pass", mod, info)
+    try:
+        with deep_recursion(), paused_collection():
+            after = one.transform_module(mod, ctx)
+    except TirError as error:
+        if error.origin is None:
+            error.origin = info.name
+        raise
+    single = not isinstance(one, Sequential)
+    if ctx.validate and single and after is not mod:
+        load("validate_pass")(one, mod, after, ctx)
+        one.check_result(mod, after)
+    if ctx.trace and single:
+        ctx.traced(info.name.removeprefix("tir."), after)
+    ctx.notify("run_after_pass", after, info)
+    return after
+
+
+def names_of(passes: Iterable[Pass]) -> list[str]:
+    """The names of passes, in order."""
+    return [one.info.name for one in passes]

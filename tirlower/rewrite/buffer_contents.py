@@ -1,0 +1,470 @@
+"""What is known of the contents of buffers: from assumptions, and from stores.
+
+A :class:`Fact` says that for all values of its parameters (the variables of loops that have ended) that satisfy its
+condition, an element of a buffer has a value. Facts are learned walking forward, generalised where a loop ends, put
+under the condition where a branch ends, and forgotten where something may write to the buffer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tirlower.analysis.aliasing import Aliases, same_place
+from tirlower.analysis.buffer_facts import (
+    Effects,
+    Fact,
+    alternatives,
+    defined,
+    has_stray_effects,
+    is_pure,
+    is_small,
+    stated,
+    stores_to,
+)
+from tirlower.analysis.condition_ranges import mentions
+from tirlower.analysis.overflow import Wrapping
+from tirlower.arith import Analyzer
+from tirlower.arith.facts import conjuncts, negated
+from tirlower.ir import build
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import (
+    BinaryOp,
+    BufferLoad,
+    Call,
+    CompareOp,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    Mod,
+    Var,
+    const,
+)
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import Mutator, pre_order_visit, substitute
+from tirlower.ir.op import Op, Purity
+from tirlower.ir.stmt import (
+    AllocBuffer,
+    Bind,
+    Block,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    Seq,
+    Stmt,
+    While,
+)
+from tirlower.ir.structural import structural_equal
+from tirlower.rewrite.fact_mutator import FactMutator, without_likely
+
+__all__ = ["KnownMutator", "KnownValues", "evaluable", "in_bounds"]
+
+MAX_FACTS = 64
+"""Facts kept at once; older ones go first."""
+MAX_COMPARED = 8
+"""The latest facts, with whose elements those of stores are compared."""
+MAX_NODES = 64
+"""Distinct nodes of a fact: the value of a chain of stores, each using the one before, would grow without end."""
+
+_ASSUME = Op.get("tir.assume")
+_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
+
+
+class KnownValues:
+    """The facts at a point. ``dataflow=False`` learns from assumptions in the same iteration only."""
+
+    def __init__(self, func: PrimFunc, analyzer: Analyzer, wrapping: Wrapping, dataflow: bool) -> None:
+        self.analyzer = analyzer
+        self.wrapping = wrapping
+        self.dataflow = dataflow
+        self.aliases = Aliases(func)
+        self.lanes: list[Var] = []
+        self.facts: list[Fact] = []
+        # Effects in the midst of expressions are not followed: with them nothing is known.
+        self.learns = not has_stray_effects(func.body)
+
+    # Learning
+
+    def assume(self, condition: Expr) -> None:
+        """``T.assume``: each conjunct may state a value, some of its alternatives being the condition."""
+        for part in conjuncts(condition):
+            terms = alternatives(part)
+            loads = [term for term in terms if not is_pure(term)]
+            found = stated(loads[0]) if len(loads) == 1 else None
+            if found is not None:
+                others = [negated(term) for term in terms if term is not loads[0]]
+                self._learn(Fact(found[0].buffer, found[0].indices, found[1], build.all_of(*others)))
+
+    def store(self, op: BufferStore) -> None:
+        """A store: what it wrote is known, if it depends on no memory."""
+        data = op.buffer.data
+        apart = [f for f in self.facts[-MAX_COMPARED:] if f.buffer.data is data and self._apart(f, op)]
+        self.facts = [
+            f for f in self.facts if not self.aliases.may_alias(f.buffer.data, data) or any(f is a for a in apart)
+        ]
+        # Lanes in step: the last one's value stands in a place that they share.
+        shared = any(all(self._offset(index, lane) is None for index in op.indices) for lane in self.lanes)
+        if self.dataflow and op.predicate is None and is_pure(op.value) and not shared:
+            self._learn(Fact(op.buffer, op.indices, op.value, const(True, "bool"), stored=True))
+
+    def _apart(self, fact: Fact, op: BufferStore) -> bool:
+        """Whether a store certainly leaves the elements of a fact alone, in this lane and in others."""
+        if fact.buffer is not op.buffer or self.lanes or fact.params:
+            return False
+        return any(
+            a.dtype is b.dtype and a.dtype.is_scalar and self.analyzer.can_prove(build.ne(a, b))
+            for a, b in zip(fact.indices, op.indices, strict=True)
+        )
+
+    def _learn(self, fact: Fact) -> None:
+        scalar = all(index.dtype.is_scalar and index.dtype.is_int for index in fact.indices)
+        if (
+            self.learns
+            and scalar
+            and fact.value.dtype is fact.buffer.dtype
+            and is_small(MAX_NODES, *fact.parts())
+            and all(is_pure(part) for part in fact.parts())
+        ):
+            self.facts = [*self.facts, fact][-MAX_FACTS:]
+
+    def forget(self, written: set[Var], anything: bool = False) -> None:
+        """Something may write to these data variables (or to everything)."""
+        if anything:
+            self.facts = []
+        elif written:
+            self.facts = [f for f in self.facts if not any(self.aliases.may_alias(f.buffer.data, d) for d in written)]
+
+    def overwrite(self, stmt: Any) -> None:
+        """Forget what a statement may write, anywhere inside it."""
+        effects = Effects()
+        effects.visit(stmt)
+        self.forget(effects.written, effects.anything)
+
+    def enter_loop(self, op: For) -> list[Fact]:
+        """At the start of each iteration: what holds there of memory that the loop does not write, and of the elements
+        that it writes, those of this iteration alone. Returns the facts that last beyond the loop."""
+        effects = Effects()
+        effects.visit(op.body)
+        facts = self.facts
+        self.forget(effects.written, effects.anything)
+        lasting = self.facts
+        if effects.anything or not self.dataflow:
+            return lasting
+        own: list[Fact] = []
+        for data in effects.written:
+            touched = [f for f in facts[-MAX_COMPARED:] if f.buffer.data is data]
+            place = self._own_place(op, data, effects.written) if touched else None
+            if place is not None:
+                at, offset, buffer = place
+                for fact in touched:
+                    if fact.buffer is not buffer:
+                        continue  # of another view: its elements are elsewhere
+                    here = build.eq(fact.indices[at], build.add(op.loop_var, offset))
+                    own.append(replace(fact, condition=build.logical_and(here, fact.condition)))
+        self.facts = [*lasting, *own]
+        return lasting
+
+    def _own_place(self, op: For, data: Var, written: set[Var]) -> tuple[int, Expr, Buffer] | None:
+        """The dimension, and the offset from the loop's variable, in which each iteration of a loop has a place of its
+        own, and the buffer of which: all that it writes of a data variable is there."""
+        places = stores_to(op.body, data)
+        if not places or self._others(written, data) or any(p.buffer is not places[0].buffer for p in places):
+            return None
+        inside = defined(op.body)
+        for at, index in enumerate(places[0].indices):
+            offset = self._offset(index, op.loop_var) if index.dtype.is_scalar else None
+            if offset is None or not is_pure(offset) or mentions(offset, inside):
+                continue
+            if all(p.indices[at] is index or structural_equal(p.indices[at], index) for p in places):
+                return at, offset, places[0].buffer
+        return None
+
+    def leave_loop(self, op: For, before: list[Fact]) -> None:
+        """After a loop: what each iteration stated holds for all of them, unless a later one wrote it again."""
+        learned = [fact for fact in self.facts if not any(fact is old for old in before)]
+        self.facts = [fact for fact in self.facts if any(fact is old for old in before)]
+        if not self.dataflow:
+            return
+        effects = Effects()
+        effects.visit(op.body)
+        runs = self.analyzer.can_prove_greater_equal(op.extent, 1)
+        var = op.loop_var
+        bounded = is_pure(op.min) and is_pure(op.extent)
+        for fact in learned:
+            ranges = [end for _, low, n in fact.params for end in (low, n)]
+            varies = any(mentions(part, (var,)) for part in (*fact.parts(), *ranges))
+            again = effects.anything or any(self.aliases.may_alias(fact.buffer.data, data) for data in effects.written)
+            if fact.stored and again:
+                # Safe if each iteration writes one element of its own, however often.
+                places = stores_to(op.body, fact.buffer.data)
+                one = all(same_place(places[0], place) for place in places)
+                only = one and not effects.anything and not self._others(effects.written, fact.buffer.data)
+                others = {param for param, _, _ in fact.params}
+                offsets = [self._offset(index, var) for index in fact.indices]
+                # Its place in one dimension is its own, whatever the loops inside it.
+                moving = any(offset is not None and not mentions(offset, others) for offset in offsets)
+                if not only or (varies and not moving):
+                    continue
+            elif again:
+                continue
+            if not varies:
+                if runs:
+                    self.facts.append(fact)
+            elif bounded:
+                self.facts.append(replace(fact, params=(*fact.params, (var, op.min, op.extent))))
+        self.facts = self.facts[-MAX_FACTS:]
+
+    def _others(self, written: set[Var], data: Var) -> bool:
+        return any(other is not data and self.aliases.may_alias(data, other) for other in written)
+
+    def leave_scope(self, values: dict[Var, Expr]) -> None:
+        """Where bindings end: their values stand for their variables, if they depend on no memory."""
+        kept: list[Fact] = []
+        for fact in self.facts:
+            used = [var for var in reversed(values) if any(mentions(part, (var,)) for part in fact.parts())]
+            while used and all(is_pure(values[var]) for var in used):
+                fact = fact.substituted({var: values[var] for var in used})
+                used = [var for var in values if any(mentions(part, (var,)) for part in fact.parts())]
+            if not used and not any(mentions(e, values) for _, low, n in fact.params for e in (low, n)):
+                kept.append(fact)
+        self.facts = kept
+
+    def under(self, condition: Expr, facts: list[Fact]) -> list[Fact]:
+        """Facts of a branch, after it: they hold where its condition does."""
+        if not is_pure(condition):
+            return []
+        return [replace(f, condition=build.logical_and(condition, f.condition)) for f in facts]
+
+    # Asking
+
+    def value(self, load: BufferLoad) -> Expr | None:
+        """The value that an element certainly has here."""
+        if load.predicate is not None or not load.dtype.is_scalar:
+            return None
+        for fact in reversed(self.facts):
+            if fact.buffer is load.buffer:
+                found = self._applied(fact, load)
+                if found is not None:
+                    return found
+        return None
+
+    def _applied(self, fact: Fact, load: BufferLoad) -> Expr | None:
+        bound: dict[Var, Expr] = {}
+        params = {var for var, _, _ in fact.params}
+        for index, asked in zip(fact.indices, load.indices, strict=True):
+            free = [var for var in params if mentions(index, (var,)) and var not in bound]
+            if len(free) == 1:
+                offset = self._offset(index, free[0])
+                if offset is not None and not mentions(offset, params):
+                    bound[free[0]] = build.sub(asked, offset)
+        ranges = [end for _, low, n in fact.params for end in (low, n)]
+        if any(var not in bound for var in params if any(mentions(part, (var,)) for part in (*fact.parts(), *ranges))):
+            return None
+        prove = self._prove
+        for var, low, extent in fact.params:
+            if var in bound:
+                at = bound[var]
+                low, extent = substitute(low, bound), substitute(extent, bound)
+                if not (prove(build.ge(at, low)) and prove(build.lt(at, build.add(low, extent)))):
+                    return None
+        for index, asked in zip(fact.indices, load.indices, strict=True):
+            if not self.analyzer.can_prove_equal(substitute(index, bound), asked):
+                return None
+        if not prove(substitute(fact.condition, bound)):
+            return None
+        value: Expr = substitute(fact.value, bound)
+        return value
+
+    def _prove(self, condition: Expr) -> bool:
+        return not self.wrapping.wraps(condition) and self.analyzer.can_prove(condition)
+
+    def _offset(self, index: Expr, var: Var) -> Expr | None:
+        """``index - var`` where that does not use the variable."""
+        rest = self.analyzer.simplify(build.sub(index, var)) if index.dtype is var.dtype else None
+        return None if rest is None or mentions(rest, (var,)) else rest
+
+    def replaced(self, expr: Expr) -> Expr:
+        """An expression with the known elements in the place of their loads, simplified."""
+        if not self.facts:
+            return self.simplified(expr)
+        made: Expr = _Replacer(self).visit_expr(expr)
+        return self.simplified(made)
+
+    def simplified(self, expr: Expr) -> Expr:
+        """An expression simplified, arithmetic on data taken to wrap."""
+        made: Expr = self.wrapping.simplify(expr, self.analyzer.simplify)
+        return made
+
+    def equal(self, a: Expr, b: Expr) -> bool:
+        """Whether two values are certainly the same."""
+        if a is b or structural_equal(a, b):
+            return True
+        if a.dtype is not b.dtype or self.wrapping.wraps(a) or self.wrapping.wraps(b):
+            return False
+        return self.analyzer.can_prove_equal(a, b)
+
+
+class _Replacer(Mutator):
+    folds = True
+
+    def __init__(self, known: KnownValues) -> None:
+        self.known = known
+
+    def visit_BufferLoad(self, op: BufferLoad) -> Expr:
+        value = self.known.value(op)
+        return op if value is None else value
+
+
+def evaluable(known: KnownValues, *roots: Expr) -> bool:
+    """Whether expressions can certainly be evaluated here: loads stay in their buffers and find something there, no
+    divisor is zero, nothing is called that is not pure. The arms of an ``if_then_else`` count as evaluated."""
+    fine, analyzer = True, known.analyzer
+
+    def loads(op: BufferLoad) -> bool:
+        # Memory of the function's own may not have been written yet.
+        written = op.buffer.data not in known.aliases.local or known.value(op) is not None
+        return op.predicate is None and written and in_bounds(analyzer, op)
+
+    def look(op: Any) -> bool:
+        nonlocal fine
+        if isinstance(op, BufferLoad):
+            fine = fine and loads(op)
+        elif isinstance(op, Call):
+            fine = fine and isinstance(op.op, Op) and op.op.purity <= Purity.PURE
+        elif isinstance(op, (BinaryOp, CompareOp)) and isinstance(op, _DIVISIONS) and op.dtype.is_integral:
+            bound = analyzer.const_int_bound(op.b)
+            fine = fine and not bound.min_value <= 0 <= bound.max_value
+        return fine
+
+    for root in roots:
+        pre_order_visit(root, look)
+    return fine
+
+
+def in_bounds(analyzer: Analyzer, access: BufferLoad | BufferStore) -> bool:
+    """Whether every index of an access is certainly inside the buffer's extent."""
+    for index, extent in zip(access.indices, access.buffer.shape, strict=True):
+        if not index.dtype.is_scalar:
+            return False
+        low, high = build.ge(index, const(0, index.dtype)), build.lt(index, extent)
+        if not (analyzer.can_prove(low) and analyzer.can_prove(high)):
+            return False
+    return True
+
+
+class KnownMutator(FactMutator):
+    """A mutator that knows buffer contents at each statement (``self.known``)."""
+
+    def __init__(self, func: PrimFunc, dataflow: bool) -> None:
+        super().__init__(func)
+        self.known = KnownValues(func, self.analyzer, self.wrapping, dataflow)
+
+    init: Stmt | None = None
+    """The init of the block that is being entered."""
+
+    def visit(self, op: Any) -> Any:
+        """What an init stores is not known in the body, which other instances run without it."""
+        if op is not self.init or op is None:
+            return super().visit(op)
+        before = list(self.known.facts)
+        self.init = None
+        made = super().visit(op)
+        self.known.facts = [f for f in self.known.facts if any(f is g for g in before)]
+        return made
+
+    def visit_Seq(self, op: Seq) -> Stmt:
+        made = super().visit_Seq(op)
+        values = {stmt.var: stmt.value for stmt in op.stmts if isinstance(stmt, Bind)}
+        if values:
+            self.known.leave_scope(values)
+        return made
+
+    def visit_AllocBuffer(self, op: AllocBuffer) -> Stmt:
+        return op
+
+    def visit_BufferStore(self, op: BufferStore) -> Stmt:
+        made: BufferStore = self.generic(op)
+        self.known.store(made)
+        return made
+
+    def visit_Evaluate(self, op: Evaluate) -> Stmt:
+        value = op.value
+        made: Stmt = op if isinstance(value, Call) and value.op is _ASSUME else self.generic(op)
+        self.evaluated(made)
+        return made
+
+    def evaluated(self, op: Any) -> None:
+        """What is known after an evaluation: what it assumes, or no more what it may write."""
+        if isinstance(op, Evaluate) and isinstance(op.value, Call) and op.value.op is _ASSUME:
+            self.known.assume(op.value.args[0])
+        else:
+            self.known.overwrite(op)
+
+    def visit_For(self, op: For) -> Stmt:
+        lasting = self.known.enter_loop(op)
+        inside = list(self.known.facts)
+        if op.kind is ForKind.VECTORIZED:
+            self.known.lanes.append(op.loop_var)
+        made = super().visit_For(op)
+        if op.kind is ForKind.VECTORIZED:
+            self.known.lanes.pop()
+        self.known.leave_loop(op, inside)
+        self.known.facts = [
+            f for f in self.known.facts if not any(f is g for g in inside) or any(f is g for g in lasting)
+        ]
+        return made
+
+    def visit_While(self, op: While) -> Stmt:
+        self.known.overwrite(op)
+        before = list(self.known.facts)
+        made = super().visit_While(op)
+        self.known.facts = before
+        return made
+
+    def visit_Block(self, op: Block) -> Stmt:
+        before = list(self.known.facts)
+        self.init = op.init
+        made = super().visit_Block(op)
+        values = {it.var: it.value for it in op.iters if it.value is not None}
+        kept = []
+        for fact in self.known.facts:
+            if any(fact is old for old in before):
+                kept.append(fact)
+            elif op.init is None:  # else some instances start with the init, others do not
+                outside = fact.substituted(values)
+                kept.append(replace(outside, condition=build.logical_and(op.predicate, outside.condition)))
+        self.known.facts = kept
+        return made
+
+    def branches(self, op: IfThenElse, condition: Expr, fact: Expr | None = None) -> Stmt:
+        holding = without_likely(condition if fact is None else fact)
+        known = self.known
+        before = list(known.facts)
+        with self.holding(holding):
+            then_case = self.visit(op.then_case)
+        after_then, known.facts = known.facts, list(before)
+        else_case, after_else = op.else_case, known.facts
+        if else_case is not None:
+            with self.holding(self.analyzer.rewrite_simplify(build.logical_not(holding))):
+                else_case = self.visit(else_case)
+            after_else = known.facts
+        common = [f for f in after_then if any(f is g for g in after_else)]
+        known.facts = list(common)
+        for facts, when in ((after_then, holding), (after_else, build.logical_not(holding))):
+            known.facts += known.under(when, [f for f in facts if not any(f is g for g in before)])
+        return op.with_(condition=condition, then_case=then_case, else_case=else_case)
+
+    def case_split(self, condition: Any, true: Expr, false: Expr) -> Expr | None:
+        """The one of two values that serves for both truth values of a condition, if there is one.
+
+        The value for true serves if it can be evaluated where the condition fails, and is the other value there.
+        """
+        known, condition = self.known, without_likely(condition)
+        for value, other, when in ((true, false, build.logical_not(condition)), (false, true, condition)):
+            with self.holding(self.analyzer.rewrite_simplify(when)):
+                if evaluable(known, value) and known.equal(known.replaced(value), known.replaced(other)):
+                    return value
+        return None

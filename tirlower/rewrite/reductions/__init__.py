@@ -1,0 +1,1 @@
+"""Reductions with partial results: the updates, their memory, and where it starts."""

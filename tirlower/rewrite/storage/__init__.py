@@ -1,0 +1,1 @@
+"""Which allocations share memory: live ranges, the plan, and the check of it."""

@@ -1,0 +1,1 @@
+"""Loops as vectors: expressions, masks, memory by lane, and pieces of long vectors."""
