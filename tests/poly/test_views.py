@@ -11,7 +11,7 @@ from tests.poly.brute import events, parallel_conflict, vector_conflict
 from tests.poly.legality_base import replayed
 from tests.poly.views_table import DISJOINT, MEETING, SIGNATURE
 from tirlower.ir import PrimFunc
-from tirlower.poly import check_bounds, extract, is_parallel, is_vectorizable
+from tirlower.poly import can_distribute, check_bounds, extract, is_parallel, is_vectorizable
 from tirlower.script import parse
 
 PROGRAMS = [(name, body, True) for name, body in MEETING.items()] + [(n, b, False) for n, b in DISJOINT.items()]
@@ -97,3 +97,34 @@ def f(A: T.Buffer((16,), "int32"), X: T.Buffer((1,), "int32")):
     assert {b.access.text: b.verdict.status for b in check_bounds(func)}["A[X[0]]"] == "unknown"
     kept: Any = parse(text.replace("V[0] = 99", "A[0] = V[0]"))
     assert all(b.verdict.proved for b in check_bounds(kept) if b.access.text == "A[X[0]]")
+
+
+def test_strides_that_are_numbers_are_compared_by_addresses_whatever_the_extents():
+    """Rows of six elements four apart: (0, 1) is the element (4, 0) as soon as there are five rows."""
+    rows = parse(
+        """@T.prim_func
+def main(C: T.Buffer(("n + 22", 6), "int32", strides=(1, 4)), n: T.int32):
+    for i in range(n):
+        C[i, 1] = C[4, 0]
+"""
+    )
+    witness = is_parallel(rows, "i").witness
+    assert witness is not None and {witness.source.indices, witness.sink.indices} == {(0, 1), (4, 0)}
+    cut = parse(
+        """@T.prim_func
+def main(B: T.Buffer(("n + 13", 21), "int32", strides=(2, 4)), n: T.int32):
+    for i in range(2):
+        B[2, 0] = 0
+        B[0, 1] = B[0, 1] - 1
+"""
+    )
+    assert can_distribute(cut, "i", 1).status == "refuted"
+    padded = """@T.prim_func
+def main(C: T.Buffer(("n", "m"), "int32", strides=(1024, 1))):
+    {}
+    for i in range(n):
+        for j in range(m):
+            C[i, j] = C[i, j] + 1
+"""
+    assert is_parallel(parse(padded.format("T.evaluate(0)")), "i").status == "refuted"
+    assert is_parallel(parse(padded.format("T.evaluate(T.assume(m <= 1024))")), "i").status == "proved"

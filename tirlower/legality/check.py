@@ -61,7 +61,7 @@ def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False, l
     checks = CheckReport()
     pairs = {}
     for name, func in functions.items():
-        scop = poly.extract(func, mod, wrapping=ctx.option("tir.scalar_overflow") != "none")
+        scop = poly.extract(func, mod, wrapping=ctx.option("tir.scalar_overflow") != "none", strides_checked=True)
         loops = tuple(loop_notes(name, func, "in order")) if in_order else check_loops(name, scop)
         guarded, found = _check_accesses(name, scop, mod, mode, debug, lifts)
         if "global_symbol" in func.attrs:

@@ -61,11 +61,14 @@ MAX_QUESTIONS = 200
 _JUMPS = ("tir.ret", "tir.thread_return", "tir.break_loop", "tir.continue_loop")
 
 
-def extract(func: PrimFunc | Scop, module: IRModule | None = None, *, wrapping: bool = True) -> Scop:
+def extract(
+    func: PrimFunc | Scop, module: IRModule | None = None, *, wrapping: bool = True, strides_checked: bool = False
+) -> Scop:
     """The polyhedral view of a function (a Scop is returned as it is). Does not need islpy.
 
     With its ``module``, calls of the module's functions that have no effects are seen as such. ``wrapping=False`` takes
-    arithmetic on data not to overflow, as TIR does.
+    arithmetic on data not to overflow, as TIR does. ``strides_checked`` says that each call is refused whose extents let
+    the rows of a parameter overlap though its strides are numbers (what is asserted of symbolic strides, always).
 
     >>> from tirlower.script import parse
     >>> scop = extract(parse('''
@@ -80,7 +83,7 @@ def extract(func: PrimFunc | Scop, module: IRModule | None = None, *, wrapping: 
     if isinstance(func, Scop):
         return func
     with deep_recursion():
-        return _Extractor(func, module, wrapping).run()
+        return _Extractor(func, module, wrapping, strides_checked).run()
 
 
 def _repeats(buffer: Buffer) -> bool:
@@ -103,7 +106,7 @@ def _repeats(buffer: Buffer) -> bool:
 class _Extractor:
     _table: ClassVar[dict[type, Callable[[Any, Any], None]]]
 
-    def __init__(self, func: PrimFunc, module: IRModule | None, wrapping: bool) -> None:
+    def __init__(self, func: PrimFunc, module: IRModule | None, wrapping: bool, strides_checked: bool) -> None:
         self.func = func
         self.functions = PureFunctions(module)
         self.space = Space()
@@ -130,6 +133,7 @@ class _Extractor:
         self.bound_at: dict[Var, Statement] = {}
         self.through: dict[Var, list[Statement]] = {}
         self.calls = CallEffects(self)
+        self.strides_checked = strides_checked
         self.space.is_digit = self.is_digit
 
     def run(self) -> Scop:
@@ -139,7 +143,8 @@ class _Extractor:
                 self.conv.lin(param)
         for buffer in func.buffers:
             self.scop.scopes[buffer.data] = buffer.scope
-            symbolic = not all(isinstance(part, IntImm) for part in (*buffer.shape, *buffer.strides))
+            told = (*buffer.shape, *buffer.strides) if self.strides_checked else buffer.strides
+            symbolic = not all(isinstance(part, IntImm) for part in told)
             repeats = buffer.buffer_type == "auto_broadcast" or _repeats(buffer)
             if buffer.strides and symbolic and not repeats:
                 self.scop.stated_strides.add(buffer)
