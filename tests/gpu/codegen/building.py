@@ -74,6 +74,24 @@ _SREG = re.compile(r"@llvm\.nvvm\.read\.ptx\.sreg\.(tid|ctaid)\.([xyz])")
 _AXES = [f"{name}.{axis}" for name in ("ctaid", "tid") for axis in "xyz"]
 
 
+# What LLVM calls to round to bfloat16 where the processor has no instruction for it: ties to even, and a NaN stays one.
+_TO_BFLOAT = """
+define bfloat @__truncsfbf2(float %x) {
+  %bits = bitcast float %x to i32
+  %high = lshr i32 %bits, 16
+  %odd = and i32 %high, 1
+  %half = add i32 %odd, 32767
+  %sum = add i32 %bits, %half
+  %rounded = lshr i32 %sum, 16
+  %quiet = or i32 %high, 64
+  %nan = fcmp uno float %x, %x
+  %chosen = select i1 %nan, i32 %quiet, i32 %rounded
+  %short = trunc i32 %chosen to i16
+  %result = bitcast i16 %short to bfloat
+  ret bfloat %result
+}"""
+
+
 def retargeted(text: str) -> str:
     """LLVM IR of kernels as IR of plain functions on the host: no address spaces, and axes that ``set_place`` sets."""
     lines: list[str] = []
@@ -93,6 +111,8 @@ def retargeted(text: str) -> str:
         lines.append(f"define internal i32 @axis.{axis}() {{\n  %v = load i32, ptr @place.{axis}\n  ret i32 %v\n}}")
     stores = "\n".join(f"  store i32 %a{i}, ptr @place.{axis}" for i, axis in enumerate(_AXES))
     lines.append(f"define void @set_place({', '.join(f'i32 %a{i}' for i in range(6))}) {{\n{stores}\n  ret void\n}}")
+    if "bfloat" in text:
+        lines.append(_TO_BFLOAT)
     assert "nvvm.read" not in "\n".join(lines)
     return "\n".join(lines)
 
