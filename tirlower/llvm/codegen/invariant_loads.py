@@ -111,8 +111,12 @@ def _candidates(op: For, params: set[Var], own: set[Var]) -> list[BufferLoad]:
         if store.predicate is not None or len(store.indices) != 1 or not store.value.dtype.is_scalar:
             return []
         stack += [(store.value, True), (store.indices[0], True)]
+    seen: set[tuple[int, bool]] = set()
     while stack:
         expr, certain = stack.pop()
+        if (id(expr), certain) in seen:
+            continue  # operands may be shared
+        seen.add((id(expr), certain))
         if isinstance(expr, Let) or (
             isinstance(expr, Call) and (not isinstance(expr.op, Op) or expr.op.purity is not Purity.PURE)
         ):
