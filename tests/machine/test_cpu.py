@@ -63,7 +63,7 @@ def test_llvm_knows_every_name_in_our_tables():
     # LLVM says so only on stderr, where it can be read in a process of its own.
     code = (
         "import llvmlite.binding as llvm\n"
-        "from tirlower.emit import host\n"
+        "from tirlower.machine import cpu as host\n"
         "llvm.initialize_all_targets(); llvm.initialize_all_asmprinters()\n"
         "t = llvm.Target.from_triple('x86_64-unknown-linux-gnu')\n"
         "for name in host.known_cpus(): t.create_target_machine(cpu=name)\n"
