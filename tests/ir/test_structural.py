@@ -238,6 +238,7 @@ def mutants(value: Any) -> Iterator[Any]:
         yield ""
     elif isinstance(value, int):
         yield value + 1
+        yield value * 2  # a power of two stays one
         yield float(value)
     elif isinstance(value, float):
         yield value + 1.0

@@ -89,11 +89,12 @@ class Buffer(Node):
             self.elem_offset = IntImm(self.shape[0].dtype if self.shape else INT32, 0)
         elif not isinstance(self.elem_offset, Expr):
             self.elem_offset = as_expr(self.elem_offset)
-        if self.align < -1 or (self.align > 0 and self.align & (self.align - 1)):
+        align = int(self.align) if self.align else 0
+        if align < -1 or (align > 0 and align & (align - 1)):
             raise WellFormedError(
                 f"buffer {self.name!r} is aligned to {self.align} bytes", help="give a power of two, or nothing"
             )
-        self.align = self.align if self.align > 0 else ALLOC_ALIGNMENT
+        self.align = align if align > 0 else ALLOC_ALIGNMENT
         self.offset_factor = int(self.offset_factor) if self.offset_factor else 1
         separators = self.axis_separators
         if any(not 0 <= s <= len(self.shape) for s in separators) or list(separators) != sorted(separators):
