@@ -13,7 +13,7 @@ import pytest
 import tirlower as tl
 from tests.overlaps import run_one
 from tirlower.diagnostics import ArgumentError
-from tirlower.driver.api import cpu as host_build
+from tirlower.driver import cpu as host_build
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.legality.versions import apart
 from tirlower.llvm.entry import FallbackEntry

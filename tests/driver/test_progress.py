@@ -7,7 +7,7 @@ import logging
 import pytest
 
 import tirlower as tl
-from tirlower.driver.api import progress
+from tirlower.driver import progress
 from tirlower.script import parse
 
 

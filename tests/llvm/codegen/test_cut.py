@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import tirlower as tl
-from tirlower.driver.api import cpu_compile as host_compile
+from tirlower.driver import cpu_compile as host_compile
 from tirlower.emit.compile import parts_of
 from tirlower.interp import interpret
+from tirlower.llvm import jit
 from tirlower.llvm.codegen import cut, platform
 from tirlower.script import parse
 
@@ -93,13 +94,13 @@ def test_a_long_body(name: str) -> None:
 
 def test_the_parts_are_compiled_apart() -> None:
     objects = []
-    original = tl.host_build.engine().link
+    original = jit.engine().link
 
     def link(data: bytes, *args: object, **kwargs: object) -> object:
         objects.extend(parts_of(data))
         return original(data, *args, **kwargs)
 
-    engine = tl.host_build.engine()
+    engine = jit.engine()
     engine.link = link  # type: ignore[method-assign]
     try:
         kernel = tl.build(function(PROGRAMS["straight"] + PROGRAMS["vectors"] + rows("B[%] = T.exp(B[%])")))
