@@ -206,7 +206,6 @@ def test_two_negative_extents_make_no_iterations() -> None:
         assert found.tolist() == want.tolist()
 
 
-@pytest.mark.xfail(run=False, reason="the default schedule binds the outer loop alone here, and the run takes for ever")
 @pytest.mark.parametrize(("n", "m"), [(2**16, 2**16), (LAST, 1), (1, LAST), (LAST, LAST)])
 def test_a_fused_index_beyond_its_type_is_refused(n: int, m: int) -> None:
     with pytest.raises(OverflowError, match=r"the loops over i, j have .* which int32 cannot count together"):

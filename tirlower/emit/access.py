@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tirlower.emit.emitter import Emitter, Root
+from tirlower.emit.exact import evaluate_lanes, wide_lanes
 from tirlower.emit.expressions import Run
 from tirlower.emit.llvm_text import I64, Type, Value, const_vector, vector
 from tirlower.emit.types import memory_bytes, memory_type
@@ -125,7 +126,7 @@ def schedule_access(run: Run, buffer: Buffer, indices: Sequence[Expr]) -> LaneFo
             form = _first_lane(form, last.dtype.element)
             run.em.facts.kept += [term for _, term in form.terms]
         if form is None:
-            run.evaluate(last)
+            evaluate_lanes(run, last)
         else:
             for _, term in reversed(form.terms):
                 run.evaluate_index(term)
@@ -175,7 +176,7 @@ def finish_access(run: Run, buffer: Buffer, indices: Sequence[Expr], form: LaneF
         if form is not None:
             lane_stride, divisor = _affine(run, form, last_stride, last_known, total, divisor)
         else:
-            offsets = _wide_lanes(em, run.get(indices[-1]), indices[-1])
+            offsets = wide_lanes(run, indices[-1])
             if last_stride != 1:
                 step = last_stride if isinstance(last_stride, Value) else b.i64(last_stride)
                 offsets = b.binary("mul nsw", offsets, b.splat(step, count))
@@ -292,13 +293,6 @@ def _strides(run: Run, buffer: Buffer) -> list[tuple[int | Value, int]]:
             step = run.em.b.binary("mul nsw", x, y)
         out.append((step, divisor))
     return out[::-1]
-
-
-def _wide_lanes(em: Emitter, value: Value, op: Expr) -> Value:
-    t = vector(I64, value.type.lanes)
-    if value.type == t:
-        return value
-    return em.b.sext(value, t) if op.dtype.is_int else em.b.zext(value, t)
 
 
 def lane_pointers(em: Emitter, access: Access) -> Value:

@@ -253,11 +253,6 @@ _PREDICATES: Final[dict[type, tuple[str, str, str]]] = {
 }
 
 
-@combine(EQ, NE, LT, LE, GT, GE)
-def _compare(em: Emitter, op: Any, a: Value, b: Value) -> Value:
-    return compare(em, op.__class__, op.a.dtype, a, b)
-
-
 def compare(em: Emitter, cls: type, kind: DataType, a: Value, b: Value) -> Value:
     """A comparison of two values of a type; with a NaN, only NE is true."""
     signed, unsigned, floating = _PREDICATES[cls]

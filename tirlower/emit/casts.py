@@ -9,12 +9,12 @@ the only one that shows.
 from __future__ import annotations
 
 from tirlower.emit.emitter import Emitter, constant
-from tirlower.emit.expressions import FLOAT_CONSTANT, combine
+from tirlower.emit.expressions import FLOAT_CONSTANT
 from tirlower.emit.llvm_text import BFLOAT as BFLOAT_FORMAT
 from tirlower.emit.llvm_text import DOUBLE, FLOAT, HALF, I32, I64, FastMath, Type, Value, const, float_bits, zero
 from tirlower.emit.types import FLOAT_FORMATS, FloatFormat, is_bits_float
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Cast, FloatImm
+from tirlower.ir.expr import FloatImm
 
 __all__ = ["convert", "float_constant", "narrow_float", "truth", "widen_float"]
 
@@ -193,11 +193,6 @@ def float_constant(em: Emitter, op: FloatImm) -> Value:
 FLOAT_CONSTANT[:] = [float_constant]
 
 # -- conversions -----------------------------------------------------------------------------------------------------
-
-
-@combine(Cast)
-def _cast(em: Emitter, op: Cast, value: Value) -> Value:
-    return convert(em, value, op.value.dtype, op.dtype)
 
 
 def truth(em: Emitter, value: Value, kind: DataType) -> Value:

@@ -4,7 +4,8 @@ A node is emitted in one of two modes. As a *value* it has its own type and wrap
 is an i64: sums, products and quotients of 32-bit variables are computed in 64 bits from variables widened at the
 leaves, without wrap-around (``nsw``), so that LLVM sees affine addresses. That rests on the rule of the language that
 index arithmetic does not overflow; subexpressions that depend on data (loads, calls, scalar parameters) and may leave
-their type mean their wrap-around, and are computed in their own type first.
+their type mean their wrap-around, and are computed in their own type first. Comparisons of indices that may leave 32
+bits are made on the indices: :mod:`tirlower.emit.exact`.
 
 Each distinct node of a root is emitted once. What was emitted inside a branch is forgotten at its end.
 """
@@ -15,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tirlower.emit.emitter import ENGINE, Emitter, constant
-from tirlower.emit.facts import DATA, WRAPS
+from tirlower.emit.facts import BITS, DATA, LEAVES, WRAPS
 from tirlower.emit.llvm_text import I64, Block, Phi, Value
 from tirlower.emit.masked import is_masked
 from tirlower.ir.expr import (
@@ -39,7 +40,7 @@ from tirlower.ir.expr import (
 )
 from tirlower.ir.op import Op
 
-__all__ = ["CALLS", "COMBINE", "CONTROL", "Run", "call_rule", "combine", "control"]
+__all__ = ["CALLS", "COMBINE", "CONTROL", "INDEX_CONTROL", "Run", "call_rule", "combine", "control"]
 
 Combine = Callable[..., Value]
 Control = Callable[["Run", Any], None]
@@ -55,6 +56,8 @@ CALLS: Final[dict[Op, CallRule]] = {}
 CALL_CONTROL: Final[dict[Op, Control]] = {}
 #: node class of index arithmetic -> function (emitter, node, a, b)
 INDEX: Final[dict[type, Combine]] = {}
+#: node class, or operation of a call -> function (run, node) that schedules it as an index, where it leaves 32 bits
+INDEX_CONTROL: Final[dict[type | Op, Control]] = {}
 
 
 def combine(*kinds: type) -> Callable[[Combine], Combine]:
@@ -255,13 +258,19 @@ class Run:
                 self.tasks.append((self._alias_index, op))
                 self.evaluate_index(op.value)
                 return
+            exact = INDEX_CONTROL.get(op.op if cls is Call else cls)
+            if exact is not None and em.facts.leaves(op):
+                exact(self, op)
+                return
         self.tasks.append((self._extend, op))
         self.evaluate(op)
 
     def _stays_narrow(self, op: Any) -> bool:
-        """Whether index arithmetic is done in its own type: what may wrap, and on a GPU whatever depends on data."""
+        """Whether index arithmetic is done in its own type: what may wrap, and on a GPU whatever depends on data or bits."""
         flags = self.em.facts.of(op).flags
-        return bool(flags & DATA) and (bool(flags & WRAPS) or not self.em.state.machine.wide_indices)
+        if flags & DATA and flags & WRAPS:
+            return True
+        return bool(flags & (DATA | BITS)) and not flags & LEAVES and not self.em.state.machine.wide_indices
 
     def _combine_index(self, op: Any) -> None:
         if ~id(op) not in self.memo:
@@ -368,21 +377,38 @@ def in_branches(
 
 @control(Let)
 def _let(run: Run, op: Let) -> None:
+    _in_scope(run, op, as_index=False)
+
+
+def _let_index(run: Run, op: Let) -> None:
+    _in_scope(run, op, as_index=True)
+
+
+INDEX_CONTROL[Let] = _let_index
+
+
+def _in_scope(run: Run, op: Let, *, as_index: bool) -> None:
+    """Schedule a let's value, and its body in the scope of the variable."""
     em = run.em
 
     def bind(_: Any) -> None:
         em.facts.define_as(op.var, op.value)
-        value = run.get(op.value)
-        em.define(op.var, value)
+        em.define(op.var, run.get(op.value), run.get_index(op.value) if exact else None)
         pointer_alias(em, op.var, op.value)
 
     def done(_: Any) -> None:
-        run.set(op, run.get(op.body))
+        if as_index:
+            run.set_index(op, run.get_index(op.body))
+        else:
+            run.set(op, run.get(op.body))
 
     run.then(done)
-    run.evaluate(op.body)
+    (run.evaluate_index if as_index else run.evaluate)(op.body)
     run.then(bind)
     run.evaluate(op.value)
+    exact = op.var.dtype.is_scalar and em.facts.leaves(op.value)
+    if exact:
+        run.evaluate_index(op.value)
 
 
 def pointer_alias(em: Emitter, var: Var, value: Expr) -> None:

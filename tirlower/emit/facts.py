@@ -1,8 +1,9 @@
 """What is known about integer expressions without running them: ranges, divisibility, and how they may be evaluated.
 
 Ranges are those of exact arithmetic on the leaves' ranges. A node whose exact range leaves its type may wrap: it and
-what is built on it carry :data:`WRAPS`, and as data the type's whole range is all that is known of them. In index
-arithmetic, which by the rules of the language does not overflow, the exact range cut to the type's holds.
+what is built on it carry :data:`WRAPS`, and as data the type's whole range is all that is known of them. Index
+arithmetic of 32 bits is exact beyond its type wherever it decides which memory is touched (:mod:`tirlower.emit.exact`):
+such nodes carry :data:`LEAVES` too.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from tirlower.ir.expr import (
 )
 from tirlower.ir.op import Op, Purity
 
-__all__ = ["DATA", "FAULTS", "HEAVY", "WRAPS", "Fact", "Facts"]
+__all__ = ["BITS", "DATA", "FAULTS", "HEAVY", "LEAVES", "WRAPS", "Fact", "Facts"]
 
 #: depends on memory, on a call or on a value of unknown origin: wrap-around may be intended
 DATA: Final = 1
@@ -46,6 +47,10 @@ WRAPS: Final = 2
 FAULTS: Final = 4
 #: costs more than a few instructions
 HEAVY: Final = 8
+#: signed arithmetic of 32 bits in it may leave its range
+LEAVES: Final = 16
+#: made of a number's bits
+BITS: Final = 32
 
 _MOST: Final = 1 << 16  # the greatest divisor of interest
 
@@ -65,6 +70,10 @@ _LIKELY: Final = Op.get("tir.likely")
 _SHL: Final = Op.get("tir.shift_left")
 _SHR: Final = Op.get("tir.shift_right")
 _AND: Final = Op.get("tir.bitwise_and")
+_BITWISE: Final = frozenset((_AND, Op.get("tir.bitwise_or"), Op.get("tir.bitwise_xor")))
+_SHIFTS: Final = frozenset((_SHL, _SHR))
+_SMALL: Final = 15
+"""An operation on bits with a number up to this is followed in proofs (:mod:`tirlower.poly.expressions`), others are data."""
 _CHEAP: Final = frozenset(
     Op.get(f"tir.{name}")
     for name in (
@@ -121,8 +130,12 @@ class Facts:
 
     def define_as(self, var: Var, value: Expr) -> None:
         """State that a variable has an expression's value."""
-        low, high = self.value_range(value)
         fact = self.of(value)
+        if self.leaves(value):
+            self.define(var, None, None, fact.divisor)
+            self._vars[var] = fact._replace(flags=WRAPS | LEAVES)
+            return
+        low, high = self.value_range(value)
         self.define(var, low, high, fact.divisor, fact.flags & DATA)
 
     def value_range(self, expr: Expr) -> tuple[int, int]:
@@ -133,12 +146,16 @@ class Facts:
     def index_range(self, expr: Expr) -> tuple[int, int]:
         """The range of an index expression, which does not overflow."""
         fact = self.of(expr)
-        least, most = _type_range(expr.dtype)
+        least, most = _WORD if self.leaves(expr) else _type_range(expr.dtype)
         return max(fact.low, least), min(fact.high, most)
 
     def data_wraps(self, expr: Expr) -> bool:
         """Whether an expression depends on data and may leave its type: what is computed wraps."""
         return self.of(expr).flags & (DATA | WRAPS) == DATA | WRAPS
+
+    def leaves(self, expr: Expr) -> bool:
+        """Whether an expression is index arithmetic of 32 bits that may leave its type: as an index it is exact."""
+        return self.of(expr).flags & (DATA | LEAVES) == LEAVES
 
     def of(self, expr: Expr) -> Fact:
         """The facts of an expression."""
@@ -178,7 +195,7 @@ class Facts:
         for child in op.children():
             flags |= known[id(child)].flags
         if isinstance(op, CompareOp):
-            return Fact(0, 1, 1, flags & ~WRAPS)
+            return Fact(0, 1, 1, flags & ~(WRAPS | LEAVES))
         kind = op.dtype
         if not kind.is_integral:
             return self._opaque(op, flags)
@@ -198,7 +215,9 @@ class Facts:
                 flags |= DATA
         elif cls is Cast:
             source = known[id(op.value)]  # type: ignore[attr-defined]
-            if op.value.dtype.is_integral and not source.flags & WRAPS:  # type: ignore[attr-defined]
+            if kind.is_int and kind.bits == 64 and source.flags & (DATA | LEAVES) == LEAVES:
+                low, high, divisor, flags = source.low, source.high, source.divisor, flags & ~(WRAPS | LEAVES)
+            elif op.value.dtype.is_integral and not source.flags & WRAPS:  # type: ignore[attr-defined]
                 least, most = _type_range(kind)
                 if least <= source.low and source.high <= most:
                     low, high, divisor = source.low, source.high, source.divisor
@@ -207,7 +226,8 @@ class Facts:
             else:
                 flags |= DATA
         elif cls is Let:
-            return known[id(op.body)]._replace(flags=flags)  # type: ignore[attr-defined]
+            body = known[id(op.body)]  # type: ignore[attr-defined]
+            return body._replace(flags=body.flags | flags & _EVALUATION)
         elif cls is Ramp:
             base, stride = known[id(op.base)], known[id(op.stride)]  # type: ignore[attr-defined]
             last = kind.lanes - 1
@@ -217,7 +237,7 @@ class Facts:
         elif cls is Broadcast:
             return known[id(op.value)]  # type: ignore[attr-defined]
         elif cls is Select:
-            low, high, divisor = _union(known[id(op.true_value)], known[id(op.false_value)])  # type: ignore[attr-defined]
+            low, high, divisor, flags = _choice(known, op.condition, op.true_value, op.false_value)  # type: ignore[attr-defined]
         elif cls is Call:
             return self._call(op, flags)  # type: ignore[arg-type]
         else:
@@ -233,7 +253,7 @@ class Facts:
     def _checked(kind: DataType, low: int, high: int, divisor: int, flags: int) -> Fact:
         least, most = _type_range(kind)
         if low < least or high > most:
-            flags |= WRAPS
+            flags |= WRAPS | LEAVES if kind.is_int and kind.bits == 32 else WRAPS
         return Fact(low, high, divisor, flags)
 
     @staticmethod
@@ -247,40 +267,68 @@ class Facts:
                 flags |= FAULTS | HEAVY
             elif callee not in _CHEAP:
                 flags |= HEAVY
-        return Fact(*_type_range(op.dtype), 1, flags & ~WRAPS)
+        return Fact(*_type_range(op.dtype), 1, flags & ~(WRAPS | LEAVES))
 
     def _call(self, op: Call, flags: int) -> Fact:
         known, args = self._known, op.args
         if op.op is _IF:
-            low, high, divisor = _union(known[id(args[1])], known[id(args[2])])
-            return self._checked(op.dtype, low, high, divisor, flags)
+            return self._checked(op.dtype, *_choice(known, *args))
         if op.op is _LIKELY:
             return known[id(args[0])]
-        if op.op in (_SHL, _SHR, _AND) and isinstance(args[1], IntImm):
-            a, amount = known[id(args[0])], args[1].value
-            if op.op is _SHL and 0 <= amount < op.dtype.bits:
-                factor = 1 << amount
+        if op.op in _SHIFTS and (by := _number(args[1])) is not None and 0 <= by < op.dtype.bits:
+            a = known[id(args[0])]
+            if op.op is _SHL:
+                factor = 1 << by
                 return self._checked(op.dtype, a.low * factor, a.high * factor, min(a.divisor * factor, _MOST), flags)
-            if op.op is _SHR and 0 <= amount < op.dtype.bits and not a.flags & WRAPS:
-                return Fact(a.low >> amount, a.high >> amount, 1, flags)
-            if op.op is _AND and amount >= 0:
-                return Fact(0, amount, _two_power(amount), flags & ~WRAPS | DATA)
+            if not _wraps(a):
+                return self._checked(op.dtype, a.low >> by, a.high >> by, 1, flags)
+        if op.op in _BITWISE:
+            a, b, flags = known[id(args[0])], known[id(args[1])], flags | BITS
+            if op.op is _AND and b.low == b.high >= 0 and not b.high & (b.high + 1):
+                return Fact(0, b.high, 1, flags & ~(WRAPS | LEAVES))  # the lowest bits are those of what wrapped too
+            if a.low >= 0 and b.low >= 0 and min(a.high, b.high) <= _SMALL:
+                high = min(a.high, b.high) if op.op is _AND else (1 << max(a.high, b.high).bit_length()) - 1
+                return self._checked(op.dtype, 0, high, 1, flags)
+            if op.op is _AND and b.low == b.high >= 0:
+                return Fact(0, b.high, _two_power(b.high), flags & ~(WRAPS | LEAVES) | DATA)
         return self._opaque(op, flags)
+
+
+_WORD: Final = (-(1 << 63), (1 << 63) - 1)
+_EVALUATION: Final = FAULTS | HEAVY
+
+
+def _number(op: Expr) -> int | None:
+    """The one number that an expression is, in all lanes."""
+    if isinstance(op, Broadcast):
+        op = op.value
+    return op.value if isinstance(op, IntImm) else None
+
+
+def _choice(known: dict[int, Fact], condition: Expr, then: Expr, other: Expr) -> tuple[int, int, int, int]:
+    """What is known of a choice: data is what it chooses between, whatever chooses."""
+    a, b = known[id(then)], known[id(other)]
+    return *_union(a, b), a.flags | b.flags | known[id(condition)].flags & _EVALUATION
 
 
 def _union(a: Fact, b: Fact) -> tuple[int, int, int]:
     return min(a.low, b.low), max(a.high, b.high), min(a.divisor, b.divisor)
 
 
+def _wraps(a: Fact) -> bool:
+    """Whether what is evaluated may be another number than exact arithmetic's."""
+    return bool(a.flags & WRAPS) and a.flags & (DATA | LEAVES) != LEAVES
+
+
 def _floordiv(a: Fact, b: Fact) -> tuple[int, int] | None:
-    if b.low <= 0 or a.flags & WRAPS:
+    if b.low <= 0 or _wraps(a):
         return None
     ends = (a.low // b.low, a.low // b.high, a.high // b.low, a.high // b.high)
     return min(ends), max(ends)
 
 
 def _div(a: Fact, b: Fact) -> tuple[int, int] | None:
-    if b.low <= 0 or a.flags & WRAPS:
+    if b.low <= 0 or _wraps(a):
         return None
     ends = (_truncated(a.low, b.low), _truncated(a.low, b.high), _truncated(a.high, b.low), _truncated(a.high, b.high))
     return min(ends), max(ends)
@@ -289,7 +337,7 @@ def _div(a: Fact, b: Fact) -> tuple[int, int] | None:
 def _floormod(a: Fact, b: Fact) -> tuple[int, int] | None:
     if b.low <= 0:
         return None
-    if a.low >= 0 and a.high < b.low and not a.flags & WRAPS:
+    if a.low >= 0 and a.high < b.low and not _wraps(a):
         return a.low, a.high
     return 0, b.high - 1
 
@@ -297,7 +345,7 @@ def _floormod(a: Fact, b: Fact) -> tuple[int, int] | None:
 def _mod(a: Fact, b: Fact) -> tuple[int, int] | None:
     if b.low <= 0:
         return None
-    if a.low >= 0 and not a.flags & WRAPS:
+    if a.low >= 0 and not _wraps(a):
         return 0, min(a.high, b.high - 1)
     return 1 - b.high, b.high - 1
 

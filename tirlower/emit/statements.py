@@ -23,6 +23,8 @@ from tirlower.emit.loops import emit_for, emit_while, jump_out
 from tirlower.emit.masked import is_masked
 from tirlower.emit.memory import emit_store, to_memory
 from tirlower.emit.types import memory_type
+from tirlower.ir import build
+from tirlower.ir.dtype import INT64
 from tirlower.ir.expr import Call, Expr, IntImm, StringImm, Var, is_const_int
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op
@@ -195,6 +197,8 @@ def _assert(em: Emitter, op: Assert) -> None:
     failed, good = em.new_block("fail"), em.new_block("holds")
     em.b.cond_br(cond, good, failed, likely=True)
     em.enter(failed)
+    shown = [build.cast(INT64, expr) if em.facts.leaves(expr) else expr for expr in shown]
+    em.facts.kept += shown
     values, types = [], []
     for expr, value in zip(shown, values_of(em, shown), strict=True):
         bits, how = em.recorded(value, expr.dtype)

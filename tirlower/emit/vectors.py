@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tirlower.emit.casts import convert
 from tirlower.emit.emitter import Emitter, constant
-from tirlower.emit.expressions import call_rule, combine
+from tirlower.emit.expressions import Run, call_control, call_rule, combine
 from tirlower.emit.llvm_text import I1, I64, Type, Value, const_vector, vector
-from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Broadcast, IntImm, Ramp, Shuffle
 
 __all__ = ["concatenate", "lane", "lanes_of", "map_lanes", "repeat", "reverse", "steps"]
@@ -165,19 +163,24 @@ def _combine(em: Emitter, op: Any, args: list[Value]) -> Value:
     return concatenate(em, args)
 
 
-@call_rule("tir.get_active_lane_mask")
-def _active_lanes(em: Emitter, op: Any, args: list[Value]) -> Value:
+@call_control("tir.get_active_lane_mask")
+def _active_lanes(run: Run, op: Any) -> None:
     base, limit = op.args
-    kind = DataType("int64")
-    first, last = convert(em, args[0], base.dtype, kind), convert(em, args[1], limit.dtype, kind)
-    count = op.dtype.lanes
-    if count == 1:
-        return em.b.icmp("slt", first, last)
-    # base + i < limit without a sum that could wrap: i < limit - base, which is cut to the lanes first.
-    t = vector(I64, count)
-    left = em.b.sub(last, first)
-    cut = em.b.intrinsic("llvm.smin", I64, [left, em.b.i64(count)], [I64])
-    return em.b.icmp("slt", steps(t), em.b.splat(cut, count))
+
+    def compare(_: Any) -> None:
+        em, count = run.em, op.dtype.lanes
+        first, last = run.get_index(base), run.get_index(limit)
+        if count == 1:
+            run.set(op, em.b.icmp("slt", first, last))
+            return
+        # base + i < limit without a sum that could wrap: i < limit - base, which is cut to the lanes first.
+        left = em.b.sub(last, first)
+        cut = em.b.intrinsic("llvm.smin", I64, [left, em.b.i64(count)], [I64])
+        run.set(op, em.b.icmp("slt", steps(vector(I64, count)), em.b.splat(cut, count)))
+
+    run.then(compare)
+    run.evaluate_index(limit)
+    run.evaluate_index(base)
 
 
 def mask_of(em: Emitter, value: Value, count: int) -> Value:

@@ -32,10 +32,13 @@ def compile_block(compiler: StatementCompiler, block: Block) -> Callable[[Team],
         )
     mark = compiler.mark()
     place = compiler.place(block.span)
-    bindings = [compiler.expression(it.value) for it in block.iters]  # type: ignore[arg-type]  # checked above
-    lows = [compiler.expression(it.domain.min) for it in block.iters]
-    extents = [compiler.expression(it.domain.extent) for it in block.iters]
+    values = [it.value for it in block.iters if it.value is not None]
+    bindings = [compiler.expression(value, exact=True) for value in values]
+    lows = [compiler.expression(it.domain.min, exact=True) for it in block.iters]
+    extents = [compiler.expression(it.domain.extent, exact=True) for it in block.iters]
     slots = [compiler.define(it.var) for it in block.iters]
+    for it, value in zip(block.iters, values, strict=True):
+        compiler.bind(it.var, value)
     for it, slot in zip(block.iters, slots, strict=True):
         compiler.loops = Loops(compiler.loops, it.var.name, slot)
     inner_place = compiler.place(block.span)
@@ -126,8 +129,8 @@ def _match(compiler: StatementCompiler, match: MatchBufferRegion, place: Place) 
     """Bind a buffer to a region of another: its variables from the source's layout, its constants checked."""
     buffer, region = match.buffer, match.source.region
     source = compiler.view(match.source.buffer, place)
-    mins = [compiler.expression(part.min) for part in region]
-    sizes = [compiler.expression(part.extent) for part in region]
+    mins = [compiler.expression(part.min, exact=True) for part in region]
+    sizes = [compiler.expression(part.extent, exact=True) for part in region]
     lead = len(region) - len(buffer.shape)
     if lead < 0:
         raise InterpreterError(

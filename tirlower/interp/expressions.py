@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp.access import Access, Layout, make_view
 from tirlower.interp.custom import custom_call, custom_cast, custom_constant, custom_operation, is_custom_call
+from tirlower.interp.indices import ARITHMETIC, SHIFTS, is_exact, takes_exact, wrapped
 from tirlower.interp.memory import Pointer, View
 from tirlower.interp.races import WatchedAccess
 from tirlower.interp.scope import Frame, Place, Scope, Value, shared_nodes
-from tirlower.interp.values import UNDEF, Binary, caster, integer_wrapper, lane_values, operation
+from tirlower.interp.values import UNDEF, Binary, caster, integer_wrapper, lane_values, operation, shift
 from tirlower.ir import expr as ir
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.dtype import INT64, DataType
 from tirlower.ir.expr import BinaryOp, Call, CompareOp, Expr, IntImm
 from tirlower.ir.op import GlobalVar, Op, Purity
 
@@ -113,20 +115,40 @@ class ExpressionCompiler(Scope):
         super().__init__()
         self.program = program
 
-    def expression(self, root: Expr) -> Value:
-        """The closure of an expression. Raises InterpreterError for what has no meaning here."""
+    def expression(self, root: Expr, *, exact: bool = False) -> Value:
+        """The closure of an expression; of an index, with ``exact``, as the number that it is, else as its type holds it.
+
+        Raises InterpreterError for what has no meaning here.
+        """
         if root.is_leaf:
-            return self._build(root, [])
+            closure = self._build(root, [])
+            return wrapped(closure, root.dtype) if root in self.beyond and not exact else closure
         mark = self.mark()
         order = list(shared_nodes(root, operands))
+        lets: dict[Any, Expr] = {}
         for node, _, _ in order:
             if node.__class__ is ir.Let:
                 self.define(node.var)
+                lets[node.var] = node.value
         compiled: dict[int, Value] = {}
+        indices: set[int] = set()
+        beyond: set[int] = set()  # the indices of 32 bits that may be past their type
         impure: set[int] = set()
         memo_slots: list[int] = []
         for node, children, shared in order:
-            closure = self._build(node, [compiled[id(child)] for child in children])
+            bound = lets.get(node)
+            is_index = is_exact(node, indices, self.data) if bound is None else id(bound) in indices
+            if is_index:
+                indices.add(id(node))
+                if node.dtype.bits == 32 and (not node.is_leaf or node in self.beyond or id(bound) in beyond):
+                    beyond.add(id(node))
+            args = [compiled[id(child)] for child in children]
+            if beyond and not takes_exact(node, is_index):
+                args = [
+                    wrapped(arg, child.dtype) if id(child) in beyond else arg
+                    for arg, child in zip(args, children, strict=True)
+                ]
+            closure = self._exact(node, args) if id(node) in beyond else self._build(node, args)
             if _has_effect(node) or any(id(child) in impure for child in children):
                 impure.add(id(node))
             elif shared and children:
@@ -136,6 +158,8 @@ class ExpressionCompiler(Scope):
             compiled[id(node)] = closure
         self.leave(mark)
         result = compiled[id(root)]
+        if id(root) in beyond and not exact:
+            result = wrapped(result, root.dtype)
         if not memo_slots:
             return result
 
@@ -152,6 +176,33 @@ class ExpressionCompiler(Scope):
             raise InterpreterError(f"{type(node).__name__} is no expression of the IR", span=node.span)
         return builder(self, node, args)
 
+    def is_index(self, root: Expr) -> bool:
+        """Whether an expression is index arithmetic here."""
+        indices: set[int] = set()
+        lets: dict[Any, Expr] = {}
+        for node, _, _ in shared_nodes(root, lambda op: () if op.is_leaf else tuple(op.children())):  # type: ignore[arg-type]
+            bound = lets.get(node)
+            if node.__class__ is ir.Let:
+                lets[node.var] = node.value
+            if is_exact(node, indices, self.data) if bound is None else id(bound) in indices:
+                indices.add(id(node))
+        return id(root) in indices
+
+    def bind(self, var: ir.Var, value: Expr) -> None:
+        """Note whether a variable is an index, which may be past its type, or data."""
+        index = self.is_index(value)
+        (self.data.discard if index else self.data.add)(var)
+        past = index and var.dtype.bits == 32 and not isinstance(value, IntImm)
+        (self.beyond.add if past else self.beyond.discard)(var)
+
+    def _exact(self, node: Any, args: list[Value]) -> Value:
+        """Index arithmetic of 32 bits, computed in 64."""
+        if node.__class__ in ARITHMETIC:
+            return lifted(operation(type(node).__name__, INT64), args, node.dtype.is_vector)  # type: ignore[arg-type]
+        if node.__class__ is Call and node.op in SHIFTS:
+            return lifted(shift(node.op.name, INT64), args, node.dtype.is_vector)
+        return self._ramp(node, args, INT64) if node.__class__ is ir.Ramp else self._build(node, args)
+
     # ------------------------------------------------------------ buffers
 
     def layout(self, buffer: Buffer) -> Layout:
@@ -159,9 +210,9 @@ class ExpressionCompiler(Scope):
         parts = (*buffer.shape, *buffer.strides, buffer.elem_offset)
         return Layout(
             buffer,
-            tuple([self.expression(extent) for extent in buffer.shape]),
-            tuple([self.expression(stride) for stride in buffer.strides]),
-            self.expression(buffer.elem_offset),
+            tuple([self.expression(extent, exact=True) for extent in buffer.shape]),
+            tuple([self.expression(stride, exact=True) for stride in buffer.strides]),
+            self.expression(buffer.elem_offset, exact=True),
             all(isinstance(part, IntImm) for part in parts),
         )
 
@@ -253,10 +304,10 @@ class ExpressionCompiler(Scope):
             return lambda frame: lanes
         return self.expression(lanes)
 
-    def _ramp(self, node: ir.Ramp, args: list[Value]) -> Value:
+    def _ramp(self, node: ir.Ramp, args: list[Value], dtype: DataType | None = None) -> Value:
         base, stride = args
         lanes = self._lanes(node.lanes)
-        wrap = integer_wrapper(node.base.dtype)
+        wrap = integer_wrapper(dtype or node.base.dtype)
 
         def run(frame: Frame) -> tuple[int, ...]:
             first, step = base(frame), stride(frame)

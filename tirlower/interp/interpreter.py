@@ -37,6 +37,7 @@ from tirlower.interp.statements import StatementCompiler
 from tirlower.interp.structs import FieldKind, Struct, pack_arguments
 from tirlower.interp.values import Fault
 from tirlower.ir.custom_datatype import extern_meaning
+from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Expr, IntImm
 from tirlower.ir.func import IRModule, PrimFunc
@@ -69,6 +70,7 @@ class _Function:
 
     def __init__(self, program: Program, func: PrimFunc) -> None:
         compiler = StatementCompiler(program)
+        compiler.data.update(data_parameters(func))
         self.func = func
         self.parameters = Parameters(compiler, func)
         self.body = compiler.statement(func.body)

@@ -20,7 +20,7 @@ __all__ = ["memory_error"]
 def _address_of(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
     element = call.args[0]
     if isinstance(element, BufferLoad):
-        indices = [compiler.expression(index) for index in element.indices]
+        indices = [compiler.expression(index, exact=True) for index in element.indices]
         return compiler.access(element.buffer, indices, None, compiler.place(call.span)).address
     if isinstance(element, Var) and element.dtype.is_handle:
         return compiler.expression(element)

@@ -155,11 +155,16 @@ class Collective(NamedTuple):
 
 
 class Scope:
-    """Slots of variables and buffers while compiling, with an undo log for the ends of scopes."""
+    """Slots of variables and buffers while compiling, with an undo log for the ends of scopes.
+
+    ``data`` are the integer variables that are no indices, ``beyond`` the indices that may be past what their type holds.
+    """
 
     def __init__(self) -> None:
         self.width = 1
         self.slots: dict[Var, int] = {}
+        self.data: set[Any] = set()
+        self.beyond: set[Any] = set()
         self.views: dict[Buffer, int] = {}
         self.tags: dict[Var, str] = {}
         self.loops: Loops | None = None

@@ -112,8 +112,9 @@ class StatementCompiler(ExpressionCompiler):
         return run
 
     def _bind(self, stmt: ir.Bind) -> Runner:
-        value, place = self.expression(stmt.value), self.place(stmt.span)
+        value, place = self.expression(stmt.value, exact=True), self.place(stmt.span)
         slot = self.define(stmt.var)
+        self.bind(stmt.var, stmt.value)
 
         def run(team: Team) -> Team:
             frame = team[0]
@@ -207,7 +208,7 @@ class StatementCompiler(ExpressionCompiler):
     def _store(self, stmt: ir.BufferStore) -> Runner:
         place = self.place(stmt.span)
         value = self.expression(stmt.value)
-        indices = [self.expression(index) for index in stmt.indices]
+        indices = [self.expression(index, exact=True) for index in stmt.indices]
         predicate = None if stmt.predicate is None else self.expression(stmt.predicate)
         access = self.access(stmt.buffer, indices, predicate, place)
         store = access.store(value, stmt.value.dtype.is_vector)
@@ -367,7 +368,7 @@ class StatementCompiler(ExpressionCompiler):
     def _for(self, stmt: ir.For) -> Runner:
         place = self.place(stmt.span)
         stop = stop_of(stmt)
-        low, extent = self.expression(stmt.min), self.expression(stmt.extent if stop is None else stop)
+        low, extent = (self.expression(e, exact=True) for e in (stmt.min, stmt.extent if stop is None else stop))
         most = int(stmt.loop_var.dtype.max_value)
         launching = self._launching(stmt) if stmt.kind is ForKind.THREAD_BINDING else None
         outer = self.schedule, self.in_thread

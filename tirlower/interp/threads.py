@@ -392,7 +392,7 @@ def _allreduce(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> V
 def _target(compiler: ExpressionCompiler, node: Expr, place: Place) -> Callable[[Frame, Any], None]:
     """How a result of an allreduce is written: to a buffer element, or to the first element of a pointer."""
     if isinstance(node, BufferLoad):
-        indices = [compiler.expression(index) for index in node.indices]
+        indices = [compiler.expression(index, exact=True) for index in node.indices]
         locate = compiler.access(node.buffer, indices, None, place).locate()
 
         def write_element(frame: Frame, value: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import ml_dtypes
 import numpy as np
 
-__all__ = ["BOOL", "FLOAT8_KINDS", "HANDLE", "INT32", "INT64", "VOID", "DataType", "DataTypeError"]
+__all__ = ["BOOL", "FLOAT64", "FLOAT8_KINDS", "HANDLE", "INT32", "INT64", "VOID", "DataType", "DataTypeError"]
 
 # The OCP 8-bit floats, and their relatives that ml_dtypes knows by the same names.
 FLOAT8_KINDS = (
@@ -279,5 +279,6 @@ def _widths_text(widths: range | tuple[int, ...]) -> str:
 BOOL = DataType("bool")
 INT32 = DataType("int32")
 INT64 = DataType("int64")
+FLOAT64 = DataType("float64")
 HANDLE = DataType("handle")
 VOID = DataType("void")

@@ -13,6 +13,7 @@ from tirlower.legality.guards import insert_guards
 from tirlower.legality.loops import check_loops, loop_notes, without_idle_jumps
 from tirlower.legality.notes import AccessNote, CheckReport
 from tirlower.legality.strides import require_nested_strides
+from tirlower.legality.words import require_words
 from tirlower.transforms import PassContext
 
 __all__ = ["CheckedModule", "check_legality"]
@@ -89,6 +90,8 @@ def _check_accesses(
             name, func, judged, poly.PureFunctions(mod).has, loops_over, accesses=mode != "trust", lifts=lifts
         )
     made = require_nested_strides(func, scop, without_idle_jumps(scop, made))
+    if mode != "trust":
+        made = require_words(scop, made)
     return made, CheckReport(
         proved={name: judged.proved},
         guarded=guarded,

@@ -44,7 +44,8 @@ class Converter:
     hand; ``written`` holds the data variables that the function writes (a load of any other is a fixed value);
     ``returned`` gives the value that a call of another function returns, where that is known.
     ``facts`` gives the conditions at the place at hand, ``guards`` and ``local`` those of the part of an expression;
-    ``infeasible`` says whether a form is certainly negative there. ``wrapping``: whether arithmetic on data wraps.
+    ``infeasible`` says whether a form is certainly negative there; ``admits`` whether index arithmetic may be taken to
+    stay within 64 bits. ``wrapping``: whether arithmetic on data wraps.
     """
 
     def __init__(self, space: Space, written: Collection[Var], wrapping: bool = True) -> None:
@@ -56,6 +57,7 @@ class Converter:
         self.local: list[Condition] = []
         self.all_is_data = self.some_wrap = False
         self.infeasible: Callable[[Lin], bool] = lambda violation: False
+        self.admits: Callable[[Lin], bool] = lambda lin: True
         self.values: dict[Var, Lin] = {}
         self.truths: dict[Var, Condition] = {}
         self.loops: tuple[Var, ...] = ()
@@ -146,7 +148,11 @@ class Converter:
                     terms[dim] = sum_
                 else:
                     terms.pop(dim, None)
-        return self.wrapped(root.dtype, self.space.settled(Lin(terms, const)))
+        made = self.wrapped(root.dtype, self.space.settled(Lin(terms, const)))
+        if self.wrapping and not self.space.is_data(made) and not self.admits(made):
+            interval, deps = dtype_interval(root.dtype), self.space.deps(made)
+            return self.space.opaque(("words", made.key), "a value past 64 bits", deps, interval, None)
+        return made
 
     def wrapped(self, dtype: DataType, lin: Lin, *, always: bool = False) -> Lin:
         """The value that exact arithmetic's ``lin`` has in a type: itself where it is no data (unless ``always``), or
@@ -179,11 +185,17 @@ class Converter:
 
     def fits(self, dtype: DataType, lin: Lin) -> bool:
         """Whether a form certainly stays in a type."""
-        least, most = int(dtype.element.min_value), int(dtype.element.max_value)
-        low, high = self.space.limits(lin)
-        if (high is None or high > most) and not self._never(lin.shifted(-most - 1)):
-            return False
-        return (low is not None and low >= least) or self._never((-lin).shifted(least - 1))
+        least = int(dtype.element.min_value)
+        low = self.space.limits(lin)[0]
+        return self.stays_below(dtype, lin) and (
+            (low is not None and low >= least) or self._never((-lin).shifted(least - 1))
+        )
+
+    def stays_below(self, dtype: DataType, lin: Lin) -> bool:
+        """Whether a form certainly is at most a type's greatest value."""
+        most = int(dtype.element.max_value)
+        high = self.space.limits(lin)[1]
+        return (high is not None and high <= most) or self._never(lin.shifted(-most - 1))
 
     def here(self) -> list[Condition]:
         """What holds where the expression at hand is evaluated."""

@@ -52,6 +52,7 @@ from tirlower.poly.pointers import Pointers, pointed_at
 from tirlower.poly.points import Points
 from tirlower.poly.reductions import Reduction, guarded_extremum, reduction_of, used_again
 from tirlower.poly.scop import Access, Loop, Scop, Statement
+from tirlower.poly.words import WordLimit
 
 __all__ = ["extract"]
 
@@ -120,6 +121,7 @@ class _Extractor:
         self.conv.returned = self.functions.returned
         self.conv.facts = self.facts
         self.conv.infeasible = self.infeasible
+        self.words = WordLimit(self.scop)
         self.questions = MAX_QUESTIONS
         self.loops: tuple[Loop, ...] = ()
         self.conditions: tuple[Condition, ...] = ()
@@ -155,12 +157,14 @@ class _Extractor:
                     self.space.ranges[extent] = (max(low or 0, 0), high)
                 elif lin.terms:
                     self.scop.context.append(at_least(lin))
+        self.conv.admits = self.words.admits  # of the shapes a call computes each itself
         self.visit(func.body)
         for var in used_again(func.body, self.through):
             for statement in self.through[var]:
                 statement.reduction = None  # the running value is seen
         settle(self.scop)
         self.settle_jumps()
+        self.scop.reaches = tuple(self.words.reaches.values())
         return self.scop
 
     def settle_jumps(self) -> None:
@@ -250,8 +254,8 @@ class _Extractor:
         low = self.space.interval(exact)[0]
         if stop is not None and (self.space.is_data(extent) or (low is not None and low < op.extent.dtype.min_value)):
             overflows, extent = not self.conv.fits(op.extent.dtype, exact), exact
-        elif self.space.is_data(start) or self.space.is_data(extent):
-            overflows = not self.conv.fits(op.loop_var.dtype, (start + extent).shifted(-1))
+        elif not (start.is_constant and extent.is_constant):
+            overflows = not self.conv.stays_below(op.loop_var.dtype, (start + extent).shifted(-1))
         low, high = self.space.interval(start)[0], self.space.interval((start + extent).shifted(-1))[1]
         known = self.space.ranges.get(var) if var in self.space.iterated else None
         if known is not None:  # the loops of one thread axis share their variable

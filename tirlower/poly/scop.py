@@ -221,7 +221,8 @@ class Scop:
     to where they are used; ``irregular`` says why the function may end early, if it may. ``fixtures`` are the allocations, assertions
     and jumps, each with its place in the text and the loops around it, ``idle_jumps`` the breaks and continues that never
     happen, ``asserted`` the conditions of the assertions. ``pointers`` knows the memory behind data variables. ``stated_strides`` are the parameters whose strides are a call's; ``nested_strides`` those of them, with
-    their accesses, of which it is taken for granted that two subscripts never name one element.
+    their accesses, of which it is taken for granted that two subscripts never name one element. ``reaches`` are
+    how far from 0 index arithmetic gets that may leave 64 bits, in float64: it is taken for granted that they are less.
     """
 
     def __init__(self, func: PrimFunc, space: Space, pointers: Pointers) -> None:
@@ -241,6 +242,7 @@ class Scop:
         self.barriers: list[tuple[int, tuple[Loop, ...], str]] = []
         self.stated_strides: set[Buffer] = set()
         self.nested_strides: dict[Buffer, list[Access]] = {}
+        self.reaches: tuple[Expr, ...] = ()
         self.irregular = ""
         self._inside: dict[Loop, list[Access]] | None = None
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from tirlower.c.codegen.arithmetic import INDEX, arithmetic, compare, convert, divide, extremum
+from tirlower.c.codegen.arithmetic import INDEX, arithmetic, compare, convert, divide, extremum, wrapped
+from tirlower.c.codegen.indices import IF, SAME, composes, is_data, is_narrow, widened
 from tirlower.c.codegen.state import Array, FunctionState
 from tirlower.c.codegen.values import (
     CHOICE,
@@ -39,7 +40,6 @@ from tirlower.ir.expr import (
     Add,
     And,
     Broadcast,
-    BufferLoad,
     Call,
     Cast,
     Div,
@@ -69,8 +69,6 @@ __all__ = ["CALLS", "begin", "call_rule", "chosen", "for_lanes", "index_of", "ne
 _DEEPEST: Final = 12
 """Text nested deeper than this goes into a constant of its own: compilers take only so many parentheses."""
 
-_IF: Final = Op.get("tir.if_then_else")
-_SAME: Final = (Op.get("tir.likely"), Op.get("tir.ignore_loop_partition"), Op.get("tir.tvm_thread_invariant"))
 _RANGES: Final = (Add, Sub, Mul)
 _DIVISIONS: Final = (Div, Mod, FloorDiv, FloorMod)
 
@@ -173,8 +171,13 @@ def _arithmetic(state: FunctionState, op: Any) -> Value:
     kind = op.dtype.element
     if not (kind.is_integral or kind.is_float):
         raise state.error(f"{type(op).__name__} has no meaning on {kind!s}: {op}", op, "convert the operands first")
-    a, b = operands(state, (op.a, op.b))
     cls = op.__class__
+    if cls not in _RANGES and is_narrow(op) and not is_data(state, op):
+        # What the last 32 bits of indices do not decide is computed on the indices.
+        parts = [index_of(state, part) for part in (op.a, op.b)]
+        if not all(in_range(part.low, part.high, Kind.I32) for part in parts):
+            return wrapped(state, index_of(state, op), kind)
+    a, b = operands(state, (op.a, op.b))
     if cls in _DIVISIONS:
         return divide(state, cls, kind, a, b, op.span)
     if cls in (Min, Max):
@@ -183,7 +186,11 @@ def _arithmetic(state: FunctionState, op: Any) -> Value:
 
 
 def _compare(state: FunctionState, op: Any) -> Value:
-    a, b = operands(state, (op.a, op.b))
+    """Indices that may leave 32 bits are compared as numbers: what is proved of them under the condition are these."""
+    if not (is_narrow(op.a) and not (is_data(state, op.a) and is_data(state, op.b))):
+        a, b = operands(state, (op.a, op.b))
+        return compare(op.__class__, a, b)
+    a, b = (value_of(state, x) if is_data(state, x) else index_of(state, x) for x in (op.a, op.b))
     return compare(op.__class__, a, b)
 
 
@@ -254,6 +261,8 @@ def _select(state: FunctionState, op: Any) -> Value:
 def _cast(state: FunctionState, op: Any) -> Value:
     if op.dtype.is_custom or op.value.dtype.is_custom:
         raise state.error(f"a conversion of a custom type: {op}", op, "run LowerCustomDatatypes")
+    if op.dtype.is_int and op.dtype.bits == 64 and is_narrow(op.value) and not is_data(state, op.value):
+        return index_of(state, op.value)
     return convert(state, value_of(state, op.value), op.value.dtype, op.dtype)
 
 
@@ -271,8 +280,17 @@ def define_as(state: FunctionState, var: Var, value: Expr) -> None:
         for_lanes(state, dtype, [value], lambda: state.line(f"{name}[{_lane(state)}] = {value_of(state, value).text};"))
         state.define(var, Array(name, dtype))
         return
+    indexed = dtype.is_integral and not is_data(state, value) and dtype.bits >= 32
+    exact = index_of(state, value) if indexed and dtype.is_int else None
+    if exact is not None and not in_range(exact.low, exact.high, Kind.I32) and dtype.bits == 32:
+        name = state.fresh(var.name)
+        state.line(f"const int64_t {name} = {exact.text};")
+        wide = Value(name, Kind.I64, low=exact.low, high=exact.high)
+        state.define(var, wrapped(state, wide, dtype))
+        state.wide[var] = wide
+        return
     made = value_of(state, value)
-    if dtype.is_integral and not is_data(state, value) and dtype.bits >= 32:
+    if indexed:
         made = _exact_name(state, var, value, made)
     else:
         ctype = value_type(dtype)
@@ -296,11 +314,11 @@ def _call(state: FunctionState, op: Call) -> Value:
     if not isinstance(callee, Op):
         state.effects += 1
         return CALLS[GlobalVar](state, op)
-    if callee is _IF:
+    if callee is IF:
         condition = value_of(state, op.args[0])
         then, other = op.args[1], op.args[2]
         return chosen(state, condition, op.dtype.element, lambda: value_of(state, then), lambda: value_of(state, other))
-    if callee in _SAME:
+    if callee in SAME:
         return value_of(state, op.args[0])
     rule = CALLS.get(callee)
     if rule is None:
@@ -440,29 +458,6 @@ def _shuffle(state: FunctionState, op: Shuffle) -> Value:
 # -- indices ---------------------------------------------------------------------------------------------------------
 
 
-def is_data(state: FunctionState, op: Expr) -> bool:
-    """Whether an integer depends on what the program is given, so that its arithmetic wraps."""
-    stack: list[Any] = [op]
-    seen: set[int] = set()
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        cls = node.__class__
-        if cls is Var:
-            if node in state.data:
-                return True
-            continue
-        if cls is BufferLoad or (cls is Call and node.op is not _IF and node.op not in _SAME):
-            return True
-        if cls is Cast and not node.value.dtype.is_integral:
-            return True
-        if not node.is_leaf:
-            stack += node.children()
-    return False
-
-
 def index_of(state: FunctionState, op: Expr) -> Value:
     """An integer in signed 64-bit arithmetic (C text of either signed kind), in the current lane."""
     key = ("index", id(op), state.lane.text if op.dtype.is_vector and state.lane is not None else "")
@@ -484,6 +479,10 @@ def index_of(state: FunctionState, op: Expr) -> Value:
             made = divide(state, cls, INDEX, a, b, op.span)
         else:
             made = extremum(state, cls, INDEX, a, b)
+    elif cls is Var and op in state.wide:
+        made = state.wide[op]
+    elif composes(op) and kind.is_int and not is_data(state, op):
+        made = value_of(state, widened(op) if kind.bits == 32 else op)
     elif cls is Cast and kind.is_int and op.value.dtype.is_int and not is_data(state, op):  # type: ignore[attr-defined]
         made = index_of(state, op.value)  # type: ignore[attr-defined]
     else:

@@ -282,6 +282,7 @@ class FunctionState:
         self.returns: DataType | None = None
         self.memory: Any = None
         self.data: set[Var] = set()
+        self.wide: dict[Var, Value] = {}
         self.stack_left = 16 << 10
         self.span: Span | None = None
         self._names: dict[str, int] = {}
@@ -329,6 +330,7 @@ class FunctionState:
         if var in self.vars:
             self.memo.clear()  # what was computed with the variable was computed with its other value
         self.vars[var] = value
+        self.wide.pop(var, None)
 
     def lookup(self, var: Var, span: Span | None = None) -> Value | Array:
         """What a variable is. Raises LoweringError for one that is not in scope."""

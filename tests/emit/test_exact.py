@@ -1,0 +1,89 @@
+"""Index arithmetic of 32 bits that may leave its type: exact where it decides, wrapped where it is stored."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tirlower as tl
+from tirlower.emit.facts import DATA, LEAVES, Fact, Facts
+from tirlower.ir import build
+from tirlower.ir.expr import Call, Cast, Expr, Select, Var, const
+from tirlower.ir.op import Op
+from tirlower.script import parse
+
+
+class Kept(Facts):
+    """Facts are known by identity: what is asked here must stay alive."""
+
+    def of(self, expr: Expr) -> Fact:
+        self.kept.append(expr)
+        return super().of(expr)
+
+
+def facts(**ranges: tuple[int, int]) -> tuple[Facts, dict[str, Var]]:
+    made, variables = Kept(), {name: Var(name, "int32") for name in ranges}
+    for name, (low, high) in ranges.items():
+        made.define(variables[name], low, high)
+    return made, variables
+
+
+def shift(expr: Expr, by: int) -> Expr:
+    return Call(Op.get("tir.shift_right"), (expr, const(by)), expr.dtype)
+
+
+def test_what_leaves_its_type() -> None:
+    known, v = facts(i=(0, 1 << 20), n=(0, (1 << 31) - 1))
+    i, n = v["i"], v["n"]
+    assert not known.leaves(i * 2047)
+    assert known.leaves(i * 2048)
+    assert known.leaves(n + 1)
+    assert known.leaves(build.min_(i * n, n))
+    assert known.leaves((n + 15) // 16)
+    assert known.leaves(shift(n + 15, 4))
+    assert not known.leaves(i * 2048 < n)
+    assert known.of(shift(n + 15, 4)).high == ((1 << 31) + 14) >> 4
+
+
+def test_data_does_not_leave_its_type_but_wraps() -> None:
+    known, v = facts(n=(0, (1 << 31) - 1))
+    x = Var("x", "int32")
+    known.define(x, None, None, flags=DATA)
+    assert known.data_wraps(x * 2)
+    assert not known.leaves(x * 2)
+    assert not known.leaves(v["n"] * x)
+    # What chooses is no part of what is chosen.
+    assert known.leaves(Select(x > 0, v["n"] * 2, const(0)))
+
+
+def test_conversions_to_64_bits_are_exact_and_leave_nothing() -> None:
+    known, v = facts(n=(0, (1 << 31) - 1))
+    wide = known.of(Cast("int64", v["n"] * v["n"]))
+    assert (wide.low, wide.high, wide.flags) == (0, ((1 << 31) - 1) ** 2, 0)
+    assert known.of(Cast("int8", v["n"] * 2)).flags & (DATA | LEAVES) == DATA | LEAVES
+
+
+def test_what_is_stored_wraps() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer(("n",), "int8"), B: T.Buffer((2,), "int32")):
+    B[0] = n * 65536
+    B[1] = T.Select(n * 65536 < 4, 1, 2)
+""")
+    B = np.zeros(2, "int32")
+    tl.build(func)(np.zeros(65537, "int8"), B)
+    assert B.tolist() == [65536, 2]
+
+
+def test_lanes_on_a_line_are_compared_by_one_distance() -> None:
+    """The compare has lanes of 32 bits: in 64 bits it would take twice the registers."""
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer(("n",), "int8"), B: T.Buffer((8,), "int32")):
+    for i in range(n):
+        for j in T.vectorized(8):
+            if i * 65536 + j * 2 < n:
+                B[j] = i
+""")
+    text = tl.build(func).source("llvm")
+    assert "icmp slt <8 x i32>" in text
+    assert "icmp slt <8 x i64>" not in text

@@ -1,0 +1,80 @@
+"""Which integers are indices, whose arithmetic is exact in 64 bits, and which are data, whose arithmetic wraps."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tirlower.c.codegen.arithmetic import INDEX
+from tirlower.c.codegen.state import FunctionState
+from tirlower.ir import build
+from tirlower.ir.expr import Broadcast, BufferLoad, Call, Cast, Expr, IntImm, Select, Var
+from tirlower.ir.op import Op
+
+__all__ = ["IF", "SAME", "composes", "is_data", "is_narrow", "widened"]
+
+IF: Final = Op.get("tir.if_then_else")
+SAME: Final = (Op.get("tir.likely"), Op.get("tir.ignore_loop_partition"), Op.get("tir.tvm_thread_invariant"))
+_SMALL: Final = 15
+_BITS: Final[frozenset[Any]] = frozenset(
+    (Op.get("tir.bitwise_and"), Op.get("tir.bitwise_or"), Op.get("tir.bitwise_xor"))
+)
+_SHIFTS: Final[frozenset[Any]] = frozenset((Op.get("tir.shift_left"), Op.get("tir.shift_right")))
+
+
+def is_narrow(op: Expr) -> bool:
+    """Whether a number, or a vector's lanes, are signed integers of 32 bits."""
+    return op.dtype.is_int and op.dtype.bits == 32
+
+
+def is_data(state: FunctionState, op: Expr) -> bool:
+    """Whether an integer depends on what the program is given, so that its arithmetic wraps."""
+    stack: list[Any] = [op]
+    seen: set[int] = set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        cls = node.__class__
+        if cls is Var:
+            if node in state.data:
+                return True
+            continue
+        if cls is BufferLoad or (cls is Call and node.op is not IF and node.op not in SAME and not follows(node)):
+            return True
+        if cls is Cast and not node.value.dtype.is_integral:
+            return True
+        if cls is Select or (cls is Call and node.op is IF):  # whatever chooses
+            stack += list(node.children())[-2:]
+        elif not node.is_leaf:
+            stack += node.children()
+    return False
+
+
+def follows(op: Call) -> bool:
+    """Whether an operation on bits gives an index of indices: with a constant, and a small one (as proofs follow them)."""
+    amount = op.args[1] if len(op.args) == 2 else None
+    if isinstance(amount, Broadcast):
+        amount = amount.value
+    if not isinstance(amount, IntImm):
+        return False
+    if op.op in _SHIFTS:
+        return 0 <= amount.value < op.dtype.bits
+    return op.op in _BITS and 0 <= amount.value <= _SMALL
+
+
+def composes(op: Expr) -> bool:
+    """Whether an expression gives an index of indices other than by arithmetic: a choice, or an operation on bits."""
+    return op.__class__ is Select or (isinstance(op, Call) and (op.op is IF or follows(op)))
+
+
+def widened(op: Any) -> Expr:
+    """A choice, or an operation on bits, of the same operands in 64 bits."""
+    if op.__class__ is Select:
+        return Select(op.condition, _in_words(op.true_value), _in_words(op.false_value))
+    kept = op.args[:1] if op.op is IF else ()
+    return Call(op.op, (*kept, *map(_in_words, op.args[len(kept) :])), INDEX.with_lanes(op.dtype.lanes))
+
+
+def _in_words(op: Expr) -> Expr:
+    return build.cast(INDEX.with_lanes(op.dtype.lanes), op)

@@ -1,0 +1,116 @@
+"""Index arithmetic, which does not overflow: its values are exact, and wrap where they leave the arithmetic.
+
+Loop variables, axes, the symbols of shapes and what is computed from them are indices; scalar parameters, elements and the
+results of calls are data (:mod:`tirlower.ir.data`), whose arithmetic wraps in its own type. So ``i * 65536 < n`` compares
+the number, as the machine code does, and ``A[0] = i * 65536`` stores its last 32 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+from tirlower.interp.scope import Value
+from tirlower.interp.values import UNDEF, integer_wrapper
+from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import (
+    Add,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    CompareOp,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Ramp,
+    Select,
+    Sub,
+    Var,
+)
+from tirlower.ir.op import Op
+
+__all__ = ["ARITHMETIC", "SHIFTS", "is_exact", "takes_exact", "wrapped"]
+
+ARITHMETIC: Final = frozenset((Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max))
+_SAME: Final = frozenset((Op.get("tir.likely"), Op.get("tir.ignore_loop_partition")))
+_IF: Final = Op.get("tir.if_then_else")
+SHIFTS: Final = frozenset((Op.get("tir.shift_left"), Op.get("tir.shift_right")))
+_AND: Final = Op.get("tir.bitwise_and")
+_BITS: Final = frozenset((_AND, Op.get("tir.bitwise_or"), Op.get("tir.bitwise_xor")))
+_MASK: Final = Op.get("tir.get_active_lane_mask")
+_SMALL: Final = 15
+
+
+def _is_index_type(dtype: DataType) -> bool:
+    return dtype.is_int and dtype.bits in (32, 64)
+
+
+def _constant(op: Expr) -> int | None:
+    if isinstance(op, Broadcast):
+        op = op.value
+    return op.value if isinstance(op, IntImm) else None
+
+
+def is_exact(node: Any, exact: Collection[int], data: Collection[Var]) -> bool:
+    """Whether a node is index arithmetic; ``exact`` holds the ids of those of its operands that are, ``data`` the variables
+    that are not."""
+    kind = node.__class__
+    if not _is_index_type(node.dtype):
+        return False
+    if kind is IntImm:
+        return True
+    if kind is Var:
+        return node not in data
+    if kind in ARITHMETIC:
+        return id(node.a) in exact and id(node.b) in exact
+    if kind is Select:
+        return id(node.true_value) in exact and id(node.false_value) in exact
+    if kind is Cast:
+        return node.dtype.bits == 64 and id(node.value) in exact
+    if kind is Ramp:
+        return id(node.base) in exact and id(node.stride) in exact
+    if kind is Broadcast:
+        return id(node.value) in exact
+    if kind is Let:
+        return id(node.body) in exact
+    if kind is Call:
+        if node.op is _IF:
+            return id(node.args[1]) in exact and id(node.args[2]) in exact
+        return (node.op in _SAME or _follows(node)) and id(node.args[0]) in exact
+    return False
+
+
+def _follows(op: Call) -> bool:
+    """Whether an operation on bits is followed in proofs: with a constant, and a small one."""
+    amount = _constant(op.args[1]) if len(op.args) == 2 else None
+    if amount is None:
+        return False
+    if op.op in SHIFTS:
+        return 0 <= amount < op.dtype.bits
+    return op.op in _BITS and (0 <= amount <= _SMALL or (op.op is _AND and amount & (amount + 1) == 0))
+
+
+def takes_exact(node: Any, exact: bool) -> bool:
+    """Whether a node, ``exact`` or not, takes indices as the numbers that they are; all others take what their type holds."""
+    kind = node.__class__
+    if exact or isinstance(node, CompareOp) or kind is BufferLoad or kind is Let:
+        return True
+    if kind is Select or (kind is Call and node.op in (_IF, _MASK)):
+        return True
+    return kind is Cast and node.dtype.is_int and node.dtype.bits == 64
+
+
+def wrapped(value: Value, dtype: DataType) -> Value:
+    """An index as its type holds it."""
+    wrap: Callable[[int], int] = integer_wrapper(dtype.element)
+    if dtype.is_vector:
+        return lambda frame: tuple([lane if lane is UNDEF else wrap(lane) for lane in value(frame)])
+    return lambda frame: wrap(value(frame))
