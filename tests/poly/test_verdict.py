@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tirlower.diagnostics import LegalityError
-from tirlower.poly import Verdict, can_reorder, is_parallel
+from tirlower.poly import Verdict, can_reorder, is_parallel, is_vectorizable
 from tirlower.script import tir as T
 
 
@@ -21,6 +21,22 @@ def test_an_error_underlines_both_accesses_and_says_for_which_sizes():
     assert text.startswith("error[parallel]: the loop 'i' cannot be parallel: iteration i = 0 writes A[1]")
     assert "A[i + 1] = A[i]" in text and "^" in text and "~" in text
     assert "i = 0 writes A[1]" in text and "i = 1 reads A[1]" in text and "n = 3" in text and "= help:" in text
+
+
+def test_a_witness_has_small_sizes_where_there_are_such():
+    """With the greatest size of all, which isl gives first, `i + 2 + n` leaves its type: no run shows the witness."""
+
+    @T.prim_func
+    def guarded(B: T.Buffer(("n + 10", 6), "int32"), n: T.int32, k: T.int32):
+        for i in range(k - 1):
+            if i - 1 + k < i * 4 + 3 and i + 2 + n >= n - 1:
+                for j in range(n - 1):
+                    for c in range(k):
+                        B[c + n + 2, c * 2 + 1] = B[i * 4, 0]
+
+    for question in (is_parallel, is_vectorizable):
+        witness = question(guarded, "i").witness
+        assert witness is not None and max(witness.parameters.values()) <= 4
 
 
 def test_an_access_that_meets_itself_is_underlined_once():

@@ -41,6 +41,9 @@ _LEVELS = (256, 64, 16, 4, 1)
 _SMALLEST_WORK = 200_000
 """A point is as good as one of small numbers, if those take long to find: an operation takes ten times as long there."""
 
+_SHOWN_WORK = 1_000_000
+"""The same for a point that is shown: with a size of 2**31 - 1 nobody can try it, and sums of sizes leave their type."""
+
 MEMO_SIZE = 20_000
 
 
@@ -124,24 +127,27 @@ class Solver:
         self.solved = 0
         self._memo: OrderedDict[Any, Any] = OrderedDict()
         self._left: int | None = None
+        self._smallest_work = _SMALLEST_WORK
 
     @contextmanager
     def verdict(self, renew: bool = False) -> Iterator[None]:
         """Bound the work of all questions inside a ``with`` block: those past it have no answer.
 
-        A block inside of another is a part of it, unless ``renew`` gives it work of its own.
+        A block inside of another is a part of it, unless ``renew`` gives it work of its own, for what is shown to a user.
 
         What a question counts for depends on it alone, not on the clock or on what is remembered, so that a verdict
         is the same each time.
         """
-        before = self._left
-        if before is None or renew:
+        before = self._left, self._smallest_work
+        if before[0] is None or renew:
             self._left = VERDICT_WORK
+        if renew:
+            self._smallest_work = _SHOWN_WORK
         try:
             yield
         finally:
-            if before is None or renew:
-                self._left = before
+            if before[0] is None or renew:
+                self._left, self._smallest_work = before
 
     @property
     def spent(self) -> bool:
@@ -226,7 +232,7 @@ class Solver:
         isl = _MODULE.load()
         if isl is None:
             return None
-        key = (columns, tuple(equations), tuple(inequalities), tuple(nonneg))
+        key = (columns, tuple(equations), tuple(inequalities), tuple(nonneg), self._smallest_work)
         if key not in self._memo:
             self._remember(key, self._smallest(isl, columns, equations, inequalities, nonneg))
         return self._memo[key]
@@ -244,7 +250,7 @@ class Solver:
                 high = [size] + [0] * columns
                 high[column + 1] = -1
                 box += [tuple(low), tuple(high)]
-            most = _SMALLEST_WORK // _numbers(columns, equations, box)
+            most = self._smallest_work // _numbers(columns, equations, box)
             with self.limited(most):
                 try:
                     point = basic_set(columns, equations, box).sample_point()
