@@ -49,7 +49,7 @@ from tirlower.poly.forms import UNBOUNDED, Lin, constant, single
 from tirlower.poly.implied import implied
 from tirlower.poly.layouts import Layout, layout_of, settle
 from tirlower.poly.pointers import Pointers, pointed_at
-from tirlower.poly.points import Points
+from tirlower.poly.points import may_happen
 from tirlower.poly.reductions import Reduction, guarded_extremum, reduction_of, used_again
 from tirlower.poly.scop import Access, Loop, Scop, Statement
 from tirlower.poly.words import WordLimit
@@ -84,7 +84,9 @@ def extract(
     if isinstance(func, Scop):
         return func
     with deep_recursion():
-        return _Extractor(func, module, wrapping, strides_checked).run()
+        scop = _Extractor(func, module, wrapping, strides_checked).run()
+    scop.again = lambda other: extract(other, module, wrapping=wrapping, strides_checked=strides_checked)
+    return scop
 
 
 def _repeats(buffer: Buffer) -> bool:
@@ -170,14 +172,7 @@ class _Extractor:
     def settle_jumps(self) -> None:
         """Leave out the jumps that never happen: their conditions hold in no iteration."""
         for loop, op, conditions in self.leaves:
-            system = System(self.space, frozenset(self.space.iterated))
-            for condition in (*self.scop.context, *conditions, *(c for each in loop.nest for c in each.conditions)):
-                system.add(condition, BOTH)
-            never = system.is_empty()
-            if not never:
-                points = Points(self.scop).domain(loop.nest, conditions)
-                never = points is not None and not points.rows
-            if never:
+            if not may_happen(self.scop, loop.nest, conditions):
                 self.scop.idle_jumps.append((loop, op))
             else:
                 leaves = op.value.op is _BREAK  # type: ignore[attr-defined]

@@ -16,12 +16,12 @@ import numpy as np
 from tirlower.ir import Var
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import AllOf, AnyOf, AtLeast, Condition, Equal
-from tirlower.poly.constraint_system import BOTH, EMPTY, SINK, SOURCE, Outcome
+from tirlower.poly.constraint_system import BOTH, EMPTY, SINK, SOURCE, Outcome, System
 from tirlower.poly.digit_test import Sign
 from tirlower.poly.forms import Choice, Computed, Dim, Div, Extremum, Lin, Product, SymbolicDiv, single
 from tirlower.poly.scop import Access, Loop, Scop
 
-__all__ = ["Points", "Table"]
+__all__ = ["Points", "Table", "may_happen"]
 
 MAX_ROWS = 1 << 16
 """The instances of one access that are enumerated."""
@@ -372,6 +372,17 @@ class Points:
             return None
         row = int(hits[0])
         return row, int(order[low[row] + np.flatnonzero(_COMPARE[sign](x[row], values[low[row] : high[row]]))[0]])
+
+
+def may_happen(scop: Scop, loops: Sequence[Loop], conditions: Sequence[Condition]) -> bool:
+    """Whether conditions hold in some iteration of loops, as far as isl and the enumeration know."""
+    system = System(scop.space, frozenset(scop.space.iterated))
+    for condition in (*scop.context, *conditions, *(c for loop in loops for c in loop.conditions)):
+        system.add(condition, BOTH)
+    if system.is_empty():
+        return False
+    table = Points(scop).domain(loops, conditions)
+    return table is None or bool(table.rows)
 
 
 def _keys(pairs: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:

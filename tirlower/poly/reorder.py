@@ -30,6 +30,7 @@ from tirlower.poly.digit_test import Sign
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
 from tirlower.poly.isl import Solver
+from tirlower.poly.left_out import leaves_out_nothing
 from tirlower.poly.scop import Access, Loop, Scop, updates_of_one
 from tirlower.poly.verdict import PROVED, Verdict
 
@@ -200,27 +201,49 @@ def can_distribute(
     stmts: tuple[Stmt, ...] = body.stmts if isinstance(body, Seq) else (body,)
     if at is not None and not 0 < at < len(stmts):
         return Verdict("refuted", f"the body of {found.name!r} has {len(stmts)} statements: it cannot be cut at {at}")
-    if found.leaves or isinstance(found.node, While):
-        return Verdict("refuted", f"how long the loop {found.name!r} runs depends on what it computes")
+    if isinstance(found.node, While):
+        return _endless(found)
     cuts = [at] if at is not None else list(range(1, len(stmts)))
     part_of: dict[int, int] = {}
     for n, stmt in enumerate(stmts):
         part_of.update(dict.fromkeys(_statement_ids(stmt), n))
-    for jump in found.continues:
-        if any(part_of[id(jump)] < cut for cut in cuts):
-            reason = f"a statement before the cut ends iterations of {found.name!r} early, what is behind it too"
-            return Verdict("refuted", reason, help="guard the statements behind it by the opposite condition")
     order = _Order(scop, solver, reassociate)
     unknown: Verdict | None = None
     for cut in cuts:
         shared = _shared_names(stmts, cut, scop, found, part_of)
-        verdict = shared if shared is not None else order.distributed(found, part_of, cut)
+        skipped = _skipped(scop, found, stmts, cut, part_of, shared is None)
+        stopped = shared if skipped is None else skipped
+        verdict = order.distributed(found, part_of, cut) if stopped is None else stopped
         if verdict.refuted:
             return verdict
         if verdict.unknown:
             if unknown is None:
                 unknown = verdict
     return PROVED if unknown is None else unknown
+
+
+def _endless(loop: Loop) -> Verdict:
+    return Verdict("refuted", f"how long the loop {loop.name!r} runs depends on what it computes")
+
+
+def _skipped(
+    scop: Scop, loop: Loop, stmts: Sequence[Stmt], cut: int, part_of: Mapping[int, int], apart: bool
+) -> Verdict | None:
+    """A refusal where a jump on one side of a cut keeps the other side from what it would do. ``apart`` says that the sides
+    share no names."""
+    first, second = stmts[:cut], stmts[cut:]
+    for jump in (*loop.leaves, *loop.continues):
+        behind = part_of[id(jump)] < cut
+        sides = (first, second) if behind else (second, first)
+        if apart and leaves_out_nothing(scop, loop, jump, *sides, behind):
+            continue
+        if any(jump is leave for leave in loop.leaves):
+            return _endless(loop)
+        if not behind:
+            continue
+        reason = f"a statement before the cut ends iterations of {loop.name!r} early, what is behind it too"
+        return Verdict("refuted", reason, help="guard the statements behind it by the opposite condition")
+    return None
 
 
 def _statement_ids(root: Stmt) -> list[int]:

@@ -6,7 +6,7 @@ loop variables. ``domains``, ``reads``, ``writes`` and ``schedule`` give the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -224,6 +224,9 @@ class Scop:
     their accesses, of which it is taken for granted that two subscripts never name one element. ``reaches`` are
     how far from 0 index arithmetic gets that may leave 64 bits, in float64: it is taken for granted that they are less.
     """
+
+    again: Callable[[PrimFunc], Scop]
+    """Extracts another function as this one was."""
 
     def __init__(self, func: PrimFunc, space: Space, pointers: Pointers) -> None:
         self.func = func

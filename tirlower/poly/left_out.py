@@ -1,0 +1,134 @@
+"""What the jumps of a loop leave out: nothing, where it would do nothing in the iterations that they end.
+
+A loop is cut between a jump and statements that it skips, which then run in those iterations too. To know what they
+would do, they are put in the place of the jump (for a break, in a loop over the iterations that never come), and the
+program so made is extracted: what holds on the way to the jump holds there, and what the statements between state does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tirlower.ir import (
+    AllocBuffer,
+    Bind,
+    BufferStore,
+    Call,
+    Div,
+    Evaluate,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    Mod,
+    Mutator,
+    Op,
+    Purity,
+    Seq,
+    Stmt,
+    Var,
+    build,
+    pre_order_visit,
+    seq,
+    substitute,
+)
+from tirlower.poly.points import may_happen
+from tirlower.poly.scop import Loop, Scop
+
+__all__ = ["leaves_out_nothing"]
+
+MAX_ACCESSES = 100
+"""A larger program is not extracted again for each jump."""
+
+_BREAK, _CONTINUE = Op.get("tir.break_loop"), Op.get("tir.continue_loop")
+_QUIET = (Seq, For, IfThenElse, Bind, BufferStore)
+_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
+
+
+def leaves_out_nothing(
+    scop: Scop, loop: Loop, jump: Stmt, side: Sequence[Stmt], other: Sequence[Stmt], behind: bool
+) -> bool:
+    """Whether statements of a loop's body would do nothing in the iterations that a jump of the loop keeps from them.
+
+    ``side`` are the statements on the jump's side of a cut, ``other`` those on the other side, which use no names of
+    theirs; ``behind`` says that these come after the cut.
+    """
+    node = loop.node
+    op = jump.value.op if isinstance(jump, Evaluate) and isinstance(jump.value, Call) else None
+    if op is _CONTINUE and not behind:
+        return True
+    if not isinstance(node, For) or op not in (_BREAK, _CONTINUE) or len(scop.accesses) > MAX_ACCESSES:
+        return False
+    if not all(map(_is_quiet, other)):
+        return False
+    left = seq(other) if op is _CONTINUE else _later(node, other, behind)
+    made = node.with_(body=_Instead({id(jump): left}).visit(seq(side)))
+    again = scop.again(scop.func.with_body(_Instead({id(node): made}).visit(scop.func.body)))
+    inside = _ids(left)
+    touching = [access for access in again.accesses if id(access.statement.node) in inside]
+    if any(may_happen(again, access.loops, access.conditions) for access in touching):
+        return False
+    if any(each.overflows for each in again.loops if id(each.node) in inside):
+        return False  # which is an error of its own
+    return not any(id(leave) in inside for leave in again.loop(made).leaves)
+
+
+def _later(node: For, stmts: Sequence[Stmt], behind: bool) -> For:
+    """A loop over what is left of another one, from the iteration at hand (``behind``) or after it."""
+    own = Var(node.loop_var.name, node.loop_var.dtype)
+    start: Expr = node.loop_var if behind else build.add(node.loop_var, 1)
+    left = build.sub(build.add(node.min, node.extent), start)
+    return For(own, start, left, ForKind.SERIAL, None, {}, substitute(seq(stmts), {node.loop_var: own}))
+
+
+def _is_quiet(stmt: Stmt) -> bool:
+    """Whether a statement does nothing but access memory: it states nothing, fails never, and calls nothing with effects."""
+    quiet = True
+
+    def look(op: Any) -> bool:
+        nonlocal quiet
+        if isinstance(op, AllocBuffer):
+            quiet = all(isinstance(extent, IntImm) for extent in op.buffer.shape)
+        elif isinstance(op, Evaluate):
+            quiet = isinstance(op.value, IntImm) or (isinstance(op.value, Call) and op.value.op in (_BREAK, _CONTINUE))
+            return False
+        elif isinstance(op, Stmt):
+            quiet = isinstance(op, _QUIET)
+        elif isinstance(op, Call):
+            quiet = isinstance(op.op, Op) and op.op.purity <= Purity.READS
+        elif isinstance(op, _DIVISIONS):
+            quiet = isinstance(op.b, IntImm) and op.b.value != 0
+        return quiet
+
+    # A node for which `look` is False is not entered, others are still looked at.
+    pre_order_visit(stmt, lambda op: quiet and look(op))
+    return quiet
+
+
+def _ids(root: Stmt) -> set[int]:
+    found: set[int] = set()
+    pre_order_visit(root, lambda op: found.add(id(op)) if isinstance(op, Stmt) else False)
+    return found
+
+
+class _Instead(Mutator):
+    """Puts statements in the place of others, by identity."""
+
+    def __init__(self, changes: Mapping[int, Stmt]) -> None:
+        self.changes = changes
+
+    def visit_expr(self, root: Any) -> Any:
+        """Expressions hold no statements."""
+        return root
+
+    def visit_Evaluate(self, op: Evaluate) -> Stmt:
+        return self.changes.get(id(op), op)
+
+    def visit_For(self, op: For) -> Stmt:
+        found = self.changes.get(id(op))
+        made: Stmt = self.generic(op) if found is None else found
+        return made
