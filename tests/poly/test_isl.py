@@ -6,7 +6,12 @@ import random
 import pytest
 
 from tirlower import poly
+from tirlower.ir import Var
 from tirlower.poly import isl
+from tirlower.poly.affine import Space
+from tirlower.poly.conditions import any_of, at_least
+from tirlower.poly.constraint_system import BOTH, System
+from tirlower.poly.forms import single
 from tirlower.poly.isl import Solver, isl_module
 from tirlower.script import parse
 
@@ -79,6 +84,27 @@ def test_a_smallest_point_where_isl_finds_none():
     found = Solver().smallest(5, [], rows, [0, 2])
     assert found is not None
     assert all(row[0] + sum(c * x for c, x in zip(row[1:], found, strict=True)) >= 0 for row in rows)
+
+
+def test_whether_there_is_a_point_asks_for_no_small_one():
+    """Programs whose extraction asks hundreds of such questions took twice as long."""
+
+    class Known(Solver):
+        def smallest(self, *args):
+            raise AssertionError
+
+    n, i = Var("n", "int32"), Var("i", "int32")
+    space = Space()
+    space.ranges[n] = space.ranges[i] = (0, None)
+    for limit, empty in ((3, False), (-1, True)):
+        system = System(space, frozenset())
+        system.add(
+            any_of([at_least(single(i).scaled(-1).shifted(limit)), at_least((single(i) - single(n)).shifted(limit))]),
+            BOTH,
+        )
+        system.add(at_least((single(n) - single(i)).shifted(-1)), BOTH)
+        assert system.copy().is_empty(Known()) is empty
+        assert (system.copy().solve(Solver()).status == "empty") is empty
 
 
 # The work of a question and of a verdict
