@@ -10,7 +10,7 @@ import pytest
 import tirlower as tl
 from tests.poly.test_structure import parsed
 from tirlower.ir import For, PrimFunc, Var, seq, substitute
-from tirlower.poly import can_distribute
+from tirlower.poly import can_distribute, reorder
 
 # Bodies of `for i in range(8)` with the place of the cut.
 NOTHING = {
@@ -83,3 +83,11 @@ def test_no_cut_where_jumps_leave_out_something(name: str) -> None:
     func = program(body)
     assert can_distribute(func, "i", at).refuted
     assert name in SILENT or results(cut(func, at)) != results(func)
+
+
+def test_many_jumps_are_not_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    jumps = "if i > 5:\n    T.continue_loop()\nif i > 3:\n    T.continue_loop()\n"
+    func = program(jumps + "if i <= 3:\n    B[i] = 1")
+    assert can_distribute(func, "i").proved
+    monkeypatch.setattr(reorder, "MAX_SKIPS", 3)
+    assert can_distribute(func, "i").refuted and can_distribute(func, "i", 2).proved

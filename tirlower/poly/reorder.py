@@ -36,6 +36,9 @@ from tirlower.poly.verdict import PROVED, Verdict
 
 __all__ = ["can_distribute", "can_fuse", "can_reorder"]
 
+MAX_SKIPS = 24
+"""The jumps, for each cut, behind which it is looked for what they leave out: the program is extracted for each."""
+
 LoopLike = For | While | Var | str | Loop
 Case = tuple[Access, Access, Mapping[Loop, Sign], Sequence[Relation]]
 
@@ -209,9 +212,10 @@ def can_distribute(
         part_of.update(dict.fromkeys(_statement_ids(stmt), n))
     order = _Order(scop, solver, reassociate)
     unknown: Verdict | None = None
+    few = len(cuts) * len((*found.leaves, *found.continues)) <= MAX_SKIPS
     for cut in cuts:
         shared = _shared_names(stmts, cut, scop, found, part_of)
-        skipped = _skipped(scop, found, stmts, cut, part_of, shared is None)
+        skipped = _skipped(scop, found, stmts, cut, part_of, few and shared is None)
         stopped = shared if skipped is None else skipped
         verdict = order.distributed(found, part_of, cut) if stopped is None else stopped
         if verdict.refuted:
@@ -230,7 +234,7 @@ def _skipped(
     scop: Scop, loop: Loop, stmts: Sequence[Stmt], cut: int, part_of: Mapping[int, int], apart: bool
 ) -> Verdict | None:
     """A refusal where a jump on one side of a cut keeps the other side from what it would do. ``apart`` says that the sides
-    share no names."""
+    share no names, and that each jump can be looked at."""
     first, second = stmts[:cut], stmts[cut:]
     for jump in (*loop.leaves, *loop.continues):
         behind = part_of[id(jump)] < cut
