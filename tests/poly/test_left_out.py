@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import tirlower as tl
 from tests.poly.test_structure import parsed
 from tirlower.ir import For, PrimFunc, Var, seq, substitute
-from tirlower.poly import can_distribute, reorder
+from tirlower.poly import can_distribute, can_fuse, can_reorder, reorder
 
 # Bodies of `for i in range(8)` with the place of the cut.
 NOTHING = {
@@ -91,3 +92,34 @@ def test_many_jumps_are_not_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch
     assert can_distribute(func, "i").proved
     monkeypatch.setattr(reorder, "MAX_SKIPS", 3)
     assert can_distribute(func, "i").refuted and can_distribute(func, "i", 2).proved
+
+
+# What has a meaning, or succeeds, only where an assertion held in an iteration before.
+COUNTS_ON_IT = {
+    "an assumption": "T.evaluate(T.assume(i <= n))",
+    "a division": "C[0] += 8 // (n - i)",
+    "a shift": "C[0] += T.shift_right(i, n - i)",
+    "memory that nothing wrote": 't = T.alloc_buffer((1,), "int32")\nif i <= n:\n    t[0] = 1\nB[i] = t[0]',
+}
+FAILS, HOLDS = "assert i < n, 'no'", "assert i < 8, 'no'"
+
+
+def loops(*bodies: str, var: str = "i") -> str:
+    """Loops one behind the other."""
+    return "\n".join(f"for {var} in range(8):\n{textwrap.indent(body, '    ')}" for body in bodies)
+
+
+@pytest.mark.parametrize("counting", COUNTS_ON_IT.values(), ids=COUNTS_ON_IT)
+def test_what_counts_on_an_assertion_does_not_come_before_it(counting: str) -> None:
+    for body, assertion, answer in (
+        (counting, FAILS, "refuted"),
+        (counting, HOLDS, "proved"),
+        ("B[i] = 2", FAILS, "proved"),
+    ):
+        body = loops(body, var="k").replace("range(8)", "range(1)")  # one statement
+        assert can_distribute(parsed(loops(f"{body}\n{assertion}")), "i", 1).status == answer
+        assert can_distribute(parsed(loops(f"{assertion}\n{body}")), "i", 1).proved  # which still comes first
+        adjacent = parsed(loops(assertion.replace("i", "j", 1), var="j") + "\n" + loops(body))
+        assert can_fuse(adjacent, "j", "i").status == answer
+        nested = parsed(loops(loops(f"{body}\n{assertion}".replace("B[i]", "B[i + 8 * j]"), var="j")))
+        assert can_reorder(nested, ["j", "i"]).status == answer

@@ -1,4 +1,5 @@
-"""What the jumps of a loop leave out: nothing, where it would do nothing in the iterations that they end.
+"""What the jumps of a loop leave out: nothing, where it would do nothing in the iterations that they end. And what a failing
+assertion keeps from running: what has a meaning there too, or not.
 
 A loop is cut between a jump and statements that it skips, which then run in those iterations too. To know what they
 would do, they are put in the place of the jump (for a break, in a loop over the iterations that never come), and the
@@ -12,9 +13,11 @@ from typing import Any
 
 from tirlower.ir import (
     AllocBuffer,
+    Assert,
     Bind,
     BufferStore,
     Call,
+    DeclBuffer,
     Div,
     Evaluate,
     Expr,
@@ -36,15 +39,17 @@ from tirlower.ir import (
     seq,
     substitute,
 )
+from tirlower.poly.conditions import negate
 from tirlower.poly.points import may_happen
 from tirlower.poly.scop import Loop, Scop
 
-__all__ = ["leaves_out_nothing"]
+__all__ = ["leaves_out_nothing", "may_run_first"]
 
 MAX_ACCESSES = 100
 """A larger program is not extracted again for each jump."""
 
 _BREAK, _CONTINUE = Op.get("tir.break_loop"), Op.get("tir.continue_loop")
+_SHIFTS = Op.get("tir.shift_left"), Op.get("tir.shift_right")
 _QUIET = (Seq, For, IfThenElse, Bind, BufferStore)
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
@@ -77,6 +82,23 @@ def leaves_out_nothing(
     return not any(id(leave) in inside for leave in again.loop(made).leaves)
 
 
+def may_run_first(scop: Scop, asserting: Sequence[Stmt], others: Sequence[Stmt]) -> bool:
+    """Whether statements mean something where an assertion of other statements would have ended the function before them.
+
+    They may fail with another error then, by an assertion of theirs too; but no assumption is broken, and nothing is read
+    that was not written.
+    """
+    inside = {each for stmt in asserting for each in _ids(stmt)}
+    places = {order for order, _, node in scop.fixtures if isinstance(node, Assert) and id(node) in inside}
+    if not any(
+        order in places and may_happen(scop, loops, (negate(stated),)) for order, loops, stated in scop.asserted
+    ):
+        return True
+    moved = {each for stmt in others for each in _ids(stmt)}
+    fresh = (a for a in scop.accesses if a.data in scop.homes and not a.is_write and id(a.statement.node) in moved)
+    return all(_is_quiet(stmt, Assert, DeclBuffer) for stmt in others) and not any(fresh)
+
+
 def _later(node: For, stmts: Sequence[Stmt], behind: bool) -> For:
     """A loop over what is left of another one, from the iteration at hand (``behind``) or after it."""
     own = Var(node.loop_var.name, node.loop_var.dtype)
@@ -85,8 +107,9 @@ def _later(node: For, stmts: Sequence[Stmt], behind: bool) -> For:
     return For(own, start, left, ForKind.SERIAL, None, {}, substitute(seq(stmts), {node.loop_var: own}))
 
 
-def _is_quiet(stmt: Stmt) -> bool:
-    """Whether a statement does nothing but access memory: it states nothing, fails never, and calls nothing with effects."""
+def _is_quiet(stmt: Stmt, *more: type[Stmt]) -> bool:
+    """Whether a statement does nothing but access memory: it states nothing, computes nothing that may fail, and calls
+    nothing with effects. ``more`` are further statements that it may have."""
     quiet = True
 
     def look(op: Any) -> bool:
@@ -97,9 +120,10 @@ def _is_quiet(stmt: Stmt) -> bool:
             quiet = isinstance(op.value, IntImm) or (isinstance(op.value, Call) and op.value.op in (_BREAK, _CONTINUE))
             return False
         elif isinstance(op, Stmt):
-            quiet = isinstance(op, _QUIET)
+            quiet = isinstance(op, (*_QUIET, *more))
         elif isinstance(op, Call):
             quiet = isinstance(op.op, Op) and op.op.purity <= Purity.READS
+            quiet = quiet and (op.op not in _SHIFTS or isinstance(op.args[1], IntImm))
         elif isinstance(op, _DIVISIONS):
             quiet = isinstance(op.b, IntImm) and op.b.value != 0
         return quiet

@@ -30,7 +30,7 @@ from tirlower.poly.digit_test import Sign
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
 from tirlower.poly.isl import Solver
-from tirlower.poly.left_out import leaves_out_nothing
+from tirlower.poly.left_out import leaves_out_nothing, may_run_first
 from tirlower.poly.scop import Access, Loop, Scop, updates_of_one
 from tirlower.poly.verdict import PROVED, Verdict
 
@@ -79,6 +79,9 @@ def can_reorder(
     structural = _reorderable(scop, chain, order)
     if structural is not None:
         return structural
+    body = (chain[-1].node.body,)
+    if order != list(chain) and not may_run_first(scop, body, body):
+        return _ended("iterations")
     return _Order(scop, solver, reassociate).reordered(chain, order)
 
 
@@ -153,7 +156,14 @@ def can_fuse(
             "refuted",
             f"the extents of {one.name!r} and {two.name!r} differ: {_extent(one)} and {_extent(two)}",
         )
+    if not may_run_first(scop, (one.node.body,), (two.node.body,)):
+        return _ended(f"iterations of {two.name!r}")
     return _Order(scop, solver, reassociate).fused(one, two)
+
+
+def _ended(what: str) -> Verdict:
+    reason = f"an assertion that may fail keeps {what} from running, which would come first then"
+    return Verdict("refuted", reason, help="move the assertion in front of the loops")
 
 
 def _extent(loop: Loop) -> str:
@@ -217,6 +227,8 @@ def can_distribute(
         shared = _shared_names(stmts, cut, scop, found, part_of)
         skipped = _skipped(scop, found, stmts, cut, part_of, few and shared is None)
         stopped = shared if skipped is None else skipped
+        if stopped is None and not may_run_first(scop, stmts[cut:], stmts[:cut]):
+            stopped = _ended("what stands before the cut")
         verdict = order.distributed(found, part_of, cut) if stopped is None else stopped
         if verdict.refuted:
             return verdict
