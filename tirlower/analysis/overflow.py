@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from tirlower.analysis.evaluated import conditions_of, evaluations
 from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer, ConstIntBound, IntervalSet, ModularSet, ProofStrength
 from tirlower.arith.bounds import is_index_type
@@ -230,7 +231,7 @@ class Wrapping:
         of ``x // x``."""
         wrapping, quotients = self._classify(root)
         made = self._simplified(root, wrapping, simplify)
-        if not quotients or made is root or self._keeps(made, self._failing(quotients), simplify):
+        if not quotients or made is root or self._keeps(root, made, self._failing(quotients), simplify):
             return made
 
         def inside(part: Expr) -> Expr:
@@ -244,19 +245,21 @@ class Wrapping:
         decided = kept.__class__ in (And, Or) and kept.a.__class__ is IntImm
         return fold(kept) if decided else kept
 
-    def _keeps(self, made: Expr, failing: list[Any], simplify: Callable[[Expr], Expr]) -> bool:
-        """Whether what became of an expression divides by all that it divided by and that may be zero."""
+    def _keeps(self, root: Expr, made: Expr, failing: list[Any], simplify: Callable[[Expr], Expr]) -> bool:
+        """Whether what became of an expression divides by all that it divided by and that may be zero, and where it did."""
         if not failing:
             return True
         rep = self.analyzer.interner.representative
-        left: set[Expr] = set()
-
-        def look(op: Any) -> None:
-            if op.__class__ in _DIVISIONS:
-                left.add(rep(op.b))
-
-        pre_order_visit(made, look)
-        return all(rep(op.b) in left or rep(simplify(op.b)) in left for op in failing)
+        wanted = {id(op) for op in failing}
+        before = evaluations(root, lambda op: id(op) if id(op) in wanted else None, rep)
+        after = evaluations(made, lambda op: rep(op.b) if op.__class__ in _DIVISIONS else None, rep)
+        for op in failing:
+            places = after.get(rep(op.b), set()) | after.get(rep(simplify(op.b)), set())
+            for here in before[id(op)]:
+                known = here.union(*(conditions_of(simplify(part), holds, rep) for holds, part in here))
+                if not any(place <= known for place in places):
+                    return False
+        return True
 
     def _simplified(self, root: Expr, wrapping: set[int], simplify: Callable[[Expr], Expr]) -> Expr:
         if id(root) not in wrapping:
