@@ -149,6 +149,10 @@ class Facts:
         least, most = _WORD if self.leaves(expr) else _type_range(expr.dtype)
         return max(fact.low, least), min(fact.high, most)
 
+    def range_of(self, expr: Expr) -> tuple[int, int]:
+        """The range of an expression's value: of data with wrap-around, of an index without."""
+        return self.value_range(expr) if self.of(expr).flags & DATA else self.index_range(expr)
+
     def data_wraps(self, expr: Expr) -> bool:
         """Whether an expression depends on data and may leave its type: what is computed wraps."""
         return self.of(expr).flags & (DATA | WRAPS) == DATA | WRAPS

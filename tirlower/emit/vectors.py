@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tirlower.emit.emitter import Emitter, constant
 from tirlower.emit.expressions import Run, call_control, call_rule, combine
-from tirlower.emit.llvm_text import I1, I64, Type, Value, const_vector, vector
+from tirlower.emit.llvm_text import I1, I32, I64, Type, Value, const_vector, vector
+from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Broadcast, IntImm, Ramp, Shuffle
 
 __all__ = ["concatenate", "lane", "lanes_of", "map_lanes", "repeat", "reverse", "steps"]
@@ -163,6 +164,9 @@ def _combine(em: Emitter, op: Any, args: list[Value]) -> Value:
     return concatenate(em, args)
 
 
+_INT32: Final = DataType("int32")
+
+
 @call_control("tir.get_active_lane_mask")
 def _active_lanes(run: Run, op: Any) -> None:
     base, limit = op.args
@@ -173,8 +177,14 @@ def _active_lanes(run: Run, op: Any) -> None:
         if count == 1:
             run.set(op, em.b.icmp("slt", first, last))
             return
-        # base + i < limit without a sum that could wrap: i < limit - base, which is cut to the lanes first.
+        # base + i < limit without a sum that could wrap: i < limit - base; cut to the lanes where it need not fit an int32.
         left = em.b.sub(last, first)
+        (least, most), (low, high) = map(em.facts.range_of, op.args)
+        if low - most >= _INT32.min_value and high - least <= _INT32.max_value:
+            # Half as wide: a mask of 8 floats made of 64-bit lanes is two registers, packed and spread again.
+            near = em.b.splat(em.b.trunc(left, I32), count)
+            run.set(op, em.b.icmp("slt", steps(vector(I32, count)), near))
+            return
         cut = em.b.intrinsic("llvm.smin", I64, [left, em.b.i64(count)], [I64])
         run.set(op, em.b.icmp("slt", steps(vector(I64, count)), em.b.splat(cut, count)))
 

@@ -347,6 +347,38 @@ def test_lane_operations() -> None:
     assert c.tolist() == want and m.tolist() == [True] * 4 + [False] * 4
 
 
+@pytest.mark.parametrize("lanes", [1, 2, 3, 4, 8, 15, 16, 32, 64, 127, 128, 200])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_active_lanes_are_those_below_the_limit(lanes: int, dtype: str) -> None:
+    f = build(f"""
+        @T.prim_func
+        def kernel(m: T.Buffer(({lanes},), "bool"), base: T.{dtype}, limit: T.{dtype}):
+            m[0:{lanes}] = T.get_active_lane_mask("bool{f"x{lanes}" if lanes > 1 else ""}", base, limit)
+    """)
+    m = np.zeros(lanes, bool)
+    most = np.iinfo(dtype).max
+    for base in (-3, 0, 5, most - lanes, most):
+        for left in (-300, -129, -128, -1, 0, 1, 2, lanes - 1, lanes, lanes + 1, 127, 128, 255, 256, 1 << 16, 1 << 30):
+            if base + left <= most:
+                f(m, base, base + left)
+                assert m.tolist() == [k < left for k in range(lanes)], (base, left)
+
+
+@pytest.mark.parametrize("lanes", [2, 3, 8, 16, 200])
+def test_active_lanes_of_indices_are_compared_as_int32(lanes: int) -> None:
+    f = f"""
+        @T.prim_func
+        def kernel(m: T.Buffer(({5 * lanes},), "bool"), A: T.Buffer(("n",), "int8")):
+            for i in range(5):
+                m[i * {lanes}:i * {lanes} + {lanes}] = T.get_active_lane_mask("boolx{lanes}", i * {lanes}, n)
+    """
+    assert f"icmp slt <{lanes} x i32>" in llvm_text(f)
+    call, m = build(f), np.zeros(5 * lanes, bool)
+    for n in (0, 1, lanes - 1, lanes, lanes + 1, 3 * lanes - 1, 5 * lanes, 1 << 20):
+        call(m, np.zeros(n, "int8"))
+        assert m.tolist() == [k < n for k in range(5 * lanes)], n
+
+
 def test_ramps_and_broadcasts_as_values() -> None:
     f = build("""
         @T.prim_func
