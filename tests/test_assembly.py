@@ -221,9 +221,10 @@ def test_what_is_accumulated_stays_in_a_register_where_arrays_are_apart(name: st
     assert stores("".join(emit_assembly(part, overlapping.options) for part in code.parts)) > 0
 
 
-def test_a_loop_that_copies_twice_reads_once() -> None:
-    params = 'A: T.Buffer(("n",), "float32"), B: T.Buffer(("n",), "float32"), C: T.Buffer(("n",), "float32")'
-    body = "for i in range(n):\n        B[i] = A[i]\n        C[i] = A[i]"
+@pytest.mark.parametrize("dtype, copied", [("float32", "A[i]"), ("uint32", "T.reinterpret('uint32', A[i])")])
+def test_a_loop_that_copies_and_stores_more_reads_once(dtype: str, copied: str) -> None:
+    params = f'A: T.Buffer(("n",), "float32"), B: T.Buffer(("n",), "{dtype}"), C: T.Buffer(("n",), "float32")'
+    body = f"for i in range(n):\n        B[i] = {copied}\n        C[i] = -A[i]"
     assembly = tl.build(parse(f"@T.prim_func\ndef f({params}):\n    {body}\n"), target="llvm -mcpu=haswell").source(
         "asm"
     )
@@ -233,6 +234,51 @@ def test_a_loop_that_copies_twice_reads_once() -> None:
     stores = sum(bool(_STORE.match(line)) for line in widest.lines)
     loads = sum(line.startswith("vmovups") and not _STORE.match(line) for line in widest.lines)
     assert stores == 2 * loads > 0
+
+
+def test_functions_whose_loops_copy_are_inlined() -> None:
+    made = tl.build(
+        parse("""
+@I.ir_module
+class Pairs:
+    @T.prim_func(private=True)
+    def swap(p: T.handle("int32"), n: T.int32, k: T.int32):
+        A = T.Buffer((n,), "int32", data=p)
+        for i in range(n - k):
+            t: T.int32 = A[i]
+            A[i] = A[i + k]
+            A[i + k] = t
+
+    @T.prim_func(private=True)
+    def both(p: T.handle("int32"), n: T.int32):
+        Pairs.swap(p, n, 3)
+
+    @T.prim_func
+    def main(A: T.Buffer((n,), "int32"), n: T.int32):
+        for _ in range(n):
+            Pairs.both(A.data, n)
+"""),
+        target="llvm -mcpu=haswell",
+    )
+    assert not isinstance(made, tl.Kernel)
+    assembly = made["main"].source("asm")
+    assert "main.kernel:" in assembly and not re.search(r"call\S*\s+(swap|both)", assembly)
+
+
+def test_a_mask_of_lanes_is_computed_in_one_register() -> None:
+    lanes = 'T.get_active_lane_mask("boolx8", i * 8, n)'
+    func = parse(f"""
+@T.prim_func
+def tail(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,))
+    B = T.match_buffer(b, (n,))
+    for i in range((n + 7) // 8):
+        B.vstore([T.Ramp(i * 8, 1, 8)], A.vload([T.Ramp(i * 8, 1, 8)], predicate={lanes}), predicate={lanes})
+""")
+    assembly = tl.build(func, target="llvm -mcpu=haswell").source("asm")
+    assert "vmaskmov" in assembly and "vpcmpgtd" in assembly
+    assert "vpcmpgtq" not in assembly and "vpackss" not in assembly
 
 
 #: scalars bound anew in loops, by what the loop makes of them

@@ -14,13 +14,16 @@ from tirlower.emit.emitter import Emitter, Loop
 from tirlower.emit.llvm_text import I64, NO_ATTACHMENTS, VOID, Attachments, Metadata, Value
 from tirlower.emit.platform import EmitBody
 from tirlower.ir.annotations import NO_UNROLL
-from tirlower.ir.expr import BufferLoad, IntImm, Var
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
+from tirlower.ir.op import Op
 from tirlower.ir.stmt import BufferStore, For, ForKind, While
 
-__all__ = ["emit_for", "emit_while", "jump_out", "serial_range"]
+__all__ = ["NO_MEMCPY", "emit_for", "emit_while", "jump_out", "serial_range"]
 
 #: an attribute by which LLVM takes the function's loops for no memcpy
-_NO_MEMCPY: Final = "no-builtin-memcpy"
+NO_MEMCPY: Final = "no-builtin-memcpy"
+
+_REINTERPRET: Final = Op.get("tir.reinterpret")
 
 
 def emit_for(em: Emitter, op: For, body: EmitBody) -> None:
@@ -109,8 +112,15 @@ def _keep_copies(em: Emitter, op: For) -> None:
     does no harm if the function has such loops too.
     """
     stores = [stmt for stmt in statements_of(op.body) if isinstance(stmt, BufferStore)]
-    if len(stores) > 1 and any(isinstance(store.value, (BufferLoad, Var)) for store in stores):
-        em.function.mark(_NO_MEMCPY)
+    if len(stores) > 1 and any(_is_copied(store.value) for store in stores):
+        em.function.mark(NO_MEMCPY)
+
+
+def _is_copied(value: Expr) -> bool:
+    """Whether a stored value has the bits of another element."""
+    while isinstance(value, Call) and value.op is _REINTERPRET:
+        (value,) = value.args
+    return isinstance(value, (BufferLoad, Var))
 
 
 def _hint(name: str) -> str:

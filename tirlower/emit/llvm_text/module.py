@@ -148,9 +148,18 @@ class Function:
     def __repr__(self) -> str:
         return f"Function({self.ref.text})"
 
+    def is_marked(self, attribute: str) -> bool:
+        """Whether :meth:`mark` gave the function a string attribute."""
+        return f' "{attribute}"' in self._tail
+
+    def calls(self, callee: FunctionRef) -> bool:
+        """Whether the function has a call of another one."""
+        call = f"{callee.text}("
+        return any(call in line for block in self.blocks for line in block.lines)
+
     def mark(self, attribute: str) -> None:
         """Give the function a string attribute; again changes nothing."""
-        if f' "{attribute}"' not in self._tail:
+        if not self.is_marked(attribute):
             # An attribute stands behind what says that the address is of no interest.
             first = _UNNAMED if self._tail.startswith(_UNNAMED) else ""
             self._tail = f'{first} "{attribute}"{self._tail.removeprefix(first)}'
@@ -453,6 +462,18 @@ class Module(MetadataTable):
         parts.append(self._attributes())
         parts.append(self.metadata_text())
         return "".join(parts)
+
+    def mark_callers(self, attribute: str) -> None:
+        """Mark who calls internal functions that are marked, for LLVM inlines no function into one that may do more."""
+        left = [function for function in self._functions if function.is_marked(attribute)]
+        while left:
+            callee = left.pop()
+            if callee.separable:
+                continue
+            for function in self._functions:
+                if not function.is_marked(attribute) and function.calls(callee.ref):
+                    function.mark(attribute)
+                    left.append(function)
 
     def parts(self, lines: int) -> list[str]:
         """The module as several, of about so many lines each where its functions are short enough; else the whole.

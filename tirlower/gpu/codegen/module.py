@@ -9,6 +9,7 @@ from tirlower.emit import intrinsics as shared_intrinsics
 from tirlower.emit.compile import emit_assembly
 from tirlower.emit.emitter import ModuleState
 from tirlower.emit.llvm_text import Module
+from tirlower.emit.loops import NO_MEMCPY
 from tirlower.gpu.artifact import DeviceModule, KernelImage
 from tirlower.gpu.codegen import intrinsics
 from tirlower.gpu.codegen.kernel import declare_kernel, emit_kernel
@@ -64,6 +65,7 @@ def generate(
         code = declare_kernel(state, name, func, noalias and bool(func.attrs.get("tir.noalias")))
         emit_kernel(state, code)
         images[name] = code.image(state)
+    out.mark_callers(NO_MEMCPY)
     return GeneratedKernels(out.text(), images)
 
 

@@ -9,6 +9,7 @@ from tirlower.diagnostics import LoweringError
 from tirlower.emit import intrinsics
 from tirlower.emit.emitter import FunctionState, ModuleState
 from tirlower.emit.llvm_text import FunctionRef, Module
+from tirlower.emit.loops import NO_MEMCPY
 from tirlower.emit.machine import Machine
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.llvm.codegen.cost import estimate_work
@@ -141,6 +142,7 @@ def generate(
             fill_deep(state, function, inside[key])
         else:
             emit_kernel(state, prototype, function)
+    out.mark_callers(NO_MEMCPY)
     errors = tuple(state.errors.sites)
     kernels = {
         p.name: KernelInfo(p.signature, symbols[key], declared[key].ref, errors, estimate_work(p))
