@@ -11,7 +11,7 @@ from tirlower.llvm.codegen.machine import machine_of
 from tirlower.script import parse
 
 A, B = "A: T.Buffer((512,), 'float64')", "B: T.Buffer((512,), 'float64')"
-OUT = "O: T.Buffer((8,), 'float64')"
+OUT = "O: T.Buffer((8,), 'float64'), C: T.Buffer(('n',), 'float64')"
 
 #: a body, and whether its products are kept apart from its sums
 BODIES: dict[str, tuple[str, bool]] = {
@@ -43,6 +43,16 @@ BODIES: dict[str, tuple[str, bool]] = {
         False,
     ),
     "outside of loops": ("O[0] = O[0] + A[0] * B[0]", False),
+    "as long as memory says": (
+        "for i in range(8):\n O[i] = 0.0\n for k in range(T.cast(A[i], 'int32')): O[i] += A[k] * B[k]",
+        False,
+    ),
+    "between ends that memory says": (
+        "for i in range(8):\n O[i] = 0.0\n first = T.cast(A[i], 'int32')\n last = T.min(first + 9, 99)\n"
+        " for k in range(first, last): O[i] += A[k] * B[k]",
+        False,
+    ),
+    "as long as its array": ("O[0] = 0.0\nfor k in range(n): O[0] += A[k] * C[k]", True),
 }
 
 
@@ -75,7 +85,7 @@ def test_a_chain_is_rounded_as_the_interpreter_rounds_it() -> None:
     rng = np.random.default_rng(3)
     a, b, out = rng.random(512), rng.random(512), np.zeros(8)
     func = parse(f"@T.prim_func\ndef f({A}, {B}, {OUT}):\n    for k in range(512):\n        O[0] += A[k] * B[k]\n")
-    tl.build(func, tl.Target("llvm", num_threads=1))(a, b, out)
+    tl.build(func, tl.Target("llvm", num_threads=1))(a, b, out, a)
     expected = 0.0
     for x, y in zip(a, b, strict=True):
         expected += float(x) * float(y)

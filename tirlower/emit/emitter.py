@@ -178,6 +178,8 @@ class Emitter:
         self.masked_indices = 0
         #: additions (by id; the node keeps it its own) that are not fused with products: see ``chains.py``
         self.keeps_chains: Final = adds_faster_than_it_fuses(state.machine)
+        #: variables bound to something that memory says
+        self.read: set[Var] = set()
         self.chained: dict[int, Expr] = {}
         #: the elements stored on the way here, in the scopes around, and the loops around each store: see ``held.py``
         self.stored: dict[Hashable, int] = {}

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tirlower.analysis.condition_ranges import mentions
 from tirlower.emit.branches import variables_in
 from tirlower.emit.chains import additions_in_chains, statements_of
 from tirlower.emit.emitter import Emitter, Loop
+from tirlower.emit.facts import FAULTS
 from tirlower.emit.llvm_text import I64, NO_ATTACHMENTS, VOID, Attachments, Metadata, Value
 from tirlower.emit.platform import EmitBody
 from tirlower.ir.annotations import NO_UNROLL
@@ -100,8 +102,17 @@ def serial_range(
 
 
 def _keep_chains(em: Emitter, op: For | While) -> None:
-    if em.keeps_chains:
+    if em.keeps_chains and not _counts_what_is_read(em, op):
         em.chained.update((id(addition), addition) for addition in additions_in_chains(op))
+
+
+def _counts_what_is_read(em: Emitter, op: For | While) -> bool:
+    """Whether memory says how often a loop runs: the rows of a sparse matrix, lists of neighbours.
+
+    Most are short, and overlap with the rows around them: with chains kept apart from products, rows of up to 30
+    elements take 2 to 15 percent longer on Zen 3. (Those of 100 and more take 8 to 20 percent less.)
+    """
+    return isinstance(op, For) and bool(em.facts.of(op.extent).flags & FAULTS or mentions(op.extent, em.read))
 
 
 def _keep_copies(em: Emitter, op: For) -> None:
