@@ -50,7 +50,7 @@ def func(body: str) -> tl.ir.PrimFunc:
 
 def said(llvm: str) -> str:
     """What the branches to an arm say (guards, whose failure is unlikely, go elsewhere)."""
-    lines = [line for line in llvm.splitlines() if re.search(r"br i1 .*label %then", line)]
+    lines = [line for line in llvm.splitlines() if re.search(r"br i1 .*label %then.*label %(else|endif)", line)]
     assert lines
     return " ".join(
         {"record" for line in lines if "!prof" in line} | {"steers" for line in lines if "!unpredictable" in line}
@@ -61,6 +61,34 @@ def said(llvm: str) -> str:
 def test_what_is_said_of_a_branch(name: str) -> None:
     body, expected = BODIES[name]
     assert said(tl.build(func(body), tl.Target("llvm", num_threads=1)).source("llvm")) == expected
+
+
+def odds(llvm: str) -> list[str]:
+    """The weights of the branches in conditions."""
+    found = re.findall(r"br i1 %\S+, label %(?:then|choice)\S+ label %(?:else|choice)\S+ !prof (!\d+)", llvm)
+    return [re.search(rf"^{node} = .*weights\", i32 (.*)}}$", llvm, re.M)[1] for node in found]  # type: ignore[index]
+
+
+#: a condition in a loop, and the weights of its parts
+GUARDS: dict[str, list[str]] = {
+    "i < 7 and A[i] > key": ["4, i32 1"],
+    "i > 7 or A[i] > key": ["1, i32 4"],
+    "i > 7 or 2 < i and A[i] > key": ["1, i32 4", "4, i32 1"],
+    "I[i] < 7 and A[i] > key": [],
+    "i == 7 or A[i] > key": [],
+    "key > 1.0 and A[i] > key": [],
+    "i < 7 and i > 3": [],
+}
+
+
+@pytest.mark.parametrize("condition", GUARDS)
+def test_what_a_guard_guards_is_mostly_evaluated(condition: str) -> None:
+    assert (
+        odds(tl.build(func(f"for i in range(N):\n if {condition}:\n  O[0] += 1")).source("llvm")) == GUARDS[condition]
+    )
+    outside = tl.build(func(f"i = N - 1\nif {condition}:\n O[0] += 1")).source("llvm")
+    repeated = tl.build(func(f"i = 0\nwhile {condition}:\n i += 1\nO[0] = i")).source("llvm")
+    assert odds(outside) == odds(repeated) == []
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names a processor of the x86 family")

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tirlower.diagnostics import CodegenError, DivisionByZeroError
 from tirlower.emit import vmath
+from tirlower.emit.branches import guards
 from tirlower.emit.casts import narrow_float, widen_float
 from tirlower.emit.emitter import Emitter, constant
 from tirlower.emit.expressions import INDEX, Run, combine, control, in_branches
@@ -282,10 +283,15 @@ def _logic(run: Run, op: Any) -> None:
     def decide(_: Any) -> None:
         first = run.get(op.a)
         then, otherwise = (op.b, FALSE) if both else (TRUE, op.b)
-        in_branches(run, first, then, otherwise, finish=lambda phi: run.set(op, phi))
+        likely = both if em.choosing and guards(op) else None
+        in_branches(run, first, then, otherwise, lambda phi: run.set(op, phi), likely=likely, odds=_GUARDED)
 
     run.then(decide)
     run.evaluate(op.a)
+
+
+#: how many times the guarded side is evaluated for once that it is not: so few that LLVM may still make a select of it
+_GUARDED: Final = 4
 
 
 def _may_fault(run: Run, op: Expr) -> bool:

@@ -6,19 +6,23 @@
 - A branch that *steers*: ``while lo < hi: if table[mid] < key: lo = mid + 1 else: hi = mid``. What it finds in memory is
   what the search is about: were it foreseen, there would be no need to search. Each wrong guess costs more than the two
   conditional moves, and searches of several keys overlap without it.
+- A *guard*: ``if i < n and A[i] > x``. The left side is there for the right one's sake, which is mostly evaluated. Told
+  nothing, LLVM may put it behind a jump: a merge of sorted arrays took a tenth longer. (Not in conditions of ``while``
+  loops, whose numbers of iterations LLVM would guess by it.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import GE, GT, LE, LT, BufferLoad, Expr, is_const_int
+from tirlower.ir.expr import GE, GT, LE, LT, And, BufferLoad, Expr, Or, is_const_int
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.stmt import Bind, BufferStore, IfThenElse, Seq, Stmt
 from tirlower.ir.structural import structural_equal
 
-__all__ = ["keeps_a_record", "steers", "variables_in"]
+__all__ = ["guards", "keeps_a_record", "steers", "variables_in"]
 
 
 def is_variable(buffer: Buffer) -> bool:
@@ -64,6 +68,17 @@ def steers(op: IfThenElse, decide: set[Buffer]) -> bool:
     )
 
 
+def guards(op: And | Or) -> bool:
+    """Whether the left side, on where something stands, keeps the right one from reading memory elsewhere."""
+    position = op.a
+    return (
+        isinstance(position, (LT, LE, GT, GE))
+        and position.a.dtype.is_integral
+        and not _reads(position, lambda buffer: buffer.scope != "local")
+        and _reads(op.b, lambda buffer: buffer.scope != "local")
+    )
+
+
 def _assignments(body: Stmt) -> list[BufferStore] | None:
     """The assignments to variables that an arm consists of; None where there is more in it."""
     found: list[BufferStore] = []
@@ -76,11 +91,16 @@ def _assignments(body: Stmt) -> list[BufferStore] | None:
 
 
 def _reads_memory(expr: Expr) -> bool:
+    return _reads(expr, lambda buffer: not is_variable(buffer))
+
+
+def _reads(expr: Expr, counts: Callable[[Buffer], bool]) -> bool:
+    """Whether an expression reads a buffer that counts."""
     found = False
 
     def look(node: Any) -> None:
         nonlocal found
-        found = found or (node.__class__ is BufferLoad and not is_variable(node.buffer))
+        found = found or (node.__class__ is BufferLoad and counts(node.buffer))
 
     pre_order_visit(expr, look)
     return found

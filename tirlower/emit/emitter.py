@@ -165,6 +165,8 @@ class Emitter:
         self.loops: list[Loop] = []
         self.stack_left = self.lowest = STACK_BUDGET
         self.lane_mask: Value | None = None
+        #: whether the condition of an ``if`` in a loop is evaluated
+        self.choosing = False
         #: whether parallel loops are launched (inside a task they run in order)
         self.runs_parallel = state.machine.num_threads != 1
         #: buffers whose heap memory was allocated ahead of a loop, by data variable
@@ -176,10 +178,10 @@ class Emitter:
         #: variables bound to the low bits of something, and how many indices were computed from such bits
         self.masked: set[Var] = set()
         self.masked_indices = 0
-        #: additions (by id; the node keeps it its own) that are not fused with products: see ``chains.py``
-        self.keeps_chains: Final = adds_faster_than_it_fuses(state.machine)
         #: variables bound to something that memory says
         self.read: set[Var] = set()
+        #: additions (by id; the node keeps it its own) that are not fused with products: see ``chains.py``
+        self.keeps_chains: Final = adds_faster_than_it_fuses(state.machine)
         self.chained: dict[int, Expr] = {}
         #: the elements stored on the way here, in the scopes around, and the loops around each store: see ``held.py``
         self.stored: dict[Hashable, int] = {}

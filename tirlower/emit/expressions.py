@@ -336,8 +336,9 @@ def in_branches(
     otherwise: Expr | Value,
     finish: Callable[[Phi], None],
     likely: bool | None = None,
+    odds: int = 2000,
 ) -> None:
-    """Schedule ``then if cond else otherwise``, each evaluated only where it is chosen."""
+    """Schedule ``then if cond else otherwise``, each evaluated only where it is chosen. ``likely``: see the builder's."""
     em = run.em
     blocks = em.new_block("then"), em.new_block("else")
     after = em.new_block("choice")
@@ -352,7 +353,7 @@ def in_branches(
         if isinstance(arm, Value):
             direct[position] = start
             ends.append((arm, start))
-    em.b.cond_br(cond, targets[0], targets[1], likely=likely)
+    em.b.cond_br(cond, targets[0], targets[1], likely=likely, odds=odds)
 
     def end(arm: Any) -> None:
         ends.append((run.get(arm), em.b.block))

@@ -153,10 +153,12 @@ def _if(em: Emitter, op: IfThenElse) -> None:
     if either is not None:
         emit_store(em, either)
         return
+    guessed = bool(em.loops) and em.machine.guesses_branches
+    em.choosing = guessed and not any(map(_leaves, (op.then_case, op.else_case)))
     cond = em.value(op.condition)
+    em.choosing = False
     then, after = em.new_block("then"), em.new_block("endif")
     otherwise = em.new_block("else") if op.else_case is not None else after
-    guessed = bool(em.loops) and em.machine.guesses_branches
     likely = False if guessed and keeps_a_record(op) else None
     em.b.cond_br(cond, then, otherwise, likely=likely, unpredictable=guessed and steers(op, em.loops[-1].decide))
     em.enter(then)
@@ -173,6 +175,12 @@ def _if(em: Emitter, op: IfThenElse) -> None:
             reached = True
     if reached:
         em.enter(after)
+
+
+def _leaves(arm: Stmt | None) -> bool:
+    """Whether an arm of a condition ends with a jump."""
+    last = arm.stmts[-1] if isinstance(arm, Seq) else arm
+    return isinstance(last, Evaluate) and isinstance(last.value, Call) and last.value.op in _JUMPS
 
 
 def emit_scope(em: Emitter, stmt: Stmt) -> None:

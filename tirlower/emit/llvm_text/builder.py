@@ -171,15 +171,19 @@ class Builder(Arithmetic, Memory):
         otherwise: Block,
         *,
         likely: bool | None = None,
+        odds: int = 2000,
         unpredictable: bool = False,
         md: Attachments = NO_ATTACHMENTS,
     ) -> None:
-        """Jump to ``then`` where ``cond``, else to ``otherwise``; ``likely`` says which is usual, ``unpredictable`` neither."""
+        """Jump to ``then`` where ``cond``, else to ``otherwise``.
+
+        ``likely`` says which is usual, so many times (``odds``) for once the other; ``unpredictable`` that neither is.
+        """
         if cond.type.text != "i1":
             raise TypeError(f"a branch needs an i1, got `{cond}`")
         tail = md.text
         if likely is not None:
-            tail += f", !prof {self.module.branch_weights(*((2000, 1) if likely else (1, 2000)))}"
+            tail += f", !prof {self.module.branch_weights(*((odds, 1) if likely else (1, odds)))}"
         if unpredictable:
             tail += f", !unpredictable {self.module.metadata()}"
         self._terminate(f"  br i1 {cond.text}, label {then.ref}, label {otherwise.ref}{tail}")
