@@ -172,7 +172,11 @@ class Wrapping:
             if key in data:
                 stack.pop()
                 continue
-            operands = () if op.is_leaf and op.__class__ is not BufferLoad else tuple(op.children())
+            if op.is_leaf:
+                stack.pop()
+                data[key] = self.is_data_node(op)
+                continue
+            operands = tuple(op.children())
             waiting = [c for c in operands if id(c) not in data]
             if waiting:
                 self.note_let(op)
@@ -180,7 +184,7 @@ class Wrapping:
                 continue
             stack.pop()
             data[key] = self.is_data_node(op) or any(data[id(c)] for c in operands)
-            if any(id(c) in wrapping for c in operands) or self._wraps_here(op, data):
+            if (wrapping and any(id(c) in wrapping for c in operands)) or self._wraps_here(op, data):
                 wrapping.add(key)
             if op.__class__ in _DIVISIONS and data[id(op.b)] and op.dtype.is_integral:
                 quotients.append(op)
@@ -224,7 +228,8 @@ class Wrapping:
         Of the rest, sums and products are simplified as the ring that they are however they wrap, each arm of a
         choice under its condition, and what becomes constant is folded.
         """
-        return self._keeping(root, simplify, {})
+        # Most of what passes ask about is a name or a number.
+        return simplify(root) if root.is_leaf else self._keeping(root, simplify, {})
 
     def _keeping(self, root: Expr, simplify: Callable[[Expr], Expr], done: dict[int, Expr]) -> Expr:
         """Simplified, but for divisions by what may be zero that would be gone: the value may decide nothing, or be that

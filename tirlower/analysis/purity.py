@@ -13,6 +13,8 @@ from tirlower.ir.stmt import AllocBuffer, Assert, BufferStore, Evaluate
 
 __all__ = ["is_pure_function", "side_effect"]
 
+_ADDRESS_OF = Op.get("tir.address_of")
+
 
 def side_effect(expr: Expr, is_pure: Callable[[Any], bool] | None = None) -> Purity:
     """The most that evaluating an expression may do: nothing, read memory, write it, or anything.
@@ -21,25 +23,26 @@ def side_effect(expr: Expr, is_pure: Callable[[Any], bool] | None = None) -> Pur
     says of it that it only computes.
     """
     worst = Purity.PURE
-
-    def look(op: Any) -> bool:
-        nonlocal worst
-        if isinstance(op, BufferLoad):
+    seen: set[int] = set()
+    left: list[Any] = [expr]
+    while left and worst is not Purity.OPAQUE:
+        op = left.pop()
+        if op.is_leaf or id(op) in seen:
+            continue
+        seen.add(id(op))
+        if op.__class__ is BufferLoad:
             worst = max(worst, Purity.READS)
-        elif isinstance(op, Call):
+        elif op.__class__ is Call:
             callee = op.op
             if isinstance(callee, Op):
                 worst = max(worst, callee.purity)
             elif is_pure is None or not is_pure(callee):
                 worst = Purity.OPAQUE
-            if callee is Op.get("tir.address_of"):
+            if callee is _ADDRESS_OF:
                 # The operand names an element; it is not read.
-                for arg in op.args[0].children():
-                    pre_order_visit(arg, look)
-                return False
-        return worst is not Purity.OPAQUE
-
-    pre_order_visit(expr, look)
+                left += op.args[0].children()
+                continue
+        left += op.children()
     return worst
 
 

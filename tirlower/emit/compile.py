@@ -145,7 +145,7 @@ def compile_object(text: str, options: CompileOptions, *, want_ir: bool = False)
     start = time.perf_counter()
     with _parsed(text, options) as (module, machine):
         parsed = time.perf_counter()
-        _optimize(module, machine, options)
+        _optimize(module, machine, options, again=SIMPLIFY_AGAIN in text)
         optimized = time.perf_counter()
         ir = str(module) if want_ir else None
         emitting = time.perf_counter()
@@ -166,7 +166,7 @@ def optimized_ir(text: str, options: CompileOptions) -> str:
         CodegenError: as :func:`compile_object`.
     """
     with _parsed(text, options) as (module, machine):
-        _optimize(module, machine, options)
+        _optimize(module, machine, options, again=SIMPLIFY_AGAIN in text)
         return str(module)
 
 
@@ -177,7 +177,7 @@ def emit_assembly(text: str, options: CompileOptions) -> str:
         CodegenError: as :func:`compile_object`.
     """
     with _parsed(text, options) as (module, machine):
-        _optimize(module, machine, options)
+        _optimize(module, machine, options, again=SIMPLIFY_AGAIN in text)
         assembly: str = _emit(machine.emit_assembly, module)
     return assembly
 
@@ -236,7 +236,7 @@ def _parsed(text: str, options: CompileOptions) -> Iterator[tuple[llvm.ModuleRef
         yield module, machine
 
 
-def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, options: CompileOptions) -> None:
+def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, options: CompileOptions, *, again: bool) -> None:
     if options.pipeline == "none":
         return
     tuning = llvm.create_pipeline_tuning_options(speed_level=options.opt_level)
@@ -260,14 +260,12 @@ def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, options: Comp
         passes.run(module, builder)
     finally:
         _dispose(passes)
-    if options.pipeline == "default" and options.opt_level >= 2:
+    if again and options.pipeline == "default" and options.opt_level >= 2:
         _simplify_again(module, builder)
 
 
 def _simplify_again(module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
     marked = [f for f in module.functions if any(SIMPLIFY_AGAIN.encode() in text for text in f.attributes)]
-    if not marked:
-        return
     passes = builder.getFunctionPassManager()
     try:
         for function in marked:

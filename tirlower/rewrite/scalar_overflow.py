@@ -11,10 +11,10 @@ from tirlower.analysis.overflow import DataAnalyzer, Wrapping
 from tirlower.arith import Analyzer
 from tirlower.arith.bounds import is_index_type
 from tirlower.ir.data import data_parameters
-from tirlower.ir.expr import BufferLoad, Call, Expr
+from tirlower.ir.expr import BufferLoad, Call
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import pre_order_visit
-from tirlower.ir.stmt import Bind
+from tirlower.ir.stmt import Bind, Stmt
 from tirlower.rewrite.context import PassContext
 
 __all__ = ["analyzer_of", "building", "scalars_wrap"]
@@ -76,9 +76,11 @@ def analyzer_of(func: PrimFunc | None) -> tuple[Analyzer, Wrapping]:
 def _know_bound(func: PrimFunc, wrapping: Wrapping) -> None:
     """What a function's statements bind to data is data, for passes that do not follow bindings too."""
 
-    def look(op: Any) -> bool:
-        if op.__class__ is Bind and op.var.dtype.is_int and wrapping.is_data(op.value):
-            wrapping.data.add(op.var)
-        return not isinstance(op, Expr)
-
-    pre_order_visit(func.body, look)
+    left: list[Any] = [func.body]
+    while left:  # statements alone, in order: this runs in most passes
+        op = left.pop()
+        if op.__class__ is Bind:
+            if op.var.dtype.is_int and wrapping.is_data(op.value):
+                wrapping.data.add(op.var)
+        else:
+            left += [child for child in op.children() if isinstance(child, Stmt)][::-1]
