@@ -103,7 +103,7 @@ def takes_exact(node: Any, exact: bool) -> bool:
     kind = node.__class__
     if exact or isinstance(node, CompareOp) or kind is BufferLoad or kind is Let:
         return True
-    if kind is Select or (kind is Call and node.op in (_IF, _MASK)):
+    if kind is Call and node.op is _MASK:
         return True
     return kind is Cast and node.dtype.is_int and node.dtype.bits == 64
 
