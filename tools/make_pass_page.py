@@ -12,7 +12,7 @@ import doctest
 import inspect
 import sys
 import textwrap
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -80,7 +80,8 @@ def entry_text(name: str, cls: type, needs: tuple[str, ...], options: tuple[tupl
         lines += [f"In a pipeline it stands after {before}.", ""]
     if options:
         lines += ["| option | default |", "| --- | --- |"]
-        lines += [f"| `{key}` | `{value!r}` |" for key, value in options] + [""]
+        lines += [f"| `{key}` | {'must be given' if value is MISSING else f'`{value!r}`'} |" for key, value in options]
+        lines.append("")
     lines += ["```python", example.before, "```", "", example.word, ""]
     lines += ["```python", example.after, "```", ""]
     return "\n".join(lines)

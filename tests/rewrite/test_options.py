@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from tirlower import transforms
 from tirlower.diagnostics import TransformError
 from tirlower.rewrite.base import Pass
 from tirlower.script import tir as T
-from tirlower.transforms import CONFIG_KEYS, FuncPass, Option, PassContext, UnrollLoop, load_all
+from tirlower.transforms import CONFIG_KEYS, FuncPass, PassContext, UnrollLoop, load_all
 
 WRONG = [
     # config, what the message says
@@ -40,7 +42,9 @@ WRONG = [
     ({"tir.HoistIfThenElse": {"support_block_scope_hoisting": "yes"}}, "True or False"),
     ({"tir.HoistExpression": {"hoisted_conditionals": "All"}}, "HoistedConditionals or its number, 0 to 15, got 'All'"),
     ({"tir.VerifyVTCMLimit": {"limit": "big"}}, "an integer of at least 0, got 'big'"),
-    ({"tir.NarrowDataType": {"target_bits": "32"}}, "is an integer, got '32'"),
+    ({"tir.NarrowDataType": {"target_bits": "32"}}, "an integer type, 2 to 64, got '32'"),
+    ({"tir.NarrowDataType": {"target_bits": 1}}, "2 to 64, got 1"),
+    ({"tir.PrivatizeReductions": {"max_chunks": 0}}, "at least 1, got 0"),
     ({"tir.PrivatizeReductions": {"max_chunks": "many"}}, "is an integer"),
     ({"tir.legality": "of"}, "tir.legality is 'check' or 'off', got 'of'"),
     ({"tir.legality": False}, "got False"),
@@ -111,7 +115,7 @@ def test_a_configuration_does_not_change_afterwards() -> None:
         (lambda: transforms.FP8ComputeLegalize("float64"), "'float32' or 'float16'"),
         (lambda: transforms.CompactBufferAllocation("strict"), "True or False"),
         (lambda: transforms.VerifyVTCMLimit(-1), "at least 0"),
-        (lambda: transforms.ThreadSync(3), "is one of"),
+        (lambda: transforms.ThreadSync(3), "'warp' or 'global', got 3"),
         (lambda: transforms.VectorizeLoop("off"), "True or False"),
         (lambda: transforms.HoistIfThenElse("fast"), "'basic'"),
     ],
@@ -127,10 +131,11 @@ def test_a_users_pass_declares_options_too() -> None:
         """Nothing happens."""
 
         name = "mine.Nothing"
-        options = {"times": 3, "mode": Option("fast", "'fast' or 'slow'", lambda v: v in ("fast", "slow"))}
+        times: int = 3
+        mode: Literal["fast", "slow"] = transforms.option(default="fast", about="how")
 
         def transform(self, func, ctx):
-            return func.with_attr("seen", (self.option("times", ctx), self.option("mode", ctx)))
+            return func.with_attr("seen", (self.times, self.mode))
 
     @T.prim_func
     def f(A: T.Buffer((2,), "int32")):
@@ -147,16 +152,77 @@ def test_a_users_pass_declares_options_too() -> None:
             PassContext(config={"mine.Nothing": {"time": 1}})
         with pytest.raises(TransformError, match="an integer, got 'x'"):
             Mine(times="x")
-        assert Mine.options == {"times": 3, "mode": "fast"}
+        assert {field.name: field.default for field in dataclasses.fields(Mine)} == {"times": 3, "mode": "fast"}
     finally:
         del Pass.registry["mine.Nothing"]
+
+
+def made(**body: Any) -> type[FuncPass]:
+    """A pass class with a body."""
+    return type("Mine", (FuncPass,), {"__module__": __name__, **body})
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"options": {"times": 3}}, "Mine.options declares nothing.*\n.*times: int = 3"),
+        ({"__annotations__": {"name": "str"}, "name": "mine.X"}, "Mine.name is no option"),
+        ({"__annotations__": {"stage": "Any"}, "stage": 3}, "Mine.stage is no option"),
+        ({"__annotations__": {"times": "int"}, "times": "x"}, "'times' of Mine is an integer, but 'x' by default"),
+        (
+            {"__annotations__": {"times": "int"}, "times": transforms.option(default=0, least=1)},
+            "at least 1, but 0 by default",
+        ),
+        ({"__annotations__": {"times": "Nowhere"}, "times": 3}, "cannot be told: name 'Nowhere'"),
+        ({"needs": "tir.Simplify"}, "Mine.needs is a tuple of facts and names of passes, got 'tir.Simplify'"),
+        ({"breaks": (3,)}, "Mine.breaks is a tuple"),
+    ],
+)
+def test_a_pass_that_states_what_cannot_be_is_refused_when_its_class_is_made(
+    body: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(TransformError, match=message):
+        made(**body)
+
+
+def test_an_option_without_a_default_must_be_given() -> None:
+    cls = made(__annotations__={"times": "int"}, times=transforms.option(kw_only=False))
+    with pytest.raises(TransformError, match="Mine has no value for its option 'times'"):
+        cls()
+    assert cls(3).times == 3
+    with pytest.raises(TransformError, match="'times' is given twice"):
+        cls(3, times=4)
+    with pytest.raises(TransformError, match=r"'times' of Mine is an integer, got None\n  = help: give an integer$"):
+        cls(None)
+
+
+def test_values_have_their_declared_types() -> None:
+    """TVM's 1 and 0, numbers of NumPy and numbers of flags are values too: a pass sees what it declares."""
+    unroll = UnrollLoop(auto_max_step=np.int32(4), explicit_unroll=0)
+    assert type(unroll.auto_max_step) is int and unroll.explicit_unroll is False and unroll.auto_max_depth == 8
+    hoist = transforms.HoistExpression(hoisted_conditionals=3)
+    assert hoist.hoisted_conditionals is transforms.HoistedConditionals(3)
+    ctx = PassContext(config={"tir.UnrollLoop": {"auto_max_depth": np.int64(3), "explicit_unroll": 1}})
+    under = unroll.under(ctx)
+    assert under.auto_max_depth == 3 and type(under.auto_max_depth) is int and under.explicit_unroll is False
+    assert unroll.auto_max_depth == 8 and unroll.under(PassContext()) is unroll
+
+
+def test_a_global_key_means_the_option_that_names_it() -> None:
+    ctx = PassContext(config={"tir.lwp_max_depth": 2, "tir.InstrumentProfileIntrinsics": {"min_height": 3}})
+    assert transforms.InstrumentProfileIntrinsics().under(ctx).max_depth == 2
+    assert transforms.InstrumentProfileIntrinsics(max_depth=1).under(ctx).max_depth == 1
+    assert transforms.InstrumentProfileIntrinsics().under(ctx).min_height == 3
+    load_all()
+    named = {option.key for cls in Pass.registry.values() for option in cls.declared.values() if option.key}
+    assert named <= set(CONFIG_KEYS) and len(named) == 6
 
 
 def test_every_default_fits_its_declaration() -> None:
     load_all()
     declared = {f"{name}.{key}": option for name, cls in Pass.registry.items() for key, option in cls.declared.items()}
     for name, option in {**CONFIG_KEYS, **declared}.items():
-        assert option.accepts(option.default), name
+        assert option.default is dataclasses.MISSING or option.accepts(option.default), name
         assert option.takes and (option.about or option.useless or name not in CONFIG_KEYS), name
     open_ended = [name for name, option in declared.items() if option.takes == "any value"]
     assert not [name for name in open_ended if name.startswith("tir.")], open_ended

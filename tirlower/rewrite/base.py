@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, overload
 
 from tirlower.diagnostics import TirError, TransformError, deep_recursion, nearest_name, paused_collection
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.facts import Fact
-from tirlower.rewrite.options import Option, check_options
 from tirlower.rewrite.registry import declare, load, load_all
+from tirlower.rewrite.rewrite import Rewrite
 from tirlower.support.literals import literals
 
 __all__ = [
@@ -64,45 +64,20 @@ class PassInfo:
     traceable: bool = False
 
 
-class Pass:
+class Pass(Rewrite):
     """Base of passes: ``pass_(module)`` or ``pass_(func)`` rewrites it under the current :class:`PassContext`.
 
-    A subclass states ``name`` (TIR's), ``stage``, ``needs`` (names of passes that must have run before, and facts that
-    must hold), ``breaks`` and ``gives`` (facts that no longer hold, or hold again, behind it: :class:`Fact`), and
-    ``options`` (name to default, or to an :class:`Option` that says which values it takes; a default alone takes values
-    of its kind); its docstring's first line is its summary in the catalog.
+    A subclass states ``name`` (TIR's), ``stage``, ``needs``, ``breaks`` and ``gives`` (:class:`Rewrite`), and its options
+    as fields; its docstring's first line is its summary in the catalog.
     """
 
-    name: ClassVar[str] = ""
     stage: ClassVar[Stage] = Stage.ANY
-    needs: ClassVar[tuple[str | Fact, ...]] = ()
-    breaks: ClassVar[tuple[str | Fact, ...]] = ()
-    gives: ClassVar[tuple[str | Fact, ...]] = ()
-    options: ClassVar[Mapping[str, Any]] = {}
-    declared: ClassVar[Mapping[str, Option]] = {}
-    positional: ClassVar[tuple[str, ...]] = ()
     opt_level: ClassVar[int] = 0
     registry: ClassVar[dict[str, type[Pass]]] = {}
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        given = dict(zip(self.positional, args, strict=False))
-        if len(args) > len(self.positional):
-            raise TransformError(
-                f"{type(self).__name__} takes at most {len(self.positional)} positional options, got {len(args)}"
-            )
-        for key, value in kwargs.items():
-            if key in given:
-                raise TransformError(f"{type(self).__name__}: the option {key!r} is given twice")
-            given[key] = value
-        check_options(type(self).__name__, given, self.declared)
-        self.given: dict[str, Any] = given
 
     def __init_subclass__(cls) -> None:
         """Register the pass under its name, with its options."""
         super().__init_subclass__()
-        if "options" in cls.__dict__:
-            cls.declared = {key: Option.of(value) for key, value in cls.options.items()}
-            cls.options = {key: option.default for key, option in cls.declared.items()}
         if cls.name:
             Pass.registry[cls.name] = cls
             declare(cls.name, cls.declared)
@@ -111,15 +86,6 @@ class Pass:
     def info(self) -> PassInfo:
         """Name, level and requirements."""
         return PassInfo(self.name, self.opt_level)
-
-    def option(self, key: str, ctx: PassContext | None = None) -> Any:
-        """The value of an option: as constructed, else from the context, else the default."""
-        if key in self.given:
-            return self.given[key]
-        configured = (ctx or PassContext.current()).config.get(self.name, {})
-        if key in configured:
-            return configured[key]
-        return self.options[key]
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The rewriting itself, on a module."""
@@ -163,10 +129,6 @@ class Pass:
             f"{self.info.name} takes an IRModule or a PrimFunc, got {type(target).__name__}",
             help="decorate the function with @T.prim_func",
         )
-
-    def __repr__(self) -> str:
-        text = ", ".join(f"{k}={v!r}" for k, v in self.given.items())
-        return f"{type(self).__name__}({text})"
 
 
 class ModulePass(Pass):
@@ -329,38 +291,38 @@ def module_pass(
     return decorate if pass_func is None else decorate(pass_func)
 
 
-@dataclass(repr=False, eq=False)
 class Sequential(Pass):
     """Passes in order. Those above the context's ``opt_level``, or disabled there, are skipped.
 
     A pass's ``required`` passes run before it, those of the list before the list.
     """
 
-    passes: Sequence[Pass] = field(default_factory=list)
-    opt_level: int = 0  # type: ignore[misc]
-    name: str = "sequential"  # type: ignore[misc]
-    required: Sequence[str] | None = None
-    traceable: bool = False
-
-    def __post_init__(self) -> None:
-        """Check the elements."""
-        self.given = {}
-        self.passes = list(self.passes)
-        for one in self.passes:
-            if not isinstance(one, Pass):
+    def __init__(
+        self,
+        passes: Sequence[Pass] = (),
+        opt_level: int = 0,
+        name: str = "sequential",
+        required: Sequence[str] | None = None,
+        traceable: bool = False,
+    ) -> None:
+        super().__init__()
+        self.passes = list(passes)
+        self._info = PassInfo(name, opt_level, tuple(required or ()), traceable)
+        for pass_ in self.passes:
+            if not isinstance(pass_, Pass):
                 raise TransformError(
-                    f"Sequential takes passes, got {one!r}",
+                    f"Sequential takes passes, got {pass_!r}",
                     help="construct the pass: Simplify() rather than Simplify",
                 )
 
     @property
     def info(self) -> PassInfo:
         """Name, level and requirements."""
-        return PassInfo(self.name, self.opt_level, tuple(self.required or ()), self.traceable)
+        return self._info
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Each pass in turn."""
-        for needed in self.required or ():
+        for needed in self._info.required:
             mod = run_pass(find_pass(needed)(), mod, ctx)
         for one in self.passes:
             if not ctx.pass_enabled(one.info):
@@ -441,6 +403,7 @@ def run_pass(one: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
         answers = [should is None or bool(should(mod, info)) for should in asked]
         if not all(answers):
             return mod
+    one = one.under(ctx)
     ctx.notify("run_before_pass", mod, info)
     try:
         with deep_recursion(), paused_collection():

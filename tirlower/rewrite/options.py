@@ -1,16 +1,19 @@
 """Options as declarations: what each is by default, which values it takes, what it means.
 
-A pass declares its own beside its code (``options``), the configuration's global keys stand in
-:data:`tirlower.rewrite.context.CONFIG_KEYS`. One function says whether a value fits and what to do where it does
+A pass declares its own as fields (:func:`option`, whose types say what they take), the configuration's global keys stand
+in :data:`tirlower.rewrite.context.CONFIG_KEYS`. One function says whether a value fits and what to do where it does
 not, whoever gave it: a pass's constructor or a ``PassContext``.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 import operator
 import os
+import types
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +22,12 @@ import numpy as np
 
 from tirlower.diagnostics import TransformError, nearest_name
 
-__all__ = ["Option", "anything", "check_options", "flag", "integer", "one_of", "path", "refuse_unknown"]
+__all__ = ["Option", "anything", "check_options", "flag", "integer", "one_of", "option", "path", "refuse_unknown"]
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option: its default, the values that it takes in words and as a test, what it means, and TIR's other name."""
+    """An option: its default, the values that it takes in words and as a test, what it means."""
 
     default: Any
     takes: str
@@ -32,37 +35,76 @@ class Option:
     about: str = ""
     useless: str = ""
     """Why it changes nothing here, where it is one of TIR's that does not."""
+    convert: Callable[[Any], Any] | None = None
+    """Makes a value of the declared type of one that fits: True of 1."""
+    key: str = ""
+    """The global configuration key that says it too."""
 
     def accepts(self, value: Any) -> bool:
         """Whether it takes a value; what has no default may be left open by None."""
         return (value is None and self.default is None) or self.fits(value)
 
-    @staticmethod
-    def of(default: Any) -> Option:
-        """The option that a default alone declares: a switch, an integer, a word, a number, or anything.
+    def value(self, given: Any) -> Any:
+        """A value that it takes, in its declared type."""
+        return given if given is None or self.convert is None else self.convert(given)
 
-        >>> Option.of(8).takes
+    @staticmethod
+    def of(kind: Any, default: Any, least: int | None = None) -> Option:
+        """The option that a type declares: a switch, an integer, a word of some, an enumeration's, an object of a class.
+
+        >>> Option.of(int, 8).takes
         'an integer'
+        >>> Option.of(typing.Literal["slow", "fast"] | None, None).takes
+        "'slow' or 'fast'"
         """
-        if isinstance(default, Option):
-            return default
-        if isinstance(default, (bool, np.bool_)):
-            return flag(bool(default))
-        if isinstance(default, enum.Flag):
-            top = functools.reduce(operator.or_, (int(one.value) for one in type(default).__members__.values()))
-            words = f"a {type(default).__name__} or its number, 0 to {top}"
-            return Option(default, words, lambda value: _is_integer(value) and 0 <= value <= top)
-        if isinstance(default, int):
-            return integer(default, least=None)
-        if isinstance(default, float):
-            return Option(default, "a number", lambda value: _is_integer(value) or isinstance(value, float))
-        if isinstance(default, str):
-            return Option(default, "a string", lambda value: isinstance(value, str))
-        return anything(default)
+        if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
+            kinds = [part for part in typing.get_args(kind) if part is not types.NoneType]
+            return Option.of(kinds[0], default, least) if len(kinds) == 1 else anything(default)
+        if typing.get_origin(kind) is typing.Literal:
+            return dataclasses.replace(one_of(*typing.get_args(kind)), default=default)
+        if not isinstance(kind, type):
+            return anything(default)
+        if issubclass(kind, enum.Flag):
+            top = functools.reduce(operator.or_, (int(member.value) for member in kind.__members__.values()))
+            words = f"a {kind.__name__} or its number, 0 to {top}"
+            return Option(default, words, lambda v: _is_integer(v) and 0 <= v <= top, convert=lambda v: kind(int(v)))
+        simple: dict[type, Callable[[], Option]] = {
+            bool: lambda: flag(default),
+            int: lambda: integer(default, least=least),
+            float: lambda: Option(default, "a number", _is_number, convert=float),
+            str: lambda: Option(default, "a string", lambda value: isinstance(value, str)),
+        }
+        if kind in simple:
+            return simple[kind]()
+        return Option(default, f"a {kind.__name__}", lambda value: isinstance(value, kind))
+
+
+def option(
+    *,
+    default: Any = dataclasses.MISSING,
+    about: str = "",
+    least: int | None = None,
+    takes: str = "",
+    fits: Callable[[Any], bool] | None = None,
+    key: str = "",
+    kw_only: bool = True,
+) -> Any:
+    """A field of a pass that says more than its type and default.
+
+    ``least`` of an integer; ``takes`` and ``fits``: which values, where the type does not say it; ``key``: the global key
+    of the configuration that means the same, and declares it; ``kw_only=False``: the constructor takes it by position.
+    """
+    said = {"about": about, "takes": takes, "fits": fits, "key": key, "least": least}
+    metadata = {name: value for name, value in said.items() if value not in ("", None)}
+    return dataclasses.field(default=default, kw_only=kw_only, metadata=metadata)
 
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return _is_integer(value) or isinstance(value, float)
 
 
 def flag(default: bool | None = False, about: str = "", useless: str = "") -> Option:
@@ -71,18 +113,18 @@ def flag(default: bool | None = False, about: str = "", useless: str = "") -> Op
     def fits(value: Any) -> bool:
         return isinstance(value, (bool, np.bool_)) or (_is_integer(value) and value in (0, 1))
 
-    return Option(default, "True or False", fits, about, useless)
+    return Option(default, "True or False", fits, about, useless, bool)
 
 
 def integer(default: int | None, about: str = "", *, least: int | None = 0) -> Option:
     """An integer, of at least ``least``."""
     words = "an integer" if least is None else f"an integer of at least {least}"
-    return Option(default, words, lambda v: _is_integer(v) and (least is None or v >= least), about)
+    return Option(default, words, lambda v: _is_integer(v) and (least is None or v >= least), about, convert=int)
 
 
 def one_of(*words: str, about: str = "") -> Option:
     """One of a few words, the first where none is given."""
-    told = ", ".join(map(repr, words[:-1])) + f" or {words[-1]!r}"
+    told = " or ".join(filter(None, (", ".join(map(repr, words[:-1])), repr(words[-1]))))
     return Option(words[0], told, lambda value: isinstance(value, str) and value in words, about)
 
 
@@ -116,5 +158,12 @@ def check_options(what: str, given: Mapping[Any, Any], known: Mapping[str, Optio
     """
     for key, value in given.items():
         refuse_unknown(what, key, known, origin)
-        if not known[key].accepts(value):
-            raise TransformError(f"the option {key!r} of {what} is {known[key].takes}, got {value!r}", origin=origin)
+        declared = known[key]
+        if not declared.accepts(value):
+            no_default = declared.default in (None, dataclasses.MISSING)
+            raise TransformError(
+                f"the option {key!r} of {what} is {declared.takes}, got {value!r}",
+                origin=origin,
+                help=f"give {declared.takes}"
+                + ("" if no_default else f", or leave it out: it is {declared.default!r} then"),
+            )

@@ -26,7 +26,7 @@ from tirlower.rewrite.base import (
 from tirlower.rewrite.context import CONFIG_KEYS, PassContext
 from tirlower.rewrite.facts import Fact
 from tirlower.rewrite.instruments import DumpIR, PassTimingInstrument, PrintAfterAll, PrintBeforeAll
-from tirlower.rewrite.options import Option
+from tirlower.rewrite.options import Option, option
 from tirlower.rewrite.registry import WHERE, load, load_all
 from tirlower.transforms.catalog import CatalogEntry, catalog
 
@@ -137,6 +137,7 @@ __all__ = [
     "find_pass",
     "load_all",
     "module_pass",
+    "option",
     "prim_func_pass",
 ]
 

@@ -40,7 +40,7 @@ def catalog() -> list[CatalogEntry]:
                 summary,
                 cls.stage.value,
                 tuple(need for need in cls.needs if isinstance(need, str)),
-                tuple(cls.options.items()),
+                tuple((key, option.default) for key, option in cls.declared.items()),
             )
         )
     return entries

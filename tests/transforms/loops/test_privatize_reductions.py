@@ -689,5 +689,5 @@ def test_lanes_must_be_a_constant_and_privatized_before_they_are_vectors() -> No
     with pytest.raises(TransformError, match="carries reductions") as other:
         VectorizeLoop()(reduce_by("vectorized", 8, UPDATES["sum"]))
     assert "PrivatizeReductions" in (other.value.help or "")
-    with pytest.raises(TransformError, match="max_chunks is at least 1"):
+    with pytest.raises(TransformError, match="'max_chunks' of PrivatizeReductions is an integer of at least 1, got 0"):
         PrivatizeReductions(max_chunks=0)(reduce_by("parallel", 8, UPDATES["sum"]))

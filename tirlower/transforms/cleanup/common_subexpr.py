@@ -45,6 +45,7 @@ from tirlower.ir.stmt import (
 )
 from tirlower.rewrite.base import Fact, FuncPass
 from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.options import option
 from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["CommonSubexprElimTIR"]
@@ -433,15 +434,12 @@ class CommonSubexprElimTIR(FuncPass):
     name = "tir.CommonSubexprElimTIR"
     needs = (Fact.DIVISIONS, Fact.UNORDERED)
     breaks = (Fact.PLAIN_EXPRESSIONS, Fact.SINGLE_STATEMENTS)
-    options = {"enable_cse_tir": True, "identify_equiv_terms": False}
-    positional = ("enable_cse_tir", "identify_equiv_terms")
+    enable_cse_tir: bool = option(default=True, kw_only=False)
+    identify_equiv_terms: bool = option(default=False, key="tir.enable_equiv_terms_in_cse_tir", kw_only=False)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Bind the repeated computations of a function."""
-        if not self.option("enable_cse_tir", ctx):
+        if not self.enable_cse_tir:
             return func
-        identify = self.option("identify_equiv_terms", ctx)
-        if "identify_equiv_terms" not in self.given:
-            identify = identify or ctx.option("tir.enable_equiv_terms_in_cse_tir", False)
         with deep_recursion():
-            return func.with_body(_Eliminator(func, bool(identify)).region(func.body))
+            return func.with_body(_Eliminator(func, self.identify_equiv_terms).region(func.body))

@@ -278,8 +278,8 @@ class LowerIntrin(FuncPass):
 
     name = "tir.LowerIntrin"
     breaks = (Fact.DIVISIONS,)
-    options = {"branches": False}
+    branches: bool = False
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower the divisions of a function."""
-        return func.with_body(_Lowerer(func, bool(self.option("branches", ctx))).visit(func.body))
+        return func.with_body(_Lowerer(func, self.branches).visit(func.body))

@@ -282,17 +282,17 @@ class RemoveNoOp(FuncPass):
     """
 
     name = "tir.RemoveNoOp"
-    options = {"use_dataflow_analysis": False, "max_simplification_steps": 0}
+    use_dataflow_analysis: bool = False
+    max_simplification_steps: int = 0
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Clean a function's body."""
-        if not self.option("use_dataflow_analysis", ctx):
+        if not self.use_dataflow_analysis:
             return func.with_body(_Remover(func).visit(func.body))
-        steps = int(self.option("max_simplification_steps", ctx))
         for _ in range(MAX_ROUNDS):
             before = func
             func = func.with_body(_KnownStores(func).visit(func.body))
-            func = eliminate_dead_stores(func, steps)
+            func = eliminate_dead_stores(func, self.max_simplification_steps)
             func = func.with_body(_Remover(func).visit(func.body))
             if func is before:
                 break

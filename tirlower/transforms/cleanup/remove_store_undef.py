@@ -217,4 +217,4 @@ class RemoveStoreUndef(FuncPass):
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Remove the undefined stores of a function."""
         after = func.with_body(_Remover().visit(func.body))
-        return after if after is func else RemoveNoOp().transform(after, ctx)
+        return after if after is func else RemoveNoOp().under(ctx).transform(after, ctx)

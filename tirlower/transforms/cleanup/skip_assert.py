@@ -62,8 +62,8 @@ class SkipAssert(FuncPass):
     """
 
     name = "tir.SkipAssert"
-    options = {"keep_guards": False}
+    keep_guards: bool = False
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Remove the asserts of a function."""
-        return func.with_body(_Skipper(bool(self.option("keep_guards", ctx))).visit(func.body))
+        return func.with_body(_Skipper(self.keep_guards).visit(func.body))

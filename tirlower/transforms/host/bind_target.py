@@ -14,7 +14,6 @@ from tirlower.ir.stmt import AttrStmt, For, ForKind
 from tirlower.machine.target import Target
 from tirlower.rewrite.base import ModulePass
 from tirlower.rewrite.context import PassContext
-from tirlower.rewrite.options import Option
 
 __all__ = ["AnnotateEntryFunc", "BindTarget"]
 
@@ -136,15 +135,14 @@ class BindTarget(ModulePass):
     """
 
     name = "tir.BindTarget"
-    options = {"target": Option(None, "a Target", lambda value: isinstance(value, Target))}
-    positional = ("target",)
+    target: Target
 
     def __init__(self, target: Target | str | Mapping[str, Any]) -> None:
         super().__init__(target=Target(target))
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Bind every function of a module."""
-        target: Target = self.option("target", ctx)
+        target = self.target
         device = target.without_host()
         host = target.host if target.host is not None else Target("llvm") if target.is_gpu else device
         host_pair = host.with_host(host)

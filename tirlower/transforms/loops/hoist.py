@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import Any, Literal
 
 from tirlower.analysis.purity import side_effect
 from tirlower.ir.buffer import Buffer
@@ -32,7 +32,7 @@ from tirlower.rewrite.base import Fact, FuncPass
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.decide import EqualDecider, SizeBudget
 from tirlower.rewrite.fact_mutator import without_likely
-from tirlower.rewrite.options import Option
+from tirlower.rewrite.options import option
 from tirlower.transforms.cleanup.remove_no_op import RemoveNoOp
 from tirlower.transforms.loops.simplify import Simplify
 from tirlower.transforms.loops.virtual_thread import is_virtual
@@ -303,7 +303,7 @@ def _hoist(
     func: PrimFunc, conditionals: HoistedConditionals, lets: HoistedLetBindings, ctx: PassContext, name: str
 ) -> PrimFunc:
     made = func.with_body(_Hoister(func, conditionals, lets, name).visit(func.body))
-    return RemoveNoOp().transform(Simplify().transform(made, ctx), ctx)
+    return RemoveNoOp().under(ctx).transform(Simplify().under(ctx).transform(made, ctx), ctx)
 
 
 class HoistExpression(FuncPass):
@@ -345,19 +345,14 @@ class HoistExpression(FuncPass):
     """
 
     name = "tir.HoistExpression"
-    options = {
-        "hoisted_conditionals": HoistedConditionals.IfElseStmt
-        | HoistedConditionals.IfElseExpr
-        | HoistedConditionals.BooleanExpression,
-        "hoisted_let_bindings": HoistedLetBindings.All,
-    }
+    hoisted_conditionals: HoistedConditionals = (
+        HoistedConditionals.IfElseStmt | HoistedConditionals.IfElseExpr | HoistedConditionals.BooleanExpression
+    )
+    hoisted_let_bindings: HoistedLetBindings = HoistedLetBindings.All
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Move invariant conditions and bindings out of the loops of a function."""
-        flags: list[Any] = []
-        for key, kind in (("hoisted_conditionals", HoistedConditionals), ("hoisted_let_bindings", HoistedLetBindings)):
-            flags.append(kind(int(self.option(key, ctx))))
-        return _hoist(func, flags[0], flags[1], ctx, "HoistExpression")
+        return _hoist(func, self.hoisted_conditionals, self.hoisted_let_bindings, ctx, "HoistExpression")
 
 
 class HoistIfThenElse(FuncPass):
@@ -387,16 +382,12 @@ class HoistIfThenElse(FuncPass):
     name = "tir.HoistIfThenElse"
     needs = (Fact.DIVISIONS, Fact.PLAIN_EXPRESSIONS, Fact.UNMARKED, Fact.UNORDERED)
     breaks = (Fact.LANES, Fact.SINGLE_STATEMENTS)
-    options = {
-        "variant": Option(None, "'basic'", lambda value: value == "basic"),
-        "support_block_scope_hoisting": False,
-    }
-    positional = ("variant",)
+    variant: Literal["basic"] | None = option(default=None, kw_only=False)
+    support_block_scope_hoisting: bool = False
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Move invariant ifs out of the loops of a function."""
-        variant = self.given.get("variant")
         conditionals = HoistedConditionals.IfElseStmt
-        if variant is None and self.option("support_block_scope_hoisting", ctx):
+        if self.variant is None and self.support_block_scope_hoisting:
             conditionals |= HoistedConditionals.UsingBlockVar
         return _hoist(func, conditionals, HoistedLetBindings.Never, ctx, "HoistIfThenElse")

@@ -182,11 +182,9 @@ class _Cleaner(Mutator):
 
 
 class _Partitioner(FactMutator):
-    def __init__(self, func: PrimFunc, options: dict[str, Any]) -> None:
+    def __init__(self, func: PrimFunc, options: LoopPartition) -> None:
         super().__init__(func)
-        self.constant_loops = bool(options["partition_const_loop"])
-        self.keep_unit_loops = bool(options["no_unroll_loop_with_extent_one"])
-        self.unroll_hinted = bool(options["unroll_loop_with_partition_hint_no_interval"])
+        self.options = options
         self.budget = SizeBudget("LoopPartition", func.body, BUDGET)
         self.hinted: set[Var] = set()
         # The cuts that made a part, by its variable.
@@ -205,7 +203,7 @@ class _Partitioner(FactMutator):
     def visit_For(self, op: For) -> Stmt:
         hinted = bool(op.annotations.get(HINT)) or op.loop_var in self.hinted
         constant = isinstance(op.min, IntImm) and isinstance(op.extent, IntImm)
-        wanted = not constant or hinted or self.constant_loops or op.loop_var in self.cuts
+        wanted = not constant or hinted or self.options.partition_const_loop or op.loop_var in self.cuts
         if (wanted or op.kind is ForKind.THREAD_BINDING) and not jumps_out(op.body):
             return self._loop(op, hinted)
         return super().visit_For(op)
@@ -237,7 +235,8 @@ class _Partitioner(FactMutator):
             made = self._cut(op, (begin, end), chosen[0], chosen[1], table, other, table is found.true)
             if made is not None:
                 return made
-        if hinted and self.unroll_hinted and asked and self.analyzer.can_prove(build.gt(op.extent, 1)):
+        unrolled = self.options.unroll_loop_with_partition_hint_no_interval
+        if hinted and unrolled and asked and self.analyzer.can_prove(build.gt(op.extent, 1)):
             return super().visit_For(op.with_(kind=ForKind.UNROLLED, thread_tag=None))
         return super().visit_For(op)
 
@@ -380,7 +379,7 @@ class _Partitioner(FactMutator):
         """A loop over ``extent`` values from ``low`` on, counted from 0."""
         made: Stmt
         plain = not op.annotations.keys() - {HINT}
-        if not self.keep_unit_loops and plain and self.analyzer.can_prove(build.eq(extent, 1)):
+        if not self.options.no_unroll_loop_with_extent_one and plain and self.analyzer.can_prove(build.eq(extent, 1)):
             made = self.visit(refresh_binders(substitute(body, {op.loop_var: low})))
             return made
         var = copy_var(op.loop_var)
@@ -474,11 +473,9 @@ class LoopPartition(FuncPass):
     name = "tir.LoopPartition"
     needs = (Fact.VECTOR_LOOPS, Fact.DIVISIONS, Fact.PLAIN_EXPRESSIONS, Fact.UNMARKED, Fact.UNORDERED)
     breaks = (Fact.SINGLE_STATEMENTS,)
-    options = {
-        "partition_const_loop": False,
-        "no_unroll_loop_with_extent_one": False,
-        "unroll_loop_with_partition_hint_no_interval": False,
-    }
+    partition_const_loop: bool = False
+    no_unroll_loop_with_extent_one: bool = False
+    unroll_loop_with_partition_hint_no_interval: bool = False
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Cut the loops of a function."""
@@ -486,5 +483,4 @@ class LoopPartition(FuncPass):
         needed.visit(func.body)
         if not needed.found:
             return func
-        options = {key: self.option(key, ctx) for key in self.options}
-        return func.with_body(_Cleaner().visit(_Partitioner(func, options).visit(func.body)))
+        return func.with_body(_Cleaner().visit(_Partitioner(func, self).visit(func.body)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tirlower import poly
-from tirlower.diagnostics import Label, LegalityError, TransformError
+from tirlower.diagnostics import Label, LegalityError
 from tirlower.ir import build
 from tirlower.ir.annotations import REDUCTION, UNCHECKED
 from tirlower.ir.buffer import Buffer, Range
@@ -25,6 +25,7 @@ from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, DeclBuffer, For, For
 from tirlower.rewrite.base import Fact, ModulePass, Stage
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.fact_mutator import FactMutator, stated_fact
+from tirlower.rewrite.options import option
 from tirlower.rewrite.reductions.init import InitNest, finished, init_nest, opaque_blocks
 from tirlower.rewrite.reductions.partials import (
     ChunkPartials,
@@ -350,7 +351,8 @@ class PrivatizeReductions(ModulePass):
     name = ORIGIN
     stage = Stage.ANY
     needs = (Fact.INITS,)
-    options = {"max_chunks": 64, "max_partial_bytes": 1 << 18}
+    max_chunks: int = option(default=64, least=1)
+    max_partial_bytes: int = 1 << 18
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Rewrite the annotated loops of every function."""
@@ -363,8 +365,5 @@ class PrivatizeReductions(ModulePass):
         scop = poly.extract(func, mod)
         checked = ctx.option("tir.legality") != "off"
         plans = {loop.loop_var: _plan(loop, scop, checked) for loop in loops}
-        max_chunks = int(self.option("max_chunks", ctx))
-        if max_chunks < 1:
-            raise TransformError(f"max_chunks is at least 1, got {max_chunks}", origin=ORIGIN)
-        worker = _Privatizer(func, plans, max_chunks, int(self.option("max_partial_bytes", ctx)))
+        worker = _Privatizer(func, plans, self.max_chunks, self.max_partial_bytes)
         return func.with_body(worker.visit(func.body))

@@ -13,6 +13,7 @@ from tirlower.ir.op import Op
 from tirlower.ir.stmt import Evaluate, For, ForKind, Seq, Stmt
 from tirlower.rewrite.base import Fact, ModulePass
 from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.options import option
 
 __all__ = ["InstrumentProfileIntrinsics", "ProfileSite", "profile_sites"]
 
@@ -21,14 +22,6 @@ _RETURNS = frozenset((Op.get("tir.ret"), Op.get("tir.thread_return")))
 
 _COUNTERS: WeakKeyDictionary[PassContext, int] = WeakKeyDictionary()
 """The next free id under each context that is alive: modules made under one context have ids of their own."""
-
-_GLOBAL_KEYS = {
-    "max_depth": "tir.lwp_max_depth",
-    "min_height": "tir.lwp_min_height",
-    "instr_siblings": "tir.instr_siblings",
-    "disable_func_prof": "tir.lwp_disable_func_prof",
-    "reset_start_id": "tir.reset_start_id",
-}
 
 
 @dataclass(frozen=True)
@@ -207,23 +200,15 @@ class InstrumentProfileIntrinsics(ModulePass):
 
     name = "tir.InstrumentProfileIntrinsics"
     breaks = (Fact.UNMARKED,)
-    options = {
-        "max_depth": 0,
-        "min_height": 1,
-        "instr_siblings": True,
-        "disable_func_prof": False,
-        "reset_start_id": False,
-    }
-
-    def _setting(self, key: str, ctx: PassContext) -> Any:
-        """An option: as given, from the pass's own configuration, from TIR's global key, or the default."""
-        if key in self.given or key in (ctx.config.get(self.name) or {}):
-            return self.option(key, ctx)
-        return ctx.option(_GLOBAL_KEYS[key], self.options[key])
+    max_depth: int = option(default=0, key="tir.lwp_max_depth")
+    min_height: int = option(default=1, key="tir.lwp_min_height")
+    instr_siblings: bool = option(default=True, key="tir.instr_siblings")
+    disable_func_prof: bool = option(default=False, key="tir.lwp_disable_func_prof")
+    reset_start_id: bool = option(default=False, key="tir.reset_start_id")
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Mark the functions and loops of a module."""
-        first = 0 if self._setting("reset_start_id", ctx) else _COUNTERS.get(ctx, 0)
+        first = 0 if self.reset_start_id else _COUNTERS.get(ctx, 0)
         made: dict[str, PrimFunc] = {}
         for name, func in mod.items():
             if _is_marked(func):
@@ -231,20 +216,20 @@ class InstrumentProfileIntrinsics(ModulePass):
                 continue
             analysis = _Analysis(first + 1)
             analysis.visit(func.body, 0, False)
-            made[name] = self._mark_function(func, first, analysis, ctx)
+            made[name] = self._mark_function(func, first, analysis)
             first = analysis.next
         _COUNTERS[ctx] = first
         return mod.with_functions(made)
 
-    def _mark_function(self, func: PrimFunc, number: int, analysis: _Analysis, ctx: PassContext) -> PrimFunc:
-        siblings, deepest = self._setting("instr_siblings", ctx), self._setting("max_depth", ctx)
-        least = self._setting("min_height", ctx)
+    def _mark_function(self, func: PrimFunc, number: int, analysis: _Analysis) -> PrimFunc:
         chosen = {
             key: loop.id
             for key, loop in analysis.loops.items()
-            if not loop.in_parallel and loop.height >= least and (loop.siblings if siblings else loop.depth <= deepest)
+            if not loop.in_parallel
+            and loop.height >= self.min_height
+            and (loop.siblings if self.instr_siblings else loop.depth <= self.max_depth)
         }
-        whole = not self._setting("disable_func_prof", ctx)
+        whole = not self.disable_func_prof
         if not chosen and not whole:
             return func
         body = _Instrumenter(chosen, [number] if whole else []).visit(func.body)

@@ -309,13 +309,11 @@ class Simplify(FuncPass):
 
     name = "tir.Simplify"
     needs = (Fact.DIVISIONS,)
-    options = {
-        "transitively_prove_inequalities": False,
-        "propagate_knowns_to_prove_conditional": False,
-        "propagate_knowns_to_simplify_expressions": False,
-        "convert_boolean_to_and_of_ors": False,
-        "apply_constraints_to_boolean_branches": False,
-    }
+    transitively_prove_inequalities: bool = False
+    propagate_knowns_to_prove_conditional: bool = False
+    propagate_knowns_to_simplify_expressions: bool = False
+    convert_boolean_to_and_of_ors: bool = False
+    apply_constraints_to_boolean_branches: bool = False
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Simplify a function's body."""
@@ -323,10 +321,10 @@ class Simplify(FuncPass):
         used.visit(func.body)
         extensions = Extension.NO_EXTENSIONS
         for key, flag in _EXTENSIONS.items():
-            if self.option(key, ctx):
+            if getattr(self, key):
                 extensions |= flag
-        conditions = bool(self.option("propagate_knowns_to_prove_conditional", ctx))
-        values = bool(self.option("propagate_knowns_to_simplify_expressions", ctx))
+        conditions = self.propagate_knowns_to_prove_conditional
+        values = self.propagate_knowns_to_simplify_expressions
         if conditions or values:
             return func.with_body(_Propagator(func, used, extensions, conditions, values).visit(func.body))
         return func.with_body(_Simplifier(func, used, extensions).visit(func.body))

@@ -52,13 +52,10 @@ class _LocalIndexVars(Visitor):
 class _Unroller(Mutator):
     """Counts, bottom-up, the steps, unrolled loops and ordinary loops below each loop, and decides."""
 
-    def __init__(self, func: PrimFunc, options: dict[str, Any]) -> None:
-        self.max_step = int(options["auto_max_step"])
-        self.max_depth = int(options["auto_max_depth"])
-        self.max_extent = int(options["auto_max_extent"])
-        self.explicit = bool(options["explicit_unroll"])
-        self.local_access = bool(options["unroll_local_access"])
-        self.grouped = bool(options["grouped"])
+    def __init__(self, func: PrimFunc, options: UnrollLoop) -> None:
+        self.options = options
+        # What pragmas around a loop say of it.
+        self.max_step, self.explicit = options.auto_max_step, options.explicit_unroll
         self.steps = 0
         self.unrolled_depth = 0
         self.loop_depth = 0
@@ -127,10 +124,10 @@ class _Unroller(Mutator):
         wanted = (
             serial
             and self.loop_depth == 0
-            and self.unrolled_depth <= self.max_depth
-            and (count * self.steps <= self.max_step or count <= self.max_extent)
+            and self.unrolled_depth <= self.options.auto_max_depth
+            and (count * self.steps <= self.max_step or count <= self.options.auto_max_extent)
         )
-        if serial and self.local_access and not wanted:
+        if serial and self.options.unroll_local_access and not wanted:
             touched = _LocalIndexVars()
             touched.visit(op.body)
             wanted = op.loop_var in touched.found
@@ -147,7 +144,7 @@ class _Unroller(Mutator):
             self.unrolled_depth += 1
         else:
             self.loop_depth += 1
-        trivial = self.max_extent == 1 and serial and count <= 1
+        trivial = self.options.auto_max_extent == 1 and serial and count <= 1
         if (wanted and self.explicit) or trivial:
             return self._unroll(op, count)
         if wanted and op.kind is not ForKind.UNROLLED:
@@ -169,7 +166,7 @@ class _Unroller(Mutator):
         )
 
     def _unroll(self, op: For, count: int) -> Stmt:
-        if self.grouped and count > 2 and count * _size(op.body) > MOST_STATEMENTS:
+        if self.options.grouped and count > 2 and count * _size(op.body) > MOST_STATEMENTS:
             return self._in_groups(op, count)
         if count > 1 and count * _size(op.body) > BUDGET:
             raise TransformError(
@@ -244,16 +241,13 @@ class UnrollLoop(FuncPass):
     name = "tir.UnrollLoop"
     needs = (Fact.DIVISIONS, Fact.PLAIN_EXPRESSIONS, Fact.UNMARKED, Fact.UNORDERED)
     breaks = (Fact.LANES, Fact.SINGLE_STATEMENTS)
-    options = {
-        "auto_max_step": 0,
-        "auto_max_depth": 8,
-        "auto_max_extent": 0,
-        "explicit_unroll": True,
-        "unroll_local_access": False,
-        "grouped": False,
-    }
+    auto_max_step: int = 0
+    auto_max_depth: int = 8
+    auto_max_extent: int = 0
+    explicit_unroll: bool = True
+    unroll_local_access: bool = False
+    grouped: bool = False
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Unroll the loops of a function."""
-        values = {key: self.option(key, ctx) for key in self.options}
-        return func.with_body(_Unroller(func, values).visit(func.body))
+        return func.with_body(_Unroller(func, self).visit(func.body))

@@ -41,7 +41,7 @@ from tirlower.ir.stmt import (
 from tirlower.machine.target import Target
 from tirlower.rewrite.base import Fact, FuncPass, Stage
 from tirlower.rewrite.context import PassContext
-from tirlower.rewrite.options import flag
+from tirlower.rewrite.options import option
 from tirlower.rewrite.vectors.expressions import ExprVectorizer, depends_on
 from tirlower.rewrite.vectors.masks import Masker, Scalarize, mask_of, reads_memory
 from tirlower.rewrite.vectors.memory import LaneAllocation
@@ -424,16 +424,17 @@ class VectorizeLoop(FuncPass):
     stage = Stage.FLAT
     needs = (Fact.LANES, Fact.DIVISIONS, Fact.CUSTOM_TYPES, Fact.UNMARKED, Fact.UNORDERED)
     breaks = (Fact.VECTOR_LOOPS, Fact.SINGLE_STATEMENTS)
-    options = {"enable_vectorize": True, "predicate": flag(None, "mask accesses under conditions"), "tail": False}
-    positional = ("enable_vectorize",)
+    enable_vectorize: bool = option(default=True, kw_only=False)
+    predicate: bool | None = option(default=None, about="mask accesses under conditions")
+    tail: bool = False
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Vectorize every vectorized loop of a function."""
-        if not self.option("enable_vectorize", ctx) or ctx.option("tir.disable_vectorize"):
+        if not self.enable_vectorize or ctx.option("tir.disable_vectorize"):
             return func.with_body(_Serializer().visit(func.body))
         target = func.attrs.get("target") or Target.current()
         asked = ctx.option("tir.enable_buffer_level_predication")
-        predicated = self.option("predicate", ctx) if asked is None else asked
+        predicated = self.predicate if asked is None else asked
         if predicated is None:
             predicated = _has_scalable_vectors(target)
-        return func.with_body(_Loops(func, target, bool(predicated), bool(self.option("tail", ctx))).visit(func.body))
+        return func.with_body(_Loops(func, target, bool(predicated), self.tail).visit(func.body))

@@ -16,6 +16,7 @@ from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, BufferStore, Stmt
 from tirlower.rewrite.base import Fact, FuncPass, Stage
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.fact_mutator import FactMutator
+from tirlower.rewrite.options import option
 from tirlower.rewrite.touched_regions import Region, accessed_regions
 
 __all__ = ["CompactBufferAllocation"]
@@ -175,13 +176,13 @@ class CompactBufferAllocation(FuncPass):
     name = "tir.CompactBufferAllocation"
     stage = Stage.OPAQUE
     breaks = (Fact.WHOLE_BUFFERS,)
-    options = {"is_strict": True, "keep_padding": False}
-    positional = ("is_strict",)
+    is_strict: bool = option(default=True, kw_only=False)
+    keep_padding: bool = False
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Compact the allocations of a function."""
-        regions = accessed_regions(func, bool(self.option("is_strict", ctx)))
-        if self.option("keep_padding", ctx):
+        regions = accessed_regions(func, self.is_strict)
+        if self.keep_padding:
             regions = {buffer: _padded(buffer, region) for buffer, region in regions.items()}
         worker = _Compactor(func, regions)
         return func.with_body(worker.visit(func.body)) if worker.made else func

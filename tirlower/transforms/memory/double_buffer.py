@@ -42,7 +42,7 @@ from tirlower.rewrite.double_buffer_marks import (
     marked_loops,
 )
 from tirlower.rewrite.fact_mutator import FactMutator
-from tirlower.rewrite.options import Option, integer
+from tirlower.rewrite.options import integer, option
 
 __all__ = ["InjectDoubleBuffer"]
 
@@ -450,12 +450,11 @@ class InjectDoubleBuffer(FuncPass):
     )
     breaks = (Fact.LANES, Fact.ONE_BUFFER, Fact.SINGLE_STATEMENTS)
     # With an odd number the parities of the copies would differ between the unrolled rounds.
-    options = {
-        "split_loop": Option(1, "0, 1 or an even number", lambda n: integer(1).fits(n) and (n == 1 or n % 2 == 0)),
-    }
+    split_loop: int = option(
+        default=1, takes="0, 1 or an even number", fits=lambda n: integer(1).fits(n) and (n == 1 or n % 2 == 0)
+    )
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Double-buffer the marked buffers of a function."""
-        split = self.option("split_loop", ctx)
         targets = marked_loops(func)
-        return func.with_body(_Injector(func, targets, split).visit(func.body)) if targets else func
+        return func.with_body(_Injector(func, targets, self.split_loop).visit(func.body)) if targets else func

@@ -230,7 +230,7 @@ class StorageRewrite(FuncPass):
     stage = Stage.FLAT
     needs = (Fact.UNORDERED,)
     breaks = (Fact.LANES, Fact.OWN_STORAGE, Fact.SINGLE_STATEMENTS)
-    options = {"keep_shared_apart": False}
+    keep_shared_apart: bool = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -241,7 +241,7 @@ class StorageRewrite(FuncPass):
         plan = plan_storage(
             func,
             reuse=not ctx.option("tir.merge_static_smem", False),
-            apart=bool(self.option("keep_shared_apart", ctx)),
+            apart=self.keep_shared_apart,
         )
         self.reports[func.name] = plan.report
         if not plan.entries and not plan.unused:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from tirlower.analysis.barriers import BarrierPlanner, is_barrier
 from tirlower.analysis.device_calls import DeviceCalls, ordered_by_object
@@ -21,11 +21,10 @@ from tirlower.machine.target import Target
 from tirlower.poly import Access, extract
 from tirlower.rewrite.base import Fact, FuncPass, Stage
 from tirlower.rewrite.context import PassContext
-from tirlower.rewrite.options import Option
+from tirlower.rewrite.options import option
 
 __all__ = ["ThreadSync", "has_thread_loops"]
 
-_SCOPES = ("shared", "shared.dyn", "warp", "global")
 _FEW_STORES = 8
 """So many stores of one buffer, without a load, are asked about pair by pair; more are taken for the parts of a result."""
 _KINIT = Op.get("tir.tvm_global_barrier_kinit")
@@ -222,25 +221,23 @@ class ThreadSync(FuncPass):
     stage = Stage.FLAT
     needs = ("tir.LowerOpaqueBlock", Fact.WHOLE_PROGRAM, Fact.MARKED_COPIES)
     breaks = (Fact.UNORDERED,)
-    options = {
-        "storage_scope": Option(None, f"one of {', '.join(_SCOPES)}", lambda value: value in _SCOPES),
-        "with_global": False,
-    }
-    positional = ("storage_scope",)
+    storage_scope: Literal["shared", "shared.dyn", "warp", "global"] | None = option(default=None, kw_only=False)
+    with_global: bool = False
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Put the barriers of one scope into a function."""
-        scope = self.option("storage_scope", ctx)
-        if scope not in _SCOPES:
+        scope = self.storage_scope
+        if scope is None:
             raise TransformError(
-                f"storage_scope is one of {', '.join(_SCOPES)}, got {scope!r}", help='for example ThreadSync("shared")'
+                f"ThreadSync has no storage_scope, {self.declared['storage_scope'].takes}",
+                help='for example ThreadSync("shared")',
             )
         if not has_thread_loops(func):
             return func
         if scope == "shared":
             func = func.with_body(_AfterWaits(scope).visit(func.body))
         touched = _touched(func, scope)
-        if scope == "shared" and self.option("with_global", ctx):
+        if scope == "shared" and self.with_global:
             touched |= _handed_on_in_global_memory(func)
         if not touched:
             return func

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
@@ -33,7 +33,7 @@ from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, BufferStore, Evaluate,
 from tirlower.machine.target import Target
 from tirlower.rewrite.base import FuncPass
 from tirlower.rewrite.context import PassContext
-from tirlower.rewrite.options import one_of
+from tirlower.rewrite.options import option
 from tirlower.rewrite.retype import Retyper, with_operands
 
 __all__ = ["BF16ComputeLegalize", "FP8ComputeLegalize", "has_native"]
@@ -287,10 +287,10 @@ class _ComputeLegalizer(Retyper):
 class _ComputeLegalize(FuncPass):
     """What the two passes share."""
 
-    matched: Matches
-    native_arch: int
+    matched: ClassVar[Matches]
+    native_arch: ClassVar[int]
 
-    def promoted(self, ctx: PassContext) -> DataType:
+    def promoted(self) -> DataType:
         """The type to compute in."""
         return DataType("float32")
 
@@ -298,7 +298,7 @@ class _ComputeLegalize(FuncPass):
         """Promote the arithmetic of a function."""
         if has_native(func, self.native_arch):
             return func
-        worker = _ComputeLegalizer(type(self).matched, self.promoted(ctx), func.body)
+        worker = _ComputeLegalizer(type(self).matched, self.promoted(), func.body)
         return func.with_body(worker.visit(func.body))
 
 
@@ -354,8 +354,9 @@ class FP8ComputeLegalize(_ComputeLegalize):
     """
 
     name = "tir.FP8ComputeLegalize"
-    options = {"promote_dtype": one_of("float32", "float16", about="the type that is computed in")}
-    positional = ("promote_dtype",)
+    promote_dtype: Literal["float32", "float16"] = option(
+        default="float32", about="the type that is computed in", kw_only=False
+    )
     matched = staticmethod(lambda kind: kind.is_float8)
     native_arch = 89
 
@@ -365,6 +366,6 @@ class FP8ComputeLegalize(_ComputeLegalize):
             kwargs["promote_dtype"] = kwargs.pop("promote_dtype_str")
         super().__init__(*args, **kwargs)
 
-    def promoted(self, ctx: PassContext) -> DataType:
+    def promoted(self) -> DataType:
         """The type to compute in, as the option says."""
-        return DataType(self.option("promote_dtype", ctx))
+        return DataType(self.promote_dtype)

@@ -18,6 +18,7 @@ from tirlower.rewrite.base import FuncPass, ModulePass
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.fact_mutator import FactMutator
 from tirlower.rewrite.index_width import Narrower, WidthAnalysis, fits, parents_first
+from tirlower.rewrite.options import integer, option
 
 __all__ = ["ForceNarrowIndexToInt32", "NarrowDataType"]
 
@@ -50,15 +51,16 @@ class NarrowDataType(FuncPass):
     """
 
     name = "tir.NarrowDataType"
-    options = {"target_bits": 32}
-    positional = ("target_bits",)
+    target_bits: int = option(
+        default=32,
+        takes="the width of an integer type, 2 to 64",
+        fits=lambda n: integer(32).fits(n) and 2 <= n <= 64,
+        kw_only=False,
+    )
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Narrow a function's index arithmetic."""
-        bits = self.option("target_bits", ctx)
-        if not isinstance(bits, int) or not 2 <= bits <= 64:
-            raise TransformError(f"target_bits is the width of an integer type, got {bits!r}", help="use 32")
-        analysis = WidthAnalysis(func, bits)
+        analysis = WidthAnalysis(func, self.target_bits)
         analysis.visit(func.body)
         return func.with_body(Narrower(analysis).visit(func.body))
 

@@ -262,10 +262,10 @@ class ReduceBranchingThroughOvercompute(FuncPass):
     """
 
     name = "tir.ReduceBranchingThroughOvercompute"
-    options = {"use_dataflow_analysis": False}
+    use_dataflow_analysis: bool = False
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Remove the branches of a function that its work does not need."""
-        dataflow = bool(self.option("use_dataflow_analysis", ctx))
+        dataflow = self.use_dataflow_analysis
         func = func.with_body(_Reducer(func, dataflow).visit(func.body))
         return func.with_body(_Overwritten(func).visit(func.body)) if dataflow else func

@@ -15,6 +15,7 @@ from tirlower.ir.stmt import AllocBuffer, BufferStore, Evaluate, Seq, Stmt
 from tirlower.machine.target import Target
 from tirlower.rewrite.base import FuncPass, Stage
 from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.options import option
 
 __all__ = ["InjectPTXLDG32"]
 
@@ -144,13 +145,12 @@ class InjectPTXLDG32(FuncPass):
 
     name = "tir.InjectPTXLDG32"
     stage = Stage.FLAT_1D
-    options = {"enable_inject_ptx_intrin": True}
-    positional = ("enable_inject_ptx_intrin",)
+    enable_inject_ptx_intrin: bool = option(default=True, kw_only=False)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Rewrite the guarded loads of a function."""
         bound = func.attrs.get("target")
-        if not self.option("enable_inject_ptx_intrin", ctx) or (bound is not None and not Target(bound).is_gpu):
+        if not self.enable_inject_ptx_intrin or (bound is not None and not Target(bound).is_gpu):
             return func
         written = _Written()
         written.visit(func.body)

@@ -62,4 +62,4 @@ class RemoveAssume(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Remove the assumptions of a function."""
-        return RemoveNoOp().transform(func.with_body(_AssumeRemover().visit(func.body)), ctx)
+        return RemoveNoOp().under(ctx).transform(func.with_body(_AssumeRemover().visit(func.body)), ctx)

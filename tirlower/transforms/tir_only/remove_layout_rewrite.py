@@ -17,6 +17,7 @@ from tirlower.ir.index_map import IndexMap
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, Evaluate, Seq, Stmt, is_no_op
 from tirlower.rewrite.base import FuncPass, Stage
 from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.options import option
 
 __all__ = ["LAYOUT_REWRITE", "RemoveWeightLayoutRewriteBlock"]
 
@@ -190,8 +191,7 @@ class RemoveWeightLayoutRewriteBlock(FuncPass):
 
     name = "tir.RemoveWeightLayoutRewriteBlock"
     stage = Stage.BLOCK
-    options = {"skip_ndarray_rewrite": False}
-    positional = ("skip_ndarray_rewrite",)
+    skip_ndarray_rewrite: bool = option(default=False, kw_only=False)
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Remove the marked blocks of a function."""
@@ -200,7 +200,7 @@ class RemoveWeightLayoutRewriteBlock(FuncPass):
         if not found.rewrites:
             return func
         _check(func, found)
-        worker = _Remover(found.rewrites, bool(self.option("skip_ndarray_rewrite", ctx)))
+        worker = _Remover(found.rewrites, self.skip_ndarray_rewrite)
         buffer_map = {
             param: worker.by_weight[buffer].rewritten if buffer in worker.by_weight else buffer
             for param, buffer in func.buffer_map.items()

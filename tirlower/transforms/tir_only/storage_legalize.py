@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
@@ -237,8 +237,8 @@ def _with_heads(body: Stmt, heads: list[Stmt]) -> Stmt:
 class _StorageLegalize(FuncPass):
     """What the two passes share."""
 
-    matched: Callable[[DataType], bool]
-    native_arch: int
+    matched: ClassVar[Callable[[DataType], bool]]
+    native_arch: ClassVar[int]
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Rewrite the storage of a function."""

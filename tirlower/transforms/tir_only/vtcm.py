@@ -16,7 +16,7 @@ from tirlower.ir.stmt import AllocBuffer, Bind, DeclBuffer, Seq, Stmt
 from tirlower.machine.target import Target
 from tirlower.rewrite.base import FuncPass, Stage
 from tirlower.rewrite.context import PassContext
-from tirlower.rewrite.options import integer
+from tirlower.rewrite.options import option
 
 __all__ = ["LowerVtcmAlloc", "VerifyVTCMLimit", "is_vtcm"]
 
@@ -160,12 +160,13 @@ class VerifyVTCMLimit(FuncPass):
 
     name = "tir.VerifyVTCMLimit"
     stage = Stage.FLAT
-    options = {"limit": integer(None, "bytes; the target's vtcm-capacity where left out")}
-    positional = ("limit",)
+    limit: int | None = option(
+        default=None, least=0, about="bytes; the target's vtcm-capacity where left out", kw_only=False
+    )
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Check a function."""
-        limit = self._limit(func, ctx)
+        limit = self._limit(func)
         if limit <= 0:
             return func
         unsized = _Unsized()
@@ -187,9 +188,8 @@ class VerifyVTCMLimit(FuncPass):
             )
         return func
 
-    def _limit(self, func: PrimFunc, ctx: PassContext) -> int:
-        given = self.option("limit", ctx)
-        if given is None:
-            bound = func.attrs.get("target") or Target.current()
-            given = 0 if bound is None else Target(bound).get("vtcm-capacity", 0)
-        return int(given)
+    def _limit(self, func: PrimFunc) -> int:
+        if self.limit is not None:
+            return self.limit
+        bound = func.attrs.get("target") or Target.current()
+        return 0 if bound is None else int(Target(bound).get("vtcm-capacity", 0))
