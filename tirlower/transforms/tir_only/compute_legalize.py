@@ -287,8 +287,12 @@ class _ComputeLegalizer(Retyper):
 class _ComputeLegalize(FuncPass):
     """What the two passes share."""
 
-    matched: ClassVar[Matches]
     native_arch: ClassVar[int]
+
+    @staticmethod
+    def matched(kind: DataType) -> bool:
+        """Whether a type is one that the pass legalizes."""
+        raise NotImplementedError
 
     def promoted(self) -> DataType:
         """The type to compute in."""
@@ -298,7 +302,7 @@ class _ComputeLegalize(FuncPass):
         """Promote the arithmetic of a function."""
         if has_native(func, self.native_arch):
             return func
-        worker = _ComputeLegalizer(type(self).matched, self.promoted(), func.body)
+        worker = _ComputeLegalizer(self.matched, self.promoted(), func.body)
         return func.with_body(worker.visit(func.body))
 
 

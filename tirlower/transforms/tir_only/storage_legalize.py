@@ -237,14 +237,18 @@ def _with_heads(body: Stmt, heads: list[Stmt]) -> Stmt:
 class _StorageLegalize(FuncPass):
     """What the two passes share."""
 
-    matched: ClassVar[Callable[[DataType], bool]]
     native_arch: ClassVar[int]
+
+    @staticmethod
+    def matched(kind: DataType) -> bool:
+        """Whether a type is one that the pass legalizes."""
+        raise NotImplementedError
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Rewrite the storage of a function."""
         if has_native(func, self.native_arch):
             return func
-        return _legalized(func, _StorageLegalizer(type(self).matched, self.name))
+        return _legalized(func, _StorageLegalizer(self.matched, self.name))
 
 
 class BF16StorageLegalize(_StorageLegalize):
