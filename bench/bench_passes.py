@@ -24,7 +24,7 @@ def before(program: str, size: int, position: int) -> IRModule:
     """The module as a pass of the pipeline meets it."""
     mod = IRModule({"main": parse(PROGRAMS[program](size))})
     for step in list(pipeline_for(Target("llvm")))[:position]:
-        mod = run_pass(step.one, mod, tl.PassContext())
+        mod = run_pass(step.pass_, mod, tl.PassContext())
     return mod
 
 
@@ -42,5 +42,5 @@ def test_parse(benchmark, program, size):
 def test_pass(benchmark, program, size, position, name):
     benchmark.group = f"{name} on {program}"
     mod = before(program, size, position)
-    one = list(pipeline_for(Target("llvm")))[position].one
+    one = list(pipeline_for(Target("llvm")))[position].pass_
     benchmark.pedantic(run_pass, args=(one, mod, tl.PassContext()), rounds=3)

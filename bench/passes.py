@@ -44,7 +44,7 @@ def costs(text: str, *, codegen: bool = True) -> dict[str, float]:
     ctx = tl.PassContext()
     total = 0.0
     for step in pipeline_for(target):
-        after, seconds = _timed(lambda step=step, mod=mod: run_pass(step.one, mod, ctx))
+        after, seconds = _timed(lambda step=step, mod=mod: run_pass(step.pass_, mod, ctx))
         if step.enabled(ctx):
             mod = after
             total += seconds

@@ -288,7 +288,7 @@ def test_an_order_that_the_reasons_forbid_is_refused(target, early, late):
 def test_what_a_step_gives_that_may_be_left_out_is_not_given():
     steps = list(pipeline_for(Target("llvm")))
     at = next(n for n, step in enumerate(steps) if step.name == "LowerOpaqueBlock")
-    steps[at] = Step(steps[at].one, "by option", option="tir.enable_debug")
+    steps[at] = Step(steps[at].pass_, "by option", option="tir.enable_debug")
     with pytest.raises(TransformError, match=r"needs tir\.LowerOpaqueBlock to run before it"):
         Pipeline(tuple(steps))
 

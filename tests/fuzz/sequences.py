@@ -116,7 +116,7 @@ def _insertable(name: str, stage: int) -> bool:
 
 
 def _pipeline(rng: random.Random, names: list[str]) -> list[Pass]:
-    steps: list[Pass] = [step.one for step in cpu_pipeline()]
+    steps: list[Pass] = [step.pass_ for step in cpu_pipeline()]
     extra = [rng.choice(names) for _ in range(rng.randint(1, 3))]
     for name in extra:
         plain = [one.info.name.removeprefix("tir.") for one in steps]

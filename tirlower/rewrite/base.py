@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, overload
 
@@ -16,6 +16,7 @@ from tirlower.diagnostics import TirError, TransformError, deep_recursion, neare
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.facts import Fact
+from tirlower.rewrite.order import Placed, check_order
 from tirlower.rewrite.registry import declare, load, load_all
 from tirlower.rewrite.rewrite import Rewrite
 from tirlower.support.literals import literals
@@ -64,6 +65,15 @@ class PassInfo:
     traceable: bool = False
 
 
+_OF_STAGE: dict[Stage, tuple[str | Fact, ...]] = {
+    Stage.BLOCK: (Fact.BLOCKS,),
+    Stage.OPAQUE: (Fact.BLOCKS,),
+    Stage.FLAT: ("tir.LowerOpaqueBlock",),
+    Stage.FLAT_1D: ("tir.LowerOpaqueBlock", "tir.FlattenBuffer"),
+}
+"""What a pass needs whose input is of a stage."""
+
+
 class Pass(Rewrite):
     """Base of passes: ``pass_(module)`` or ``pass_(func)`` rewrites it under the current :class:`PassContext`.
 
@@ -86,6 +96,19 @@ class Pass(Rewrite):
     def info(self) -> PassInfo:
         """Name, level and requirements."""
         return PassInfo(self.name, self.opt_level)
+
+    @property
+    def prerequisites(self) -> tuple[str | Fact, ...]:
+        """What must hold of its input, or must have run: by its stage, by its class, by its description."""
+        return (*_OF_STAGE.get(self.stage, ()), *self.needs, *map(full_name, self.info.required))
+
+    def required(self) -> list[Pass]:
+        """The passes that run before it in a list, because its description requires them."""
+        return [find_pass(name)() for name in self.info.required]
+
+    def steps(self) -> Iterator[Pass]:
+        """The passes that run where it runs, in order."""
+        yield self
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The rewriting itself, on a module."""
@@ -294,7 +317,9 @@ def module_pass(
 class Sequential(Pass):
     """Passes in order. Those above the context's ``opt_level``, or disabled there, are skipped.
 
-    A pass's ``required`` passes run before it, those of the list before the list.
+    A pass's ``required`` passes run before it, those of the list before the list. Raises :class:`TransformError` at
+    construction for an order that the passes forbid: one behind another that breaks what it needs, or before the one
+    that it needs. What none of them makes is taken to have been made before.
     """
 
     def __init__(
@@ -314,27 +339,44 @@ class Sequential(Pass):
                     f"Sequential takes passes, got {pass_!r}",
                     help="construct the pass: Simplify() rather than Simplify",
                 )
+        order = [Placed(pass_, certain=not pass_.info.opt_level) for pass_ in self.steps()]
+        # What no pass here makes may have been made before: the input is of any stage.
+        made = {fact for placed in order for fact in placed.made}
+        asked = {fact for placed in order for fact in placed.pass_.prerequisites}
+        check_order("Sequential", order, asked - made)
 
     @property
     def info(self) -> PassInfo:
         """Name, level and requirements."""
         return self._info
 
+    def required(self) -> list[Pass]:
+        """None: it runs them itself."""
+        return []
+
+    def steps(self) -> Iterator[Pass]:
+        """What it requires, and the steps of each of its passes with what that requires."""
+        yield from super().required()
+        for pass_ in self.passes:
+            yield from (*pass_.required(), *pass_.steps())
+
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Each pass in turn."""
-        for needed in self._info.required:
-            mod = run_pass(find_pass(needed)(), mod, ctx)
-        for one in self.passes:
-            if not ctx.pass_enabled(one.info):
-                continue
-            # A Sequential runs what it needs itself.
-            for needed in () if isinstance(one, Sequential) else one.info.required:
-                mod = run_pass(find_pass(needed)(), mod, ctx)
-            mod = run_pass(one, mod, ctx)
+        for needed in super().required():
+            mod = run_pass(needed, mod, ctx)
+        for pass_ in self.passes:
+            if ctx.pass_enabled(pass_.info):
+                for step in (*pass_.required(), pass_):
+                    mod = run_pass(step, mod, ctx)
         return mod
 
     def __repr__(self) -> str:
         return f"Sequential([{', '.join(map(repr, self.passes))}])"
+
+
+def full_name(name: str) -> str:
+    """The name under which a pass is registered, given with or without ``tir.``; raises as :func:`find_pass`."""
+    return find_pass(name).name
 
 
 def _registered(name: str) -> type[Pass] | None:
@@ -390,32 +432,32 @@ class Filter(ModulePass):
         return mod.with_functions({name: func for name, func in mod.items() if self._fn(func)})
 
 
-def run_pass(one: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
+def run_pass(pass_: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     """Run a pass on a module under a context: instruments, trace, validation; its errors carry its name.
 
     The module is returned as it is if an instrument says that the pass should not run, and the context does not require
     it.
     """
-    info = one.info
+    info = pass_.info
     if not ctx.is_required(info):
         # All are asked, also after one has said no.
         asked = [getattr(instrument, "should_run", None) for instrument in ctx.instruments]
         answers = [should is None or bool(should(mod, info)) for should in asked]
         if not all(answers):
             return mod
-    one = one.under(ctx)
+    pass_ = pass_.under(ctx)
     ctx.notify("run_before_pass", mod, info)
     try:
         with deep_recursion(), paused_collection():
-            after = one.transform_module(mod, ctx)
+            after = pass_.transform_module(mod, ctx)
     except TirError as error:
         if error.origin is None:
             error.origin = info.name
         raise
-    single = not isinstance(one, Sequential)
+    single = not isinstance(pass_, Sequential)
     if ctx.validate and single and after is not mod:
-        load("validate_pass")(one, mod, after, ctx)
-        one.check_result(mod, after)
+        load("validate_pass")(pass_, mod, after, ctx)
+        pass_.check_result(mod, after)
     if ctx.trace and single:
         ctx.traced(info.name.removeprefix("tir."), after)
     ctx.notify("run_after_pass", after, info)
@@ -424,4 +466,4 @@ def run_pass(one: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
 
 def names_of(passes: Iterable[Pass]) -> list[str]:
     """The names of passes, in order."""
-    return [one.info.name for one in passes]
+    return [pass_.info.name for pass_ in passes]

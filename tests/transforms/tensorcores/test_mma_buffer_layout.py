@@ -155,7 +155,7 @@ def f(A: T.Buffer((5, 16, 8), "float32"), B: T.Buffer((5, 16, 8), "float32")):
                     B[t, r * 8 + tx // 4, tx % 4 * 2 + e] = c[r * 8 + tx // 4, tx % 4 * 2 + e]
 """)
     assert "matrixA" in text
-    after = Sequential([PASS, InjectSoftwarePipeline()])(before)
+    after = InjectSoftwarePipeline()(PASS(before))
     assert (2, 1, 1, 2, 2) in shapes(after)
     a, b = np.random.default_rng(0).random((2, 5, 16, 8)).astype(np.float32)
     interpret(after, a, b, races=True)

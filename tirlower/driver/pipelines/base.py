@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from tirlower.diagnostics import TransformError, nearest_name
 from tirlower.ir.func import IRModule
-from tirlower.rewrite.base import Fact, PassInfo, Stage, run_pass
+from tirlower.rewrite.base import PassInfo, run_pass
 from tirlower.rewrite.context import LOWER_PHASES
+from tirlower.rewrite.order import Placed, check_order
 from tirlower.rewrite.scalar_overflow import building
 from tirlower.transforms import Pass, PassContext
 
@@ -24,7 +25,7 @@ class Step:
     ``ends``: the phase of ``tir.add_lower_pass`` that is over after this step.
     """
 
-    one: Pass
+    pass_: Pass
     why: str
     option: str | None = None
     unless: str | None = None
@@ -37,41 +38,25 @@ class Step:
             return False
         if self.unless is not None and ctx.option(self.unless):
             return False
-        return ctx.pass_enabled(PassInfo(self.one.info.name, max(self.level, self.one.info.opt_level)))
+        return ctx.pass_enabled(PassInfo(self.pass_.info.name, max(self.level, self.pass_.info.opt_level)))
 
     @property
     def certain(self) -> bool:
         """Whether every context runs this step, unless it disables the pass by its name."""
-        return self.option is None and self.unless is None and max(self.level, self.one.info.opt_level) == 0
+        return self.option is None and self.unless is None and max(self.level, self.pass_.info.opt_level) == 0
 
     @property
     def name(self) -> str:
         """The pass's name without its prefix."""
-        return self.one.info.name.removeprefix("tir.")
+        return self.pass_.info.name.removeprefix("tir.")
+
+    def placed(self) -> Iterator[Placed]:
+        """The passes that run in this step."""
+        for pass_ in self.pass_.steps():
+            yield Placed(pass_, self.why, self.certain and not pass_.info.opt_level)
 
     def __str__(self) -> str:
-        return repr(self.one)
-
-
-_STAGE_NEEDS: dict[Stage, tuple[str | Fact, ...]] = {
-    Stage.BLOCK: (Fact.BLOCKS,),
-    Stage.OPAQUE: (Fact.BLOCKS,),
-    Stage.FLAT: ("tir.LowerOpaqueBlock",),
-    Stage.FLAT_1D: ("tir.LowerOpaqueBlock", "tir.FlattenBuffer"),
-}
-
-
-def _order_error(step: Step, needed: str | Fact, breaker: Step | None) -> TransformError:
-    if isinstance(needed, str) and breaker is None:
-        return TransformError(f"{step.name} needs {needed} to run before it", origin="Pipeline")
-    what = needed.value if isinstance(needed, Fact) else f"{needed} has run"
-    after = breaker.name if breaker is not None else "nothing"
-    return TransformError(
-        f"{step.name} stands behind {after}, which ends what it needs: {what}",
-        origin="Pipeline",
-        notes=[f"{one.name}: {one.why}" for one in (step, breaker) if one is not None and one.why],
-        help=f"put {step.name} before {after}",
-    )
+        return repr(self.pass_)
 
 
 @dataclass(frozen=True)
@@ -87,17 +72,7 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         """Check the order."""
-        holds: set[str | Fact] = set(Fact)
-        broken: dict[str | Fact, Step] = {}
-        for step in self.steps:
-            for needed in (*_STAGE_NEEDS.get(step.one.stage, ()), *step.one.needs):
-                if needed not in holds:
-                    raise _order_error(step, needed, broken.get(needed))
-            for fact in step.one.breaks:
-                holds.discard(fact)
-                broken[fact] = step
-            if step.certain:
-                holds.update((step.one.info.name, *step.one.gives))
+        check_order("Pipeline", [placed for step in self.steps for placed in step.placed()])
 
     def __iter__(self) -> Iterator[Step]:
         return iter(self.steps)
@@ -112,48 +87,42 @@ class Pipeline:
     def run(self, mod: IRModule, ctx: PassContext, until: str | None = None) -> IRModule:
         """The module after all passes that the context enables, or after the first run of ``until``.
 
-        Raises :class:`TransformError` when ``until`` is no pass of the pipeline.
+        The passes of ``tir.add_lower_pass`` stand at the ends of their phases, with what they require before them.
+        Raises :class:`TransformError` when ``until`` is no pass of the pipeline, and where one added may not stand.
         """
+        steps = self._with_added(ctx)
         stop = None
         if until is not None:
             if not isinstance(until, str):
                 raise TransformError(f"until= is the name of a pass, got {until!r}", origin="lower")
-            stop = until.removeprefix("tir.")
-            if stop not in self.names():
-                near = nearest_name(stop, self.names())
+            stop, names = until.removeprefix("tir."), [step.name for step in steps]
+            if stop not in names:
+                near = nearest_name(stop, names)
                 raise TransformError(
                     f"no pass {until!r} in the pipeline",
                     origin="lower",
-                    help=f"did you mean {near!r}?" if near else f"its passes: {', '.join(self.names())}",
+                    help=f"did you mean {near!r}?" if near else f"its passes: {', '.join(names)}",
                 )
         with building(mod):
-            return self._run(mod, ctx, stop)
-
-    def _run(self, mod: IRModule, ctx: PassContext, stop: str | None) -> IRModule:
-        added = _added_passes(ctx)
-        mod = _run_all(added[0], mod, ctx)
-        for step in self.steps:
-            if step.enabled(ctx):
-                mod = run_pass(step.one, mod, ctx)
-            if step.name == stop:
-                return mod
-            if step.ends is not None:
-                mod = _run_all(added[step.ends], mod, ctx)
+            for step in steps:
+                if step.enabled(ctx):
+                    mod = run_pass(step.pass_, mod, ctx)
+                if step.name == stop:
+                    break
         return mod
+
+    def _with_added(self, ctx: PassContext) -> tuple[Step, ...]:
+        asked = ctx.option("tir.add_lower_pass") or ()
+        if not asked:
+            return self.steps
+        added: list[list[Step]] = [[] for _ in range(LOWER_PHASES)]
+        for phase, pass_ in asked:
+            added[phase] += [Step(each, f"added to phase {phase}") for each in (*pass_.required(), pass_)]
+        steps = (*added[0], *(each for step in self.steps for each in (step, *(added[step.ends] if step.ends else ()))))
+        # What the context runs must be in order, whatever it leaves out: those may have run by hand.
+        run = [Placed(pass_, step.why) for step in steps if step.enabled(ctx) for pass_ in step.pass_.steps()]
+        check_order("Pipeline", run, [step.pass_.info.name for step in steps if not step.enabled(ctx)])
+        return steps
 
     def __str__(self) -> str:
         return "\n".join(f"{step!s:<48} # {step.why}" for step in self.steps)
-
-
-def _added_passes(ctx: PassContext) -> list[list[Pass]]:
-    """The passes of ``tir.add_lower_pass``, by phase."""
-    added: list[list[Pass]] = [[] for _ in range(LOWER_PHASES)]
-    for phase, one in ctx.option("tir.add_lower_pass") or ():
-        added[phase].append(one)
-    return added
-
-
-def _run_all(passes: list[Pass], mod: IRModule, ctx: PassContext) -> IRModule:
-    for one in passes:
-        mod = run_pass(one, mod, ctx)
-    return mod
