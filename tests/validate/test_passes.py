@@ -134,7 +134,7 @@ except tl.TransformError:
 
 class Wrong(StorageRewrite):
     name = ""
-    def check_result(self, before, after):
+    def certify(self, before, after, ctx):
         raise tl.TransformError("asked")
 for validate in (True, False):
     with tl.PassContext(validate=validate):
@@ -157,3 +157,30 @@ def test_validation_happens_in_a_process_that_imports_nothing_else():
     command = [sys.executable, "-c", _ALONE]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(tl.__file__).parent.parent)
     assert done.stdout == "6\n", done.stdout + done.stderr
+
+
+def test_a_pass_certifies_its_own_results_and_a_list_those_of_its_passes():
+    asked: list[str] = []
+
+    class Asked(Simplify):
+        name = ""
+
+        def certify(self, before, after, ctx):
+            super().certify(before, after, ctx)
+            assert before is not after and ctx.validate and self.propagate_knowns_to_prove_conditional
+            asked.append(type(self).__name__)
+
+    @T.prim_func
+    def f(A: T.Buffer((4,), "int32")):
+        for i in range(4):
+            if i < 4:
+                A[i] = i
+
+    passes = Sequential([Asked(propagate_knowns_to_prove_conditional=True), Sequential([off_by_one])])
+    with pytest.raises(TransformError, match="OffByOne"), tl.PassContext(validate=True):
+        passes(f)
+    passes(f)
+    # Where nothing changed nothing is proved.
+    with tl.PassContext(validate=True):
+        Asked(propagate_knowns_to_prove_conditional=True)(scale)
+    assert asked == ["Asked"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, overload
 
@@ -114,11 +114,13 @@ class Pass(Rewrite):
         """The rewriting itself, on a module."""
         raise TypeError(f"{type(self).__name__} defines no transformation")
 
-    def check_result(self, before: IRModule, after: IRModule) -> None:
-        """In validate mode: raise :class:`TransformError` where a result breaks what this pass alone promises.
+    def certify(self, before: IRModule, after: IRModule, ctx: PassContext) -> None:
+        """Prove a result of it anew, as ``PassContext(validate=True)`` asks: raise :class:`TransformError` where it is wrong.
 
-        That it is well formed and means the same is checked of every pass.
+        That the result is well formed and computes what the input computes is checked of every pass; one that promises
+        more checks that too.
         """
+        load("validate_pass")(self, before, after, ctx)
 
     def construction(self) -> str | None:
         """The Python expression that makes this pass; None where a file of its own cannot name it."""
@@ -370,6 +372,9 @@ class Sequential(Pass):
                     mod = run_pass(step, mod, ctx)
         return mod
 
+    def certify(self, before: IRModule, after: IRModule, ctx: PassContext) -> None:
+        """Nothing is left to prove: each of its passes was certified where it ran."""
+
     def __repr__(self) -> str:
         return f"Sequential([{', '.join(map(repr, self.passes))}])"
 
@@ -454,16 +459,9 @@ def run_pass(pass_: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
         if error.origin is None:
             error.origin = info.name
         raise
-    single = not isinstance(pass_, Sequential)
-    if ctx.validate and single and after is not mod:
-        load("validate_pass")(pass_, mod, after, ctx)
-        pass_.check_result(mod, after)
-    if ctx.trace and single:
+    if ctx.validate and after is not mod:
+        pass_.certify(mod, after, ctx)
+    if ctx.trace and not isinstance(pass_, Sequential):
         ctx.traced(info.name.removeprefix("tir."), after)
     ctx.notify("run_after_pass", after, info)
     return after
-
-
-def names_of(passes: Iterable[Pass]) -> list[str]:
-    """The names of passes, in order."""
-    return [pass_.info.name for pass_ in passes]

@@ -187,8 +187,9 @@ class CompactBufferAllocation(FuncPass):
         worker = _Compactor(func, regions)
         return func.with_body(worker.visit(func.body)) if worker.made else func
 
-    def check_result(self, before: IRModule, after: IRModule) -> None:
+    def certify(self, before: IRModule, after: IRModule, ctx: PassContext) -> None:
         """Every access must lie inside its compacted buffer."""
+        super().certify(before, after, ctx)
         for name, func in before.items():
             verify_compaction(func, after[name])
 

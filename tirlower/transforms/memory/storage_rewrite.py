@@ -249,7 +249,8 @@ class StorageRewrite(FuncPass):
         made = func.with_body(_Rewriter(func, plan).rewrite())
         return rewrite_pointer_types(made, params=False, shuffles=False)
 
-    def check_result(self, before: IRModule, after: IRModule) -> None:
+    def certify(self, before: IRModule, after: IRModule, ctx: PassContext) -> None:
         """No two values that live at once may share memory."""
+        super().certify(before, after, ctx)
         for name, func in before.items():
             verify_storage(func, after[name])
