@@ -393,7 +393,7 @@ def test_wrong_promotions_are_refused() -> None:
     def before(A: T.Buffer((4,), "float8_e8m0fnu")):
         A[0] = A[1] * A[2]
 
-    assert FP8ComputeLegalize(promote_dtype_str="float16").option("promote_dtype") == "float16"
+    assert FP8ComputeLegalize(promote_dtype_str="float16").promote_dtype == "float16"
     with pytest.raises(TransformError, match="promote_dtype"):
         FP8ComputeLegalize("float64")(before)
     with pytest.raises(TransformError, match="float16 does not hold"):

@@ -229,7 +229,7 @@ class ThreadSync(FuncPass):
         scope = self.storage_scope
         if scope is None:
             raise TransformError(
-                f"ThreadSync has no storage_scope, {self.declared['storage_scope'].takes}",
+                f"ThreadSync is given no storage_scope: {self.declared['storage_scope'].takes}",
                 help='for example ThreadSync("shared")',
             )
         if not has_thread_loops(func):
