@@ -13,6 +13,7 @@ from tirlower.ir.buffer import Buffer, BufferRegion
 from tirlower.ir.expr import Call, Expr, IntImm, Let, Select, Var, const
 from tirlower.ir.functor import Mutator, pre_order_visit, substitute
 from tirlower.ir.op import Op
+from tirlower.ir.query import nodes
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.regions import block_access_regions
 from tirlower.ir.stmt import Block, BufferStore, Evaluate, For, ForKind, IfThenElse, Seq, Stmt
@@ -156,15 +157,7 @@ def _without(value: Expr, wanted: set[int]) -> Expr:
 
 def _guards_loops(block: Block) -> bool:
     """Whether anything inside is conditional (else nothing can be narrowed)."""
-    found = False
-
-    def look(op: Any) -> bool:
-        nonlocal found
-        found = found or isinstance(op, IfThenElse) or _conditional(op)
-        return not found
-
-    pre_order_visit(block.body, look)
-    return found
+    return any(isinstance(op, IfThenElse) or _conditional(op) for op in nodes(block.body))
 
 
 def get_block_access_region(

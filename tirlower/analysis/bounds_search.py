@@ -7,8 +7,8 @@ from typing import Any
 
 from tirlower.ir import expr as e
 from tirlower.ir.expr import Expr, Var
-from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op
+from tirlower.ir.query import each
 
 __all__ = ["Loop", "Test", "Undecided", "Value", "integer_value", "search", "used_by"]
 
@@ -109,16 +109,7 @@ def integer_value(op: Any, env: Mapping[Var, int]) -> int:
 
 def used_by(exprs: Sequence[Expr]) -> set[Var]:
     """The variables that expressions mention."""
-    found: set[Var] = set()
-
-    def look(op: Any) -> bool:
-        if isinstance(op, Var):
-            found.add(op)
-        return True
-
-    for expr in exprs:
-        pre_order_visit(expr, look)
-    return found
+    return set(each(Var, *exprs))
 
 
 def search(steps: Sequence[Step], wanted: Expr, budget: int) -> dict[Var, int] | None:

@@ -9,8 +9,9 @@ from tirlower.analysis.purity import side_effect
 from tirlower.arith.facts import conjuncts, negated
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import EQ, BufferLoad, Call, Expr, Not, Or, PointerType, Var
-from tirlower.ir.functor import Visitor, pre_order_visit, substitute
+from tirlower.ir.functor import Visitor, substitute
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import statements
 from tirlower.ir.stmt import Bind, Block, BufferStore, Evaluate, For, Stmt
 
 __all__ = [
@@ -20,7 +21,6 @@ __all__ = [
     "defined",
     "has_stray_effects",
     "is_pure",
-    "is_small",
     "stated",
     "stores_to",
 ]
@@ -126,43 +126,17 @@ def stated(term: Any) -> tuple[BufferLoad, Expr] | None:
 
 def stores_to(stmt: Stmt, data: Var) -> list[BufferStore]:
     """The stores inside a statement through a data variable."""
-    found: list[BufferStore] = []
-
-    def look(op: Any) -> bool:
-        if isinstance(op, BufferStore) and op.buffer.data is data:
-            found.append(op)
-        return not isinstance(op, Expr)
-
-    pre_order_visit(stmt, look)
-    return found
+    return [op for op in statements(stmt) if isinstance(op, BufferStore) and op.buffer.data is data]
 
 
 def defined(stmt: Stmt) -> set[Var]:
     """The variables that a statement binds for what is inside it."""
     found: set[Var] = set()
-
-    def look(op: Any) -> bool:
+    for op in statements(stmt):
         if isinstance(op, For):
             found.add(op.loop_var)
         elif isinstance(op, Bind):
             found.add(op.var)
         elif isinstance(op, Block):
             found.update(it.var for it in op.iters)
-        return not isinstance(op, Expr)
-
-    pre_order_visit(stmt, look)
     return found
-
-
-def is_small(limit: int, *roots: Expr) -> bool:
-    """Whether expressions have at most so many distinct nodes together."""
-    count = 0
-
-    def look(op: Any) -> bool:
-        nonlocal count
-        count += 1
-        return count <= limit
-
-    for root in roots:
-        pre_order_visit(root, look)
-    return count <= limit

@@ -16,8 +16,8 @@ from tirlower.arith.bounds import is_index_type
 from tirlower.arith.facts import negated
 from tirlower.ir import build
 from tirlower.ir.expr import EQ, GE, GT, LE, LT, Add, And, Call, Expr, FloorDiv, IntImm, Mul, Not, Or, Sub, Var, const
-from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import is_small, mentions
 
 __all__ = ["Interval", "Solver", "mentions"]
 
@@ -27,19 +27,6 @@ Interval = tuple[Expr | None, Expr | None]
 _LIKELY = Op.get("tir.likely")
 MAX_END = 24
 """Distinct nodes of an end worth computing at run time; longer ones come from ends clamped again and again."""
-
-
-def mentions(expr: Expr, variables: Any) -> bool:
-    """Whether an expression uses one of some variables."""
-    found = False
-
-    def look(op: Any) -> bool:
-        nonlocal found
-        found = found or (op.__class__ is Var and op in variables)
-        return not found
-
-    pre_order_visit(expr, look)
-    return found
 
 
 class Solver:
@@ -163,23 +150,11 @@ class Solver:
         if value is None or mentions(value, self.inside):
             return None
         value = self.analyzer.simplify(value)
-        return value if _is_small(value) else None
+        return value if is_small(MAX_END, value) else None
 
     def _relaxed(self, expr: Expr, domains: Mapping[Var, IntervalSet]) -> IntervalSet:
         found: IntervalSet = self.analyzer.int_set(expr, domains)
         return found
-
-
-def _is_small(expr: Expr) -> bool:
-    count = 0
-
-    def look(op: Any) -> bool:
-        nonlocal count
-        count += 1
-        return count <= MAX_END
-
-    pre_order_visit(expr, look)
-    return count <= MAX_END
 
 
 def _each(fn: Callable[[Any, Any], Expr], limit: Expr | None, other: Expr) -> Expr | None:

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tirlower.arith import Analyzer, estimate_region_upper_bound
-from tirlower.arith.linear import linear_coefficients, uses
+from tirlower.arith.linear import linear_coefficients
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
 from tirlower.ir.expr import EQ, GE, GT, LE, LT, Add, Broadcast, Expr, IntImm, Max, Min, Ramp, Sub, Var, const
+from tirlower.ir.query import mentions
 
 __all__ = ["Domain", "Extremes", "plainer_start"]
 
@@ -77,7 +78,7 @@ class Extremes:
         self._domains = [Domain(d.var, list(d.lows), list(d.highs)) for d in domains]
         self._vars = [d.var for d in domains]
         self._level = {var: level for level, var in enumerate(self._vars)}
-        self._conditions = [c for c in conditions if uses(c, self._level)]
+        self._conditions = [c for c in conditions if mentions(c, self._level)]
         self._linear: dict[Expr, Linear | None] = {}
         self._ranges: dict[Var, Range] | None = None
         self._chains = 0
@@ -114,7 +115,7 @@ class Extremes:
 
     def _extreme(self, expr: Expr, sign: int) -> Expr | None:
         expr = self._analyzer.simplify(expr)
-        if not uses(expr, self._level):
+        if not mentions(expr, self._level):
             return expr
         form = self._form(expr)
         if form is not None:
@@ -160,7 +161,7 @@ class Extremes:
         form = self._form(bound)
         if form is not None and all(var is None or self._level[var] < level for var in form):
             return form
-        if any(uses(bound, (var,)) for var in self._vars[level:]):
+        if any(mentions(bound, (var,)) for var in self._vars[level:]):
             return None
         end = Extremes(self._analyzer, self._domains[:level])._estimate(bound, sign)
         return None if end is None else {None: end}
@@ -233,12 +234,12 @@ class Extremes:
     def _estimate(self, expr: Expr, sign: int) -> Expr | None:
         """Divisions and the like: iteration maps where they apply, else interval arithmetic."""
         expr = self._analyzer.simplify(expr)
-        if not uses(expr, self._level):
+        if not mentions(expr, self._level):
             return expr
         if not expr.dtype.is_integral or expr.dtype.is_vector:
             return None
         ranges = self._independent()
-        if any(var not in ranges for var in self._vars if uses(expr, (var,))):
+        if any(var not in ranges for var in self._vars if mentions(expr, (var,))):
             return None
         predicate = build.all_of(*self._conditions)
         domains = {var: ranges[var] for var in self._vars if var in ranges}
@@ -248,7 +249,7 @@ class Extremes:
         if not found or found[0].is_nothing:
             return None
         end = found[0].max_value if sign > 0 else found[0].min_value
-        return None if end is None or uses(end, self._level) else self._analyzer.simplify(end)
+        return None if end is None or mentions(end, self._level) else self._analyzer.simplify(end)
 
     def _independent(self) -> dict[Var, Range]:
         """The range of each variable, those around it relaxed too."""

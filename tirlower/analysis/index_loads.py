@@ -12,8 +12,8 @@ from tirlower.analysis.aliasing import Aliases
 from tirlower.analysis.purity import side_effect
 from tirlower.ir.expr import BufferLoad, Expr, Var
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import post_order_visit
 from tirlower.ir.op import Purity
+from tirlower.ir.query import each
 
 __all__ = ["WriteLog", "memory_read"]
 
@@ -25,9 +25,7 @@ def memory_read(expr: Expr) -> set[Var] | None:
         return set()
     if effect is not Purity.READS:
         return None
-    found: set[Var] = set()
-    post_order_visit(expr, lambda op: found.add(op.buffer.data) if isinstance(op, BufferLoad) else None)
-    return found
+    return {load.buffer.data for load in each(BufferLoad, expr)}
 
 
 class WriteLog:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tirlower.ir.buffer import Buffer, IterKind
-from tirlower.ir.expr import BufferLoad, Expr, Var
+from tirlower.ir.expr import BufferLoad, Var
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Visitor, post_order_visit
+from tirlower.ir.functor import Visitor
+from tirlower.ir.query import each
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
@@ -124,13 +123,13 @@ class _Detector(Visitor):
         for it in op.iters:
             if it.kind in (IterKind.SPATIAL, IterKind.REDUCE) or it.value is None:
                 continue
-            loops = [self.loop_scope[var] for var in _variables(it.value) if var in self.loop_scope]
+            loops = [self.loop_scope[var] for var in each(Var, it.value) if var in self.loop_scope]
             parents = [loop.parent for loop in loops if loop.parent is not None]
             if parents:
                 ordered[it.var] = min(parents, key=lambda scope: scope.depth)
         for region in (op.reads or ()) if ordered else ():
             for part in region.region:
-                for var in (*_variables(part.min), *_variables(part.extent)):
+                for var in (*each(Var, part.min), *each(Var, part.extent)):
                     if var in ordered:
                         self.touch(region.buffer, ordered[var])
 
@@ -147,7 +146,7 @@ class _Detector(Visitor):
         for it in op.iters:
             if it.kind is IterKind.SPATIAL or it.value is None:
                 continue
-            for var in _variables(it.value):
+            for var in each(Var, it.value):
                 loop = self.loop_scope.get(var)
                 if loop is not None and not threads and _is_thread_loop(loop.stmt):
                     continue
@@ -203,12 +202,6 @@ def _is_thread_loop(stmt: Stmt | None) -> bool:
     return (
         isinstance(stmt, For) and stmt.kind is ForKind.THREAD_BINDING and str(stmt.thread_tag).startswith("threadIdx")
     )
-
-
-def _variables(expr: Expr) -> Iterable[Var]:
-    found: list[Var] = []
-    post_order_visit(expr, lambda op: found.append(op) if isinstance(op, Var) else None)
-    return found
 
 
 def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Stmt | None]:

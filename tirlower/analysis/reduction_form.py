@@ -10,7 +10,8 @@ from tirlower.analysis import expr_deep_equal
 from tirlower.diagnostics import TransformError
 from tirlower.ir.buffer import Buffer, CommReducer
 from tirlower.ir.expr import Add, BufferLoad, Cast, Expr, FloatImm, IntImm, Max, Min, Mul, Select, Var
-from tirlower.ir.functor import Mutator, pre_order_visit, substitute
+from tirlower.ir.functor import Mutator, substitute
+from tirlower.ir.query import nodes
 from tirlower.ir.stmt import Bind, Block, BufferStore, Seq, Stmt
 
 __all__ = ["ReductionForm", "reduction_form"]
@@ -49,7 +50,7 @@ def reduction_form(block: Block) -> ReductionForm:
     combined = [_Replacer(table).visit_expr(value) for _, value in results]
     allowed = {*lhs, *rhs}
     for result in combined:
-        for node in _nodes(result):
+        for node in nodes(result):
             if node.__class__ is BufferLoad or (node.__class__ is Var and node not in allowed):
                 _refuse(block, f"its update is no function of what it has and what comes in: {result}")
     units = [starts[store.buffer].value for store, _ in results]
@@ -94,7 +95,7 @@ def _results(block: Block) -> list[tuple[BufferStore, Expr]]:
             bound[stmt.var] = substitute(stmt.value, bound)
         elif isinstance(stmt, BufferStore) and stmt.predicate is None:
             value: Expr = substitute(stmt.value, bound)
-            if found and any(node.__class__ is BufferLoad for node in _nodes(stmt.value)):
+            if found and any(node.__class__ is BufferLoad for node in nodes(stmt.value)):
                 _refuse(block, "a store reads what an earlier one may have changed: bind the new values first")
             found.append((stmt, value))
             order.append(list(bound).index(stmt.value) if stmt.value in bound else len(bound))
@@ -113,7 +114,7 @@ def _incoming(block: Block, value: Expr, load: BufferLoad) -> Expr:
         _refuse(block, f"its update is no reduction: {value}")
     for mine, other in (pair, pair[::-1]):
         if expr_deep_equal(mine, load):
-            if any(n.__class__ is BufferLoad and n.buffer.data is load.buffer.data for n in _nodes(other)):
+            if any(n.__class__ is BufferLoad and n.buffer.data is load.buffer.data for n in nodes(other)):
                 break
             return other
     _refuse(block, f"its update is no reduction: {value}")
@@ -121,12 +122,6 @@ def _incoming(block: Block, value: Expr, load: BufferLoad) -> Expr:
 
 def _same_all(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
     return len(a) == len(b) and all(expr_deep_equal(x, y) for x, y in zip(a, b, strict=True))
-
-
-def _nodes(root: Any) -> list[Any]:
-    found: list[Any] = []
-    pre_order_visit(root, found.append)
-    return found
 
 
 class _Replacer(Mutator):

@@ -17,9 +17,10 @@ from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var, const, is_const_int
-from tirlower.ir.functor import Substituter, Visitor, pre_order_visit
+from tirlower.ir.expr import Call, Expr, IntImm, Var, const, is_const_int
+from tirlower.ir.functor import Substituter, Visitor
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import nodes, reads_data
 from tirlower.ir.splice import as_scope, returns
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -132,14 +133,9 @@ class Survey:
             depth = path.index(home) + 1
             outside = {loop.loop_var for loop in path[:depth]}
             inside = {loop.loop_var for loop in path[depth:]} - outside
-        found = side_effect(extent) is not Purity.PURE
-
-        def look(op: Any) -> None:
-            nonlocal found
-            found = found or op in inside or (op in self.bound and op not in outside)
-
-        pre_order_visit(extent, look)
-        return not found
+        return side_effect(extent) is Purity.PURE and not any(
+            op in inside or (op in self.bound and op not in outside) for op in nodes(extent)
+        )
 
 
 def _positive(extent: Expr) -> bool:
@@ -206,24 +202,12 @@ class _Surveyor(Visitor):
         data = op.buffer.data
         parts = [op.value, *op.indices] + ([op.predicate] if op.predicate is not None else [])
         quiet = all(side_effect(part) in (Purity.PURE, Purity.READS) for part in parts)
-        self.note(quiet and (data in self.private or not any(_reads(part, data) for part in parts)))
+        self.note(quiet and (data in self.private or not any(reads_data(part, data) for part in parts)))
 
     def visit_Evaluate(self, op: Evaluate) -> None:
         if isinstance(op.value, Call) and op.value.op in _BARRIERS:
             return
         self.visit(op.value)
-
-
-def _reads(root: Expr, data: Var) -> bool:
-    """Whether an expression reads the memory of a data variable, or takes its address."""
-    found = False
-
-    def look(op: Any) -> None:
-        nonlocal found
-        found = found or op is data or (isinstance(op, BufferLoad) and op.buffer.data is data)
-
-    pre_order_visit(root, look)
-    return found
 
 
 def survey(kernel: For) -> Survey:

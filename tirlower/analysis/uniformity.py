@@ -13,8 +13,9 @@ from typing import Any
 from tirlower.analysis.purity import side_effect
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Let, PointerType, Var
-from tirlower.ir.functor import Visitor, pre_order_visit
+from tirlower.ir.functor import Visitor
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import each, nodes
 from tirlower.ir.splice import jumps_out
 from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, Evaluate, For, ForKind, IfThenElse, Stmt, While
 
@@ -61,7 +62,7 @@ class Uniformity(Visitor):
         buffers: dict[Var, Buffer] = {}
         mixed: set[Var] = set()
 
-        def look(op: Any) -> None:
+        for op in nodes(body):
             if isinstance(op, AllocBuffer) and not op.buffer.scope.startswith(("shared", "global")):
                 self.private.add(op.buffer.data)
             if op.__class__ in (BufferLoad, BufferStore):
@@ -69,15 +70,10 @@ class Uniformity(Visitor):
                 if buffers.setdefault(data, op.buffer) is not op.buffer or _numbers(op.indices) is None:
                     mixed.add(data)
             elif op.__class__ is Call and side_effect(op) > Purity.READS:
-                pre_order_visit(op, given)
-
-        def given(op: Any) -> None:
-            if op.__class__ is Var:
-                mixed.add(op)
-            elif op.__class__ is Call:
-                mixed.update(arg.buffer.data for arg in op.args if arg.__class__ is BufferLoad)
-
-        pre_order_visit(body, look)
+                mixed.update(each(Var, op))
+                mixed.update(
+                    arg.buffer.data for call in each(Call, op) for arg in call.args if isinstance(arg, BufferLoad)
+                )
         self._elements = self.private - mixed
 
     def _cell(self, access: BufferLoad | BufferStore) -> Any:
@@ -89,7 +85,7 @@ class Uniformity(Visitor):
         """The variables and private memories that expressions are computed from, or the mark of a varying call."""
         found: set[Any] = set()
 
-        def look(op: Any) -> None:
+        for op in nodes(*exprs):
             if op.__class__ is Var:
                 if not isinstance(op.type, PointerType) or op in self.private:
                     found.add(op)
@@ -99,9 +95,6 @@ class Uniformity(Visitor):
                 found.add(_VARYING)
             elif op.__class__ is Let:
                 self._edge(op.var, self._sources(op.value))
-
-        for expr in exprs:
-            pre_order_visit(expr, look)
         return frozenset(found)
 
     def _edge(self, target: Any, sources: Iterable[Any]) -> None:
@@ -124,17 +117,12 @@ class Uniformity(Visitor):
     def visit_expr(self, root: Any) -> None:
         """Private memory that is given to a call holds anything; nested bindings are noted."""
         self._sources(root)
-
-        def look(op: Any) -> None:
-            if op.__class__ is Call and side_effect(op) > Purity.READS:
-                pre_order_visit(op, note)
-
-        def note(op: Any) -> None:
-            data = op if op.__class__ is Var else op.buffer.data if op.__class__ is BufferLoad else None
-            if data in self.private:
-                self._edge(data, (_VARYING,))
-
-        pre_order_visit(root, look)
+        for call in each(Call, root):
+            if side_effect(call) > Purity.READS:
+                for op in each((Var, BufferLoad), call):
+                    data = op if op.__class__ is Var else op.buffer.data
+                    if data in self.private:
+                        self._edge(data, (_VARYING,))
 
     def visit_For(self, op: For) -> None:
         if op.kind is ForKind.THREAD_BINDING and not str(op.thread_tag).startswith("blockIdx"):

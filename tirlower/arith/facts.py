@@ -14,8 +14,9 @@ from tirlower import ir
 from tirlower.arith.affine import Affine, affine_of, bound_of_terms, without_quotients
 from tirlower.arith.bounds import INF, Bound, floordiv_num, is_index_type, mul_num
 from tirlower.arith.modular import ModularSet, intersect
-from tirlower.ir import Call, Expr, IntImm, post_order_visit
+from tirlower.ir import Call, Expr, IntImm
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import each
 
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
@@ -64,17 +65,10 @@ def negated(condition: Any) -> Expr:
 
 def is_pure(expr: Expr) -> bool:
     """Whether an expression depends on its variables alone: no memory, no effects."""
-    pure = True
-
-    def look(op: Any) -> None:
-        nonlocal pure
-        if op.__class__ is ir.BufferLoad or (
-            op.__class__ is Call and (not isinstance(op.op, Op) or op.op.purity > Purity.PURE)
-        ):
-            pure = False
-
-    post_order_visit(expr, look)
-    return pure
+    return not any(
+        isinstance(op, ir.BufferLoad) or not isinstance(op.op, Op) or op.op.purity > Purity.PURE
+        for op in each((ir.BufferLoad, Call), expr)
+    )
 
 
 class Facts:

@@ -13,6 +13,7 @@ from tirlower import ir
 from tirlower.arith.bounds import is_index_type
 from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
 from tirlower.ir.op import Op
+from tirlower.ir.query import mentions
 
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
@@ -221,7 +222,7 @@ class SetEvaluator:
         if kind is ir.Call and parts and op.op in _SHIFTS:
             factor = IntervalSet.single_point(IntImm(op.dtype, 1 << op.args[1].value))
             return self._product(parts[0], factor) if op.op is _SHIFTS[1] else self._floordiv(parts[0], factor)
-        if self._uses_domains(op):
+        if mentions(op, self._domains):
             return self._constant_bounds(op)
         return IntervalSet.single_point(op)
 
@@ -247,16 +248,6 @@ class SetEvaluator:
         return IntervalSet(
             None if low is None else others.of(low).min_value, None if high is None else others.of(high).max_value
         )
-
-    def _uses_domains(self, root: Any) -> bool:
-        found = False
-
-        def look(op: Any) -> None:
-            nonlocal found
-            found = found or (op.__class__ is Var and op in self._domains)
-
-        ir.post_order_visit(root, look)
-        return found
 
     def _point(self, op: Any, parts: list[IntervalSet]) -> IntervalSet:
         """An operation on points is the point of the operation."""

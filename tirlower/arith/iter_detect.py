@@ -21,6 +21,7 @@ from tirlower.arith.iter_map import (
 )
 from tirlower.diagnostics import TirError
 from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
+from tirlower.ir.query import each
 
 __all__ = [
     "detect_iter_map",
@@ -118,9 +119,7 @@ def with_ranges(outer: Analyzer, iters: Mapping[Var, Range]) -> Analyzer:
 
 
 def _count_iters(expr: Expr, iters: Mapping[Var, Range]) -> int:
-    found: set[Var] = set()
-    ir.post_order_visit(expr, lambda op: found.add(op) if isinstance(op, Var) and op in iters else None)
-    return len(found)
+    return sum(1 for var in each(Var, expr) if var in iters)
 
 
 def _split_predicate(

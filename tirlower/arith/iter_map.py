@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tirlower import ir
 from tirlower.ir import Expr, IntImm, Range, Var, build, is_const_int
+from tirlower.ir.query import mentions
 
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
@@ -216,7 +217,7 @@ class Detector:
             kind = op.__class__
             if kind is Var and op in self._inputs:
                 memo[op] = self._inputs[op]
-            elif not self._uses_inputs(op):
+            elif not mentions(op, self._inputs):
                 memo[op] = IterSum((), self.analyzer.simplify(op))
             elif kind in (ir.Add, ir.Sub, ir.Mul, *_DIVISIONS):
                 waiting = [c for c in (op.b, op.a) if c not in memo]
@@ -228,16 +229,6 @@ class Detector:
                 raise NotAMap(f"{op} is no sum, product with a constant, quotient or remainder of iterators")
             stack.pop()
         return memo[root]
-
-    def _uses_inputs(self, root: Any) -> bool:
-        found = False
-
-        def look(op: Any) -> None:
-            nonlocal found
-            found = found or (op.__class__ is Var and op in self._inputs)
-
-        ir.post_order_visit(root, look)
-        return found
 
     def _operation(self, op: Any, a: IterSum, b: IterSum) -> IterSum:
         kind = op.__class__

@@ -8,21 +8,10 @@ from typing import Any
 from tirlower import ir
 from tirlower.arith.analyzer import Analyzer
 from tirlower.arith.facts import conjuncts
-from tirlower.ir import Expr, IntImm, Var, as_expr, build, post_order_visit
+from tirlower.ir import Expr, IntImm, Var, as_expr, build
+from tirlower.ir.query import mentions
 
-__all__ = ["detect_clip_bound", "detect_linear_equation", "linear_coefficients", "uses"]
-
-
-def uses(expr: Expr, variables: Any) -> bool:
-    """Whether an expression mentions one of some variables."""
-    found = False
-
-    def look(op: Any) -> None:
-        nonlocal found
-        found = found or (op.__class__ is Var and op in variables)
-
-    post_order_visit(expr, look)
-    return found
+__all__ = ["detect_clip_bound", "detect_linear_equation", "linear_coefficients"]
 
 
 def linear_coefficients(expr: Expr, variables: Sequence[Var]) -> dict[Any, Expr] | None:
@@ -44,7 +33,7 @@ def linear_coefficients(expr: Expr, variables: Sequence[Var]) -> dict[Any, Expr]
             stack.pop()
             continue
         if kind not in (ir.Add, ir.Sub, ir.Mul):
-            memo[op] = None if uses(op, wanted) else {None: op}
+            memo[op] = None if mentions(op, wanted) else {None: op}
             stack.pop()
             continue
         waiting = [c for c in (op.b, op.a) if c not in memo]
@@ -104,7 +93,7 @@ def detect_clip_bound(condition: Any, variables: Sequence[Var], analyzer: Analyz
     while pending:
         part, simplified = pending.pop()
         op: Any = part
-        if not uses(op, wanted):
+        if not mentions(op, wanted):
             continue
         kind = op.__class__
         compares = kind in (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ) and op.a.dtype.is_int

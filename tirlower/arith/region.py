@@ -9,7 +9,7 @@ from tirlower.arith.analyzer import Analyzer
 from tirlower.arith.int_set import IntervalSet, SetEvaluator, intersect_sets, union_sets
 from tirlower.arith.iter_detect import detect_iter_map
 from tirlower.arith.iter_map import IterMapLevel
-from tirlower.arith.linear import detect_clip_bound, uses
+from tirlower.arith.linear import detect_clip_bound
 from tirlower.ir import (
     Buffer,
     BufferLoad,
@@ -23,6 +23,7 @@ from tirlower.ir import (
     as_expr,
     build,
 )
+from tirlower.ir.query import mentions
 
 __all__ = [
     "domain_touched",
@@ -44,7 +45,7 @@ def estimate_region_strict_bound(
     minima = [dom.min for dom in region]
     # Variables that are in no index do not matter to the region, unless the predicate ties them to those that are.
     tied = [*minima, as_expr(predicate)]
-    used = {v: d for v, d in var_dom.items() if any(uses(m, (v,)) for m in tied)}
+    used = {v: d for v, d in var_dom.items() if any(mentions(m, (v,)) for m in tied)}
     found = detect_iter_map(minima, used, predicate, IterMapLevel.SURJECTIVE, analyzer=analyzer)
     if not found.indices:
         return None

@@ -9,8 +9,8 @@ from tirlower.arith.analyzer import Analyzer
 from tirlower.arith.facts import conjuncts
 from tirlower.arith.iter_detect import detect_iter_map, with_ranges
 from tirlower.arith.iter_map import Detector, IterMapLevel, IterMark, IterSplit, IterSum, NotAMap
-from tirlower.arith.linear import uses
 from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
+from tirlower.ir.query import mentions
 
 __all__ = ["subspace_divide"]
 
@@ -73,8 +73,8 @@ def _divide_predicate(
     for part in conjuncts(analyzer.simplify(predicate)):
         if known.can_prove(part):
             continue
-        is_inner = uses(part, inner)
-        if is_inner and uses(part, outer):
+        is_inner = mentions(part, inner)
+        if is_inner and mentions(part, outer):
             return None
         parts[is_inner].append(part)
     return build.all_of(*parts[0]), build.all_of(*parts[1])

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr
-from tirlower.ir.functor import pre_order_visit
-from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import each
 
 __all__ = ["changing_part", "may_change"]
 
 
 def may_change(expr: Expr) -> bool:
     """Whether an expression may have another value after a store or a call."""
-    found = False
-
-    def look(op: Node) -> bool:
-        nonlocal found
-        impure = isinstance(op, Call) and (not isinstance(op.op, Op) or op.op.purity is not Purity.PURE)
-        found = found or impure or isinstance(op, BufferLoad)
-        return not found
-
-    pre_order_visit(expr, look)
-    return found
+    return any(
+        isinstance(op, BufferLoad) or not isinstance(op.op, Op) or op.op.purity is not Purity.PURE
+        for op in each((BufferLoad, Call), expr)
+    )
 
 
 def changing_part(buffer: Buffer) -> Expr | None:

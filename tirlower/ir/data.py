@@ -17,6 +17,7 @@ from tirlower.ir.expr import Add, BufferLoad, Call, Cast, Expr, Mul, Sub, Var, i
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import nodes
 from tirlower.ir.stmt import For
 from tirlower.ir.structural import structural_equal
 
@@ -109,13 +110,5 @@ def stop_of(loop: For) -> Expr | None:
 def _over_pointers(func: PrimFunc) -> Iterable[Buffer]:
     """The buffers that are views of a function's pointer parameters."""
     pointers = {var for var in func.params if var.dtype.is_handle and var not in func.buffer_map}
-    found: dict[Buffer, None] = {}
-
-    def look(op: Any) -> None:
-        buffer = getattr(op, "buffer", None)
-        if isinstance(buffer, Buffer) and buffer.data in pointers:
-            found[buffer] = None
-
-    if pointers:
-        pre_order_visit(func.body, look)
-    return found
+    used = (getattr(op, "buffer", None) for op in nodes(func.body)) if pointers else ()
+    return dict.fromkeys(buffer for buffer in used if isinstance(buffer, Buffer) and buffer.data in pointers)

@@ -12,7 +12,7 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import EQ, BufferLoad, Expr, IntImm, PointerType, StringImm, Var, const
-from tirlower.ir.functor import post_order_visit
+from tirlower.ir.query import each
 from tirlower.ir.stmt import Assert, Bind, IfThenElse, Stmt
 from tirlower.ir.struct_field import StructField, dlpack_bits, dlpack_code
 
@@ -66,14 +66,7 @@ class ArgumentBinder:
 
     def known(self, expr: Expr) -> bool:
         """Whether all variables of an expression are bound."""
-        missing = False
-
-        def look(op: object) -> None:
-            nonlocal missing
-            missing = missing or (isinstance(op, Var) and op not in self.defined)
-
-        post_order_visit(expr, look)
-        return not missing
+        return all(var in self.defined for var in each(Var, expr))
 
     def bind_array(self, buffer: Buffer, handle: Var, device_type: int, device_id: Var, name: str) -> None:
         """Bind a buffer to the tensor descriptor behind a handle: rank, dtype, shape, strides, offset, device, data.

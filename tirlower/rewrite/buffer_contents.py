@@ -18,21 +18,17 @@ from tirlower.analysis.buffer_facts import (
     defined,
     has_stray_effects,
     is_pure,
-    is_small,
     stated,
     stores_to,
 )
-from tirlower.analysis.condition_ranges import mentions
 from tirlower.analysis.overflow import Wrapping
 from tirlower.arith import Analyzer
 from tirlower.arith.facts import conjuncts, negated
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import (
-    BinaryOp,
     BufferLoad,
     Call,
-    CompareOp,
     Div,
     Expr,
     FloorDiv,
@@ -42,8 +38,9 @@ from tirlower.ir.expr import (
     const,
 )
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, pre_order_visit, substitute
+from tirlower.ir.functor import Mutator, substitute
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import is_small, mentions, nodes
 from tirlower.ir.stmt import (
     AllocBuffer,
     Bind,
@@ -321,27 +318,24 @@ class _Replacer(Mutator):
 def evaluable(known: KnownValues, *roots: Expr) -> bool:
     """Whether expressions can certainly be evaluated here: loads stay in their buffers and find something there, no
     divisor is zero, nothing is called that is not pure. The arms of an ``if_then_else`` count as evaluated."""
-    fine, analyzer = True, known.analyzer
+    analyzer = known.analyzer
 
     def loads(op: BufferLoad) -> bool:
         # Memory of the function's own may not have been written yet.
         written = op.buffer.data not in known.aliases.local or known.value(op) is not None
         return op.predicate is None and written and in_bounds(analyzer, op)
 
-    def look(op: Any) -> bool:
-        nonlocal fine
+    def fine(op: Any) -> bool:
         if isinstance(op, BufferLoad):
-            fine = fine and loads(op)
-        elif isinstance(op, Call):
-            fine = fine and isinstance(op.op, Op) and op.op.purity <= Purity.PURE
-        elif isinstance(op, (BinaryOp, CompareOp)) and isinstance(op, _DIVISIONS) and op.dtype.is_integral:
+            return loads(op)
+        if isinstance(op, Call):
+            return isinstance(op.op, Op) and op.op.purity <= Purity.PURE
+        if isinstance(op, _DIVISIONS) and op.dtype.is_integral:
             bound = analyzer.const_int_bound(op.b)
-            fine = fine and not bound.min_value <= 0 <= bound.max_value
-        return fine
+            return not bound.min_value <= 0 <= bound.max_value
+        return True
 
-    for root in roots:
-        pre_order_visit(root, look)
-    return fine
+    return all(map(fine, nodes(*roots)))
 
 
 def in_bounds(analyzer: Analyzer, access: BufferLoad | BufferStore) -> bool:

@@ -15,6 +15,7 @@ from tirlower.ir.dtype import HANDLE, INT32, INT64, DataType
 from tirlower.ir.expr import And, BufferLoad, Call, Expr, Let, Or, PointerType, StringImm, Var, const
 from tirlower.ir.functor import Mutator, post_order_visit
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import each
 from tirlower.ir.stmt import Bind, BufferStore, DeclBuffer, Evaluate, Seq, Stmt
 from tirlower.ir.struct_field import ArgumentCode, StructField, dlpack_bits, dlpack_code
 
@@ -67,7 +68,8 @@ def largest_uses(body: Stmt) -> tuple[int, int, int]:
         uses = Uses()
         for part in stmt.children():
             if isinstance(part, Expr):
-                post_order_visit(part, lambda op: uses.add(op) if isinstance(op, Call) else None)  # noqa: B023
+                for call in each(Call, part):
+                    uses.add(call)
             else:
                 stack.append(part)
         most = [max(a, b) for a, b in zip(most, (uses.shapes, uses.arrays, uses.values), strict=True)]

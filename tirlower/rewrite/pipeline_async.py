@@ -15,7 +15,7 @@ from tirlower.analysis.pipeline_plan import PipelineStage
 from tirlower.arith import Analyzer
 from tirlower.ir import build
 from tirlower.ir.expr import Expr, Var, const
-from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.query import each
 from tirlower.ir.stmt import For
 from tirlower.ir.structural import structural_equal
 
@@ -155,11 +155,4 @@ def _depends(one: PipelineStage, group: list[PipelineStage]) -> bool:
 
 
 def _only_mentions(expr: Expr, var: Var | None) -> bool:
-    fine = True
-
-    def look(op: object) -> None:
-        nonlocal fine
-        fine = fine and (op.__class__ is not Var or op is var)
-
-    pre_order_visit(expr, look)
-    return fine
+    return all(op is var for op in each(Var, expr))

@@ -15,8 +15,9 @@ from tirlower.ir.binding import buffer_variables
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.expr import Add, BufferLoad, Expr, FloorDiv, IntImm, Ramp, Sub, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Substituter, post_order_visit, substitute
+from tirlower.ir.functor import Substituter, substitute
 from tirlower.ir.op import Purity
+from tirlower.ir.query import each
 from tirlower.ir.stmt import AttrStmt, Block, For, ForKind, IfThenElse, Seq, Stmt, While
 from tirlower.ir.structural import structural_equal
 from tirlower.rewrite.scalar_overflow import analyzer_of
@@ -108,16 +109,8 @@ def _mentions(expr: Any, names: set[Var]) -> bool:
 
 
 def _variables(expr: Any) -> set[Var]:
-    found: set[Var] = set()
-
-    def look(op: Any) -> None:
-        if isinstance(op, Var):
-            found.add(op)
-        elif isinstance(op, BufferLoad):
-            found.update(set(buffer_variables(op.buffer)) - {op.buffer.data})
-
-    post_order_visit(expr, look)
-    return found
+    layouts = (set(buffer_variables(load.buffer)) - {load.buffer.data} for load in each(BufferLoad, expr))
+    return set(each(Var, expr)).union(*layouts)
 
 
 class Planner:
@@ -405,9 +398,7 @@ class Planner:
         at: list[Expr],
         done: set[Var],
     ) -> None:
-        loads: list[BufferLoad] = []
-        post_order_visit(part, lambda op: loads.append(op) if isinstance(op, BufferLoad) else None)
-        for load in loads:
+        for load in each(BufferLoad, part):
             source = load.buffer.data
             if source is data:
                 here = [substitute(i.base if isinstance(i, Ramp) else i, solved) for i in load.indices]

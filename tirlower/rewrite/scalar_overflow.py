@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
 from tirlower.analysis.overflow import DataAnalyzer, Wrapping
 from tirlower.arith import Analyzer
@@ -13,8 +12,8 @@ from tirlower.arith.bounds import is_index_type
 from tirlower.ir.data import data_parameters
 from tirlower.ir.expr import BufferLoad, Call
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.functor import pre_order_visit
-from tirlower.ir.stmt import Bind, Stmt
+from tirlower.ir.query import each, statements
+from tirlower.ir.stmt import Bind
 from tirlower.rewrite.context import PassContext
 
 __all__ = ["analyzer_of", "building", "scalars_wrap"]
@@ -39,16 +38,7 @@ def _holds_data(func: PrimFunc) -> bool:
     """Whether a function computes with integers that are data."""
     if data_parameters(func):
         return True
-    found = False
-
-    def look(op: Any) -> bool:
-        nonlocal found
-        if op.__class__ is BufferLoad or op.__class__ is Call:
-            found = found or is_index_type(op.dtype)
-        return not found
-
-    pre_order_visit(func.body, look)
-    return found
+    return any(is_index_type(op.dtype) for op in each((BufferLoad, Call), func.body))
 
 
 def scalars_wrap() -> bool:
@@ -75,12 +65,6 @@ def analyzer_of(func: PrimFunc | None) -> tuple[Analyzer, Wrapping]:
 
 def _know_bound(func: PrimFunc, wrapping: Wrapping) -> None:
     """What a function's statements bind to data is data, for passes that do not follow bindings too."""
-
-    left: list[Any] = [func.body]
-    while left:  # statements alone, in order: this runs in most passes
-        op = left.pop()
-        if op.__class__ is Bind:
-            if op.var.dtype.is_int and wrapping.is_data(op.value):
-                wrapping.data.add(op.var)
-        else:
-            left += [child for child in op.children() if isinstance(child, Stmt)][::-1]
+    for op in statements(func.body):
+        if op.__class__ is Bind and op.var.dtype.is_int and wrapping.is_data(op.value):
+            wrapping.data.add(op.var)

@@ -9,7 +9,6 @@ from typing import Any
 from tirlower.analysis.extremes import Domain, Extremes, plainer_start
 from tirlower.analysis.index_loads import WriteLog, memory_read
 from tirlower.analysis.purity import side_effect
-from tirlower.arith.linear import uses
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion
@@ -18,6 +17,7 @@ from tirlower.ir.expr import And, BufferLoad, Call, Expr, IntImm, Let, Or, Point
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import mentions
 from tirlower.ir.stmt import AllocBuffer, Bind, Block, BufferStore, DeclBuffer, For, ForKind, Seq, Stmt, While
 from tirlower.rewrite.fact_mutator import FactMutator, conjuncts, stated_fact
 
@@ -465,7 +465,7 @@ class _Collector(FactMutator):
     def without_loops(self, extent: Expr, shape: Expr) -> Expr | None:
         """An extent that the loops around the allocation do not change, and at least as large."""
         loops = [item for item in self.stack if isinstance(item, For)]
-        if not uses(extent, {loop.loop_var for loop in loops}):
+        if not mentions(extent, {loop.loop_var for loop in loops}):
             return extent
         most = self.analyzer.const_int_bound(extent).max_value
         if most < shape.dtype.max_value:

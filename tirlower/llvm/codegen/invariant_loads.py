@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tirlower.analysis.overflow import DataAnalyzer
-from tirlower.arith.linear import uses
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.data import data_parameters
@@ -18,6 +17,7 @@ from tirlower.ir.expr import And, BufferLoad, Call, Expr, IntImm, Let, Or, Selec
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, pre_order_visit
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import mentions
 from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, For, ForKind, IfThenElse, Seq, Stmt
 from tirlower.ir.structural import structural_equal
 from tirlower.rewrite.fact_mutator import FactMutator, know_shapes
@@ -130,7 +130,7 @@ def _candidates(op: For, params: set[Var], own: set[Var]) -> list[BufferLoad]:
         (index,) = expr.indices
         others = written - {expr.buffer.data}
         same = [s.buffer.dtype is expr.buffer.dtype for s in stores if s.buffer.data is expr.buffer.data]
-        if index.dtype.is_vector or uses(index, (op.loop_var,)) or _reads(index) or not all(same):
+        if index.dtype.is_vector or mentions(index, (op.loop_var,)) or _reads(index) or not all(same):
             continue
         if (others <= own or expr.buffer.data in own) and not any(structural_equal(expr, other) for other in found):
             found.append(expr)

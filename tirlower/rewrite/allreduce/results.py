@@ -8,8 +8,9 @@ from typing import Any
 
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var, const, is_const_int
-from tirlower.ir.functor import Mutator, Visitor, pre_order_visit
+from tirlower.ir.functor import Mutator, Visitor
 from tirlower.ir.op import Op
+from tirlower.ir.query import each
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, BufferStore, DeclBuffer, For, ForKind, Seq, Stmt
 
 __all__ = ["ALLREDUCE", "MoveResults", "ResultUses"]
@@ -45,8 +46,7 @@ class ResultUses(Visitor):
         uses = [self._uses.get(each) for each in data]
         if len(set(data)) < len(data) or not all(use is not None and use.reductions == 1 for use in uses):
             return False
-        needed: set[Var] = set()
-        pre_order_visit(index, lambda op: needed.add(op) if op.__class__ is Var else None)
+        needed = set(each(Var, index))
         return all(needed <= around for use in uses if use is not None for around in use.readers)
 
     def visit_AllocBuffer(self, op: AllocBuffer) -> None:

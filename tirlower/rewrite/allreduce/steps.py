@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, CommReducer, decl_buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Expr, StringImm, Var, const, is_const_int
-from tirlower.ir.functor import pre_order_visit, substitute
+from tirlower.ir.functor import substitute
+from tirlower.ir.query import reads_data
 from tirlower.ir.stmt import AllocBuffer, BufferStore, Evaluate, IfThenElse, Seq, Stmt
 from tirlower.machine.target import Target
 from tirlower.rewrite.allreduce.plan import Team, warps_reduce
@@ -76,7 +76,7 @@ class Reduction:
         data = [target.buffer.data for target in self.targets]
         if len(set(data)) == len(data) and all(_is_own(t, dtype) for t, dtype in zip(self.targets, types, strict=True)):
             for at, value in enumerate(self.values):
-                if any(_reads(value, other) for other in data[:at]):
+                if any(reads_data(value, other) for other in data[:at]):
                     break
             else:
                 return [target.buffer for target in self.targets]
@@ -236,7 +236,7 @@ class Reduction:
     def stored(self, held: Sequence[Buffer], results: Sequence[Expr]) -> list[Stmt]:
         """Stores of the results; where a later one reads what an earlier one changes, all are computed first."""
         data = [buffer.data for buffer in held]
-        if not any(_reads(result, other) for at, result in enumerate(results) for other in data[:at]):
+        if not any(reads_data(result, other) for at, result in enumerate(results) for other in data[:at]):
             return [BufferStore(mine, result, (const(0),)) for mine, result in zip(held, results, strict=True)]
         new = [decl_buffer((1,), result.dtype, f"new{n}", scope="local") for n, result in enumerate(results)]
         stmts: list[Stmt] = [AllocBuffer(buffer) for buffer in new]
@@ -308,18 +308,6 @@ def _is_own(target: BufferLoad, dtype: DataType) -> bool:
         and is_const_int(target.indices[0], 0)
         and is_const_int(buffer.elem_offset, 0)
     )
-
-
-def _reads(root: Expr, data: Var) -> bool:
-    """Whether an expression reads the memory of a data variable, or names it."""
-    found = False
-
-    def look(op: Any) -> None:
-        nonlocal found
-        found = found or op is data or (op.__class__ is BufferLoad and op.buffer.data is data)
-
-    pre_order_visit(root, look)
-    return found
 
 
 def _as_one(stmts: Sequence[Stmt]) -> Stmt:

@@ -17,8 +17,9 @@ from tirlower.arith import Analyzer
 from tirlower.ir import build
 from tirlower.ir.buffer import IterKind, Range
 from tirlower.ir.expr import BufferLoad, Call, Expr, Var, const, is_const_int
-from tirlower.ir.functor import Substituter, post_order_visit, substitute
+from tirlower.ir.functor import Substituter, substitute
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import each
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.splice import as_scope, split_head
 from tirlower.ir.stmt import Bind, Block, BufferStore, For, ForKind, IfThenElse, Seq, Stmt, seq
@@ -66,14 +67,7 @@ class InitNest:
     @property
     def reads(self) -> set[Var]:
         """The data variables of the buffers that it loads from."""
-        found: set[Var] = set()
-
-        def look(op: Any) -> None:
-            if isinstance(op, BufferLoad):
-                found.add(op.buffer.data)
-
-        post_order_visit(self.stmt, look)
-        return found
+        return {load.buffer.data for load in each(BufferLoad, self.stmt)}
 
     def counts(self, var: Var) -> bool:
         """Whether a variable is in the binding of a reduction iterator."""
@@ -189,26 +183,11 @@ def _guarded(condition: Expr, stmt: Stmt) -> Stmt:
 
 
 def _written(stmt: Stmt) -> set[Var]:
-    written: set[Var] = set()
-
-    def look(op: Any) -> None:
-        if isinstance(op, BufferStore):
-            written.add(op.buffer.data)
-
-    post_order_visit(stmt, look)
-    return written
+    return {store.buffer.data for store in each(BufferStore, stmt)}
 
 
 def _calls(stmt: Stmt) -> bool:
-    found = False
-
-    def look(op: Any) -> None:
-        nonlocal found
-        if isinstance(op, Call):
-            found = found or not isinstance(op.op, Op) or op.op.purity >= Purity.WRITES
-
-    post_order_visit(stmt, look)
-    return found
+    return any(not isinstance(op.op, Op) or op.op.purity >= Purity.WRITES for op in each(Call, stmt))
 
 
 def _moves(block: Block, data: frozenset[Var]) -> bool:

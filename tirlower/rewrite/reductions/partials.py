@@ -8,16 +8,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tirlower.analysis.buffer_facts import defined
 from tirlower.analysis.undefined import undefined_vars
 from tirlower.arith import Analyzer, ConstIntBound
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const, is_const_int
-from tirlower.ir.functor import Mutator, post_order_visit
+from tirlower.ir.functor import Mutator
 from tirlower.ir.regions import block_access_regions
 from tirlower.ir.splice import as_scope, split_head
-from tirlower.ir.stmt import AllocBuffer, Bind, Block, BufferStore, For, ForKind, IfThenElse, Seq, Stmt, seq
+from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, For, ForKind, IfThenElse, Seq, Stmt, seq
 from tirlower.rewrite.reductions.init import InitNest, finished, ranged
 from tirlower.rewrite.reductions.updates import Accumulator, refuse
 
@@ -57,7 +58,7 @@ def accumulated_region(acc: Accumulator, loop: For, analyzer: Analyzer) -> list[
     """
     block = Block("", (), const(True, "bool"), (), (), None, (), {}, loop)
     region = next(r for r in block_access_regions(block).writes if r.buffer is acc.buffer)
-    own = _defined(loop)
+    own = defined(loop)
     dims = []
     for part, shape in zip(region.region, acc.buffer.shape, strict=True):
         low, extent = analyzer.simplify(part.min), analyzer.simplify(part.extent)
@@ -74,22 +75,6 @@ def accumulated_region(acc: Accumulator, loop: For, analyzer: Analyzer) -> list[
             )
         dims.append(Dim(low, extent, max(size, 1)))
     return dims
-
-
-def _defined(loop: For) -> set[Var]:
-    """The variables that a loop defines."""
-    found = {loop.loop_var}
-
-    def look(op: Any) -> None:
-        if isinstance(op, For):
-            found.add(op.loop_var)
-        elif isinstance(op, Bind):
-            found.add(op.var)
-        elif isinstance(op, Block):
-            found.update(it.var for it in op.iters)
-
-    post_order_visit(loop.body, look)
-    return found
 
 
 def _known_before(exprs: Iterable[Expr], own: set[Var]) -> bool:

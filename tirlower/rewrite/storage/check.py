@@ -19,8 +19,9 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir.cancel import expr_key
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Ramp, Var
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Visitor, post_order_visit, substitute
+from tirlower.ir.functor import Visitor, substitute
 from tirlower.ir.op import Op
+from tirlower.ir.query import each, nodes
 from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, DeclBuffer, For, ForKind, IfThenElse, Stmt, While
 from tirlower.rewrite.storage.plan import constant_bytes
 
@@ -190,7 +191,8 @@ class _Simulator(Visitor):
         self.visit(op.value)
         if op.value.dtype.is_handle:
             found: set[Var] = set()
-            post_order_visit(op.value, lambda part: found.update(self.names(_data_of(part))))
+            for part in nodes(op.value):
+                found.update(self.names(_data_of(part)))
             self.aliases[op.var] = found
 
     def visit_BufferStore(self, op: BufferStore) -> None:
@@ -230,15 +232,13 @@ def _data_of(part: Any) -> Any:
 def _reads_in_place(store: BufferStore, source: Var) -> bool:
     """Whether a store reads a buffer, always at the element that it stores to."""
     wanted = tuple(map(expr_key, store.indices))
-    loads: list[bool] = []
-
-    def look(op: Any) -> None:
-        if isinstance(op, BufferLoad) and op.buffer.data is source:
-            same_kind = op.dtype is store.value.dtype and op.buffer.dtype is store.buffer.dtype
-            loads.append(same_kind and tuple(map(expr_key, op.indices)) == wanted)
-
-    post_order_visit(store.value, look)
-    return bool(loads) and all(loads)
+    loads = [load for load in each(BufferLoad, store.value) if load.buffer.data is source]
+    return bool(loads) and all(
+        load.dtype is store.value.dtype
+        and load.buffer.dtype is store.buffer.dtype
+        and tuple(map(expr_key, load.indices)) == wanted
+        for load in loads
+    )
 
 
 def _value(expr: Expr, point: dict[Var, Expr]) -> int | None:

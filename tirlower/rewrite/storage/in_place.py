@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tirlower.arith import IterMapLevel, detect_iter_map
-from tirlower.arith.linear import linear_coefficients, uses
+from tirlower.arith.linear import linear_coefficients
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.cancel import expr_key
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, PointerType, Ramp, Var, const, is_const_int
 from tirlower.ir.functor import Visitor
+from tirlower.ir.query import mentions
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, Seq, Stmt, While
 
 __all__ = ["injective", "works_in_place"]
@@ -156,7 +157,7 @@ def injective(indices: Sequence[Any], loops: dict[Var, Range]) -> bool:
         return True
     if len(scalars) == 1 and _spread(scalars[0], iterators):
         return True
-    if any(uses(bound, iterators) for dom in iterators.values() for bound in (dom.min, dom.extent)):
+    if any(mentions(bound, iterators) for dom in iterators.values() for bound in (dom.min, dom.extent)):
         return False
     return bool(detect_iter_map(scalars, iterators, True, IterMapLevel.BIJECTIVE).indices)
 

@@ -15,8 +15,9 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Visitor, post_order_visit
+from tirlower.ir.functor import Visitor
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import each
 from tirlower.ir.stmt import (
     AllocBuffer,
     AttrStmt,
@@ -293,20 +294,15 @@ class Liveness(Visitor):
 
     def _escape(self, value: Expr) -> None:
         """What a pointer in an expression names is in use until its scope ends."""
-
-        def look(op: Any) -> None:
-            data = op if op.__class__ is Var else op.buffer.data if op.__class__ is BufferLoad else None
+        for op in each((Var, BufferLoad), value):
+            data = op if op.__class__ is Var else op.buffer.data
             if data in self.found:
                 self.found[data].escapes = True
 
-        post_order_visit(value, look)
-
     def _escape_within(self, body: Stmt) -> None:
-        def look(op: Any) -> None:
-            if isinstance(op, (BufferLoad, BufferStore)) and op.buffer.data in self.found:
+        for op in each((BufferLoad, BufferStore), body):
+            if op.buffer.data in self.found:
                 self.found[op.buffer.data].escapes = True
-
-        post_order_visit(body, look)
 
     # Places
 
@@ -351,6 +347,4 @@ def _runs(stmt: Any) -> bool:
 
 
 def _variables(expr: Expr) -> list[Var]:
-    found: list[Var] = []
-    post_order_visit(expr, lambda op: found.append(op) if isinstance(op, Var) else None)
-    return found
+    return list(each(Var, expr))

@@ -21,7 +21,7 @@ from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, IntImm, Var
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.query import each
 from tirlower.rewrite.storage.in_place import works_in_place
 from tirlower.rewrite.storage.liveness import Allocation, Liveness
 
@@ -222,12 +222,8 @@ class _Planner:
 def _as_touched(stmt: Any, ended: list[tuple[Allocation, Entry]]) -> list[tuple[Allocation, Entry]]:
     """What ends with a statement in the order in which the statement touches it."""
     seen: dict[Var, int] = {}
-
-    def look(op: Any) -> None:
-        if isinstance(op, BufferLoad):
-            seen.setdefault(op.buffer.data, len(seen))
-
-    pre_order_visit(stmt, look)
+    for load in each(BufferLoad, stmt):
+        seen.setdefault(load.buffer.data, len(seen))
     return sorted(ended, key=lambda item: seen.get(item[0].data, len(seen)))
 
 

@@ -38,8 +38,8 @@ from tirlower.ir.expr import (
     const,
 )
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import post_order_visit
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import each, nodes
 from tirlower.rewrite.scalar_overflow import analyzer_of
 from tirlower.rewrite.vectors.masks import Masker, Scalarize, mask_of
 
@@ -48,19 +48,11 @@ __all__ = ["ExprVectorizer", "depends_on"]
 
 def depends_on(node: Any, names: Any) -> bool:
     """Whether a node mentions one of some variables (a set or mapping of them)."""
-    found = False
-
-    def look(op: Any) -> None:
-        nonlocal found
-        if isinstance(op, Var):
-            found = found or op in names
-        elif isinstance(op, BufferLoad) and not found:
-            # An undeclared view is defined where it is used.
-            for part in op.buffer.children():
-                found = found or depends_on(part, names)
-
-    post_order_visit(node, look)
-    return found
+    return any(
+        # An undeclared view is defined where it is used.
+        op in names if isinstance(op, Var) else any(depends_on(part, names) for part in op.buffer.children())
+        for op in each((Var, BufferLoad), node)
+    )
 
 
 class ExprVectorizer:
@@ -227,21 +219,17 @@ class ExprVectorizer:
     def _may_fault(self, expr: Expr, before: Expr, new: Callable[[Expr], Expr]) -> bool:
         """Whether evaluating an expression may fail where evaluating ``before`` does not: by loads and divisions of
         its own."""
-        done: set[int] = set()
-        post_order_visit(before, lambda op: done.add(id(op)))
-        found = False
-
-        def look(op: Any) -> None:
-            nonlocal found
-            if found or id(op) in done:
-                return
+        done = set(map(id, nodes(before)))
+        for op in nodes(expr):
+            if id(op) in done:
+                continue
             if isinstance(op, BufferLoad):
-                found = not all(self._inside(new(i), n) for i, n in zip(op.indices, op.buffer.shape, strict=True))
+                if not all(self._inside(new(i), n) for i, n in zip(op.indices, op.buffer.shape, strict=True)):
+                    return True
             elif isinstance(op, (Div, Mod, FloorDiv, FloorMod)) and op.dtype.is_integral:
-                found = not (isinstance(op.b, IntImm) and op.b.value)
-
-        post_order_visit(expr, look)
-        return found
+                if not (isinstance(op.b, IntImm) and op.b.value):
+                    return True
+        return False
 
     def _inside(self, index: Expr, extent: Expr) -> bool:
         """Whether an index, of all lanes, is proved to be in a dimension."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tirlower.ir.expr import (
@@ -19,8 +18,9 @@ from tirlower.ir.expr import (
     Ramp,
     is_const_int,
 )
-from tirlower.ir.functor import Mutator, pre_order_visit
+from tirlower.ir.functor import Mutator
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import each
 from tirlower.ir.stmt import BufferStore, Evaluate, For, ForKind, IfThenElse, Stmt
 
 __all__ = ["Masker", "Scalarize", "mask_of", "may_fault", "reads_memory"]
@@ -104,32 +104,15 @@ class Masker(Mutator):
     visit_While = visit_Assert = visit_AttrStmt = visit_AllocBuffer = visit_DeclBuffer = _refuse
 
 
-def _any(expr: Expr, holds: Callable[[Any], bool]) -> bool:
-    found = False
-
-    def look(op: Any) -> bool:
-        nonlocal found
-        found = found or holds(op)
-        return not found
-
-    pre_order_visit(expr, look)
-    return found
-
-
 def reads_memory(expr: Expr) -> bool:
     """Whether an expression's value depends on memory."""
-    return _any(expr, lambda op: isinstance(op, BufferLoad) or (isinstance(op, Call) and not _pure(op)))
+    return any(isinstance(op, BufferLoad) or not _pure(op) for op in each((BufferLoad, Call), expr))
 
 
 def may_fault(expr: Expr) -> bool:
     """Whether evaluating an expression in vain could fault, or have an effect."""
-    return _any(
-        expr,
-        lambda op: (
-            isinstance(op, BufferLoad)
-            or (isinstance(op, Call) and not _pure(op))
-            or (isinstance(op, (Div, Mod, FloorDiv, FloorMod)) and op.dtype.is_integral and not _nonzero(op.b))
-        ),
+    return reads_memory(expr) or any(
+        op.dtype.is_integral and not _nonzero(op.b) for op in each((Div, Mod, FloorDiv, FloorMod), expr)
     )
 
 

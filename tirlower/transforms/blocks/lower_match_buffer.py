@@ -9,8 +9,9 @@ from tirlower.ir import build
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer, BufferRegion, MatchBufferRegion, Range
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Substituter, post_order_visit
+from tirlower.ir.functor import Substituter
 from tirlower.ir.op import Op
+from tirlower.ir.query import each
 from tirlower.ir.stmt import Bind, Block, BufferStore, For, Stmt
 from tirlower.rewrite.base import FuncPass, Stage
 from tirlower.rewrite.context import PassContext
@@ -26,8 +27,7 @@ class _Lowerer(Substituter):
         # What is defined outside the matches is checked, not bound.
         self.defined: set[Var] = set(func.params)
         for buffer in func.buffers:
-            for part in (*buffer.shape, *buffer.strides, buffer.elem_offset):
-                post_order_visit(part, lambda op: self.defined.add(op) if isinstance(op, Var) else None)
+            self.defined.update(each(Var, *buffer.shape, *buffer.strides, buffer.elem_offset))
         self.matched: dict[Buffer, BufferRegion] = {}
         # Pointers to the start of a region, where the match states no offset: the source's data and the offset.
         self.starts: dict[Var, tuple[Buffer, Expr]] = {}

@@ -13,8 +13,9 @@ from tirlower.ir.buffer import Buffer, BufferRegion
 from tirlower.ir.cancel import expr_key
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor, post_order_visit, pre_order_visit
+from tirlower.ir.functor import Mutator, Visitor, pre_order_visit
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import each
 from tirlower.ir.regions import block_access_regions
 from tirlower.ir.splice import split_head
 from tirlower.ir.stmt import (
@@ -176,10 +177,7 @@ def _named(func: PrimFunc) -> set[Var]:
 
 def _variables(buffer: Buffer) -> list[Var]:
     """The variables of a buffer's shape, strides and offset."""
-    found: list[Var] = []
-    for part in (*buffer.shape, *buffer.strides, buffer.elem_offset):
-        post_order_visit(part, lambda op: found.append(op) if isinstance(op, Var) else None)
-    return found
+    return list(each(Var, *buffer.shape, *buffer.strides, buffer.elem_offset))
 
 
 class _Placer(Mutator):

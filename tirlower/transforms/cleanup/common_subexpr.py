@@ -35,8 +35,9 @@ from tirlower.ir.expr import (
     Var,
 )
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, pre_order_visit
+from tirlower.ir.functor import Mutator
 from tirlower.ir.op import Op
+from tirlower.ir.query import each
 from tirlower.ir.stmt import (
     Bind,
     Block,
@@ -245,9 +246,7 @@ class _Region:
 
 
 def _variables(expr: Expr) -> set[Var]:
-    found: set[Var] = set()
-    pre_order_visit(expr, lambda op: found.add(op) if isinstance(op, Var) else None)
-    return found
+    return set(each(Var, expr))
 
 
 def _is_atom(expr: Expr) -> bool:

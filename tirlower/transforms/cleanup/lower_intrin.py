@@ -31,8 +31,8 @@ from tirlower.ir.expr import (
     is_const_int,
 )
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import each
 from tirlower.ir.stmt import Bind, For, IfThenElse, Seq, Stmt
 from tirlower.rewrite.base import Fact, FuncPass
 from tirlower.rewrite.context import PassContext
@@ -94,15 +94,7 @@ def constant_power(op: Call) -> Expr | None:
 
 
 def _acts(expr: Expr) -> bool:
-    found = False
-
-    def look(op: Any) -> bool:
-        nonlocal found
-        found = found or (isinstance(op, Call) and not (isinstance(op.op, Op) and op.op.purity <= Purity.READS))
-        return not found
-
-    pre_order_visit(expr, look)
-    return found
+    return any(not isinstance(op.op, Op) or op.op.purity > Purity.READS for op in each(Call, expr))
 
 
 class _Lowerer(FactMutator):

@@ -13,9 +13,10 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Not, Var, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Visitor, post_order_visit
+from tirlower.ir.functor import Visitor
 from tirlower.ir.node import Node, Role
 from tirlower.ir.op import Purity
+from tirlower.ir.query import each
 from tirlower.ir.splice import DECLARATIONS, as_scope
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -64,7 +65,7 @@ class _Uses(Visitor):
         """A use of a buffer uses its data and the variables of its layout."""
         if buffer not in self.buffers:
             self.buffers.add(buffer)
-            post_order_visit(buffer, lambda op: self.vars.add(op) if isinstance(op, Var) else None)
+            self.vars.update(each(Var, buffer))
 
     def _add(self, value: Any) -> None:
         if isinstance(value, Buffer):

@@ -9,8 +9,9 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.expr import BufferLoad, Call, Expr, Let, Select, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, fold, pre_order_visit
+from tirlower.ir.functor import Mutator, fold
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import each, nodes
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import Bind, BufferStore, For, IfThenElse, Seq, Stmt, is_no_op, seq
@@ -39,15 +40,7 @@ class _Remover(Mutator):
         return root
 
     def _mentions(self, root: Any) -> bool:
-        found = False
-
-        def look(op: Any) -> bool:
-            nonlocal found
-            found = found or (op.__class__ is Call and op.op is _UNDEF) or op in self.undefined
-            return not found
-
-        pre_order_visit(root, look)
-        return found
+        return any((op.__class__ is Call and op.op is _UNDEF) or op in self.undefined for op in nodes(root))
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
         for index in op.indices:
@@ -168,16 +161,9 @@ def _in_index(name: str, index: Any, site: Any) -> TransformError:
 
 
 def _left_over(root: Any) -> TransformError:
-    index: list[Any] = []
-
-    def look(op: Any) -> None:
-        if isinstance(op, BufferLoad):
-            for part in op.indices:
-                pre_order_visit(part, lambda x: index.append(op) if isinstance(x, Call) and x.op is _UNDEF else None)
-
-    pre_order_visit(root, look)
-    if index:
-        return _in_index(index[0].buffer.name, index[0], root)
+    for load in each(BufferLoad, root):
+        if any(call.op is _UNDEF for call in each(Call, *load.indices)):
+            return _in_index(load.buffer.name, load, root)
     return TransformError(
         f"T.undef() is left over where a value is needed: {root}",
         span=root.span,

@@ -7,11 +7,12 @@ from typing import Any, Literal
 
 from tirlower.analysis.purity import side_effect
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import And, BinaryOp, Call, Div, Expr, FloorDiv, FloorMod, IntImm, Let, Mod, Or, Select, Var
+from tirlower.ir.expr import And, Call, Div, Expr, FloorDiv, FloorMod, IntImm, Let, Mod, Or, Select, Var
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor, pre_order_visit
+from tirlower.ir.functor import Mutator, Visitor
 from tirlower.ir.intrinsics.collective import COLLECTIVE
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import each
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.splice import DECLARATIONS, as_scope
 from tirlower.ir.stmt import (
@@ -75,22 +76,12 @@ class HoistedLetBindings(enum.IntFlag):
 
 def _movable(expr: Expr) -> bool:
     """Whether evaluating an expression earlier, and where it was not evaluated at all, is harmless."""
-    safe = True
-
-    def look(op: Any) -> bool:
-        nonlocal safe
-        if isinstance(op, BinaryOp) and isinstance(op, (Div, Mod, FloorDiv, FloorMod)) and op.dtype.is_integral:
-            safe = safe and isinstance(op.b, IntImm) and op.b.value != 0
-        return safe
-
-    pre_order_visit(expr, look)
-    return safe and side_effect(expr) is Purity.PURE
+    divisors = (op.b for op in each((Div, Mod, FloorDiv, FloorMod), expr) if op.dtype.is_integral)
+    return all(isinstance(b, IntImm) and b.value != 0 for b in divisors) and side_effect(expr) is Purity.PURE
 
 
 def _variables(expr: Expr) -> list[Var]:
-    found: list[Var] = []
-    pre_order_visit(expr, lambda op: found.append(op) if isinstance(op, Var) else None)
-    return found
+    return list(each(Var, expr))
 
 
 class _Invariants(Visitor):

@@ -34,8 +34,9 @@ from tirlower.ir.expr import (
     is_const_int,
 )
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, pre_order_visit, substitute
+from tirlower.ir.functor import Mutator, substitute
 from tirlower.ir.op import Purity
+from tirlower.ir.query import each
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, DeclBuffer, For, ForKind, Seq, Stmt, seq
 from tirlower.rewrite.base import Fact, FuncPass, Stage
@@ -160,9 +161,7 @@ class _Look:
 
 
 def _nodes(expr: Expr) -> list[Any]:
-    found: list[Any] = []
-    pre_order_visit(expr, lambda node: found.append(node) if isinstance(node, Expr) else None)
-    return found
+    return list(each(Expr, expr))
 
 
 def _constant_divisor(op: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from tirlower.analysis.condition_ranges import Interval, Solver, mentions
+from tirlower.analysis.condition_ranges import Interval, Solver
 from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
@@ -15,6 +15,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor, substitute
 from tirlower.ir.intrinsics.collective import COLLECTIVE
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import mentions
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.splice import as_scope, jumps_out
 from tirlower.ir.stmt import AttrStmt, Bind, For, ForKind, IfThenElse, Stmt, is_no_op, seq

@@ -19,7 +19,7 @@ from tirlower.ir.annotations import REDUCTION, UNCHECKED
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.expr import Expr, IntImm, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.query import statements
 from tirlower.ir.splice import as_scope, jumps_out, returns
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, DeclBuffer, For, ForKind, Seq, Stmt
 from tirlower.rewrite.base import Fact, ModulePass, Stage
@@ -49,15 +49,8 @@ class _Plan:
 
 
 def _annotated(func: PrimFunc) -> list[For]:
-    found: list[For] = []
-
-    def look(op: Any) -> bool:
-        if isinstance(op, For) and op.kind in (ForKind.PARALLEL, ForKind.VECTORIZED) and op.annotations.get(REDUCTION):
-            found.append(op)
-        return not isinstance(op, Expr)
-
-    pre_order_visit(func.body, look)
-    return found
+    loops = (op for op in statements(func.body) if isinstance(op, For) and op.annotations.get(REDUCTION))
+    return [loop for loop in loops if loop.kind in (ForKind.PARALLEL, ForKind.VECTORIZED)]
 
 
 def _plan(loop: For, scop: poly.Scop, checked: bool) -> _Plan:

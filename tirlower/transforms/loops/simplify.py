@@ -12,9 +12,10 @@ from tirlower.arith import Extension
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, FloatImm, IntImm, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Substituter, Visitor, pre_order_visit, substitute
+from tirlower.ir.functor import Substituter, Visitor, substitute
 from tirlower.ir.node import Node, Role
 from tirlower.ir.op import Purity
+from tirlower.ir.query import each, is_small
 from tirlower.ir.splice import DECLARATIONS, as_scope
 from tirlower.ir.stmt import AllocBuffer, Bind, Block, BufferStore, DeclBuffer, Evaluate, IfThenElse, Seq, Stmt, seq
 from tirlower.rewrite.base import Fact, FuncPass
@@ -45,7 +46,7 @@ class _UsedInDefinitions(Visitor):
         if isinstance(value, Buffer):
             self.visit_buffer(value)
         elif isinstance(value, Node):
-            pre_order_visit(value, lambda op: self.found.add(op) if isinstance(op, Var) else None)
+            self.found.update(each(Var, value))
         elif isinstance(value, Mapping):
             for item in value.values():
                 self._add(item)
@@ -57,8 +58,7 @@ class _UsedInDefinitions(Visitor):
         """A use of a buffer: an undeclared view is defined there."""
         if buffer not in self.seen:
             self.seen.add(buffer)
-            for part in buffer.children():
-                pre_order_visit(part, lambda op: self.layouts.add(op) if isinstance(op, Var) else None)
+            self.layouts.update(each(Var, *buffer.children()))
 
     def generic(self, op: Node) -> None:
         """Annotations and attributes are no children."""
@@ -168,7 +168,7 @@ class _Simplifier(FactMutator):
             return False
         if isinstance(value, (IntImm, FloatImm, Var)):
             return True
-        return value.dtype.is_int and _is_small(value) and side_effect(value) is Purity.PURE
+        return value.dtype.is_int and is_small(INLINE_LIMIT, value) and side_effect(value) is Purity.PURE
 
     def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
         condition = self._condition(op.condition)
@@ -262,21 +262,7 @@ class _Propagator(KnownMutator, _Simplifier):
 
 
 def _variables(expr: Expr) -> set[Var]:
-    found: set[Var] = set()
-    pre_order_visit(expr, lambda op: found.add(op) if isinstance(op, Var) else None)
-    return found
-
-
-def _is_small(expr: Expr) -> bool:
-    count = 0
-
-    def look(op: Any) -> bool:
-        nonlocal count
-        count += 1
-        return count <= INLINE_LIMIT
-
-    pre_order_visit(expr, look)
-    return count <= INLINE_LIMIT
+    return set(each(Var, expr))
 
 
 class Simplify(FuncPass):

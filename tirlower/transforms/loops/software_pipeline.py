@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any, NoReturn
 
-from tirlower.analysis.condition_ranges import mentions
 from tirlower.analysis.pipeline_plan import (
     ASYNC,
     ORDER,
@@ -26,6 +25,7 @@ from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, c
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, substitute
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import mentions
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.regions import block_access_regions
 from tirlower.ir.splice import DECLARATIONS, jumps_out

@@ -15,6 +15,7 @@ from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Let, Ramp, Shuffle,
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor, pre_order_visit
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import each, has, nodes
 from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -55,12 +56,10 @@ class _Widths(Visitor):
         self.bits: dict[int, int] = {}
 
     def visit_expr(self, root: Any) -> Any:
-        def look(op: Any) -> None:
+        for op in nodes(root):
             kind = op.dtype
             if kind.lanes > 1 and not kind.scalable:
                 self.bits[kind.lanes] = max(self.bits.get(kind.lanes, 8), 8 if kind.is_bool else kind.bits)
-
-        pre_order_visit(root, look)
 
 
 def _too_long(lanes: int, bits: int) -> bool:
@@ -253,15 +252,7 @@ class _Splitter(Mutator):
         return self._scoped(op, rewrite)
 
     def _mentions(self, root: Expr) -> bool:
-        found = False
-
-        def look(node: Any) -> bool:
-            nonlocal found
-            found = found or node.dtype.lanes in self.cut
-            return not found
-
-        pre_order_visit(root, look)
-        return found
+        return any(node.dtype.lanes in self.cut for node in nodes(root))
 
     def _whole(self, root: Expr) -> Expr:
         """An expression in which long vectors that are bound inside it, or of which a shorter one takes lanes, come
@@ -410,27 +401,11 @@ class _Inner(Mutator):
 
 def _plain(expr: Expr) -> bool:
     """Whether an expression reads no memory."""
-    found = True
-
-    def look(op: Any) -> bool:
-        nonlocal found
-        found = found and not isinstance(op, (BufferLoad, Call))
-        return found
-
-    pre_order_visit(expr, look)
-    return found
+    return not has((BufferLoad, Call), expr)
 
 
 def _longest(op: Stmt) -> int:
-    longest = 1
-
-    def look(node: Any) -> None:
-        nonlocal longest
-        if isinstance(node, Expr):
-            longest = max(longest, node.dtype.lanes)
-
-    pre_order_visit(op, look)
-    return longest
+    return max((node.dtype.lanes for node in each(Expr, op)), default=1)
 
 
 class SplitVectors(FuncPass):

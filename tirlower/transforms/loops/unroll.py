@@ -9,7 +9,8 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor, post_order_visit, substitute
+from tirlower.ir.functor import Mutator, Visitor, substitute
+from tirlower.ir.query import each, statements
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.splice import as_scope, jumps_out
 from tirlower.ir.stmt import Assert, AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt, seq
@@ -38,8 +39,7 @@ class _LocalIndexVars(Visitor):
 
     def _collect(self, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
         if buffer.scope in ("local", "warp"):
-            for index in indices:
-                post_order_visit(index, lambda op: self.found.add(op) if isinstance(op, Var) else None)
+            self.found.update(each(Var, *indices))
 
     def visit_BufferLoad(self, op: BufferLoad) -> None:
         self._collect(op.buffer, op.indices)
@@ -184,21 +184,7 @@ class _Unroller(Mutator):
 
 def _size(stmt: Stmt) -> int:
     """The number of statements below one."""
-    count = 0
-
-    def look(op: Any) -> bool:
-        nonlocal count
-        if isinstance(op, Expr):
-            return False
-        count += 1
-        return True
-
-    stack: list[Any] = [stmt]
-    while stack:
-        op = stack.pop()
-        if look(op):
-            stack += [c for c in op.children() if not isinstance(c, Expr)]
-    return count
+    return sum(1 for _ in statements(stmt))
 
 
 def _number(value: Any, op: Stmt) -> int:

@@ -16,8 +16,9 @@ from tirlower.ir import build
 from tirlower.ir.annotations import REDUCTION
 from tirlower.ir.expr import And, Broadcast, Call, Expr, IntImm, Not, Shuffle, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, pre_order_visit, substitute
+from tirlower.ir.functor import Mutator, substitute
 from tirlower.ir.op import Op
+from tirlower.ir.query import statements
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.splice import as_scope, jumps_out, returns, without_continues
 from tirlower.ir.stmt import (
@@ -358,16 +359,8 @@ class _Loops(Mutator):
 
 def _lanes_for(body: Stmt) -> int:
     """How many lanes fill a cache line with the widest elements that a loop's body stores."""
-    widest = 8
-
-    def look(op: Any) -> bool:
-        nonlocal widest
-        if isinstance(op, BufferStore):
-            widest = max(widest, op.value.dtype.bits * op.value.dtype.lanes)
-        return not isinstance(op, Expr)
-
-    pre_order_visit(body, look)
-    return max(2, LINE_BITS // widest)
+    widths = (op.value.dtype.bits * op.value.dtype.lanes for op in statements(body) if isinstance(op, BufferStore))
+    return max(2, LINE_BITS // max([8, *widths]))
 
 
 def _is_scalable(extent: Expr) -> bool:

@@ -10,7 +10,8 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Range, pointer_dtype
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, pre_order_visit, substitute
+from tirlower.ir.functor import Mutator, substitute
+from tirlower.ir.query import has
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.stmt import Block, For, ForKind, IfThenElse, Seq, Stmt, While
 from tirlower.rewrite.auto_copy.form import (
@@ -222,14 +223,7 @@ class _Lowerer(Mutator):
 
 def _reads_own(root: Expr) -> bool:
     """Whether an expression reads memory: of a thread's own, or that another thread may write first."""
-    found = False
-
-    def look(op: Any) -> None:
-        nonlocal found
-        found = found or isinstance(op, BufferLoad)
-
-    pre_order_visit(root, look)
-    return found
+    return has(BufferLoad, root)
 
 
 class LowerAutoCopy(FuncPass):

@@ -11,8 +11,9 @@ from tirlower.ir.dtype import BOOL
 from tirlower.ir.expr import And, Broadcast, BufferLoad, Call, Expr, IntImm, Let, Or, Ramp, Shuffle, const
 from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, pre_order_visit
+from tirlower.ir.functor import Mutator
 from tirlower.ir.op import Op
+from tirlower.ir.query import has
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -219,9 +220,7 @@ def _element_of(pointer: Any) -> BufferLoad | None:
 
 def _holds(expr: Expr, kind: type[Expr]) -> bool:
     """Whether an expression has a node of a class in it."""
-    found: list[Any] = []
-    pre_order_visit(expr, lambda op: found.append(op) if op.__class__ is kind else not found)
-    return bool(found)
+    return has(kind, expr)
 
 
 class AccessGuards(Mutator):

@@ -19,8 +19,8 @@ from tirlower.ir.dtype import BOOL, INT64, DataType
 from tirlower.ir.expr import BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Var, const, is_const_int
 from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import post_order_visit
 from tirlower.ir.op import Op
+from tirlower.ir.query import each
 from tirlower.ir.splice import split_head
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -409,9 +409,7 @@ class _Flattener(FactMutator):
 
 def _bound_in_expression(func: PrimFunc, data: Var) -> bool:
     """Whether a let of an expression defines a pointer."""
-    found: list[Var] = []
-    post_order_visit(func.body, lambda op: found.append(op.var) if isinstance(op, Let) else None)
-    return data in found
+    return any(let.var is data for let in each(Let, func.body))
 
 
 def _flat_data(op: AllocConst, flat: Buffer) -> np.ndarray[Any, Any]:

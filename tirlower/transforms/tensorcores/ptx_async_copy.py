@@ -10,8 +10,9 @@ from tirlower.ir.annotations import ASYNC_COMMIT, ASYNC_SCOPE, ASYNC_WAIT, ASYNC
 from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import Call, IntImm, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, pre_order_visit
+from tirlower.ir.functor import Mutator
 from tirlower.ir.op import Op
+from tirlower.ir.query import each
 from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt
 from tirlower.machine.target import Target
@@ -28,14 +29,7 @@ _CP_ASYNC = Op.get("tir.ptx_cp_async")
 
 def _copies_already(kernel: Stmt) -> bool:
     """Whether a kernel has cp.async instructions that were written by hand."""
-    found = False
-
-    def look(op: Any) -> None:
-        nonlocal found
-        found = found or (op.__class__ is Call and op.op is _CP_ASYNC)
-
-    pre_order_visit(kernel, look)
-    return found
+    return any(call.op is _CP_ASYNC for call in each(Call, kernel))
 
 
 class _Waits(FactMutator):

@@ -14,8 +14,9 @@ from tirlower.ir.buffer import Buffer, BufferRegion, IterKind, Range, decl_buffe
 from tirlower.ir.dtype import HANDLE
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor, pre_order_visit, substitute
+from tirlower.ir.functor import Mutator, Visitor, substitute
 from tirlower.ir.op import Purity
+from tirlower.ir.query import mentions
 from tirlower.ir.stmt import (
     AllocBuffer,
     AttrStmt,
@@ -39,17 +40,6 @@ __all__ = ["LowerCrossThreadReduction"]
 _ORIGIN = "LowerCrossThreadReduction"
 
 
-def _uses(expr: Any, variables: set[Var]) -> bool:
-    found = False
-
-    def look(op: Any) -> None:
-        nonlocal found
-        found = found or op in variables
-
-    pre_order_visit(expr, look)
-    return found
-
-
 def _is_thread(loop: For) -> bool:
     return loop.kind is ForKind.THREAD_BINDING and str(loop.thread_tag).startswith("threadIdx")
 
@@ -57,7 +47,7 @@ def _is_thread(loop: For) -> bool:
 def _reducing(block: Block, loops: Sequence[For]) -> list[For]:
     """The loops over which a block reduces: those in the values of its reduction iterators."""
     values = [it.value for it in block.iters if it.kind is IterKind.REDUCE and it.value is not None]
-    return [loop for loop in loops if any(_uses(value, {loop.loop_var}) for value in values)]
+    return [loop for loop in loops if any(mentions(value, {loop.loop_var}) for value in values)]
 
 
 @dataclass(eq=False)
@@ -194,7 +184,7 @@ class _Lowerer(Mutator):
         spatial = [it for it in block.iters if it.kind is not IterKind.REDUCE]
         variables = {loop.loop_var for loop in reducing}
         for it in spatial:
-            if it.value is not None and _uses(it.value, variables):
+            if it.value is not None and mentions(it.value, variables):
                 raise TransformError(
                     f"the iterator {it.var.name!r} of block {block.name!r} is not a reduction, but uses a loop that the "
                     "block reduces over",
@@ -403,7 +393,7 @@ def _write_back(
             iters.append(it.with_(var=fresh[it.var]))
     predicate: Expr = const(True, "bool")
     for term in conjuncts(block.predicate):
-        if not _uses(term, variables):
+        if not mentions(term, variables):
             predicate = build.logical_and(predicate, term)
         else:
             predicate = build.logical_and(predicate, _at_start(func, block, term, loops, others))

@@ -14,8 +14,9 @@ from tirlower.ir.dtype import INT32, INT64, DataType
 from tirlower.ir.expr import Call, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Substituter, post_order_visit, pre_order_visit, substitute
+from tirlower.ir.functor import Mutator, Substituter, pre_order_visit, substitute
 from tirlower.ir.op import GlobalVar, Op, Purity
+from tirlower.ir.query import mentions, nodes, statements
 from tirlower.ir.splice import jumps_out, returns
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -57,54 +58,22 @@ def _is_host_call(op: Any) -> bool:
 
 def _on_device(op: Stmt) -> bool:
     """Whether a statement can run on a device as a whole: no thread loop is in it, nothing leaves it or calls the host."""
-    fits = not returns(op) and not jumps_out(op)
-
-    def look(part: Any) -> bool:
-        nonlocal fits
-        if _is_host_call(part) or (isinstance(part, For) and part.kind is ForKind.THREAD_BINDING):
-            fits = False
-        return fits
-
-    pre_order_visit(op, look)
-    return fits
-
-
-def _mentions(expr: Expr, variables: set[Var]) -> bool:
-    found = False
-
-    def look(op: Any) -> None:
-        nonlocal found
-        found = found or op in variables
-
-    post_order_visit(expr, look)
-    return found
+    return not (returns(op) or jumps_out(op)) and not any(
+        _is_host_call(part) or (isinstance(part, For) and part.kind is ForKind.THREAD_BINDING) for part in nodes(op)
+    )
 
 
 def _uses(op: Stmt, data: Var) -> bool:
     """Whether a statement reads or writes the memory of a data variable."""
-    found = False
-
-    def look(part: Any) -> bool:
-        nonlocal found
-        found = found or part is data or getattr(getattr(part, "buffer", None), "data", None) is data
-        return not found
-
-    pre_order_visit(op, look)
-    return found
+    return any(part is data or getattr(getattr(part, "buffer", None), "data", None) is data for part in nodes(op))
 
 
 def _is_leaf(block: Block) -> bool:
     """Whether a block holds no loop and no other block, and does something."""
-    leaf, works = True, False
-
-    def look(op: Any) -> bool:
-        nonlocal leaf, works
-        leaf = leaf and (op is block or not isinstance(op, (Block, For, While, AllocBuffer)))
-        works = works or isinstance(op, (BufferStore, Evaluate))
-        return leaf
-
-    pre_order_visit(block, look)
-    return leaf and works
+    inside = [op for op in statements(block) if op is not block]
+    if any(isinstance(op, (Block, For, While, AllocBuffer)) for op in inside):
+        return False
+    return any(isinstance(op, (BufferStore, Evaluate)) for op in inside)
 
 
 def _reads_others(block: Block) -> bool:
@@ -198,18 +167,16 @@ class _Scheduler(Mutator):
 
     def parallel_below(self, op: For) -> bool:
         """Whether a loop inside can be bound, and nothing between needs the memory of one thread."""
-        found, private = False, False
-
-        def look(part: Any) -> bool:
-            nonlocal found, private
-            private = private or (isinstance(part, AllocBuffer) and part.buffer.scope != "global")
-            if isinstance(part, For) and part is not op:
-                found = found or self.parallel(part)
+        found, stack = False, list(reversed(list(op.children())))
+        while stack:
+            part = stack.pop()
+            if isinstance(part, AllocBuffer) and part.buffer.scope != "global":
                 return False
-            return not isinstance(part, Expr)
-
-        pre_order_visit(op, look)
-        return found and not private
+            if isinstance(part, For):
+                found = found or self.parallel(part)
+            elif not isinstance(part, Expr):
+                stack += reversed(list(part.children()))
+        return found
 
     def chain(self, op: For) -> list[For]:
         """The loops that stand directly in each other."""
@@ -233,7 +200,7 @@ class _Scheduler(Mutator):
             return None
         if any(kind not in (IterKind.SPATIAL, IterKind.REDUCE) for kind in kinds.values()):
             return None
-        if any(_mentions(bound, variables) for loop in chain for bound in (loop.min, loop.extent)):
+        if any(mentions(bound, variables) for loop in chain for bound in (loop.min, loop.extent)):
             return None
         if _reads_others(leaf):
             return None
@@ -244,7 +211,7 @@ class _Scheduler(Mutator):
         chosen: list[For] = []
         for loop in chain:
             variables = {outer.loop_var for outer in chosen}
-            if not self.plain(loop) or _mentions(loop.min, variables) or _mentions(loop.extent, variables):
+            if not self.plain(loop) or mentions(loop.min, variables) or mentions(loop.extent, variables):
                 break
             if not self.parallel(loop):
                 break
@@ -382,17 +349,7 @@ def _is_device_function(func: PrimFunc, target: Target) -> bool:
     """Whether kernels call the function: private, bound to the device alone, and of the statements of one thread."""
     if target.host is not None or "global_symbol" in func.attrs:
         return False
-    blocks: list[Block] = []
-
-    def look(op: Any) -> bool | None:
-        if isinstance(op, Expr):
-            return False
-        if isinstance(op, Block):
-            blocks.append(op)
-        return None
-
-    pre_order_visit(func.body, look)
-    return not blocks
+    return not any(isinstance(op, Block) for op in statements(func.body))
 
 
 class DefaultGPUSchedule(FuncPass):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from tirlower.analysis.host_abi import host_of
 from tirlower.analysis.purity import side_effect
@@ -13,8 +12,9 @@ from tirlower.ir import build
 from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import Call, Expr, StringImm, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.functor import Mutator, Visitor, pre_order_visit, substitute
+from tirlower.ir.functor import Mutator, Visitor, substitute
 from tirlower.ir.op import GlobalVar, Op, Purity
+from tirlower.ir.query import each
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, For, Stmt
 from tirlower.ir.struct_field import CallingConvention
 from tirlower.machine.target import Target
@@ -197,13 +197,7 @@ class _Lowering:
 
 
 def _need_known(name: str, tag: str, value: Expr, stmt: Stmt, params: set[Var]) -> None:
-    inner: list[str] = []
-
-    def look(op: Any) -> None:
-        if isinstance(op, Var) and op not in params:
-            inner.append(op.name)
-
-    pre_order_visit(value, look)
+    inner = [var.name for var in each(Var, value) if var not in params]
     if inner or side_effect(value) is not Purity.PURE:
         why = f"it depends on {inner[0]!r}, which is no parameter" if inner else "it reads memory of the device"
         raise TransformError(

@@ -22,7 +22,8 @@ from tirlower.ir.expr import (
     is_const_int,
 )
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, pre_order_visit
+from tirlower.ir.functor import Mutator
+from tirlower.ir.query import each, has
 from tirlower.ir.stmt import (
     AttrStmt,
     Evaluate,
@@ -131,17 +132,10 @@ class _Lowerer(Mutator):
 
 def _chosen(condition: Expr, value: Expr, other: Expr) -> Expr:
     """A value under a condition, which guards it where it reads memory that may not be there."""
-    guarded = False
-
-    def look(op: Any) -> None:
-        nonlocal guarded
-        element = (
-            op.__class__ is BufferLoad and op.buffer.scope == "local" and all(isinstance(i, IntImm) for i in op.indices)
-        )
-        guarded = guarded or op.__class__ is Call or (op.__class__ is BufferLoad and not element)
-        guarded = guarded or op.__class__ in (FloorDiv, FloorMod, Div, Mod)
-
-    pre_order_visit(value, look)
+    guarded = has((Call, FloorDiv, FloorMod, Div, Mod), value) or any(
+        load.buffer.scope != "local" or not all(isinstance(i, IntImm) for i in load.indices)
+        for load in each(BufferLoad, value)
+    )
     return build.if_then_else(condition, value, other) if guarded else Select(condition, value, other)
 
 
@@ -195,14 +189,7 @@ class LowerThreadAllreduce(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower the reductions of a function."""
-        found = False
-
-        def look(op: Any) -> None:
-            nonlocal found
-            found = found or (op.__class__ is Call and op.op is ALLREDUCE)
-
-        pre_order_visit(func.body, look)
-        if not found:
+        if not any(call.op is ALLREDUCE for call in each(Call, func.body)):
             return func
         bound = func.attrs.get("target") or Target.current()
         if bound is None:

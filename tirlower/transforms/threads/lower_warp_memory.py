@@ -12,8 +12,9 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range, decl_buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Visitor, pre_order_visit
+from tirlower.ir.functor import Visitor
 from tirlower.ir.op import Op
+from tirlower.ir.query import each, mentions
 from tirlower.ir.stmt import AllocBuffer, BufferStore, DeclBuffer, Evaluate, For, ForKind, Stmt
 from tirlower.machine.target import Target
 from tirlower.rewrite.base import Fact, FuncPass, Stage
@@ -126,13 +127,9 @@ class _Finder(Visitor):
         """Loads need the lanes known; what device operations fill is stored to."""
         for call, at in _pairs(op, self.found):
             self.stored(self.found[call.args[at]], call.args[at + 1], op.span)
-
-        def look(node: Any) -> None:
-            warp = self.found.get(node.buffer.data) if node.__class__ is BufferLoad else None
-            if warp is not None:
-                self.give_lane(warp)
-
-        pre_order_visit(op, look)
+        for load in each(BufferLoad, op):
+            if load.buffer.data in self.found:
+                self.give_lane(self.found[load.buffer.data])
 
     def stored(self, warp: _Warp, index: Expr, span: Span | None) -> None:
         """A store tells how far apart the elements of the lanes are."""
@@ -158,14 +155,8 @@ class _Finder(Visitor):
 def _pairs(root: Any, found: Mapping[Any, Any]) -> list[tuple[Call, int]]:
     """The operands of operations of warps (``ptx_ldmatrix``, ``ptx_mma`` …) in such memory: calls, and where in them the
     data variable stands; its offset follows."""
-    pairs: list[tuple[Call, int]] = []
-
-    def look(op: Any) -> None:
-        if isinstance(op, Call) and isinstance(op.op, Op) and op.op in _OF_WARPS:
-            pairs.extend((op, at) for at, arg in enumerate(op.args[:-1]) if isinstance(arg, Var) and arg in found)
-
-    pre_order_visit(root, look)
-    return pairs
+    calls = (op for op in each(Call, root) if isinstance(op.op, Op) and op.op in _OF_WARPS)
+    return [(op, at) for op in calls for at, arg in enumerate(op.args[:-1]) if isinstance(arg, Var) and arg in found]
 
 
 def _first(index: Expr, span: Span | None) -> Expr:
@@ -274,15 +265,7 @@ class _Rewriter(FactMutator):
         value = op.with_(indices=(register,))
         if self.is_own(warp, lane):
             return value
-        used = False
-        tx = warp.lane and warp.lane.loop_var
-
-        def look(node: Any) -> None:
-            nonlocal used
-            used = used or node is tx
-
-        pre_order_visit(register, look)
-        if used:
+        if warp.lane and mentions(register, (warp.lane.loop_var,)):
             _refuse(
                 f"the register {register} of element {op.indices[0]} of buffer {warp.buffer.name!r} of a warp depends on "
                 "the lane that reads it",
@@ -339,14 +322,7 @@ class LowerWarpMemory(FuncPass):
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Lower the memory of warps in a function."""
-        present = False
-
-        def look(op: Any) -> None:
-            nonlocal present
-            present = present or (op.__class__ is AllocBuffer and op.buffer.scope == "warp")
-
-        pre_order_visit(func.body, look)
-        if not present:
+        if not any(op.buffer.scope == "warp" for op in each(AllocBuffer, func.body)):
             return func
         bound = func.attrs.get("target") or Target.current()
         if bound is None:

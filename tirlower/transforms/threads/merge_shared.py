@@ -17,8 +17,9 @@ from tirlower.ir.digest import expr_deep_equal
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Broadcast, BufferLoad, Call, Expr, IntImm, Ramp, StringImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor, post_order_visit, pre_order_visit
+from tirlower.ir.functor import Mutator, Visitor
 from tirlower.ir.op import Op
+from tirlower.ir.query import each, has, mentions, nodes
 from tirlower.ir.stmt import (
     AllocBuffer,
     AttrStmt,
@@ -147,10 +148,7 @@ class _Lives(Visitor):
             return
         count = _elements(buffer)
         size = count.value * _element_bytes(buffer) if isinstance(count, IntImm) else None
-        free: list[Var] = []
-        post_order_visit(count, lambda node: free.append(node) if node.__class__ is Var else None)
-        loads = any(node.__class__ in (BufferLoad, Call) for node in _nodes(count))
-        if size is None and (loads or any(var in self.bound for var in free)):
+        if size is None and (has((BufferLoad, Call), count) or mentions(count, self.bound)):
             return  # its size is not known where the kernel begins
         self.parts[buffer.data] = _Part(op, len(self.units), self.time, self.time, size)
 
@@ -182,7 +180,7 @@ class _Lives(Visitor):
     def visit_AttrStmt(self, op: AttrStmt) -> None:
         if op.key == ASYNC_SCOPE:
             # What is copied asynchronously is written some time later.
-            for node in _nodes(op.body):
+            for node in nodes(op.body):
                 if node.__class__ in (BufferStore, BufferLoad):
                     self.escape(node.buffer.data)
         self.generic(op)
@@ -191,7 +189,7 @@ class _Lives(Visitor):
         self.time += 1
         self.bound.add(op.var)
         if op.value.dtype.is_handle:
-            for node in _nodes(op.value):
+            for node in nodes(op.value):
                 self.escape(node if node.__class__ is Var else getattr(getattr(node, "buffer", None), "data", None))
         self.generic(op)
 
@@ -209,7 +207,7 @@ class _Lives(Visitor):
     def asynchronous(self, call: Call) -> None:
         """Note what is in flight from here, or has landed."""
         if isinstance(call.op, Op) and call.op in _IN_FLIGHT:
-            names = {node for arg in call.args for node in _nodes(arg) if node.__class__ is Var}
+            names = set(each(Var, *call.args))
             for data in names & self.parts.keys():
                 self.flights.setdefault(data, []).append(_Flight(call, call.op, self.path))
                 self.landed.discard(data)
@@ -253,12 +251,6 @@ class _Lives(Visitor):
         part = self.parts.get(data)
         if part is not None:
             part.begin, part.end, part.used = 0, 1 << 60, True
-
-
-def _nodes(root: Any) -> list[Any]:
-    found: list[Any] = []
-    pre_order_visit(root, found.append)
-    return found
 
 
 def _place(parts: Sequence[_Part], reuse: bool) -> tuple[Expr, list[tuple[_Part, _Part]]]:

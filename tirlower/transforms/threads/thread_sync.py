@@ -10,12 +10,12 @@ from tirlower.analysis.thread_conflicts import Meetings
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.annotations import ASYNC_WAIT, ASYNC_WAIT_COUNT
-from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import BufferLoad, Expr, StringImm, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, pre_order_visit
+from tirlower.ir.functor import Mutator
 from tirlower.ir.op import Op
+from tirlower.ir.query import each, has, nodes
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt
 from tirlower.machine.target import Target
 from tirlower.poly import Access, extract
@@ -32,32 +32,13 @@ _KINIT = Op.get("tir.tvm_global_barrier_kinit")
 
 def has_thread_loops(func: PrimFunc) -> bool:
     """Whether a function has loops over thread axes of a block."""
-    found = False
-
-    def look(op: Any) -> None:
-        nonlocal found
-        found = found or (op.__class__ is For and op.kind is ForKind.THREAD_BINDING)
-
-    pre_order_visit(func.body, look)
-    return found
+    return any(loop.kind is ForKind.THREAD_BINDING for loop in each(For, func.body))
 
 
 def _touched(func: PrimFunc, scope: str) -> set[Var]:
     """The data variables of buffers of a storage scope that a function allocates or accesses."""
-    found: set[Var] = set()
-
-    def note(buffer: Buffer) -> None:
-        if buffer.scope == scope:
-            found.add(buffer.data)
-
-    def look(op: Any) -> None:
-        if op.__class__ in (AllocBuffer, BufferStore, BufferLoad):
-            note(op.buffer)
-
-    for buffer in func.buffers:
-        note(buffer)
-    pre_order_visit(func.body, look)
-    return found
+    used = (op.buffer for op in each((AllocBuffer, BufferStore, BufferLoad), func.body))
+    return {buffer.data for buffer in (*func.buffers, *used) if buffer.scope == scope}
 
 
 def _handed_on_in_global_memory(func: PrimFunc) -> set[Var]:
@@ -70,20 +51,12 @@ def _handed_on_in_global_memory(func: PrimFunc) -> set[Var]:
     stores: dict[Var, int] = {}
     loaded: set[Var] = set()
 
-    def look(op: Any) -> None:
-        if op.__class__ not in (BufferStore, BufferLoad) or op.buffer.scope not in ("", "global"):
-            return
-        data, counts = op.buffer.data, stores if op.__class__ is BufferStore else loads
-        counts[data] = counts.get(data, 0) + 1
-
-        def inside(part: Any) -> None:
-            if part.__class__ is BufferLoad:
+    for op in each((BufferStore, BufferLoad), func.body):
+        if op.buffer.scope in ("", "global"):
+            data, counts = op.buffer.data, stores if op.__class__ is BufferStore else loads
+            counts[data] = counts.get(data, 0) + 1
+            if has(BufferLoad, *op.indices):
                 loaded.add(data)
-
-        for index in op.indices:
-            pre_order_visit(index, inside)
-
-    pre_order_visit(func.body, look)
     return {
         data for data, count in stores.items() if data not in loaded and (data in loads or 1 < count <= _FEW_STORES)
     }
@@ -130,17 +103,11 @@ class _GridBarrier(Mutator):
         if op.kind is not ForKind.THREAD_BINDING:
             return self.generic(op)
         axes: dict[str, For] = {}
-        placeholders = False
-
-        def look(node: Any) -> None:
-            nonlocal placeholders
-            if node.__class__ is For and node.kind is ForKind.THREAD_BINDING:
-                axes.setdefault(str(node.thread_tag), node)
-            placeholders = placeholders or _is_placeholder(node)
-
-        pre_order_visit(op, look)
-        if not placeholders:
+        if not any(map(_is_placeholder, nodes(op))):
             return op
+        for loop in each(For, op):
+            if loop.kind is ForKind.THREAD_BINDING:
+                axes.setdefault(str(loop.thread_tag), loop)
         lead: Expr = const(True, "bool")
         blocks: Expr = const(1, INT32)
         for tag, loop in axes.items():

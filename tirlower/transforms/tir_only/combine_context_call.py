@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, Var
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, post_order_visit
+from tirlower.ir.functor import Mutator
 from tirlower.ir.op import GlobalVar, Op
+from tirlower.ir.query import nodes
 from tirlower.ir.stmt import AttrStmt, Bind, Block, For, ForKind, Seq, Stmt
 from tirlower.ir.structural import expr_deep_equal, structural_hash
 from tirlower.machine.target import Target
@@ -35,15 +34,8 @@ class _Level:
         for known, var in same:
             if expr_deep_equal(known, context):
                 return var
-        inside = False
-
-        def look(op: Any) -> None:
-            nonlocal inside
-            # Memory may be another one at each use.
-            inside = inside or op in self.inner or isinstance(op, BufferLoad)
-
-        post_order_visit(context, look)
-        if inside:
+        # Memory may be another one at each use.
+        if any(op in self.inner or isinstance(op, BufferLoad) for op in nodes(context)):
             return None
         var = Var(_name(context), context.dtype)
         same.append((context, var))

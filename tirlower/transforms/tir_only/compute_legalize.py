@@ -27,8 +27,9 @@ from tirlower.ir.expr import (
     Var,
 )
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Visitor, pre_order_visit
+from tirlower.ir.functor import Visitor
 from tirlower.ir.op import Op
+from tirlower.ir.query import each
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, BufferStore, Evaluate, Stmt
 from tirlower.machine.target import Target
 from tirlower.rewrite.base import FuncPass
@@ -67,8 +68,7 @@ def _results(op: AttrStmt) -> list[list[Expr]]:
     """The results of the allreduces that a reducer's scope holds, for each value of the reducer; [] for another scope."""
     if op.key != "reduce_scope" or not isinstance(op.node, CommReducer):
         return []
-    calls: list[Call] = []
-    pre_order_visit(op.body, lambda n: calls.append(n) if n.__class__ is Call and n.op is _ALLREDUCE else None)
+    calls = [call for call in each(Call, op.body) if call.op is _ALLREDUCE]
     count = len(op.node.lhs)
     return [[call.args[2 + count + at] for call in calls] for at in range(count)]
 

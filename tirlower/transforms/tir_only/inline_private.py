@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tirlower.analysis.purity import side_effect
 from tirlower.analysis.undefined import undefined_vars
 from tirlower.diagnostics import TransformError
 from tirlower.ir.expr import Call, Expr, Let, Var
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.functor import Mutator, Visitor, pre_order_visit, substitute
+from tirlower.ir.functor import Mutator, Visitor, substitute
 from tirlower.ir.op import GlobalVar, Op, Purity
+from tirlower.ir.query import has, statements
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.splice import returns
 from tirlower.ir.stmt import Bind, Block, Evaluate, Seq, Stmt, seq
@@ -115,9 +115,7 @@ class _Body:
 
 
 def _has_let(expr: Expr) -> bool:
-    found: list[Let] = []
-    pre_order_visit(expr, lambda op: found.append(op) if isinstance(op, Let) else None)
-    return bool(found)
+    return has(Let, expr)
 
 
 class _Inliner(Mutator):
@@ -309,12 +307,4 @@ class InlinePrivateFunctions(ModulePass):
 def _is_inlinable(func: PrimFunc) -> bool:
     if "global_symbol" in func.attrs or func.buffer_map:
         return False
-    blocks: list[Any] = []
-
-    def look(op: Any) -> bool:
-        if isinstance(op, Block):
-            blocks.append(op)
-        return not isinstance(op, Expr)
-
-    pre_order_visit(func.body, look)
-    return not blocks
+    return not any(isinstance(op, Block) for op in statements(func.body))

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tirlower.arith import detect_linear_equation
-from tirlower.arith.linear import uses
 from tirlower.ir import build
 from tirlower.ir.annotations import ASYNC_COMMIT, ASYNC_SCOPE, ASYNC_WAIT, ASYNC_WAIT_COUNT
 from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Ramp, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
+from tirlower.ir.query import mentions
 from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, IfThenElse, Seq, Stmt
 from tirlower.rewrite.base import FuncPass, Stage
@@ -134,7 +134,7 @@ class _Finder(FactMutator):
         runs: Expr | None = None
         for loop, a, b in zip(loops, there, here, strict=False):
             # Bounds that depend on an outer loop make no box.
-            if uses(loop.extent, variables) or uses(loop.min, variables):
+            if mentions(loop.extent, variables) or mentions(loop.min, variables):
                 return None
             one = self.analyzer.can_prove_equal(loop.extent, const(1, loop.extent.dtype))
             if not one and not self.analyzer.can_prove_equal(a, b):

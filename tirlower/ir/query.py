@@ -1,0 +1,74 @@
+"""Questions to a tree: iterators over its distinct nodes, for ``any``, sets and loops in place of a callback each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import islice
+from typing import Any, TypeVar, overload
+
+from tirlower.ir.expr import BufferLoad, Expr, Var
+from tirlower.ir.node import Node
+
+__all__ = ["each", "has", "is_small", "mentions", "nodes", "reads_data", "statements"]
+
+N = TypeVar("N", bound=Node)
+
+
+def nodes(*roots: Any) -> Iterator[Any]:
+    """Every distinct node under (and including) roots, each before its children."""
+    seen: set[int] = set()
+    stack = list(reversed(roots))
+    while stack:
+        op = stack.pop()
+        if id(op) not in seen:
+            seen.add(id(op))
+            yield op
+            if not op.is_leaf:
+                stack += reversed(list(op.children()))
+
+
+@overload
+def each(kind: type[N], *roots: Any) -> Iterator[N]: ...
+@overload
+def each(kind: tuple[type[Any], ...], *roots: Any) -> Iterator[Any]: ...
+def each(kind: Any, *roots: Any) -> Iterator[Any]:
+    """The distinct nodes of one class, or of some, under (and including) roots.
+
+    >>> from tirlower.ir.expr import Var
+    >>> i, j = Var("i", "int32"), Var("j", "int32")
+    >>> [var.name for var in each(Var, i * 4 + j)]
+    ['i', 'j']
+    """
+    return (op for op in nodes(*roots) if isinstance(op, kind))
+
+
+def has(kind: type[Any] | tuple[type[Any], ...], *roots: Any) -> bool:
+    """Whether a node of a class, or of some, stands under (or is) a root."""
+    return any(isinstance(op, kind) for op in nodes(*roots))
+
+
+def statements(*roots: Any) -> Iterator[Any]:
+    """The distinct nodes that are no expressions, each before its children; expressions are not entered."""
+    stack = list(reversed(roots))
+    seen: set[int] = set()
+    while stack:
+        op = stack.pop()
+        if not isinstance(op, Expr) and id(op) not in seen:
+            seen.add(id(op))
+            yield op
+            stack += reversed(list(op.children()))
+
+
+def mentions(root: Any, variables: Collection[Any]) -> bool:
+    """Whether one of some variables stands under (or is) a node."""
+    return any(var in variables for var in each(Var, root))
+
+
+def reads_data(root: Any, data: Var) -> bool:
+    """Whether the memory of a data variable is read under a node, or its address is taken."""
+    return any(op is data or (isinstance(op, BufferLoad) and op.buffer.data is data) for op in nodes(root))
+
+
+def is_small(limit: int, *roots: Any) -> bool:
+    """Whether roots have at most so many distinct nodes together."""
+    return sum(1 for _ in islice(nodes(*roots), limit + 1)) <= limit
