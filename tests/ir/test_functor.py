@@ -9,6 +9,7 @@ import pytest
 
 from tirlower import ir
 from tirlower.ir import (
+    Dispatch,
     Mutator,
     Visitor,
     fold,
@@ -361,3 +362,40 @@ def test_long_chains_and_shared_ones():
     for k in range(2000):
         nest = loop(ir.Var(f"i{k}"), nest)
     assert substitute(nest, {x: 1}) is not nest
+
+
+def test_a_method_is_found_by_the_class_of_the_node() -> None:
+    class Names(Dispatch):
+        def on_BinaryOp(self, op, shout):
+            return "BINARY" if shout else "binary"
+
+        def on_Add(self, op, shout):
+            return "sum"
+
+        def otherwise(self, op, shout):
+            return "other"
+
+    class More(Names):
+        def on_Mul(self, op, shout):
+            return "product"
+
+    x = ir.Var("x", "int32")
+    assert [Names().dispatch(op, True) for op in (x + x, ir.Sub(x, x), ir.Mul(x, x), x)] == [
+        "sum",
+        "BINARY",
+        "BINARY",
+        "other",
+    ]
+    assert More().dispatch(ir.Mul(x, x), False) == "product" and More().dispatch(ir.Sub(x, x), False) == "binary"
+
+    class Few(Dispatch):
+        def on_For(self, op):
+            return op
+
+    with pytest.raises(TypeError, match="Few has no method for Var"):
+        Few().dispatch(x)
+    with pytest.raises(TypeError, match=r"Wrong\.on_Fro: there is no node 'Fro'"):
+
+        class Wrong(Dispatch):
+            def on_Fro(self, op):
+                return op

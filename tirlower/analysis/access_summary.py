@@ -16,7 +16,7 @@ from tirlower.arith import Analyzer, IntervalSet
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Let, PointerType, Ramp, Var, const
-from tirlower.ir.functor import Visitor, substitute
+from tirlower.ir.functor import Dispatch, Visitor, substitute
 from tirlower.ir.op import GlobalVar, Op, Purity
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -129,7 +129,7 @@ class _Loads(Visitor):
         return None
 
 
-class Summarizer:
+class Summarizer(Dispatch):
     """Summaries of statements, each computed once from those inside it; ``analyzer`` knows the loops around."""
 
     def __init__(self, analyzer: Analyzer) -> None:
@@ -144,7 +144,7 @@ class Summarizer:
         """The summary of a statement."""
         found = self.known.get(op)
         if found is None:
-            found = self.known[op] = self._compute(op)
+            found = self.known[op] = self.dispatch(op)
         return found
 
     def expression(self, *roots: Expr | None) -> Summary:
@@ -158,36 +158,38 @@ class Summarizer:
             loads.summary.reads = [_forget(access, loads.bound) for access in loads.summary.reads]
         return loads.summary
 
-    def _compute(self, op: Any) -> Summary:
-        if isinstance(op, BufferStore):
-            made = self.expression(op.value, *op.indices, op.predicate)
-            made.writes.append(self._written(op))
-            return made
-        if isinstance(op, Seq):
-            made = Summary()
-            for stmt in op.stmts:
-                made.add(self.of(stmt))
-            local = {stmt.buffer.data for stmt in op.stmts if isinstance(stmt, AllocBuffer)}
-            bound = {stmt.var for stmt in op.stmts if isinstance(stmt, Bind)}
-            return self._leave(made, local, bound)
-        if isinstance(op, For):
-            return self._loop(op)
-        if isinstance(op, IfThenElse):
-            made = self.expression(op.condition)
-            for case in (op.then_case, op.else_case):
-                if case is not None:
-                    inner = self.of(case)
-                    made.add(replace(inner, writes=[replace(w, must=False) for w in inner.writes]))
-            return made
-        if isinstance(op, While):
-            made = self.expression(op.condition)
-            made.add(self.of(op.body))
-            everything = [replace(a, box=_unknown(a.box), must=False) for a in made.writes]
-            return replace(made, reads=[replace(a, box=_unknown(a.box)) for a in made.reads], writes=everything)
-        if isinstance(op, Block):
-            return self._block(op)
-        if isinstance(op, Assert):
-            return Summary(opaque=True)  # what follows may not come to pass
+    def on_BufferStore(self, op: BufferStore) -> Summary:
+        made = self.expression(op.value, *op.indices, op.predicate)
+        made.writes.append(self._written(op))
+        return made
+
+    def on_Seq(self, op: Seq) -> Summary:
+        made = Summary()
+        for stmt in op.stmts:
+            made.add(self.of(stmt))
+        local = {stmt.buffer.data for stmt in op.stmts if isinstance(stmt, AllocBuffer)}
+        bound = {stmt.var for stmt in op.stmts if isinstance(stmt, Bind)}
+        return self._leave(made, local, bound)
+
+    def on_IfThenElse(self, op: IfThenElse) -> Summary:
+        made = self.expression(op.condition)
+        for case in (op.then_case, op.else_case):
+            if case is not None:
+                inner = self.of(case)
+                made.add(replace(inner, writes=[replace(w, must=False) for w in inner.writes]))
+        return made
+
+    def on_While(self, op: While) -> Summary:
+        made = self.expression(op.condition)
+        made.add(self.of(op.body))
+        everything = [replace(a, box=_unknown(a.box), must=False) for a in made.writes]
+        return replace(made, reads=[replace(a, box=_unknown(a.box)) for a in made.reads], writes=everything)
+
+    def on_Assert(self, op: Assert) -> Summary:
+        return Summary(opaque=True)  # what follows may not come to pass
+
+    def otherwise(self, op: Any) -> Summary:
+        """A statement of another class: what is inside it."""
         made = Summary(opaque=isinstance(op, AttrStmt) and op.key == "volatile_scope")
         for child in op.children():
             made.add(self.expression(child) if isinstance(child, Expr) else self.of(child))
@@ -195,7 +197,7 @@ class Summarizer:
             made.add(self.expression(*op.buffer.shape))
         return made
 
-    def _block(self, op: Block) -> Summary:
+    def on_Block(self, op: Block) -> Summary:
         """A block by what its body does; by its stated regions where that cannot be seen."""
         values = {it.var: it.value for it in op.iters if it.value is not None}
         made = self.expression(op.predicate, *values.values())
@@ -231,7 +233,7 @@ class Summarizer:
             made.writes = [_forget(a, bound) for a in made.writes]
         return made
 
-    def _loop(self, op: For) -> Summary:
+    def on_For(self, op: For) -> Summary:
         bounds = self.expression(op.min, op.extent)
         body, domain = op.body, (op.min, op.extent)
         narrowed: Interval | None = None

@@ -20,6 +20,7 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir.annotations import ASYNC_SCOPE
 from tirlower.ir.expr import Call, StringImm, is_const_int
 from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import Dispatch
 from tirlower.ir.op import Op
 from tirlower.ir.splice import jumps_out
 from tirlower.ir.stmt import (
@@ -83,7 +84,7 @@ class _Part:
     sum: _Summary
 
 
-class BarrierPlanner:
+class BarrierPlanner(Dispatch):
     """Puts barriers into a function: ``make()`` gives one, ``scope`` says whose accesses are ordered.
 
     ``copies`` are statements whose writes go on after them, ``waits`` those that hand on what such wrote: a copy only
@@ -139,21 +140,22 @@ class BarrierPlanner:
         return accesses
 
     def _visit(self, stmt: Stmt) -> tuple[Stmt, _Summary]:
-        if isinstance(stmt, Seq):
-            return self._seq(stmt)
-        if isinstance(stmt, (For, While)):
-            return self._loop(stmt)
-        if isinstance(stmt, IfThenElse):
-            return self._branches(stmt)
-        if isinstance(stmt, AttrStmt):
-            own = self._own(stmt)
-            before = self._asynchronous
-            self._asynchronous = before or stmt.key == ASYNC_SCOPE
-            body, inner = self._visit(stmt.body)
-            self._asynchronous = before
-            return stmt.with_(body=body), self._joined((_Part(None, _Summary(own, own)), _Part(body, inner)))
-        if isinstance(stmt, Block):
-            raise TransformError(f"block {stmt.name!r} is left", span=stmt.span, help="run LowerOpaqueBlock before")
+        made: tuple[Stmt, _Summary] = self.dispatch(stmt)
+        return made
+
+    def on_AttrStmt(self, stmt: AttrStmt) -> tuple[Stmt, _Summary]:
+        own = self._own(stmt)
+        before = self._asynchronous
+        self._asynchronous = before or stmt.key == ASYNC_SCOPE
+        body, inner = self._visit(stmt.body)
+        self._asynchronous = before
+        return stmt.with_(body=body), self._joined((_Part(None, _Summary(own, own)), _Part(body, inner)))
+
+    def on_Block(self, stmt: Block) -> tuple[Stmt, _Summary]:
+        raise TransformError(f"block {stmt.name!r} is left", span=stmt.span, help="run LowerOpaqueBlock before")
+
+    def otherwise(self, stmt: Stmt) -> tuple[Stmt, _Summary]:
+        """A statement without others inside."""
         if self._kernel and is_barrier(stmt, self.scope):
             self._own(stmt)
             return stmt, _Summary(through=False)
@@ -178,7 +180,7 @@ class BarrierPlanner:
         stmts = stmt.stmts if isinstance(stmt, Seq) else (stmt,)
         return [_Part(*self._visit(each)) for each in stmts]
 
-    def _seq(self, stmt: Seq) -> tuple[Stmt, _Summary]:
+    def on_Seq(self, stmt: Seq) -> tuple[Stmt, _Summary]:
         parts = self._parts(stmt)
         cuts = self._line(parts) if self._kernel else []
         return self._built(stmt, parts, cuts)
@@ -272,7 +274,7 @@ class BarrierPlanner:
         inside = tuple(self._seen[seen:])
         return _Summary(inside, inside)
 
-    def _branches(self, stmt: IfThenElse) -> tuple[Stmt, _Summary]:
+    def on_IfThenElse(self, stmt: IfThenElse) -> tuple[Stmt, _Summary]:
         own = self._own(stmt)
         seen = len(self._seen)
         self._control.append(stmt)
@@ -296,7 +298,7 @@ class BarrierPlanner:
         tail = (*(own if through else ()), *(access for each in sums for access in each.tail))
         return stmt.with_(then_case=cases[0], else_case=cases[1]), _Summary(head, tail, through)
 
-    def _loop(self, stmt: For | While) -> tuple[Stmt, _Summary]:
+    def on_For(self, stmt: For | While) -> tuple[Stmt, _Summary]:
         if isinstance(stmt, For) and stmt.kind is ForKind.THREAD_BINDING:
             return self._threads(stmt)
         own = self._own(stmt) if isinstance(stmt, For) else ()
@@ -330,6 +332,8 @@ class BarrierPlanner:
         runs = loop.extent is not None and (self.scop.space.interval(loop.extent)[0] or 0) >= 1
         inner = _Summary(inner.head, (*inner.tail, *cond), inner.through or not runs)
         return stmt.with_(body=body), self._joined((_Part(None, _Summary(own, own)), _Part(None, inner)))
+
+    on_While = on_For
 
     def _threads(self, stmt: For) -> tuple[Stmt, _Summary]:
         own = self._own(stmt)

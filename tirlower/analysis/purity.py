@@ -9,7 +9,8 @@ from tirlower.ir.expr import BufferLoad, Call, Expr
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op, Purity
-from tirlower.ir.stmt import AllocBuffer, Assert, BufferStore, Evaluate
+from tirlower.ir.query import each, has
+from tirlower.ir.stmt import AllocBuffer, Assert, BufferStore
 
 __all__ = ["is_pure_function", "side_effect"]
 
@@ -51,25 +52,13 @@ def is_pure_function(func: PrimFunc) -> bool:
 
     A prim func with output buffers writes memory of its caller, so it is not pure.
     """
-    pure = True
-    own: set[Any] = set()
-
-    def look(op: Any) -> bool:
-        nonlocal pure
-        if isinstance(op, AllocBuffer):
-            own.add(op.buffer.data)
-        elif isinstance(op, BufferStore):
-            pure = pure and op.buffer.data in own
-        elif isinstance(op, Assert):
-            pure = False
-        elif isinstance(op, Call):
-            callee = op.op
-            returns = callee is Op.get("tir.ret")
-            if not returns and (not isinstance(callee, Op) or callee.purity > Purity.READS):
-                pure = False
-        elif isinstance(op, Evaluate):
-            return True
-        return pure
-
-    pre_order_visit(func.body, look)
-    return pure
+    own = {op.buffer.data for op in each(AllocBuffer, func.body)}
+    allowed = (Op.get("tir.ret"),)
+    return (
+        not has(Assert, func.body)
+        and all(store.buffer.data in own for store in each(BufferStore, func.body))
+        and all(
+            call.op in allowed or (isinstance(call.op, Op) and call.op.purity <= Purity.READS)
+            for call in each(Call, func.body)
+        )
+    )

@@ -209,24 +209,10 @@ class Rewriter(Prover):
     def node(self, op: Any) -> Expr:
         """A node other than a leaf or a plain binary operation, its operands simplified."""
         memo = self.memo
-        kind = op.__class__
-        if kind is Not:
-            return self._unary_not(memo[op.a], op)
-        if kind is Select:
-            return self._ternary(op, memo[op.condition], memo[op.true_value], memo[op.false_value])
-        if kind is Cast:
-            return self._cast(op.dtype, memo[op.value], op)
-        if kind is Call:
-            args = tuple([memo[arg] for arg in op.args])
-            same = all(a is b for a, b in zip(args, op.args, strict=True))
-            return self._call(op.op, args, op if same else None, op)
-        if kind is Ramp:
-            base, stride = memo[op.base], memo[op.stride]
-            return self.make_ramp(base, stride, op.lanes, op if base is op.base and stride is op.stride else None)
-        if kind is Broadcast:
-            value = memo[op.value]
-            return self.make_broadcast(value, op.lanes, op if value is op.value else None)
-        if kind is ir.Let:
+        rules = _OF_KIND.get(op.__class__)
+        if rules is not None:
+            return rules(self, op, memo.__getitem__)
+        if op.__class__ is ir.Let:
             return self.make_let(op, memo[op.value], memo[op.body])
         return self._mark(op.map_children(memo.__getitem__), *[memo[c] for c in op.children()])
 
@@ -235,19 +221,21 @@ class Rewriter(Prover):
         kind = op.__class__
         if kind in BINARY:
             return self.binary(kind, op.a, op.b, op)
-        if kind is Not:
-            return self._unary_not(op.a, op)
-        if kind is Select:
-            return self._ternary(op, op.condition, op.true_value, op.false_value)
-        if kind is Cast:
-            return self._cast(op.dtype, op.value, op)
-        if kind is Call:
-            return self._call(op.op, op.args, op, op)
-        if kind is Ramp:
-            return self.make_ramp(op.base, op.stride, op.lanes, op)
-        if kind is Broadcast:
-            return self.make_broadcast(op.value, op.lanes, op)
-        return op
+        rules = _OF_KIND.get(kind)
+        return op if rules is None else rules(self, op, lambda operand: operand)
+
+    def _call_of(self, op: Call, of: Callable[[Expr], Expr]) -> Expr:
+        args = tuple([of(arg) for arg in op.args])
+        same = all(a is b for a, b in zip(args, op.args, strict=True))
+        return self._call(op.op, args, op if same else None, op)
+
+    def _ramp_of(self, op: Ramp, of: Callable[[Expr], Expr]) -> Expr:
+        base, stride = of(op.base), of(op.stride)
+        return self.make_ramp(base, stride, op.lanes, op if base is op.base and stride is op.stride else None)
+
+    def _broadcast_of(self, op: Broadcast, of: Callable[[Expr], Expr]) -> Expr:
+        value = of(op.value)
+        return self.make_broadcast(value, op.lanes, op if value is op.value else None)
 
     # -- constructors that simplify ----------------------------------------------------------------------------------
     def binary(self, kind: Any, a: Any, b: Any, original: Expr | None = None) -> Expr:
@@ -681,3 +669,14 @@ class Rewriter(Prover):
     def leave(self, outer: Any) -> None:
         """Back to the facts before."""
         self.memo, self._differences, self.kept = outer
+
+
+_OF_KIND: dict[type, Callable[[Rewriter, Any, Callable[[Expr], Expr]], Expr]] = {
+    Not: lambda rewriter, op, of: rewriter._unary_not(of(op.a), op),
+    Select: lambda rewriter, op, of: rewriter._ternary(op, of(op.condition), of(op.true_value), of(op.false_value)),
+    Cast: lambda rewriter, op, of: rewriter._cast(op.dtype, of(op.value), op),
+    Call: Rewriter._call_of,
+    Ramp: Rewriter._ramp_of,
+    Broadcast: Rewriter._broadcast_of,
+}
+"""The rules of a node that is no binary operation; the last argument gives its simplified operands."""

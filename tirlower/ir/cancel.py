@@ -5,6 +5,7 @@ This is the little that the language itself needs to state a region; ``tirlower.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tirlower.ir import build
@@ -29,24 +30,29 @@ from tirlower.ir.expr import (
 __all__ = ["cancelled", "expr_key", "linear_difference", "range_between", "span_difference", "terms_of"]
 
 
+_LEAF_KEYS: dict[type, Callable[[Any], Any]] = {
+    Var: id,
+    IntImm: lambda expr: (expr.dtype, expr.value),
+    StringImm: lambda expr: expr.value,
+}
+_OWN_KEYS: dict[type, Callable[[Any], Any]] = {
+    BufferLoad: lambda expr: id(expr.buffer),
+    Call: lambda expr: (expr.op, expr.dtype),
+    Cast: lambda expr: expr.dtype,
+}
+"""What tells apart two nodes of a class with equal operands."""
+
+
 def expr_key(expr: Any) -> Any:
     """A hashable key under which structurally equal expressions meet (variables and buffers by identity)."""
     kind = expr.__class__
-    if kind is Var:
-        return id(expr)
-    if kind is IntImm:
-        return (expr.dtype, expr.value)
-    if kind is StringImm:
-        return expr.value
-    extra: Any = None
-    if kind is BufferLoad:
-        extra = id(expr.buffer)
-    elif kind is Call:
-        extra = (expr.op, expr.dtype)
-    elif kind is Cast:
-        extra = expr.dtype
-    elif expr.is_leaf:
+    leaf = _LEAF_KEYS.get(kind)
+    if leaf is not None:
+        return leaf(expr)
+    if expr.is_leaf:
         return (kind, expr.dtype, repr(getattr(expr, "value", None)))  # a NaN is itself, 0.0 is not -0.0
+    own = _OWN_KEYS.get(kind)
+    extra = None if own is None else own(expr)
     return (kind, extra, getattr(expr, "lanes", None), *[expr_key(c) for c in expr.children()])
 
 
@@ -59,16 +65,12 @@ def terms_of(expr: Expr, sign: int, into: dict[Any, list[Any]]) -> int:
         kind = op.__class__
         if kind is IntImm:
             constant += factor * op.value  # type: ignore[attr-defined]
-        elif kind is Add:
-            stack.append((op.b, factor))  # type: ignore[attr-defined]
+        elif kind is Add or kind is Sub:
+            stack.append((op.b, factor if kind is Add else -factor))  # type: ignore[attr-defined]
             stack.append((op.a, factor))  # type: ignore[attr-defined]
-        elif kind is Sub:
-            stack.append((op.b, -factor))  # type: ignore[attr-defined]
-            stack.append((op.a, factor))  # type: ignore[attr-defined]
-        elif kind is Mul and op.b.__class__ is IntImm:  # type: ignore[attr-defined]
-            stack.append((op.a, factor * op.b.value))  # type: ignore[attr-defined]
-        elif kind is Mul and op.a.__class__ is IntImm:  # type: ignore[attr-defined]
-            stack.append((op.b, factor * op.a.value))  # type: ignore[attr-defined]
+        elif kind is Mul and IntImm in (op.a.__class__, op.b.__class__):  # type: ignore[attr-defined]
+            rest, times = (op.a, op.b) if op.b.__class__ is IntImm else (op.b, op.a)  # type: ignore[attr-defined]
+            stack.append((rest, factor * times.value))
         else:
             key = expr_key(op)
             known = into.get(key)

@@ -223,9 +223,9 @@ def as_expr(value: Any) -> Expr:
     """
     if isinstance(value, Expr):
         return value
-    if isinstance(value, bool):
-        return IntImm(BOOL, int(value))
     if isinstance(value, int):
+        if value.__class__ is bool:
+            return IntImm(BOOL, int(value))
         return IntImm(INT32 if -(2**31) <= value < 2**31 else INT64 if value < 2**63 else DataType("uint64"), value)
     if isinstance(value, float) and not isinstance(value, np.generic):  # np.float64 is a float with a dtype
         # From there on a finite number would round to infinity in float32.

@@ -45,6 +45,7 @@ from tirlower.ir.expr import (
 from tirlower.ir.node import NODES, Node, Role
 
 __all__ = [
+    "Dispatch",
     "Mutator",
     "Substituter",
     "Visitor",
@@ -77,6 +78,26 @@ def _handlers(cls: type, prefix: str) -> dict[type, Callable[..., Any]]:
                 if closer is target:
                     found[kind] = fn
     return found
+
+
+class Dispatch:
+    """Call the method ``on_For`` for a For node (and what else it takes); for a node without one :meth:`otherwise`."""
+
+    _on: ClassVar[dict[type, Callable[..., Any]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        """Collect the ``on_*`` methods into the table."""
+        super().__init_subclass__()
+        cls._on = {**cls._on, **_handlers(cls, "on_")}
+
+    def dispatch(self, op: Any, *rest: Any) -> Any:
+        """What the method of the node's class gives."""
+        method = self._on.get(op.__class__)
+        return self.otherwise(op, *rest) if method is None else method(self, op, *rest)
+
+    def otherwise(self, op: Any, *rest: Any) -> Any:
+        """For a node of another class."""
+        raise TypeError(f"{type(self).__name__} has no method for {type(op).__name__}")
 
 
 class Visitor:
@@ -242,6 +263,20 @@ class Mutator:
         """The attribute value to put in place of one. Itself by default."""
         return value
 
+    def map_named(self, value: Any) -> Any:
+        """An attribute value in which buffers, expressions and other nodes are rewritten, for a ``map_attr`` of that kind."""
+        if isinstance(value, Buffer):
+            return self.map_buffer(value)
+        if isinstance(value, Node):
+            return self.visit(value)
+        if isinstance(value, tuple):
+            new = tuple([self.map_attr(v) for v in value])
+            return value if all(a is b for a, b in zip(value, new, strict=True)) else new
+        if isinstance(value, dict):
+            made = {k: self.map_attr(v) for k, v in value.items()}
+            return value if all(made[k] is v for k, v in value.items()) else made
+        return value
+
     def visit_expr(self, root: Any) -> Any:
         """Rewrite an expression, its operands first."""
         table, enter = self._table, self._enter
@@ -361,19 +396,7 @@ class Substituter(Mutator):
 
     def map_attr(self, value: Any) -> Any:
         """Expressions and buffers inside attribute values are replaced too."""
-        if isinstance(value, Expr):
-            return self.visit_expr(value)
-        if isinstance(value, Buffer):
-            return self.map_buffer(value)
-        if isinstance(value, Node):
-            return self.visit(value)
-        if isinstance(value, tuple):
-            new = tuple(self.map_attr(v) for v in value)
-            return value if all(a is b for a, b in zip(value, new, strict=True)) else new
-        if isinstance(value, dict):
-            made = {k: self.map_attr(v) for k, v in value.items()}
-            return value if all(made[k] is v for k, v in value.items()) else made
-        return value
+        return self.map_named(value)
 
 
 def _to_expr(value: Any, var: Var) -> Expr:

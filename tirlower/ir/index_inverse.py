@@ -35,7 +35,7 @@ from tirlower.ir.expr import (
     Var,
     const,
 )
-from tirlower.ir.functor import post_order_visit
+from tirlower.ir.functor import Dispatch, post_order_visit
 
 __all__ = ["NotInvertible", "Size", "invert", "ranges_of"]
 
@@ -109,7 +109,7 @@ def _is_multiple(size: Size, of: int) -> bool:
     return of == 1 or (isinstance(size, Mul) and isinstance(size.b, IntImm) and size.b.value % of == 0)
 
 
-class _Analysis:
+class _Analysis(Dispatch):
     """The outputs of a map over given input ranges, as sums of digits."""
 
     def __init__(self, inputs: Sequence[tuple[Var, Range]]) -> None:
@@ -142,34 +142,43 @@ class _Analysis:
         memo: dict[int, _Sum] = {}
 
         def look(op: Any) -> None:
-            memo[id(op)] = self.combine(op, [memo[id(c)] for c in op.children()])
+            memo[id(op)] = self.dispatch(op, [memo[id(c)] for c in op.children()])
 
         post_order_visit(root, look)
         return memo[id(root)]
 
-    def combine(self, op: Any, parts: list[_Sum]) -> _Sum:
-        if isinstance(op, IntImm):
-            return _Sum((), op.value)
-        if isinstance(op, Var):
-            found = self.of_var.get(op)
-            if found is None:
-                raise NotInvertible(f"{op.name!r} is not an index of the map")
-            return found
-        if isinstance(op, Add):
-            return parts[0].plus(parts[1])
-        if isinstance(op, Sub):
-            return parts[0].plus(parts[1], -1)
-        if isinstance(op, Mul) and (not parts[0].terms or not parts[1].terms):
-            a, b = parts if not parts[1].terms else parts[::-1]
-            return a.times(b.base)
+    def on_IntImm(self, op: IntImm, parts: list[_Sum]) -> _Sum:
+        return _Sum((), op.value)
+
+    def on_Var(self, op: Var, parts: list[_Sum]) -> _Sum:
+        found = self.of_var.get(op)
+        if found is None:
+            raise NotInvertible(f"{op.name!r} is not an index of the map")
+        return found
+
+    def on_Add(self, op: Add, parts: list[_Sum]) -> _Sum:
+        return parts[0].plus(parts[1])
+
+    def on_Sub(self, op: Sub, parts: list[_Sum]) -> _Sum:
+        return parts[0].plus(parts[1], -1)
+
+    def on_Mul(self, op: Mul, parts: list[_Sum]) -> _Sum:
+        if parts[0].terms and parts[1].terms:
+            self.otherwise(op, parts)
+        a, b = parts if not parts[1].terms else parts[::-1]
+        return a.times(b.base)
+
+    def on_Cast(self, op: Cast, parts: list[_Sum]) -> _Sum:
+        return parts[0] if op.dtype.is_integral else self.otherwise(op, parts)
+
+    def otherwise(self, op: Any, parts: list[_Sum]) -> _Sum:
+        """A quotient or remainder by a constant."""
         if isinstance(op, (FloorDiv, FloorMod, Div, Mod)) and not parts[1].terms and parts[1].base > 0:
             a = self.positive(parts[0])
             # Truncation is flooring where nothing is negative.
             if isinstance(op, (FloorDiv, FloorMod)) or a.base >= 0:
                 quotient, remainder = self.divide(a, parts[1].base)
                 return quotient if isinstance(op, (FloorDiv, Div)) else remainder
-        if isinstance(op, Cast) and op.dtype.is_integral:
-            return parts[0]
         raise NotInvertible(f"{op} is no sum, multiple, division or remainder by constants")
 
     def positive(self, value: _Sum) -> _Sum:

@@ -93,35 +93,39 @@ class _Writer:
             return value
         if _is_shared(value):
             return {"n": self.places[id(value)]}
-        if isinstance(value, DataType):
-            return {"t": str(value)}
-        if value.__class__ is str:
-            return value
-        if isinstance(value, float):
-            return value if math.isfinite(value) else {"f": str(value)}
-        if isinstance(value, (tuple, list)):
-            return [self.value(item) for item in value]
-        if isinstance(value, dict):
-            return {"d": [[self.value(k), self.value(v)] for k, v in value.items()]}
-        if isinstance(value, PointerType):
-            return {"p": [str(value.element), value.scope]}
         if isinstance(value, enum.Enum) and type(value).__name__ in _ENUMS:
             return {"e": [type(value).__name__, value.name]}
-        if isinstance(value, Op):
-            return {"op": value.name}
-        if isinstance(value, GlobalVar):
-            return {"g": value.name}
-        if isinstance(value, Target):
-            return {"target": self.value(value.export())}
-        if isinstance(value, np.ndarray):
-            return {"a": _array_text(value)}
-        if isinstance(value, bytes):
-            return {"b": base64.b64encode(value).decode("ascii")}
+        if value.__class__ is str:
+            return value
+        for kind in type(value).__mro__:
+            encode = _ENCODE.get(kind)
+            if encode is not None:
+                return encode(self, value)
         raise TirError(
             f"an attribute value of type {type(value).__name__} has no form in JSON: {value!r}",
             origin="save_json",
             help="use numbers, strings, tuples, mappings, arrays or nodes",
         )
+
+
+def _listed(writer: _Writer, value: Any) -> list[Any]:
+    return [writer.value(item) for item in value]
+
+
+_ENCODE: dict[type, Callable[[_Writer, Any], Any]] = {
+    DataType: lambda _, value: {"t": str(value)},
+    float: lambda _, value: value if math.isfinite(value) else {"f": str(value)},
+    tuple: _listed,
+    list: _listed,
+    dict: lambda writer, value: {"d": [_listed(writer, item) for item in value.items()]},
+    PointerType: lambda _, value: {"p": [str(value.element), value.scope]},
+    Op: lambda _, value: {"op": value.name},
+    GlobalVar: lambda _, value: {"g": value.name},
+    Target: lambda writer, value: {"target": writer.value(value.export())},
+    np.ndarray: lambda _, value: {"a": _array_text(value)},
+    bytes: lambda _, value: {"b": base64.b64encode(value).decode("ascii")},
+}
+"""The forms of values that JSON has not, read back by :data:`_DECODE`."""
 
 
 def _array_text(array: np.ndarray[Any, Any]) -> list[Any]:

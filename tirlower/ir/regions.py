@@ -35,7 +35,7 @@ from tirlower.ir.expr import (
     Var,
     const,
 )
-from tirlower.ir.functor import substitute
+from tirlower.ir.functor import Dispatch, substitute
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -282,7 +282,7 @@ def _as_range(interval: Interval | None, extent: Expr) -> Range:
     return Range(cancelled(low), linear_difference(high, low, plus=1))
 
 
-class _Detector:
+class _Detector(Dispatch):
     """Walk a block's body and collect, for each buffer, the union of its access intervals."""
 
     def __init__(self, buffers: Mapping[Var, Buffer]) -> None:
@@ -310,56 +310,62 @@ class _Detector:
         )
 
     def stmt(self, op: Stmt) -> None:
-        """Visit a statement; declarations are forgotten at the end of their Seq."""
-        kind = op.__class__
-        if kind is Seq:
-            lets: list[Var] = []
-            for part in op.stmts:  # type: ignore[attr-defined]
-                self.stmt(part)
-                if part.__class__ is Bind:
-                    lets.append(part.var)
-            for var in lets:
-                self.relaxer.known.pop(var, None)
-        elif isinstance(op, BufferStore):
-            self.access(self.writes, op.buffer, op.indices)
-            self.expr(op.value)
-            for index in op.indices:
-                self.expr(index)
-            if op.predicate is not None:
-                self.expr(op.predicate)
-        elif isinstance(op, For):
-            self.expr(op.min)
-            self.expr(op.extent)
-            before = self.relaxer.known.get(op.loop_var)
-            self.relaxer.enter_loop(op.loop_var, op.min, op.extent)
-            self.stmt(op.body)
-            del self.relaxer.known[op.loop_var]
-            if before is not None:
-                self.relaxer.known[op.loop_var] = before
-        elif isinstance(op, Block):
-            self.nested_block(op)
-        elif isinstance(op, Bind) and isinstance(op.value, Var) and self.buffer_of(op.value) is not None:
-            self.own[op.var] = self.buffer_of(op.value)  # type: ignore[assignment]  # another name of its pointer
-        elif isinstance(op, Bind):
-            self.expr(op.value)
-            self.relaxer.known[op.var] = self.relaxer.interval(op.value) if op.value.dtype.is_integral else None
-        elif isinstance(op, (AllocBuffer, AllocConst)):
-            self.inside.add(id(op.buffer))
-            self.hidden.add(op.buffer.data)
-        elif isinstance(op, DeclBuffer):
-            base = self.buffer_of(op.buffer.data)
-            if base is not None and base is not op.buffer:
-                self.views[id(op.buffer)] = base
-            else:
-                self.inside.add(id(op.buffer))
-        else:
-            for child in op.children():
-                if isinstance(child, Stmt):
-                    self.stmt(child)
-                elif isinstance(child, Expr):
-                    self.expr(child)
+        """Visit a statement."""
+        self.dispatch(op)
 
-    def nested_block(self, block: Block) -> None:
+    def on_Seq(self, op: Seq) -> None:
+        """Declarations are forgotten at the end."""
+        for part in op.stmts:
+            self.stmt(part)
+        for part in op.stmts:
+            if part.__class__ is Bind:
+                self.relaxer.known.pop(part.var, None)
+
+    def on_BufferStore(self, op: BufferStore) -> None:
+        self.access(self.writes, op.buffer, op.indices)
+        for part in (op.value, *op.indices, *(() if op.predicate is None else (op.predicate,))):
+            self.expr(part)
+
+    def on_For(self, op: For) -> None:
+        self.expr(op.min)
+        self.expr(op.extent)
+        before = self.relaxer.known.get(op.loop_var)
+        self.relaxer.enter_loop(op.loop_var, op.min, op.extent)
+        self.stmt(op.body)
+        del self.relaxer.known[op.loop_var]
+        if before is not None:
+            self.relaxer.known[op.loop_var] = before
+
+    def on_Bind(self, op: Bind) -> None:
+        named = self.buffer_of(op.value) if isinstance(op.value, Var) else None
+        if named is not None:
+            self.own[op.var] = named  # another name of its pointer
+            return
+        self.expr(op.value)
+        self.relaxer.known[op.var] = self.relaxer.interval(op.value) if op.value.dtype.is_integral else None
+
+    def on_AllocBuffer(self, op: AllocBuffer | AllocConst) -> None:
+        self.inside.add(id(op.buffer))
+        self.hidden.add(op.buffer.data)
+
+    on_AllocConst = on_AllocBuffer
+
+    def on_DeclBuffer(self, op: DeclBuffer) -> None:
+        base = self.buffer_of(op.buffer.data)
+        if base is not None and base is not op.buffer:
+            self.views[id(op.buffer)] = base
+        else:
+            self.inside.add(id(op.buffer))
+
+    def otherwise(self, op: Stmt) -> None:
+        """A statement of another class: what is inside it."""
+        for child in op.children():
+            if isinstance(child, Stmt):
+                self.stmt(child)
+            elif isinstance(child, Expr):
+                self.expr(child)
+
+    def on_Block(self, block: Block) -> None:
         """A nested block counts by its declared regions, its iterators replaced by their bindings."""
         values = {it.var: it.value for it in block.iters if it.value is not None}
         for table, regions in ((self.reads, block.reads), (self.writes, block.writes)):

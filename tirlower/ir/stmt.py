@@ -60,12 +60,9 @@ def normalize_attr(value: Any) -> Any:
     bool, int32 and float32 constants become Python's bool, int and float, strings str, lists tuples; constants of
     other types, expressions, buffers and other objects stay.
     """
-    if isinstance(value, IntImm):
-        if value.dtype == "bool":
-            return bool(value.value)
-        return value.value if value.dtype == "int32" else value
-    if isinstance(value, FloatImm):
-        return value.value if value.dtype == "float32" else value
+    if isinstance(value, (IntImm, FloatImm)):
+        plain = {"bool": bool, "int32": int, "float32": float}.get(str(value.dtype))
+        return value if plain is None else plain(value.value)
     if isinstance(value, StringImm):
         return value.value
     if isinstance(value, (list, tuple)):

@@ -30,7 +30,7 @@ from tirlower.ir.expr import (
     Var,
     const,
 )
-from tirlower.ir.functor import substitute
+from tirlower.ir.functor import Dispatch, substitute
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, Block, BlockIter, BufferStore, For, Stmt
 from tirlower.rewrite.fact_mutator import FactMutator
@@ -169,7 +169,7 @@ def parents_first(root: Expr) -> list[Expr]:
     return order
 
 
-class Narrower(Retyper):
+class Narrower(Dispatch, Retyper):
     """Rewrites a body by what a :class:`WidthAnalysis` found.
 
     The variables of loops and block iterators are renewed where they are not wide; one bound to a value takes the type
@@ -221,20 +221,29 @@ class Narrower(Retyper):
 
     def rebuild(self, op: Any, operands: list[Expr]) -> Expr:
         """Bring the operands of a node to one width, and rebuild it."""
-        kind = op.__class__
-        if isinstance(op, (BinaryOp, CompareOp)):
-            operands = self._match(op, operands, (op.a, op.b))
-        elif kind is Select:
-            operands = [operands[0], *self._match(op, operands[1:], (op.true_value, op.false_value))]
-        elif kind is Ramp:
-            operands = self._match(op, operands, (op.base, op.stride))
-        elif kind is Cast:
-            return self._cast(op, operands[0])
-        elif kind is Shuffle:
-            count = len(op.vectors)
-            operands = [*self._match(op, operands[:count], op.vectors), *op.indices]
-        elif kind is Call:
-            return self._call(op, operands)
+        made: Expr = self.dispatch(op, operands)
+        return made
+
+    def on_BinaryOp(self, op: BinaryOp | CompareOp, operands: list[Expr]) -> Expr:
+        return super().rebuild(op, self._match(op, operands, (op.a, op.b)))
+
+    on_CompareOp = on_BinaryOp
+
+    def on_Select(self, op: Select, operands: list[Expr]) -> Expr:
+        alike = self._match(op, operands[1:], (op.true_value, op.false_value))
+        return super().rebuild(op, [operands[0], *alike])
+
+    def on_Ramp(self, op: Ramp, operands: list[Expr]) -> Expr:
+        return super().rebuild(op, self._match(op, operands, (op.base, op.stride)))
+
+    def on_Shuffle(self, op: Shuffle, operands: list[Expr]) -> Expr:
+        return super().rebuild(op, [*self._match(op, operands[: len(op.vectors)], op.vectors), *op.indices])
+
+    def on_Cast(self, op: Cast, operands: list[Expr]) -> Expr:
+        return self._cast(op, operands[0])
+
+    def otherwise(self, op: Any, operands: list[Expr]) -> Expr:
+        """A node whose operands have widths of their own."""
         return super().rebuild(op, operands)
 
     def _match(self, op: Any, operands: list[Expr], olds: Sequence[Expr]) -> list[Expr]:
@@ -257,7 +266,7 @@ class Narrower(Retyper):
             return op
         return build.cast(wanted, value, span=op.span)
 
-    def _call(self, op: Call, operands: list[Expr]) -> Expr:
+    def on_Call(self, op: Call, operands: list[Expr]) -> Expr:
         callee = op.op
         if all(a is b for a, b in zip(op.args, operands, strict=True)):
             return super().rebuild(op, operands)

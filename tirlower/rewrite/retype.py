@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, Let, Var
 from tirlower.ir.functor import Mutator
-from tirlower.ir.node import Node
 
 __all__ = ["Retyper", "with_operands"]
 
@@ -113,18 +111,4 @@ class Retyper(Mutator):
 
     def map_attr(self, value: Any) -> Any:
         """Variables, buffers and expressions that attribute values name are the new ones."""
-        if isinstance(value, Var):
-            return self.vars.get(value, value)
-        if isinstance(value, Expr):
-            return self.visit_expr(value)
-        if isinstance(value, Buffer):
-            return self.map_buffer(value)
-        if isinstance(value, Node):
-            return self.visit(value)
-        if isinstance(value, tuple):
-            new = tuple([self.map_attr(v) for v in value])
-            return value if all(a is b for a, b in zip(value, new, strict=True)) else new
-        if isinstance(value, dict):
-            made = {k: self.map_attr(v) for k, v in value.items()}
-            return value if all(made[k] is v for k, v in value.items()) else made
-        return value
+        return self.vars.get(value, value) if isinstance(value, Var) else self.map_named(value)

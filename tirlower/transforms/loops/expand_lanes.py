@@ -17,7 +17,7 @@ from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Expr, PointerType, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, substitute
+from tirlower.ir.functor import Dispatch, Mutator, substitute
 from tirlower.ir.op import Purity
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.splice import as_scope, jumps_out, returns
@@ -50,7 +50,7 @@ Axis = tuple[Var, Expr, Expr]
 """A loop over lanes: its variable, start and extent."""
 
 
-class _Lanes:
+class _Lanes(Dispatch):
     """The lanes of one vectorized loop (and of those around it): rewrites the statements of its body.
 
     ``values`` are what names bound in the body stand for, in terms of the lanes' variables; ``mask`` is the lane's flag
@@ -148,38 +148,37 @@ class _Lanes:
             if isinstance(op, AllocBuffer):
                 self.allocation(op, stmts[at + 1 :], out)
                 return
-            if isinstance(op, Seq):
-                out.append(self.scope(op))
-            elif isinstance(op, BufferStore):
-                self.store(op, out)
-            elif isinstance(op, Bind):
-                self.bind(op, out)
-            elif isinstance(op, IfThenElse):
-                self.branch(op, out)
-            elif isinstance(op, For):
-                self.loop(op, out)
-            elif isinstance(op, While):
-                self.repeat(op, out)
-            elif isinstance(op, Evaluate):
-                out.append(self.each(op.with_(value=self.at(op.value))))
-            elif isinstance(op, Assert):
-                out.append(self.each(op.with_(condition=self.at(op.condition), message=self.at(op.message))))
-            elif isinstance(op, AttrStmt):
-                if self.varies(op.value):
-                    self.refuse(f"the attribute {op.key!r} differs between them", op)
-                own = any(op.node is var for var, _, _ in self.axes)
-                body = self.scope(op.body)
-                out.append(body if own else op.with_(value=self.at(op.value), body=body))
-            elif isinstance(op, AllocConst):
-                out.append(op)
-            elif isinstance(op, DeclBuffer):
-                if self.varies(*op.buffer.shape, *op.buffer.strides, op.buffer.elem_offset):
-                    self.refuse(f"the view {op.buffer.name!r} differs between them", op)
-                out.append(op)
-            else:
-                self.refuse(f"a {type(op).__name__} has no lanes", op)
+            self.dispatch(op, out)
 
-    def store(self, op: BufferStore, out: list[Stmt]) -> None:
+    def on_Seq(self, op: Seq, out: list[Stmt]) -> None:
+        out.append(self.scope(op))
+
+    def on_Evaluate(self, op: Evaluate, out: list[Stmt]) -> None:
+        out.append(self.each(op.with_(value=self.at(op.value))))
+
+    def on_Assert(self, op: Assert, out: list[Stmt]) -> None:
+        out.append(self.each(op.with_(condition=self.at(op.condition), message=self.at(op.message))))
+
+    def on_AttrStmt(self, op: AttrStmt, out: list[Stmt]) -> None:
+        if self.varies(op.value):
+            self.refuse(f"the attribute {op.key!r} differs between them", op)
+        own = any(op.node is var for var, _, _ in self.axes)
+        body = self.scope(op.body)
+        out.append(body if own else op.with_(value=self.at(op.value), body=body))
+
+    def on_AllocConst(self, op: AllocConst, out: list[Stmt]) -> None:
+        out.append(op)
+
+    def on_DeclBuffer(self, op: DeclBuffer, out: list[Stmt]) -> None:
+        if self.varies(*op.buffer.shape, *op.buffer.strides, op.buffer.elem_offset):
+            self.refuse(f"the view {op.buffer.name!r} differs between them", op)
+        out.append(op)
+
+    def otherwise(self, op: Stmt, out: list[Stmt]) -> None:
+        """Any other statement is refused."""
+        self.refuse(f"a {type(op).__name__} has no lanes", op)
+
+    def on_BufferStore(self, op: BufferStore, out: list[Stmt]) -> None:
         """All lanes evaluate, then all lanes store."""
         mine: list[Stmt] = []
         value = self.kept("lanes", self.at(op.value), mine)
@@ -188,7 +187,7 @@ class _Lanes:
         mine.append(self.each(op.with_(value=value, indices=indices, predicate=predicate)))
         out.append(as_scope(seq(*mine)))
 
-    def bind(self, op: Bind, out: list[Stmt]) -> None:
+    def on_Bind(self, op: Bind, out: list[Stmt]) -> None:
         """A value of each lane under one name."""
         value = self.at(op.value)
         if value.dtype.is_handle and self.varies(value):
@@ -214,7 +213,7 @@ class _Lanes:
         out.append(op.with_(buffer=buffer))
         self.statements(body, out)
 
-    def branch(self, op: IfThenElse, out: list[Stmt]) -> None:
+    def on_IfThenElse(self, op: IfThenElse, out: list[Stmt]) -> None:
         """The lanes of each side, side by side."""
         condition = self.at(op.condition)
         if not self.varies(condition) and side_effect(condition) is Purity.PURE:
@@ -229,7 +228,7 @@ class _Lanes:
             mine.append(self.inner(no).scope(op.else_case))
         out.append(as_scope(seq(*mine)))
 
-    def loop(self, op: For, out: list[Stmt]) -> None:
+    def on_For(self, op: For, out: list[Stmt]) -> None:
         """A loop inside: each step for all lanes that still have one; lanes of a vectorized one are more lanes."""
         if op.kind not in (ForKind.SERIAL, ForKind.UNROLLED, ForKind.VECTORIZED, ForKind.PARALLEL):
             self.refuse(f"loop {op.loop_var.name!r} is {op.kind.value}", op)
@@ -262,7 +261,7 @@ class _Lanes:
         mine.append(For(step, const(0, "int64"), longest, ForKind.SERIAL, None, {}, as_scope(seq(*body)), span=op.span))
         out.append(as_scope(seq(*mine)))
 
-    def repeat(self, op: While, out: list[Stmt]) -> None:
+    def on_While(self, op: While, out: list[Stmt]) -> None:
         """Until no lane goes on."""
         if jumps_out(op.body) or returns(op.body):
             self.refuse("they may leave a while loop at different times", op)

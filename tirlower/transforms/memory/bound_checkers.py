@@ -11,7 +11,7 @@ from tirlower.ir.dtype import BOOL
 from tirlower.ir.expr import And, Broadcast, BufferLoad, Call, Expr, IntImm, Let, Or, Ramp, Shuffle, const
 from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator
+from tirlower.ir.functor import Dispatch, Mutator
 from tirlower.ir.op import Op
 from tirlower.ir.query import has
 from tirlower.ir.refresh import refresh_binders
@@ -115,7 +115,11 @@ class Shown:
     copy: Callable[[Expr], Expr]
 
 
-class AccessGuardBuilder:
+_Entry = tuple[Any, Place, bool]
+"""A node at a place; True: an access whose indices are done."""
+
+
+class AccessGuardBuilder(Dispatch):
     """Collects the asserts of one statement, in the order in which its accesses are evaluated."""
 
     def __init__(self, span: Any) -> None:
@@ -133,7 +137,7 @@ class AccessGuardBuilder:
 
     def _walk(self, root: Expr) -> None:
         # Entries to visit, and (after their indices) accesses to check; what is shared is checked once a place.
-        stack: list[tuple[Any, Place, bool]] = [(root, _TOP, False)]
+        stack: list[_Entry] = [(root, _TOP, False)]
         while stack:
             op, place, ready = stack.pop()
             if ready:
@@ -142,28 +146,39 @@ class AccessGuardBuilder:
             if op.is_leaf or (id(op), id(place)) in self.seen:
                 continue
             self.seen.add((id(op), id(place)))
-            steps = self._steps(op, place)
+            steps = self.dispatch(op, place)
             stack += reversed(steps)
 
-    def _steps(self, op: Any, place: Place) -> list[tuple[Any, Place, bool]]:
-        kind = op.__class__
-        if kind is Let:
-            return [(op.value, place, False), (op.body, Place(place, let=op), False)]
-        if kind is Call and op.op is _IF_THEN_ELSE and op.args[0].dtype.is_scalar:
-            taken = Place(place, condition=op.args[0])
-            other = Place(place, condition=build.logical_not(op.args[0]))
-            return [(op.args[0], place, False), (op.args[1], taken, False), (op.args[2], other, False)]
-        if kind in (And, Or) and op.dtype.is_scalar:
-            reached = op.a if kind is And else build.logical_not(op.a)
-            return [(op.a, place, False), (op.b, Place(place, condition=reached), False)]
-        if kind is Call and op.op is _ADDRESS_OF and isinstance(op.args[0], BufferLoad):
-            return [(index, place, False) for index in op.args[0].indices]  # named, not read
-        if kind is Call and op.op in _ATOMICS and _element_of(op.args[0]) is not None:
-            # The element that the address names is read and written.
-            rest = [(arg, place, False) for arg in op.args[1:]]
-            return [(op.args[0], place, False), (_element_of(op.args[0]), place, True), *rest]
-        steps = [(child, place, False) for child in op.children()]
-        return [*steps, (op, place, True)] if kind is BufferLoad else steps
+    def on_Let(self, op: Let, place: Place) -> list[_Entry]:
+        return [(op.value, place, False), (op.body, Place(place, let=op), False)]
+
+    def on_And(self, op: And | Or, place: Place) -> list[_Entry]:
+        if not op.dtype.is_scalar:
+            return self.otherwise(op, place)
+        reached = op.a if isinstance(op, And) else build.logical_not(op.a)
+        return [(op.a, place, False), (op.b, Place(place, condition=reached), False)]
+
+    on_Or = on_And
+
+    def on_Call(self, op: Call, place: Place) -> list[_Entry]:
+        first: Any = op.args[0] if op.args else None
+        if op.op is _IF_THEN_ELSE and first.dtype.is_scalar:
+            taken, other = (Place(place, condition=c) for c in (first, build.logical_not(first)))
+            return [(first, place, False), (op.args[1], taken, False), (op.args[2], other, False)]
+        if op.op is _ADDRESS_OF and isinstance(first, BufferLoad):
+            return [(index, place, False) for index in first.indices]  # named, not read
+        element = _element_of(first) if op.op in _ATOMICS else None
+        if element is None:
+            return self.otherwise(op, place)
+        # The element that the address names is read and written.
+        return [(first, place, False), (element, place, True), *((arg, place, False) for arg in op.args[1:])]
+
+    def on_BufferLoad(self, op: BufferLoad, place: Place) -> list[_Entry]:
+        return [*self.otherwise(op, place), (op, place, True)]
+
+    def otherwise(self, op: Any, place: Place) -> list[_Entry]:
+        """An operation that evaluates its operands, one after the other."""
+        return [(child, place, False) for child in op.children()]
 
     def wanted(self, node: BufferLoad | BufferStore, axis: int) -> bool:
         """Whether a subscript of an access is checked: here, all are."""
