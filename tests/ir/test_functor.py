@@ -11,6 +11,7 @@ from tirlower import ir
 from tirlower.ir import (
     Dispatch,
     Mutator,
+    StmtMutator,
     Visitor,
     fold,
     ir_transform,
@@ -399,3 +400,30 @@ def test_a_method_is_found_by_the_class_of_the_node() -> None:
         class Wrong(Dispatch):
             def on_Fro(self, op):
                 return op
+
+
+def test_a_mutator_of_statements_enters_no_expression() -> None:
+    body, _ = sample()
+    met: list[type] = []
+
+    class Names(StmtMutator):
+        def visit(self, op):
+            met.append(type(op))
+            return super().visit(op)
+
+        def visit_IntImm(self, op):
+            raise AssertionError("an expression was entered")
+
+    assert Names().visit(body) is body and ir.For in met
+
+    class Serial(ir.Mutator):
+        def visit_For(self, op):
+            return self.generic(op).with_(annotations={"seen": 1})
+
+    class Both(Serial, StmtMutator):
+        """Handlers of the one, expressions as the other leaves them."""
+
+        def visit_IntImm(self, op):
+            raise AssertionError("an expression was entered")
+
+    assert Both().visit(body) is not body

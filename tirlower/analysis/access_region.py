@@ -11,7 +11,7 @@ from tirlower.diagnostics import WellFormedError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion
 from tirlower.ir.expr import Call, Expr, IntImm, Let, Select, Var, const
-from tirlower.ir.functor import Mutator, pre_order_visit, substitute
+from tirlower.ir.functor import Mutator, StmtMutator, pre_order_visit, substitute
 from tirlower.ir.op import Op
 from tirlower.ir.query import nodes
 from tirlower.ir.refresh import copy_var, refresh_binders
@@ -23,7 +23,7 @@ __all__ = ["get_block_access_region", "get_block_read_write_region"]
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 
 
-class _Narrower(Mutator):
+class _Narrower(StmtMutator):
     """Put each guarded access under a loop over what its guard leaves of the loops around it.
 
     The result has the same accesses, and is only looked at: a guard ``lo <= i < hi`` on a loop variable becomes a loop
@@ -33,9 +33,6 @@ class _Narrower(Mutator):
     def __init__(self) -> None:
         self.analyzer = Analyzer()
         self.loops: dict[Var, tuple[Expr, Expr]] = {}
-
-    def visit_expr(self, root: Expr) -> Expr:
-        return root
 
     def visit_For(self, op: For) -> Stmt:
         self.loops[op.loop_var] = (op.min, op.extent)

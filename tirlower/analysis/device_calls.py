@@ -12,7 +12,7 @@ from typing import Any
 
 from tirlower.ir import build
 from tirlower.ir.expr import Call, Expr, PointerType, StringImm, Var, const
-from tirlower.ir.functor import Mutator, pre_order_visit
+from tirlower.ir.functor import StmtMutator, pre_order_visit
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Evaluate, Stmt
 from tirlower.poly import Access
@@ -47,7 +47,7 @@ def _anywhere(data: Var, mask: int) -> Expr:
     return build.call("tir.tvm_access_ptr", kind, data, const(0, "int64"), size, const(mask, "int32"))
 
 
-class DeviceCalls(Mutator):
+class DeviceCalls(StmtMutator):
     """A function's body for the analysis (``body``), and how to come back from it.
 
     ``copies`` are statements whose writes go on, ``waits`` those that stand for waits in ``body``.
@@ -67,10 +67,6 @@ class DeviceCalls(Mutator):
             self._written[op.args[0]] = None
         elif op.__class__ is Call and op.op is _BULK_STORE and isinstance(op.args[1], Var):
             self._read[op.args[1]] = None
-
-    def visit_expr(self, root: Any) -> Any:
-        """These calls are statements."""
-        return root
 
     def visit_Evaluate(self, op: Evaluate) -> Stmt:
         """A wait with what it hands on, or the statement itself."""
@@ -93,12 +89,9 @@ class DeviceCalls(Mutator):
         return _Restorer(self._old).visit(body) if self._old else body
 
 
-class _Restorer(Mutator):
+class _Restorer(StmtMutator):
     def __init__(self, old: dict[Stmt, Stmt]) -> None:
         self.old = old
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_Evaluate(self, op: Evaluate) -> Stmt:
         return self.old.get(op, op)

@@ -47,6 +47,7 @@ from tirlower.ir.node import NODES, Node, Role
 __all__ = [
     "Dispatch",
     "Mutator",
+    "StmtMutator",
     "Substituter",
     "Visitor",
     "fold",
@@ -333,6 +334,14 @@ class Mutator:
             method = table.get(new.__class__)
             memo[key] = new if method is None else method(self, new)
         return memo[id(root)]
+
+
+class StmtMutator(Mutator):
+    """Rewrite statements alone: expressions, most of a program's nodes, come back without being entered."""
+
+    def visit_expr(self, root: Any) -> Any:
+        """The expression itself."""
+        return root
 
 
 _FOLDS: dict[type, Callable[..., Expr]] = {

@@ -12,7 +12,7 @@ from tirlower.arith import Analyzer
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Var
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator
+from tirlower.ir.functor import StmtMutator
 from tirlower.ir.op import Purity
 from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, Evaluate, For, ForKind, IfThenElse, Seq, Stmt, seq
@@ -118,14 +118,11 @@ class Liveness:
                 known_here.read = None
 
 
-class _Remover(Mutator):
+class _Remover(StmtMutator):
     """Removes the stores to some buffers from a statement; what they evaluate for its effects stays."""
 
     def __init__(self, buffers: set[Buffer]) -> None:
         self.buffers = buffers
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
         if op.buffer not in self.buffers:
@@ -139,7 +136,7 @@ class _Remover(Mutator):
         return as_scope(seq(*done))
 
 
-class BackwardMutator(FactMutator):
+class BackwardMutator(FactMutator, StmtMutator):
     """Rewrites the statements of every Seq from the last to the first, knowing what comes after each.
 
     Inner Seqs come first. Subclasses define :meth:`rewrite`.
@@ -153,9 +150,6 @@ class BackwardMutator(FactMutator):
     def rewrite(self, stmt: Stmt) -> Stmt:
         """The statement to put in the place of one; ``self.liveness`` is what comes after it."""
         return stmt
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_Block(self, op: Block) -> Stmt:
         return op

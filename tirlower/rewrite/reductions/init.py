@@ -17,7 +17,7 @@ from tirlower.arith import Analyzer
 from tirlower.ir import build
 from tirlower.ir.buffer import IterKind, Range
 from tirlower.ir.expr import BufferLoad, Call, Expr, Var, const, is_const_int
-from tirlower.ir.functor import Substituter, substitute
+from tirlower.ir.functor import StmtMutator, Substituter, substitute
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each
 from tirlower.ir.refresh import refresh_binders
@@ -201,15 +201,12 @@ def finished(nest: InitNest, analyzer: Analyzer) -> Stmt:
     return done
 
 
-class _Decided(Substituter):
+class _Decided(Substituter, StmtMutator):
     """Drops the conditions that are proved."""
 
     def __init__(self, analyzer: Analyzer) -> None:
         super().__init__({})
         self.analyzer = analyzer
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_For(self, op: For) -> Stmt:
         with ranged(self.analyzer, op.loop_var, op.min, op.extent):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.ir import build
 from tirlower.ir.buffer import IterKind
 from tirlower.ir.expr import EQ, And, Expr
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator
+from tirlower.ir.functor import StmtMutator
 from tirlower.ir.splice import as_scope, split_head
 from tirlower.ir.stmt import Block, IfThenElse, Stmt, seq
 from tirlower.rewrite.base import Fact, FuncPass, Stage
@@ -17,10 +15,7 @@ from tirlower.rewrite.context import PassContext
 __all__ = ["LowerInitBlock"]
 
 
-class _Lowerer(Mutator):
-    def visit_expr(self, root: Any) -> Any:
-        return root
-
+class _Lowerer(StmtMutator):
     def visit_Block(self, op: Block) -> Stmt:
         op = self.generic(op)
         if op.init is None:

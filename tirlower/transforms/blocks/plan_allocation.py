@@ -13,7 +13,7 @@ from tirlower.ir.buffer import Buffer, BufferRegion
 from tirlower.ir.cancel import expr_key
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor, pre_order_visit
+from tirlower.ir.functor import StmtMutator, Visitor, pre_order_visit
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each
 from tirlower.ir.regions import block_access_regions
@@ -180,7 +180,7 @@ def _variables(buffer: Buffer) -> list[Var]:
     return list(each(Var, *buffer.shape, *buffer.strides, buffer.elem_offset))
 
 
-class _Placer(Mutator):
+class _Placer(StmtMutator):
     def __init__(self, func: PrimFunc) -> None:
         collector = _Collector()
         collector.visit(func.body)
@@ -215,9 +215,6 @@ class _Placer(Mutator):
             path = collector.defined_in.get(var, ())
             needed = max(needed, path, key=len)
         return needed[-1] if ancestor in needed[:-1] else ancestor
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     @contextmanager
     def _seeing(self, *buffers: Buffer) -> Iterator[None]:

@@ -13,7 +13,7 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Not, Var, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Visitor
+from tirlower.ir.functor import StmtMutator, Visitor
 from tirlower.ir.node import Node, Role
 from tirlower.ir.op import Purity
 from tirlower.ir.query import each
@@ -105,10 +105,7 @@ class _Uses(Visitor):
         self.generic(op)
 
 
-class _Remover(FactMutator):
-    def visit_expr(self, root: Any) -> Any:
-        return root
-
+class _Remover(FactMutator, StmtMutator):
     def visit_Seq(self, op: Seq) -> Stmt:
         return as_scope(self._sequence(op, _Uses()))
 
@@ -233,14 +230,11 @@ class _Remover(FactMutator):
         )
 
 
-class _KnownStores(KnownMutator):
+class _KnownStores(KnownMutator, StmtMutator):
     """Removes the stores of values that certainly stand there already."""
 
     def __init__(self, func: PrimFunc) -> None:
         super().__init__(func, dataflow=True)
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
         if op.predicate is None and side_effect(op.value) <= Purity.READS and not self.wrapping.may_fail(op.value):

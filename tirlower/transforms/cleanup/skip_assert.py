@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.ir.expr import StringImm
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator
+from tirlower.ir.functor import StmtMutator
 from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import Assert, Block, Seq, Stmt, seq
 from tirlower.rewrite.base import FuncPass
@@ -16,12 +14,9 @@ from tirlower.transforms.cleanup.remove_no_op import effects_of
 __all__ = ["SkipAssert"]
 
 
-class _Skipper(Mutator):
+class _Skipper(StmtMutator):
     def __init__(self, keep_guards: bool) -> None:
         self.keep_guards = keep_guards
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_Block(self, op: Block) -> Stmt:
         # Only statements change: the parts of a block that hold expressions stay.

@@ -17,7 +17,7 @@ from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Expr, PointerType, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Dispatch, Mutator, substitute
+from tirlower.ir.functor import Dispatch, StmtMutator, substitute
 from tirlower.ir.op import Purity
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.splice import as_scope, jumps_out, returns
@@ -287,11 +287,8 @@ def _single(name: str, dtype: str) -> tuple[Buffer, BufferLoad]:
     return buffer, BufferLoad(buffer, (const(0, "int32"),))
 
 
-class _Loops(Mutator):
+class _Loops(StmtMutator):
     """Finds the outermost vectorized loops."""
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_For(self, op: For) -> Stmt:
         if op.kind is not ForKind.VECTORIZED:

@@ -9,7 +9,7 @@ from tirlower.analysis.purity import side_effect
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import And, Call, Div, Expr, FloorDiv, FloorMod, IntImm, Let, Mod, Or, Select, Var
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor
+from tirlower.ir.functor import Mutator, StmtMutator, Visitor
 from tirlower.ir.intrinsics.collective import COLLECTIVE
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each
@@ -236,15 +236,12 @@ class _Unbinder(Mutator):
         return seq() if op.var in self.moved else made
 
 
-class _Hoister(Mutator):
+class _Hoister(StmtMutator):
     def __init__(self, func: PrimFunc, conditionals: HoistedConditionals, lets: HoistedLetBindings, name: str) -> None:
         self.conditionals = conditionals
         self.lets = lets
         self.budget = SizeBudget(name, func.body, BUDGET)
         self.threads: dict[Var, None] = {}
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_For(self, op: For) -> Stmt:
         made: Stmt

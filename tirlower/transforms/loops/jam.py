@@ -34,7 +34,7 @@ from tirlower.ir.expr import (
     is_const_int,
 )
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, substitute
+from tirlower.ir.functor import StmtMutator, substitute
 from tirlower.ir.op import Purity
 from tirlower.ir.query import each
 from tirlower.ir.refresh import copy_var, refresh_binders
@@ -194,16 +194,13 @@ def _uses(stmt: Stmt) -> Iterator[Var]:
                     yield node
 
 
-class _Jammer(Mutator):
+class _Jammer(StmtMutator):
     """Rewrites the loops of a function, and declares the variables of the copies beside the ones they are of."""
 
     def __init__(self, func: PrimFunc) -> None:
         self.aliases = Aliases(func)
         self.uses = Counter(_uses(func.body))
         self.copies: dict[Buffer, list[Buffer]] = {}
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_Seq(self, op: Seq) -> Stmt:
         new = self.generic(op)

@@ -12,7 +12,7 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.expr import And, Call, Expr, IntImm, Let, Select, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor, substitute
+from tirlower.ir.functor import Mutator, StmtMutator, Visitor, substitute
 from tirlower.ir.intrinsics.collective import COLLECTIVE
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import mentions
@@ -182,7 +182,7 @@ class _Cleaner(Mutator):
         return made
 
 
-class _Partitioner(FactMutator):
+class _Partitioner(FactMutator, StmtMutator):
     def __init__(self, func: PrimFunc, options: LoopPartition) -> None:
         super().__init__(func)
         self.options = options
@@ -191,9 +191,6 @@ class _Partitioner(FactMutator):
         # The cuts that made a part, by its variable.
         self.cuts: dict[Var, frozenset[int]] = {}
         self.count = 0
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
         if op.key == HINT and isinstance(op.body, For) and not is_const_int(op.value, 0):

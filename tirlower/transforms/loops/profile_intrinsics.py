@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from tirlower.ir.expr import Call, Expr, IntImm, const
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.functor import Mutator
+from tirlower.ir.functor import StmtMutator
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Evaluate, For, ForKind, Seq, Stmt
 from tirlower.rewrite.base import Fact, ModulePass
@@ -75,15 +75,12 @@ def _mark(op: Op, number: int) -> Stmt:
     return Evaluate(Call(op, (const(number, "int32"),)))
 
 
-class _Instrumenter(Mutator):
+class _Instrumenter(StmtMutator):
     """Puts marks around the chosen loops; a return ends what is open."""
 
     def __init__(self, chosen: dict[int, int], open_: list[int]) -> None:
         self.chosen = chosen
         self.open = open_
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_Seq(self, op: Seq) -> Stmt:
         done: list[Stmt] = []

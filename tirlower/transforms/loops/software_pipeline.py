@@ -23,7 +23,7 @@ from tirlower.ir.annotations import ASYNC_COMMIT, ASYNC_SCOPE, ASYNC_WAIT, ASYNC
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, substitute
+from tirlower.ir.functor import Mutator, StmtMutator, substitute
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import mentions
 from tirlower.ir.refresh import copy_var, refresh_binders
@@ -365,13 +365,10 @@ def _copies(buffer: Buffer, count: int) -> Buffer:
     )
 
 
-class _Injector(FactMutator):
+class _Injector(FactMutator, StmtMutator):
     def __init__(self, func: PrimFunc) -> None:
         super().__init__(func)
         self.data: dict[Var, Buffer] = {buffer.data: buffer for buffer in func.buffers}
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_AllocBuffer(self, op: AllocBuffer) -> Stmt:
         self.data[op.buffer.data] = op.buffer

@@ -13,7 +13,7 @@ from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Let, Ramp, Shuffle, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor, pre_order_visit
+from tirlower.ir.functor import Mutator, StmtMutator, Visitor, pre_order_visit
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each, has, nodes
 from tirlower.ir.splice import as_scope
@@ -84,7 +84,7 @@ def pieces(lanes: int, width: int) -> list[tuple[int, int]]:
     return out
 
 
-class _Splitter(Mutator):
+class _Splitter(StmtMutator):
     def __init__(self, func: PrimFunc, widths: dict[int, int]) -> None:
         self.width = {n: max(REGISTER_BITS // bits, 1) for n, bits in widths.items() if _too_long(n, bits)}
         self.cut = frozenset(self.width)
@@ -95,9 +95,6 @@ class _Splitter(Mutator):
         self.analyzer, _ = analyzer_of(func)
         #: what must stand before the statement at hand: vectors computed into memory
         self.before: list[Stmt] = []
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     # -- scopes ------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor, substitute
+from tirlower.ir.functor import StmtMutator, Visitor, substitute
 from tirlower.ir.query import each, statements
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.splice import as_scope, jumps_out
@@ -49,7 +49,7 @@ class _LocalIndexVars(Visitor):
         self.generic(op)
 
 
-class _Unroller(Mutator):
+class _Unroller(StmtMutator):
     """Counts, bottom-up, the steps, unrolled loops and ordinary loops below each loop, and decides."""
 
     def __init__(self, func: PrimFunc, options: UnrollLoop) -> None:
@@ -60,9 +60,6 @@ class _Unroller(Mutator):
         self.unrolled_depth = 0
         self.loop_depth = 0
         self.analyzer, _ = analyzer_of(func)
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
         if op.key == MAX_STEP:

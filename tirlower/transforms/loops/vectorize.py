@@ -16,7 +16,7 @@ from tirlower.ir import build
 from tirlower.ir.annotations import REDUCTION
 from tirlower.ir.expr import And, Broadcast, Call, Expr, IntImm, Not, Shuffle, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, substitute
+from tirlower.ir.functor import Mutator, StmtMutator, substitute
 from tirlower.ir.op import Op
 from tirlower.ir.query import statements
 from tirlower.ir.refresh import refresh_binders
@@ -280,7 +280,7 @@ MOST_GROUPS = 16
 """With ``tail``, loops of more lanes than so many lines hold run in groups, as those of symbolic extents do."""
 
 
-class _Loops(Mutator):
+class _Loops(StmtMutator):
     """Finds the vectorized loops."""
 
     def __init__(self, func: PrimFunc, target: Target | None, predicated: bool, tail: bool) -> None:
@@ -289,9 +289,6 @@ class _Loops(Mutator):
         self.target = target
         self.predicated = predicated
         self.tail = tail
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_For(self, op: For) -> Stmt:
         if op.kind is not ForKind.VECTORIZED:
@@ -374,11 +371,8 @@ def _has_scalable_vectors(target: Target | None) -> bool:
     return any(f in features for f in ("+sve", "+sve2", "+sme", "+v"))
 
 
-class _Serializer(Mutator):
+class _Serializer(StmtMutator):
     """Vectorized loops become serial ones."""
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_For(self, op: For) -> Stmt:
         op = self.generic(op)

@@ -12,7 +12,7 @@ from tirlower.ir.binding import buffer_variables
 from tirlower.ir.buffer import Buffer, pointer_dtype
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Let, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Substituter, Visitor, substitute
+from tirlower.ir.functor import StmtMutator, Substituter, Visitor, substitute
 from tirlower.ir.op import Purity
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.splice import DECLARATIONS, as_scope, jumps_out, returns
@@ -108,7 +108,7 @@ class _Contents(Visitor):
             self.together = op
 
 
-class _Threads(Mutator):
+class _Threads(StmtMutator):
     """The body of one virtual thread loop, its threads interleaved."""
 
     def __init__(self, loop: For, count: int) -> None:
@@ -123,9 +123,6 @@ class _Threads(Mutator):
 
     def _is_touched(self, uses: Uses) -> bool:
         return not uses.names.isdisjoint(self.touched)
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     # Scopes
 
@@ -260,10 +257,7 @@ def _converted(kind: Any, value: Expr) -> Expr:
     return value if value.dtype is kind else build.cast(kind, value)
 
 
-class _Injector(Mutator):
-    def visit_expr(self, root: Any) -> Any:
-        return root
-
+class _Injector(StmtMutator):
     def visit_For(self, op: For) -> Stmt:
         made: For = op.with_(body=self.visit(op.body))  # inner threads first
         if not is_virtual(made):

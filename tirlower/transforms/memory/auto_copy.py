@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tirlower.analysis.uniformity import Uniformity
 from tirlower.ir import build
 from tirlower.ir.buffer import Range, pointer_dtype
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, substitute
+from tirlower.ir.functor import StmtMutator, substitute
 from tirlower.ir.query import has
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.stmt import Block, For, ForKind, IfThenElse, Seq, Stmt, While
@@ -43,7 +42,7 @@ _OWN = (AUTO_COPY, VECTOR_BYTES, LOCAL_STAGE, PADDING)
 _AXES = ("threadIdx.z", "threadIdx.y", "threadIdx.x")
 
 
-class _Lowerer(Mutator):
+class _Lowerer(StmtMutator):
     def __init__(self, func: PrimFunc, conflicts: Conflicts) -> None:
         self.func = func
         self.analyzer, _ = analyzer_of(func)
@@ -61,9 +60,6 @@ class _Lowerer(Mutator):
         if self._uniform is None:
             self._uniform = Uniformity(self.func.body)
         return self._uniform
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_For(self, op: For) -> Stmt:
         bound = op.kind is ForKind.THREAD_BINDING

@@ -11,7 +11,7 @@ from tirlower.ir.dtype import BOOL
 from tirlower.ir.expr import And, Broadcast, BufferLoad, Call, Expr, IntImm, Let, Or, Ramp, Shuffle, const
 from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Dispatch, Mutator
+from tirlower.ir.functor import Dispatch, StmtMutator
 from tirlower.ir.op import Op
 from tirlower.ir.query import has
 from tirlower.ir.refresh import refresh_binders
@@ -238,11 +238,8 @@ def _holds(expr: Expr, kind: type[Expr]) -> bool:
     return has(kind, expr)
 
 
-class AccessGuards(Mutator):
+class AccessGuards(StmtMutator):
     """Statements come back with their asserts in front, as a list that the Seq around takes in."""
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def checks(self, op: Stmt) -> AccessGuardBuilder:
         """What collects the asserts of a statement."""

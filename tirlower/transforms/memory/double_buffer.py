@@ -13,7 +13,7 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.expr import Expr, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Substituter, Visitor, substitute
+from tirlower.ir.functor import StmtMutator, Substituter, Visitor, substitute
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.splice import as_scope, jumps_out, returns
 from tirlower.ir.stmt import (
@@ -56,16 +56,13 @@ class _Piece:
     marked: Marked | None = None
 
 
-class _Ahead(Mutator):
+class _Ahead(StmtMutator):
     """The body with each producer replaced by that of the next iteration, and its allocations taken out."""
 
     def __init__(self, fills: dict[Var, Stmt], gone: set[Var], condition: Expr | None) -> None:
         self.fills = fills
         self.gone = gone
         self.condition = condition
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_For(self, op: For) -> Stmt:
         return op
@@ -359,15 +356,12 @@ def _touches(summary: Summary, data: Var, pointers: bool, writes: bool) -> bool:
     return (pointers and data in summary.pointers) or any(a.buffer.data is data for a in accesses)
 
 
-class _Injector(FactMutator):
+class _Injector(FactMutator, StmtMutator):
     def __init__(self, func: PrimFunc, targets: dict[For | While, list[Marked]], split: int) -> None:
         super().__init__(func)
         self.targets = targets
         self.split = split
         self.enlarged: dict[Var, Buffer] = {}
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_For(self, op: For) -> Stmt:
         marked = self.targets.get(op)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tirlower.diagnostics import Span, TransformError
 from tirlower.ir.expr import Call, IntImm, PointerType, StringImm, Var
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor
+from tirlower.ir.functor import StmtMutator, Visitor
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Evaluate, Seq, Stmt
 from tirlower.rewrite.base import Fact, FuncPass, Stage
@@ -103,14 +103,11 @@ class _Finder(Visitor):
                     _refuse(operands[0], why, span, "load all operands of a product with the same m, n and k")
 
 
-class _Marker(Mutator):
+class _Marker(StmtMutator):
     """Puts the attributes around what follows an allocation."""
 
     def __init__(self, found: _Finder) -> None:
         self.found = found
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_Seq(self, op: Seq) -> Stmt:
         op = self.generic(op)

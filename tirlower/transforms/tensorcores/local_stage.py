@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor
+from tirlower.ir.functor import StmtMutator, Visitor
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, For, ForKind, Seq, Stmt
 from tirlower.rewrite.base import Fact, FuncPass, Stage
@@ -47,11 +47,8 @@ class _Reads(Visitor):
         self.found.add(buffer.data)
 
 
-class _Stager(Mutator):
+class _Stager(StmtMutator):
     """Puts a loop nest that fills registers in front of each nest around a marked block."""
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_For(self, op: For) -> Stmt:
         return self._alone(op)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.annotations import ASYNC_COMMIT, ASYNC_SCOPE, ASYNC_WAIT, ASYNC_WAIT_COUNT
 from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import Call, IntImm, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator
+from tirlower.ir.functor import StmtMutator
 from tirlower.ir.op import Op
 from tirlower.ir.query import each
 from tirlower.ir.splice import as_scope
@@ -32,16 +30,13 @@ def _copies_already(kernel: Stmt) -> bool:
     return any(call.op is _CP_ASYNC for call in each(Call, kernel))
 
 
-class _Waits(FactMutator):
+class _Waits(FactMutator, StmtMutator):
     """Puts the calls in place of the attributes of a kernel; without any instruction, drops the attributes."""
 
     def __init__(self, func: PrimFunc, copies: dict[Stmt, tuple[Stmt, ...]], instructions: bool) -> None:
         super().__init__(func)
         self.copies = copies
         self.instructions = instructions
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
         made = self.copies.get(op)
@@ -93,14 +88,11 @@ def _declares(body: Seq) -> bool:
     return any(as_scope(stmt) is not stmt for stmt in body.stmts)
 
 
-class _Kernels(Mutator):
+class _Kernels(StmtMutator):
     """Each outermost loop over threads on its own."""
 
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_For(self, op: For) -> Stmt:
         if op.kind is not ForKind.THREAD_BINDING:

@@ -14,7 +14,7 @@ from tirlower.ir.buffer import Buffer, BufferRegion, IterKind, Range, decl_buffe
 from tirlower.ir.dtype import HANDLE
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor, substitute
+from tirlower.ir.functor import StmtMutator, Visitor, substitute
 from tirlower.ir.op import Purity
 from tirlower.ir.query import mentions
 from tirlower.ir.stmt import (
@@ -61,7 +61,7 @@ class _Plan:
     after: list[Stmt]
 
 
-class _Lowerer(Mutator):
+class _Lowerer(StmtMutator):
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
         self.loops: list[For] = []
@@ -71,9 +71,6 @@ class _Lowerer(Mutator):
         self.allocs: list[Buffer] = []
         self.shared_out: dict[Var, list[For]] = {}
         """The results that each thread has for itself, with the loops of the threads that reduced them."""
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def run(self, body: Stmt) -> Stmt:
         """The body of a function. Where no block is around a reduction, its memory heads the function."""

@@ -14,7 +14,7 @@ from tirlower.ir.dtype import INT32, INT64, DataType
 from tirlower.ir.expr import Call, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Substituter, pre_order_visit, substitute
+from tirlower.ir.functor import StmtMutator, Substituter, pre_order_visit, substitute
 from tirlower.ir.op import GlobalVar, Op, Purity
 from tirlower.ir.query import mentions, nodes, statements
 from tirlower.ir.splice import jumps_out, returns
@@ -85,7 +85,7 @@ def _reads_others(block: Block) -> bool:
     return False
 
 
-class _Scheduler(Mutator):
+class _Scheduler(StmtMutator):
     """Walks the statements that the host runs; each loop nest among them becomes a kernel."""
 
     def __init__(self, func: PrimFunc, threads: int) -> None:
@@ -100,10 +100,6 @@ class _Scheduler(Mutator):
         if isinstance(op, For) and op.kind is ForKind.THREAD_BINDING:
             self.axes.setdefault((str(op.thread_tag), op.loop_var.dtype), op.loop_var)
         return not isinstance(op, Expr)
-
-    def visit_expr(self, root: Any) -> Any:
-        """Expressions hold no loops."""
-        return root
 
     # ------------------------------------------------------------ what becomes a kernel
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.analysis.thread_axes import is_thread_axis
 from tirlower.diagnostics import TransformError
 from tirlower.ir.expr import const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator
+from tirlower.ir.functor import StmtMutator
 from tirlower.ir.stmt import AttrStmt, For, Stmt
 from tirlower.machine.target import Target
 from tirlower.rewrite.base import Fact, FuncPass, Stage
@@ -23,13 +21,9 @@ DEVICE_SCOPE = "device_scope"
 _REGIONS = (DEVICE_SCOPE, "pipeline_exec_scope", "thread_extent")
 
 
-class _Annotator(Mutator):
+class _Annotator(StmtMutator):
     def __init__(self, target: Target) -> None:
         self.target = target
-
-    def visit_expr(self, root: Any) -> Any:
-        """Expressions hold no regions."""
-        return root
 
     def region(self, op: Stmt) -> Stmt:
         """A statement as a region of the device."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, CommReducer
@@ -22,7 +20,7 @@ from tirlower.ir.expr import (
     is_const_int,
 )
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator
+from tirlower.ir.functor import StmtMutator
 from tirlower.ir.query import each, has
 from tirlower.ir.stmt import (
     AttrStmt,
@@ -43,7 +41,7 @@ from tirlower.rewrite.context import PassContext
 __all__ = ["LowerThreadAllreduce"]
 
 
-class _Lowerer(Mutator):
+class _Lowerer(StmtMutator):
     def __init__(self, target: Target, uses: ResultUses) -> None:
         self.uses = uses
         self.moved: dict[Var, tuple[Buffer, Expr]] = {}
@@ -52,9 +50,6 @@ class _Lowerer(Mutator):
         self.axes: dict[str, For] = {}
         self.reducers: list[CommReducer] = []
         self.repeats = 0
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_For(self, op: For) -> Stmt:
         if op.kind is not ForKind.THREAD_BINDING:

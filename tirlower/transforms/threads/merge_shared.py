@@ -17,7 +17,7 @@ from tirlower.ir.digest import expr_deep_equal
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Broadcast, BufferLoad, Call, Expr, IntImm, Ramp, StringImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor
+from tirlower.ir.functor import Mutator, StmtMutator, Visitor
 from tirlower.ir.op import Op
 from tirlower.ir.query import each, has, mentions, nodes
 from tirlower.ir.stmt import (
@@ -392,13 +392,10 @@ def _is_flat(buffer: Buffer) -> bool:
     return len(buffer.shape) == 1 and not buffer.strides and is_const_int(buffer.elem_offset, 0)
 
 
-class _Kernels(Mutator):
+class _Kernels(StmtMutator):
     def __init__(self, func: PrimFunc, scope: str) -> None:
         self.func = func
         self.scope = scope
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_For(self, op: For) -> Stmt:
         if op.kind is not ForKind.THREAD_BINDING:

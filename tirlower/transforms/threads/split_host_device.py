@@ -15,7 +15,7 @@ from tirlower.ir.data import DATA_PARAMS
 from tirlower.ir.dtype import INT32, DataType
 from tirlower.ir.expr import EQ, BufferLoad, Call, Expr, StringImm, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.functor import Mutator, Substituter, Visitor
+from tirlower.ir.functor import StmtMutator, Substituter, Visitor
 from tirlower.ir.op import GlobalVar, Op
 from tirlower.ir.refresh import copy_var
 from tirlower.ir.splice import jumps_out
@@ -95,7 +95,7 @@ class _Uses(Visitor):
         return [b for b in reversed(self.used) if b not in self.own and free.issuperset(buffer_variables(b))]
 
 
-class _Splitter(Mutator):
+class _Splitter(StmtMutator):
     """Rewrites the host's functions; ``kernels`` are the functions made."""
 
     def __init__(self, mod: IRModule) -> None:
@@ -105,10 +105,6 @@ class _Splitter(Mutator):
         self.handed_on: dict[str, Any] = {}
         self.sizes: set[Var] = set()
         """The symbols of the shapes of the function at hand."""
-
-    def visit_expr(self, root: Any) -> Any:
-        """Expressions hold no regions."""
-        return root
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
         if op.key != TARGET or not isinstance(op.node, Target):

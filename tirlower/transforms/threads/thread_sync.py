@@ -13,7 +13,7 @@ from tirlower.ir.annotations import ASYNC_WAIT, ASYNC_WAIT_COUNT
 from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import BufferLoad, Expr, StringImm, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator
+from tirlower.ir.functor import StmtMutator
 from tirlower.ir.op import Op
 from tirlower.ir.query import each, has, nodes
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt
@@ -62,14 +62,11 @@ def _handed_on_in_global_memory(func: PrimFunc) -> set[Var]:
     }
 
 
-class _AfterWaits(Mutator):
+class _AfterWaits(StmtMutator):
     """A barrier behind each wait for asynchronous copies: what a thread has waited for, the others may then read."""
 
     def __init__(self, scope: str) -> None:
         self.scope = scope
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
         if op.key != ASYNC_WAIT or not isinstance(op.body, AttrStmt) or op.body.key != ASYNC_WAIT_COUNT:
@@ -86,7 +83,7 @@ def _sync(scope: str, *more: Expr) -> Stmt:
     return Evaluate(build.call("tir.tvm_storage_sync", StringImm(scope), *more))
 
 
-class _GridBarrier(Mutator):
+class _GridBarrier(StmtMutator):
     """Barriers of all blocks: their arguments by kernel, and what prepares them.
 
     A kernel with such barriers begins with ``tvm_global_barrier_kinit``, and its buffers that are handed on through
@@ -95,9 +92,6 @@ class _GridBarrier(Mutator):
 
     def __init__(self, written: set[Var], read: set[Var]) -> None:
         self.handed_on = sorted(written & read, key=lambda var: var.name)
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_For(self, op: For) -> Stmt:
         if op.kind is not ForKind.THREAD_BINDING:
@@ -129,12 +123,9 @@ def _is_placeholder(node: Any) -> bool:
     return isinstance(node, Evaluate) and is_barrier(node, "global") and len(node.value.args) == 1  # type: ignore[attr-defined]
 
 
-class _Filler(Mutator):
+class _Filler(StmtMutator):
     def __init__(self, lead: Expr, blocks: Expr) -> None:
         self.arguments = (lead, blocks)
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_Evaluate(self, op: Evaluate) -> Stmt:
         return _sync("global", *self.arguments) if _is_placeholder(op) else op

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tirlower.ir.func import IRModule
-from tirlower.ir.functor import Mutator
+from tirlower.ir.functor import StmtMutator
 from tirlower.ir.stmt import AllocConst, Stmt
 from tirlower.rewrite.base import ModulePass
 from tirlower.rewrite.context import PassContext
@@ -44,12 +44,9 @@ class _Pool:
         return found
 
 
-class _Collector(Mutator):
+class _Collector(StmtMutator):
     def __init__(self, pool: _Pool) -> None:
         self.pool = pool
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_AllocConst(self, op: AllocConst) -> Stmt:
         index = self.pool.index(op.data)

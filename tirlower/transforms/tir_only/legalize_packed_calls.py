@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.ir import build
 from tirlower.ir.dtype import HANDLE
 from tirlower.ir.expr import Call, Expr, StringImm, Var
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator
+from tirlower.ir.functor import StmtMutator
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Bind, Evaluate, Seq, Stmt
 from tirlower.ir.struct_field import StructField
@@ -22,13 +20,10 @@ _ALLOCA = Op.get("tir.tvm_stack_alloca")
 _DESCRIPTORS = frozenset(Op.get(f"tir.{name}") for name in ("tvm_stack_make_array", "tvm_struct_get"))
 
 
-class _Legalizer(Mutator):
+class _Legalizer(StmtMutator):
     def __init__(self, func: PrimFunc) -> None:
         self.described: set[Var] = set(func.params)
         self.count = 0
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_Bind(self, op: Bind) -> Stmt:
         if isinstance(op.value, Call) and op.value.op is _ALLOCA:

@@ -11,7 +11,7 @@ from tirlower.ir.annotations import ASYNC_COMMIT, ASYNC_SCOPE, ASYNC_WAIT, ASYNC
 from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Ramp, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator
+from tirlower.ir.functor import StmtMutator
 from tirlower.ir.query import mentions
 from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, IfThenElse, Seq, Stmt
@@ -28,7 +28,7 @@ def _queue(op: AttrStmt) -> int | None:
     return op.value.value if isinstance(op.value, IntImm) else None
 
 
-class _Finder(FactMutator):
+class _Finder(FactMutator, StmtMutator):
     """Finds the copies of each asynchronous group (rewriting nothing)."""
 
     def __init__(self, func: PrimFunc, bypass: bool) -> None:
@@ -40,9 +40,6 @@ class _Finder(FactMutator):
         self.groups: dict[AttrStmt, int] = {}
         self.whole: dict[int, bool] = {}
         """Each queue, and whether every group of it has a copy."""
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
         queue = _queue(op) if op.key == ASYNC_COMMIT else None
@@ -160,14 +157,11 @@ class _Finder(FactMutator):
         return count, ends[0], ends[1], runs
 
 
-class _Lowerer(Mutator):
+class _Lowerer(StmtMutator):
     """Puts the calls in place: of copies, of groups, and of waits for them."""
 
     def __init__(self, found: _Finder) -> None:
         self.found = found
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def _copies(self, queue: int | None) -> bool:
         return queue is not None and self.found.whole.get(queue, False)

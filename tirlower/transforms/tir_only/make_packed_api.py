@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.analysis.host_abi import CPU, convert_exposed, device_number, exposed_name, host_of, target_of
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
@@ -11,7 +9,7 @@ from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import HANDLE, INT32, DataType
 from tirlower.ir.expr import EQ, BufferLoad, Call, Expr, PointerType, StringImm, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.functor import Mutator
+from tirlower.ir.functor import StmtMutator
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AttrStmt, BufferStore, DeclBuffer, Evaluate, For, ForKind, Seq, Stmt
 from tirlower.ir.struct_field import ArgumentCode, CallingConvention, StructField
@@ -24,16 +22,13 @@ __all__ = ["MakePackedAPI"]
 _RET = Op.get("tir.ret")
 
 
-class _ReturnRewriter(Mutator):
+class _ReturnRewriter(StmtMutator):
     """Returned values are written to the caller's result, and zero is returned: no error."""
 
     def __init__(self, value: Var, code: Buffer) -> None:
         self.value = value
         self.code = code
         self.parallel: list[str] = []
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_For(self, op: For) -> Stmt:
         if op.kind is not ForKind.PARALLEL:

@@ -17,7 +17,7 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.expr import Call, StringImm, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.functor import Mutator, post_order_visit
+from tirlower.ir.functor import StmtMutator, post_order_visit
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AttrStmt, DeclBuffer, Evaluate, Seq, Stmt
 from tirlower.rewrite.base import ModulePass, Stage
@@ -28,14 +28,11 @@ __all__ = ["MakeUnpackedAPI"]
 _RET = Op.get("tir.ret")
 
 
-class _Returns(Mutator):
+class _Returns(StmtMutator):
     """A return without a value returns the status 0; one with an int32 is a status already."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_Evaluate(self, op: Evaluate) -> Stmt:
         call = op.value

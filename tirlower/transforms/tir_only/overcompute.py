@@ -12,6 +12,7 @@ from tirlower.arith import IntervalSet
 from tirlower.ir import build
 from tirlower.ir.expr import Add, BufferLoad, Expr, Sub, const
 from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import StmtMutator
 from tirlower.ir.op import Purity
 from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import BufferStore, Evaluate, For, ForKind, IfThenElse, Seq, Stmt, is_no_op, seq
@@ -61,15 +62,12 @@ def _work(stmt: Stmt) -> Stmt:
     return seq(*[_work(one) for one in stmt.stmts if not is_no_op(one)]) if isinstance(stmt, Seq) else stmt
 
 
-class _Reducer(KnownMutator):
+class _Reducer(KnownMutator, StmtMutator):
     """Forward: work that changes nothing, or the same as the other branch, where the condition fails."""
 
     def __init__(self, func: PrimFunc, dataflow: bool) -> None:
         super().__init__(func, dataflow)
         self.parallel = 0
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_For(self, op: For) -> Stmt:
         self.parallel += op.kind is not ForKind.SERIAL

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import BOOL
 from tirlower.ir.expr import BufferLoad, Call, Expr, FloatImm, IntImm, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor
+from tirlower.ir.functor import StmtMutator, Visitor
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, BufferStore, Evaluate, Seq, Stmt
 from tirlower.machine.target import Target
@@ -42,13 +40,9 @@ class _Written(Visitor):
             self.found.add(op.args[0].buffer.data)
 
 
-class _Injector(Mutator):
+class _Injector(StmtMutator):
     def __init__(self, written: set[Var]) -> None:
         self.written = written
-
-    def visit_expr(self, root: Any) -> Any:
-        """Expressions hold no stores."""
-        return root
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
         value = op.value

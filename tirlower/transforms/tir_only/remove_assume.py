@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.ir.expr import Call
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator
+from tirlower.ir.functor import StmtMutator
 from tirlower.ir.op import Op
 from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import Block, Evaluate, Seq, Stmt, seq
@@ -19,10 +17,7 @@ __all__ = ["RemoveAssume"]
 _ASSUME = Op.get("tir.assume")
 
 
-class _AssumeRemover(Mutator):
-    def visit_expr(self, root: Any) -> Any:
-        return root
-
+class _AssumeRemover(StmtMutator):
     def visit_Block(self, op: Block) -> Stmt:
         return op.with_(init=None if op.init is None else self.visit(op.init), body=self.visit(op.body))
 

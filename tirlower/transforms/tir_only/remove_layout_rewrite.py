@@ -12,7 +12,7 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir.buffer import Buffer, BufferRegion
 from tirlower.ir.expr import BufferLoad, IntImm, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor
+from tirlower.ir.functor import StmtMutator, Visitor
 from tirlower.ir.index_map import IndexMap
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, Evaluate, Seq, Stmt, is_no_op
 from tirlower.rewrite.base import FuncPass, Stage
@@ -93,7 +93,7 @@ class _Finder(Visitor):
         self.used.setdefault(op.buffer, op)
 
 
-class _Remover(Mutator):
+class _Remover(StmtMutator):
     """Marked blocks do nothing; their results are no longer allocated, constants are in their layout."""
 
     def __init__(self, rewrites: list[_Rewrite], skip_data: bool) -> None:
@@ -101,9 +101,6 @@ class _Remover(Mutator):
         self.by_weight = {one.weight: one for one in rewrites}
         self.gone = {one.rewritten for one in rewrites}
         self.skip_data = skip_data
-
-    def visit_expr(self, root: Any) -> Any:
-        return root
 
     def visit_Seq(self, op: Seq) -> Stmt:
         kept = tuple([s for s in op.stmts if not (isinstance(s, AllocBuffer) and s.buffer in self.gone)])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator
+from tirlower.ir.functor import StmtMutator
 from tirlower.ir.stmt import Block, For, ForKind, Stmt
 from tirlower.rewrite.base import FuncPass
 from tirlower.rewrite.context import PassContext
@@ -13,10 +11,7 @@ from tirlower.rewrite.context import PassContext
 __all__ = ["ConvertForLoopsToSerial"]
 
 
-class _ToSerial(Mutator):
-    def visit_expr(self, root: Any) -> Any:
-        return root
-
+class _ToSerial(StmtMutator):
     def visit_Block(self, op: Block) -> Stmt:
         return op.with_(init=None if op.init is None else self.visit(op.init), body=self.visit(op.body))
 

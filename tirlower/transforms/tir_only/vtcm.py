@@ -11,7 +11,7 @@ from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import HANDLE, INT64
 from tirlower.ir.expr import Expr, IntImm, StringImm, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, Visitor
+from tirlower.ir.functor import StmtMutator, Visitor
 from tirlower.ir.stmt import AllocBuffer, Bind, DeclBuffer, Seq, Stmt
 from tirlower.machine.target import Target
 from tirlower.rewrite.base import FuncPass, Stage
@@ -46,10 +46,7 @@ def _extents(buffer: Buffer) -> list[Expr]:
     return [*dims, const(lanes, INT64)] if lanes > 1 else dims
 
 
-class _Lowerer(Mutator):
-    def visit_expr(self, root: Any) -> Any:
-        return root
-
+class _Lowerer(StmtMutator):
     def visit_Seq(self, op: Seq) -> Stmt:
         done: list[Stmt] = []
         for stmt in op.stmts:
