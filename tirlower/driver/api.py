@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
+from tirlower.call.parameters import outputs_of, passed_names
 from tirlower.diagnostics import TirError, paused_collection, user_frames
-from tirlower.driver.cpu import GilChoice, build_for_host, exported_functions, outputs_of, passed_names
+from tirlower.driver.cpu import GilChoice, build_for_host, exported_functions
 from tirlower.driver.kernel import BuiltKernel, Executable, ForeignKernel, Kernel
 from tirlower.driver.lazy import LazyKernel
 from tirlower.ir.func import IRModule, PrimFunc

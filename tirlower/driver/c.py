@@ -11,6 +11,7 @@ from typing import Any
 from tirlower.c.codegen.module import CModule, generate
 from tirlower.c.compile import compile_text
 from tirlower.c.library import Library, packed
+from tirlower.call.parameters import call_signature
 from tirlower.diagnostics import ArgumentValueError, TirError, nearest_name, paused_collection
 from tirlower.driver.cpu import exported_functions
 from tirlower.driver.kernel import BuiltKernel
@@ -23,7 +24,6 @@ from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op
 from tirlower.ir.verify import verify_well_formed
 from tirlower.legality.notes import CheckReport
-from tirlower.llvm.codegen import call_signature
 from tirlower.llvm.codegen.symbols import find_symbol
 from tirlower.llvm.entry import FallbackEntry, GilChoice, GilPolicy, PackedKernel
 from tirlower.llvm.entry.slowpath import SlowPath

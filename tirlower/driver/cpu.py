@@ -15,6 +15,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
+from tirlower.call.parameters import call_signature, outputs_of
 from tirlower.diagnostics import ArgumentValueError, LoweringError, TirError, keep_for_good, paused_collection
 from tirlower.driver.kernel import ForeignKernel, Kernel
 from tirlower.driver.result import Artifact, BuildSpec
@@ -23,7 +24,7 @@ from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.json_io import save_json
 from tirlower.legality.notes import CheckReport
 from tirlower.llvm.cache import CacheEntry, CacheKey, default_cache
-from tirlower.llvm.codegen import call_signature, compile_options, resolve_imports
+from tirlower.llvm.codegen import compile_options, resolve_imports
 from tirlower.llvm.entry import (
     ErrorSite,
     GilChoice,
@@ -40,7 +41,7 @@ from tirlower.machine.cpu import lacking
 from tirlower.machine.target import Target
 from tirlower.transforms import PassContext
 
-__all__ = ["GilChoice", "build_for_host", "exported_functions", "outputs_of", "passed_names"]
+__all__ = ["GilChoice", "build_for_host", "exported_functions"]
 
 
 def _compile_options(target: Target, ctx: PassContext) -> CompileOptions:
@@ -59,21 +60,6 @@ def exported_functions(mod: IRModule) -> dict[str, PrimFunc]:
             "the module exports no function", origin="build", help="give a function the attribute global_symbol"
         )
     return found
-
-
-def outputs_of(func: PrimFunc, outputs: Sequence[str] | None) -> tuple[str, ...]:
-    """The parameters that calls do not pass: those asked for, or those that the function's attribute names."""
-    chosen = func.attrs.get("tir.outputs", ()) if outputs is None else outputs
-    if isinstance(chosen, str):
-        chosen = (chosen,)
-    return tuple(str(name) for name in chosen)
-
-
-def passed_names(func: PrimFunc, outputs: Sequence[str] | None) -> list[str]:
-    """The names of the parameters that calls pass."""
-    made = outputs_of(func, outputs)
-    names = [func.buffer_map[p].name if p in func.buffer_map else p.name for p in func.params]
-    return [name for name in names if name not in made]
 
 
 def _key(spec: BuildSpec, program: str) -> CacheKey:

@@ -13,9 +13,9 @@ from tirlower.ir.packed import Packed
 from tirlower.llvm.entry import EntryBase
 
 if TYPE_CHECKING:
+    from tirlower.call.signature import Signature
     from tirlower.driver.report import Report
     from tirlower.driver.result import Artifact, BuildSpec
-    from tirlower.llvm.entry import Signature
     from tirlower.transforms import PassContext
 
 __all__ = ["BuiltKernel", "Executable", "ForeignKernel", "Kernel", "rebuilding"]

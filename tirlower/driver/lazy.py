@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from tirlower.call.parameters import passed_names
 from tirlower.diagnostics import user_frames
-from tirlower.driver.cpu import passed_names
 from tirlower.ir.citizens import FunctionLike
 from tirlower.ir.func import PrimFunc
 

@@ -10,12 +10,11 @@ from tirlower.emit.emitter import FunctionState, ModuleState, Root
 from tirlower.emit.llvm_text import Attachments
 from tirlower.emit.types import memory_bytes
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
-from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, IntImm, Let, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
 from tirlower.ir.op import Op, Purity
-from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, BufferStore, Evaluate
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, BufferStore
 
 __all__ = ["Body", "give_alias_scopes", "param_align"]
 
@@ -26,17 +25,15 @@ _ADDRESS: Final = Op.get("tir.address_of")
 _ACCESS: Final = Op.get("tir.tvm_access_ptr")
 _PREFETCH: Final = Op.get("tir.prefetch")
 _NULL: Final = Op.get("tir.isnullptr")
-_RET: Final = Op.get("tir.ret")
-_JUMPS: Final = (_RET, Op.get("tir.break_loop"), Op.get("tir.continue_loop"))
+_JUMPS: Final = (Op.get("tir.ret"), Op.get("tir.break_loop"), Op.get("tir.continue_loop"))
 
 
 class Body(Visitor):
-    """What a body does with memory: which data pointers it writes through, or lets out; what it allocates; returns."""
+    """What a body does with memory: which data pointers it writes through, or lets out; what it allocates."""
 
     def __init__(self, func: PrimFunc) -> None:
         self.written: set[Var] = set()
         self.allocated: dict[Var, bool] = {}
-        self.returned: DataType | None = None
         #: whether it calls what may do anything
         self.calls_out = False
         self._read_only: set[int] = set()
@@ -67,13 +64,6 @@ class Body(Visitor):
         """The same inside an expression."""
         if isinstance(op.value, Var) and op.value.dtype.is_handle:
             self.written.add(op.value)
-
-    def visit_Evaluate(self, op: Evaluate) -> None:
-        """A return has the function's type."""
-        value = op.value
-        if isinstance(value, Call) and value.op is _RET and value.args:
-            self.returned = value.args[0].dtype
-        self.generic(op)
 
     def visit_Call(self, op: Call) -> bool | None:
         """Pointers that are let out may be written through, unless the call says that it reads."""

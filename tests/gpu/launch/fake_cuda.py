@@ -16,7 +16,7 @@ from tirlower.diagnostics import BoundsError, RuntimeAssertError
 from tirlower.gpu.artifact import DeviceModule, KernelImage, KernelParam, ReportSite
 from tirlower.gpu.launch import GpuKernel, device_of, to_device
 from tirlower.gpu.launch.driver import Driver
-from tirlower.gpu.launch.signature import function_of
+from tirlower.gpu.launch.expressions import function_of
 from tirlower.interp.interpreter import Interpreter
 from tirlower.interp.memory import Memory, Pointer
 from tirlower.ir import IRModule, PointerType, PrimFunc

@@ -91,7 +91,7 @@ def test_arrays_of_one_memory_are_refused_unless_the_kernel_works_in_place() -> 
     total = a.numpy() + b.numpy()
     kernel(a, b, c)
     np.testing.assert_array_equal(c.numpy(), total)
-    assert kernel._planner._in_place == {frozenset("AC"), frozenset("BC")}
+    assert kernel.signature.in_place == {("A", "C"), ("B", "C")}
     kernel, cuda, (a, b, c) = built(reversed_copy)
     for _ in range(2):
         with pytest.raises(ArgumentValueError, match=r"does not overlap `A` \(threads run in any order"):

@@ -10,7 +10,6 @@ from tests.gpu.launch.fake_cuda import CUDA, FakeCuda, device_module, driver_of,
 from tirlower.diagnostics import BoundsError, LoweringError, RuntimeAssertError
 from tirlower.gpu.launch import device_of, to_device
 from tirlower.gpu.launch.host_function import launches_of, write_host
-from tirlower.gpu.launch.signature import signature_of
 from tirlower.interp import interpret
 from tirlower.ir import IRModule, PrimFunc
 from tirlower.ir.failure_message import failure
@@ -147,7 +146,7 @@ def test_what_host_code_cannot_do(body: str, text: str) -> None:
     func = lowered_host(body)
     module = device_module(split(programs.vector_add))
     with pytest.raises(LoweringError, match=f"the host code of `f`: .*{text}"):
-        write_host(func, signature_of(func), module)
+        write_host(func, (), module)
 
 
 def test_loops_beyond_what_python_nests() -> None:
@@ -162,7 +161,7 @@ def test_loops_beyond_what_python_nests() -> None:
     )
     func = lowered_host(body)
     with pytest.raises(LoweringError, match=r"nests too deeply for Python"):
-        write_host(func, signature_of(func), module)
+        write_host(func, (), module)
 
 
 def test_one_kernel_launched_twice() -> None:

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from tests.gpu.launch.fake_cuda import driver_of, fake_kernel
+from tirlower.call.signature import BufferParam
 from tirlower.diagnostics import ArgumentValueError, LoweringError
 from tirlower.gpu.launch import device_of, to_device
-from tirlower.gpu.launch.signature import ArrayParam, signature_of, written_data
+from tirlower.gpu.launch.signature import device_signature, written_data
 from tirlower.script import parse
 from tirlower.script import tir as T
 
@@ -39,6 +40,24 @@ def test_compound_extents_are_checked_not_solved() -> None:
     assert len(kernel._plans) == 1
 
 
+def test_extents_with_more_than_integer_arithmetic() -> None:
+    func = parse("""
+@T.prim_func
+def f(a: T.handle, B: T.Buffer(("n",), "int32"), n: T.int32):
+    T.func_attr({"global_symbol": "f"})
+    A = T.match_buffer(a, (T.Cast("int32", T.ceil(T.Cast("float32", n) * T.float32(0.5))),), "int32")
+    for tx in T.thread_binding(1, thread="threadIdx.x"):
+        B[tx] = A[0]
+""")
+    kernel, cuda = fake_kernel(func)
+    device = device_of(0, driver_of(cuda))
+    a, b = (to_device(np.full(s, s, np.int32), device=device) for s in (3, 5))
+    kernel(a, b, 5)
+    assert b.numpy()[0] == 3
+    with pytest.raises(ArgumentValueError, match=r"shape\[0\] to be .* = 3 \(`n` is 5 by argument `n`\), got 5"):
+        kernel(b, b, 5)
+
+
 def test_what_is_written() -> None:
     func = parse("""
 @T.prim_func
@@ -54,7 +73,7 @@ def f(A: T.Buffer((64,), "float16"), B: T.Buffer((64,), "float16"), C: T.Buffer(
 """)
     names = {var.name for var in written_data(func)}
     assert names == {"S", "B", "D", "E"} or names == {"S_data", "B", "D", "E"}
-    by_name = {p.name: p for p in signature_of(func).params if isinstance(p, ArrayParam)}
+    by_name = {p.name: p for p in device_signature(func)[0].buffers}
     assert {n for n, p in by_name.items() if p.written} == {"B", "D", "E"}
     assert all(p.alignment == 16 for p in by_name.values())
 
@@ -69,15 +88,17 @@ def f({params}):
         check_well_formed=False,
     )
     with pytest.raises(LoweringError) as error:
-        signature_of(func, outputs)
+        device_signature(func, outputs)
     return str(error.value)
 
 
 def test_refusals() -> None:
-    assert "`n` cannot be found" in refusal('A: T.Buffer(("n * 2",), "int32")')
+    assert "depends on `n`, which is no parameter and no symbol" in refusal('A: T.Buffer(("n * 2",), "int32")')
     assert "elements of handle" in refusal('A: T.Buffer((4,), "handle")')
     assert "float32x4, which no call can pass" in refusal("x: T.float32x4")
-    assert "output `A` is not an array that the function writes" in refusal('A: T.Buffer((4,), "int32")', ("A",))
+    assert "output `A` is not a buffer parameter that the function writes" in refusal(
+        'A: T.Buffer((4,), "int32")', ("A",)
+    )
     assert "did you mean `out`" in refusal('out: T.Buffer((4,), "int32")', ("ou",), "out[0] = 1")
     strided = refusal('A: T.Buffer((4,), "int32", strides=("s",)), B: T.Buffer(("s",), "int32")', ("A",), "A[0] = 1")
     assert "has declared strides" in strided
@@ -92,8 +113,8 @@ def f(A: T.Buffer((4,), "float32x4")):
     for tx in T.thread_binding(4, thread="threadIdx.x"):
         A[tx] = T.broadcast(T.float32(1), 4)
 """)
-    (param,) = signature_of(func).params
-    assert isinstance(param, ArrayParam) and param.shape == (4, 4) and param.dtype == "float32" and param.written
+    (param,) = device_signature(func)[0].params
+    assert isinstance(param, BufferParam) and param.shape == (4, 4) and param.dtype == "float32" and param.written
 
 
 def test_parameters_of_one_name() -> None:
@@ -104,7 +125,7 @@ def f(a: T.handle, b: T.handle):
     B = T.match_buffer(b, (4,), "int32", align=128)
     B[0] = A[0]
 """)
-    sig = signature_of(func)
+    sig, _ = device_signature(func)
     assert [p.name for p in sig.params] == ["A", "B"] and sig.params[1].alignment == 128  # type: ignore[union-attr]
 
 

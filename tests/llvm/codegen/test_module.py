@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from tirlower.call.parameters import call_signature
+from tirlower.call.signature import BufferParam, Compound, ScalarParam, Sym
 from tirlower.diagnostics import CodegenError, LoweringError
-from tirlower.llvm.codegen import compile_options, generate, kernel_symbol, machine_of, signature_of
-from tirlower.llvm.entry import BufferParam, Compound, ScalarParam, Sym
+from tirlower.llvm.codegen import compile_options, generate, kernel_symbol, machine_of
 from tirlower.machine import cpu as host
 from tirlower.machine.target import Target
 from tirlower.script import parse
@@ -40,8 +43,10 @@ def test_the_signature_of_a_function() -> None:
     assert isinstance(q, BufferParam) and q.dtype == "int8"
     assert [symbol.name for symbol in made.signature.symbols] == ["n", "m", "st"]
     assert made.symbol == kernel_symbol("kernel")
-    assert signature_of(parse(PROGRAM)).params[0] == a
-    assert not signature_of(parse(PROGRAM), written=frozenset()).buffers[1].written
+    called = call_signature(parse(PROGRAM), ["B"], (), [(0, 4)])
+    assert called.params[:2] == (a, replace(b, shape=called.buffers[1].shape)) and called.apart
+    assert called.in_place == {("A", "V")} and not called.buffers[2].written
+    assert not call_signature(parse(PROGRAM), [], (), ()).buffers[1].written
 
 
 def test_compound_extents_in_machine_code_and_in_python() -> None:
@@ -62,6 +67,23 @@ def test_compound_extents_in_machine_code_and_in_python() -> None:
         f(np.zeros(n, "int32"), np.zeros(extent(n), "int32"))
         with pytest.raises(ValueError):
             f(np.zeros(n, "int32"), np.zeros(extent(n) + 1, "int32"))
+
+
+def test_bits_of_extents_in_machine_code_and_in_python() -> None:
+    f = build("""
+        @T.prim_func
+        def kernel(a: T.handle, b: T.handle):
+            n = T.int32()
+            A = T.match_buffer(a, (n,), "int32")
+            B = T.match_buffer(b, ((n | 4) + (n ^ 2) + (n & 3) + (n << 1) + (n >> 1),), "int32")
+            for i in range(n):
+                B[0] = A[i]
+    """)
+    for n in range(1, 20):
+        extent = (n | 4) + (n ^ 2) + (n & 3) + (n << 1) + (n >> 1)
+        f(np.zeros(n, "int32"), np.zeros(extent, "int32"))
+        with pytest.raises(ValueError, match=rf"= {extent} \(`n` is {n} by"):
+            f(np.zeros(n, "int32"), np.zeros(extent + 1, "int32"))
 
 
 def test_outputs_are_allocated_and_returned() -> None:

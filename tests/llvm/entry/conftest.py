@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from tirlower.call.signature import Signature
 from tirlower.emit.compile import CompileOptions
 from tirlower.emit.llvm_text import I16, I32, I64, Builder, Module, array
 from tirlower.llvm.entry import (
     NATIVE_CALLS,
     ErrorSite,
     GilPolicy,
-    Signature,
     add_entry,
     entry_for_address,
     entry_imports,

@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.call.compounds import compound_of
+from tirlower.call.signature import BufferParam, ScalarParam, Signature, Sym
 from tirlower.diagnostics import ArgumentError
-from tirlower.llvm.entry import NATIVE_CALLS, BufferParam, Compound, GilPolicy, ScalarParam, Signature, Sym
+from tirlower.ir import build
+from tirlower.ir.dtype import INT64
+from tirlower.llvm.entry import NATIVE_CALLS, GilPolicy
 
 from .conftest import Probe
 
 N, M, S = Sym("n", "int32"), Sym("m"), Sym("s")
-PLUS = Compound(
-    "n + m", ("n", "m"), lambda b, env: b.add(b.sext(env["n"], env["m"].type), env["m"]), lambda e: e["n"] + e["m"]
-)
+PLUS = compound_of(lambda n, m: build.cast(INT64, n) + m, n="int32", m="int64")
 
 SIGNATURES = [
     Signature(

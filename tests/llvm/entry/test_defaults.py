@@ -9,9 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tirlower.call.scalars import scalar_bits
+from tirlower.call.signature import BufferParam, ScalarParam, Signature, Sym
 from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError
-from tirlower.llvm.entry import BufferParam, ScalarParam, Signature, Sym
-from tirlower.llvm.entry.scalars import scalar_bits
 
 DEFAULTS: list[tuple[str, Any]] = [
     ("int8", -128),

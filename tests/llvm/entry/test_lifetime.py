@@ -13,19 +13,16 @@ import weakref
 import numpy as np
 import pytest
 
+from tests.call.compounds import compound_of
+from tirlower.call.signature import BufferParam, ScalarParam, Signature, Sym
 from tirlower.diagnostics import ArgumentError
 from tirlower.emit.llvm_text import FLOAT, I32, I64, PTR, Builder, Module
 from tirlower.llvm.entry import (
     NATIVE_CALLS,
-    BufferParam,
-    Compound,
     ErrorSite,
     FallbackEntry,
     GilPolicy,
     NativeEntry,
-    ScalarParam,
-    Signature,
-    Sym,
     add_entry,
     entry_imports,
     entry_parts,
@@ -156,7 +153,7 @@ done:
 }
 """
 WAITING = Signature("wait", (BufferParam("flag", "uint8", (1,)), ScalarParam("n", "int64")), returns="int64")
-WORK = Compound("n", ("n",), lambda b, env: env["n"], lambda env: env["n"])
+WORK = compound_of(lambda n: n, n="int64")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +203,7 @@ def test_dynamic_sizes_decide_by_elements():
     policy = GilPolicy()
     assert policy.constant(AXPY) is None
     assert not policy.decide({"n": 8}, 16) and policy.decide({"n": 8192}, 16_384)
-    ratio = Compound("1 // n", ("n",), lambda b, env: env["n"], lambda env: 1 // env["n"])
+    ratio = compound_of(lambda n: 1 // n, n="int64")
     assert not GilPolicy(work=ratio, threshold=0).decide({"n": 0}, 10**9)
     fixed = Signature("f", (BufferParam("A", "float32", (128, 128)),))
     assert policy.constant(fixed) is True
@@ -289,7 +286,8 @@ LOADER = """
 import sys
 import numpy as np
 from tirlower.llvm.jit import engine
-from tirlower.llvm.entry import BufferParam, ErrorSite, ScalarParam, Signature, Sym, entry_imports, make_entry
+from tirlower.llvm.entry import ErrorSite, entry_imports, make_entry
+from tirlower.call.signature import BufferParam, ScalarParam, Signature, Sym
 
 padding = [object() for _ in range(1000)]
 n = Sym("n")

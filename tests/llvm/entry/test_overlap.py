@@ -5,17 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tirlower.call.signature import BufferParam, Signature, Sym
 from tirlower.diagnostics import ArgumentError
-from tirlower.llvm.entry import (
-    BufferParam,
-    FallbackEntry,
-    GilPolicy,
-    NativeEntry,
-    Signature,
-    Sym,
-    entry_parts,
-    packed_kernel,
-)
+from tirlower.llvm.entry import FallbackEntry, GilPolicy, NativeEntry, entry_parts, packed_kernel
 
 from .conftest import Probe
 

@@ -8,8 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.call.compounds import compound_of
+from tirlower.call.signature import BufferParam, Compound, ScalarParam, Signature, Sym
 from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError, BoundsError
-from tirlower.llvm.entry import BufferParam, Compound, ErrorSite, ScalarParam, Signature, Sym
+from tirlower.llvm.entry import ErrorSite
 
 N = Sym("n")
 
@@ -80,7 +82,7 @@ def test_an_output_cannot_be_passed(text_kernel):
 
 
 def shifted(by: int) -> Compound:
-    return Compound(f"n + {by}", ("n",), lambda b, env: b.add(env["n"], b.i64(by)), lambda env: env["n"] + by)
+    return compound_of(lambda n: n + by, n="int64")
 
 
 STORE_TWO = """
@@ -111,7 +113,7 @@ def test_an_output_of_negative_or_gigantic_size_is_refused(text_kernel):
     f = text_kernel(Signature("f", params, ("B",)), text)
     assert f(np.zeros(9, np.float32)).shape == (4,)
     with pytest.raises(
-        ArgumentValueError, match=r"argument `B` of `f`: expected shape\[0\] of at least 0.*n \+ -5 = -2"
+        ArgumentValueError, match=r"argument `B` of `f`: expected shape\[0\] of at least 0.*n \+ T.int64\(-5\) = -2"
     ):
         f(np.zeros(3, np.float32))
     squared = (params[0], BufferParam("B", "float32", (N, N, N), written=True))

@@ -12,6 +12,8 @@ from tirlower.c.codegen.runtime import HEAD, runtime_text
 from tirlower.c.codegen.state import FunctionState, ModuleState
 from tirlower.c.codegen.statements import write_scope
 from tirlower.c.codegen.values import Kind, Value, is_narrow_float, memory_bits, type_range, value_type
+from tirlower.call.parameters import return_type, signature_with_symbols
+from tirlower.call.signature import Signature
 from tirlower.diagnostics import LoweringError, deep_recursion
 from tirlower.emit.body import Body
 from tirlower.emit.errors import ErrorSite
@@ -21,8 +23,6 @@ from tirlower.ir.expr import Call, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import post_order_visit
 from tirlower.ir.op import GlobalVar
-from tirlower.llvm.codegen.signature import return_type, signature_with_symbols
-from tirlower.llvm.entry import Signature
 
 __all__ = ["CKernel", "CModule", "generate", "whole_text"]
 
@@ -139,7 +139,7 @@ def generate(
             )
         with deep_recursion():
             body = Body(func)
-        returns = return_type(func, body)
+        returns = return_type(func)
         chosen = tuple((outputs or {}).get(key, ()))
         signature, symbols = signature_with_symbols(label, func, body.written, chosen, returns)
         callee = _Callee(func, label, state.symbol(f"{label}_kernel"), signature, symbols, returns, body)

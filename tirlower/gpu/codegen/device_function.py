@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tirlower.emit.body import Body, param_align
+from tirlower.call.parameters import return_type
+from tirlower.emit.body import param_align
 from tirlower.emit.callees import callee_of
 from tirlower.emit.emitter import Emitter, FunctionState, ModuleState, Root
 from tirlower.emit.expressions import Run
@@ -65,14 +66,9 @@ def call_device_function(run: Run, op: Call, name: str) -> None:
 
 
 def _define(caller: Emitter, name: str, func: PrimFunc, op: Call) -> _DeviceFunction:
-    state, body = caller.state, Body(func)
+    state = caller.state
     _refuse(caller, name, func, op)
-    stated = func.ret_type
-    returns = DataType("handle") if isinstance(stated, PointerType) else stated
-    if returns.code == "void":
-        found = body.returned
-    else:
-        found = returns
+    found = return_type(func)
     symbol = state.module.unique_name("".join(c if c.isalnum() or c == "_" else "_" for c in name))
     params: list[Any] = []
     for param in func.params:

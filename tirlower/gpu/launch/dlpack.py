@@ -1,15 +1,15 @@
-"""DLPack capsules through ctypes: reading those of device arrays, and making them of ours."""
+"""DLPack capsules of our own arrays, made through ctypes."""
 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
 
-from tirlower.ir.dlpack import CODES, READ_ONLY, DLTensor, VersionedTensor, dlpack_name
+from tirlower.call.views import compact_strides
+from tirlower.ir.dlpack import CODES, DLTensor, VersionedTensor
 from tirlower.ir.dtype import DataType
 
-__all__ = ["CUDA_DEVICES", "Tensor", "export", "read_capsule"]
+__all__ = ["CUDA", "CUDA_DEVICES", "export"]
 
 CUDA, CUDA_MANAGED = 2, 13
 CUDA_DEVICES = (CUDA, CUDA_MANAGED)
@@ -22,62 +22,17 @@ class _Managed(ctypes.Structure):
     _fields_ = [("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """What a capsule says: address, device, dtype's name, shape, and strides in elements (None: compact)."""
-
-    data: int
-    device_type: int
-    device_id: int
-    dtype: str
-    itemsize: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...] | None
-    readonly: bool
-    flagged: bool
-    """Whether ``readonly`` is said: capsules of an older DLPack do not."""
-
-
-_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
-_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _Destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _Destructor)(
     ("PyCapsule_New", ctypes.pythonapi)
 )
-# The same two again for a destructor: the capsule it is given is dying, and must not be referred to anew.
+# For a destructor: the capsule it is given is dying, and must not be referred to anew.
 _raw_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 _raw_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
     ("PyCapsule_IsValid", ctypes.pythonapi)
 )
-
-
-def read_capsule(capsule: object) -> Tensor | None:
-    """The tensor in a capsule, which stays unconsumed: its own destructor frees it. None where it holds none."""
-    flags, flagged = 0, True
-    if _is_valid(capsule, b"dltensor_versioned"):
-        managed = VersionedTensor.from_address(_pointer(capsule, b"dltensor_versioned"))
-        if managed.major != 1:
-            return None
-        tensor, flags = managed.tensor, int(managed.flags)
-    elif _is_valid(capsule, b"dltensor"):
-        tensor, flagged = DLTensor.from_address(_pointer(capsule, b"dltensor")), False
-    else:
-        return None
-    return Tensor(
-        int(tensor.data or 0) + int(tensor.byte_offset),
-        int(tensor.device_type),
-        int(tensor.device_id),
-        dlpack_name(tensor.code, tensor.bits, tensor.lanes),
-        max(1, tensor.bits * tensor.lanes // 8),
-        tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else (),
-        tuple(tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else None,
-        bool(flags & READ_ONLY),
-        flagged,
-    )
 
 
 # What exported capsules point to, until their consumers let go: by the address of the structure.
@@ -102,9 +57,7 @@ _DESTROY = _Destructor(_destroy)
 def export(owner: object, data: int, device: int, dtype: DataType, shape: tuple[int, ...], versioned: bool) -> object:
     """A capsule of a compact array on a CUDA device that keeps ``owner`` alive."""
     shape_array = (ctypes.c_int64 * max(1, len(shape)))(*shape)
-    strides, step = [0] * len(shape), 1
-    for axis in range(len(shape) - 1, -1, -1):
-        strides[axis], step = step, step * shape[axis]
+    strides = compact_strides(shape, 1)
     stride_array = (ctypes.c_int64 * max(1, len(shape)))(*strides)
     bits = 8 if dtype.is_bool else dtype.bits
     managed: Any = VersionedTensor() if versioned else _Managed()

@@ -50,7 +50,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Evaluate
 
-__all__ = ["ExpressionWriter"]
+__all__ = ["ExpressionWriter", "function_of"]
 
 _RING: Final[dict[type, str]] = {Add: "+", Sub: "-", Mul: "*"}
 _COMPARE: Final[dict[type, str]] = {EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">="}
@@ -326,3 +326,14 @@ def _wrapped(text: str, kind: DataType, *, only: bool = True) -> str:
         return f"({text} & {mask})"
     half = 1 << (kind.bits - 1)
     return f"(({text} + {half} & {mask}) - {half})"
+
+
+def function_of(expr: Expr, variables: tuple[Var, ...], what: str, size: bool = True) -> Callable[..., int]:
+    """An expression as a Python function of its variables. That of a size raises OverflowError where it leaves its type;
+    any other wraps.
+    """
+    writer = ExpressionWriter(what)
+    params = ", ".join([writer.define(var) for var in variables])
+    value = writer.size(expr) if size else writer.value(expr)
+    made: Callable[..., int] = eval(f"lambda {params}: {value}", writer.constants)
+    return made

@@ -6,7 +6,7 @@ bound to each device on which it runs. Temporaries are allocated and freed in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final
@@ -16,7 +16,6 @@ import numpy as np
 from tirlower.diagnostics import BoundsError, LoweringError, RuntimeAssertError, deep_recursion
 from tirlower.gpu.artifact import DeviceModule
 from tirlower.gpu.launch.expressions import ExpressionWriter
-from tirlower.gpu.launch.signature import ArrayParam, Signature
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.custom_datatype import element_numpy
 from tirlower.ir.data import data_parameters
@@ -100,22 +99,22 @@ def launches_of(func: PrimFunc) -> dict[str, list[tuple[Expr, ...]]]:
     return found
 
 
-def write_host(func: PrimFunc, signature: Signature, device: DeviceModule) -> HostFunction:
+def write_host(func: PrimFunc, symbols: Sequence[Var], device: DeviceModule) -> HostFunction:
     """Write the Python of a host function (after LowerDeviceKernelLaunch).
 
-    ``signature`` is the host function's own. Raises :class:`LoweringError` for what host code cannot do: access device
+    ``symbols`` are the variables that its arrays' extents bind. Raises :class:`LoweringError` for what host code cannot do: access device
     memory, run threads, or call anything but the kernels of ``device``.
     """
     with deep_recursion():
-        return _HostWriter(func, signature, device).written()
+        return _HostWriter(func, symbols, device).written()
 
 
 class _HostWriter:
     """Writes statements; the expressions are the writer's."""
 
-    def __init__(self, func: PrimFunc, signature: Signature, device: DeviceModule) -> None:
+    def __init__(self, func: PrimFunc, symbols: Sequence[Var], device: DeviceModule) -> None:
         self.func = func
-        self.signature = signature
+        self.symbols = symbols
         self.device = device
         self.out = ExpressionWriter(f"the host code of `{func.name}`")
         self.lines: list[str] = []
@@ -142,9 +141,10 @@ class _HostWriter:
     def written(self) -> HostFunction:
         """The whole function."""
         names = ["_stream"]
-        for param in self.signature.params:
-            names.append(self.out.define(param.data if isinstance(param, ArrayParam) else param.var))
-        names += [self.out.define(site.symbol) for site in self.signature.sites]
+        for param in self.func.params:
+            buffer = self.func.buffer_map.get(param)
+            names.append(self.out.define(param if buffer is None else buffer.data))
+        names += [self.out.define(symbol) for symbol in self.symbols]
         self.stmt(self.func.body, 2)
         head = [f"def host({', '.join(names)}):"]
         if self.temporaries:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from tirlower.call.extents import Extent
+from tirlower.call.parameters import apart
+from tirlower.call.signature import BufferParam, ScalarParam, Signature, extents_of
+from tirlower.call.views import NotAnArray
 from tirlower.diagnostics import (
-    ArgumentTypeError,
     DeviceError,
     DivisionByZeroError,
     LoweringError,
@@ -23,10 +27,9 @@ from tirlower.gpu.launch.host_function import HostFunction, launches_of, write_h
 from tirlower.gpu.launch.loaded_module import LoadedModule
 from tirlower.gpu.launch.plan import Plan, Planner
 from tirlower.gpu.launch.report import WARP, GpuReport, make_report
-from tirlower.gpu.launch.scalars import scalar_taker
-from tirlower.gpu.launch.signature import ArrayParam, Extent, ScalarParam, Signature, signature_of
+from tirlower.gpu.launch.signature import device_signature
 from tirlower.gpu.launch.stream import stream_handle
-from tirlower.gpu.launch.views import NotOnDevice, Reader, reader_of
+from tirlower.gpu.launch.views import Reader, reader_of
 from tirlower.ir.citizens import FunctionLike
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Var
@@ -77,15 +80,16 @@ class GpuKernel(FunctionLike):
         self.lowered = lowered
         self.target = target
         self.module = module
-        self.signature = signature_of(func, outputs, written)
+        signature, _ = device_signature(func, outputs, written)
+        self.signature = apart(signature, in_place)
         self._host = lowered[host]
-        own = signature_of(self._host)
-        self.host: HostFunction = write_host(self._host, own, module)
+        own, symbols = device_signature(self._host)
+        self.host: HostFunction = write_host(self._host, symbols, module)
         self._driver = driver
         self._lock = threading.Lock()
         self._loaded: dict[Device, LoadedModule] = {}
         self._bound: dict[Device, Callable[..., Any]] = {}
-        self._planner = Planner(self.signature, _places(self.signature, own), self._device, self._bind, in_place)
+        self._planner = Planner(self.signature, _places(self.signature, own), self._device, self._bind)
         self._plans: dict[Any, Plan] = {}
         self._readers: dict[type, Reader] = {}
         self._inputs = self.signature.inputs
@@ -101,14 +105,14 @@ class GpuKernel(FunctionLike):
         scope: dict[str, Any] = {
             "readers": self._readers,
             "find": self._find,
-            "NotOnDevice": NotOnDevice,
+            "NotAnArray": NotAnArray,
             "plans": self._plans,
             "prepare": self._prepare,
             "recheck": self._recheck,
             "stream_handle": stream_handle,
             "DeviceArray": DeviceArray,
             "failed": self._divided,
-            "arranged": self._arranged,
+            "arranged": self._planner.arrange,
             "missing": object(),
         }
         exec(compile(self.call_source(scope), f"<call of {self.name}>", "exec"), scope)
@@ -120,22 +124,22 @@ class GpuKernel(FunctionLike):
         sig = self.signature
         shaping = sig.shaping
         values = [f"v{i}" for i in range(len(self._inputs))]
-        names: dict[Any, str] = {}
+        names: dict[str, str] = {}
         reads, scalars, key, pointers = [], [], [], []
         for i, param in enumerate(self._inputs):
             if isinstance(param, ScalarParam):
-                names[param] = f"s{i}"
-                scope[f"take{i}"] = scalar_taker(sig.name, param)
-                scalars.append(f"    s{i} = {_quick(param.dtype, f'v{i}', f'take{i}')}")
+                names[param.name] = f"s{i}"
+                scope[f"take{i}"] = functools.partial(self._taken, param)
+                scalars.append(f"    s{i} = {_quick(DataType(param.dtype), f'v{i}', f'take{i}')}")
                 key += [f"s{i}"] if param in shaping else []
             else:
-                names[param] = f"p{i}"
+                names[param.name] = f"p{i}"
                 other = f"(readers.get(v{i}.__class__) or find(v{i}))(v{i})"
                 reads.append(f"        p{i}, f{i} = v{i}.entry if v{i}.__class__ is DeviceArray else {other}")
                 key.append(f"f{i}")
                 pointers.append(f"p{i}")
         given = f"({', '.join(values)},)" if values else "()"
-        taken = f"({', '.join(names[p] for p in shaping)},)" if shaping else "()"
+        taken = f"({', '.join(names[p.name] for p in shaping)},)" if shaping else "()"
         defaults = "".join([f"{value}=missing, " for value in values]) + ("/, " if values else "")
         lines = [f"def call(self, {defaults}*more, stream=None, **named):"]
         if values:
@@ -150,7 +154,7 @@ class GpuKernel(FunctionLike):
             lines += [
                 "    try:",
                 *reads,
-                "    except NotOnDevice:",
+                "    except NotAnArray:",
                 f"        prepare(None, {given}, {taken})",
                 "        raise",
             ]
@@ -176,15 +180,16 @@ class GpuKernel(FunctionLike):
             "        if plan.producers:",
             "            plan.wait(handle)",
         ]
-        for i, param in enumerate(sig.outputs):
-            scope[f"dtype{i}"] = DataType(param.dtype)
-            names[param] = f"o{i}.pointer"
+        by_name = {p.name: p for p in sig.buffers}
+        for i, name in enumerate(sig.outputs):
+            scope[f"dtype{i}"] = DataType(by_name[name].dtype)
+            names[name] = f"o{i}.pointer"
             lines.append(f"        o{i} = DeviceArray(plan.device, plan.outputs[{i}], dtype{i}, handle)")
         args, place = ["handle"], 0
         for param in sig.params:
-            text = names[param]
-            if isinstance(param, ArrayParam):
-                text += f" - plan.offsets[{place}]" if param.offset != 0 else ""
+            text = names[param.name]
+            if isinstance(param, BufferParam):
+                text += f" - plan.offsets[{place}]" if param.elem_offset != 0 else ""
                 place += 1
             args.append(text)
         lines += [
@@ -204,6 +209,9 @@ class GpuKernel(FunctionLike):
             raise error
         raise DivisionByZeroError(f"the host code of `{self.name}` divides by zero: {error}", origin="call") from None
 
+    def _taken(self, param: ScalarParam, value: Any) -> int | float:
+        return self._planner.scalar(param, value)[1]
+
     def _find(self, value: Any) -> Reader:
         reader = reader_of(value)
         self._readers[type(value)] = reader
@@ -211,8 +219,8 @@ class GpuKernel(FunctionLike):
 
     def _prepare(self, key: Any, values: Sequence[Any], scalars: Sequence[Any]) -> Plan:
         """The plan of a call with new facts. Raises what is wrong with its arguments."""
-        given = {p: v for p, v in zip(self._inputs, values, strict=True) if isinstance(p, ArrayParam)}
-        env = {p.var: v for p, v in zip(self.signature.shaping, scalars, strict=True)}
+        given = {p.name: v for p, v in zip(self._inputs, values, strict=True) if isinstance(p, BufferParam)}
+        env = {p.name: v for p, v in zip(self.signature.shaping, scalars, strict=True)}
         plan = self._planner.prepare(given, env)
         if len(self._plans) >= _MOST_PLANS:
             self._plans.pop(next(iter(self._plans)), None)
@@ -228,53 +236,6 @@ class GpuKernel(FunctionLike):
         plan = self._prepare(key, values, scalars)
         self._planner.accepts(plan, pointers)
         return plan
-
-    def _arranged(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The arguments in the order of the parameters."""
-        sig, names = self.signature, [p.name for p in self._inputs]
-        listed = ", ".join(names) or "none"
-        made = ", ".join(p.name for p in sig.outputs)
-        if len(args) > len(names):
-            help = f"the arguments are: {listed}"
-            if made:
-                help += f"; {made} would be allocated and returned, and cannot be passed"
-            raise ArgumentTypeError(
-                f"`{sig.name}`: expected {len(names)} argument{'s' * (len(names) != 1)}, got {len(args) + len(kwargs)}",
-                origin="call",
-                help=help,
-            )
-        given: dict[str, Any] = dict(zip(names, args, strict=False))
-        for name, value in kwargs.items():
-            if name in given:
-                raise ArgumentTypeError(
-                    f"argument `{name}` of `{sig.name}`: expected once, got twice (by position and by keyword)",
-                    origin="call",
-                    help=f"pass `{name}` once",
-                )
-            if name not in names:
-                near = nearest_name(name, names)
-                help = f"did you mean `{near}`?" if near else f"the arguments are: {listed}"
-                if any(p.name == name for p in sig.outputs):
-                    help = f"`{name}` is allocated and returned; leave it out"
-                raise ArgumentTypeError(
-                    f"`{sig.name}`: expected arguments {listed}, got unknown argument `{name}`",
-                    origin="call",
-                    help=help,
-                )
-            given[name] = value
-        missing = [name for name in names if name not in given]
-        if missing and sig.defaults:
-            given = {**{k: v for k, v in sig.defaults.items() if k in names}, **given}
-            missing = [name for name in names if name not in given]
-        if missing:
-            words = ", ".join(f"`{name}`" for name in missing)
-            raise ArgumentTypeError(
-                f"`{sig.name}`: missing argument{'s' * (len(missing) > 1)} {words}: "
-                f"expected {len(names)} ({listed}), got {len(given)}",
-                origin="call",
-                help=f"pass {words}",
-            )
-        return tuple(given[name] for name in names)
 
     # -- devices -----------------------------------------------------------------------------------------------------
 
@@ -385,9 +346,11 @@ def _places(signature: Signature, host: Signature) -> tuple[Extent, ...]:
             origin="launch",
             help="leave out passes that change the parameters of the host function, such as MakePackedAPI",
         )
+    sites = {site.symbol: site for site in host.sites}
+    given = {own.name: param for own, param in zip(host.params, signature.params, strict=True)}
     found = []
-    for site in host.sites:
-        param = signature.params[host.params.index(site.param)]
-        extents = param.extents() if isinstance(param, ArrayParam) else []
+    for site in (sites[symbol] for symbol in host.symbols):
+        param = given[site.param]
+        extents = extents_of(param) if isinstance(param, BufferParam) else []
         found += [extent for what, axis, extent in extents if (what, axis) == (site.what, site.axis)]
     return tuple(found)

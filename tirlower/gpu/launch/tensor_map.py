@@ -10,7 +10,7 @@ from tirlower.diagnostics import DeviceError
 from tirlower.gpu.artifact import KernelImage, TensorMapSpec
 from tirlower.gpu.launch import constants
 from tirlower.gpu.launch.driver import Driver
-from tirlower.gpu.launch.signature import function_of
+from tirlower.gpu.launch.expressions import function_of
 
 __all__ = ["TensorMapEncoder"]
 

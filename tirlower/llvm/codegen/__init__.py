@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from tirlower.emit.machine import Machine
 from tirlower.llvm.codegen.machine import compile_options, machine_of
-from tirlower.llvm.codegen.signature import call_signature, signature_of
 from tirlower.llvm.codegen.symbols import register_symbol, resolve_imports, unregister_symbol
 
 if TYPE_CHECKING:
@@ -21,14 +20,12 @@ __all__ = [
     "GeneratedModule",
     "KernelInfo",
     "Machine",
-    "call_signature",
     "compile_options",
     "generate",
     "kernel_symbol",
     "machine_of",
     "register_symbol",
     "resolve_imports",
-    "signature_of",
     "unregister_symbol",
 ]
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from tirlower.call.extents import Compound, compound
 from tirlower.diagnostics import LoweringError, deep_recursion
 from tirlower.ir import build
 from tirlower.ir.dtype import INT64
 from tirlower.ir.expr import Expr, IntImm, Var, const
 from tirlower.ir.functor import post_order_visit
 from tirlower.ir.stmt import BufferStore, Evaluate, For, IfThenElse, Stmt, While
-from tirlower.llvm.codegen.extents import compound
 from tirlower.llvm.codegen.kernel import Prototype
-from tirlower.llvm.entry import Compound
 
 __all__ = ["estimate_work"]
 

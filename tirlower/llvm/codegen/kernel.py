@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tirlower.call.parameters import return_type, signature_with_symbols
+from tirlower.call.signature import Signature
 from tirlower.diagnostics import deep_recursion
 from tirlower.emit.body import Body, give_alias_scopes, param_align
 from tirlower.emit.emitter import Emitter, FunctionState, ModuleState, Root
@@ -19,9 +21,7 @@ from tirlower.ir.expr import IntImm, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.llvm.codegen.invariant_loads import lift_loads
 from tirlower.llvm.codegen.merged_loops import merge_loops
-from tirlower.llvm.codegen.signature import return_type, signature_with_symbols
 from tirlower.llvm.codegen.stack import enter_deep, guard_stack
-from tirlower.llvm.entry import Signature
 
 __all__ = ["Prototype", "declare_deep", "declare_kernel", "emit_kernel", "prototype_of"]
 
@@ -60,7 +60,7 @@ def prototype_of(name: str, func: PrimFunc, outputs: tuple[str, ...] = ()) -> Pr
         LoweringError: a parameter cannot be passed by the entry.
     """
     body = Body(func)
-    returns = return_type(func, body)
+    returns = return_type(func)
     signature, symbols = signature_with_symbols(name, func, body.written, outputs, returns)
     return Prototype(name, func, signature, symbols, body)
 

@@ -1,6 +1,6 @@
 """The call: from Python objects to a compiled kernel, with every check, in some tens of nanoseconds.
 
-:class:`Signature` describes the parameters; :func:`add_entry` generates a vectorcall function into the kernel's own
+A :class:`~tirlower.call.signature.Signature` describes the parameters; :func:`add_entry` generates a vectorcall function into the kernel's own
 LLVM module; :func:`make_entry` gives the object that Python calls. A call that the machine code does not take (other
 kinds of objects, keywords, wrong arguments) is made in Python, which accepts it or says what is wrong; where the layout
 of Python's objects is unknown all calls go that way. Nothing here knows the IR.
@@ -21,27 +21,19 @@ from tirlower.llvm.entry.make import (
     make_entry,
     packed_kernel,
 )
-from tirlower.llvm.entry.signature import BufferParam, Compound, Extent, Param, ScalarParam, Signature, Sym
 from tirlower.llvm.entry.slowpath import PackedKernel
 
 __all__ = [
     "NATIVE_CALLS",
-    "BufferParam",
-    "Compound",
     "EntryBase",
     "EntryParts",
     "ErrorRecord",
     "ErrorSite",
-    "Extent",
     "FallbackEntry",
     "GilChoice",
     "GilPolicy",
     "NativeEntry",
     "PackedKernel",
-    "Param",
-    "ScalarParam",
-    "Signature",
-    "Sym",
     "add_entry",
     "entry_cache_key",
     "entry_for_address",

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tirlower.call.dtypes import element_type, numpy_dtype
+from tirlower.call.signature import BufferParam, Extent, Sym
 from tirlower.emit.llvm_text import I1, I8, I32, I64, PTR, Value, null
 from tirlower.llvm.entry import layout
-from tirlower.llvm.entry.dtypes import element_type, numpy_dtype
+from tirlower.llvm.entry.emit_extents import emit_compound
 from tirlower.llvm.entry.entry_frame import Frame
 from tirlower.llvm.entry.helpers import COMPACT, WRITTEN
-from tirlower.llvm.entry.signature import BufferParam, Extent, Sym
 
 __all__ = ["ArrayFacts", "ArrayReader", "extent_value"]
 
@@ -70,7 +71,7 @@ def extent_value(frame: Frame, extent: Extent, env: Mapping[str, Value]) -> Valu
         return frame.b.i64(extent)
     if isinstance(extent, Sym):
         return frame.as_i64(env[extent.name])
-    return frame.as_i64(extent.emit(frame.b, env))
+    return frame.as_i64(emit_compound(frame.b, extent, env))
 
 
 class ArrayReader:

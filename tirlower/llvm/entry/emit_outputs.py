@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tirlower.call.bind import OUTPUT_ALIGNMENT
+from tirlower.call.dtypes import element_type
+from tirlower.call.rules import MAX_OUTPUT_BYTES
+from tirlower.call.signature import BufferParam
 from tirlower.emit.llvm_text import I1, I64, PTR, Value, array, struct
-from tirlower.llvm.entry.bind import MAX_OUTPUT_BYTES, OUTPUT_ALIGNMENT
-from tirlower.llvm.entry.dtypes import element_type
 from tirlower.llvm.entry.emit_arrays import extent_value
 from tirlower.llvm.entry.entry_frame import Frame
-from tirlower.llvm.entry.signature import BufferParam
 
 __all__ = ["OutputMaker"]
 

@@ -7,12 +7,17 @@ Everything else, and every value out of range, is left to Python.
 from __future__ import annotations
 
 import math
+from typing import Final
 
+from tirlower.call.dtypes import ElementType, element_type
+from tirlower.call.scalars import BadScalar, scalar_bits
+from tirlower.call.signature import ScalarParam
 from tirlower.emit.llvm_text import (
     DOUBLE,
     FALSE,
     FLOAT,
     HALF,
+    I1,
     I8,
     I16,
     I32,
@@ -25,17 +30,23 @@ from tirlower.emit.llvm_text import (
     Value,
     const,
     const_bits,
+    int_type,
     null,
 )
 from tirlower.llvm.entry import layout
-from tirlower.llvm.entry.dtypes import ElementType, element_type
 from tirlower.llvm.entry.entry_frame import Frame
-from tirlower.llvm.entry.scalars import BadScalar, scalar_bits
-from tirlower.llvm.entry.signature import ScalarParam
 
-__all__ = ["box", "default_value", "read_optional", "read_scalar"]
+__all__ = ["box", "default_value", "read_optional", "read_scalar", "scalar_type"]
 
+# bfloat16 travels as its bits: on processors with AVX512-BF16 LLVM passes a `bfloat` through a conversion that flushes
+# subnormals to zero.
+_TYPES: Final = {"bool": I1, "handle": PTR, "float16": HALF, "float32": FLOAT, "float64": DOUBLE}
 _Arms = list[tuple[Value, Block]]
+
+
+def scalar_type(dtype: str) -> Type:
+    """The LLVM type of a scalar parameter: narrow floats without one are their bits."""
+    return _TYPES.get(dtype) or int_type(element_type(dtype).bits)
 
 
 def default_value(param: ScalarParam) -> Value | None:
@@ -46,10 +57,10 @@ def default_value(param: ScalarParam) -> Value | None:
         bits, _ = scalar_bits(param.dtype, param.default)
     except BadScalar:
         return None
-    kind = element_type(param.dtype)
-    if kind.kind == "handle":
+    type = scalar_type(param.dtype)
+    if type is PTR:
         return None
-    return const_bits(kind.scalar, bits) if kind.scalar.kind == "float" else const(kind.scalar, bits)
+    return const_bits(type, bits) if type.kind == "float" else const(type, bits)
 
 
 def read_optional(frame: Frame, param: ScalarParam, default: Value, passed: Value, args: Value, offset: int) -> Value:
@@ -120,7 +131,7 @@ def _read_int(frame: Frame, kind: ElementType, obj: Value) -> Value:
     _arm(frame, arms, _python_int(frame, obj), join, other)
     if kind.bits in (8, 16, 32) and kind.itemsize:
         other = _when_class(frame, cls, f"scalar:{kind.name}")
-        stored = frame.field(obj, layout.HEADER, kind.scalar)
+        stored = frame.field(obj, layout.HEADER, scalar_type(kind.name))
         _arm(frame, arms, b.sext(stored, I64) if kind.signed else b.zext(stored, I64), join, other)
     other = _when_class(frame, cls, "scalar:int64")
     _arm(frame, arms, frame.field(obj, layout.HEADER, I64), join, other)
@@ -133,7 +144,7 @@ def _read_int(frame: Frame, kind: ElementType, obj: Value) -> Value:
     low, high = kind.int_range()
     inside = b.icmp("ule", b.sub(number, b.i64(low)), b.i64(high - low))
     frame.require(inside, "inrange")
-    return b.trunc(number, kind.scalar)
+    return b.trunc(number, scalar_type(kind.name))
 
 
 def _read_bool(frame: Frame, obj: Value) -> Value:
@@ -159,7 +170,7 @@ def _read_float(frame: Frame, kind: ElementType, obj: Value) -> Value:
     if kind.name not in ("float32", "float64"):
         # Rounding to these formats is Python's: it needs library functions that may not be there.
         frame.require(FALSE, "never")
-        return const(kind.scalar, 0)
+        return const(scalar_type(kind.name), 0)
     join = frame.new_block("float")
     arms: _Arms = []
     for name in ("float", "scalar:float64"):
@@ -190,12 +201,12 @@ def box(frame: Frame, dtype: str, storage: Value, self_box: Value) -> Value:
         frame.api("Py_IncRef", VOID, obj)
         return obj
     if kind.name in ("float32", "float64"):
-        number = b.load(kind.scalar, storage, 8)
+        number = b.load(scalar_type(kind.name), storage, 8)
         return frame.api("PyFloat_FromDouble", PTR, number if kind.bits == 64 else b.fpext(number, DOUBLE))
     if kind.kind == "int":
-        return frame.api("PyLong_FromLongLong", PTR, frame.as_i64(b.load(kind.scalar, storage, 8)))
+        return frame.api("PyLong_FromLongLong", PTR, frame.as_i64(b.load(scalar_type(kind.name), storage, 8)))
     if kind.kind == "uint":
-        number = b.load(kind.scalar, storage, 8)
+        number = b.load(scalar_type(kind.name), storage, 8)
         return frame.api("PyLong_FromUnsignedLongLong", PTR, number if kind.bits == 64 else b.zext(number, I64))
     # Narrow floats and addresses: Python reads the bits.
     return frame.call_object(self_box, b.load(I64, storage, 8))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from tirlower.llvm.entry.signature import Compound, Signature
+from tirlower.call.signature import Compound, Signature
 
 __all__ = ["WORK_THRESHOLD", "GilChoice", "GilPolicy"]
 

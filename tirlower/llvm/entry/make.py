@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from tirlower.call.signature import Signature
 from tirlower.emit.llvm_text import I32, FunctionRef, Module
 from tirlower.llvm.entry.abi import ABI_VERSION, ErrorSite, entry_symbol, packed_symbol
 from tirlower.llvm.entry.callable import NATIVE_CALLS, FallbackEntry, NativeEntry
+from tirlower.llvm.entry.exchange import register_exchange
 from tirlower.llvm.entry.gil import GilPolicy
 from tirlower.llvm.entry.helpers import require_helper
 from tirlower.llvm.entry.layout import layout_key
 from tirlower.llvm.entry.native import emit_entry, emit_packed, kernel_types
 from tirlower.llvm.entry.process_table import TABLE_SYMBOL, table
-from tirlower.llvm.entry.signature import Signature
 from tirlower.llvm.entry.slowpath import PackedKernel, SlowPath
 
 __all__ = [
@@ -132,7 +133,7 @@ def entry_parts(
         require_helper("helper:allocate")
     table.require("int64")
     table.require("float64")
-    slow = SlowPath(signature, packed_kernel(linked, stem, errors), gil, overlap)
+    slow = SlowPath(signature, packed_kernel(linked, stem, errors), gil, overlap, register_exchange)
     return EntryParts(slow, linked[entry_symbol(stem)] if NATIVE_CALLS else 0, linked)
 
 

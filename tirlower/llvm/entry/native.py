@@ -9,6 +9,8 @@ accepted after all (an object that only Python can read). Nothing has run by the
 
 from __future__ import annotations
 
+from tirlower.call.dtypes import element_type, numpy_dtype
+from tirlower.call.signature import BindSite, BufferParam, ScalarParam, Signature, extents_of
 from tirlower.emit.llvm_text import (
     I8,
     I16,
@@ -26,13 +28,11 @@ from tirlower.emit.llvm_text import (
 )
 from tirlower.llvm.entry import layout
 from tirlower.llvm.entry.abi import MAX_ERROR_VALUES, entry_symbol, packed_symbol
-from tirlower.llvm.entry.dtypes import element_type, numpy_dtype
 from tirlower.llvm.entry.emit_arrays import ArrayFacts, ArrayReader, extent_value
 from tirlower.llvm.entry.emit_outputs import OutputMaker
-from tirlower.llvm.entry.emit_scalars import box, default_value, read_optional, read_scalar
+from tirlower.llvm.entry.emit_scalars import box, default_value, read_optional, read_scalar, scalar_type
 from tirlower.llvm.entry.entry_frame import Frame
 from tirlower.llvm.entry.gil import GilPolicy
-from tirlower.llvm.entry.signature import BindSite, BufferParam, ScalarParam, Signature, extents_of
 
 __all__ = ["emit_entry", "emit_packed", "kernel_types"]
 
@@ -45,8 +45,8 @@ _COUNT_MASK = (1 << 63) - 1  # all but PY_VECTORCALL_ARGUMENTS_OFFSET
 
 def kernel_types(signature: Signature) -> list[Type]:
     """The LLVM types of a kernel's parameters by the contract of :mod:`tirlower.llvm.entry.abi`."""
-    types = [PTR if isinstance(p, BufferParam) else element_type(p.dtype).scalar for p in signature.params]
-    types += [element_type(s.dtype).scalar for s in signature.symbols]
+    types = [PTR if isinstance(p, BufferParam) else scalar_type(p.dtype) for p in signature.params]
+    types += [scalar_type(s.dtype) for s in signature.symbols]
     return [*types, PTR, *([PTR] if signature.returns is not None else [])]
 
 

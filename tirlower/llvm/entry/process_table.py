@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
+from tirlower.call.dtypes import numpy_dtype, scalar_class
 from tirlower.llvm.entry import layout
-from tirlower.llvm.entry.dtypes import numpy_dtype, scalar_class
 
 __all__ = ["TABLE_SIZE", "TABLE_SYMBOL", "ProcessTable", "slot", "table"]
 

@@ -10,12 +10,12 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tirlower.call.bind import Binder
+from tirlower.call.scalars import returned_value
+from tirlower.call.signature import Signature
 from tirlower.diagnostics import TirError, user_frames
 from tirlower.llvm.entry.abi import MAX_ERROR_VALUES, ErrorRecord, ErrorSite
-from tirlower.llvm.entry.bind import Binder
 from tirlower.llvm.entry.gil import GilPolicy
-from tirlower.llvm.entry.scalars import returned_value
-from tirlower.llvm.entry.signature import Signature
 
 __all__ = ["PackedKernel", "SlowPath"]
 
@@ -40,7 +40,7 @@ class SlowPath:
     """Calls ``@kernel.packed`` with what the binder makes of the arguments.
 
     ``overlap`` gives the kernel for arrays that share memory, made when it is first asked for; it says itself what
-    happens when several threads ask at once.
+    happens when several threads ask at once. ``meet`` is told the classes of tensors that the binder reads.
     """
 
     __slots__ = ("_binder", "_gil", "_overlap", "_packed", "_releases", "signature")
@@ -51,9 +51,10 @@ class SlowPath:
         packed: PackedKernel,
         gil: GilPolicy,
         overlap: Callable[[], PackedKernel] | None = None,
+        meet: Callable[[type], None] | None = None,
     ) -> None:
         self.signature = signature
-        self._binder = Binder(signature, refuses=overlap is None)
+        self._binder = Binder(signature, refuses=overlap is None, meet=meet)
         self._packed = packed
         self._overlap = overlap
         self._gil = gil

@@ -15,26 +15,23 @@ from types import ModuleType
 import numpy as np
 
 from tirlower.diagnostics import LoweringError
-from tirlower.emit.llvm_text import DOUBLE, FLOAT, HALF, I1, I8, I16, PTR, Type, int_type
 from tirlower.ir.dlpack import CODES
 from tirlower.ir.dtype import FLOAT8_KINDS
 
 __all__ = ["ElementType", "element_type", "numpy_dtype", "scalar_class"]
 
-# bfloat16 travels as its bits: on processors with AVX512-BF16 LLVM passes a `bfloat` through a conversion that flushes
-# subnormals to zero.
-_FLOATS = {"float16": HALF, "bfloat16": I16, "float32": FLOAT, "float64": DOUBLE}
+_FLOATS = {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}
 _SUB_BYTE = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4}
 _INTEGER = re.compile(r"(u?)int([1-9][0-9]?)\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """A dtype as the entry sees it.
+    """A dtype as a call sees it.
 
     ``kind`` is ``"bool"``, ``"int"``, ``"uint"``, ``"float"`` or ``"handle"``; ``bits`` counts the bits of the value;
     ``itemsize`` is the size in bytes of an array element, 0 where there are no arrays of it; ``dlpack`` is DLPack's
-    ``code | bits << 8 | lanes << 16``, or -1; ``scalar`` is the LLVM type of a scalar parameter.
+    ``code | bits << 8 | lanes << 16``, or -1.
     """
 
     name: str
@@ -42,7 +39,6 @@ class ElementType:
     bits: int
     itemsize: int
     dlpack: int
-    scalar: Type
 
     @property
     def signed(self) -> bool:
@@ -67,21 +63,16 @@ def element_type(name: str) -> ElementType:
         LoweringError: no call can pass a value of this dtype.
     """
     if name == "bool":
-        return ElementType(name, "bool", 1, 1, _dlpack(CODES["bool"], 8), I1)
+        return ElementType(name, "bool", 1, 1, _dlpack(CODES["bool"], 8))
     if name == "handle":
-        return ElementType(name, "handle", 64, 0, -1, PTR)
+        return ElementType(name, "handle", 64, 0, -1)
     if name in _FLOATS:
-        bits = _FLOATS[name].bits
+        bits = _FLOATS[name]
         return ElementType(
-            name,
-            "float",
-            bits,
-            bits // 8,
-            _dlpack(CODES["bfloat" if name == "bfloat16" else "float"], bits),
-            _FLOATS[name],
+            name, "float", bits, bits // 8, _dlpack(CODES["bfloat" if name == "bfloat16" else "float"], bits)
         )
     if name in FLOAT8_KINDS:
-        return ElementType(name, "float", 8, 1, _dlpack(CODES[name], 8), I8)
+        return ElementType(name, "float", 8, 1, _dlpack(CODES[name], 8))
     found = _INTEGER.match(name)
     if found and int(found[2]) <= 64:
         bits = int(found[2])
@@ -89,10 +80,10 @@ def element_type(name: str) -> ElementType:
         whole = bits in (8, 16, 32, 64)
         itemsize = bits // 8 if whole else int(name in _SUB_BYTE)
         code = _dlpack(CODES[kind], bits) if whole else -1
-        return ElementType(name, kind, bits, itemsize, code, int_type(bits))
+        return ElementType(name, kind, bits, itemsize, code)
     raise LoweringError(
         f"a call cannot pass values of dtype `{name}`",
-        origin="entry",
+        origin="call",
         help="use bool, intN or uintN up to 64 bits, float16/32/64, bfloat16, a float8 kind or handle",
     )
 
@@ -127,6 +118,6 @@ def numpy_dtype(name: str) -> np.dtype[np.generic]:
     """
     if not element_type(name).itemsize:
         raise LoweringError(
-            f"NumPy has no arrays of dtype `{name}`", origin="entry", help="store the elements in the next wider dtype"
+            f"NumPy has no arrays of dtype `{name}`", origin="call", help="store the elements in the next wider dtype"
         )
     return np.dtype(scalar_class(name))

@@ -9,9 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tirlower.call.scalars import returned_value, scalar_bits
+from tirlower.call.signature import ScalarParam, Signature
 from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError
-from tirlower.llvm.entry import ScalarParam, Signature
-from tirlower.llvm.entry.scalars import returned_value, scalar_bits
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "int7", "uint33", "int4", "uint1"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.call.compounds import compound_of
+from tirlower.call.dtypes import numpy_dtype
+from tirlower.call.signature import BufferParam, Compound, ScalarParam, Signature, Sym
 from tirlower.diagnostics import ArgumentError, ArgumentTypeError, ArgumentValueError
-from tirlower.llvm.entry import BufferParam, Compound, ScalarParam, Signature, Sym
-from tirlower.llvm.entry.dtypes import numpy_dtype
 
 N, M = Sym("n", "int32"), Sym("m")
 F32 = np.float32
@@ -146,7 +147,7 @@ def test_inconsistent_symbolic_extents_are_refused(probe):
 
 
 def doubled() -> Compound:
-    return Compound("n * 2", ("n",), lambda b, env: b.mul(env["n"], b.i32(2)), lambda env: env["n"] * 2)
+    return compound_of(lambda n: n * 2, n="int32")
 
 
 def test_a_compound_extent_is_checked_even_before_its_symbol_is_bound(probe):
@@ -161,11 +162,11 @@ def test_a_compound_extent_is_checked_even_before_its_symbol_is_bound(probe):
 
 
 def test_a_compound_extent_without_a_value_is_refused(probe):
-    ratio = Compound("m // n", ("m", "n"), lambda b, env: b.i64(-1), lambda env: env["m"] // env["n"])
+    ratio = compound_of(lambda m, n: m // n, m="int64", n="int64")
     sig = Signature("f", (ScalarParam("m", "int64"), ScalarParam("n", "int64"), BufferParam("A", "float32", (ratio,))))
     call = probe(sig)
     with pytest.raises(ArgumentValueError, match="division by zero"):
-        call(3, 0, np.zeros(3, F32))
+        call(3, 0, np.zeros(4, F32))
     assert call.runs == 0
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tirlower.llvm.entry.dtypes import ElementType, element_type, numpy_dtype
+from tirlower.call.dtypes import ElementType, element_type, numpy_dtype
 
-__all__ = ["BadScalar", "returned_value", "scalar_bits"]
+__all__ = ["BadScalar", "converted", "returned_value", "scalar_bits"]
 
 
 class BadScalar(Exception):
@@ -33,11 +33,23 @@ def _shown(value: object) -> str:
 def scalar_bits(dtype: str, value: Any) -> tuple[int, int | None]:
     """The bits of an argument as a parameter of ``dtype``, and its value where it is an integer.
 
+    >>> scalar_bits("int8", -1), hex(scalar_bits("float32", 1.0)[0])
+    ((255, -1), '0x3f800000')
+
+    Raises :class:`BadScalar` as :func:`converted` does.
+    """
+    bits, number = converted(dtype, value)
+    return bits, None if element_type(dtype).kind in ("float", "handle") else int(number)
+
+
+def converted(dtype: str, value: Any) -> tuple[int, int | float]:
+    """The bits of an argument as a parameter of ``dtype``, and its value: an int, a bool, or a float of that precision.
+
     Python and NumPy numbers, 0-d arrays and 0-d tensors are taken. Integers and bools must be in range; a float is
     rounded to the dtype and may not overflow (infinities and NaNs pass).
 
-    >>> scalar_bits("int8", -1), hex(scalar_bits("float32", 1.0)[0])
-    ((255, -1), '0x3f800000')
+    >>> converted("int8", -1), converted("float16", 0.1)[1]
+    ((255, -1), 0.0999755859375)
 
     Raises:
         BadScalar: the value has no such conversion.
@@ -46,19 +58,17 @@ def scalar_bits(dtype: str, value: Any) -> tuple[int, int | None]:
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         value = _unwrap(value)
     if kind.kind == "float":
-        return _float_bits(kind, value), None
+        return _float_bits(kind, value)
     if kind.kind == "handle":
         address = 0 if value is None else _index(kind, value, "None or an address as an int")
         if not 0 <= address < 1 << 64:
             raise BadScalar("an address", _shown(value), "pass None or an address as an int", out_of_range=True)
-        return address, None
+        return address, address
     if kind.kind == "bool":
-        if value is True or value is False or isinstance(value, np.bool_):
-            return int(value), int(value)
-        number = _index(kind, value, "True or False")
+        number = int(value) if isinstance(value, np.bool_) else _index(kind, value, "True or False")
         if number not in (0, 1):
             raise BadScalar("bool", _shown(value), "pass True or False", out_of_range=True)
-        return number, number
+        return number, bool(number)
     number = _index(kind, value, "int(x)")
     low, high = kind.int_range()
     if not low <= number <= high:
@@ -81,7 +91,7 @@ def _index(kind: ElementType, value: Any, remedy: str) -> int:
         raise BadScalar(kind.name, _shown(value), f"pass {remedy}") from None
 
 
-def _float_bits(kind: ElementType, value: Any) -> int:
+def _float_bits(kind: ElementType, value: Any) -> tuple[int, float]:
     number = value
     if not isinstance(value, float):
         # Text has no __float__ and neither have complex numbers and lists; arrays with dimensions do, for a while yet.
@@ -99,7 +109,7 @@ def _float_bits(kind: ElementType, value: Any) -> int:
         raise BadScalar(
             f"a number in the range of {kind.name}", _shown(value), "pass math.inf for infinity", out_of_range=True
         )
-    return bits
+    return bits, rounded
 
 
 def _round_to(kind: ElementType, number: float) -> tuple[int, float]:

@@ -1,4 +1,4 @@
-"""The outside of a prim func: the signature that the entry checks calls against."""
+"""The signature of a prim func: what a call of it takes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tirlower.call.extents import Extent, extent_of
+from tirlower.call.signature import BufferParam, Param, ScalarParam, Signature
 from tirlower.diagnostics import LoweringError
-from tirlower.emit.body import Body
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
 from tirlower.ir.custom_datatype import storage_dtype
-from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import PointerType, Var
+from tirlower.ir.dtype import HANDLE, DataType
+from tirlower.ir.expr import Call, Expr, PointerType, Var
 from tirlower.ir.func import PrimFunc
-from tirlower.llvm.codegen.extents import extent_of
-from tirlower.llvm.entry import BufferParam, Param, ScalarParam, Signature
+from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.op import Op
+from tirlower.ir.stmt import Evaluate
 
-__all__ = ["call_signature", "return_type", "signature_of", "signature_with_symbols"]
+__all__ = ["apart", "call_signature", "outputs_of", "passed_names", "return_type", "signature_with_symbols"]
+
+_RET = Op.get("tir.ret")
 
 
 def call_signature(
@@ -28,34 +32,36 @@ def call_signature(
     The kernel was compiled for arrays that share no memory; another version takes those that do.
 
     Raises:
-        LoweringError: a parameter cannot be passed by the entry.
+        LoweringError: a parameter cannot be passed by a call.
     """
-    made = signature_of(func, written=frozenset(written), outputs=outputs)
-    names = [p.name for p in made.params]
-    return replace(made, apart=True, in_place=frozenset((names[a], names[b]) for a, b in in_place))
+    names, _ = _names(func)
+    chosen = set(written)
+    data = {buffer.data for param, buffer in func.buffer_map.items() if names[param] in chosen}
+    made, _ = signature_with_symbols(func.name, func, data, outputs, return_type(func))
+    return apart(made, in_place)
 
 
-def signature_of(func: PrimFunc, *, written: frozenset[str] | None = None, outputs: tuple[str, ...] = ()) -> Signature:
-    """The entry's signature of a prim func.
-
-    ``written`` names the buffer parameters that the kernel writes; without it the body is searched for stores. The body
-    is searched for the type of its return value in any case where the function does not state one.
-
-    Raises:
-        LoweringError: a parameter cannot be passed by the entry.
-    """
-    body = Body(func)
-    data = body.written
-    if written is not None:
-        param_names, _ = _names(func)
-        data = {buffer.data for param, buffer in func.buffer_map.items() if param_names[param] in written}
-    return signature_with_symbols(func.name, func, data, outputs, return_type(func, body))[0]
+def apart(signature: Signature, in_place: Iterable[Sequence[int]]) -> Signature:
+    """A signature of calls whose arrays share no memory, but for the pairs (positions) of one array."""
+    names = [p.name for p in signature.params]
+    return replace(signature, apart=True, in_place=frozenset((names[a], names[b]) for a, b in in_place))
 
 
 def signature_with_symbols(
-    name: str, func: PrimFunc, written: set[Var], outputs: tuple[str, ...], returns: DataType | None
+    name: str,
+    func: PrimFunc,
+    written: set[Var],
+    outputs: Sequence[str],
+    returns: DataType | None,
+    *,
+    alignment: int = 0,
+    integral: bool = True,
 ) -> tuple[Signature, tuple[Var, ...]]:
-    """The entry's signature, given what is written and returned; and the variable of each symbol that it names."""
+    """The signature, given what is written and returned; and the variable of each symbol that it names.
+
+    ``alignment`` is that of arrays whose buffers declare none (0: that of the dtype); ``integral`` says that machine code
+    computes the extents (:func:`~tirlower.call.extents.extent_of`).
+    """
     noalias = bool(func.attrs.get("tir.noalias"))
     defaults = func.attrs.get("tir.defaults", {})
     param_names, names = _names(func)
@@ -66,25 +72,52 @@ def signature_with_symbols(
             if param.dtype.is_vector or param.dtype.code == "void":
                 raise LoweringError(
                     f"the parameter `{param.name}` of `{name}` is {param.dtype!s}, which no call can pass",
-                    origin="codegen",
+                    origin="call",
                     span=param.span,
                     help="pass an array, and load the vector from it",
                 )
             params.append(ScalarParam(param_names[param], str(param.dtype), defaults.get(param.name)))
         else:
-            params.append(_buffer_param(name, buffer, param_names[param], names, buffer.data in written, noalias))
-    chosen = outputs or tuple(str(o) for o in func.attrs.get("tir.outputs", ()))
+            made = _buffer_param(name, buffer, param_names[param], names, integral)
+            aligned = made.alignment or alignment
+            params.append(replace(made, written=buffer.data in written, noalias=noalias, alignment=aligned))
+    chosen = outputs_of(func, outputs or None)
     signature = Signature(name, tuple(params), chosen, None if returns is None else str(returns))
     by_name = {text: var for var, text in names.items()}
     return signature, tuple(by_name[symbol.name] for symbol in signature.symbols)
 
 
-def return_type(func: PrimFunc, body: Body) -> DataType | None:
+def outputs_of(func: PrimFunc, outputs: Sequence[str] | None) -> tuple[str, ...]:
+    """The parameters that calls do not pass: those asked for, or those that the function's attribute names."""
+    chosen = func.attrs.get("tir.outputs", ()) if outputs is None else outputs
+    if isinstance(chosen, str):
+        chosen = (chosen,)
+    return tuple(str(name) for name in chosen)
+
+
+def passed_names(func: PrimFunc, outputs: Sequence[str] | None) -> list[str]:
+    """The names of the parameters that calls pass."""
+    made = outputs_of(func, outputs)
+    names = [func.buffer_map[p].name if p in func.buffer_map else p.name for p in func.params]
+    return [name for name in names if name not in made]
+
+
+def return_type(func: PrimFunc) -> DataType | None:
     """The type that a function returns: the stated one, or that of its return statements."""
     stated = func.ret_type
     if isinstance(stated, PointerType):
-        return DataType("handle")
-    return body.returned if stated.code == "void" else stated
+        return HANDLE
+    if stated.code != "void":
+        return stated
+    found: list[DataType] = []
+
+    def look(op: Any) -> bool:
+        if isinstance(op, Evaluate) and isinstance(op.value, Call) and op.value.op is _RET and op.value.args:
+            found.append(op.value.args[0].dtype)
+        return not isinstance(op, (Expr, Evaluate))
+
+    pre_order_visit(func.body, look)
+    return found[-1] if found else None
 
 
 def _names(func: PrimFunc) -> tuple[dict[Var, str], dict[Var, str]]:
@@ -113,11 +146,11 @@ def _names(func: PrimFunc) -> tuple[dict[Var, str], dict[Var, str]]:
     return param_names, names
 
 
-def _buffer_param(
-    func: str, buffer: Buffer, name: str, names: dict[Var, str], written: bool, noalias: bool
-) -> BufferParam:
-    def extents(exprs: tuple[Any, ...], what: str) -> tuple[Any, ...]:
-        return tuple(extent_of(e, names, f"the {what} of buffer `{name}` of `{func}`") for e in exprs)
+def _buffer_param(func: str, buffer: Buffer, name: str, names: dict[Var, str], integral: bool) -> BufferParam:
+    def extents(exprs: Iterable[Expr], what: str) -> tuple[Extent, ...]:
+        return tuple(
+            extent_of(e, names, f"the {what} of buffer `{name}` of `{func}`", integral=integral) for e in exprs
+        )
 
     shape = extents(buffer.shape, "shape")
     strides = extents(buffer.strides, "strides") if buffer.strides else None
@@ -125,7 +158,7 @@ def _buffer_param(
     if kind.is_handle or kind.code == "void":
         raise LoweringError(
             f"buffer `{name}` of `{func}` has elements of {kind!s}, which no array has",
-            origin="codegen",
+            origin="call",
             help="declare it with a numeric type",
         )
     element = DataType.from_numpy(kind.numpy)
@@ -136,10 +169,10 @@ def _buffer_param(
         if strides is not None or offset != 0:
             raise LoweringError(
                 f"buffer `{name}` of `{func}` has strides or an offset, and elements of {kind!s}",
-                origin="codegen",
+                origin="call",
                 help="declare it with scalar elements and one dimension more",
             )
     # 64 bytes is what every buffer promises by default, also one that nobody asked: it is asked of allocations alone.
     align = buffer.align if buffer.align != ALLOC_ALIGNMENT else 0
     broadcast = buffer.buffer_type == "auto_broadcast" and strides is not None
-    return BufferParam(name, str(element), shape, strides, offset, align, written, noalias, broadcast)
+    return BufferParam(name, str(element), shape, strides, offset, align, broadcast=broadcast)

@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.call.compounds import compound_of
+from tirlower.call.signature import BufferParam, ScalarParam, Signature, Sym
 from tirlower.diagnostics import LoweringError
-from tirlower.llvm.entry import BufferParam, Compound, ScalarParam, Signature, Sym
 
 N, M = Sym("n", "int32"), Sym("m")
-
-
-def compound(text: str, *names: str) -> Compound:
-    return Compound(text, names, lambda b, env: env[names[0]], lambda env: env[names[0]])
+DOUBLE = compound_of(lambda n: n * 2, n="int32")
 
 
 def test_symbols_bind_in_parameter_order_shape_then_strides_then_offset():
@@ -17,7 +15,7 @@ def test_symbols_bind_in_parameter_order_shape_then_strides_then_offset():
     sig = Signature(
         "f",
         (
-            BufferParam("A", "float32", (compound("n * 2", "n"), M), (s0, s1), off),
+            BufferParam("A", "float32", (DOUBLE, M), (s0, s1), off),
             BufferParam("B", "float32", (N, M), (s0, 1)),
         ),
     )
@@ -72,7 +70,7 @@ def test_alias_pairs_need_a_write_and_a_promise():
         ((BufferParam("A", "handle", (4,)),), (), "no arrays of dtype `handle`"),
         ((BufferParam("A", "int7", (4,)),), (), "no arrays of dtype `int7`"),
         ((ScalarParam("x", "float128"),), (), "float128"),
-        ((BufferParam("A", "float32", (compound("n * 2", "n"),)),), (), "`n` cannot be found"),
+        ((BufferParam("A", "float32", (DOUBLE,)),), (), "`n` cannot be found"),
         ((BufferParam("A", "float32", (N,), written=True),), ("A",), "`n` cannot be found: no passed array"),
         ((BufferParam("A", "float32", (Sym("n", "uint8"),)),), (), "uint8"),
         ((BufferParam("A", "float32", (N, Sym("n", "int64"))),), (), "int32 in one place and int64"),

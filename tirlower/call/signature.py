@@ -1,53 +1,21 @@
-"""What a call of a kernel takes: parameters, symbolic dimensions, outputs. Plain values, no IR.
+"""What a call of a kernel takes: parameters, symbolic dimensions, outputs.
 
-The caller (the code generator) describes a prim func's parameters with these classes; the native entry and the Python
-binder both derive all their checks from the description. Where a symbol gets its value is decided here, once.
+:mod:`tirlower.call.parameters` describes a prim func's parameters with these classes; every entry, in machine code or in
+Python, for a CPU or a GPU, derives all its checks from the description. Where a symbol gets its value is decided here,
+once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from tirlower.call.dtypes import element_type, numpy_dtype
+from tirlower.call.extents import Compound, Extent, Sym, extent_text, names_in
 from tirlower.diagnostics import LoweringError, nearest_name
-from tirlower.emit.llvm_text import Value
-from tirlower.llvm.entry.dtypes import element_type, numpy_dtype
 
-__all__ = ["BindSite", "BufferParam", "Compound", "Extent", "Param", "ScalarParam", "Signature", "Sym"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sym:
-    """A symbolic dimension, or an integer scalar parameter of that name, standing bare; ``dtype`` int32 or int64."""
-
-    name: str
-    dtype: str = "int64"
-
-    @property
-    def text(self) -> str:
-        """The symbol as messages show it."""
-        return self.name
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Compound:
-    """An integer expression of symbols that is checked and never solved, like the ``n * 2`` of a shape.
-
-    ``text`` is what messages show; ``names`` are the symbols and scalar parameters it reads. ``emit(builder, env)``
-    appends LLVM code for it and returns an integer value of any width (read as signed), where ``env`` has the symbols
-    in their dtypes' LLVM types; the code must not trap, whatever the symbols' values (a division guards its divisor:
-    any result will do); where arithmetic leaves its type it gives the least int64. ``evaluate(env)`` computes the same
-    from Python integers, or raises ZeroDivisionError or OverflowError.
-    """
-
-    text: str
-    names: tuple[str, ...]
-    emit: Callable[[Any, Mapping[str, Value]], Value]
-    evaluate: Callable[[Mapping[str, int]], int]
-
-
-Extent: TypeAlias = int | Sym | Compound
+__all__ = ["BindSite", "BufferParam", "Compound", "Extent", "Param", "ScalarParam", "Signature", "Sym", "extents_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +52,7 @@ class BufferParam:
 
 @dataclass(frozen=True, slots=True)
 class ScalarParam:
-    """A scalar parameter of any dtype of :func:`~tirlower.llvm.entry.dtypes.element_type`.
+    """A scalar parameter of any dtype of :func:`~tirlower.call.dtypes.element_type`.
 
     ``default`` is its value in a call that does not pass it, if it may be left out.
     """
@@ -111,11 +79,6 @@ class BindSite:
         """The site as messages show it: ``shape[0] of `A```."""
         place = self.what if self.what == "elem_offset" else f"{self.what}[{self.axis}]"
         return f"{place} of `{self.param}`"
-
-
-def extent_text(extent: Extent) -> str:
-    """An extent as messages show it."""
-    return str(extent) if isinstance(extent, int) else extent.text
 
 
 @dataclass(frozen=True)
@@ -186,6 +149,12 @@ class Signature:
         """The scalar parameters, in order."""
         return tuple(p for p in self.params if isinstance(p, ScalarParam))
 
+    @property
+    def shaping(self) -> tuple[ScalarParam, ...]:
+        """The scalar parameters on which extents of arrays depend."""
+        used = {name for param in self.buffers for _, _, extent in extents_of(param) for name in names_in(extent)}
+        return tuple(p for p in self.scalars if p.name in used)
+
     def alias_pairs(self) -> tuple[tuple[BufferParam, BufferParam], ...]:
         """The pairs of passed buffers that the kernel takes to share no memory: one of them is written, and one (at
         least) declared ``noalias``, or the kernel is compiled for arrays that are ``apart``."""
@@ -203,7 +172,7 @@ class Signature:
         return ((a.name, b.name) in pairs or (b.name, a.name) in pairs) and not (a.noalias or b.noalias)
 
     def _fail(self, message: str, help: str) -> LoweringError:
-        return LoweringError(f"`{self.name}`: {message}", origin="entry", help=help)
+        return LoweringError(f"`{self.name}`: {message}", origin="call", help=help)
 
     def _check_params(self) -> None:
         names = [p.name for p in self.params]
@@ -255,8 +224,7 @@ class Signature:
         used = dict.fromkeys(order)
         for param in self.buffers:
             for _, _, extent in extents_of(param):
-                if isinstance(extent, Compound):
-                    used.update(dict.fromkeys(extent.names))
+                used.update(dict.fromkeys(names_in(extent)))
         for name in used:
             if name not in bound:
                 where = "no passed array" if self.outputs else "no array"

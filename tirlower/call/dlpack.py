@@ -1,0 +1,91 @@
+"""DLPack capsules of other libraries, read through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+from tirlower.call.views import NotAnArray, class_of, compact_strides
+from tirlower.ir.dlpack import READ_ONLY, DLTensor, VersionedTensor, dlpack_name
+
+__all__ = ["Tensor", "capsule_is", "capsule_of", "capsule_pointer", "read_capsule"]
+
+_IS_COPY = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """What a capsule says: address, device, dtype's name, shape, and strides in bytes."""
+
+    data: int
+    device_type: int
+    device_id: int
+    dtype: str
+    itemsize: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    flags: int
+    """Those of a versioned tensor."""
+    flagged: bool
+    """Whether ``flags`` are said: capsules of an older DLPack do not."""
+
+    @property
+    def readonly(self) -> bool:
+        """Whether the memory is said to be none to write to."""
+        return bool(self.flags & READ_ONLY)
+
+    @property
+    def copied(self) -> bool:
+        """Whether the memory is said to be a copy of the exporter's."""
+        return bool(self.flags & _IS_COPY)
+
+
+capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+capsule_is = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
+
+
+def read_capsule(capsule: object) -> Tensor | None:
+    """The tensor in a capsule, which stays unconsumed: its own destructor frees it. None where it holds none."""
+    flags, flagged = 0, True
+    if capsule_is(capsule, b"dltensor_versioned"):
+        managed = VersionedTensor.from_address(capsule_pointer(capsule, b"dltensor_versioned"))
+        if managed.major != 1:
+            return None
+        tensor, flags = managed.tensor, int(managed.flags)
+    elif capsule_is(capsule, b"dltensor"):
+        tensor, flagged = DLTensor.from_address(capsule_pointer(capsule, b"dltensor")), False
+    else:
+        return None
+    shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
+    itemsize = max(1, tensor.bits * tensor.lanes // 8)
+    said = tuple(s * itemsize for s in tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else None
+    return Tensor(
+        int(tensor.data or 0) + int(tensor.byte_offset),
+        int(tensor.device_type),
+        int(tensor.device_id),
+        dlpack_name(tensor.code, tensor.bits, tensor.lanes),
+        itemsize,
+        shape,
+        compact_strides(shape, itemsize) if said is None else said,
+        flags,
+        flagged,
+    )
+
+
+def capsule_of(value: Any, **asked: Any) -> object:
+    """What an object exports; those of before DLPack 1.0 know no ``max_version``."""
+    try:
+        return value.__dlpack__(max_version=(1, 1), **asked)
+    except TypeError:
+        return value.__dlpack__(**asked)
+
+
+def tensor_of(value: Any, capsule: object, remedy: str) -> Tensor:
+    """The tensor in what an object exported. Raises :class:`NotAnArray` where there is none."""
+    found = read_capsule(capsule)
+    if found is None:
+        raise NotAnArray(f"{class_of(value)}, whose __dlpack__ gave no capsule of DLPack 1", remedy)
+    return found
