@@ -12,11 +12,11 @@ import pytest
 
 import tirlower as tl
 from tests.overlaps import run_one
+from tirlower.call.slowpath import FallbackEntry
 from tirlower.diagnostics import ArgumentError
 from tirlower.driver import cpu as host_build
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.legality.versions import apart
-from tirlower.llvm.entry import FallbackEntry
 from tirlower.script import ir as I
 from tirlower.script import parse
 from tirlower.script import tir as T

@@ -10,11 +10,11 @@ import pytest
 from tirlower.c.codegen.module import CModule, generate, whole_text
 from tirlower.c.compile import Compiled, compile_text, compiler
 from tirlower.c.library import Library, packed
+from tirlower.call.gil import GilPolicy
+from tirlower.call.slowpath import FallbackEntry, SlowPath
 from tirlower.diagnostics import CodegenError, TirError
 from tirlower.driver.api import lower
 from tirlower.ir import IRModule, PrimFunc
-from tirlower.llvm.entry import FallbackEntry, GilPolicy
-from tirlower.llvm.entry.slowpath import SlowPath
 from tirlower.script import parse
 
 __all__ = ["compile_all", "lines_of", "needs_compiler", "text_of"]

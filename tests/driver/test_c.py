@@ -175,7 +175,7 @@ def test_what_has_no_form_in_c_is_told_with_place_and_remedy():
 def test_the_target_llvm_does_not_import_the_room():
     import subprocess
 
-    code = "import tirlower as tl; tl.build; import tirlower.driver.api, sys; print(any(n.startswith('tirlower.c') for n in sys.modules))"
+    code = "import tirlower as tl; tl.build; import tirlower.driver.api, sys; print(any(f'{n}.'.startswith('tirlower.c.') for n in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from tirlower.c.codegen.module import CKernel, CModule
 from tirlower.c.compile import Compiled
+from tirlower.call.slowpath import PackedKernel
 from tirlower.diagnostics import CodegenError
-from tirlower.llvm.entry import PackedKernel
 
 __all__ = ["Library", "packed"]
 

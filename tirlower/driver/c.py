@@ -11,7 +11,9 @@ from typing import Any
 from tirlower.c.codegen.module import CModule, generate
 from tirlower.c.compile import compile_text
 from tirlower.c.library import Library, packed
+from tirlower.call.gil import GilChoice, GilPolicy
 from tirlower.call.parameters import call_signature
+from tirlower.call.slowpath import FallbackEntry, PackedKernel, SlowPath
 from tirlower.diagnostics import ArgumentValueError, TirError, nearest_name, paused_collection
 from tirlower.driver.cpu import exported_functions
 from tirlower.driver.kernel import BuiltKernel
@@ -25,8 +27,6 @@ from tirlower.ir.op import Op
 from tirlower.ir.verify import verify_well_formed
 from tirlower.legality.notes import CheckReport
 from tirlower.llvm.codegen.symbols import find_symbol
-from tirlower.llvm.entry import FallbackEntry, GilChoice, GilPolicy, PackedKernel
-from tirlower.llvm.entry.slowpath import SlowPath
 from tirlower.machine.target import Target
 from tirlower.transforms import PassContext, PassTimingInstrument
 

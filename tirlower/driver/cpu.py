@@ -15,7 +15,10 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
+from tirlower.call.errors import ErrorSite
+from tirlower.call.gil import GilChoice, GilPolicy
 from tirlower.call.parameters import call_signature, outputs_of
+from tirlower.call.slowpath import PackedKernel
 from tirlower.diagnostics import ArgumentValueError, LoweringError, TirError, keep_for_good, paused_collection
 from tirlower.driver.kernel import ForeignKernel, Kernel
 from tirlower.driver.result import Artifact, BuildSpec
@@ -25,16 +28,7 @@ from tirlower.ir.json_io import save_json
 from tirlower.legality.notes import CheckReport
 from tirlower.llvm.cache import CacheEntry, CacheKey, default_cache
 from tirlower.llvm.codegen import compile_options, resolve_imports
-from tirlower.llvm.entry import (
-    ErrorSite,
-    GilChoice,
-    GilPolicy,
-    PackedKernel,
-    entry_cache_key,
-    entry_imports,
-    entry_parts,
-    packed_kernel,
-)
+from tirlower.llvm.entry import entry_cache_key, entry_imports, entry_parts, packed_kernel
 from tirlower.llvm.jit import Linked, engine
 from tirlower.llvm.parallel import runtime
 from tirlower.machine.cpu import lacking

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tirlower.call.gil import GilPolicy
 from tirlower.call.parameters import call_signature
 from tirlower.driver.progress import Progress
 from tirlower.driver.result import Artifact, BuildSpec
@@ -14,7 +15,7 @@ from tirlower.ir.func import IRModule
 from tirlower.ir.verify import verify_well_formed
 from tirlower.llvm.cache import CacheEntry
 from tirlower.llvm.codegen.module import GeneratedModule, generate
-from tirlower.llvm.entry import GilPolicy, add_entry
+from tirlower.llvm.entry import add_entry
 from tirlower.llvm.jit import engine
 from tirlower.transforms import PassContext, PassTimingInstrument
 

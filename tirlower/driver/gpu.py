@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tirlower.call.gil import GilChoice
 from tirlower.diagnostics import DeviceError, TirError, nearest_name, paused_collection
 from tirlower.driver.kernel import rebuilding
 from tirlower.driver.pipelines import pipeline_for
@@ -22,7 +23,6 @@ from tirlower.legality.check import check_legality
 from tirlower.legality.notes import CheckReport
 from tirlower.legality.versions import apart
 from tirlower.llvm.cache import default_cache
-from tirlower.llvm.entry import GilChoice
 from tirlower.machine.target import Target
 from tirlower.transforms import PassContext, PassTimingInstrument
 

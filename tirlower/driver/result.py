@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tirlower.call.gil import GilChoice
 from tirlower.diagnostics import TirError, nearest_name
 from tirlower.driver.kernel import SOURCE_KINDS, rebuilding
 from tirlower.driver.report import Report
@@ -14,7 +15,7 @@ from tirlower.emit.compile import CompileOptions, emit_assembly, optimized_ir
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.legality.notes import CheckReport
 from tirlower.llvm.cache import CacheKey, ObjectCache
-from tirlower.llvm.entry import GilChoice, without_entries
+from tirlower.llvm.entry import without_entries
 from tirlower.machine.target import Target
 from tirlower.transforms import PassContext
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tirlower.call.errors import ErrorTable
 from tirlower.diagnostics import CodegenError, Span
 from tirlower.emit.chains import adds_faster_than_it_fuses
-from tirlower.emit.errors import ErrorTable
 from tirlower.emit.facts import Facts
 from tirlower.emit.llvm_text import (
     DOUBLE,

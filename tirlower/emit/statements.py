@@ -2,7 +2,7 @@
 
 A failed ``T.Assert`` records its place and the values of the scalar variables in its condition, and raises
 RuntimeAssertError in the caller. Passes may say more: a message ``tvm_tuple(kind, template, values...)`` raises the
-class that ``kind`` names (see :data:`~tirlower.emit.errors.ERROR_KINDS`) with the template formatted by the values.
+class that ``kind`` names (see :data:`~tirlower.call.errors.ERROR_KINDS`) with the template formatted by the values.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tirlower.analysis.condition_ranges import mentions
+from tirlower.call.errors import ERROR_KINDS, MAX_ERROR_VALUES, escape_template
 from tirlower.diagnostics import LoweringError, RuntimeAssertError
 from tirlower.emit.branches import keeps_a_record, steers
 from tirlower.emit.compile import SIMPLIFY_AGAIN
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.errors import ERROR_KINDS, MAX_ERROR_VALUES, escape_template
 from tirlower.emit.expressions import index_of, pointer_alias, values_of
 from tirlower.emit.facts import DATA, FAULTS
 from tirlower.emit.held import note_store, store_of_either

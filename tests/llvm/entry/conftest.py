@@ -8,18 +8,12 @@ from typing import Any
 
 import pytest
 
+from tirlower.call.errors import ErrorSite
+from tirlower.call.gil import GilPolicy
 from tirlower.call.signature import Signature
 from tirlower.emit.compile import CompileOptions
 from tirlower.emit.llvm_text import I16, I32, I64, Builder, Module, array
-from tirlower.llvm.entry import (
-    NATIVE_CALLS,
-    ErrorSite,
-    GilPolicy,
-    add_entry,
-    entry_for_address,
-    entry_imports,
-    make_entry,
-)
+from tirlower.llvm.entry import NATIVE_CALLS, add_entry, entry_for_address, entry_imports, make_entry
 from tirlower.llvm.entry.native import kernel_types
 from tirlower.llvm.jit import engine
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from tests.call.compounds import compound_of
+from tirlower.call.gil import GilPolicy
 from tirlower.call.signature import BufferParam, ScalarParam, Signature, Sym
 from tirlower.diagnostics import ArgumentError
 from tirlower.ir import build
 from tirlower.ir.dtype import INT64
-from tirlower.llvm.entry import NATIVE_CALLS, GilPolicy
+from tirlower.llvm.entry import NATIVE_CALLS
 
 from .conftest import Probe
 

@@ -14,19 +14,13 @@ import numpy as np
 import pytest
 
 from tests.call.compounds import compound_of
+from tirlower.call.errors import ErrorSite
+from tirlower.call.gil import GilPolicy
 from tirlower.call.signature import BufferParam, ScalarParam, Signature, Sym
+from tirlower.call.slowpath import FallbackEntry
 from tirlower.diagnostics import ArgumentError
 from tirlower.emit.llvm_text import FLOAT, I32, I64, PTR, Builder, Module
-from tirlower.llvm.entry import (
-    NATIVE_CALLS,
-    ErrorSite,
-    FallbackEntry,
-    GilPolicy,
-    NativeEntry,
-    add_entry,
-    entry_imports,
-    entry_parts,
-)
+from tirlower.llvm.entry import NATIVE_CALLS, NativeEntry, add_entry, entry_imports, entry_parts
 from tirlower.llvm.jit import engine
 
 N = Sym("n")
@@ -286,7 +280,8 @@ LOADER = """
 import sys
 import numpy as np
 from tirlower.llvm.jit import engine
-from tirlower.llvm.entry import ErrorSite, entry_imports, make_entry
+from tirlower.llvm.entry import entry_imports, make_entry
+from tirlower.call.errors import ErrorSite
 from tirlower.call.signature import BufferParam, ScalarParam, Signature, Sym
 
 padding = [object() for _ in range(1000)]

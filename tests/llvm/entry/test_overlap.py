@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tirlower.call.gil import GilPolicy
 from tirlower.call.signature import BufferParam, Signature, Sym
+from tirlower.call.slowpath import FallbackEntry
 from tirlower.diagnostics import ArgumentError
-from tirlower.llvm.entry import FallbackEntry, GilPolicy, NativeEntry, entry_parts, packed_kernel
+from tirlower.llvm.entry import NativeEntry, entry_parts, packed_kernel
 
 from .conftest import Probe
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.call.compounds import compound_of
+from tirlower.call.errors import ErrorSite
 from tirlower.call.signature import BufferParam, Compound, ScalarParam, Signature, Sym
 from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError, BoundsError
-from tirlower.llvm.entry import ErrorSite
 
 N = Sym("n")
 

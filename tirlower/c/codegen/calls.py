@@ -25,8 +25,8 @@ from tirlower.c.codegen.values import (
     type_range,
     value_type,
 )
+from tirlower.call.errors import escape_template
 from tirlower.diagnostics import RuntimeAssertError, nearest_name
-from tirlower.emit.errors import escape_template
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Add, BufferLoad, Call, Div, Max, Min, Mod, Mul, StringImm
 from tirlower.ir.op import GlobalVar

@@ -27,8 +27,8 @@ from tirlower.c.codegen.values import (
     memory_type,
     type_range,
 )
+from tirlower.call.errors import escape_template
 from tirlower.diagnostics import AllocationError
-from tirlower.emit.errors import escape_template
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (

@@ -12,11 +12,11 @@ from tirlower.c.codegen.runtime import HEAD, runtime_text
 from tirlower.c.codegen.state import FunctionState, ModuleState
 from tirlower.c.codegen.statements import write_scope
 from tirlower.c.codegen.values import Kind, Value, is_narrow_float, memory_bits, type_range, value_type
+from tirlower.call.errors import ErrorSite
 from tirlower.call.parameters import return_type, signature_with_symbols
 from tirlower.call.signature import Signature
 from tirlower.diagnostics import LoweringError, deep_recursion
 from tirlower.emit.body import Body
-from tirlower.emit.errors import ErrorSite
 from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, Var

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from tirlower.emit.errors import MAX_ERROR_VALUES
+from tirlower.call.errors import MAX_ERROR_VALUES
 from tirlower.emit.types import FLOAT_FORMATS, FloatFormat
 
 __all__ = ["HEAD", "HELPERS", "Helper", "runtime_text"]

@@ -10,8 +10,8 @@ from typing import Any
 
 from tirlower.c.codegen.runtime import HELPERS
 from tirlower.c.codegen.values import UNARY, Kind, Value, kind_of, type_range, value_type
+from tirlower.call.errors import MAX_ERROR_VALUES, ErrorTable
 from tirlower.diagnostics import LoweringError, Span
-from tirlower.emit.errors import MAX_ERROR_VALUES, ErrorTable
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Var
 from tirlower.ir.func import PrimFunc

@@ -11,8 +11,8 @@ from tirlower.c.codegen.expressions import at_lane, begin, define_as, for_lanes,
 from tirlower.c.codegen.memory import allocate, constant, place_of, store_lane
 from tirlower.c.codegen.state import FunctionState, Loop
 from tirlower.c.codegen.values import UNARY, Kind, Value, int_literal, kind_of, type_range, value_type
+from tirlower.call.errors import MAX_ERROR_VALUES, escape_template
 from tirlower.diagnostics import RuntimeAssertError
-from tirlower.emit.errors import MAX_ERROR_VALUES, escape_template
 from tirlower.ir.expr import Add, BufferLoad, Call, Expr, IntImm, StringImm, Var, is_const_int
 from tirlower.ir.failure_message import failure_of
 from tirlower.ir.functor import pre_order_visit

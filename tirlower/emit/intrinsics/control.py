@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tirlower.call.errors import escape_template
 from tirlower.diagnostics import RuntimeAssertError
 from tirlower.emit.arithmetic import select_lanes
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.errors import escape_template
 from tirlower.emit.expressions import Run, call_control, call_rule, in_branches
 from tirlower.emit.facts import FAULTS, HEAVY
 from tirlower.emit.llvm_text import FALSE, I1, I64, PTR, TRUE, VOID, Type, Value, int_type, poison, zero

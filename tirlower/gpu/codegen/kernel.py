@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tirlower.call.errors import ErrorSite
 from tirlower.diagnostics import CodegenError, LoweringError, deep_recursion
 from tirlower.emit.body import Body, give_alias_scopes
 from tirlower.emit.emitter import Emitter, FunctionState, ModuleState, Root
-from tirlower.emit.errors import ErrorSite
 from tirlower.emit.facts import DATA
 from tirlower.emit.llvm_text import PTR, VOID, Attribute, Function
 from tirlower.emit.statements import emit_statement

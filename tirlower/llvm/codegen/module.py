@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tirlower.call.errors import ErrorSite
 from tirlower.call.extents import Compound
 from tirlower.call.signature import Signature
 from tirlower.diagnostics import LoweringError
@@ -20,7 +21,6 @@ from tirlower.llvm.codegen.machine import machine_of
 from tirlower.llvm.codegen.platform import HOST
 from tirlower.llvm.codegen.stack import fill_deep, fill_guarded, functions_to_check, is_checkable
 from tirlower.llvm.codegen.symbols import RUNTIME_SYMBOLS
-from tirlower.llvm.entry import ErrorSite
 from tirlower.machine import cpu as host
 from tirlower.machine.target import Target
 

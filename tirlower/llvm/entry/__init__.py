@@ -8,9 +8,8 @@ of Python's objects is unknown all calls go that way. Nothing here knows the IR.
 
 from __future__ import annotations
 
-from tirlower.llvm.entry.abi import ErrorRecord, ErrorSite, without_entries
-from tirlower.llvm.entry.callable import NATIVE_CALLS, EntryBase, FallbackEntry, NativeEntry
-from tirlower.llvm.entry.gil import GilChoice, GilPolicy
+from tirlower.llvm.entry.abi import without_entries
+from tirlower.llvm.entry.callable import NATIVE_CALLS, EntryBase, NativeEntry
 from tirlower.llvm.entry.make import (
     EntryParts,
     add_entry,
@@ -21,19 +20,12 @@ from tirlower.llvm.entry.make import (
     make_entry,
     packed_kernel,
 )
-from tirlower.llvm.entry.slowpath import PackedKernel
 
 __all__ = [
     "NATIVE_CALLS",
     "EntryBase",
     "EntryParts",
-    "ErrorRecord",
-    "ErrorSite",
-    "FallbackEntry",
-    "GilChoice",
-    "GilPolicy",
     "NativeEntry",
-    "PackedKernel",
     "add_entry",
     "entry_cache_key",
     "entry_for_address",

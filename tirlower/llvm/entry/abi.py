@@ -10,8 +10,8 @@ A kernel named ``f`` is an LLVM function::
 - a scalar parameter is the LLVM value of its dtype: ``i1`` for bool, ``iN`` for intN and uintN, ``half``, ``float``,
   ``double``, the bits of bfloat16 (``i16``) and of the float8 kinds (``i8``), ``ptr`` for handle;
 - a symbol (``Signature.symbols``, in that order) is an ``i32`` or ``i64`` by its dtype;
-- ``%err`` points to an :class:`ErrorRecord` of the caller's. The kernel returns 0, or fills the record and returns
-  anything else; ``code`` is an index into the table of :class:`ErrorSite` given to ``make_entry``, and the first
+- ``%err`` points to an :class:`~tirlower.call.errors.ErrorRecord` of the caller's. The kernel returns 0, or fills the record and returns
+  anything else; ``code`` is an index into the table of :class:`~tirlower.call.errors.ErrorSite` given to ``make_entry``, and the first
   ``nvals`` of ``vals`` are what the site's template formats;
 - ``%ret`` is there when the signature has ``returns``: storage of 8 bytes, aligned to 8, for the value in its type in
   memory (bool as ``i8`` 0 or 1).
@@ -23,17 +23,11 @@ same values as 64-bit slots in an array (the road of the pure-Python binder), an
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Iterable
 
-from tirlower.emit.errors import MAX_ERROR_VALUES, ErrorSite
-
 __all__ = [
     "ABI_VERSION",
-    "MAX_ERROR_VALUES",
-    "ErrorRecord",
-    "ErrorSite",
     "entry_symbol",
     "packed_symbol",
     "without_entries",
@@ -41,12 +35,6 @@ __all__ = [
 
 #: raise it when anything that a cached object file relies on changes: the contract above, or a slot of the table
 ABI_VERSION = 1
-
-
-class ErrorRecord(ctypes.Structure):
-    """What a failing kernel fills: ``{i32 code, i32 nvals, [16 x i64] vals}``."""
-
-    _fields_ = [("code", ctypes.c_int32), ("nvals", ctypes.c_int32), ("vals", ctypes.c_int64 * MAX_ERROR_VALUES)]
 
 
 def entry_symbol(kernel: str) -> str:

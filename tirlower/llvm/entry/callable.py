@@ -10,8 +10,8 @@ import ctypes
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from tirlower.call.slowpath import FallbackEntry, SlowPath
 from tirlower.llvm.entry import layout
-from tirlower.llvm.entry.slowpath import SlowPath
 
 __all__ = ["EntryBase", "FallbackEntry", "NativeEntry"]
 
@@ -120,25 +120,6 @@ class NativeEntry(_Vectorcallable):
     @property
     def slow_path(self) -> SlowPath:
         """The same call in Python."""
-        return self._slow
-
-
-class FallbackEntry:
-    """A compiled kernel that calls reach through Python and ctypes, with the same checks."""
-
-    __slots__ = ("__weakref__", "_keep", "_slow")
-
-    def __init__(self, slow: SlowPath, code: int, keep: object) -> None:
-        self._slow = slow
-        self._keep = keep
-
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Check the arguments and run the kernel."""
-        return self._slow(*args, **kwargs)
-
-    @property
-    def slow_path(self) -> SlowPath:
-        """The call itself."""
         return self._slow
 
 

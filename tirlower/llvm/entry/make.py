@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from tirlower.call.errors import ErrorSite
+from tirlower.call.gil import GilPolicy
 from tirlower.call.signature import Signature
+from tirlower.call.slowpath import FallbackEntry, PackedKernel, SlowPath
 from tirlower.emit.llvm_text import I32, FunctionRef, Module
-from tirlower.llvm.entry.abi import ABI_VERSION, ErrorSite, entry_symbol, packed_symbol
-from tirlower.llvm.entry.callable import NATIVE_CALLS, FallbackEntry, NativeEntry
+from tirlower.llvm.entry.abi import ABI_VERSION, entry_symbol, packed_symbol
+from tirlower.llvm.entry.callable import NATIVE_CALLS, NativeEntry
 from tirlower.llvm.entry.exchange import register_exchange
-from tirlower.llvm.entry.gil import GilPolicy
 from tirlower.llvm.entry.helpers import require_helper
 from tirlower.llvm.entry.layout import layout_key
 from tirlower.llvm.entry.native import emit_entry, emit_packed, kernel_types
 from tirlower.llvm.entry.process_table import TABLE_SYMBOL, table
-from tirlower.llvm.entry.slowpath import PackedKernel, SlowPath
 
 __all__ = [
     "EntryParts",

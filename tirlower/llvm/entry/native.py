@@ -10,6 +10,8 @@ accepted after all (an object that only Python can read). Nothing has run by the
 from __future__ import annotations
 
 from tirlower.call.dtypes import element_type, numpy_dtype
+from tirlower.call.errors import MAX_ERROR_VALUES
+from tirlower.call.gil import GilPolicy
 from tirlower.call.signature import BindSite, BufferParam, ScalarParam, Signature, extents_of
 from tirlower.emit.llvm_text import (
     I8,
@@ -27,12 +29,11 @@ from tirlower.emit.llvm_text import (
     null,
 )
 from tirlower.llvm.entry import layout
-from tirlower.llvm.entry.abi import MAX_ERROR_VALUES, entry_symbol, packed_symbol
+from tirlower.llvm.entry.abi import entry_symbol, packed_symbol
 from tirlower.llvm.entry.emit_arrays import ArrayFacts, ArrayReader, extent_value
 from tirlower.llvm.entry.emit_outputs import OutputMaker
 from tirlower.llvm.entry.emit_scalars import box, default_value, read_optional, read_scalar, scalar_type
 from tirlower.llvm.entry.entry_frame import Frame
-from tirlower.llvm.entry.gil import GilPolicy
 
 __all__ = ["emit_entry", "emit_packed", "kernel_types"]
 

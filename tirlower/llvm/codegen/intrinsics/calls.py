@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tirlower.call.errors import MAX_ERROR_VALUES
 from tirlower.diagnostics import nearest_name
 from tirlower.emit.callees import callee_of
 from tirlower.emit.emitter import Emitter
@@ -30,7 +31,6 @@ from tirlower.ir.op import GlobalVar, Op
 from tirlower.llvm.codegen.rules import HOST_CALLS, HOST_CONTROLS
 from tirlower.llvm.codegen.stack import call_deep
 from tirlower.llvm.codegen.symbols import find_symbol
-from tirlower.llvm.entry.abi import MAX_ERROR_VALUES
 
 __all__: list[str] = []
 

@@ -1,7 +1,8 @@
-"""The places where generated code can fail, as the module's table of :class:`ErrorSite`."""
+"""Failures of kernels: the places where generated code can fail, and the record that a failing call fills."""
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +10,16 @@ from dataclasses import dataclass
 from tirlower.diagnostics import Span
 from tirlower.ir.failure_message import ERROR_KINDS
 
-__all__ = ["ERROR_KINDS", "MAX_ERROR_VALUES", "ErrorSite", "ErrorTable", "escape_template"]
+__all__ = ["ERROR_KINDS", "MAX_ERROR_VALUES", "ErrorRecord", "ErrorSite", "ErrorTable", "escape_template"]
 
 MAX_ERROR_VALUES = 16
 """The most values that a failure records."""
+
+
+class ErrorRecord(ctypes.Structure):
+    """What a failing kernel fills: ``{i32 code, i32 nvals, [16 x i64] vals}``."""
+
+    _fields_ = [("code", ctypes.c_int32), ("nvals", ctypes.c_int32), ("vals", ctypes.c_int64 * MAX_ERROR_VALUES)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""A call made in Python: checked by the binder, run through ctypes. The native entry's fallback, and its voice.
+"""A call made in Python: checked by the binder, run through ctypes. What has machine code for its
+calls falls back on it.
 
 It takes every call that machine code cannot (keywords, unknown classes, wrong arguments), every call where the object
 layouts are unknown, and turns the error record of a kernel into an exception.
@@ -11,13 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tirlower.call.bind import Binder
+from tirlower.call.errors import MAX_ERROR_VALUES, ErrorRecord, ErrorSite
+from tirlower.call.gil import GilPolicy
 from tirlower.call.scalars import returned_value
 from tirlower.call.signature import Signature
 from tirlower.diagnostics import TirError, user_frames
-from tirlower.llvm.entry.abi import MAX_ERROR_VALUES, ErrorRecord, ErrorSite
-from tirlower.llvm.entry.gil import GilPolicy
 
-__all__ = ["PackedKernel", "SlowPath"]
+__all__ = ["FallbackEntry", "PackedKernel", "SlowPath"]
 
 _ARGUMENTS = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _Releasing = ctypes.CFUNCTYPE(ctypes.c_int32, *_ARGUMENTS)
@@ -107,3 +108,22 @@ class SlowPath:
         count = min(max(record.nvals, 0), MAX_ERROR_VALUES)
         site = packed.errors[code]
         return site.exception(list(record.vals[:count]))
+
+
+class FallbackEntry:
+    """A compiled kernel that calls reach through Python and ctypes, with the same checks."""
+
+    __slots__ = ("__weakref__", "_keep", "_slow")
+
+    def __init__(self, slow: SlowPath, code: int, keep: object) -> None:
+        self._slow = slow
+        self._keep = keep
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Check the arguments and run the kernel."""
+        return self._slow(*args, **kwargs)
+
+    @property
+    def slow_path(self) -> SlowPath:
+        """The call itself."""
+        return self._slow
