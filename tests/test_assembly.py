@@ -217,7 +217,7 @@ def test_what_is_accumulated_stays_in_a_register_where_arrays_are_apart(name: st
 
     assert stores(kernel.source("asm")) == 0
     overlapping = replace(kernel.artifact.spec, overlap="f", outputs={})
-    code = generate_code(overlapping.lower(), overlapping)
+    code = generate_code(overlapping.lower(), overlapping, {})
     assert stores("".join(emit_assembly(part, overlapping.options) for part in code.parts)) > 0
 
 

@@ -145,7 +145,7 @@ def test_passes(capsys):
         (["run", "{program}:Two"], ["module of 2 functions", "help"]),
         (["lower", "{program}:blur", "--until", "FlatenBuffer"], ["'FlatenBuffer'", "did you mean 'FlattenBuffer'?"]),
         (["lower", "{program}:blur", "--target", "lvm"], ["unknown target 'lvm'", "did you mean 'llvm'?"]),
-        (["source", "{program}:blur", "--kind", "ptx"], ["PTX"]),
+        (["source", "{program}:blur", "--kind", "ptx"], ["no source of kind 'ptx'", "target='nvptx -arch=sm_90'"]),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) and value[0] in ("run", "lower", "source") else "",
 )

@@ -55,6 +55,7 @@ LAZY = {
     "poly/isl.py": "the one wrapper of islpy",
     "driver/api.py": "what compiles is imported to compile, what a GPU needs for a GPU",
     "driver/kernel.py": "unpickling builds again: the road stands on the kernel",
+    "driver/backend.py": "the passes and the backend of a target are imported when it is asked for",
     "driver/cpu.py": "the compiler is imported for what is not in the disk cache; finds the exception classes that an entry names",
     "driver/progress.py": "logging is imported by builds that take over a second",
     "driver/result.py": "a kernel from the disk cache is lowered when somebody looks at its stages",

@@ -14,7 +14,7 @@ import tirlower as tl
 from tests.overlaps import run_one
 from tirlower.call.slowpath import FallbackEntry
 from tirlower.diagnostics import ArgumentError
-from tirlower.driver import cpu as host_build
+from tirlower.driver.cpu import CpuBackend
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.legality.versions import apart
 from tirlower.script import ir as I
@@ -217,8 +217,8 @@ def test_threads_that_need_the_version_at_once_compile_it_once(monkeypatch: pyte
     monkeypatch.setenv("TIRLOWER_CACHE", "0")
     kernel = tl.build(scan)
     made: list[str] = []
-    build = host_build._machine_code
-    monkeypatch.setattr(host_build, "_machine_code", lambda *args: made.append("") or build(*args))
+    build = CpuBackend.compiled
+    monkeypatch.setattr(CpuBackend, "compiled", lambda *args: made.append("") or build(*args))
     gate = threading.Barrier(6)
     results: list[np.ndarray] = []
 

@@ -14,6 +14,7 @@ import numpy as np
 import tirlower as tl
 from tirlower import demo
 from tirlower.diagnostics import TirError, nearest_name
+from tirlower.driver.backend import SOURCE_KINDS
 from tirlower.ir import IRModule, PrimFunc
 from tirlower.ir.expr import IntImm
 from tirlower.transforms import catalog
@@ -129,7 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(action=_lower)
     one = commands.add_parser("source", help="print the generated code")
     one.add_argument("where", metavar="FILE:FUNC")
-    one.add_argument("--kind", choices=["tir", "llvm", "llvm-opt", "asm", "ptx", "c"], default="asm")
+    one.add_argument("--kind", choices=SOURCE_KINDS, default="asm")
     one.add_argument("--target", default="llvm")
     one.set_defaults(action=_source)
     one = commands.add_parser("passes", help="list the passes")

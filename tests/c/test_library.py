@@ -31,7 +31,7 @@ def test_a_symbol_that_nobody_defines_is_told():
 
 def test_a_library_goes_with_its_last_kernel():
     kernel = tl.build(parse("@T.prim_func\ndef f() -> T.int32:\n    return T.int32(7)\n"), "c")
-    library = weakref.ref(kernel.artifact.library)
+    library = weakref.ref(kernel._keep)
     assert kernel() == 7
     run = kernel.slow_path
     del kernel

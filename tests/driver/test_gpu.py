@@ -26,7 +26,7 @@ def scale(A: T.Buffer(("n",), "float32"), B: T.Buffer(("n",), "float32"), k: T.f
                 B[bx * 128 + tx] = A[bx * 128 + tx] * k
 
 
-def test_a_build_knows_itself() -> None:
+def test_a_build_knows_itself(capsys: pytest.CaptureFixture[str]) -> None:
     kernel = tl.build(scale, target=SM_80)
     assert ".target sm_80" in kernel.source("ptx") and "define ptx_kernel" in kernel.source("llvm")
     assert "T.tvm_call_packed" in kernel.source("tir") and "ptx_kernel" in kernel.source("llvm-opt")
@@ -36,8 +36,16 @@ def test_a_build_knows_itself() -> None:
     assert "FlattenBuffer" in report.passes and "scale: loop bx" in str(report)
     assert "tir.SplitHostDevice" in kernel.ir_after or "SplitHostDevice" in kernel.ir_after
     assert kernel.__doc__ == "scale(A, B, k)" and "scale" in repr(kernel)
+    assert "def host(" in kernel.source("host") and "disk cache" in kernel.explain_miss()
     with pytest.raises(TirError, match="did you mean 'ptx'"):
         kernel.source("ptxx")
+    with pytest.raises(TirError, match="no source of kind 'asm' for the target nvptx") as caught:
+        kernel.source("asm")
+    assert "target='llvm'" in str(caught.value.help)
+    kernel.show("ptx")
+    kernel.show()
+    shown = capsys.readouterr().out
+    assert ".entry" in shown and "T.tvm_call_packed" in shown
 
 
 def test_ptx_comes_from_the_disk_cache_the_second_time(tmp_path, monkeypatch) -> None:

@@ -33,7 +33,7 @@ def test_the_text_shown_is_the_one_compiled(target: str, options: dict, tmp_path
     artifact = kernel.artifact
     entry = default_cache().load(artifact.key)
     assert entry is not None
-    made = [compile_object(part, artifact.spec.options).object for part in artifact._code.parts]
+    made = [compile_object(part, artifact.spec.options).object for part in artifact.code.parts]
     assert join_parts(made) == entry.object
     again = tl.build(parse(PROGRAM), target, **options)
     assert again.source("asm") == kernel.source("asm")

@@ -57,8 +57,13 @@ class View:
         """The lowest byte of an element relative to ``data``, and the end of the highest; both 0 without elements."""
         if not self.size:
             return 0, 0
-        reach = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True)]
-        return sum(r for r in reach if r < 0), sum(r for r in reach if r > 0) + self.itemsize
+        low, high = 0, self.itemsize
+        for extent, stride in zip(self.shape, self.strides, strict=True):
+            if stride < 0:
+                low += (extent - 1) * stride
+            else:
+                high += (extent - 1) * stride
+        return low, high
 
     def text(self) -> str:
         """For messages: ``float32[16, 4]``."""

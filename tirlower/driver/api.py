@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-from tirlower.call.parameters import outputs_of, passed_names
+from tirlower.call.gil import GilChoice
+from tirlower.call.parameters import passed_names
 from tirlower.diagnostics import TirError, paused_collection, user_frames
-from tirlower.driver.cpu import GilChoice, build_for_host, exported_functions
+from tirlower.driver.backend import pipeline_for
+from tirlower.driver.build import build_module
 from tirlower.driver.kernel import BuiltKernel, Executable, ForeignKernel, Kernel
 from tirlower.driver.lazy import LazyKernel
 from tirlower.ir.func import IRModule, PrimFunc
@@ -58,7 +59,6 @@ def lower(program: PrimFunc | IRModule, target: Any = None, *, until: str | None
     True
     """
     # What a kernel from the disk cache does without.
-    from tirlower.driver.pipelines import pipeline_for
     from tirlower.ir.verify import verify_well_formed
     from tirlower.legality.check import check_legality
     from tirlower.legality.versions import apart
@@ -111,31 +111,12 @@ def build(
         _check_options(outputs, gil)
         mod, single = _module_of(program)
         where = _target_of(target)
-        made: tuple[Any, Mapping[str, Any]]
-        if where.kind in _ROADS:
-            chosen = {name: outputs_of(func, outputs) for name, func in exported_functions(mod).items()}
-            made = _road(where)(mod, where, PassContext.current(), chosen, gil)
-        else:
-            with paused_collection():
-                made = build_for_host(mod, where, PassContext.current(), outputs, gil)
+        made = build_module(mod, where, PassContext.current(), outputs, gil)
         if not single:
             return Executable(*made)
         _, kernels = made
         kernel: Kernel = next(iter(kernels.values()))
         return kernel
-
-
-_ROADS = {
-    "c": ("tirlower.driver.c", "build_by_c"),
-    "nvptx": ("tirlower.driver.gpu", "build_for_device"),
-    "cuda": ("tirlower.driver.gpu", "build_for_device"),
-}
-"""What builds for a kind of target that is not this CPU's machine code, imported when a target asks for it."""
-
-
-def _road(target: Target) -> Any:
-    module, name = _ROADS[target.kind]
-    return getattr(importlib.import_module(module), name)
 
 
 class JitFunction(Kernel):
@@ -196,7 +177,7 @@ class _Pending(JitFunction):
                 f"`{self.name}` is to be compiled for the current target {where}, which its decorator does not name",
                 help="write @tl.jit(target='c'), or call tl.build",
             )
-        artifact, kernels = build_for_host(
+        artifact, kernels = build_module(
             _module_of(self._source)[0],
             where,
             PassContext.current(),
@@ -272,7 +253,7 @@ def jit(
                 raise TirError(
                     f"tl.jit decorates a prim func, got {type(func).__name__}", help="write @T.prim_func below @tl.jit"
                 )
-        if target is not None and Target(target).kind in _ROADS:
+        if target is not None and Target(target).kind != "llvm":
             lazy: Any = LazyKernel(func, lambda: build(func, **options), (_jit_again, (Packed(func), options)))
             made: JitFunction = lazy
             return made

@@ -1,6 +1,6 @@
-"""The road from a module to kernels of the host: machine code from the disk cache, or compiled, linked and callable.
+"""The backend of the host: machine code from the disk cache, or compiled, linked and callable.
 
-What compiles (the checks, the passes, the code generator) stands in :mod:`tirlower.driver.cpu_compile` and is imported when
+What compiles (the steps, the passes, the code generator) stands behind :mod:`tirlower.driver.steps` and is imported when
 something is not in the cache.
 """
 
@@ -8,52 +8,38 @@ from __future__ import annotations
 
 import functools
 import importlib
-import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tirlower.call.errors import ErrorSite
-from tirlower.call.gil import GilChoice, GilPolicy
-from tirlower.call.parameters import call_signature, outputs_of
+from tirlower.call.gil import GilPolicy
+from tirlower.call.parameters import call_signature
 from tirlower.call.slowpath import PackedKernel
-from tirlower.diagnostics import ArgumentValueError, LoweringError, TirError, keep_for_good, paused_collection
+from tirlower.diagnostics import LoweringError, keep_for_good
+from tirlower.driver.build import Overlapping
 from tirlower.driver.kernel import ForeignKernel, Kernel
-from tirlower.driver.result import Artifact, BuildSpec
-from tirlower.emit.compile import CompileOptions
-from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.driver.report import Report, report_of
+from tirlower.driver.result import BuildResult, BuildSpec
+from tirlower.emit.compile import CompileOptions, emit_assembly, optimized_ir
+from tirlower.ir.func import IRModule
 from tirlower.ir.json_io import save_json
 from tirlower.legality.notes import CheckReport
 from tirlower.llvm.cache import CacheEntry, CacheKey, default_cache
 from tirlower.llvm.codegen import compile_options, resolve_imports
-from tirlower.llvm.entry import entry_cache_key, entry_imports, entry_parts, packed_kernel
+from tirlower.llvm.entry import entry_cache_key, entry_imports, entry_parts, packed_kernel, without_entries
 from tirlower.llvm.jit import Linked, engine
 from tirlower.llvm.parallel import runtime
 from tirlower.machine.cpu import lacking
 from tirlower.machine.target import Target
 from tirlower.transforms import PassContext
 
-__all__ = ["GilChoice", "build_for_host", "exported_functions"]
+if TYPE_CHECKING:
+    from tirlower.driver.cpu_compile import HostCode
+    from tirlower.driver.progress import Progress
 
-
-def _compile_options(target: Target, ctx: PassContext) -> CompileOptions:
-    """LLVM's options for a target; ``opt_level=0`` of the context means LLVM's too, unless the target says otherwise."""
-    options = compile_options(target)
-    if ctx.opt_level == 0 and target.get("opt-level") is None:
-        return options.with_(opt_level=0)
-    return options
-
-
-def exported_functions(mod: IRModule) -> dict[str, PrimFunc]:
-    """The functions of a module that have a symbol, by it. Raises :class:`LoweringError` when there is none."""
-    found = {str(f.attrs["global_symbol"]): f for f in mod.functions.values() if "global_symbol" in f.attrs}
-    if not found:
-        raise LoweringError(
-            "the module exports no function", origin="build", help="give a function the attribute global_symbol"
-        )
-    return found
+__all__ = ["BACKEND", "CpuBackend"]
 
 
 def _key(spec: BuildSpec, program: str) -> CacheKey:
@@ -86,51 +72,101 @@ def _why_compile(program: str, ctx: PassContext) -> str:
     return ""
 
 
-def build_for_host(
-    mod: IRModule, target: Target, ctx: PassContext, outputs: Sequence[str] | None, gil: GilChoice
-) -> tuple[Artifact, dict[str, Kernel]]:
-    """Compile the exported functions of a module for this machine, or find them compiled in the disk cache.
+class CpuBackend:
+    """Machine code by LLVM, linked into this process."""
 
-    Raises :class:`WellFormedError`, :class:`LegalityError`, :class:`TransformError`, :class:`LoweringError` or
-    :class:`CodegenError`.
-    """
-    start = time.perf_counter()
-    options = _compile_options(target, ctx)
-    exported = exported_functions(mod)
-    chosen = {name: outputs_of(func, outputs) for name, func in exported.items()}
-    spec = BuildSpec(mod, target, ctx.choices, options, chosen, gil)
-    artifact, entry = _machine_code(spec, ctx)
-    kernels = _load(artifact, entry, exported)
-    artifact.timings["whole"] = (time.perf_counter() - start) * 1e3
-    return artifact, kernels
+    def resolve(self, target: Target, ctx: PassContext) -> tuple[Target, CompileOptions]:
+        """LLVM's options; ``opt_level=0`` of the context means LLVM's too, unless the target says otherwise."""
+        options = compile_options(target)
+        if ctx.opt_level == 0 and target.get("opt-level") is None:
+            options = options.with_(opt_level=0)
+        return target, options
+
+    def compiled(self, result: BuildResult, ctx: PassContext) -> CacheEntry:
+        """The machine code of a version: from the disk cache, or compiled and kept there."""
+        mod = result.spec.module
+        cache = default_cache()
+        program = save_json(mod)
+        key = result.key = _key(result.spec, program)
+        live = _why_compile(program, ctx)
+        entry: CacheEntry | None = None if live else cache.load(key)
+        if entry is not None and _names_places(entry) and entry.metadata["origin"] != _origin(mod):
+            entry = None  # the same program from another place: its errors and its report would name the old lines
+        result.cached = entry is not None
+        result.miss = lambda: live or str(cache.explain_miss(key))
+        if entry is None:
+            entry = _imported("steps").compile_version(result, ctx)
+            if live != _PYTHON:
+                cache.store(key, entry.object, entry.metadata)
+        else:
+            result.checks = CheckReport.from_json(entry.metadata["checks"])
+            result.in_place = {name: one["in_place"] for name, one in entry.metadata["kernels"].items()}
+        result.code_bytes = len(entry.object)
+        return entry
+
+    def generate(self, result: BuildResult) -> HostCode:
+        """The LLVM IR, with the functions that Python calls."""
+        code: HostCode = _imported("cpu_compile").generate_code(result.lowered, result.spec, result.in_place)
+        return code
+
+    def compile(self, result: BuildResult, code: HostCode, progress: Progress) -> CacheEntry:
+        """The machine code, with what the disk cache keeps of the build."""
+        compiled = engine().compile_parts(code.parts, result.spec.options, progress.begin)
+        result.timings.update({f"llvm {step}": ms for step, ms in compiled.timings.items()})
+        metadata = {
+            "kernels": code.kernels,
+            "imports": sorted(code.generated.imports),
+            "threads": code.generated.num_threads,
+            "origin": _origin(result.spec.module),
+            "checks": result.checks.to_json(),
+        }
+        return CacheEntry(compiled.object, metadata)
+
+    def bind(self, result: BuildResult, compiled: CacheEntry) -> dict[str, Kernel]:
+        """Link the object and make the callables."""
+        start = time.perf_counter()
+        spec = result.spec
+        linked = _linked(compiled)
+        missing = lacking(spec.options.cpu, spec.options.features)
+        kernels: dict[str, Kernel] = {}
+        for name, one in compiled.metadata["kernels"].items():
+            signature = call_signature(spec.function(name), one["written"], spec.outputs.get(name, ()), one["in_place"])
+            gil = GilPolicy(release=spec.gil)
+            overlap = Overlapping(result, name) if signature.alias_pairs() else None
+            parts = entry_parts(signature, linked, _errors(one), name=one["symbol"], gil=gil, overlap=overlap)
+            kernel = (ForeignKernel if missing else Kernel).made(result, name, parts)
+            if isinstance(kernel, ForeignKernel):
+                kernel.lacking = missing
+            kernels[name] = kernel
+        result.timings["link"] = (time.perf_counter() - start) * 1e3
+        return kernels
+
+    def packed(self, result: BuildResult, compiled: CacheEntry, name: str) -> PackedKernel:
+        """Link the version of a function for arrays that overlap."""
+        one = compiled.metadata["kernels"][name]
+        return packed_kernel(_linked(compiled), one["symbol"], _errors(one))
+
+    def text(self, result: BuildResult, kind: str) -> str:
+        """LLVM IR and assembly: of the modules that were compiled, less the functions that Python calls."""
+        code: HostCode = result.code
+        if kind == "llvm":
+            return code.functions
+        make = optimized_ir if kind == "llvm-opt" else emit_assembly
+        symbols = [one["symbol"] for one in code.kernels.values()]
+        return "".join(without_entries(make(part, result.spec.options), symbols) for part in code.parts)
+
+    def report(self, result: BuildResult) -> Report:
+        """What the build did, with the innermost loops of the machine code."""
+        return report_of(result, lambda: result.source("asm"))
 
 
-def _machine_code(spec: BuildSpec, ctx: PassContext) -> tuple[Artifact, CacheEntry]:
-    """The machine code of a version: from the disk cache, or compiled and kept there."""
-    mod = spec.module
-    cache = default_cache()
-    program = save_json(mod)
-    key = _key(spec, program)
-    live = _why_compile(program, ctx)
-    entry: CacheEntry | None = None if live else cache.load(key)
-    if entry is not None and _names_places(entry) and entry.metadata["origin"] != _origin(mod):
-        entry = None  # the same program from another place: its errors and its report would name the old lines
-    artifact = Artifact(spec, 0, entry is not None, key, cache, "")
-    if entry is None:
-        artifact.miss = live
-        entry = _compiler().compile_module(artifact, ctx, _origin(mod))
-        if live != _PYTHON:
-            cache.store(key, entry.object, entry.metadata)
-    else:
-        artifact.checks = CheckReport.from_json(entry.metadata["checks"])
-    artifact.code_bytes = len(entry.object)
-    return artifact, entry
+BACKEND: Final = CpuBackend()
 
 
 @functools.cache
-def _compiler() -> ModuleType:
+def _imported(name: str) -> ModuleType:
     """The compiler: two hundred modules, which a kernel from the cache does without."""
-    found = importlib.import_module("tirlower.driver.cpu_compile")
+    found = importlib.import_module(f"tirlower.driver.{name}")
     keep_for_good()
     return found
 
@@ -146,26 +182,6 @@ def _origin(mod: IRModule) -> str:
     return " ".join(f"{name}={func.span}" for name, func in mod.items())
 
 
-def _load(artifact: Artifact, entry: CacheEntry, exported: Mapping[str, PrimFunc]) -> dict[str, Kernel]:
-    """Link the object and make the callables."""
-    start = time.perf_counter()
-    spec = artifact.spec
-    linked = _linked(entry)
-    missing = lacking(spec.options.cpu, spec.options.features)
-    kernels: dict[str, Kernel] = {}
-    for name, one in entry.metadata["kernels"].items():
-        signature = call_signature(exported[name], one["written"], spec.outputs.get(name, ()), one["in_place"])
-        gil = GilPolicy(release=spec.gil)
-        overlap = _Overlapping(artifact, name) if signature.alias_pairs() else None
-        parts = entry_parts(signature, linked, _errors(one), name=one["symbol"], gil=gil, overlap=overlap)
-        kernel = (ForeignKernel if missing else Kernel).made(artifact, name, parts)
-        if isinstance(kernel, ForeignKernel):
-            kernel.lacking = missing
-        kernels[name] = kernel
-    artifact.timings["link"] = (time.perf_counter() - start) * 1e3
-    return kernels
-
-
 def _linked(entry: CacheEntry) -> Linked:
     exports = [symbol for one in entry.metadata["kernels"].values() for symbol in one["exports"]]
     imports = {**entry_imports(), **resolve_imports(entry.metadata["imports"])}
@@ -176,42 +192,6 @@ def _linked(entry: CacheEntry) -> Linked:
 
 def _errors(described: Mapping[str, Any]) -> list[ErrorSite]:
     return [ErrorSite(_error_class(m, k), template, tuple(types)) for m, k, template, types in described["errors"]]
-
-
-class _Overlapping:
-    """The version of a kernel for arrays that overlap, compiled when the first call has such.
-
-    Of several threads one compiles, the others wait. It is built as the kernel was, under the options of its context.
-    """
-
-    def __init__(self, artifact: Artifact, name: str) -> None:
-        self._artifact = artifact
-        self._name = name
-        self._lock = threading.Lock()
-        self._made: PackedKernel | None = None
-
-    def __call__(self) -> PackedKernel:
-        if self._made is None:
-            with self._lock:
-                if self._made is None:
-                    self._made = self._make()
-        return self._made
-
-    def _make(self) -> PackedKernel:
-        name, spec = self._name, self._artifact.spec
-        spec = replace(spec, overlap=name, outputs={name: spec.outputs.get(name, ())})
-        try:
-            with paused_collection():
-                made, entry = _machine_code(spec, spec.context())
-        except TirError as error:
-            raise ArgumentValueError(
-                f"`{name}`: its arrays overlap, and there is no version of it for such: {error.message}",
-                origin="call",
-                help="pass arrays that share no memory, such as copies",
-            ) from error
-        self._artifact.overlap[name] = made
-        one = entry.metadata["kernels"][name]
-        return packed_kernel(_linked(entry), one["symbol"], _errors(one))
 
 
 def _error_class(module: str, name: str) -> type[Exception]:

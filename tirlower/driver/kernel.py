@@ -15,25 +15,51 @@ from tirlower.llvm.entry import EntryBase
 if TYPE_CHECKING:
     from tirlower.call.signature import Signature
     from tirlower.driver.report import Report
-    from tirlower.driver.result import Artifact, BuildSpec
-    from tirlower.transforms import PassContext
+    from tirlower.driver.result import BuildResult
 
-__all__ = ["BuiltKernel", "Executable", "ForeignKernel", "Kernel", "rebuilding"]
-
-SOURCE_KINDS = ("tir", "llvm", "llvm-opt", "asm", "ptx", "c")
+__all__ = ["Built", "BuiltKernel", "Executable", "ForeignKernel", "Kernel", "rebuilding"]
 
 
-class BuiltKernel(FunctionLike):
+class Built(FunctionLike):
+    """What every compiled function knows of its build, for whatever target."""
+
+    artifact: BuildResult
+
+    def source(self, kind: str = "tir") -> str:
+        """The program at a stage: ``"tir"`` (after the passes), and what the target has of the
+        :data:`~tirlower.driver.backend.SOURCE_KINDS`.
+
+        Raises :class:`TirError` for another kind.
+        """
+        return self.artifact.source(kind)
+
+    def show(self, kind: str = "tir") -> None:
+        """Print :meth:`source`, the script coloured where the terminal shows colours."""
+        self.artifact.show(kind)
+
+    @property
+    def ir_after(self) -> Mapping[str, IRModule]:
+        """The module after each pass, by the pass's name (run again with a trace where the build had none)."""
+        return self.artifact.ir_after
+
+    def explain_miss(self) -> str:
+        """Why the machine code was not in the disk cache; says so when it was."""
+        return self.artifact.explain_miss()
+
+    def __reduce__(self) -> Any:
+        # Machine code stays in its process: another one builds the function again, or finds it in the disk cache.
+        return self.artifact.rebuilding(self.name)
+
+
+class BuiltKernel(Built):
     """What every compiled function of this machine knows, however calls reach it."""
 
-    artifact: Any
     slow_path: Any
 
     @property
     def func(self) -> PrimFunc:
         """The function as it was given to the build."""
-        func: PrimFunc = self.artifact.function(self.name)
-        return func
+        return self.artifact.function(self.name)
 
     @property
     def target(self) -> Any:
@@ -46,40 +72,13 @@ class BuiltKernel(FunctionLike):
         signature: Signature = self.slow_path.signature
         return signature
 
-    def source(self, kind: str = "tir") -> str:
-        """The program at a stage: ``"tir"`` (after the passes), and what the target has of the :data:`SOURCE_KINDS`.
-
-        Raises :class:`TirError` for another kind.
-        """
-        text: str = self.artifact.source(kind)
-        return text
-
-    def show(self, kind: str = "tir") -> None:
-        """Print :meth:`source`, the script coloured where the terminal shows colours."""
-        self.artifact.show(kind)
-
-    @property
-    def ir_after(self) -> Mapping[str, IRModule]:
-        """The module after each pass, by the pass's name (run again with a trace where the build had none)."""
-        after: Mapping[str, IRModule] = self.artifact.ir_after
-        return after
-
     def report(self) -> Report:
         """What the build did: passes and their times, loops, cache, machine code."""
         report: Report = self.artifact.report()
         return report
 
-    def explain_miss(self) -> str:
-        """Why the machine code was not in the disk cache; says so when it was."""
-        why: str = self.artifact.explain_miss()
-        return why
-
     def __repr__(self) -> str:
         return f"<tirlower.Kernel {self.call_text} for {self.artifact.target}>"
-
-    def __reduce__(self) -> Any:
-        # Machine code stays in its process: another one builds the function again, or finds it in the disk cache.
-        return self.artifact.rebuilding(self.name)
 
 
 class Kernel(BuiltKernel, EntryBase):
@@ -91,12 +90,10 @@ class Kernel(BuiltKernel, EntryBase):
     """
 
     # The state of the entry is in slots of the base; what follows is plain Python.
-    artifact: Artifact
-
     _parts: tuple[Any, ...]
 
     @classmethod
-    def made(cls, artifact: Artifact, name: str, parts: tuple[Any, ...]) -> Kernel:
+    def made(cls, artifact: BuildResult, name: str, parts: tuple[Any, ...]) -> Kernel:
         """A kernel from the parts of its entry (:func:`tirlower.llvm.entry.entry_parts`)."""
         kernel = cls(*parts)
         kernel._parts = parts
@@ -116,11 +113,10 @@ def rebuilding(
     target: Any,
     outputs: Sequence[str] | None,
     gil: Any,
-    context: PassContext | BuildSpec,
+    choices: Mapping[str, Any],
 ) -> tuple[Any, ...]:
     """What pickle keeps of a kernel, or of all those of a module (without a name): how it was built."""
-    options = (target, outputs, gil, context.choices)
-    return _rebuilt, (Packed(module), name, *options)
+    return _rebuilt, (Packed(module), name, target, outputs, gil, choices)
 
 
 def _rebuilt(
@@ -129,7 +125,7 @@ def _rebuilt(
     target: Any,
     outputs: Sequence[str] | None,
     gil: Any,
-    choices: dict[str, Any],
+    choices: Mapping[str, Any],
 ) -> Any:
     """A kernel, or all those of a module (without a name), from what determined it: what unpickling calls."""
     driver = importlib.import_module("tirlower.driver.api")
@@ -157,7 +153,7 @@ class ForeignKernel(Kernel):  # noqa: D101
 class Executable:
     """The kernels of a module: ``exe["name"]`` or ``exe.name``."""
 
-    def __init__(self, artifact: Artifact, kernels: Mapping[str, Kernel]) -> None:
+    def __init__(self, artifact: BuildResult, kernels: Mapping[str, Kernel]) -> None:
         self._artifact = artifact
         self._kernels = dict(kernels)
 

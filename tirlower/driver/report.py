@@ -5,11 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tirlower.legality.notes import AccessNote, CheckReport, LoopNote
 from tirlower.llvm.machine_loops import MachineLoop, machine_loops
 
-__all__ = ["AccessNote", "CheckReport", "LoopNote", "Report"]
+if TYPE_CHECKING:
+    from tirlower.driver.result import BuildResult
+
+__all__ = ["AccessNote", "CheckReport", "LoopNote", "Report", "report_of"]
 
 
 @dataclass(frozen=True)
@@ -86,3 +90,17 @@ class Report:
             lines.append("  slowest passes: " + ", ".join(f"{name} {ms:.2f} ms" for name, ms in slow))
         lines += [f"  {line}" for line in self.checks.lines()]
         return "\n".join(lines)
+
+
+def report_of(result: BuildResult, assembly: Callable[[], str] = str) -> Report:
+    """The report of a build; ``assembly`` gives the text of its machine code."""
+    return Report(
+        target=str(result.target),
+        functions=tuple(result.spec.module.functions),
+        cached=result.cached,
+        timings=dict(result.timings),
+        passes=dict(result.passes),
+        checks=result.checks,
+        code_bytes=result.code_bytes,
+        assembly=assembly,
+    )

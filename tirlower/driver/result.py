@@ -1,4 +1,4 @@
-"""A build's results: the module it was made from, the machine code, and what is computed again when asked for."""
+"""A build's result: what determined it, what it made, and what is computed again when asked for."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 from tirlower.call.gil import GilChoice
 from tirlower.diagnostics import TirError, nearest_name
-from tirlower.driver.kernel import SOURCE_KINDS, rebuilding
-from tirlower.driver.report import Report
-from tirlower.emit.compile import CompileOptions, emit_assembly, optimized_ir
+from tirlower.driver.backend import KINDS, SOURCE_KINDS, Backend, kind_of, pipeline_for
+from tirlower.driver.kernel import rebuilding
+from tirlower.emit.compile import CompileOptions
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.legality.notes import CheckReport
-from tirlower.llvm.cache import CacheKey, ObjectCache
-from tirlower.llvm.entry import without_entries
+from tirlower.llvm.cache import CacheKey
 from tirlower.machine.target import Target
 from tirlower.transforms import PassContext
 
 if TYPE_CHECKING:
-    from tirlower.driver.cpu_compile import HostCode
     from tirlower.legality.check import CheckedModule
 
-__all__ = ["Artifact", "BuildSpec"]
+__all__ = ["BuildResult", "BuildSpec"]
 
 
 @dataclass(frozen=True)
 class BuildSpec:
     """What determines a build: the module, the target (and so the passes), which passes run and their options, LLVM's options.
 
+    ``asked`` is the target as the build was given it, without what the machine here added.
     ``overlap`` names the exported function whose version for overlapping arrays this is; without it the build is of all
     functions, for arrays that share no memory.
     """
@@ -41,6 +40,7 @@ class BuildSpec:
     outputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gil: GilChoice = "auto"
     overlap: str | None = None
+    asked: Target | None = None
 
     def function(self, name: str) -> PrimFunc:
         """A function as it was given, by its symbol."""
@@ -64,36 +64,40 @@ class BuildSpec:
         from tirlower.legality.versions import apart, overlapping
 
         if self.overlap is None:
-            return check_legality(apart(self.module), ctx)
+            return check_legality(apart(self.module), ctx, lifts=not self.target.is_gpu)
         return check_legality(overlapping(self.module, self.overlap), ctx, in_order=True)
 
     def rebuilding(self, name: str | None) -> tuple[Any, ...]:
         """What pickle keeps of a kernel of this build, or of all of them."""
         outputs = next(iter(self.outputs.values()), ()) or None if name is None else self.outputs.get(name, ())
-        return rebuilding(self.module, name, self.target, outputs, self.gil, self)
+        return rebuilding(self.module, name, self.asked or self.target, outputs, self.gil, self.choices)
 
     def run_passes(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The checked module after the target's passes for this version."""
-        from tirlower.driver.pipelines import pipeline_for
-
         return pipeline_for(self.target, self.overlap is not None).run(mod, ctx)
 
 
 @dataclass
-class Artifact:
-    """The state that the kernels of a build share."""
+class BuildResult:
+    """The state that the kernels of a build share.
+
+    ``miss`` says why the code was compiled rather than read from the disk cache, where that was not ``cached``, and
+    ``key`` is that of the cache's entry;
+    ``in_place`` has the parameters of each function that may be one array; ``timings`` and ``passes`` are milliseconds.
+    """
 
     spec: BuildSpec
-    code_bytes: int
-    cached: bool
-    key: CacheKey
-    cache: ObjectCache
-    miss: str
+    backend: Backend
+    cached: bool = False
+    miss: Callable[[], str] = str
+    key: CacheKey | None = None
+    code_bytes: int = 0
+    checks: CheckReport = field(default_factory=CheckReport)
+    in_place: Mapping[str, Any] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     passes: dict[str, float] = field(default_factory=dict)
     traced: Mapping[str, IRModule] = field(default_factory=dict)
-    checks: CheckReport = field(default_factory=CheckReport)
-    overlap: dict[str, Artifact] = field(default_factory=dict)
+    overlap: dict[str, BuildResult] = field(default_factory=dict)
     """The builds of versions for overlapping arrays that calls have asked for, by function."""
 
     @property
@@ -111,34 +115,17 @@ class Artifact:
 
     @cached_property
     def lowered(self) -> IRModule:
-        """The module after the passes (run again when the machine code came from the cache)."""
+        """The module after the passes (run again when the code came from the cache)."""
         return self.spec.lower()
 
     @cached_property
-    def _code(self) -> HostCode:
-        """What the build compiled (generated again: the same module gives the same text)."""
-        from tirlower.driver.cpu_compile import generate_code
-
-        return generate_code(self.lowered, self.spec)
-
-    @property
-    def llvm(self) -> str:
-        """The LLVM IR that the code generator made of the functions (without the Python entry)."""
-        return self._code.functions
-
-    @cached_property
-    def assembly(self) -> str:
-        """The assembly of the machine code that runs: of the whole module that was compiled, less the Python entry."""
-        return self._shown(emit_assembly)
-
-    def _shown(self, make: Callable[[str, CompileOptions], str]) -> str:
-        """A text made of each module that was compiled."""
-        symbols = [one["symbol"] for one in self._code.kernels.values()]
-        return "".join(without_entries(make(part, self.spec.options), symbols) for part in self._code.parts)
+    def code(self) -> Any:
+        """What the backend generated (again, where it was not kept: the same module gives the same text)."""
+        return self.backend.generate(self)
 
     @property
     def ir_after(self) -> Mapping[str, IRModule]:
-        """The module after each pass."""
+        """The module after each pass (run again with a trace where the build had none)."""
         if not self.traced:
             ctx = self.spec.context(trace=True)
             with ctx:
@@ -146,50 +133,38 @@ class Artifact:
             self.traced = ctx.ir_after
         return self.traced
 
-    def source(self, kind: str) -> str:
-        """The program at a stage."""
-        if kind == "tir":
-            lowered = self.lowered
-            return lowered[next(iter(lowered))].script() if len(lowered) == 1 else lowered.script()
-        if kind == "llvm":
-            return self.llvm
-        if kind == "llvm-opt":
-            return self._shown(optimized_ir)
-        if kind == "asm":
-            return self.assembly
-        if kind == "ptx":
-            raise TirError(f"the target {self.target} has no PTX", help="build with target='nvptx -arch=sm_90'")
-        if kind == "c":
-            raise TirError(f"the target {self.target} has no C text", help="build with target='c'")
-        near = nearest_name(kind, SOURCE_KINDS)
-        raise TirError(
-            f"no source of kind {kind!r}",
-            help=f"did you mean {near!r}?" if near else f"the kinds are {', '.join(SOURCE_KINDS)}",
-        )
+    def source(self, kind: str = "tir") -> str:
+        """The program at a stage: ``"tir"`` (after the passes), or one of the target's own.
 
-    def show(self, kind: str) -> None:
-        """Print the program at a stage."""
+        Raises :class:`TirError` for another kind.
+        """
         if kind == "tir":
-            lowered = self.lowered
-            (lowered[next(iter(lowered))] if len(lowered) == 1 else lowered).show()
+            return self._shown().script()
+        known = ("tir", *kind_of(self.target).sources)
+        if kind in known:
+            return self.backend.text(self, kind)
+        near = nearest_name(kind, known)
+        help = f"did you mean {near!r}?" if near else f"the kinds are {', '.join(known)}"
+        if kind in SOURCE_KINDS:
+            example = next(other.example for other in KINDS.values() if kind in other.sources)
+            help = f"build with target={example!r}; {help}"
+        raise TirError(f"no source of kind {kind!r} for the target {self.target}", help=help)
+
+    def show(self, kind: str = "tir") -> None:
+        """Print :meth:`source`, the script coloured where the terminal shows colours."""
+        if kind == "tir":
+            self._shown().show()
         else:
             print(self.source(kind))
 
-    def explain_miss(self) -> str:
-        """Why the machine code was compiled rather than read from the disk cache."""
-        if self.cached:
-            return "the machine code came from the disk cache"
-        return self.miss or str(self.cache.explain_miss(self.key))
+    def _shown(self) -> IRModule | PrimFunc:
+        lowered = self.lowered
+        return lowered[next(iter(lowered))] if len(lowered) == 1 else lowered
 
-    def report(self) -> Report:
+    def explain_miss(self) -> str:
+        """Why the code was compiled rather than read from the disk cache."""
+        return "the machine code came from the disk cache" if self.cached else self.miss()
+
+    def report(self) -> Any:
         """What the build did."""
-        return Report(
-            target=str(self.target),
-            functions=tuple(self.spec.module.functions),
-            cached=self.cached,
-            timings=dict(self.timings),
-            passes=dict(self.passes),
-            checks=self.checks,
-            code_bytes=self.code_bytes,
-            assembly=lambda: self.source("asm"),
-        )
+        return self.backend.report(self)

@@ -45,7 +45,7 @@ def agrees(func: PrimFunc, array: np.ndarray[Any, Any], *rest: Any) -> Any:
 
 def test_the_source_of_a_simple_host() -> None:
     kernel = agrees(host_of(KERNEL.format("+ n")), np.arange(8, dtype=np.int32), 5)
-    lines = kernel.source("host").splitlines()
+    lines = kernel.host.source.splitlines()
     assert lines[0] == "def host(_stream, A, n):" and len(lines) == 2 and "(_stream, A, n, 8)" in lines[1]
 
 

@@ -270,8 +270,7 @@ def test_without_a_driver_everything_but_a_call_works(monkeypatch: pytest.Monkey
     driver.open_driver.cache_clear()
     lowered = split(programs.vector_add)
     kernel = GpuKernel(programs.vector_add, lowered, "main", device_module(lowered))
-    assert ".entry" in kernel.source("ptx") and kernel.source("llvm") == "; llvm"
-    assert "blockIdx.x" in kernel.source("tir") and "def host(" in kernel.source("host")
+    assert "def host(" in kernel.host.source
     assert "no device" in str(kernel.report())
     a = np.ones(8, np.float32)
     for call in (lambda: kernel(a, a, a), lambda: kernel.load(), lambda: kernel.occupancy(kernel.kernels[0], 32)):
@@ -397,22 +396,12 @@ def test_report_and_occupancy() -> None:
     assert dynamic.report().kernels[0].block is None
 
 
-def test_sources_and_names() -> None:
+def test_names() -> None:
     kernel, _ = fake_kernel(programs.vector_add)
     assert repr(kernel) == "<tirlower.GpuKernel vector_add(A, B, C) for sm_90>"
     assert kernel.__doc__ == "vector_add(A, B, C)" and kernel.func is programs.vector_add
-    with pytest.raises(TirError, match=r"no source of kind 'ptxx'"):
-        kernel.source("ptxx")
     with pytest.raises(TypeError, match=r"pickle the PrimFunc"):
         pickle.dumps(kernel)
-
-
-def test_show(capsys: pytest.CaptureFixture[str]) -> None:
-    kernel, _ = fake_kernel(programs.vector_add)
-    kernel.show("ptx")
-    assert ".entry" in capsys.readouterr().out
-    kernel.show()
-    assert "thread_binding" in capsys.readouterr().out
 
 
 def test_constants_are_uploaded_once() -> None:
@@ -430,7 +419,7 @@ def test_constants_are_uploaded_once() -> None:
     func = PrimFunc(add.params[:1], add.buffer_map, None, add.attrs, Seq((AllocConst(table, values), body)))
     kernel, cuda = fake_kernel(func)
     (A,) = on(cuda, np.ones(8, np.int32))
-    assert "_array" in kernel.source("host")
+    assert "_array" in kernel.host.source
     kernel(A)
     kernel(A)
     np.testing.assert_array_equal(A.numpy(), 1 + 2 * values)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 
-from tirlower.diagnostics import TransformError
+from tirlower.driver.backend import pipeline_for
 from tirlower.driver.pipelines.base import LOWER_PHASES, Pipeline, Step
 from tirlower.driver.pipelines.cpu import cpu_pipeline
 from tirlower.machine.target import Target
@@ -28,19 +28,3 @@ def c_pipeline() -> Pipeline:
     """The passes of the target ``c`` (see :mod:`tirlower.driver.pipelines.c`), imported when it is asked for."""
     made: Pipeline = importlib.import_module("tirlower.driver.pipelines.c").c_pipeline()
     return made
-
-
-def pipeline_for(target: Target, overlap: bool = False) -> Pipeline:
-    """The default pipeline of a target, with ``overlap`` that of the version for arrays that may overlap (a CPU's).
-
-    Raises :class:`TransformError` for a target without code generator.
-    """
-    if target.kind == "llvm":
-        return cpu_pipeline(overlap)
-    if target.kind == "c":
-        return c_pipeline()
-    if target.kind in ("nvptx", "cuda"):
-        return gpu_pipeline(target)
-    raise TransformError(
-        f"no pipeline for target {target.kind!r}", origin="lower", help="use the target 'llvm' or 'nvptx -arch=sm_80'"
-    )

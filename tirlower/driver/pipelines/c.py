@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tirlower.driver.pipelines.base import Pipeline, Step
+from tirlower.machine.target import Target
 from tirlower.transforms import (
     CompactBufferAllocation,
     ConvertBlocksToOpaque,
@@ -26,7 +27,7 @@ from tirlower.transforms import (
     SkipAssert,
 )
 
-__all__ = ["c_pipeline"]
+__all__ = ["c_pipeline", "pipeline"]
 
 
 def c_pipeline() -> Pipeline:
@@ -76,3 +77,8 @@ def c_pipeline() -> Pipeline:
             Step(LowerCustomDatatypes(), "last: what is computed is known"),
         )
     )
+
+
+def pipeline(target: Target, overlap: bool) -> Pipeline:
+    """The passes of the target ``c``, the same for both versions."""
+    return c_pipeline()

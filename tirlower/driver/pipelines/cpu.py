@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tirlower.driver.pipelines.base import Pipeline, Step
+from tirlower.machine.target import Target
 from tirlower.transforms import (
     CommonSubexprElimTIR,
     CompactBufferAllocation,
@@ -37,7 +38,7 @@ from tirlower.transforms import (
     VectorizeLoop,
 )
 
-__all__ = ["cpu_pipeline"]
+__all__ = ["cpu_pipeline", "pipeline"]
 
 
 def cpu_pipeline(overlap: bool = False) -> Pipeline:
@@ -114,3 +115,8 @@ def cpu_pipeline(overlap: bool = False) -> Pipeline:
             ),
         )
     )
+
+
+def pipeline(target: Target, overlap: bool) -> Pipeline:
+    """The passes of a CPU target."""
+    return cpu_pipeline(overlap)

@@ -51,7 +51,7 @@ from tirlower.transforms import (
     VerifyMemory,
 )
 
-__all__ = ["gpu_pipeline"]
+__all__ = ["gpu_pipeline", "pipeline"]
 
 
 def gpu_pipeline(target: Target) -> Pipeline:
@@ -146,3 +146,8 @@ def _generation(target: Target) -> int:
     """The number of a target's architecture; 75 where it names none."""
     digits = "".join(ch for ch in str(target.get("arch") or target.get("mcpu") or "sm_75") if ch.isdigit())
     return int(digits or 75)
+
+
+def pipeline(target: Target, overlap: bool) -> Pipeline:
+    """The passes of a GPU target: arrays that overlap have no version."""
+    return gpu_pipeline(target)

@@ -16,7 +16,6 @@ from tirlower.diagnostics import (
     DivisionByZeroError,
     LoweringError,
     TirError,
-    nearest_name,
 )
 from tirlower.gpu.artifact import DeviceModule
 from tirlower.gpu.launch.array import DeviceArray
@@ -37,7 +36,6 @@ from tirlower.ir.func import IRModule, PrimFunc
 
 __all__ = ["GpuKernel"]
 
-SOURCE_KINDS: Final = ("tir", "llvm", "ptx", "host")
 _MOST_PLANS: Final = 4096
 
 
@@ -273,31 +271,6 @@ class GpuKernel(FunctionLike):
             return bound
 
     # -- what it is --------------------------------------------------------------------------------------------------
-
-    def source(self, kind: str = "tir") -> str:
-        """The program at a stage: ``"tir"`` (after the passes), ``"llvm"``, ``"ptx"``, ``"host"`` (the Python of the host
-        code). None of them needs a device. Raises :class:`TirError` for another kind.
-        """
-        if kind == "tir":
-            return self.lowered.script()
-        if kind == "llvm":
-            return self.module.llvm
-        if kind == "ptx":
-            return self.module.ptx
-        if kind == "host":
-            return self.host.source
-        near = nearest_name(kind, SOURCE_KINDS)
-        raise TirError(
-            f"no source of kind {kind!r}",
-            help=f"did you mean {near!r}?" if near else f"the kinds are {', '.join(SOURCE_KINDS)}",
-        )
-
-    def show(self, kind: str = "tir") -> None:
-        """Print :meth:`source`, the script coloured where the terminal shows colours."""
-        if kind == "tir":
-            self.lowered.show()
-        else:
-            print(self.source(kind))
 
     def report(self, ordinal: int = 0) -> GpuReport:
         """The kernels, and where there is a device their registers, memory and occupancy on it."""

@@ -172,10 +172,11 @@ class Planner(ArgumentRules):
         return True
 
     def _check_apart(self, i: int, j: int, plan: Plan, pointers: tuple[int, ...]) -> None:
-        spans = [(pointers[at] + plan.spans[at][0], pointers[at] + plan.spans[at][1]) for at in (i, j)]
-        if spans[0][0] >= spans[1][1] or spans[1][0] >= spans[0][1]:
+        a, b = pointers[i], pointers[j]
+        (low_a, high_a), (low_b, high_b) = plan.spans[i], plan.spans[j]
+        if a + low_a >= b + high_b or b + low_b >= a + high_a:
             return
         first, second = self._arrays[i], self._arrays[j]
-        if self.meets(first, plan.views[i], pointers[i], second, plan.views[j], pointers[j]):
+        if self.meets(first, plan.views[i], a, second, plan.views[j], b):
             why = "noalias" if first.noalias or second.noalias else "threads run in any order"
-            raise self.overlap(first, second, spans, why)
+            raise self.overlap(first, second, [(a + low_a, a + high_a), (b + low_b, b + high_b)], why)

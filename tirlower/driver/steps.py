@@ -1,0 +1,46 @@
+"""The steps of a build, whatever the target: verification, legality, passes, code generation, compilation."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tirlower.driver.progress import Progress
+from tirlower.driver.result import BuildResult
+from tirlower.ir.verify import verify_well_formed
+from tirlower.transforms import PassContext, PassTimingInstrument
+
+__all__ = ["compile_version"]
+
+
+def compile_version(result: BuildResult, ctx: PassContext) -> Any:
+    """Take the steps for a version; gives what the backend's compiler made, and notes the rest in the result."""
+    spec, backend = result.spec, result.backend
+    progress = Progress(", ".join(spec.module.functions))
+    times = [time.perf_counter()]
+
+    def done() -> None:
+        times.append(time.perf_counter())
+
+    progress.begin("verification")
+    verify_well_formed(spec.module)
+    done()
+    progress.begin("legality")
+    legal = spec.check(ctx)
+    result.checks, result.in_place = legal.checks, legal.in_place
+    done()
+    timing = PassTimingInstrument()
+    ctx = ctx.child(timing, progress)
+    result.lowered = spec.run_passes(legal.module, ctx)
+    result.passes = {name.removeprefix("tir."): seconds * 1e3 for name, seconds in timing.times.items()}
+    if ctx.trace:
+        result.traced = dict(ctx.ir_after)
+    done()
+    progress.begin("code generation")
+    code = backend.generate(result)
+    done()
+    steps = zip(("verify", "legality", "passes", "generate"), times, times[1:], strict=False)
+    result.timings.update({step: (after - before) * 1e3 for step, before, after in steps})
+    made = backend.compile(result, code, progress)
+    progress.begin("")
+    return made
