@@ -113,7 +113,8 @@ def test_jit_compiles_at_the_first_use() -> None:
     lazy = tl.jit(target=SM_80)(scale)
     assert "not compiled yet" in repr(lazy) and lazy.script() == scale.script()
     assert ".entry" in lazy.source("ptx") and lazy.compile() is lazy.compile()
-    assert "not compiled yet" not in repr(lazy)
+    assert "not compiled yet" not in repr(lazy) and lazy.report().kernels and "def host(" in lazy.source("host")
+    assert lazy.signature.name == "scale" and lazy.target.get("arch") == "sm_80"
 
 
 def test_architectures_that_there_are_not() -> None:

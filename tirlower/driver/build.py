@@ -13,12 +13,34 @@ from tirlower.call.parameters import outputs_of
 from tirlower.call.slowpath import PackedKernel
 from tirlower.diagnostics import ArgumentValueError, LoweringError, TirError, paused_collection
 from tirlower.driver.backend import backend_of
+from tirlower.driver.kernel import BuiltKernel
 from tirlower.driver.result import BuildResult, BuildSpec
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.machine.target import Target
 from tirlower.transforms import PassContext
 
-__all__ = ["Overlapping", "build_module", "exported_functions"]
+__all__ = ["Overlapping", "build_module", "exported_functions", "module_of", "target_of"]
+
+
+def module_of(program: Any) -> tuple[IRModule, bool]:
+    """A module, and whether a single function was given."""
+    if isinstance(program, PrimFunc):
+        name = program.name
+        return IRModule({name: program.with_attr("global_symbol", name)}), True
+    if isinstance(program, IRModule):
+        return program, False
+    if isinstance(program, BuiltKernel):
+        return module_of(program.func)
+    raise TirError(
+        f"expected a PrimFunc or an IRModule, got {type(program).__name__}",
+        help="decorate the function with @T.prim_func, the class with @I.ir_module",
+    )
+
+
+def target_of(target: Any) -> Target:
+    """The target that is meant: a value or its text, or without one the current target, or this machine's."""
+    found = Target.current() if target is None else Target(target)
+    return found if found is not None else Target("llvm")
 
 
 def exported_functions(mod: IRModule) -> dict[str, PrimFunc]:
