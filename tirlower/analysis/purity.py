@@ -7,7 +7,6 @@ from typing import Any
 
 from tirlower.ir.expr import BufferLoad, Call, Expr
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each, has
 from tirlower.ir.stmt import AllocBuffer, Assert, BufferStore
