@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import os
 import threading
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 __all__ = ["Block"]
 
 
-class Block:
+class Block(abc.ABC):
     """A ``with`` block that asks for a setting of the process: made with the first of them, undone with the last.
 
     A subclass states what ``begin`` and ``end`` do; both run under the subclass's lock, ``begin`` for every block.
@@ -29,14 +30,14 @@ class Block:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=cls._after_fork)
 
+    @abc.abstractmethod
     def begin(self) -> None:
         """Make the setting; ``_open`` holds the blocks that were there before."""
-        raise NotImplementedError
 
     @classmethod
+    @abc.abstractmethod
     def end(cls) -> None:
         """Undo it."""
-        raise NotImplementedError
 
     def covered(self, outer: Any) -> bool:
         """Whether what an outer block of this thread asks for is enough: nothing is locked then (0.5 us instead of 2.5)."""
