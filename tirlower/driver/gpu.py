@@ -68,7 +68,7 @@ class DeviceKernel(Built, GpuKernel):
 
     def report(self, ordinal: int = 0) -> Any:
         """What the build did, and what the kernels need of the device where there is one."""
-        return _report(self.artifact, super().report(ordinal))
+        return _report(self.artifact, GpuKernel.report(self, ordinal))
 
 
 def resolved_target(target: Target, driver: Driver | None) -> Target:

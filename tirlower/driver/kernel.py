@@ -46,6 +46,10 @@ class Built(FunctionLike):
         """Why the machine code was not in the disk cache; says so when it was."""
         return self.artifact.explain_miss()
 
+    def report(self) -> Any:
+        """What the build did: passes and their times, loops, cache, machine code."""
+        return self.artifact.report()
+
     def __reduce__(self) -> Any:
         # Machine code stays in its process: another one builds the function again, or finds it in the disk cache.
         return self.artifact.rebuilding(self.name)
@@ -71,11 +75,6 @@ class BuiltKernel(Built):
         """What a call takes."""
         signature: Signature = self.slow_path.signature
         return signature
-
-    def report(self) -> Report:
-        """What the build did: passes and their times, loops, cache, machine code."""
-        report: Report = self.artifact.report()
-        return report
 
     def __repr__(self) -> str:
         return f"<tirlower.Kernel {self.call_text} for {self.artifact.target}>"
