@@ -49,14 +49,14 @@ def has(kind: type[Any] | tuple[type[Any], ...], *roots: Any) -> bool:
 
 def statements(*roots: Any) -> Iterator[Any]:
     """The distinct nodes that are no expressions, each before its children; expressions are not entered."""
-    stack = list(reversed(roots))
+    stack = [root for root in reversed(roots) if not isinstance(root, Expr)]
     seen: set[int] = set()
     while stack:
         op = stack.pop()
-        if not isinstance(op, Expr) and id(op) not in seen:
+        if id(op) not in seen:
             seen.add(id(op))
             yield op
-            stack += reversed(list(op.children()))
+            stack += [child for child in op.children() if not isinstance(child, Expr)][::-1]
 
 
 def mentions(root: Any, variables: Collection[Any]) -> bool:
