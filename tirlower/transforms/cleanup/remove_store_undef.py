@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.expr import BufferLoad, Call, Expr, Let, Select, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, fold
+from tirlower.ir.functor import Dispatch, Mutator, fold
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each, nodes
 from tirlower.ir.refresh import refresh_binders
@@ -28,7 +28,7 @@ Defined = tuple[Expr, list[Expr]]
 """A value without undefined parts, and the conditions under which it is the value."""
 
 
-class _Remover(Mutator):
+class _Remover(Dispatch, Mutator):
     def __init__(self) -> None:
         # Variables whose value is undefined.
         self.undefined: set[Var] = set()
@@ -88,19 +88,30 @@ class _Remover(Mutator):
         """The defined part of a value; None where all of it is undefined, as is what is computed from it."""
         if not self._mentions(op):
             return op, []
-        if isinstance(op, BufferLoad):
-            index = next((i for i in op.indices if self._mentions(i)), op.predicate)
-            raise _in_index(op.buffer.name, index, op)
-        if isinstance(op, Var) or (isinstance(op, Call) and op.op is _UNDEF):
+        made: Defined | None = self.dispatch(op)
+        return made
+
+    def on_BufferLoad(self, op: BufferLoad) -> NoReturn:
+        index = next((i for i in op.indices if self._mentions(i)), op.predicate)
+        raise _in_index(op.buffer.name, index, op)
+
+    def on_Var(self, op: Var) -> None:
+        return None
+
+    def on_Call(self, op: Call) -> Defined | None:
+        if op.op is _UNDEF:
             return None
-        if isinstance(op, Let):
-            return self._let(op)
-        if isinstance(op, Call) and op.op is _IF:
-            return self._choice(op)
-        if isinstance(op, Select) and not self._mentions(op.condition):
+        return self._choice(op) if op.op is _IF else self.otherwise(op)
+
+    def on_Select(self, op: Select) -> Defined | None:
+        if not self._mentions(op.condition):
             yes, no = self._defined(op.true_value), self._defined(op.false_value)
             if yes is None or no is None:
                 return yes or no  # any value will do in the other lanes
+        return self.otherwise(op)
+
+    def otherwise(self, op: Any) -> Defined | None:
+        """An operation is defined where all its operands are."""
         parts: list[Expr] = []
         conditions: list[Expr] = []
         for child in op.children():
@@ -112,7 +123,7 @@ class _Remover(Mutator):
         values = iter(parts)
         return fold(op.map_children(lambda _: next(values))), conditions
 
-    def _let(self, op: Let) -> Defined | None:
+    def on_Let(self, op: Let) -> Defined | None:
         value = self._defined(op.value)
         if value is None:
             self.undefined.add(op.var)

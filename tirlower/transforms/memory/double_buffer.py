@@ -136,10 +136,10 @@ class _Loop:
                 self._collect(part)
         elif isinstance(stmt, AttrStmt) and stmt.key == DOUBLE_BUFFER_SCOPE and data_of(stmt) in self.marked:
             self._add(stmt.body, self.marked[data_of(stmt)])
-        elif isinstance(stmt, AttrStmt) and self._holds_mark(stmt.body):
+        elif isinstance(stmt, (AttrStmt, IfThenElse)) and self._holds_mark(stmt):
+            if isinstance(stmt, IfThenElse):
+                self._refuse("its producer stands in a condition", "put the condition inside the producer")
             self._collect(stmt.body)
-        elif isinstance(stmt, IfThenElse) and self._holds_mark(stmt):
-            self._refuse("its producer stands in a condition", "put the condition inside the producer")
         elif isinstance(stmt, AllocBuffer) and stmt.buffer.data in self.marked:
             self._move_out(stmt)
         else:
