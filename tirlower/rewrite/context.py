@@ -25,8 +25,8 @@ LOWER_PHASES = 4
 
 def _is_added(entry: Any) -> bool:
     match entry:
-        case (int() as phase, one) if 0 <= phase < LOWER_PHASES and not isinstance(phase, bool):
-            return callable(getattr(one, "transform_module", None)) and not isinstance(one, type)
+        case (int() as phase, pass_) if 0 <= phase < LOWER_PHASES and not isinstance(phase, bool):
+            return callable(getattr(pass_, "transform_module", None)) and not isinstance(pass_, type)
     return False
 
 

@@ -87,17 +87,17 @@ class _Uses(Visitor):
         self.path: list[For | While] = []
 
     def _use(self, data: Var) -> None:
-        one = self.found.get(data)
-        if one is None:
+        marked = self.found.get(data)
+        if marked is None:
             return
-        if one.common is None:
-            one.common = tuple(self.path)
+        if marked.common is None:
+            marked.common = tuple(self.path)
         count = 0
-        for a, b in zip(one.common, self.path, strict=False):
+        for a, b in zip(marked.common, self.path, strict=False):
             if a is not b:
                 break
             count += 1
-        one.common = one.common[:count]
+        marked.common = marked.common[:count]
 
     def visit_Block(self, op: Block) -> None:
         raise TransformError(
@@ -121,9 +121,9 @@ class _Uses(Visitor):
         self.path.pop()
 
     def visit_AllocBuffer(self, op: AllocBuffer) -> None:
-        one = self.found.get(op.buffer.data)
-        if one is not None:
-            one.alloc, one.alloc_path = op, tuple(self.path)
+        marked = self.found.get(op.buffer.data)
+        if marked is not None:
+            marked.alloc, marked.alloc_path = op, tuple(self.path)
         self.visit(op.condition)
 
     def visit_BufferStore(self, op: BufferStore) -> None:
@@ -150,30 +150,30 @@ def marked_loops(func: PrimFunc) -> dict[For | While, list[Marked]]:
         return {}
     _Uses(marks.found).visit(func.body)
     chosen: dict[For | While, list[Marked]] = {}
-    for one in marks.found.values():
-        why = _no_loop(one)
+    for marked in marks.found.values():
+        why = _no_loop(marked)
         if why is not None:
-            warnings.warn(f"{ORIGIN} leaves the buffer {one.data.name!r} as it is: {why}", stacklevel=2)
+            warnings.warn(f"{ORIGIN} leaves the buffer {marked.data.name!r} as it is: {why}", stacklevel=2)
             continue
-        loop = one.loop
-        assert loop is not None and one.alloc is not None
-        buffer = one.alloc.buffer
-        if len(one.marks) > 1:
-            _refuse(one, "it has several producers", "put what fills the buffer into one attribute")
+        loop = marked.loop
+        assert loop is not None and marked.alloc is not None
+        buffer = marked.alloc.buffer
+        if len(marked.marks) > 1:
+            _refuse(marked, "it has several producers", "put what fills the buffer into one attribute")
         if not is_flat(buffer):
-            _refuse(one, f"it has {len(buffer.shape)} dimensions or strides", "run FlattenBuffer first")
-        path = one.marks[0][1]
-        if one.common is not None and (len(one.common) < len(path) or one.common[len(path) - 1] is not loop):
-            _refuse(one, "it is used outside the loop around its producer", "use a buffer of its own for that")
-        one.copied = CopiedBuffer(buffer, 2)
-        chosen.setdefault(loop, []).append(one)
+            _refuse(marked, f"it has {len(buffer.shape)} dimensions or strides", "run FlattenBuffer first")
+        path = marked.marks[0][1]
+        if marked.common is not None and (len(marked.common) < len(path) or marked.common[len(path) - 1] is not loop):
+            _refuse(marked, "it is used outside the loop around its producer", "use a buffer of its own for that")
+        marked.copied = CopiedBuffer(buffer, 2)
+        chosen.setdefault(loop, []).append(marked)
     return chosen
 
 
-def _no_loop(one: Marked) -> str | None:
-    if one.alloc is None:
+def _no_loop(marked: Marked) -> str | None:
+    if marked.alloc is None:
         return "the function does not allocate it"
-    loop = one.loop
+    loop = marked.loop
     if loop is None or isinstance(loop, While):
         return "its producer stands in no for loop"
     if loop.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
@@ -183,10 +183,10 @@ def _no_loop(one: Marked) -> str | None:
     return None
 
 
-def _refuse(one: Marked, why: str, help: str) -> NoReturn:
+def _refuse(marked: Marked, why: str, help: str) -> NoReturn:
     raise TransformError(
-        f"the buffer {one.data.name!r} cannot be double-buffered: {why}",
+        f"the buffer {marked.data.name!r} cannot be double-buffered: {why}",
         origin=ORIGIN,
-        span=one.marks[0][0].span,
+        span=marked.marks[0][0].span,
         help=help,
     )

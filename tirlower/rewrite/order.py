@@ -69,6 +69,6 @@ def _error(
     return TransformError(
         f"{placed.name} stands behind {breaker.name}, which ends what it needs: {what}",
         origin=origin,
-        notes=[f"{one.name}: {one.why}" for one in (placed, breaker) if one.why],
+        notes=[f"{step.name}: {step.why}" for step in (placed, breaker) if step.why],
         help=f"put {placed.name} before {breaker.name}",
     )

@@ -42,13 +42,13 @@ class Queues:
         self.versions = versions
         self.groups: dict[int, list[list[PipelineStage]]] = {}
         previous: PipelineStage | None = None
-        for one in stages:
-            if one.is_async:
-                groups = self.groups.setdefault(one.stage, [])
-                if previous is None or previous.stage != one.stage or _depends(one, groups[-1]):
+        for stage in stages:
+            if stage.is_async:
+                groups = self.groups.setdefault(stage.stage, [])
+                if previous is None or previous.stage != stage.stage or _depends(stage, groups[-1]):
                     groups.append([])
-                groups[-1].append(one)
-            previous = one if one.is_async else None
+                groups[-1].append(stage)
+            previous = stage if stage.is_async else None
 
     def commit_groups(self, present: list[Instance]) -> list[list[Instance]]:
         """The instances of one time, those that commit together in one list.
@@ -56,12 +56,12 @@ class Queues:
         Groups stay apart where what stands between them has no iteration yet: every group commits for each iteration.
         """
         found: list[list[Instance]] = []
-        for one in present:
-            together = next((g for g in self.groups.get(one.of.stage, ()) if one.of in g), ())
+        for instance in present:
+            together = next((g for g in self.groups.get(instance.of.stage, ()) if instance.of in g), ())
             if found and found[-1][-1].of in together:
-                found[-1].append(one)
+                found[-1].append(instance)
             else:
-                found.append([one])
+                found.append([instance])
         return found
 
     def place_waits(self, present: list[Instance], var: Var | None, analyzer: Analyzer) -> None:
@@ -70,23 +70,23 @@ class Queues:
         The first that waits for a queue does so for those after it too, until the queue commits again.
         """
         waiting: dict[int | None, Instance] = {}
-        for one in present:
-            own = one.of.stage if one.of.is_async else None
+        for instance in present:
+            own = instance.of.stage if instance.of.is_async else None
             waiting.pop(own, None)
             for queue in sorted(self.groups):
-                count = self._under_way(one, queue, var, analyzer)
+                count = self._under_way(instance, queue, var, analyzer)
                 if count is None:
                     continue
                 first = waiting.get(queue)
-                if first is None or not structural_equal(first.inside, one.inside):
-                    waiting[queue] = one
-                    one.waits.append((queue, count))
+                if first is None or not structural_equal(first.inside, instance.inside):
+                    waiting[queue] = instance
+                    instance.waits.append((queue, count))
                     continue
                 at = next(i for i, (known, _) in enumerate(first.waits) if known == queue)
                 first.waits[at] = (queue, analyzer.simplify(build.min_(first.waits[at][1], count)))
             waiting.pop(own, None)  # it commits
 
-    def _under_way(self, one: Instance, queue: int, var: Var | None, analyzer: Analyzer) -> Expr | None:
+    def _under_way(self, instance: Instance, queue: int, var: Var | None, analyzer: Analyzer) -> Expr | None:
         """How many commits of a queue may be under way when an instance starts; None if it needs none of them.
 
         The commits after the last one needed, of all groups; and not more than those that came after its own need in
@@ -94,16 +94,16 @@ class Queues:
         """
         groups = self.groups[queue]
         # Which iteration each group has come to, and which one is needed of it, counted from the instance's own.
-        heads = [one.of.stage - queue - (0 if group[0].order < one.of.order else 1) for group in groups]
+        heads = [instance.of.stage - queue - (0 if group[0].order < instance.of.order else 1) for group in groups]
         needs = {
             at: heads[at] - ahead
             for at, group in enumerate(groups)
-            if (ahead := self._ahead(one.of, group)) is not None
+            if (ahead := self._ahead(instance.of, group)) is not None
         }
         if not needs:
             return None
-        kind = one.index.dtype
-        left = build.sub(build.sub(build.add(self.loop.min, self.loop.extent), 1), one.index)
+        kind = instance.index.dtype
+        left = build.sub(build.sub(build.add(self.loop.min, self.loop.extent), 1), instance.index)
 
         def after(at: int, need: int) -> Expr:
             return build.sub(build.min_(const(heads[at], kind), left), need)
@@ -116,27 +116,27 @@ class Queues:
         # A queue is asked for a number known before the program runs (once short loops are unrolled): else for all.
         return count if _only_mentions(count, var) else const(0, kind)
 
-    def _ahead(self, one: PipelineStage, group: list[PipelineStage]) -> int | None:
+    def _ahead(self, stage: PipelineStage, group: list[PipelineStage]) -> int | None:
         """How many iterations a group may be ahead of the one that a statement needs; None where it needs none.
 
         It needs its own iteration's for what the group writes, and for what it overwrites after the group has read it;
         in a buffer of the body with so many copies, before the group reads it, that of so many iterations before. What lies outside the body may come from any
         iteration before: all that were begun must have ended.
         """
-        issued = one.stage - group[0].stage - (0 if group[0].order < one.order else 1)
-        reads, writes = _data(one.summary.reads), _data(one.summary.writes)
+        issued = stage.stage - group[0].stage - (0 if group[0].order < stage.order else 1)
+        reads, writes = _data(stage.summary.reads), _data(stage.summary.writes)
         found: list[int] = []
         for other in group:
-            if other is not one or not reads.isdisjoint(_data(other.summary.writes)):
+            if other is not stage or not reads.isdisjoint(_data(other.summary.writes)):
                 for data in (reads | writes) & _data(other.summary.writes):
                     if data not in self.versions:
-                        found.append(min(issued, 0) if one in group else issued)
-                    elif one not in group:
+                        found.append(min(issued, 0) if stage in group else issued)
+                    elif stage not in group:
                         found.append(issued)
-            if other is not one:
+            if other is not stage:
                 for data in writes & _data(other.summary.reads):
                     # A statement further down read this copy the last time that it was in use.
-                    found.append(issued + (self.versions.get(data, 0) if other.position > one.position else 0))
+                    found.append(issued + (self.versions.get(data, 0) if other.position > stage.position else 0))
         return max(min(found), 0) if found else None
 
 
@@ -144,9 +144,9 @@ def _data(accesses: list[Access]) -> set[Var]:
     return {access.buffer.data for access in accesses}
 
 
-def _depends(one: PipelineStage, group: list[PipelineStage]) -> bool:
+def _depends(stage: PipelineStage, group: list[PipelineStage]) -> bool:
     """Whether a statement needs what a group writes, or writes what it uses: it may not start while that is under way."""
-    reads, writes = _data(one.summary.reads), _data(one.summary.writes)
+    reads, writes = _data(stage.summary.reads), _data(stage.summary.writes)
     for other in group:
         written = _data(other.summary.writes)
         if not (reads | writes).isdisjoint(written) or not writes.isdisjoint(_data(other.summary.reads)):

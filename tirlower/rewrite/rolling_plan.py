@@ -165,7 +165,7 @@ class Planner:
         for at, loop in enumerate(loops):
             inner = {other.loop_var for other in loops[at + 1 :]}
             moved = [number for number, axis in enumerate(axes) if loop.loop_var in axis.moved_by]
-            if len(moved) == 1 and len(axes[moved[0]].moved_by & {one.loop_var for one in loops}) == 1:
+            if len(moved) == 1 and len(axes[moved[0]].moved_by & {outer.loop_var for outer in loops}) == 1:
                 guard = axes[moved[0]].guard(moved[0], loop, inner, self.analyzer)
                 if guard is not None:
                     found.append(guard)
@@ -179,10 +179,10 @@ class Planner:
         ends: list[tuple[Expr | None, Expr | None]] = []
         moved_by: set[Var] = set()
         vector = False
-        for one in self._accesses(data):
-            index = self._plain(one.op.indices[axis])
+        for access in self._accesses(data):
+            index = self._plain(access.op.indices[axis])
             vector = vector or isinstance(index, Ramp) or not index.dtype.is_scalar
-            low, high = self._interval(index, [loop for loop in _loops(one.path) if loop not in around])
+            low, high = self._interval(index, [loop for loop in _loops(access.path) if loop not in around])
             ends.append((low, high))
             outer = {loop.loop_var for loop in around}
             for part in (low, high, *(() if low is not None and high is not None else (index,))):
@@ -250,8 +250,8 @@ class Planner:
         defined = inside | {var for var, value in self.inline.vmap.items() if _mentions(value, inside)}
         if moved & defined or not is_const_int(plan.alloc.op.condition, 1):
             self._refuse(data, mark, "its size depends on the loop", "allocate it with the largest size")
-        for one in self._accesses(data):
-            if any(isinstance(op, Block) and op.iters for op in one.path):
+        for access in self._accesses(data):
+            if any(isinstance(op, Block) and op.iters for op in access.path):
                 self._refuse(data, mark, "a block with iterators accesses it", "run ConvertBlocksToOpaque first")
         self._check_values(data, mark, plan.loop, {g.axis for g in plan.guards}, set())
         for store in self.seen.stores.get(data, ()):
@@ -356,10 +356,10 @@ class Planner:
         if any(isinstance(part, While) for part in inside):
             self._refuse(data, mark, "a while loop stores it", "use a for loop")
         solved: dict[Var, Expr] = {}
-        gone: set[Var] = {one.loop_var for one in loops if one in alloc.path} | {loop.loop_var}
+        gone: set[Var] = {outer.loop_var for outer in loops if outer in alloc.path} | {loop.loop_var}
         for axis, index in enumerate(indices):
             index = index.base if isinstance(index, Ramp) else index
-            inner = [one.loop_var for one in reversed(loops) if _mentions(index, {one.loop_var})]
+            inner = [outer.loop_var for outer in reversed(loops) if _mentions(index, {outer.loop_var})]
             gone.update(inner)
             for var in inner:
                 rest = self._rest(index, var)

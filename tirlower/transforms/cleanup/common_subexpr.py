@@ -89,8 +89,8 @@ class _Region:
         kind = stmt.__class__
         if kind is Seq:
             inner = self.scope(scope, at)
-            for index, one in enumerate(stmt.stmts):
-                self.collect(one, inner, index)
+            for index, child in enumerate(stmt.stmts):
+                self.collect(child, inner, index)
             return
         if kind is Block:
             for it in stmt.iters:
@@ -194,28 +194,28 @@ class _Region:
 
     def choose(self) -> dict[tuple[int, int], list[tuple[Var, Computation]]]:
         """The variables to bind, by scope number and index, in order of binding."""
-        distinct = list({id(one): one for one in self.classes.values()}.values())
+        distinct = list({id(computation): computation for computation in self.classes.values()}.values())
         if self.replaced:
             measure(distinct)
         local = self._local_classes()
         chosen: list[tuple[Place, Computation, int]] = []
         # Larger ones first: what is inside them counts once for each that is bound.
-        for one in sorted(distinct, key=lambda c: (-c.height, c.order)):
-            if not one.uses:
+        for computation in sorted(distinct, key=lambda c: (-c.height, c.order)):
+            if not computation.uses:
                 continue
-            total = sum(count for count, _ in one.uses.values())
-            if total >= 2 and one.eligible and one not in local and not one.expr.dtype.is_bool:
-                place = meet(one.uses)
-                if not one.faults or one.uses.get(place, (0, False))[1]:
-                    chosen.append((place, one, one.rounds[1]))
-                    for part, certain in one.operands:
+            total = sum(count for count, _ in computation.uses.values())
+            if total >= 2 and computation.eligible and computation not in local and not computation.expr.dtype.is_bool:
+                place = meet(computation.uses)
+                if not computation.faults or computation.uses.get(place, (0, False))[1]:
+                    chosen.append((place, computation, computation.rounds[1]))
+                    for part, certain in computation.operands:
                         part.use(place, 1, certain)
-                        part.seen((one.rounds[1] + 1,))
-                    one.uses = {}
+                        part.seen((computation.rounds[1] + 1,))
+                    computation.uses = {}
                     continue
-            for part, certain in one.operands:
-                part.seen(one.rounds)
-                for place, (count, sure) in one.uses.items():
+            for part, certain in computation.operands:
+                part.seen(computation.rounds)
+                for place, (count, sure) in computation.uses.items():
                     part.use(place, count, certain and sure)
         return self._arranged(chosen) if chosen else {}
 
@@ -227,11 +227,11 @@ class _Region:
         met = looked_at(self.roots)
         chosen.sort(key=lambda c: (c[0][0].number, c[0][1], c[2], -c[1].size, met.get(c[1], c[1].order)))
         at_place: dict[tuple[int, int], list[Computation]] = {}
-        for (scope, at), one, _ in chosen:
-            self.bound[one] = self.owner.new_var(one.expr)
-            at_place.setdefault((scope.number, at), []).append(one)
+        for (scope, at), computation, _ in chosen:
+            self.bound[computation] = self.owner.new_var(computation.expr)
+            at_place.setdefault((scope.number, at), []).append(computation)
         return {
-            where: [(self.bound[one], one) for one in operands_first(ones, self.bound)]
+            where: [(self.bound[computation], computation) for computation in operands_first(ones, self.bound)]
             for where, ones in at_place.items()
         }
 
@@ -239,9 +239,9 @@ class _Region:
         """The classes that mention a variable bound inside an expression: their values have no place outside it."""
         found: set[Computation] = set()
         if self.local:
-            for one in sorted({id(c): c for c in self.classes.values()}.values(), key=lambda c: c.height):
-                if one.expr in self.local or any(part in found for part, _ in one.operands):
-                    found.add(one)
+            for computation in sorted({id(c): c for c in self.classes.values()}.values(), key=lambda c: c.height):
+                if computation.expr in self.local or any(part in found for part, _ in computation.operands):
+                    found.add(computation)
         return found
 
 
@@ -336,8 +336,8 @@ class _Placer:
 
     def _binds(self, number: int, at: int) -> list[Stmt]:
         made: list[Stmt] = []
-        for var, one in self.bindings.get((number, at), ()):
-            made.append(Bind(var, self.replacer.value(one.expr)))
+        for var, computation in self.bindings.get((number, at), ()):
+            made.append(Bind(var, self.replacer.value(computation.expr)))
             self.replacer.visible.add(var)
         return made
 
@@ -376,9 +376,9 @@ class _Placer:
     def _sequence(self, op: Seq) -> Stmt:
         number = self._enter()
         done: list[Stmt] = []
-        for index, one in enumerate(op.stmts):
+        for index, child in enumerate(op.stmts):
             done += self._binds(number, index)
-            done.append(self.stmt(one))
+            done.append(self.stmt(child))
         self._leave(done)
         same = len(done) == len(op.stmts) and all(a is b for a, b in zip(done, op.stmts, strict=True))
         return op if same else Seq(tuple(done), span=op.span)

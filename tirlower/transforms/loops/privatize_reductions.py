@@ -109,8 +109,8 @@ class _Privatizer(FactMutator):
 
     def settle(self, stmt: Stmt, partials: Sequence[LanePartials]) -> Stmt:
         """A statement with partial results around it."""
-        for one in partials:
-            stmt = one.around(stmt, self.analyzer)
+        for partial in partials:
+            stmt = partial.around(stmt, self.analyzer)
         return stmt
 
     def visit_Seq(self, op: Seq) -> Stmt:
@@ -120,29 +120,29 @@ class _Privatizer(FactMutator):
             for at, stmt in enumerate(op.stmts):
                 new, partials = self.gather(stmt)
                 done.append(new)
-                left += [(at, one) for one in partials]
+                left += [(at, partial) for partial in partials]
                 self.note_binding(new)
                 fact = stated_fact(new)
                 if fact is not None:
                     facts.enter_context(self.holding(fact))
             if left:
                 bound = any(returns(stmt) for stmt in done)
-                leaves = [not bound and self._leaves_seq(one, at, done) for at, one in left]
-                for (at, one), leave in zip(left, _agreed([one for _, one in left], leaves), strict=True):
+                leaves = [not bound and self._leaves_seq(partial, at, done) for at, partial in left]
+                for (at, partial), leave in zip(left, _agreed([partial for _, partial in left], leaves), strict=True):
                     if leave:
-                        self.pending.append(one)
+                        self.pending.append(partial)
                     else:
-                        done[at] = one.around(done[at], self.analyzer)
+                        done[at] = partial.around(done[at], self.analyzer)
             changed = any(a is not b for a, b in zip(done, op.stmts, strict=True))
             return op.with_(stmts=tuple(done)) if changed else op
 
     @staticmethod
-    def _leaves_seq(one: LanePartials, at: int, done: Sequence[Stmt]) -> bool:
+    def _leaves_seq(partial: LanePartials, at: int, done: Sequence[Stmt]) -> bool:
         """Whether what stands beside a statement leaves its accumulators and what sets them alone."""
         declared = {var for stmt in done[:at] for var in _declares(stmt)}
-        if declared & one.needs or any(mentions(stmt, data) for stmt in done for data in one.data):
+        if declared & partial.needs or any(mentions(stmt, data) for stmt in done for data in partial.data):
             return False
-        reads = one.init.reads if one.init is not None else ()
+        reads = partial.init.reads if partial.init is not None else ()
         return not any(mentions(stmt, data) for stmt in done[:at] for data in reads)
 
     def visit_For(self, op: For) -> Stmt:
@@ -157,14 +157,14 @@ class _Privatizer(FactMutator):
         with self.in_loop(op.loop_var, op.min, op.extent):
             body, left = self.gather(op.body)
         # Outside of the loop it is no fact that it runs at all.
-        outside = [None if returns(body) else one.past(op, self.analyzer) for one in left]
+        outside = [None if returns(body) else partial.past(op, self.analyzer) for partial in left]
         leaves = [moved is not None and not any(mentions(body, data) for data in moved.data) for moved in outside]
         stay: list[LanePartials] = []
-        for one, moved, leave in zip(left, outside, _agreed(left, leaves), strict=True):
+        for partial, moved, leave in zip(left, outside, _agreed(left, leaves), strict=True):
             if leave and moved is not None:
                 self.pending.append(moved)
             else:
-                stay.append(one)
+                stay.append(partial)
         if stay:
             with self.in_loop(op.loop_var, op.min, op.extent):
                 body = self.settle(body, stay)
@@ -281,11 +281,11 @@ def _agreed(units: Sequence[LanePartials], leaves: Sequence[bool]) -> list[bool]
     changed = True
     while changed:
         changed = False
-        for i, one in enumerate(units):
+        for i, unit in enumerate(units):
             for j, other in enumerate(units[:i]):
-                if not (one.data & other.data) or not (agreed[i] or agreed[j]):
+                if not (unit.data & other.data) or not (agreed[i] or agreed[j]):
                     continue
-                if not (agreed[i] and agreed[j] and one.mixes_with(other)):
+                if not (agreed[i] and agreed[j] and unit.mixes_with(other)):
                     agreed[i] = agreed[j] = False
                     changed = True
     return agreed

@@ -156,7 +156,7 @@ class _Pipeline:
                 if count > 1:
                     copies = self.buffers[alloc.buffer] = _copies(alloc.buffer, count)
                     owner.data[copies.data] = copies
-        self.stages = sorted(made, key=lambda one: one.order)
+        self.stages = sorted(made, key=lambda stage: stage.order)
         self.depth = max(stages, default=0)
         self.queues = Queues(self.stages, loop, versions)
 
@@ -263,15 +263,15 @@ class _Pipeline:
     def _at(self, time: Expr, var: Var | None, not_before: Expr | None) -> list[Stmt]:
         """What runs at one time, in order; ``var`` is the loop around it, if there is one."""
         present: list[Instance] = []
-        for one in self.stages:
-            index = self.analyzer.simplify(build.sub(time, one.stage))
+        for instance in self.stages:
+            index = self.analyzer.simplify(build.sub(time, instance.stage))
             inside = self._inside(time, index, not_before)
             if not is_const_int(inside, 0):
-                present.append(Instance(one, index, inside))
+                present.append(Instance(instance, index, inside))
         self.queues.place_waits(present, var, self.analyzer)
         done: list[Stmt] = []
         for group in self.queues.commit_groups(present):
-            bodies = [self._instance(one) for one in group]
+            bodies = [self._instance(instance) for instance in group]
             if group[0].of.is_async:
                 queue = const(group[0].of.stage)
                 bodies = [AttrStmt(0, ASYNC_COMMIT, queue, _joined(bodies))]
@@ -289,27 +289,27 @@ class _Pipeline:
             result = build.logical_and(result, self.analyzer.simplify(condition))
         return result
 
-    def _instance(self, one: Instance) -> Stmt:
+    def _instance(self, instance: Instance) -> Stmt:
         """A statement of one iteration, whether that exists or not; asynchronous ones without the block around them."""
         loop = self.loop
         version = build.sub(loop.loop_var, loop.min)
-        stmt: Any = one.of.stmt
+        stmt: Any = instance.of.stmt
         if self.buffers:
             stmt = _Versioned(self.buffers, version, loop, max(self.stage_numbers) != 1).visit(stmt)
-        stmt = refresh_binders(substitute(stmt, {loop.loop_var: one.index}))
+        stmt = refresh_binders(substitute(stmt, {loop.loop_var: instance.index}))
         plain = isinstance(stmt, Block) and not stmt.iters and is_const_int(stmt.predicate, 1)
         plain = plain and stmt.init is None and not stmt.match_buffers
-        if not one.of.is_async and not one.waits:
+        if not instance.of.is_async and not instance.waits:
             return stmt
         # The attributes stand inside the statement's block, so that its regions and annotations cover them.
-        bare = plain and (not one.of.is_async or not stmt.annotations)
+        bare = plain and (not instance.of.is_async or not stmt.annotations)
         body = stmt.body if bare else stmt
-        if one.of.is_async:
+        if instance.of.is_async:
             body = AttrStmt(0, ASYNC_SCOPE, const(1), body)
-        for queue, count in reversed(one.waits):
+        for queue, count in reversed(instance.waits):
             body = AttrStmt(0, ASYNC_WAIT_COUNT, count, body)
             body = AttrStmt(0, ASYNC_WAIT, const(queue), body)
-        return stmt.with_(body=body) if bare and not one.of.is_async else body
+        return stmt.with_(body=body) if bare and not instance.of.is_async else body
 
     def _guarded(self, stmt: Stmt, inside: Expr) -> Stmt:
         """A statement that runs where its iteration exists."""
@@ -339,7 +339,7 @@ def _grouped(stmt: Stmt) -> Seq | None:
         return None
     if not is_const_int(stmt.predicate, 1) or not isinstance(stmt.body, Seq):
         return None
-    return stmt.body if sum(not isinstance(one, DECLARATIONS) for one in stmt.body.stmts) > 1 else None
+    return stmt.body if sum(not isinstance(child, DECLARATIONS) for child in stmt.body.stmts) > 1 else None
 
 
 def _copies(buffer: Buffer, count: int) -> Buffer:

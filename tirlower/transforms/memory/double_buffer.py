@@ -94,8 +94,8 @@ class _Loop:
         self.analyzer = analyzer
         self.split = split
         self.var = loop.loop_var
-        self.marked = {one.data: one for one in marked}
-        self.copied = {one.data: one.copied for one in marked if one.copied is not None}
+        self.marked = {entry.data: entry for entry in marked}
+        self.copied = {entry.data: entry.copied for entry in marked if entry.copied is not None}
         analyzer.bind(self.var, Range(loop.min, loop.extent), allow_override=True)
         self.summarizer = Summarizer(analyzer)
         self.pieces: list[_Piece] = []
@@ -369,9 +369,9 @@ class _Injector(FactMutator, StmtMutator):
         if not marked:
             return made
         assert isinstance(made, For)
-        for one in marked:
-            if not one.inside and one.copied is not None:
-                self.enlarged[one.data] = one.copied.enlarged
+        for entry in marked:
+            if not entry.inside and entry.copied is not None:
+                self.enlarged[entry.data] = entry.copied.enlarged
         return _Loop(made, marked, self.analyzer, self.split).emit()
 
     def visit_Seq(self, op: Seq) -> Stmt:

@@ -44,8 +44,8 @@ def _stores(stmt: Any) -> list[BufferStore] | None:
         return [stmt] if stmt.predicate is None else None
     if isinstance(stmt, Seq):
         found: list[BufferStore] = []
-        for one in stmt.stmts:
-            inner = _stores(one)
+        for child in stmt.stmts:
+            inner = _stores(child)
             if inner is None:
                 return None
             found += inner
@@ -59,7 +59,7 @@ def _stores(stmt: Any) -> list[BufferStore] | None:
 
 def _work(stmt: Stmt) -> Stmt:
     """A statement without the evaluations in it that do nothing."""
-    return seq(*[_work(one) for one in stmt.stmts if not is_no_op(one)]) if isinstance(stmt, Seq) else stmt
+    return seq(*[_work(child) for child in stmt.stmts if not is_no_op(child)]) if isinstance(stmt, Seq) else stmt
 
 
 class _Reducer(KnownMutator, StmtMutator):
@@ -142,8 +142,8 @@ class _Reducer(KnownMutator, StmtMutator):
             scopes.enter_context(self.in_loop(stmt.loop_var, stmt.min, stmt.extent))
             self._enter_loops(stmt.body, scopes)
         elif isinstance(stmt, Seq):
-            for one in stmt.stmts:
-                self._enter_loops(one, scopes)
+            for child in stmt.stmts:
+                self._enter_loops(child, scopes)
 
     def _changes_nothing(self, op: BufferStore) -> bool:
         here = BufferLoad(op.buffer, op.indices)

@@ -97,9 +97,9 @@ class _Remover(StmtMutator):
     """Marked blocks do nothing; their results are no longer allocated, constants are in their layout."""
 
     def __init__(self, rewrites: list[_Rewrite], skip_data: bool) -> None:
-        self.blocks = {one.block for one in rewrites}
-        self.by_weight = {one.weight: one for one in rewrites}
-        self.gone = {one.rewritten for one in rewrites}
+        self.blocks = {rewrite.block for rewrite in rewrites}
+        self.by_weight = {rewrite.weight: rewrite for rewrite in rewrites}
+        self.gone = {rewrite.rewritten for rewrite in rewrites}
         self.skip_data = skip_data
 
     def visit_Seq(self, op: Seq) -> Stmt:
@@ -215,19 +215,19 @@ class RemoveWeightLayoutRewriteBlock(FuncPass):
 
 def _check(func: PrimFunc, found: _Finder) -> None:
     taken: set[Buffer] = set()
-    for one in found.rewrites:
+    for rewrite in found.rewrites:
         why = None
-        if one.weight in found.used:
-            why = f"{one.weight.name!r} is used outside of it too: in {found.used[one.weight]}".rstrip()
-        elif one.rewritten not in found.allocated:
-            why = f"the function does not allocate {one.rewritten.name!r}"
-        elif one.weight in taken or one.rewritten in taken:
-            why = f"another block rewrites {one.weight.name!r} or writes {one.rewritten.name!r}"
-        elif one.rewritten.scope != one.weight.scope:
-            why = f"{one.rewritten.name!r} is in {one.rewritten.scope!r}"
+        if rewrite.weight in found.used:
+            why = f"{rewrite.weight.name!r} is used outside of it too: in {found.used[rewrite.weight]}".rstrip()
+        elif rewrite.rewritten not in found.allocated:
+            why = f"the function does not allocate {rewrite.rewritten.name!r}"
+        elif rewrite.weight in taken or rewrite.rewritten in taken:
+            why = f"another block rewrites {rewrite.weight.name!r} or writes {rewrite.rewritten.name!r}"
+        elif rewrite.rewritten.scope != rewrite.weight.scope:
+            why = f"{rewrite.rewritten.name!r} is in {rewrite.rewritten.scope!r}"
         if why is not None:
             raise TransformError(
-                f"the layout of {one.weight.name!r} cannot be rewritten ahead of block {one.block.name!r}: {why}",
-                span=one.block.span,
+                f"the layout of {rewrite.weight.name!r} cannot be rewritten ahead of block {rewrite.block.name!r}: {why}",
+                span=rewrite.block.span,
             )
-        taken |= {one.weight, one.rewritten}
+        taken |= {rewrite.weight, rewrite.rewritten}
