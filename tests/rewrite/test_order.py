@@ -40,7 +40,7 @@ def loop(A: T.Buffer((8,), "int32")):
 def needing(*required: str, opt_level: int = 0) -> transforms.Pass:
     """A pass that requires others and does nothing."""
     return prim_func_pass(
-        lambda func, mod, ctx: func, opt_level=opt_level, name="mine.Needing", required=list(required)
+        lambda func, mod, ctx: func, opt_level=opt_level, name="others.Asking", required=list(required)
     )
 
 
@@ -140,7 +140,7 @@ def test_a_pipeline_looks_into_its_lists():
 
 def test_a_pipeline_runs_only_what_stands_in_it():
     """A list runs what its passes require; a pipeline says which of its steps does."""
-    with pytest.raises(TransformError, match=r"Needing needs tir\.Simplify to run before it"):
+    with pytest.raises(TransformError, match=r"Asking needs tir\.Simplify to run before it"):
         Pipeline((Step(needing("Simplify"), ""),))
     assert len(Pipeline((Step(Simplify(), ""), Step(needing("Simplify"), "")))) == 2
 
@@ -171,8 +171,8 @@ def test_added_passes_run_behind_what_they_require():
     adding = {"tir.add_lower_pass": [(0, needing("tir.RemoveAssume")), (2, needing(opt_level=3))]}
     with PassContext(config=adding, instruments=[Notes()]):
         tl.lower(loop)
-    assert ran[:2] == ["tir.RemoveAssume", "mine.Needing"] and ran.count("mine.Needing") == 1
-    with PassContext(config=adding, disabled_pass=["mine.Needing"], instruments=[Notes()]):
+    assert ran[:2] == ["tir.RemoveAssume", "others.Asking"] and ran.count("others.Asking") == 1
+    with PassContext(config=adding, disabled_pass=["others.Asking"], instruments=[Notes()]):
         ran.clear()
         tl.lower(loop, until="LowerInitBlock")
-    assert "mine.Needing" not in ran and ran[-1] == "tir.LowerInitBlock"
+    assert "others.Asking" not in ran and ran[-1] == "tir.LowerInitBlock"
