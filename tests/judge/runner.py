@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import multiprocessing as mp
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,8 @@ class Report:
     slow: list[tuple[int, str, float]] = field(default_factory=list)
     slowest: float = 0.0
     first: int = 0
+    revisions: Counter[str] = field(default_factory=Counter)
+    """How many programs were judged at which revision of the library."""
 
     @property
     def wrong(self) -> int:
@@ -58,7 +61,7 @@ class Report:
         tables = {name: [[key, n] for key, n in getattr(self, name).items()] for name in ("asked", "found", "refused")}
         return json.dumps(
             {"first": self.first, "programs": self.programs, "seconds": round(self.seconds, 3), **tables,
-             "slow": self.slow, "slowest": self.slowest}
+             "slow": self.slow, "slowest": self.slowest, "revisions": self.revisions}
         )  # fmt: skip
 
     @classmethod
@@ -66,6 +69,7 @@ class Report:
         """What :meth:`line` wrote."""
         data = json.loads(line)
         made = cls(data["programs"], data["seconds"], slowest=data["slowest"], first=data["first"])
+        made.revisions.update(data.get("revisions", {"revisions that were not written down": made.programs}))
         made.asked.update(dict(data["asked"]))
         made.found.update({(kind, question): n for (kind, question), n in data["found"]})
         made.refused.update({(question, why): n for (question, why), n in data["refused"]})
@@ -79,6 +83,7 @@ class Report:
         self.asked.update(other.asked)
         self.found.update(other.found)
         self.refused.update(other.refused)
+        self.revisions.update(other.revisions)
         self.slow += other.slow
         self.slowest = max(self.slowest, other.slowest)
 
@@ -90,6 +95,11 @@ class Report:
             f"Made by `{command}`: random programs, each verdict decided by enumerating every iteration (`tests/judge`).",
             f"{self.programs:,} programs (seeds from {self.first}), {sum(self.found[key] for key in self.found if key[0] in WRONG)} "
             f"wrong answers, {len(self.slow)} verdicts over {SLOW_S} s of processor time (the slowest took {self.slowest:.2f} s).",
+            *(
+                ["Judged were " + ", ".join(f"{n:,} at {name}" for name, n in self.revisions.items()) + "."]
+                if self.revisions
+                else []
+            ),
             "",
             "| question | proved or accepted | refuted or refused | unknown | legal and static | of these refused |",
             "| --- | ---: | ---: | ---: | ---: | ---: |",
@@ -190,6 +200,20 @@ def run_many(
     return report
 
 
+def revision() -> str:
+    """The commit that changed the library last, and whether it was changed since."""
+    root = Path(__file__).parents[2]
+
+    def git(*args: str) -> str:
+        asked = ["git", "-C", str(root), *args, "--", "tirlower"]
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return git("log", "-1", "--format=%h") + (" with changes" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "an unknown revision"
+
+
 def run_blocks(first: int, count: int, record: Path, *, seconds: float = float("inf"), **options: Any) -> Report:
     """As :func:`run_many`, in blocks of seeds, each a line of ``record`` once it is done.
 
@@ -197,13 +221,14 @@ def run_blocks(first: int, count: int, record: Path, *, seconds: float = float("
     """
     known = [Report.read(line) for line in record.read_text().splitlines()] if record.exists() else []
     done = {one.first: one for one in known}
-    total = Report(first=first)
+    total, here = Report(first=first), revision()
     start = time.monotonic()
     for at in range(first, first + count, BLOCK):
         if at not in done:
             if time.monotonic() - start > seconds:
                 continue
             done[at] = run_many(at, min(BLOCK, first + count - at), **options)
+            done[at].revisions[here] = done[at].programs
             with record.open("a") as lines:
                 lines.write(done[at].line() + "\n")
         total.join(done[at])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.judge.generate import generate
 from tests.judge.judge import judge, serial
 from tests.judge.program import Buf, Program, print_program
 from tests.judge.rewrite import questions
-from tests.judge.runner import WRONG, run_blocks, run_many, smallest
+from tests.judge.runner import WRONG, revision, run_blocks, run_many, smallest
 from tirlower import poly
 from tirlower.diagnostics import TirError
 from tirlower.ir import IRModule
@@ -135,19 +136,22 @@ def test_a_name_that_only_a_decided_condition_mentions_is_not_shared() -> None:
         assert not judge(loop(*body), 0).findings
 
 
-def test_a_record_is_gone_on_with(tmp_path: Path) -> None:
+def test_a_record_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run_many(5, 7)
     record = tmp_path / "record"
     first = run_blocks(5, 4, record)
     assert first.programs == 4 and len(record.read_text().splitlines()) == 1
     assert run_blocks(5, 4, record).line() == first.line() and len(record.read_text().splitlines()) == 1
-    runner.BLOCK, block = 4, runner.BLOCK
-    try:
-        both = run_blocks(5, 7, record)
-    finally:
-        runner.BLOCK = block
+    monkeypatch.setattr(runner, "BLOCK", 4)
+    both = run_blocks(5, 7, record)
     assert len(record.read_text().splitlines()) == 2
     assert (both.programs, both.asked, both.refused) == (7, whole.asked, whole.refused)
+    older = json.dumps({key: value for key, value in json.loads(first.line()).items() if key != "revisions"})
+    record.write_text(older + "\n")
+    both = run_blocks(5, 5, record)  # of which a block of four is known
+    ((unknown, four), (now, one)) = both.revisions.items()
+    assert (four, one) == (4, 1) and now == revision()
+    assert f"Judged were 4 at {unknown}, 1 at {now}." in both.table("command")
 
 
 def test_a_refusal_of_a_legal_program_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
