@@ -123,3 +123,16 @@ def test_what_counts_on_an_assertion_does_not_come_before_it(counting: str) -> N
         assert can_fuse(adjacent, "j", "i").status == answer
         nested = parsed(loops(loops(f"{body}\n{assertion}".replace("B[i]", "B[i + 8 * j]"), var="j")))
         assert can_reorder(nested, ["j", "i"]).status == answer
+
+
+def test_loops_that_do_nothing_change_places_though_one_is_left() -> None:
+    nest = "for i in range(8):\n    for j in range(4):\n        if i + j > 3:\n            T.break_loop()\n        {}"
+    for rest, answer in (
+        ("for k in range(2, 2):\n            B[k] = C[0]", "proved"),
+        ("k = T.bind(i * j)", "proved"),
+        ("B[j] = i", "refuted"),
+        ("k = T.bind(i // (j - 1))", "refuted"),
+        ("for k in range(n):\n            B[k] = C[0]", "refuted"),
+        ("assert j < 3, 'no'", "refuted"),
+    ):
+        assert can_reorder(parsed(nest.format(rest)), ["j", "i"]).status == answer, rest

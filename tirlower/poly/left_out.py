@@ -43,7 +43,7 @@ from tirlower.poly.conditions import negate
 from tirlower.poly.points import may_happen
 from tirlower.poly.scop import Loop, Scop
 
-__all__ = ["leaves_out_nothing", "may_run_first"]
+__all__ = ["does_nothing", "leaves_out_nothing", "may_run_first"]
 
 MAX_ACCESSES = 100
 """A larger program is not extracted again for each jump."""
@@ -80,6 +80,17 @@ def leaves_out_nothing(
     if any(each.overflows for each in again.loops if id(each.node) in inside):
         return False  # which is an error of its own
     return not any(id(leave) in inside for leave in again.loop(made).leaves)
+
+
+def does_nothing(scop: Scop, loop: Loop) -> bool:
+    """Whether a loop touches no memory, states nothing and cannot fail, wherever it is left: numbers alone tell."""
+
+    def is_empty(each: Loop) -> bool:
+        return isinstance(each.node, For) and isinstance(each.node.extent, IntImm) and each.node.extent.value <= 0
+
+    if not _is_quiet(loop.node) or any(each.overflows for each in scop.loops if loop in each.nest):
+        return False
+    return all(any(map(is_empty, access.loops)) for access in scop.inside(loop))
 
 
 def may_run_first(scop: Scop, asserting: Sequence[Stmt], others: Sequence[Stmt]) -> bool:

@@ -30,7 +30,7 @@ from tirlower.poly.digit_test import Sign
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
 from tirlower.poly.isl import Solver
-from tirlower.poly.left_out import leaves_out_nothing, may_run_first
+from tirlower.poly.left_out import does_nothing, leaves_out_nothing, may_run_first
 from tirlower.poly.scop import Access, Loop, Scop, updates_of_one
 from tirlower.poly.verdict import PROVED, Verdict
 
@@ -89,7 +89,7 @@ def _reorderable(scop: Scop, chain: Sequence[Loop], order: Sequence[Loop]) -> Ve
     for loop in chain:
         if isinstance(loop.node, While):
             return Verdict("refuted", "a while loop cannot change places")
-        if loop.leaves:
+        if loop.leaves and not does_nothing(scop, chain[0]):
             return Verdict("refuted", f"a statement leaves the loop {loop.name!r} early")
     for at, loop in enumerate(order):
         inner = {later.var for later in order[at + 1 :]}
