@@ -23,6 +23,7 @@ from tirlower.ir import IRModule, PointerType, PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.stmt import Assert, For, ForKind
 from tirlower.machine.target import Target
+from tirlower.rewrite.scalar_overflow import building
 from tirlower.transforms import AnnotateDeviceRegions, LowerDeviceKernelLaunch, SplitHostDevice
 
 INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONTEXT, INVALID_PTX, NOT_FOUND, ILLEGAL_ADDRESS = 1, 2, 201, 218, 500, 700
@@ -348,7 +349,8 @@ def split(func: PrimFunc | IRModule) -> IRModule:
     """A program as host code and kernels."""
     if isinstance(func, PrimFunc):
         func = IRModule({"main": func.with_attr({"target": CUDA, "global_symbol": func.name})})
-    return LowerDeviceKernelLaunch()(SplitHostDevice()(AnnotateDeviceRegions()(func)))
+    with building(func):  # the kernels are told which of their parameters are data
+        return LowerDeviceKernelLaunch()(SplitHostDevice()(AnnotateDeviceRegions()(func)))
 
 
 def device_module(lowered: IRModule, **changes: Any) -> DeviceModule:
