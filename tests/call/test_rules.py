@@ -9,6 +9,7 @@ from tests.call.compounds import compound_of
 from tirlower.call.dtypes import numpy_dtype
 from tirlower.call.signature import BufferParam, Compound, ScalarParam, Signature, Sym
 from tirlower.diagnostics import ArgumentError, ArgumentTypeError, ArgumentValueError
+from tirlower.ir import build
 
 N, M = Sym("n", "int32"), Sym("m")
 F32 = np.float32
@@ -161,13 +162,25 @@ def test_a_compound_extent_is_checked_even_before_its_symbol_is_bound(probe):
     assert call.runs == 1
 
 
-def test_a_compound_extent_without_a_value_is_refused(probe):
+@pytest.mark.parametrize("size", [0, 3, 4])
+def test_a_compound_extent_without_a_value_is_refused(probe, size):
     ratio = compound_of(lambda m, n: m // n, m="int64", n="int64")
     sig = Signature("f", (ScalarParam("m", "int64"), ScalarParam("n", "int64"), BufferParam("A", "float32", (ratio,))))
     call = probe(sig)
     with pytest.raises(ArgumentValueError, match="division by zero"):
-        call(3, 0, np.zeros(4, F32))
+        call(3, 0, np.zeros(size, F32))
     assert call.runs == 0
+
+
+def test_a_division_by_zero_counts_where_it_is_chosen(probe):
+    ratio = compound_of(lambda m, n: build.if_then_else(n > 0, m // n, 1), m="int64", n="int64")
+    sig = Signature("f", (ScalarParam("m", "int64"), ScalarParam("n", "int64"), BufferParam("A", "float32", (ratio,))))
+    call = probe(sig)
+    call(6, 2, np.zeros(3, F32))
+    call(6, 0, np.zeros(1, F32))
+    assert call.runs == 2
+    with pytest.raises(ArgumentValueError, match=r"expected shape\[0\] to be"):
+        call(6, 0, np.zeros(6, F32))
 
 
 def test_a_scalar_parameter_may_be_an_extent(probe):

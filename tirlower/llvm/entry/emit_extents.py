@@ -19,6 +19,7 @@ from tirlower.ir.expr import (
     And,
     Call,
     Cast,
+    Div,
     FloorDiv,
     FloorMod,
     IntImm,
@@ -39,15 +40,16 @@ __all__ = ["emit_compound"]
 _COMPARE: Final = {EQ: "eq", NE: "ne", LT: "slt", LE: "sle", GT: "sgt", GE: "sge"}
 _WORDS: Final = {SHL: "shl", SHR: "ashr", AND: "and", OR: "or", XOR: "xor"}
 _EXACT: Final[dict[type, str]] = {Add: "add", Sub: "sub", Mul: "mul"}
+_DIVISIONS: Final = frozenset((Div, Mod, FloorDiv, FloorMod))
 _SIMPLE: Final = {**_EXACT, And: "and", Or: "or"}
 
 
 def emit_compound(b: Builder, extent: Compound, env: Mapping[str, Value]) -> Value:
     """Append the code of a compound extent; ``env`` has the symbols in their dtypes' LLVM types.
 
-    All in 64 bits; each node's value is an i64 (a bool is 0 or 1), wrapped to its own width. Nothing traps: a division
-    by zero gives any value. Where a sum, difference or product leaves its type, the least int64 comes out: no extent of
-    an array, so that the call goes to Python, which raises.
+    All in 64 bits; each node's value is an i64 (a bool is 0 or 1), wrapped to its own width. Nothing traps. Where a sum,
+    difference or product leaves its type, or something is divided by zero, the least int64 comes out: no extent of an
+    array, so that the call goes to Python, which raises.
     """
     done: dict[int, Value] = {}
     over: Value | None = None
@@ -69,6 +71,9 @@ def emit_compound(b: Builder, extent: Compound, env: Mapping[str, Value]) -> Val
                 over = left if over is None else b.or_(over, left)
             else:
                 made = _wrapped(b, _combine(b, node, args), node.dtype)
+                if cls in _DIVISIONS and not (isinstance(node.b, IntImm) and node.b.value):
+                    by_zero = b.icmp("eq", args[1], const(I64, 0))
+                    over = by_zero if over is None else b.or_(over, by_zero)
         done[id(node)] = made
     result = done[id(extent.expr)]
     return result if over is None else b.select(over, const(I64, -(1 << 63)), result)
