@@ -250,7 +250,7 @@ def test_outputs_that_are_no_parameters():
 def test_an_unknown_source_kind():
     kernel = tl.build(add_one)
     failing(tl.TirError, lambda: kernel.source("ams"), "'ams'", "did you mean 'asm'?")
-    failing(tl.TirError, lambda: kernel.source("ptx"), "PTX", "nvptx")
+    failing(tl.TirError, lambda: kernel.source("ptx"), "'ptx'", "nvptx")
 
 
 # ---------------------------------------------------------------- arguments

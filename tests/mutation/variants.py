@@ -448,8 +448,8 @@ VARIANTS = (
         Wrong.DROPPED_GUARD,
         "a division moves out of the condition that keeps it from faulting",
         "transforms/cleanup/common_subexpr.py",
-        "if not one.faults or one.uses.get(place, (0, False))[1]:",
-        "if one.uses is not None:",
+        "if not computation.faults or computation.uses.get(place, (0, False))[1]:",
+        "if computation.uses is not None:",
     ),
     Variant(
         "CommonSubexprElimTIR",

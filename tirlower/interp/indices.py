@@ -7,12 +7,12 @@ the number, as the machine code does, and ``A[0] = i * 65536`` stores its last 3
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from tirlower.interp.scope import Value
-from tirlower.interp.values import UNDEF, integer_wrapper
-from tirlower.ir.dtype import DataType
+from tirlower.interp.values import UNDEF, Fault, integer_wrapper, operation
+from tirlower.ir.dtype import INT64, DataType
 from tirlower.ir.expr import (
     Add,
     Broadcast,
@@ -37,7 +37,7 @@ from tirlower.ir.expr import (
 )
 from tirlower.ir.op import Op
 
-__all__ = ["ARITHMETIC", "SHIFTS", "is_exact", "takes_exact", "wrapped"]
+__all__ = ["ARITHMETIC", "SHIFTS", "is_exact", "number_of", "takes_exact", "wrapped"]
 
 ARITHMETIC: Final = frozenset((Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max))
 _SAME: Final = frozenset((Op.get("tir.likely"), Op.get("tir.ignore_loop_partition")))
@@ -59,11 +59,29 @@ def _constant(op: Expr) -> int | None:
     return op.value if isinstance(op, IntImm) else None
 
 
-def is_exact(node: Any, exact: Collection[int], data: Collection[Var]) -> bool:
+def number_of(node: Any, numbers: Mapping[int, int], known: Mapping[Any, int]) -> int | None:
+    """The number that a node is, exact, if it is made of numbers alone; those of its operands, and of variables."""
+    kind = node.__class__
+    if kind is IntImm:
+        return int(node.value)
+    if kind is Var:
+        return known.get(node)
+    if kind not in ARITHMETIC or id(node.a) not in numbers or id(node.b) not in numbers:
+        return None
+    compute = operation(kind.__name__, INT64)
+    try:
+        return None if compute is None else compute(numbers[id(node.a)], numbers[id(node.b)])
+    except Fault:
+        return None
+
+
+def is_exact(node: Any, exact: Collection[int], data: Collection[Var], number: int | None) -> bool:
     """Whether a node is index arithmetic; ``exact`` holds the ids of those of its operands that are, ``data`` the variables
-    that are not."""
+    that are not. A ``number`` that leaves its type is none: arithmetic on numbers wraps."""
     kind = node.__class__
     if not _is_index_type(node.dtype):
+        return False
+    if number is not None and not node.dtype.element.min_value <= number <= node.dtype.element.max_value:
         return False
     if kind is IntImm:
         return True

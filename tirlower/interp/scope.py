@@ -157,7 +157,8 @@ class Collective(NamedTuple):
 class Scope:
     """Slots of variables and buffers while compiling, with an undo log for the ends of scopes.
 
-    ``data`` are the integer variables that are no indices, ``beyond`` the indices that may be past what their type holds.
+    ``data`` are the integer variables that are no indices, ``beyond`` the indices that may be past what their type holds,
+    ``numbers`` what those are that are bound to numbers.
     """
 
     def __init__(self) -> None:
@@ -165,6 +166,7 @@ class Scope:
         self.slots: dict[Var, int] = {}
         self.data: set[Any] = set()
         self.beyond: set[Any] = set()
+        self.numbers: dict[Any, int] = {}
         self.views: dict[Buffer, int] = {}
         self.tags: dict[Var, str] = {}
         self.loops: Loops | None = None
