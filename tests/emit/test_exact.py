@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import tirlower as tl
-from tirlower.emit.facts import DATA, LEAVES, Fact, Facts
+from tirlower.emit.facts import DATA, LEAVES, VARIES, Fact, Facts
 from tirlower.ir import build
-from tirlower.ir.expr import Call, Cast, Expr, Select, Var, const
+from tirlower.ir.expr import Add, Call, Cast, Expr, Select, Var, const
 from tirlower.ir.op import Op
 from tirlower.script import parse
 
@@ -44,6 +44,17 @@ def test_what_leaves_its_type() -> None:
     assert known.of(shift(n + 15, 4)).high == ((1 << 31) + 14) >> 4
 
 
+def test_arithmetic_on_numbers_wraps() -> None:
+    known, v = facts(i=(0, 15))
+    number, i = const((1 << 31) - 1), v["i"]
+    e = Var("e", "int32")
+    known.define_as(e, number)
+    for wraps in (number, e):
+        assert known.data_wraps(Add(wraps, const(1)))
+        assert not known.leaves(Add(wraps, const(1)))
+        assert known.leaves(Add(wraps, i))
+
+
 def test_data_does_not_leave_its_type_but_wraps() -> None:
     known, v = facts(n=(0, (1 << 31) - 1))
     x = Var("x", "int32")
@@ -58,7 +69,7 @@ def test_data_does_not_leave_its_type_but_wraps() -> None:
 def test_conversions_to_64_bits_are_exact_and_leave_nothing() -> None:
     known, v = facts(n=(0, (1 << 31) - 1))
     wide = known.of(Cast("int64", v["n"] * v["n"]))
-    assert (wide.low, wide.high, wide.flags) == (0, ((1 << 31) - 1) ** 2, 0)
+    assert (wide.low, wide.high, wide.flags) == (0, ((1 << 31) - 1) ** 2, VARIES)
     assert known.of(Cast("int8", v["n"] * 2)).flags & (DATA | LEAVES) == DATA | LEAVES
 
 
