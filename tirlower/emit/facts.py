@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from tirlower.ir.data import SMALL_BITS
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
     Add,
@@ -74,8 +75,6 @@ _SHR: Final = Op.get("tir.shift_right")
 _AND: Final = Op.get("tir.bitwise_and")
 _BITWISE: Final = frozenset((_AND, Op.get("tir.bitwise_or"), Op.get("tir.bitwise_xor")))
 _SHIFTS: Final = frozenset((_SHL, _SHR))
-_SMALL: Final = 15
-"""An operation on bits with a number up to this is followed in proofs (:mod:`tirlower.poly.expressions`), others are data."""
 _CHEAP: Final = frozenset(
     Op.get(f"tir.{name}")
     for name in (
@@ -294,7 +293,7 @@ class Facts:
             a, b, flags = known[id(args[0])], known[id(args[1])], flags | BITS
             if op.op is _AND and b.low == b.high >= 0 and not b.high & (b.high + 1):
                 return Fact(0, b.high, 1, flags & ~(WRAPS | LEAVES))  # the lowest bits are those of what wrapped too
-            if a.low >= 0 and b.low >= 0 and min(a.high, b.high) <= _SMALL:
+            if a.low >= 0 and b.low >= 0 and min(a.high, b.high) <= SMALL_BITS:
                 high = min(a.high, b.high) if op.op is _AND else (1 << max(a.high, b.high).bit_length()) - 1
                 return self._checked(op.dtype, 0, high, 1, flags)
             if op.op is _AND and b.low == b.high >= 0:

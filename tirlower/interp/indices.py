@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tirlower.interp.scope import Value
 from tirlower.interp.values import UNDEF, Fault, integer_wrapper, operation
+from tirlower.ir.data import follows_bits
 from tirlower.ir.dtype import INT64, DataType
 from tirlower.ir.expr import (
     Add,
@@ -21,7 +22,6 @@ from tirlower.ir.expr import (
     Cast,
     CompareOp,
     Div,
-    Expr,
     FloorDiv,
     FloorMod,
     IntImm,
@@ -43,20 +43,11 @@ ARITHMETIC: Final = frozenset((Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min,
 _SAME: Final = frozenset((Op.get("tir.likely"), Op.get("tir.ignore_loop_partition")))
 _IF: Final = Op.get("tir.if_then_else")
 SHIFTS: Final = frozenset((Op.get("tir.shift_left"), Op.get("tir.shift_right")))
-_AND: Final = Op.get("tir.bitwise_and")
-_BITS: Final = frozenset((_AND, Op.get("tir.bitwise_or"), Op.get("tir.bitwise_xor")))
 _MASK: Final = Op.get("tir.get_active_lane_mask")
-_SMALL: Final = 15
 
 
 def _is_index_type(dtype: DataType) -> bool:
     return dtype.is_int and dtype.bits in (32, 64)
-
-
-def _constant(op: Expr) -> int | None:
-    if isinstance(op, Broadcast):
-        op = op.value
-    return op.value if isinstance(op, IntImm) else None
 
 
 def number_of(node: Any, numbers: Mapping[int, int], known: Mapping[Any, int]) -> int | None:
@@ -102,18 +93,8 @@ def is_exact(node: Any, exact: Collection[int], data: Collection[Var], number: i
     if kind is Call:
         if node.op is _IF:
             return id(node.args[1]) in exact and id(node.args[2]) in exact
-        return (node.op in _SAME or _follows(node)) and id(node.args[0]) in exact
+        return (node.op in _SAME or follows_bits(node)) and id(node.args[0]) in exact
     return False
-
-
-def _follows(op: Call) -> bool:
-    """Whether an operation on bits is followed in proofs: with a constant, and a small one."""
-    amount = _constant(op.args[1]) if len(op.args) == 2 else None
-    if amount is None:
-        return False
-    if op.op in SHIFTS:
-        return 0 <= amount < op.dtype.bits
-    return op.op in _BITS and (0 <= amount <= _SMALL or (op.op is _AND and amount & (amount + 1) == 0))
 
 
 def takes_exact(node: Any, exact: bool) -> bool:

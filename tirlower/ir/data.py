@@ -13,7 +13,7 @@ from typing import Any
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.build import neg
 from tirlower.ir.cancel import linear_difference, terms_of
-from tirlower.ir.expr import Add, BufferLoad, Call, Cast, Expr, Mul, Sub, Var, is_const_int
+from tirlower.ir.expr import Add, Broadcast, BufferLoad, Call, Cast, Expr, IntImm, Mul, Sub, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op, Purity
@@ -21,12 +21,32 @@ from tirlower.ir.query import nodes
 from tirlower.ir.stmt import For
 from tirlower.ir.structural import structural_equal
 
-__all__ = ["DATA_PARAMS", "data_parameters", "may_be_data", "stop_of"]
+__all__ = ["DATA_PARAMS", "SMALL_BITS", "data_parameters", "follows_bits", "may_be_data", "stop_of"]
 
 DATA_PARAMS = "tir.data_params"
 """The attribute of a kernel split off a host function: the positions of the parameters that are data there."""
 
+SMALL_BITS = 15
+"""The greatest number with which an operation on bits is followed as one on an index."""
+
 _RING = (Add, Sub, Mul)
+_AND = Op.get("tir.bitwise_and")
+_BITS = (_AND, Op.get("tir.bitwise_or"), Op.get("tir.bitwise_xor"))
+_SHIFTS = (Op.get("tir.shift_left"), Op.get("tir.shift_right"))
+
+
+def follows_bits(op: Call) -> bool:
+    """Whether an operation on the bits of an index gives an index: a shift by a constant, the lowest bits, or an operation
+    with a small constant, as in swizzled layouts. Any other mixes bits, and what is computed from it wraps as data."""
+    amount = op.args[1] if len(op.args) == 2 else None
+    if isinstance(amount, Broadcast):
+        amount = amount.value
+    if not isinstance(amount, IntImm):
+        return False
+    if op.op in _SHIFTS:
+        return 0 <= amount.value < op.dtype.bits
+    is_mask = op.op is _AND and amount.value >= 0 and not amount.value & (amount.value + 1)
+    return op.op in _BITS and (is_mask or 0 <= amount.value <= SMALL_BITS)
 
 
 def data_parameters(func: PrimFunc) -> frozenset[Var]:

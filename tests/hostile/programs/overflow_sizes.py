@@ -23,6 +23,7 @@ SCALARS = {
     "            if x + j < 1:\n                B[x + j] = 1",
     "a shift": "if m - 65536 + (i << 16) < 4:\n            B[i << 16] = 1",
     "a sum on both sides": "if i * m + 3 < i + 4:\n            B[i * m] = 1",
+    "masked": "if i * m + (i & 255) < 4:\n            B[i * m + (i & 255)] = 1",
     "bits": "if (i * m) ^ 1 < 4:\n            B[((i * m) ^ 1) - 1] = 1",
     "a conversion": "if T.Cast('int64', i * m) < T.int64(4):\n            B[i * m] = 1",
     "equal": "if i * m == 0:\n            B[i * m] = 1",

@@ -7,18 +7,14 @@ from typing import Any, Final
 from tirlower.c.codegen.arithmetic import INDEX
 from tirlower.c.codegen.state import FunctionState
 from tirlower.ir import build
-from tirlower.ir.expr import Broadcast, BufferLoad, Call, Cast, Expr, IntImm, Select, Var
+from tirlower.ir.data import follows_bits
+from tirlower.ir.expr import BufferLoad, Call, Cast, Expr, Select, Var
 from tirlower.ir.op import Op
 
 __all__ = ["IF", "SAME", "composes", "is_data", "is_narrow", "widened"]
 
 IF: Final = Op.get("tir.if_then_else")
 SAME: Final = (Op.get("tir.likely"), Op.get("tir.ignore_loop_partition"), Op.get("tir.tvm_thread_invariant"))
-_SMALL: Final = 15
-_BITS: Final[frozenset[Any]] = frozenset(
-    (Op.get("tir.bitwise_and"), Op.get("tir.bitwise_or"), Op.get("tir.bitwise_xor"))
-)
-_SHIFTS: Final[frozenset[Any]] = frozenset((Op.get("tir.shift_left"), Op.get("tir.shift_right")))
 
 
 def is_narrow(op: Expr) -> bool:
@@ -40,7 +36,7 @@ def is_data(state: FunctionState, op: Expr) -> bool:
             if node in state.data:
                 return True
             continue
-        if cls is BufferLoad or (cls is Call and node.op is not IF and node.op not in SAME and not follows(node)):
+        if cls is BufferLoad or (cls is Call and node.op is not IF and node.op not in SAME and not follows_bits(node)):
             return True
         if cls is Cast and not node.value.dtype.is_integral:
             return True
@@ -51,21 +47,9 @@ def is_data(state: FunctionState, op: Expr) -> bool:
     return False
 
 
-def follows(op: Call) -> bool:
-    """Whether an operation on bits gives an index of indices: with a constant, and a small one (as proofs follow them)."""
-    amount = op.args[1] if len(op.args) == 2 else None
-    if isinstance(amount, Broadcast):
-        amount = amount.value
-    if not isinstance(amount, IntImm):
-        return False
-    if op.op in _SHIFTS:
-        return 0 <= amount.value < op.dtype.bits
-    return op.op in _BITS and 0 <= amount.value <= _SMALL
-
-
 def composes(op: Expr) -> bool:
     """Whether an expression gives an index of indices other than by arithmetic: a choice, or an operation on bits."""
-    return op.__class__ is Select or (isinstance(op, Call) and (op.op is IF or follows(op)))
+    return op.__class__ is Select or (isinstance(op, Call) and (op.op is IF or follows_bits(op)))
 
 
 def widened(op: Any) -> Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import re
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Literal
@@ -290,9 +291,9 @@ class _ComputeLegalize(FuncPass):
     native_arch: ClassVar[int]
 
     @staticmethod
+    @abc.abstractmethod
     def matched(kind: DataType) -> bool:
         """Whether a type is one that the pass legalizes."""
-        raise NotImplementedError
 
     def promoted(self) -> DataType:
         """The type to compute in."""

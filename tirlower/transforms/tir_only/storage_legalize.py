@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -240,9 +241,9 @@ class _StorageLegalize(FuncPass):
     native_arch: ClassVar[int]
 
     @staticmethod
+    @abc.abstractmethod
     def matched(kind: DataType) -> bool:
         """Whether a type is one that the pass legalizes."""
-        raise NotImplementedError
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Rewrite the storage of a function."""
