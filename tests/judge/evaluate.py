@@ -1,7 +1,7 @@
 """Runs a program, translated to Python, on plain integers and lists every element that it touches.
 
-Integers wrap at 32 bits as NumPy's do; `//` and `%` floor. What has no meaning (a division by zero, a shift by a negative
-amount, a read of memory that nothing wrote, an assumption that does not hold) makes the run :class:`Meaningless`.
+What has no meaning (a division by zero, a shift by a negative amount, a read of memory that nothing wrote, an assumption
+that does not hold) makes the run :class:`Meaningless`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from tests.judge.arithmetic import RULES, Meaningless, narrow, wrap
 from tests.judge.program import SIZES, Expr, Program
 from tests.judge.translate import expression, translated
 
-__all__ = ["Event", "Meaningless", "Run", "TooLong", "constant", "dense", "run_program"]
+__all__ = ["Event", "Run", "TooLong", "constant", "dense", "run_program"]
 
 MAX_STEPS = 6000
-
-
-class Meaningless(Exception):
-    """The program has no result for these inputs."""
 
 
 class TooLong(Exception):
@@ -90,58 +87,6 @@ class Run:
     def result(self) -> Any:
         """What a caller can see; after a failed assertion, that it failed."""
         return "failed" if self.failed else [self.memory[memory] for memory in self.params]
-
-
-def wrap(value: int) -> int:
-    """To int32."""
-    return (value + 0x80000000) % 0x100000000 - 0x80000000
-
-
-def narrow(value: int, dtype: str) -> int:
-    """To an integer type."""
-    bits = SIZES[dtype] * 8
-    value %= 1 << bits
-    return value - (1 << bits) if not dtype.startswith("u") and value >> (bits - 1) else value
-
-
-def _floor_div(a: int, b: int) -> int:
-    if b == 0:
-        raise Meaningless("division by zero")
-    return wrap(a // b)
-
-
-def _floor_mod(a: int, b: int) -> int:
-    if b == 0:
-        raise Meaningless("division by zero")
-    return a % b
-
-
-def _trunc_div(a: int, b: int) -> int:
-    if b == 0:
-        raise Meaningless("division by zero")
-    return wrap(abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1))
-
-
-def _amount(b: int) -> int:
-    if not 0 <= b < 32:
-        raise Meaningless("shift amount")
-    return b
-
-
-def _trunc_mod(a: int, b: int) -> int:
-    return a - b * _trunc_div(a, b)
-
-
-def _shift_left(a: int, b: int) -> int:
-    return wrap(a << _amount(b))
-
-
-def _shift_right(a: int, b: int) -> int:
-    return a >> _amount(b)
-
-
-def _select(condition: bool, one: int, two: int) -> int:
-    return one if condition else two
 
 
 def first_word(seed: int, at: int) -> int:
@@ -280,11 +225,7 @@ class _Bytewise(_Buffer):
 
 _new = tuple.__new__
 
-_NAMES = {
-    "Meaningless": Meaningless, "Stopped": _Stopped, "wrap": wrap, "narrow": narrow, "floor_div": _floor_div,
-    "floor_mod": _floor_mod, "trunc_div": _trunc_div, "trunc_mod": _trunc_mod, "shift_left": _shift_left,
-    "shift_right": _shift_right, "select": _select,
-}  # fmt: skip
+_NAMES = {"Meaningless": Meaningless, "Stopped": _Stopped, "wrap": wrap, "narrow": narrow, **RULES}
 """What a translated program calls."""
 
 

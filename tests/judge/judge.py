@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.judge.evaluate import Meaningless, Run, TooLong, run_program
+from tests.judge.arithmetic import Meaningless
+from tests.judge.evaluate import Run, TooLong, run_program
 from tests.judge.oracle import happened, keeps_order, parallel_conflict, vector_conflict
 from tests.judge.program import Program, Text, print_program, statements
 from tests.judge.rewrite import Question, questions

@@ -261,7 +261,7 @@ class _Printer:
         if kind == "cmp":
             return f"({self.expr(expr[2])} {expr[1]} {self.expr(expr[3])})"
         text = OPERATORS[kind].format(self.expr(expr[1]), self.expr(expr[2]))
-        return text if text.startswith("T.") else f"({text})"
+        return text if OPERATORS[kind].startswith("T.") else f"({text})"
 
 
 _FORMS: dict[str, Callable[..., str]] = {

@@ -6,7 +6,8 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from tests.judge.evaluate import Meaningless, Run, TooLong, dense, run_program
+from tests.judge.arithmetic import Meaningless
+from tests.judge.evaluate import Run, TooLong, dense, run_program
 from tests.judge.program import SIZES, Expr, Program, Stmt, statements
 
 __all__ = ["accessed", "environments", "fit", "is_static"]

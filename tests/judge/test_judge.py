@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 import tirlower as tl
-from tests.judge import runner
-from tests.judge.evaluate import Meaningless, TooLong, run_program
+from tests.judge import evaluate, runner, translate
+from tests.judge.arithmetic import Meaningless
+from tests.judge.evaluate import TooLong, run_program
 from tests.judge.generate import generate
 from tests.judge.judge import judge, serial
 from tests.judge.program import Buf, Program, print_program
@@ -81,6 +83,65 @@ def test_the_evaluator_computes_what_the_interpreter_computes() -> None:
 
 
 A = Buf("A", (8,))
+
+_NUMBERS = (0, 1, -1, 3, 7, 15, 31, 255, 46341, 65536, 2**30, 2**31 - 1, -(2**31))
+
+
+def _arithmetic(rng: random.Random, depth: int) -> Any:
+    """Random arithmetic of an index, a size, data and a name bound to some of it, with numbers at the limits of int32."""
+    if depth == 0 or rng.random() < 0.1:
+        leaves = [("v", rng.choice("iinkx")), ("c", rng.choice(_NUMBERS)), ("ld", "A", (("v", "i"),))]
+        return rng.choices(leaves, (5, 4, 1))[0]
+    op = rng.choice(
+        ["+", "-", "*", "*", "//", "%", "tdiv", "tmod", "min", "max", "&", "|", "^", "<<", ">>", "ite", "cast"]
+    )
+    if op == "cast":
+        return ("cast", rng.choice(["int8", "uint16", "int32"]), _arithmetic(rng, depth - 1))
+    if op == "ite":
+        return (op, _comparison(rng, depth - 1), _arithmetic(rng, depth - 1), _arithmetic(rng, depth - 1))
+    first = _arithmetic(rng, depth - 1)
+    if op in ("<<", ">>") or first[0] == "c":  # the script's own arithmetic is Python's
+        return (op, ("v", "i") if first[0] == "c" else first, ("c", rng.choice([1, 2, 15, 16, 30])))
+    return (op, first, _arithmetic(rng, depth - 1))
+
+
+def _comparison(rng: random.Random, depth: int) -> Any:
+    return ("cmp", rng.choice(["<", "<=", "==", ">"]), _arithmetic(rng, depth), _arithmetic(rng, depth))
+
+
+def test_indices_are_exact_and_data_wraps_as_in_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = past = 0
+    for seed in range(1000):
+        rng = random.Random(seed)
+        body = (
+            ("let", "x", ("*", ("v", "i"), ("c", rng.choice(_NUMBERS)))),
+            store("A", ("+", i, ("c", 4)), _arithmetic(rng, 3)),
+            ("if", _comparison(rng, 3), (store("A", i, ("c", 1)),), ()),
+        )
+        loops = (("for", "i", "serial", ("c", 0), ("c", 4), False, body),)
+        program = Program((A, Buf("C", ("n",))), loops, ("n", "k"))
+        sizes = {"n": 3, "k": rng.choice([5, -7, 2**31 - 1])}
+        text = print_program(program).text
+        try:
+            run = run_program(program, sizes, seed)
+            func = parse(text)
+        except (Meaningless, TirError):
+            continue
+        array = np.zeros(8, "int32")
+        for byte, value in run.initial(0, 32):
+            array.view(np.uint8)[byte] = value
+        tl.interpret(func, array, np.zeros(3, "int32"), sizes["n"], sizes["k"])
+        assert all(array.view(np.uint8)[byte] == value for byte, value in run.written(0)), text
+        compared += 1
+        with monkeypatch.context() as wrapping:
+            wrapping.setattr(translate._Translator, "is_index", lambda self, expr: False)
+            evaluate._compiled.cache_clear()
+            try:
+                past += run.memory != run_program(program, sizes, seed).memory
+            except Meaningless:
+                past += 1
+        evaluate._compiled.cache_clear()
+    assert compared > 200 and past > 10
 
 
 def loop(*body: Any, kind: str = "serial") -> Program:

@@ -2,13 +2,18 @@
 
 Names of the program have prefixes: ``v_`` variables, ``b_`` buffers, ``m_`` the memory (a number) of a buffer or pointer,
 ``f_`` functions. Accesses are numbered as they stand, and so are places (statements).
+
+Loop variables, the symbols of shapes and what is computed from them are indices: they are the numbers that they are. All
+else is data, and wraps; so does an index where data is computed from it, where it is stored and where it is passed.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import Any
 
+from tests.judge.arithmetic import ARITHMETIC, Meaningless, wrap
 from tests.judge.program import Expr, Program, Stmt, is_zero, statements
 
 __all__ = ["expression", "translated"]
@@ -48,7 +53,7 @@ _RULES = {
     "//": "floor_div", "%": "floor_mod", "tdiv": "trunc_div", "tmod": "trunc_mod", "<<": "shift_left",
     ">>": "shift_right", "min": "min", "max": "max",
 }  # fmt: skip
-_EXACT = ("&", "|", "^")
+_BITS = ("&", "|", "^")
 
 
 def translated(program: Program) -> tuple[str, frozenset[str]]:
@@ -76,6 +81,9 @@ class _Translator:
         self.roots = {buf.name: buf.name for buf in program.params}
         """The parameter or allocation that a buffer or pointer is of."""
         self.bytewise: set[str] = set()
+        self.indices: set[str] = set(program.symbols) | _sizes(program)
+        self.numbers: dict[str, int] = {}
+        """The names bound to numbers: arithmetic on numbers alone wraps."""
         self.declared(program)
         for name in (*program.scalars, *program.symbols):
             self.line(f"v_{name} = sizes[{name!r}]")
@@ -97,8 +105,9 @@ class _Translator:
         self.bytewise = {self.roots[name] for name, dtype in self.dtypes.items() if dtype != "int32"}
 
     def functions(self, program: Program) -> Iterator[str]:
+        self.indices, self.numbers = set(), {}  # what a function is given is data
         for name, params, value in program.functions:
-            yield f" def f_{name}({', '.join(f'v_{param}' for param in params)}): return {self.expr(value)}"
+            yield f" def f_{name}({', '.join(f'v_{param}' for param in params)}): return {self.data(value)}"
 
     def line(self, text: str) -> None:
         self.lines.append(" " * self.depth + text)
@@ -124,6 +133,7 @@ class _Translator:
 
     def stmt_for(self, place: int, var: str, kind: str, start: Expr, stop: Expr, _: bool, inner: Any) -> None:
         first, last = self.expr(start), self.expr(stop)
+        self.indices.add(var)
         self.line(f"first{place} = {first}; last{place} = {last}; loops{place} = at.loops; path{place} = at.path")
         self.line(f"for n{place}, v_{var} in enumerate(range(first{place}, last{place})):")
         self.iteration(var, var, f"v_{var}", place)
@@ -152,13 +162,18 @@ class _Translator:
         found = _update_of(name, at, value)
         indices = [self.expr(index) for index in at]
         self.update, self.own = found if found is not None else ("", None)
-        stored = self.expr(value)
+        stored = self.data(value)
         update, self.update, self.own = self.update, "", None
         number = self.number()
         self.line(f"b_{name}.store({number}, {place}, {update!r}, ({', '.join(indices)},), {stored})")
 
     def stmt_let(self, place: int, name: str, value: Expr) -> None:
         self.line(f"v_{name} = {self.expr(value)}")
+        number = self.number_of(value)
+        (self.indices.add if self.is_index(value) else self.indices.discard)(name)
+        self.numbers.pop(name, None)
+        if number is not None:
+            self.numbers[name] = number
 
     def stmt_ptr(self, place: int, name: str, source: str, form: str) -> None:
         self.line(f"m_{name} = m_{source}")
@@ -227,20 +242,84 @@ class _Translator:
         if kind == "cast":
             return f"wrap(narrow({self.expr(expr[2])}, {expr[1]!r}))"
         if kind == "call":
-            return f"f_{expr[1]}({', '.join([self.expr(arg) for arg in expr[2]])})"
-        if kind in ("ite", "sel"):
-            c, x, y = (self.expr(part) for part in expr[1:])
-            return f"({x} if {c} else {y})" if kind == "ite" else f"select({c}, {x}, {y})"
+            return f"f_{expr[1]}({', '.join([self.data(arg) for arg in expr[2]])})"
         if kind == "not":
             return f"(not {self.expr(expr[1])})"
-        op = expr[1] if kind == "cmp" else kind
-        a, b = (self.expr(part) for part in expr[-2:])
-        if kind in ("cmp", "and", "or", *_EXACT):
-            return f"({a} {op} {b})"
+        if kind in ("cmp", "and", "or"):
+            return f"({self.expr(expr[-2])} {expr[1] if kind == 'cmp' else kind} {self.expr(expr[-1])})"
+        exact = self.is_index(expr)
+        of = self.expr if exact else self.data
+        if kind in ("ite", "sel"):
+            c, x, y = self.expr(expr[1]), of(expr[2]), of(expr[3])
+            return f"({x} if {c} else {y})" if kind == "ite" else f"select({c}, {x}, {y})"
+        a, b = of(expr[1]), of(expr[2])
         if is_zero(expr):
             return "0"
-        if kind in ("//", "%") and expr[2][0] == "c" and expr[2][1] > 0:
-            return f"({a} {op} {b})"
-        if kind in _RULES:
-            return f"{_RULES[kind]}({a}, {b})"
-        return f"wrap({a} {op} {b})"
+        if kind in _BITS:
+            return f"({a} {kind} {b})"
+        positive = kind in ("//", "%") and expr[2][0] == "c" and expr[2][1] > 0
+        text = f"{_RULES[kind]}({a}, {b})" if kind in _RULES and not positive else f"({a} {kind} {b})"
+        return text if exact or positive else f"wrap{text if text[0] == '(' else f'({text})'}"
+
+    def data(self, expr: Expr) -> str:
+        """The text of an expression whose value is data from here on."""
+        text = self.expr(expr)
+        return f"wrap({text})" if self.is_index(expr) and expr[0] != "c" else text
+
+    def is_index(self, expr: Expr) -> bool:
+        """Whether an expression is computed from indices and numbers alone, by arithmetic."""
+        kind = expr[0]
+        if kind == "c" or is_zero(expr):
+            return True
+        if kind == "v":
+            return expr[1] in self.indices
+        if kind in ("ite", "sel"):
+            return self.is_index(expr[2]) and self.is_index(expr[3])
+        if kind in (*_BITS, "<<", ">>"):
+            return self.is_index(expr[1]) and _keeps_index(kind, self.number_of(expr[2]))
+        if kind in ("ld", "cast", "call", "cmp", "and", "or", "not"):
+            return False
+        number = self.number_of(expr)
+        return self.is_index(expr[1]) and self.is_index(expr[2]) and (number is None or wrap(number) == number)
+
+    def number_of(self, expr: Expr) -> int | None:
+        """The number that arithmetic on numbers alone gives, before it wraps."""
+        kind = expr[0]
+        if kind == "c" or is_zero(expr):
+            return 0 if kind == "*" else int(expr[1])
+        if kind == "v":
+            return self.numbers.get(expr[1])
+        if kind not in ARITHMETIC:
+            return None
+        a, b = self.number_of(expr[1]), self.number_of(expr[2])
+        if a is None or b is None:
+            return None
+        try:
+            return ARITHMETIC[kind](a, b)
+        except Meaningless:
+            return None
+
+
+def _keeps_index(kind: str, number: int | None) -> bool:
+    """Whether an operation with a number on the bits of an index is one on the index: a shift, a remainder of a power of
+    two, one with four bits."""
+    if number is None or number < 0:
+        return False
+    if kind in ("<<", ">>"):
+        return number < 32
+    return number < 16 or (kind == "&" and number & (number + 1) == 0)
+
+
+def _sizes(program: Program) -> set[str]:
+    """The scalars that extents of parameters are sums and products of."""
+    names: set[str] = set()
+    for buf in program.params:
+        for part in buf.shape:
+            open_parts = [ast.parse(part, mode="eval").body] if isinstance(part, str) else []
+            while open_parts:
+                node = open_parts.pop()
+                if isinstance(node, ast.Name):
+                    names.add(node.id)
+                elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
+                    open_parts += [node.left, node.right]
+    return names

@@ -1,0 +1,79 @@
+"""The arithmetic of the judge's programs, on plain integers: `//` and `%` floor, and what is data wraps at 32 bits."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from tests.judge.program import SIZES
+
+__all__ = ["ARITHMETIC", "RULES", "Meaningless", "narrow", "wrap"]
+
+
+class Meaningless(Exception):
+    """The program has no result for these inputs."""
+
+
+def wrap(value: int) -> int:
+    """To int32."""
+    return (value + 0x80000000) % 0x100000000 - 0x80000000
+
+
+def narrow(value: int, dtype: str) -> int:
+    """To an integer type."""
+    bits = SIZES[dtype] * 8
+    value %= 1 << bits
+    return value - (1 << bits) if not dtype.startswith("u") and value >> (bits - 1) else value
+
+
+def _floor_div(a: int, b: int) -> int:
+    if b == 0:
+        raise Meaningless("division by zero")
+    return a // b
+
+
+def _floor_mod(a: int, b: int) -> int:
+    if b == 0:
+        raise Meaningless("division by zero")
+    return a % b
+
+
+def _trunc_div(a: int, b: int) -> int:
+    if b == 0:
+        raise Meaningless("division by zero")
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _trunc_mod(a: int, b: int) -> int:
+    return a - b * _trunc_div(a, b)
+
+
+def _amount(b: int) -> int:
+    if not 0 <= b < 32:
+        raise Meaningless("shift amount")
+    return b
+
+
+def _shift_left(a: int, b: int) -> int:
+    return a << _amount(b)
+
+
+def _shift_right(a: int, b: int) -> int:
+    return a >> _amount(b)
+
+
+def _select(condition: bool, one: int, two: int) -> int:
+    return one if condition else two
+
+
+RULES: dict[str, Callable[..., int]] = {
+    "floor_div": _floor_div, "floor_mod": _floor_mod, "trunc_div": _trunc_div, "trunc_mod": _trunc_mod,
+    "shift_left": _shift_left, "shift_right": _shift_right, "select": _select,
+}  # fmt: skip
+"""What a translated program calls, by its name there."""
+
+ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": _floor_div, "%": _floor_mod, "tdiv": _trunc_div,
+    "tmod": _trunc_mod, "min": min, "max": max,
+}  # fmt: skip
+"""What keeps indices indices."""
