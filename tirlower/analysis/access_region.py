@@ -12,6 +12,7 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion
 from tirlower.ir.expr import Call, Expr, IntImm, Let, Select, Var, const
 from tirlower.ir.functor import Mutator, StmtMutator, pre_order_visit, substitute
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.query import nodes
 from tirlower.ir.refresh import copy_var, refresh_binders
@@ -65,7 +66,7 @@ class _Narrower(StmtMutator):
             return value, []
         found: list[Any] = []
 
-        def look(op: Any) -> bool:
+        def look(op: Node) -> bool:
             if _conditional(op):
                 found.append(op)
                 return False

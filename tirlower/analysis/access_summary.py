@@ -17,6 +17,7 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Let, PointerType, Ramp, Var, const
 from tirlower.ir.functor import Dispatch, Visitor, substitute
+from tirlower.ir.node import Node
 from tirlower.ir.op import GlobalVar, Op, Purity
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -29,7 +30,6 @@ from tirlower.ir.stmt import (
     ForKind,
     IfThenElse,
     Seq,
-    Stmt,
     While,
 )
 
@@ -129,18 +129,18 @@ class _Loads(Visitor):
         return None
 
 
-class Summarizer(Dispatch):
+class Summarizer(Dispatch[Node, Summary]):
     """Summaries of statements, each computed once from those inside it; ``analyzer`` knows the loops around."""
 
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
-        self.known: dict[Stmt, Summary] = {}
+        self.known: dict[Node, Summary] = {}
 
     def box(self, buffer: Buffer, indices: Iterable[Expr]) -> Box:
         """The box of one access."""
         return tuple(_interval(index) for index in indices)
 
-    def of(self, op: Any) -> Summary:
+    def of(self, op: Node) -> Summary:
         """The summary of a statement."""
         found = self.known.get(op)
         if found is None:
@@ -188,7 +188,7 @@ class Summarizer(Dispatch):
     def on_Assert(self, op: Assert) -> Summary:
         return Summary(opaque=True)  # what follows may not come to pass
 
-    def otherwise(self, op: Any) -> Summary:
+    def otherwise(self, op: Node) -> Summary:
         """A statement of another class: what is inside it."""
         made = Summary(opaque=isinstance(op, AttrStmt) and op.key == "volatile_scope")
         for child in op.children():

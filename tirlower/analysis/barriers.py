@@ -84,7 +84,7 @@ class _Part:
     sum: _Summary
 
 
-class BarrierPlanner(Dispatch):
+class BarrierPlanner(Dispatch[Stmt, tuple[Stmt, _Summary]]):
     """Puts barriers into a function: ``make()`` gives one, ``scope`` says whose accesses are ordered.
 
     ``copies`` are statements whose writes go on after them, ``waits`` those that hand on what such wrote: a copy only
@@ -140,8 +140,7 @@ class BarrierPlanner(Dispatch):
         return accesses
 
     def _visit(self, stmt: Stmt) -> tuple[Stmt, _Summary]:
-        made: tuple[Stmt, _Summary] = self.dispatch(stmt)
-        return made
+        return self.dispatch(stmt)
 
     def on_AttrStmt(self, stmt: AttrStmt) -> tuple[Stmt, _Summary]:
         own = self._own(stmt)

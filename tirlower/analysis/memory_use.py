@@ -7,7 +7,7 @@ from typing import Any
 
 from tirlower.diagnostics import ArgumentValueError
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import IntImm
+from tirlower.ir.expr import Expr, IntImm
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Visitor
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Seq
@@ -46,7 +46,7 @@ class _Peak(Visitor):
         self.live: dict[str, int] = {}
         self.peak: dict[str, int] = {}
 
-    def visit_expr(self, root: Any) -> None:
+    def visit_expr(self, root: Expr) -> None:
         """Expressions allocate nothing."""
 
     def visit_Seq(self, op: Seq) -> None:

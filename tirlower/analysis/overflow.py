@@ -49,6 +49,7 @@ from tirlower.ir.expr import (
     is_const_int,
 )
 from tirlower.ir.functor import fold, pre_order_visit, substitute
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 
 __all__ = ["DataAnalyzer", "Wrapping", "may_overflow"]
@@ -102,7 +103,7 @@ class Wrapping:
         """Whether a value depends on memory, on a call with effects, or on a variable bound to such a value."""
         found = False
 
-        def look(op: Any) -> bool:
+        def look(op: Node) -> bool:
             nonlocal found
             self.note_let(op)
             found = found or self.is_data_node(op)

@@ -58,8 +58,8 @@ class PipelineStage:
 def _numbers(loop: For, key: str) -> list[int]:
     value = loop.annotations[key]
     values = list(value) if isinstance(value, tuple) else [value]
-    numbers = [getattr(v, "value", v) for v in values]
-    if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in numbers):
+    numbers = [n for v in values if isinstance(n := getattr(v, "value", v), int) and not isinstance(n, bool) and n >= 0]
+    if len(numbers) != len(values):
         raise TransformError(
             f"the annotation {key!r} of loop {loop.loop_var.name!r} is a list of numbers from 0 on, got {value!r}",
             origin=ORIGIN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tirlower.analysis import expr_deep_equal
 from tirlower.diagnostics import TransformError
@@ -130,7 +130,7 @@ class _Replacer(Mutator):
     def __init__(self, table: Sequence[tuple[Expr, Expr]]) -> None:
         self.table = table
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         for old, new in self.table:
             if old.dtype is new.dtype and expr_deep_equal(root, old):
                 return new

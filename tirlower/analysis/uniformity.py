@@ -114,13 +114,13 @@ class Uniformity(Visitor):
 
     # Statements
 
-    def visit_expr(self, root: Any) -> None:
+    def visit_expr(self, root: Expr) -> None:
         """Private memory that is given to a call holds anything; nested bindings are noted."""
         self._sources(root)
         for call in each(Call, root):
             if side_effect(call) > Purity.READS:
                 for op in each((Var, BufferLoad), call):
-                    data = op if op.__class__ is Var else op.buffer.data
+                    data = op if isinstance(op, Var) else op.buffer.data
                     if data in self.private:
                         self._edge(data, (_VARYING,))
 

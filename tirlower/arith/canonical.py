@@ -8,7 +8,7 @@ with its own operands made canonical. A sum of any length is collected at once, 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tirlower import ir
 from tirlower.arith.affine import collect_terms, is_additive
@@ -121,12 +121,12 @@ class Canonicalizer(DigitArithmetic):
         self._rewriter.span = outer_span
         return memo[root]
 
-    def _arithmetic(self, op: Any) -> list[Any] | None:
+    def _arithmetic(self, op: Any) -> list[Expr] | None:
         """Handle a node of index type: the operands it waits for, or None when it is done."""
         memo = self.memo
         kind = op.__class__
         if is_additive(op):
-            pending = self._written_already(op)
+            pending: list[Expr] | None | Literal[False] = self._written_already(op)
             if pending is not False:
                 return pending
             collected = collect_terms(op)

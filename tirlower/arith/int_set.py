@@ -282,6 +282,7 @@ class SetEvaluator:
                 )
             return IntervalSet.everything()
         factor = b.min_value
+        assert factor is not None
         low, high = (self._apply(build.mul, end, factor) for end in (a.min_value, a.max_value))
         if is_const_int(factor, 0):
             return b
@@ -337,7 +338,7 @@ class SetEvaluator:
         return IntervalSet(IntImm(divisor.dtype, 0), self._analyzer.simplify(build.sub(divisor, 1)))
 
     def _ramp(self, op: Any, base: IntervalSet, stride: IntervalSet) -> IntervalSet:
-        if not isinstance(op.lanes, int) or not stride.is_single_point:
+        if not isinstance(op.lanes, int) or not stride.is_single_point or stride.min_value is None:
             return IntervalSet.everything()
         reach = build.mul(stride.min_value, op.lanes - 1)
         if self._analyzer.can_prove(build.ge(reach, 0)):

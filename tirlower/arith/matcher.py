@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from tirlower import ir
 from tirlower.arith.interner import BINARY
@@ -29,22 +29,36 @@ from tirlower.arith.pattern import (
     RuleSet,
     is_constant,
 )
+from tirlower.ir.expr import BinaryOp, Expr, IntImm
 from tirlower.ir.node import NODES
+
+if TYPE_CHECKING:
+    from tirlower.arith.rewrite import Rewriter
 
 __all__ = ["Matcher", "RuleIndex", "compile_variant", "matcher_source", "truncdiv", "truncmod"]
 
-Matcher = Callable[..., Any]
+
+class Matcher(Protocol):
+    """What a rule makes of a node, given its operands; None where it does not match."""
+
+    def __call__(self, rewriter: Rewriter, /, *operands: Expr | int) -> Expr | None:
+        """The expression in place of the node."""
+
 
 _COMPARISONS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 _PROOFS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 _CONSTANT_OPS = {ir.Add: "+", ir.Sub: "-", ir.Mul: "*", ir.FloorDiv: "//", ir.FloorMod: "%"}
-_OPERANDS: dict[Any, tuple[str, ...]] = {
+_OPERANDS: dict[type, tuple[str, ...]] = {
     ir.Not: ("a",),
     ir.Select: ("condition", "true_value", "false_value"),
     ir.Ramp: ("base", "stride", "lanes"),
     ir.Broadcast: ("value", "lanes"),
     ir.Cast: ("value",),
 }
+
+
+Key: TypeAlias = "tuple[str | type, ...]"
+"""The root (a class, or an operation's name), and the classes of the operands."""
 
 
 def truncdiv(a: int, b: int) -> int:
@@ -58,7 +72,7 @@ def truncmod(a: int, b: int) -> int:
     return a - truncdiv(a, b) * b
 
 
-_SCOPE: dict[str, Any] = {
+_SCOPE: dict[str, object] = {
     "gcd": math.gcd,
     "tdiv": truncdiv,
     "tmod": truncmod,
@@ -67,7 +81,7 @@ _SCOPE: dict[str, Any] = {
 }
 
 
-def operand_names(kind: Any, count: int) -> tuple[str, ...]:
+def operand_names(kind: type, count: int) -> tuple[str, ...]:
     """The fields that hold a node's operands, in the order of a pattern's arguments."""
     return _OPERANDS.get(kind, ("a", "b")[:count])
 
@@ -289,8 +303,7 @@ def compile_variant(rule: Rule, variant: PNode, domain: Domain) -> Matcher:
     """The function that matches one variant of a rule."""
     scope = dict(_SCOPE)
     exec(compile(matcher_source(rule, variant, domain), f"<rule {rule.where}>", "exec"), scope)
-    made: Matcher = scope["match"]
-    return made
+    return cast(Matcher, scope["match"])
 
 
 class Entry:
@@ -307,17 +320,20 @@ class Entry:
         self.rules = tuple([(match, rule) for _, match, rule in variants])
         self.calls = 0
         self.hits: dict[Rule, int] = {}
-        self.narrowed: dict[Any, tuple[tuple[Matcher, Rule], ...]] = {}
+        self.narrowed: dict[object, tuple[tuple[Matcher, Rule], ...]] = {}
         self.deep_a = any(_has_operands(variant.args[0]) for variant, _, _ in variants)
         self.deep_b = any(_has_operands(variant.args[1]) for variant, _, _ in variants if len(variant.args) > 1)
         self.literal = any(isinstance(variant.args[1], PLit) for variant, _, _ in variants if len(variant.args) == 2)
         self.shallow = not (self.deep_a or self.deep_b or self.literal)
 
-    def narrow(self, a: Any, b: Any) -> tuple[tuple[Matcher, Rule], ...]:
+    def narrow(self, a: Expr, b: Expr) -> tuple[tuple[Matcher, Rule], ...]:
         """The rules that can match the operands ``a`` and ``b``, by the classes of what they are made of."""
+        value = b.value if self.literal and b.__class__ is IntImm and -2 < b.value < 3 else None
+        if TYPE_CHECKING:
+            # Where the rules look into an operand: the key of the entry says so.
+            assert isinstance(a, BinaryOp) and isinstance(b, BinaryOp)
         left = (a.a.__class__, a.b.__class__) if self.deep_a else None
         right = (b.a.__class__, b.b.__class__) if self.deep_b else None
-        value = b.value if self.literal and -2 < b.value < 3 else None
         key = (left, right, value)
         found = self.narrowed.get(key)
         if found is None:
@@ -340,7 +356,7 @@ def _has_operands(pat: Pat) -> bool:
     )
 
 
-def _fits_within(pat: Pat, kinds: tuple[Any, ...] | None) -> bool:
+def _fits_within(pat: Pat, kinds: tuple[type, ...] | None) -> bool:
     """Whether operands of those classes can match a pattern's; without classes nothing is known of them."""
     return not (kinds and isinstance(pat, PNode)) or all(map(_fits, pat.args, kinds))
 
@@ -350,22 +366,22 @@ class RuleIndex:
 
     def __init__(self, sets: Iterable[RuleSet], domains: Iterable[Domain]) -> None:
         wanted = set(domains)
-        self.by_root: dict[Any, list[tuple[Rule, Domain]]] = {}
+        self.by_root: dict[object, list[tuple[Rule, Domain]]] = {}
         for one in sets:
             if one.domain in wanted:
                 for rule in one:
                     root = rule.lhs.op or rule.lhs.kind
                     self.by_root.setdefault(root, []).append((rule, one.domain))
-        self.entries: dict[Any, Entry] = {}
+        self.entries: dict[Key, Entry] = {}
 
-    def entry(self, key: tuple[Any, ...]) -> Entry:
+    def entry(self, key: Key) -> Entry:
         """The entry for ``(root, class of operand, …)``."""
         found = self.entries.get(key)
         if found is None:
             found = self.entries[key] = self._make(key)
         return found
 
-    def _make(self, key: tuple[Any, ...]) -> Entry:
+    def _make(self, key: Key) -> Entry:
         chosen = []
         for rule, domain in self.by_root.get(key[0], ()):
             for variant in rule.variants:
@@ -376,9 +392,9 @@ class RuleIndex:
         return Entry(tuple(chosen))
 
 
-def _differs(variant: PNode, key: tuple[Any, ...]) -> bool:
+def _differs(variant: PNode, key: Key) -> bool:
     """Whether a pattern asks for one expression in two places that hold different classes."""
-    kinds: dict[str, Any] = {}
+    kinds: dict[str, object] = {}
     return any(
         isinstance(arg, PVar) and kinds.setdefault(arg.name, kind) is not kind
         for arg, kind in zip(variant.args, key[1:], strict=False)
@@ -396,7 +412,7 @@ def _compiled(rule: Rule, variant: PNode, domain: Domain) -> Matcher:
     return found
 
 
-def _fits(pat: Pat, kind: Any) -> bool:
+def _fits(pat: Pat, kind: object) -> bool:
     """Whether an operand of that class can match."""
     if isinstance(pat, (PConst, PLit)):
         return kind is ir.IntImm

@@ -14,8 +14,8 @@ from tirlower import ir
 from tirlower.arith import rules
 from tirlower.arith.bounds import is_index_type
 from tirlower.arith.fold import FOLD, fold_call, fold_float, holds_values_of
-from tirlower.arith.interner import BINARY, is_impure_call
-from tirlower.arith.matcher import RuleIndex
+from tirlower.arith.interner import BINARY, Binary, is_impure_call
+from tirlower.arith.matcher import Key, RuleIndex
 from tirlower.arith.prove import Prover
 from tirlower.diagnostics import Span
 from tirlower.ir import (
@@ -34,7 +34,8 @@ from tirlower.ir import (
     build,
     wrap_int,
 )
-from tirlower.ir.op import Op
+from tirlower.ir.expr import Let
+from tirlower.ir.op import GlobalVar, Op
 
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
@@ -238,7 +239,7 @@ class Rewriter(Prover):
         return self.make_broadcast(value, op.lanes, op if value is op.value else None)
 
     # -- constructors that simplify ----------------------------------------------------------------------------------
-    def binary(self, kind: Any, a: Any, b: Any, original: Expr | None = None) -> Expr:
+    def binary(self, kind: type[Binary], a: Expr, b: Expr, original: Expr | None = None) -> Expr:
         """``kind(a, b)`` simplified; ``original`` is the node with exactly these operands, if there is one."""
         if original is not None and original in self.kept:
             return original  # the canonical form and the rules take turns: no rule applied the last time either
@@ -293,7 +294,7 @@ class Rewriter(Prover):
 
     make = binary
 
-    def _apply(self, index: RuleIndex, key: tuple[Any, ...], args: tuple[Any, ...]) -> Expr | None:
+    def _apply(self, index: RuleIndex, key: Key, args: tuple[Expr | int, ...]) -> Expr | None:
         """The result of the first rule that matches a node with operands ``args``."""
         if self.depth >= MAX_DEPTH or self.steps >= MAX_STEPS:
             return None
@@ -313,11 +314,11 @@ class Rewriter(Prover):
             self.depth -= 1
         return None
 
-    def make_not(self, a: Any) -> Expr:
+    def make_not(self, a: Expr) -> Expr:
         """``not a``, simplified."""
         return self._unary_not(a, None)
 
-    def _unary_not(self, a: Any, op: Any) -> Expr:
+    def _unary_not(self, a: Expr, op: Not | None) -> Expr:
         if a.__class__ is IntImm:
             return self.false if a.value else self.true
         if not (self.impure and a in self.impure):
@@ -328,14 +329,13 @@ class Rewriter(Prover):
             return op
         return self._mark(Not(a, span=self.span), a)
 
-    def make_select(self, condition: Any, true_value: Any, false_value: Any) -> Expr:
+    def make_select(self, condition: Expr, true_value: Expr, false_value: Expr) -> Expr:
         """``Select``, simplified."""
         return self._ternary(None, condition, true_value, false_value)
 
-    def _ternary(self, op: Any, condition: Any, true_value: Any, false_value: Any) -> Expr:
+    def _ternary(self, op: Select | None, condition: Expr, true_value: Expr, false_value: Expr) -> Expr:
         if condition.__class__ is IntImm and not self._any_impure((true_value, false_value)):
-            chosen: Expr = true_value if condition.value else false_value
-            return chosen
+            return true_value if condition.value else false_value
         if not self._any_impure((condition, true_value, false_value)):
             key = (Select, condition.__class__, true_value.__class__, false_value.__class__)
             found = self._apply(_rules_for(true_value.dtype), key, (condition, true_value, false_value))
@@ -352,7 +352,7 @@ class Rewriter(Prover):
             Select(condition, true_value, false_value, span=self.span), condition, true_value, false_value
         )
 
-    def make_ramp(self, base: Any, stride: Any, lanes: Any, original: Expr | None = None) -> Expr:
+    def make_ramp(self, base: Expr, stride: Expr, lanes: int | Expr, original: Expr | None = None) -> Expr:
         """``Ramp``, simplified."""
         if lanes.__class__ is int and lanes == 1:
             return base
@@ -363,17 +363,17 @@ class Rewriter(Prover):
             return found
         return original if original is not None else Ramp(base, stride, lanes, span=self.span)
 
-    def make_broadcast(self, value: Any, lanes: Any, original: Expr | None = None) -> Expr:
+    def make_broadcast(self, value: Expr, lanes: int | Expr, original: Expr | None = None) -> Expr:
         """``Broadcast``, simplified."""
         if lanes == 1 and lanes.__class__ is int:
             return value
         return original if original is not None else self._mark(Broadcast(value, lanes, span=self.span), value)
 
-    def make_call(self, name: str, args: tuple[Any, ...]) -> Expr:
+    def make_call(self, name: str, args: tuple[Expr, ...]) -> Expr:
         """A call, simplified."""
         return self._call(Op.get(name), args, None, None)
 
-    def _call(self, op: Any, args: tuple[Any, ...], original: Expr | None, like: Any) -> Expr:
+    def _call(self, op: Op | GlobalVar, args: tuple[Expr, ...], original: Expr | None, like: Call | None) -> Expr:
         if op is _LIKELY and args[0].__class__ is IntImm:
             return args[0]
         if op is _ITE and args[0].__class__ is IntImm:
@@ -382,7 +382,7 @@ class Rewriter(Prover):
             folded = fold_call(op, args, like.dtype if like is not None else None)
             if folded is not None:
                 return folded
-            key = (op.name, *[a.__class__ for a in args])
+            key: Key = (op.name, *[a.__class__ for a in args])
             index = _rules_for(args[1].dtype if op is _ITE else args[0].dtype if args else ir.VOID)
             if op.name in index.by_root:
                 found = self._apply(index, key, args)
@@ -399,13 +399,14 @@ class Rewriter(Prover):
         if like is not None:
             new: Expr = like.with_(args=args)
         else:
+            assert isinstance(op, Op) and op.infer is not None
             new = Call(op, args, op.infer(args), span=self.span)
         if is_impure_call(new):
             self.impure.add(new)
             return new
         return self._mark(new, *args)
 
-    def _cast(self, dtype: DataType, value: Any, op: Any) -> Expr:
+    def _cast(self, dtype: DataType, value: Expr, op: Cast | None) -> Expr:
         if value.dtype is dtype:
             return value
         if value.__class__ is IntImm or value.__class__ is FloatImm or value.__class__ is Broadcast:
@@ -431,7 +432,7 @@ class Rewriter(Prover):
             return op
         return self._mark(Cast(dtype, value, span=self.span), value)
 
-    def _converts_parts(self, dtype: DataType, value: Any) -> bool:
+    def _converts_parts(self, dtype: DataType, value: Ramp) -> bool:
         """Whether a ramp can be converted by its parts: base, stride and every lane, as exact numbers, are values of
         both types."""
         if not dtype.is_integral or not isinstance(value.lanes, int):
@@ -545,7 +546,7 @@ class Rewriter(Prover):
         elif var.dtype.is_integral and var.dtype.is_scalar:
             self._analyzer.facts.restrict(var, self._analyzer.bounds.of(value))
 
-    def make_let(self, op: Any, value: Expr, body: Expr) -> Expr:
+    def make_let(self, op: Let, value: Expr, body: Expr) -> Expr:
         """A let with its parts simplified; its body where the value was substituted."""
         if value.__class__ in _LEAVES:
             return body

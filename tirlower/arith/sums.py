@@ -43,7 +43,8 @@ class Split(NamedTuple):
 
     def with_scale(self, scale: int) -> Split:
         """The split with another scale."""
-        return _new_tuple(Split, (self.atom, self.lower, self.upper, scale, self.mode))
+        made: Split = _new_tuple(Split, (self.atom, self.lower, self.upper, scale, self.mode))
+        return made
 
 
 class Sum:

@@ -59,7 +59,7 @@ class Binder(ArgumentRules):
         self._refuses = refuses
         self._meet = meet
 
-    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, object]) -> Bound:
         """Check everything about a call and return what to run. Raises as :class:`ArgumentRules` does."""
         env: dict[str, Any] = {}
         bits: dict[str, int] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from tirlower.call.extents import Extent, extent_of
 from tirlower.call.signature import BufferParam, Param, ScalarParam, Signature
@@ -15,6 +14,7 @@ from tirlower.ir.dtype import HANDLE, DataType
 from tirlower.ir.expr import Call, Expr, PointerType, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Evaluate
 
@@ -111,7 +111,7 @@ def return_type(func: PrimFunc) -> DataType | None:
         return stated
     found: list[DataType] = []
 
-    def look(op: Any) -> bool:
+    def look(op: Node) -> bool:
         if isinstance(op, Evaluate) and isinstance(op.value, Call) and op.value.op is _RET and op.value.args:
             found.append(op.value.args[0].dtype)
         return not isinstance(op, (Expr, Evaluate))

@@ -50,7 +50,7 @@ class ArgumentRules:
 
     # -- which argument is which -------------------------------------------------------------------------------------
 
-    def arrange(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    def arrange(self, args: Sequence[Any], kwargs: Mapping[str, object]) -> list[Any]:
         """The arguments in the order of the parameters."""
         names, sig = self._names, self.signature
         listed = ", ".join(names) or "none"

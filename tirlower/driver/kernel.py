@@ -201,7 +201,8 @@ class Executable:
 
     def report(self) -> Report:
         """What the build did."""
-        return self._artifact.report()
+        made: Report = self._artifact.report()
+        return made
 
     def __reduce__(self) -> Any:
         return self._artifact.rebuilding(None)

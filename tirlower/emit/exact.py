@@ -206,7 +206,7 @@ def _parts(op: Any) -> tuple[Expr, ...]:
     return ()
 
 
-def _rebuilt(op: Any, parts: list[Expr]) -> Expr:
+def _rebuilt(op: Expr, parts: list[Expr]) -> Expr:
     kind = INT64.with_lanes(op.dtype.lanes)
     if isinstance(op, BinaryOp):
         return op.with_(a=parts[0], b=parts[1])
@@ -216,6 +216,7 @@ def _rebuilt(op: Any, parts: list[Expr]) -> Expr:
         return op.with_(value=parts[0])
     if isinstance(op, Select):
         return op.with_(true_value=parts[0], false_value=parts[1])
+    assert isinstance(op, Call)
     return op.with_(args=(op.args[0], *parts) if op.op is _IF else tuple(parts), dtype=kind)
 
 

@@ -184,7 +184,7 @@ class Facts:
                 continue
             if not op.is_leaf and stage == 0:
                 stack.append((op, 1))
-                stack += [(child, 0) for child in op.children()]  # type: ignore[misc]
+                stack += [(child, 0) for child in op.children()]
                 continue
             known[id(op)] = self._fact(op)
         return known[id(expr)]

@@ -15,7 +15,7 @@ from tirlower.emit.emitter import Emitter, Loop
 from tirlower.emit.facts import FAULTS
 from tirlower.emit.llvm_text import I64, NO_ATTACHMENTS, VOID, Attachments, Metadata, Value
 from tirlower.emit.platform import EmitBody
-from tirlower.ir.annotations import NO_UNROLL
+from tirlower.ir.annotations import NO_UNROLL, number_of
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import BufferStore, For, ForKind, While
@@ -152,15 +152,15 @@ def loop_hints(em: Emitter, op: For, in_order: bool) -> Metadata | None:
         vectorize = bool(notes["tir.llvm_vectorize"])
     if in_order:
         vectorize = False
-    interleave = notes.get("tir.llvm_interleave")
-    width = notes.get("tir.llvm_vector_width")
+    interleave = number_of(notes, "tir.llvm_interleave")
+    width = number_of(notes, "tir.llvm_vector_width")
     if unroll is None and vectorize is None and interleave is None and width is None:
         return None
     return em.module.loop_metadata(
         vectorize=vectorize,
         unroll=unroll,
-        interleave=int(interleave) if interleave is not None else None,
-        vector_width=int(width) if width is not None else None,
+        interleave=interleave,
+        vector_width=width,
     )
 
 

@@ -8,7 +8,7 @@ such an index keep their order: they would be gathers and scatters at best.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tirlower.ir.expr import Call, Cast, Expr, FloorMod, IntImm, Mod, Var
 from tirlower.ir.functor import pre_order_visit
@@ -23,16 +23,15 @@ def is_masked(root: Expr, known: set[Var]) -> bool:
     """Whether an index takes the low bits of something; ``known`` are variables bound to what does."""
     found = False
 
-    def look(op: Any) -> bool:
+    def look(op: Expr) -> bool:
         nonlocal found
-        kind = op.__class__
-        if kind is Var:
+        if isinstance(op, Var):
             found = found or op in known
-        elif kind is Call and op.op is _AND:
+        elif isinstance(op, Call) and op.op is _AND:
             found = found or any(isinstance(a, IntImm) and a.value > 0 and not a.value & (a.value + 1) for a in op.args)
-        elif kind is Mod or kind is FloorMod:
+        elif isinstance(op, (Mod, FloorMod)):
             found = found or (isinstance(op.b, IntImm) and op.b.value > 1 and not op.b.value & (op.b.value - 1))
-        elif kind is Cast:
+        elif isinstance(op, Cast):
             found = found or (op.dtype.is_integral and 1 < op.dtype.bits < min(op.value.dtype.bits, 32))
         return not found
 

@@ -125,7 +125,7 @@ class ExpressionCompiler(Scope):
             return wrapped(closure, root.dtype) if root in self.beyond and not exact else closure
         mark = self.mark()
         order = list(shared_nodes(root, operands))
-        lets: dict[Any, Expr] = {}
+        lets: dict[Expr, Expr] = {}
         for node, _, _ in order:
             if node.__class__ is ir.Let:
                 self.define(node.var)
@@ -190,8 +190,8 @@ class ExpressionCompiler(Scope):
         """Note whether a variable is an index, which may be past its type, or data."""
         indices: set[int] = set()
         numbers: dict[int, int] = {}
-        lets: dict[Any, Expr] = {}
-        for node, _, _ in shared_nodes(value, lambda op: () if op.is_leaf else tuple(op.children())):  # type: ignore[arg-type]
+        lets: dict[Expr, Expr] = {}
+        for node, _, _ in shared_nodes(value, lambda op: () if op.is_leaf else tuple(op.children())):
             if node.__class__ is ir.Let:
                 lets[node.var] = node.value
             self._note(node, lets.get(node), indices, numbers)
@@ -384,7 +384,8 @@ def selection(args: Sequence[Value], vector: bool) -> Value:
     def run_lanes(frame: Frame) -> tuple[Any, ...]:
         chosen, a, b = condition(frame), true_value(frame), false_value(frame)
         if chosen.__class__ is not tuple:
-            return a if chosen else b
+            whole: tuple[Any, ...] = a if chosen else b
+            return whole
         return tuple([UNDEF if c is UNDEF else x if c else y for c, x, y in zip(chosen, a, b, strict=True)])
 
     return run_lanes

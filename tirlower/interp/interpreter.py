@@ -42,6 +42,7 @@ from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Expr, IntImm
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.stmt import AttrStmt
 
 __all__ = ["Interpreter", "interpret"]
@@ -168,7 +169,7 @@ def _device_type(func: PrimFunc) -> int:
     """DLPack's number of the device for whose arrays a packed function was made; here all are in one memory."""
     found = 1
 
-    def look(op: Any) -> bool:
+    def look(op: Node) -> bool:
         nonlocal found
         if isinstance(op, AttrStmt) and op.key == "device_type" and isinstance(op.value, IntImm):
             found = op.value.value

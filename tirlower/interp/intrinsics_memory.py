@@ -35,7 +35,7 @@ def _access_ptr(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> 
     _, data, offset, extent, _ = args
 
     def run(frame: Frame) -> Pointer:
-        pointer = pointer_value(data(frame), "tvm_access_ptr", place) + offset(frame) * size
+        pointer: Pointer = pointer_value(data(frame), "tvm_access_ptr", place) + offset(frame) * size
         count = extent(frame)
         if pointer.offset < 0 or (count > 0 and pointer.offset + count * size > pointer.memory.size):
             raise BoundsError(

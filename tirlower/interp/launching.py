@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp.interleave import Interleaver
@@ -13,6 +13,7 @@ from tirlower.interp.scope import WAITING_OPS, Frame, Place, State
 from tirlower.interp.threads import is_virtual
 from tirlower.ir.expr import Call
 from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import For, ForKind, Stmt, While
 
@@ -86,7 +87,7 @@ def has_inner_axis(stmt: For, around: set[str | None]) -> bool:
     """Whether a loop over threads holds one over another axis: its frames are not yet the threads of a block."""
     found = False
 
-    def look(op: Any) -> None:
+    def look(op: Node) -> None:
         nonlocal found
         if op.__class__ is For and op.kind is ForKind.THREAD_BINDING:
             found = found or op.thread_tag not in around or is_virtual(str(op.thread_tag))
@@ -99,7 +100,7 @@ def _calls(stmt: Stmt, wanted: Callable[[Call], bool]) -> bool:
     """Whether a call of some kind is anywhere in a statement."""
     found = False
 
-    def look(op: Any) -> None:
+    def look(op: Node) -> None:
         nonlocal found
         found = found or (op.__class__ is Call and wanted(op))
 
@@ -115,7 +116,7 @@ def polls_memory(stmt: Stmt) -> bool:
     """Whether a loop turns until another thread has changed memory: a ``while`` with an atomic in it."""
     found = False
 
-    def look(op: Any) -> None:
+    def look(op: Node) -> None:
         nonlocal found
         found = found or (op.__class__ is While and _calls(op, _is_atomic))
 

@@ -38,6 +38,7 @@ from tirlower.ir.data import stop_of
 from tirlower.ir.expr import Call, Expr, Var
 from tirlower.ir.failure_message import failure_of
 from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, ForKind, Stmt
 
@@ -432,7 +433,7 @@ class StatementCompiler(ExpressionCompiler):
             return ()
         used: set[Any] = set()
 
-        def look(op: Any) -> None:
+        def look(op: Node) -> None:
             used.add(op if op.__class__ is Var else getattr(getattr(op, "buffer", None), "data", None))
 
         pre_order_visit(stmt.body, look)

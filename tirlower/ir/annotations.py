@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import overload
+
+from tirlower.diagnostics import TirError
+from tirlower.ir.expr import IntImm
+
 __all__ = [
     "ASYNC_COMMIT",
     "ASYNC_SCOPE",
@@ -12,6 +18,8 @@ __all__ = [
     "NO_UNROLL",
     "REDUCTION",
     "UNCHECKED",
+    "number_of",
+    "numbers_of",
 ]
 
 ASYNC_SCOPE = "async_scope"
@@ -44,3 +52,23 @@ The loop means what the serial loop computes, up to the rounding of float sums a
 
 UNCHECKED = "tir.unchecked"
 """On a loop whose kind is taken on the user's word; the value is the reason, for the report."""
+
+
+@overload
+def number_of(annotations: Mapping[str, object], key: str) -> int | None: ...
+@overload
+def number_of(annotations: Mapping[str, object], key: str, default: int) -> int: ...
+def number_of(annotations: Mapping[str, object], key: str, default: int | None = None) -> int | None:
+    """The number that an annotation states; the default where there is none."""
+    value = annotations.get(key, default)
+    if value is None or isinstance(value, (int, float, str)):
+        return default if value is None else int(value)
+    raise TirError(f"the annotation {key!r} is a number, got {value!r}")
+
+
+def numbers_of(annotations: Mapping[str, object], key: str) -> list[list[int]]:
+    """The rows of numbers that an annotation states; none where there is no such annotation."""
+    rows = annotations.get(key, ())
+    if not isinstance(rows, tuple):
+        raise TirError(f"the annotation {key!r} is a list of lists of numbers, got {rows!r}")
+    return [[int(x.value if isinstance(x, IntImm) else x) for x in row] for row in rows]

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, SupportsInt, TypeAlias
 
-from tirlower.diagnostics import TirError, WellFormedError
+from tirlower.diagnostics import Span, TirError, WellFormedError
 from tirlower.ir import build
 from tirlower.ir.dtype import INT32, DataType
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Ramp, Var, as_expr, const, is_const_int
-from tirlower.ir.node import Node, binds, buffer_use, child, hint, node
+from tirlower.ir.expr import (
+    BufferLoad,
+    Call,
+    Expr,
+    ExprLike,
+    IntImm,
+    PointerType,
+    Ramp,
+    Var,
+    as_expr,
+    as_exprs,
+    const,
+    is_const_int,
+)
+from tirlower.ir.node import Node, binds, buffer_use, child, disjoint_base, hint, node
 from tirlower.ir.node import data as plain
 from tirlower.ir.op import Op
+
+if TYPE_CHECKING:
+    from tirlower.ir.stmt import BufferStore
 
 __all__ = [
     "ALLOC_ALIGNMENT",
@@ -36,13 +52,26 @@ def pointer_dtype(dtype: DataType) -> DataType:
     return DataType("int8").with_lanes(dtype.lanes) if dtype.is_bool else dtype
 
 
-def _shape(value: Any) -> tuple[Expr, ...]:
-    if isinstance(value, (int, Expr)):
-        value = (value,)
-    return tuple([v if isinstance(v, Expr) else as_expr(v) for v in value])
+Shape: TypeAlias = "Expr | int | Iterable[ExprLike]"
+"""Extents; one stands for itself."""
+Index: TypeAlias = "ExprLike | slice | Range"
+"""What stands between the brackets of an access, for one dimension."""
+
+
+def _shape(value: Shape) -> tuple[Expr, ...]:
+    return as_exprs((value,) if isinstance(value, (int, Expr)) else value)
+
+
+def _strides(value: Shape | None) -> tuple[Expr, ...]:
+    return _shape(value or ())
+
+
+def _separators(values: Iterable[IntImm | SupportsInt] | None) -> tuple[int, ...]:
+    return tuple([int(x.value if isinstance(x, IntImm) else x) for x in values or ()])
 
 
 @node
+@disjoint_base
 class Buffer(Node):
     """A view of memory as an array: a data pointer, a shape, and how indices become addresses.
 
@@ -57,14 +86,12 @@ class Buffer(Node):
     shape: tuple[Expr, ...] = child(convert=_shape)
     dtype: DataType = plain(default="float32", convert=DataType)
     data: Var = child(default=None)
-    strides: tuple[Expr, ...] = child(default=(), convert=lambda v: _shape(v or ()))
+    strides: tuple[Expr, ...] = child(default=(), convert=_strides)
     elem_offset: Expr = child(default=None)
     scope: str = plain(default="global")
     align: int = plain(default=0)
     offset_factor: int = plain(default=0)
-    axis_separators: tuple[int, ...] = plain(
-        default=(), convert=lambda v: tuple(int(x.value if isinstance(x, IntImm) else x) for x in v or ())
-    )
+    axis_separators: tuple[int, ...] = plain(default=(), convert=_separators)
     buffer_type: str = plain(default="default", convert=lambda v: v or "default")
 
     def check(self) -> None:
@@ -115,19 +142,20 @@ class Buffer(Node):
     # Without it, Python would ask for element after element, and a symbolic buffer has no last one.
     __iter__ = None
 
-    def __getitem__(self, indices: Any) -> Expr | BufferRegion:
+    def __getitem__(self, indices: Index | tuple[Index, ...]) -> Expr | BufferRegion:
         """``buffer[i, j]`` is a load; a slice of constant length in the last index a vector load; slices elsewhere
         (or of unit step in several dimensions) make a region."""
         if not isinstance(indices, tuple):
             indices = (indices,)
         if len(indices) > len(self.shape):
             raise TirError(f"buffer {self.name!r} has {len(self.shape)} dimensions, got {len(indices)} indices")
-        slices = [i for i in indices if isinstance(i, (slice, Range))]
-        if len(indices) < len(self.shape) or len(slices) > 1 or (slices and not isinstance(indices[-1], slice)):
+        plain = [i for i in indices if not isinstance(i, (slice, Range))]
+        if len(plain) == len(self.shape):
+            return BufferLoad(self, as_exprs(plain))
+        last = indices[-1]
+        if len(indices) < len(self.shape) or len(plain) < len(indices) - 1 or not isinstance(last, slice):
             return self.region(indices)
-        if not slices:
-            return BufferLoad(self, indices)
-        return BufferLoad(self, (*indices[:-1], self._ramp(indices[-1])))
+        return BufferLoad(self, (*as_exprs(plain), self._ramp(last)))
 
     def _ramp(self, part: slice) -> Expr:
         start = as_expr(0 if part.start is None else part.start)
@@ -139,7 +167,7 @@ class Buffer(Node):
             lanes = _constant_difference(start, stop, step)
         return Ramp(start, step, lanes.value) if lanes.value != 1 else start
 
-    def region(self, indices: Sequence[Any] | None = None) -> BufferRegion:
+    def region(self, indices: Sequence[Index] | None = None) -> BufferRegion:
         """The region that indices and slices name; missing trailing indices cover their dimension."""
         given = list(indices or ())
         ranges = []
@@ -160,23 +188,27 @@ class Buffer(Node):
                 ranges.append(Range(start, IntImm(start.dtype, 1)))
         return BufferRegion(self, tuple(ranges))
 
-    def vload(self, begin: Any, dtype: DataType | str | None = None, predicate: Expr | None = None) -> Expr:
+    def vload(
+        self, begin: ExprLike | Sequence[ExprLike], dtype: DataType | str | None = None, predicate: Expr | None = None
+    ) -> Expr:
         """A load of the lanes of ``dtype`` from ``begin`` on, along the last dimension."""
         return BufferLoad(self, self._vector_indices(begin, dtype), predicate)
 
-    def vstore(self, begin: Any, value: Any, predicate: Expr | None = None) -> Any:
+    def vstore(
+        self, begin: ExprLike | Sequence[ExprLike], value: ExprLike, predicate: Expr | None = None
+    ) -> BufferStore:
         """A store of the lanes of ``value`` from ``begin`` on, along the last dimension."""
         from_value = as_expr(value)
         return _store_of()(self, from_value, self._vector_indices(begin, from_value.dtype), predicate)
 
-    def _vector_indices(self, begin: Any, dtype: DataType | str | None) -> tuple[Expr, ...]:
+    def _vector_indices(self, begin: ExprLike | Sequence[ExprLike], dtype: DataType | str | None) -> tuple[Expr, ...]:
         indices = [as_expr(i) for i in (begin if isinstance(begin, (tuple, list)) else (begin,))]
         lanes = 1 if dtype is None else DataType(dtype).lanes // self.dtype.lanes
         if lanes > 1 and indices[-1].dtype.is_scalar:
             indices[-1] = Ramp(indices[-1], const(1, indices[-1].dtype), lanes)
         return tuple(indices)
 
-    def offset_of(self, indices: Sequence[Any]) -> Expr:
+    def offset_of(self, indices: Sequence[ExprLike]) -> Expr:
         """The element offset of an access from ``data``: row-major or by strides, plus ``elem_offset``."""
         exprs = [as_expr(i) for i in indices]
         offset: Expr | None = None
@@ -196,8 +228,8 @@ class Buffer(Node):
         access_mask: int | str,
         ptr_type: str = "handle",
         content_lanes: int = 1,
-        offset: Any = 0,
-        extent: Any = None,
+        offset: ExprLike = 0,
+        extent: ExprLike | None = None,
     ) -> Expr:
         """A ``tvm_access_ptr`` to the buffer from ``offset`` elements on; the mask is "r", "w", "rw" or 1, 2, 3."""
         if isinstance(access_mask, str):
@@ -231,17 +263,17 @@ class Buffer(Node):
 
 
 # Statements are built above expressions and buffers; the store class registers itself here (see `stmt`).
-_STORE: list[Any] = []
+_STORE: list[type[BufferStore]] = []
 
 
-def _store_of() -> Any:
+def _store_of() -> type[BufferStore]:
     return _STORE[0]
 
 
 def _constant_difference(start: Expr, stop: Expr, step: Expr) -> IntImm:
     """The lanes of ``start:stop:step`` when both ends share a symbolic part, e.g. ``i * 4 : i * 4 + 4``."""
 
-    def terms(expr: Expr, sign: int, into: dict[Any, int]) -> int:
+    def terms(expr: Expr, sign: int, into: dict[object, int]) -> int:
         from_kind = type(expr).__name__
         if isinstance(expr, IntImm):
             return sign * expr.value
@@ -253,14 +285,14 @@ def _constant_difference(start: Expr, stop: Expr, step: Expr) -> IntImm:
         into[key] = into.get(key, 0) + sign
         return 0
 
-    rest: dict[Any, int] = {}
+    rest: dict[object, int] = {}
     difference = terms(stop, 1, rest) + terms(start, -1, rest)
     if any(rest.values()) or not isinstance(step, IntImm) or step.value == 0:
         raise TirError(f"the length of the slice {start}:{stop}:{step} is not a constant", help="use T.Ramp")
     return build.int32(-((-difference) // step.value))
 
 
-def _shape_key(expr: Expr) -> Any:
+def _shape_key(expr: Expr) -> object:
     """A key under which structurally equal index terms meet."""
     if isinstance(expr, Var):
         return id(expr)
@@ -270,12 +302,13 @@ def _shape_key(expr: Expr) -> Any:
 
 
 @node
+@disjoint_base
 class Range(Node):
     """The integers from ``min`` on, ``extent`` of them."""
 
     min: Expr = child(convert=as_expr)
     extent: Expr = child(convert=as_expr)
-    span: Any = hint(default=None, kw_only=True)
+    span: Span | None = hint(default=None, kw_only=True)
 
     def check(self) -> None:
         """Bring both to one dtype: a literal takes the other's."""
@@ -288,12 +321,12 @@ class Range(Node):
                 self.min, self.extent = build.match_types(self.min, self.extent)
 
     @classmethod
-    def from_min_extent(cls, min: Any, extent: Any, span: Any = None) -> Range:
+    def from_min_extent(cls, min: ExprLike, extent: ExprLike, span: Span | None = None) -> Range:
         """The range of ``extent`` integers from ``min`` on."""
-        return cls(min, extent, span=span)
+        return cls(as_expr(min), as_expr(extent), span=span)
 
     @classmethod
-    def from_extent(cls, extent: Any) -> Range:
+    def from_extent(cls, extent: ExprLike) -> Range:
         """The range from 0."""
         extent = as_expr(extent)
         return cls(IntImm(extent.dtype, 0), extent)
@@ -319,7 +352,7 @@ class IterVar(Node):
     var: Var = binds()
     kind: str = plain(default="spatial")
     thread_tag: str = plain(default="")
-    span: Any = hint(default=None, kw_only=True)
+    span: Span | None = hint(default=None, kw_only=True)
 
     def as_expr(self) -> Expr:
         """The variable (an IterVar stands for it in expressions)."""
@@ -327,12 +360,13 @@ class IterVar(Node):
 
 
 @node
+@disjoint_base
 class BufferRegion(Node):
     """A box of a buffer: one range per dimension."""
 
     buffer: Buffer = buffer_use()
     region: tuple[Range, ...] = child(convert=tuple)
-    span: Any = hint(default=None, kw_only=True)
+    span: Span | None = hint(default=None, kw_only=True)
 
     def check(self) -> None:
         """One range for each dimension."""
@@ -348,7 +382,7 @@ class MatchBufferRegion(Node):
 
     buffer: Buffer = binds()
     source: BufferRegion = child()
-    span: Any = hint(default=None, kw_only=True)
+    span: Span | None = hint(default=None, kw_only=True)
 
 
 @node
@@ -357,9 +391,9 @@ class CommReducer(Node):
 
     lhs: tuple[Var, ...] = binds(convert=tuple)
     rhs: tuple[Var, ...] = binds(convert=tuple)
-    result: tuple[Expr, ...] = child(convert=lambda v: tuple(as_expr(x) for x in v))
-    identity: tuple[Expr, ...] = child(convert=lambda v: tuple(as_expr(x) for x in v))
-    span: Any = hint(default=None, kw_only=True)
+    result: tuple[Expr, ...] = child(convert=as_exprs)
+    identity: tuple[Expr, ...] = child(convert=as_exprs)
+    span: Span | None = hint(default=None, kw_only=True)
 
     def check(self) -> None:
         """All four have one length."""
@@ -368,17 +402,17 @@ class CommReducer(Node):
 
 
 def decl_buffer(
-    shape: Any,
+    shape: Shape,
     dtype: DataType | str = "float32",
     name: str = "buffer",
     data: Var | None = None,
-    strides: Any = None,
-    elem_offset: Any = None,
+    strides: Shape | None = None,
+    elem_offset: ExprLike | None = None,
     scope: str = "",
     data_alignment: int = 0,
     offset_factor: int = 0,
     buffer_type: str = "",
-    axis_separators: Any = None,
+    axis_separators: Iterable[IntImm | SupportsInt] | None = None,
 ) -> Buffer:
     """A new buffer, with the conventions of scripts: an offset variable where only ``offset_factor`` is given,
     stride variables for ``auto_broadcast`` without strides.
@@ -397,11 +431,11 @@ def decl_buffer(
         dims,
         DataType(dtype),
         data,  # type: ignore[arg-type]  # None makes the variable
-        strides or (),
-        elem_offset,
+        _strides(strides),
+        elem_offset,  # type: ignore[arg-type]  # None makes an offset of 0
         scope or "global",
         data_alignment,
         offset_factor,
-        axis_separators or (),
+        _separators(axis_separators),
         buffer_type or "default",
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol, TypeVar
 
 from tirlower.diagnostics import Span, TirError
 from tirlower.ir import expr as ir
@@ -21,7 +21,9 @@ from tirlower.ir.expr import (
     Broadcast,
     Call,
     Cast,
+    CompareOp,
     Expr,
+    ExprLike,
     FloatImm,
     IntImm,
     Not,
@@ -41,13 +43,28 @@ __all__ = [
 ]  # fmt: skip
 
 _LITERALS = (bool, int, float)
+Number = TypeVar("Number", int, float)
 
 
-def _fits(value: Any, dtype: DataType) -> bool:
+class BinaryBuilder(Protocol):
+    """A smart constructor of two operands."""
+
+    def __call__(self, a: ExprLike, b: ExprLike, span: Span | None = None, /) -> Expr:
+        """The operation on them, or what it folds to."""
+
+
+class Arithmetic(Protocol):
+    """An operation on two constants of one kind."""
+
+    def __call__(self, a: Number, b: Number, /) -> Number:
+        """The constant that it folds to."""
+
+
+def _fits(value: float, dtype: DataType) -> bool:
     return bool(dtype.min_value <= value <= dtype.max_value)
 
 
-def _literal_like(value: Any, other: Expr) -> Expr:
+def _literal_like(value: float, other: Expr) -> Expr:
     """A Python number next to a typed operand takes its type, unless that would change its value."""
     kind = other.dtype
     element = kind.element
@@ -66,13 +83,13 @@ def _literal_like(value: Any, other: Expr) -> Expr:
     return const(value, kind) if element.is_float else as_expr(value)
 
 
-def operands(a: Any, b: Any) -> tuple[Expr, Expr]:
+def operands(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     """Both operands as expressions, literals typed by the other one."""
-    a_literal, b_literal = isinstance(a, _LITERALS), isinstance(b, _LITERALS)
-    if a_literal and not b_literal:
-        b = as_expr(b)
-        return _literal_like(a, b), b
-    if b_literal and not a_literal:
+    if isinstance(a, _LITERALS):
+        if not isinstance(b, _LITERALS):
+            b = as_expr(b)
+            return _literal_like(a, b), b
+    elif isinstance(b, _LITERALS):
         a = as_expr(a)
         return a, _literal_like(b, a)
     return as_expr(a), as_expr(b)
@@ -137,7 +154,7 @@ def common_type(x: DataType, y: DataType) -> DataType:
     return kind.with_lanes(wide.lanes, wide.scalable)
 
 
-def _const_pair(a: Expr, b: Expr) -> tuple[Any, Any] | None:
+def _const_pair(a: Expr, b: Expr) -> tuple[float, float] | None:
     if a.__class__ is IntImm and b.__class__ is IntImm:
         return a.value, b.value
     if a.__class__ is FloatImm and b.__class__ is FloatImm and not a.dtype.is_custom:
@@ -145,22 +162,22 @@ def _const_pair(a: Expr, b: Expr) -> tuple[Any, Any] | None:
     return None
 
 
-def _prepare(a: Any, b: Any, span: Span | None) -> tuple[Expr, Expr]:
+def _prepare(a: ExprLike, b: ExprLike, span: Span | None) -> tuple[Expr, Expr]:
     if not (isinstance(a, Expr) and isinstance(b, Expr)):
         a, b = operands(a, b)
     return (a, b) if a.dtype is b.dtype else match_types(a, b, span)
 
 
-def _fold(fn: Callable[[Any, Any], Any], a: Expr, b: Expr, span: Span | None) -> Expr | None:
-    pair = _const_pair(a, b)
-    if pair is None:
-        return None
-    value = fn(*pair)
-    kind = a.dtype
-    return IntImm(kind, wrap_int(value, kind), span=span) if kind.is_integral else FloatImm(kind, value, span=span)
+def _fold(fn: Arithmetic, a: Expr, b: Expr, span: Span | None) -> Expr | None:
+    if a.__class__ is IntImm and b.__class__ is IntImm:
+        kind = a.dtype
+        return IntImm(kind, wrap_int(fn(a.value, b.value), kind), span=span)
+    if a.__class__ is FloatImm and b.__class__ is FloatImm and not a.dtype.is_custom:
+        return FloatImm(a.dtype, fn(a.value, b.value), span=span)
+    return None
 
 
-def add(a: Any, b: Any, span: Span | None = None) -> Expr:
+def add(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """``a + b``."""
     a, b = _prepare(a, b, span)
     folded = _fold(operator.add, a, b, span)
@@ -174,7 +191,7 @@ def add(a: Any, b: Any, span: Span | None = None) -> Expr:
     return ir.Add(a, b, span=span)
 
 
-def sub(a: Any, b: Any, span: Span | None = None) -> Expr:
+def sub(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """``a - b``."""
     a, b = _prepare(a, b, span)
     folded = _fold(operator.sub, a, b, span)
@@ -185,7 +202,7 @@ def sub(a: Any, b: Any, span: Span | None = None) -> Expr:
     return ir.Sub(a, b, span=span)
 
 
-def mul(a: Any, b: Any, span: Span | None = None) -> Expr:
+def mul(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """``a * b``."""
     a, b = _prepare(a, b, span)
     folded = _fold(operator.mul, a, b, span)
@@ -199,7 +216,7 @@ def mul(a: Any, b: Any, span: Span | None = None) -> Expr:
     return ir.Mul(a, b, span=span)
 
 
-def neg(a: Any, span: Span | None = None) -> Expr:
+def neg(a: ExprLike, span: Span | None = None) -> Expr:
     """``-a``: a folded constant, else ``a * -1`` for integers and floats (exact for both)."""
     a = as_expr(a)
     if isinstance(a, IntImm):
@@ -219,7 +236,7 @@ def _need_divisor(b: Expr, span: Span | None) -> None:
         raise TirError("division by zero", span=span)
 
 
-def true_div(a: Any, b: Any, span: Span | None = None) -> Expr:
+def true_div(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """``a / b`` on floats. Raises on integers, which have floordiv and truncdiv."""
     a, b = _prepare(a, b, span)
     if a.dtype.is_integral:
@@ -236,7 +253,7 @@ def true_div(a: Any, b: Any, span: Span | None = None) -> Expr:
     return ir.Div(a, b, span=span)
 
 
-def truncdiv(a: Any, b: Any, span: Span | None = None) -> Expr:
+def truncdiv(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """Integer division that truncates toward zero."""
     a, b = _prepare(a, b, span)
     _need_ints("truncdiv", a, span)
@@ -249,7 +266,7 @@ def truncdiv(a: Any, b: Any, span: Span | None = None) -> Expr:
     return ir.Div(a, b, span=span)
 
 
-def truncmod(a: Any, b: Any, span: Span | None = None) -> Expr:
+def truncmod(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """Remainder of the truncating division; on floats, ``fmod``."""
     a, b = _prepare(a, b, span)
     if a.dtype.is_float:
@@ -265,7 +282,7 @@ def truncmod(a: Any, b: Any, span: Span | None = None) -> Expr:
     return ir.Mod(a, b, span=span)
 
 
-def floordiv(a: Any, b: Any, span: Span | None = None) -> Expr:
+def floordiv(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """Division rounding down; on floats ``floor(a / b)``."""
     a, b = _prepare(a, b, span)
     if a.dtype.is_float:
@@ -279,7 +296,7 @@ def floordiv(a: Any, b: Any, span: Span | None = None) -> Expr:
     return ir.FloorDiv(a, b, span=span)
 
 
-def floormod(a: Any, b: Any, span: Span | None = None) -> Expr:
+def floormod(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """Remainder of the division rounding down; on floats ``a - floor(a / b) * b``."""
     a, b = _prepare(a, b, span)
     if a.dtype.is_float:
@@ -295,13 +312,13 @@ def floormod(a: Any, b: Any, span: Span | None = None) -> Expr:
     return ir.FloorMod(a, b, span=span)
 
 
-def ceildiv(a: Any, b: Any, span: Span | None = None) -> Expr:
+def ceildiv(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """Division rounding up, ``(a + b - 1) // b``."""
     a, b = _prepare(a, b, span)
     return floordiv(sub(add(a, b, span), const(1, a.dtype), span), b, span)
 
 
-def min_(a: Any, b: Any, span: Span | None = None) -> Expr:
+def min_(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """The smaller of two."""
     a, b = _prepare(a, b, span)
     if a is b:
@@ -310,7 +327,7 @@ def min_(a: Any, b: Any, span: Span | None = None) -> Expr:
     return folded if folded is not None else ir.Min(a, b, span=span)
 
 
-def max_(a: Any, b: Any, span: Span | None = None) -> Expr:
+def max_(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """The larger of two."""
     a, b = _prepare(a, b, span)
     if a is b:
@@ -323,14 +340,13 @@ def _has_nan(a: Expr, b: Expr) -> bool:
     return any(isinstance(x, FloatImm) and (x.value != x.value or x.value == 0.0) for x in (a, b))
 
 
-def _compare(fn: Callable[[Any, Any], bool], node: Any) -> Callable[..., Expr]:
-    def build(a: Any, b: Any, span: Span | None = None) -> Expr:
+def _compare(fn: Callable[[float, float], bool], node: type[CompareOp]) -> BinaryBuilder:
+    def build(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
         a, b = _prepare(a, b, span)
         pair = _const_pair(a, b)
         if pair is not None:
             return IntImm(BOOL, int(fn(*pair)), span=span)
-        made: Expr = node(a, b, span=span)
-        return made
+        return node(a, b, span=span)
 
     build.__doc__ = f"The comparison {node.__name__}, folded on constants."
     return build
@@ -344,7 +360,7 @@ gt = _compare(operator.gt, ir.GT)
 ge = _compare(operator.ge, ir.GE)
 
 
-def as_bool(a: Any, span: Span | None = None) -> Expr:
+def as_bool(a: ExprLike, span: Span | None = None) -> Expr:
     """A condition: a number becomes a comparison with zero."""
     a = as_expr(a)
     if a.dtype.is_bool:
@@ -352,11 +368,11 @@ def as_bool(a: Any, span: Span | None = None) -> Expr:
     return ne(a, const(0, a.dtype), span)
 
 
-def _bool_pair(a: Any, b: Any, span: Span | None) -> tuple[Expr, Expr]:
+def _bool_pair(a: ExprLike, b: ExprLike, span: Span | None) -> tuple[Expr, Expr]:
     return match_types(as_bool(a, span), as_bool(b, span), span)
 
 
-def logical_and(a: Any, b: Any, span: Span | None = None) -> Expr:
+def logical_and(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """``a and b``; the units fold."""
     a, b = _bool_pair(a, b, span)
     if is_const_int(a, 1) or is_const_int(b, 0):
@@ -366,7 +382,7 @@ def logical_and(a: Any, b: Any, span: Span | None = None) -> Expr:
     return And(a, b, span=span)
 
 
-def logical_or(a: Any, b: Any, span: Span | None = None) -> Expr:
+def logical_or(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """``a or b``; the units fold."""
     a, b = _bool_pair(a, b, span)
     if is_const_int(a, 0) or is_const_int(b, 1):
@@ -376,7 +392,7 @@ def logical_or(a: Any, b: Any, span: Span | None = None) -> Expr:
     return Or(a, b, span=span)
 
 
-def logical_not(a: Any, span: Span | None = None) -> Expr:
+def logical_not(a: ExprLike, span: Span | None = None) -> Expr:
     """``not a``."""
     a = as_bool(a, span)
     if isinstance(a, IntImm):
@@ -384,7 +400,7 @@ def logical_not(a: Any, span: Span | None = None) -> Expr:
     return Not(a, span=span)
 
 
-def all_of(*conditions: Any) -> Expr:
+def all_of(*conditions: ExprLike) -> Expr:
     """The conjunction of conditions, left to right; true of none."""
     result: Expr = IntImm(BOOL, 1)
     for condition in conditions:
@@ -392,7 +408,7 @@ def all_of(*conditions: Any) -> Expr:
     return result
 
 
-def any_of(*conditions: Any) -> Expr:
+def any_of(*conditions: ExprLike) -> Expr:
     """The disjunction of conditions, left to right; false of none."""
     result: Expr = IntImm(BOOL, 0)
     for condition in conditions:
@@ -400,7 +416,7 @@ def any_of(*conditions: Any) -> Expr:
     return result
 
 
-def cast(dtype: DataType | str, value: Any, span: Span | None = None) -> Expr:
+def cast(dtype: DataType | str, value: ExprLike, span: Span | None = None) -> Expr:
     """``value`` converted to a dtype: nothing when it has it, a constant when it is one, a scalar is broadcast."""
     wanted = DataType(dtype)
     if isinstance(value, _LITERALS):
@@ -426,7 +442,7 @@ def cast(dtype: DataType | str, value: Any, span: Span | None = None) -> Expr:
     return Cast(wanted, value, span=span)
 
 
-def reinterpret(dtype: DataType | str, value: Any, span: Span | None = None) -> Expr:
+def reinterpret(dtype: DataType | str, value: ExprLike, span: Span | None = None) -> Expr:
     """The bits of ``value`` seen as another dtype of the same total width."""
     value = as_expr(value)
     wanted = DataType(dtype)
@@ -438,13 +454,13 @@ def reinterpret(dtype: DataType | str, value: Any, span: Span | None = None) -> 
     return Call(Op.get("tir.reinterpret"), (value,), wanted, span=span)
 
 
-def select(condition: Any, true_value: Any, false_value: Any, span: Span | None = None) -> Expr:
+def select(condition: ExprLike, true_value: ExprLike, false_value: ExprLike, span: Span | None = None) -> Expr:
     """``Select`` with the values brought to one type."""
     t, f = _prepare(true_value, false_value, span)
     return ir.Select(as_bool(condition, span), t, f, span=span)
 
 
-def if_then_else(condition: Any, true_value: Any, false_value: Any, span: Span | None = None) -> Expr:
+def if_then_else(condition: ExprLike, true_value: ExprLike, false_value: ExprLike, span: Span | None = None) -> Expr:
     """The value of one arm; the other is not evaluated. Folds when the condition is constant."""
     condition = as_bool(condition, span)
     t, f = _prepare(true_value, false_value, span)
@@ -455,7 +471,7 @@ def if_then_else(condition: Any, true_value: Any, false_value: Any, span: Span |
     return Call(Op.get("tir.if_then_else"), (condition, t, f), t.dtype, span=span)
 
 
-def likely(condition: Any, span: Span | None = None) -> Expr:
+def likely(condition: ExprLike, span: Span | None = None) -> Expr:
     """The condition, marked as usually true."""
     condition = as_expr(condition)
     if condition.__class__ is IntImm:
@@ -463,19 +479,18 @@ def likely(condition: Any, span: Span | None = None) -> Expr:
     return Call(Op.get("tir.likely"), (condition,), condition.dtype, span=span)
 
 
-def _bit_op(short: str, fn: Callable[[int, int], int]) -> Callable[..., Expr]:
+def _bit_op(short: str, fn: Callable[[int, int], int]) -> BinaryBuilder:
     name = f"tir.{short}"
 
-    def build(a: Any, b: Any, span: Span | None = None) -> Expr:
+    def build(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
         a, b = _prepare(a, b, span)
         _need_ints(short, a, span)
         if short.startswith("shift") and isinstance(b, IntImm) and not 0 <= b.value < a.dtype.bits:
             raise TirError(f"a shift of {a.dtype!s} is by 0 to {a.dtype.bits - 1} bits, got {b.value}: {a}", span=span)
         if a.dtype.is_bool and short.startswith("bitwise") and a.dtype is b.dtype and _const_pair(a, b) is None:
             return Call(Op.get(name), (a, b), a.dtype, span=span)
-        folded = _fold(fn, a, b, span)
-        if folded is not None:
-            return folded
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
+            return IntImm(a.dtype, wrap_int(fn(a.value, b.value), a.dtype), span=span)
         if short.startswith("shift") and is_const_int(b, 0):
             return a
         return Call(Op.get(name), (a, b), a.dtype, span=span)
@@ -491,7 +506,7 @@ shift_left = _bit_op("shift_left", operator.lshift)
 shift_right = _bit_op("shift_right", operator.rshift)
 
 
-def bitwise_not(a: Any, span: Span | None = None) -> Expr:
+def bitwise_not(a: ExprLike, span: Span | None = None) -> Expr:
     """``~a``; on bool the logical negation."""
     a = as_expr(a)
     if a.dtype.is_bool:
@@ -502,7 +517,7 @@ def bitwise_not(a: Any, span: Span | None = None) -> Expr:
     return Call(Op.get("tir.bitwise_not"), (a,), a.dtype, span=span)
 
 
-def abs_(a: Any, span: Span | None = None) -> Expr:
+def abs_(a: ExprLike, span: Span | None = None) -> Expr:
     """``|a|``: ``select(a >= 0, a, -a)`` on integers, ``fabs`` on floats."""
     a = as_expr(a)
     if isinstance(a, IntImm):
@@ -514,7 +529,7 @@ def abs_(a: Any, span: Span | None = None) -> Expr:
     return call("tir.fabs", a, span=span)
 
 
-def call(name: str, *args: Any, dtype: DataType | str | None = None, span: Span | None = None) -> Expr:
+def call(name: str, *args: ExprLike, dtype: DataType | str | None = None, span: Span | None = None) -> Expr:
     """A call of a registered operation; the type follows from the arguments unless it is given."""
     op = Op.get(name)
     exprs = tuple(as_expr(a) for a in args)

@@ -73,7 +73,7 @@ class BufferPtr:
 class _Func:
     """The function being built."""
 
-    def __init__(self, name: str, private: bool, ret_type: Any, attrs: Mapping[str, Any] | None) -> None:
+    def __init__(self, name: str, private: bool, ret_type: Any, attrs: Mapping[str, object] | None) -> None:
         self.name = name
         self.ret_type = ret_type
         self.attrs: dict[str, Any] = {} if private else {"global_symbol": name}
@@ -131,7 +131,7 @@ class IRBuilder:
         name: str,
         ret_type: DataType | PointerType | str | None = None,
         private: bool = False,
-        attrs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, object] | None = None,
     ) -> Iterator[IRBuilder]:
         """A function; its ``global_symbol`` is its name unless it is private. ``get`` returns it when it is done."""
         if self._func is not None or len(self._scopes) > 1:
@@ -174,7 +174,7 @@ class IRBuilder:
         """A symbolic dimension for the shapes of buffer parameters."""
         return Var(name, DataType(dtype), nonneg=True)
 
-    def func_attr(self, attrs: Mapping[str, Any]) -> None:
+    def func_attr(self, attrs: Mapping[str, object]) -> None:
         """Add attributes to the function."""
         self._need_func("an attribute").attrs.update(attrs)
 
@@ -195,7 +195,7 @@ class IRBuilder:
         dtype: DataType | str | None = None,
         kind: ForKind | str = "serial",
         thread_tag: str | None = None,
-        annotations: Mapping[str, Any] | None = None,
+        annotations: Mapping[str, object] | None = None,
     ) -> Iterator[Var]:
         """A loop from ``begin`` up to, not including, ``end``; its variable has the wider of their dtypes."""
         first, last = build.match_types(*build.operands(begin, end))

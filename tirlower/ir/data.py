@@ -16,6 +16,7 @@ from tirlower.ir.cancel import linear_difference, terms_of
 from tirlower.ir.expr import Add, Broadcast, BufferLoad, Call, Cast, Expr, IntImm, Mul, Sub, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import nodes
 from tirlower.ir.stmt import For
@@ -95,11 +96,10 @@ def may_be_data(expr: Expr, params: Iterable[Var], buffers: Iterable[Buffer], bo
     found = False
     data = ({*params} - _sizes(buffers)) | {*bound}
 
-    def look(op: Any) -> bool:
+    def look(op: Node) -> bool:
         nonlocal found
-        kind = op.__class__
-        found = found or kind is BufferLoad or op in data
-        found = found or (kind is Call and not (isinstance(op.op, Op) and op.op.purity is Purity.PURE))
+        found = found or op.__class__ is BufferLoad or op in data
+        found = found or (op.__class__ is Call and not (isinstance(op.op, Op) and op.op.purity is Purity.PURE))
         return not found
 
     pre_order_visit(expr, look)

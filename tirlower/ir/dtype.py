@@ -7,12 +7,19 @@ naturally and dictionaries keyed by dtype work. Data types are interned: equal o
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import ClassVar, TypeAlias
 
 import ml_dtypes
 import numpy as np
 
-__all__ = ["BOOL", "FLOAT64", "FLOAT8_KINDS", "HANDLE", "INT32", "INT64", "VOID", "DataType", "DataTypeError"]
+__all__ = [
+    "BOOL", "FLOAT64", "FLOAT8_KINDS", "HANDLE", "INT32", "INT64", "VOID", "Array", "DataType", "DataTypeError",
+    "NumpyDType",
+]  # fmt: skip
+
+Array: TypeAlias = "np.ndarray[tuple[int, ...], NumpyDType]"
+"""A NumPy array of whatever shape and dtype."""
+NumpyDType: TypeAlias = "np.dtype[np.generic[object]]"
 
 # The OCP 8-bit floats, and their relatives that ml_dtypes knows by the same names.
 FLOAT8_KINDS = (
@@ -62,11 +69,11 @@ class DataType(str):
     is_float: bool
     is_float8: bool
     is_bool: bool
-    _known: ClassVar[dict[str, DataType]] = {}
+    _known: ClassVar[dict[object, DataType]] = {}
     any_custom: ClassVar[bool] = False
     """Whether this process has ever named a custom type: without one nothing has to be searched for them."""
 
-    def __new__(cls, name: Any = "void") -> DataType:
+    def __new__(cls, name: object = "void") -> DataType:
         """The interned data type of that name (``uint1`` and ``int1`` spell ``bool``; ``""`` is ``void``)."""
         known = cls._known.get(name)
         if known is not None:
@@ -78,7 +85,7 @@ class DataType(str):
         return cls._parse(name)
 
     @classmethod
-    def named(cls, value: Any) -> DataType:
+    def named(cls, value: object) -> DataType:
         """The data type that a string, a NumPy dtype, or a Python or NumPy type (``float``, ``np.float32``) names.
 
         >>> DataType.named(float), DataType.named(np.dtype("uint8"))
@@ -235,7 +242,7 @@ class DataType(str):
         return ml_dtypes.finfo(self.numpy)  # type: ignore[no-untyped-call]
 
     @property
-    def numpy(self) -> np.dtype:
+    def numpy(self) -> NumpyDType:
         """NumPy's (or ml_dtypes') dtype of one lane; integers of other widths sit in the next standard width.
 
         Raises :class:`DataTypeError` for void and custom types; a handle is ``uint64``.
@@ -248,13 +255,14 @@ class DataType(str):
         if self.code == "float":
             return np.dtype(f"float{self.bits}")
         if self.is_float:
-            return np.dtype(getattr(ml_dtypes, str(self.element)))
+            made: NumpyDType = np.dtype(getattr(ml_dtypes, str(self.element)))
+            return made
         if self.is_handle:
             return np.dtype(np.uint64)
         raise DataTypeError(f"{self!s} has no NumPy dtype")
 
     @classmethod
-    def from_numpy(cls, dtype: np.dtype | type) -> DataType:
+    def from_numpy(cls, dtype: NumpyDType | type) -> DataType:
         """The data type of a NumPy (or ml_dtypes) dtype."""
         return cls(np.dtype(dtype).name)
 

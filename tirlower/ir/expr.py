@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NoReturn, Protocol, SupportsInt, TypeAlias
 
 import numpy as np
 
 from tirlower.diagnostics import Span, TirError, WellFormedError
 from tirlower.ir.dtype import BOOL, HANDLE, INT32, INT64, VOID, DataType
-from tirlower.ir.node import Node, attrs, binds, buffer_use, child, data, hint, node
+from tirlower.ir.node import Node, attrs, binds, buffer_use, child, data, disjoint_base, hint, node
 from tirlower.ir.op import GlobalVar, Op
 
 if TYPE_CHECKING:
@@ -23,10 +23,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "And", "BinaryOp", "Broadcast", "BufferLoad", "Call", "Cast",
-    "CompareOp", "Div", "Expr", "FloatImm", "FloorDiv", "FloorMod", "IntImm", "Let", "Max", "Min", "Mod", "Mul",
-    "Not", "Or", "PointerType", "Ramp", "Select", "Shuffle", "StringImm", "Sub", "Var", "as_expr",
+    "CompareOp", "Div", "Expr", "ExprLike", "FloatImm", "FloorDiv", "FloorMod", "IntImm", "Let", "Max", "Min", "Mod", "Mul",
+    "Not", "Or", "PointerType", "Ramp", "Select", "Shuffle", "StringImm", "Sub", "Var", "as_expr", "as_exprs",
     "const_like", "is_const_int", "round_float", "wrap_int",
 ]  # fmt: skip
+
+
+class StandsForExpr(Protocol):
+    """What stands for an expression where one is asked for, as an ``IterVar`` does for its variable."""
+
+    def as_expr(self) -> Expr:
+        """The expression."""
+
+
+ExprLike: TypeAlias = "Expr | StandsForExpr | int | float | str | np.generic[object]"
+"""What :func:`as_expr` makes an expression of."""
 
 
 class PointerType:
@@ -49,6 +60,7 @@ class PointerType:
 
 
 @node
+@disjoint_base
 class Expr(Node):
     """Base of all expressions: each has a ``dtype`` and may carry the span it came from.
 
@@ -75,6 +87,9 @@ class Expr(Node):
         @digest.setter
         def digest(self, value: bytes | None) -> None: ...
 
+        def children(self) -> Iterator[Expr]:
+            """The operands: expressions have no other children."""
+
     def __bool__(self) -> NoReturn:
         raise TirError(
             f"the truth of an expression is not known when the program is built: {self}",
@@ -84,40 +99,40 @@ class Expr(Node):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
 
-    def __add__(self, other: Any) -> Expr:
+    def __add__(self, other: ExprLike) -> Expr:
         return _build.add(self, other)
 
-    def __radd__(self, other: Any) -> Expr:
+    def __radd__(self, other: ExprLike) -> Expr:
         return _build.add(other, self)
 
-    def __sub__(self, other: Any) -> Expr:
+    def __sub__(self, other: ExprLike) -> Expr:
         return _build.sub(self, other)
 
-    def __rsub__(self, other: Any) -> Expr:
+    def __rsub__(self, other: ExprLike) -> Expr:
         return _build.sub(other, self)
 
-    def __mul__(self, other: Any) -> Expr:
+    def __mul__(self, other: ExprLike) -> Expr:
         return _build.mul(self, other)
 
-    def __rmul__(self, other: Any) -> Expr:
+    def __rmul__(self, other: ExprLike) -> Expr:
         return _build.mul(other, self)
 
-    def __truediv__(self, other: Any) -> Expr:
+    def __truediv__(self, other: ExprLike) -> Expr:
         return _build.true_div(self, other)
 
-    def __rtruediv__(self, other: Any) -> Expr:
+    def __rtruediv__(self, other: ExprLike) -> Expr:
         return _build.true_div(other, self)
 
-    def __floordiv__(self, other: Any) -> Expr:
+    def __floordiv__(self, other: ExprLike) -> Expr:
         return _build.floordiv(self, other)
 
-    def __rfloordiv__(self, other: Any) -> Expr:
+    def __rfloordiv__(self, other: ExprLike) -> Expr:
         return _build.floordiv(other, self)
 
-    def __mod__(self, other: Any) -> Expr:
+    def __mod__(self, other: ExprLike) -> Expr:
         return _build.floormod(self, other)
 
-    def __rmod__(self, other: Any) -> Expr:
+    def __rmod__(self, other: ExprLike) -> Expr:
         return _build.floormod(other, self)
 
     def __neg__(self) -> Expr:
@@ -129,46 +144,46 @@ class Expr(Node):
     def __invert__(self) -> Expr:
         return _build.bitwise_not(self)
 
-    def __lshift__(self, other: Any) -> Expr:
+    def __lshift__(self, other: ExprLike) -> Expr:
         return _build.shift_left(self, other)
 
-    def __rlshift__(self, other: Any) -> Expr:
+    def __rlshift__(self, other: ExprLike) -> Expr:
         return _build.shift_left(other, self)
 
-    def __rshift__(self, other: Any) -> Expr:
+    def __rshift__(self, other: ExprLike) -> Expr:
         return _build.shift_right(self, other)
 
-    def __rrshift__(self, other: Any) -> Expr:
+    def __rrshift__(self, other: ExprLike) -> Expr:
         return _build.shift_right(other, self)
 
-    def __and__(self, other: Any) -> Expr:
+    def __and__(self, other: ExprLike) -> Expr:
         return _build.bitwise_and(self, other)
 
-    def __rand__(self, other: Any) -> Expr:
+    def __rand__(self, other: ExprLike) -> Expr:
         return _build.bitwise_and(other, self)
 
-    def __or__(self, other: Any) -> Expr:
+    def __or__(self, other: ExprLike) -> Expr:
         return _build.bitwise_or(self, other)
 
-    def __ror__(self, other: Any) -> Expr:
+    def __ror__(self, other: ExprLike) -> Expr:
         return _build.bitwise_or(other, self)
 
-    def __xor__(self, other: Any) -> Expr:
+    def __xor__(self, other: ExprLike) -> Expr:
         return _build.bitwise_xor(self, other)
 
-    def __rxor__(self, other: Any) -> Expr:
+    def __rxor__(self, other: ExprLike) -> Expr:
         return _build.bitwise_xor(other, self)
 
-    def __lt__(self, other: Any) -> Expr:
+    def __lt__(self, other: ExprLike) -> Expr:
         return _build.lt(self, other)
 
-    def __le__(self, other: Any) -> Expr:
+    def __le__(self, other: ExprLike) -> Expr:
         return _build.le(self, other)
 
-    def __gt__(self, other: Any) -> Expr:
+    def __gt__(self, other: ExprLike) -> Expr:
         return _build.gt(self, other)
 
-    def __ge__(self, other: Any) -> Expr:
+    def __ge__(self, other: ExprLike) -> Expr:
         return _build.ge(self, other)
 
     def astype(self, dtype: str, span: Span | None = None) -> Expr:
@@ -211,11 +226,11 @@ def round_float(value: float, dtype: DataType) -> float:
         return float(np.float64(value).astype(dtype.element.numpy))
 
 
-def _dtype(value: Any) -> DataType:
+def _dtype(value: object) -> DataType:
     return value if value.__class__ is DataType else DataType(value)
 
 
-def as_expr(value: Any) -> Expr:
+def as_expr(value: object) -> Expr:
     """An expression from an expression, a Python or NumPy number, or a string.
 
     An int is int32, or int64 when it does not fit; a float is float32, or float64 when it is too large for that; a bool
@@ -239,12 +254,14 @@ def as_expr(value: Any) -> Expr:
         if isinstance(made, Expr):
             return made
     dtype = getattr(value, "dtype", None)
-    if dtype is not None and getattr(value, "shape", None) == ():
-        return const(value.item(), str(dtype))
+    item = getattr(value, "item", None)
+    if dtype is not None and item is not None and getattr(value, "shape", None) == ():
+        return const(item(), str(dtype))
     raise TirError(f"expected an expression or a number, got {type(value).__name__} {value!r}")
 
 
-def _exprs(values: Sequence[Any]) -> tuple[Expr, ...]:
+def as_exprs(values: Iterable[object]) -> tuple[Expr, ...]:
+    """Each as an expression."""
     return tuple([v if isinstance(v, Expr) else as_expr(v) for v in values])
 
 
@@ -275,12 +292,16 @@ def vscale(lanes: int) -> Expr:
     return call if lanes == 1 else Mul(call, IntImm(INT32, lanes))
 
 
+def _annotations(given: Mapping[str, object] | None) -> dict[str, object]:
+    return dict(given) if given else {}
+
+
 def const_like(value: int | float, like: Expr) -> Expr:
     """A constant of another expression's dtype."""
     return const(value, like.dtype)
 
 
-def is_const_int(expr: Any, value: int | None = None) -> bool:
+def is_const_int(expr: object, value: int | None = None) -> bool:
     """Whether an expression is an integer constant (of that value, when given); a broadcast of one counts."""
     if expr.__class__ is Broadcast:
         expr = expr.value
@@ -400,7 +421,7 @@ class CompareOp(Expr):
         self.dtype = BOOL if kind.lanes == 1 and not kind.scalable else BOOL.with_lanes(kind.lanes, kind.scalable)
 
 
-def _mismatch(expr: Any) -> NoReturn:
+def _mismatch(expr: BinaryOp | CompareOp) -> NoReturn:
     name = type(expr).__name__
     raise WellFormedError(
         f"{name} needs operands of one dtype, got {expr.a.dtype!s} and {expr.b.dtype!s}: {expr.a} and {expr.b}",
@@ -556,7 +577,7 @@ class BufferLoad(Expr):
     """``buffer[indices]``; only the last index may be a vector, a predicate has its lanes."""
 
     buffer: Buffer = buffer_use()
-    indices: tuple[Expr, ...] = child(convert=_exprs)
+    indices: tuple[Expr, ...] = child(convert=as_exprs)
     predicate: Expr | None = child(default=None)
 
     def check(self) -> None:
@@ -600,7 +621,7 @@ def access_dtype(
     return element.with_lanes(element.lanes * last.lanes, element.scalable or last.scalable)
 
 
-def _lanes(value: Any) -> int | Expr:
+def _lanes(value: Expr | SupportsInt) -> int | Expr:
     if value.__class__ is int:
         return value
     if isinstance(value, Expr):
@@ -663,8 +684,8 @@ class Broadcast(Expr):
 class Shuffle(Expr):
     """Lanes picked by constant indices from the concatenation of vectors."""
 
-    vectors: tuple[Expr, ...] = child(convert=_exprs)
-    indices: tuple[Expr, ...] = child(convert=_exprs)
+    vectors: tuple[Expr, ...] = child(convert=as_exprs)
+    indices: tuple[Expr, ...] = child(convert=as_exprs)
 
     def check(self) -> None:
         """The vectors share an element type; the indices are constants in range."""
@@ -707,9 +728,9 @@ class Call(Expr):
     """A call of an operation, or of a function of the module."""
 
     op: Op | GlobalVar = data()
-    args: tuple[Expr, ...] = child(convert=_exprs)
+    args: tuple[Expr, ...] = child(convert=as_exprs)
     dtype: DataType = data(default=VOID, convert=_dtype)
-    annotations: dict[str, Any] = attrs(default=None, kw_only=True, convert=lambda a: dict(a) if a else {})
+    annotations: dict[str, object] = attrs(default=None, kw_only=True, convert=_annotations)
 
     def check(self) -> None:
         """The operation takes that many arguments."""

@@ -72,12 +72,12 @@ class PrimFunc(Node):
         """The function with another body; the same object when it is the same body."""
         return self.with_(body=body)
 
-    def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> PrimFunc:
+    def with_attr(self, key: str | Mapping[str, object], value: Any = None) -> PrimFunc:
         """The function with an attribute (or a mapping of them) set."""
         new = dict(key) if isinstance(key, Mapping) else {key: value}
         return self.with_(attrs={**self.attrs, **new})
 
-    def with_attrs(self, attrs: Mapping[str, Any]) -> PrimFunc:
+    def with_attrs(self, attrs: Mapping[str, object]) -> PrimFunc:
         """The function with attributes set."""
         return self.with_attr(attrs)
 
@@ -124,7 +124,7 @@ class IRModule:
     __slots__ = ("attrs", "functions")
 
     def __init__(
-        self, functions: Mapping[Any, PrimFunc] | PrimFunc | None = None, attrs: Mapping[str, Any] | None = None
+        self, functions: Mapping[Any, PrimFunc] | PrimFunc | None = None, attrs: Mapping[str, object] | None = None
     ) -> None:
         if isinstance(functions, PrimFunc):
             functions = {functions.name: functions}

@@ -8,11 +8,13 @@ root, so that a chain of any length fits, and a shared operand is handled once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from types import FunctionType
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, TypeVarTuple, cast
 
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir import build
-from tirlower.ir.buffer import Buffer, IterVar
+from tirlower.ir.buffer import Buffer, BufferRegion, IterVar, Range
+from tirlower.ir.build import BinaryBuilder
 from tirlower.ir.expr import (
     EQ,
     GE,
@@ -22,6 +24,7 @@ from tirlower.ir.expr import (
     NE,
     Add,
     And,
+    BinaryOp,
     BufferLoad,
     Call,
     Cast,
@@ -43,6 +46,7 @@ from tirlower.ir.expr import (
     is_const_int,
 )
 from tirlower.ir.node import NODES, Node, Role
+from tirlower.ir.stmt import BlockIter, Stmt
 
 __all__ = [
     "Dispatch",
@@ -58,8 +62,18 @@ __all__ = [
 ]
 
 
-def _handlers(cls: type, prefix: str) -> dict[type, Callable[..., Any]]:
-    found: dict[type, Callable[..., Any]] = {}
+Kept = TypeVar("Kept", Expr, Stmt, Buffer, BlockIter, Range, BufferRegion, Node)
+"""What a rewrite keeps: an expression becomes an expression, a statement a statement."""
+Tree = TypeVar("Tree", Expr, Node)
+"""Expressions have expressions inside, other nodes any."""
+NodeT = TypeVar("NodeT", bound=Node)
+Op = TypeVar("Op", bound=Node)
+Result = TypeVar("Result")
+Rest = TypeVarTuple("Rest")
+
+
+def _handlers(cls: type, prefix: str) -> dict[type, FunctionType]:
+    found: dict[type, FunctionType] = {}
     for name, fn in vars(cls).items():
         if not name.startswith(prefix) or not callable(fn):
             continue
@@ -81,22 +95,26 @@ def _handlers(cls: type, prefix: str) -> dict[type, Callable[..., Any]]:
     return found
 
 
-class Dispatch:
-    """Call the method ``on_For`` for a For node (and what else it takes); for a node without one :meth:`otherwise`."""
+class Dispatch(Generic[Op, Result, *Rest]):
+    """Call the method ``on_For`` for a For node (and what else it takes); for a node without one :meth:`otherwise`.
 
-    _on: ClassVar[dict[type, Callable[..., Any]]] = {}
+    ``Dispatch[Stmt, int, str]`` takes statements, each with a string, and gives integers.
+    """
+
+    _on: ClassVar[dict[type, FunctionType]] = {}
 
     def __init_subclass__(cls) -> None:
         """Collect the ``on_*`` methods into the table."""
         super().__init_subclass__()
         cls._on = {**cls._on, **_handlers(cls, "on_")}
 
-    def dispatch(self, op: Any, *rest: Any) -> Any:
+    def dispatch(self, op: Op, *rest: *Rest) -> Result:
         """What the method of the node's class gives."""
         method = self._on.get(op.__class__)
-        return self.otherwise(op, *rest) if method is None else method(self, op, *rest)
+        result: Result = self.otherwise(op, *rest) if method is None else method(self, op, *rest)
+        return result
 
-    def otherwise(self, op: Any, *rest: Any) -> Any:
+    def otherwise(self, op: Op, *rest: *Rest) -> Result:
         """For a node of another class."""
         raise TypeError(f"{type(self).__name__} has no method for {type(op).__name__}")
 
@@ -108,14 +126,14 @@ class Visitor:
     returns False. Buffers of accesses, regions and declarations go through :meth:`visit_buffer`.
     """
 
-    _table: ClassVar[dict[type, Callable[..., Any]]] = {}
+    _table: ClassVar[dict[type, FunctionType]] = {}
 
     def __init_subclass__(cls) -> None:
         """Collect the ``visit_*`` methods into the table."""
         super().__init_subclass__()
         cls._table = {**cls._table, **_handlers(cls, "visit_")}
 
-    def visit(self, op: Any) -> None:
+    def visit(self, op: Node) -> None:
         """Visit a statement, expression or other node."""
         if isinstance(op, Expr):
             self.visit_expr(op)
@@ -161,7 +179,7 @@ class Visitor:
             if op.__class__ is BufferLoad:
                 self.visit_buffer(op.buffer)
             if not op.is_leaf:
-                stack += reversed(list(op.children()))  # type: ignore[arg-type]
+                stack += reversed(list(op.children()))
 
     def visit_buffer(self, buffer: Buffer) -> None:
         """Called for each use of a buffer. Does nothing."""
@@ -178,8 +196,8 @@ class Mutator:
     changed as the operators do.
     """
 
-    _table: ClassVar[dict[type, Callable[..., Any]]] = {}
-    _enter: ClassVar[dict[type, Callable[..., Any]]] = {}
+    _table: ClassVar[dict[type, FunctionType]] = {}
+    _enter: ClassVar[dict[type, FunctionType]] = {}
     maps_buffers: ClassVar[bool] = False
     maps_definitions: ClassVar[bool] = False
     maps_attrs: ClassVar[bool] = False
@@ -196,18 +214,19 @@ class Mutator:
         )
         cls.maps_attrs = cls.map_attr is not Mutator.map_attr
 
-    def visit(self, op: Any) -> Any:
+    def visit(self, op: Kept) -> Kept:
         """Rewrite a statement, expression or other node."""
         if isinstance(op, Expr):
             return self.visit_expr(op)
         method = self._table.get(op.__class__)
-        return method(self, op) if method is not None else self.generic(op)
+        new: Kept = method(self, op) if method is not None else self.generic(op)
+        return new
 
-    def generic(self, op: Any) -> Any:
+    def generic(self, op: NodeT) -> NodeT:
         """Rewrite the children (and, where a subclass asks for it, buffers, definitions and attributes)."""
         if not (self.maps_buffers or self.maps_definitions or self.maps_attrs):
             return op.map_children(self.visit)
-        changes: dict[str, Any] = {}
+        changes: dict[str, object] = {}
         # Definitions first: what they bind is in scope in the children.
         for field in op.fields:
             role = field.role
@@ -234,7 +253,7 @@ class Mutator:
                     changes[field.name] = None if old is None else self.map_attr(old)
         return op.with_(**changes) if changes else op
 
-    def _map_definition(self, old: Any) -> Any:
+    def _map_definition(self, old: object) -> object:
         if isinstance(old, Var):
             return self.map_var_def(old)
         if isinstance(old, Buffer):
@@ -260,11 +279,11 @@ class Mutator:
         """The buffer to define in place of one; by default as it is used."""
         return self.map_buffer(buffer)
 
-    def map_attr(self, value: Any) -> Any:
+    def map_attr(self, value: object) -> object:
         """The attribute value to put in place of one. Itself by default."""
         return value
 
-    def map_named(self, value: Any) -> Any:
+    def map_named(self, value: object) -> object:
         """An attribute value in which buffers, expressions and other nodes are rewritten, for a ``map_attr`` of that kind."""
         if isinstance(value, Buffer):
             return self.map_buffer(value)
@@ -278,19 +297,20 @@ class Mutator:
             return value if all(made[k] is v for k, v in value.items()) else made
         return value
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         """Rewrite an expression, its operands first."""
         table, enter = self._table, self._enter
         if root.is_leaf and not enter:
             method = table.get(root.__class__)
             if method is not None:
-                return method(self, root)
+                made: Expr = method(self, root)
+                return made
             if root.__class__ is not BufferLoad:
                 return root
-        memo: dict[int, Any] = {}
+        memo: dict[int, Expr] = {}
         entered: set[int] = set()
         definitions: dict[int, Var] = {}
-        stack: list[Any] = [root]
+        stack: list[Expr] = [root]
         while stack:
             op = stack[-1]
             key = id(op)
@@ -339,35 +359,46 @@ class Mutator:
 class StmtMutator(Mutator):
     """Rewrite statements alone: expressions, most of a program's nodes, come back without being entered."""
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         """The expression itself."""
         return root
 
 
-_FOLDS: dict[type, Callable[..., Expr]] = {
+_FOLDS: dict[type, BinaryBuilder] = {
     Add: build.add, Sub: build.sub, Mul: build.mul, Min: build.min_, Max: build.max_, EQ: build.eq, NE: build.ne,
     LT: build.lt, LE: build.le, GT: build.gt, GE: build.ge, And: build.logical_and, Or: build.logical_or,
 }  # fmt: skip
-_DIVISIONS: dict[type, Callable[..., Expr]] = {
+_DIVISIONS: dict[type, BinaryBuilder] = {
     FloorDiv: build.floordiv, FloorMod: build.floormod, Div: build.truncdiv, Mod: build.truncmod,
 }  # fmt: skip
 
 
-def fold(expr: Any) -> Any:
+def fold(expr: Expr) -> Expr:
     """An expression folded at its root as the operators of ``ir.build`` fold; the same object where nothing folds."""
     kind = expr.__class__
     fn = _FOLDS.get(kind)
     if fn is None:
         fn = _DIVISIONS.get(kind)
-        # A division by zero is left for its place to report; a division of floats does not fold here.
-        if fn is None or is_const_int(expr.b, 0) or not expr.dtype.is_integral:
-            if kind is Not and expr.a.__class__ is IntImm:
+        if fn is None:
+            if expr.__class__ is Not and expr.a.__class__ is IntImm:
                 return build.logical_not(expr.a)
-            return build.cast(expr.dtype, expr.value) if kind is Cast and expr.value.__class__ is IntImm else expr
-    folded: Any = fn(expr.a, expr.b, expr.span)
+            if expr.__class__ is Cast and expr.value.__class__ is IntImm:
+                return build.cast(expr.dtype, expr.value)
+            return expr
+        if TYPE_CHECKING:
+            assert isinstance(expr, BinaryOp)
+        # A division by zero is left for its place to report; a division of floats does not fold here.
+        if is_const_int(expr.b, 0) or not expr.dtype.is_integral:
+            return expr
+    if TYPE_CHECKING:
+        assert isinstance(expr, BinaryOp)
+    folded = fn(expr.a, expr.b, expr.span)
+    if folded.__class__ is not kind:
+        return folded
+    if TYPE_CHECKING:
+        assert isinstance(folded, BinaryOp)
     # An operand of the same kind may be what is left: x + y of (x + y) + 0.
-    same = folded.__class__ is kind and folded.a is expr.a and folded.b is expr.b
-    return expr if same else folded
+    return expr if folded.a is expr.a and folded.b is expr.b else folded
 
 
 class Substituter(Mutator):
@@ -379,7 +410,9 @@ class Substituter(Mutator):
 
     folds = True
 
-    def __init__(self, vmap: Mapping[Var, Any], buffers: Mapping[Buffer, Buffer] | None = None) -> None:
+    def __init__(
+        self, vmap: Mapping[Var, Expr | IterVar | float], buffers: Mapping[Buffer, Buffer] | None = None
+    ) -> None:
         self.vmap: dict[Var, Expr] = {var: _to_expr(value, var) for var, value in vmap.items()}
         self.buffers: dict[Buffer, Buffer] = dict(buffers or {})
 
@@ -403,18 +436,20 @@ class Substituter(Mutator):
         new = self.vmap.get(var)
         return new if isinstance(new, Var) else var
 
-    def map_attr(self, value: Any) -> Any:
+    def map_attr(self, value: object) -> object:
         """Expressions and buffers inside attribute values are replaced too."""
         return self.map_named(value)
 
 
-def _to_expr(value: Any, var: Var) -> Expr:
+def _to_expr(value: Expr | IterVar | float, var: Var) -> Expr:
     if isinstance(value, Expr):
         return value
     return value.var if isinstance(value, IterVar) else const(value, var.dtype)
 
 
-def substitute(node: Any, vmap: Mapping[Var, Any], buffers: Mapping[Buffer, Buffer] | None = None) -> Any:
+def substitute(
+    node: Kept, vmap: Mapping[Var, Expr | IterVar | float], buffers: Mapping[Buffer, Buffer] | None = None
+) -> Kept:
     """``node`` (an expression, statement, region or buffer) with free variables replaced.
 
     ``vmap`` maps variables to expressions or numbers (of the variable's dtype); a definition of a mapped variable is
@@ -424,13 +459,15 @@ def substitute(node: Any, vmap: Mapping[Var, Any], buffers: Mapping[Buffer, Buff
         return node
     worker = Substituter(vmap, buffers)
     with deep_recursion():
-        return worker.map_buffer(node) if isinstance(node, Buffer) else worker.visit(node)
+        if isinstance(node, Buffer):
+            return worker.map_buffer(node)
+        return worker.visit(node)
 
 
-def post_order_visit(node: Any, fn: Callable[[Any], Any]) -> None:
+def post_order_visit(node: Tree, fn: Callable[[Tree], object]) -> None:
     """Call ``fn`` on every distinct node under (and including) ``node``, operands and bodies first."""
     seen: set[int] = set()
-    stack: list[tuple[Any, bool]] = [(node, False)]
+    stack: list[tuple[Tree, bool]] = [(node, False)]
     while stack:
         op, ready = stack.pop()
         if ready:
@@ -441,10 +478,10 @@ def post_order_visit(node: Any, fn: Callable[[Any], Any]) -> None:
             stack += [(c, False) for c in reversed(list(op.children()))]
 
 
-def pre_order_visit(node: Any, fn: Callable[[Any], Any]) -> None:
+def pre_order_visit(node: Tree, fn: Callable[[Tree], object]) -> None:
     """Call ``fn`` on every distinct node, before its children; a node for which it returns False is not entered."""
     seen: set[int] = set()
-    stack: list[Any] = [node]
+    stack: list[Tree] = [node]
     while stack:
         op = stack.pop()
         if id(op) in seen:
@@ -455,11 +492,11 @@ def pre_order_visit(node: Any, fn: Callable[[Any], Any]) -> None:
 
 
 def ir_transform(
-    stmt: Any,
-    preorder: Callable[[Any], Any] | None,
-    postorder: Callable[[Any], Any] | None,
+    stmt: Kept,
+    preorder: Callable[[Node], object] | None,
+    postorder: Callable[[Node], object] | None,
     only_enable: Iterable[str | type] | None = None,
-) -> Any:
+) -> Kept:
     """Rewrite by two functions.
 
     ``preorder(node)`` runs before a node's children and may return a replacement, which is not entered;
@@ -471,19 +508,33 @@ def ir_transform(
         names = [k if isinstance(k, type) else NODES[k.removeprefix("tir.")] for k in only_enable]
         kinds = set(names)
 
-    class Worker(Mutator):
-        def visit(self, op: Any) -> Any:
-            chosen = kinds is None or op.__class__ in kinds
-            if chosen and preorder is not None:
-                replaced = preorder(op)
-                if replaced is not None:
-                    return replaced
-            new = op.map_children(self.visit)
-            if chosen and postorder is not None:
-                replaced = postorder(new)
-                if replaced is not None:
-                    return replaced
-            return new
-
     with deep_recursion():
-        return Worker().visit(stmt)
+        return _Transformer(kinds, preorder, postorder).visit(stmt)
+
+
+class _Transformer(Mutator):
+    """Rewrite by two functions (see :func:`ir_transform`)."""
+
+    def __init__(
+        self,
+        kinds: set[type] | None,
+        preorder: Callable[[Node], object] | None,
+        postorder: Callable[[Node], object] | None,
+    ) -> None:
+        self.kinds = kinds
+        self.preorder = preorder
+        self.postorder = postorder
+
+    def visit(self, op: Kept) -> Kept:
+        """What the functions give for a node, or the node with its children rewritten."""
+        chosen = self.kinds is None or op.__class__ in self.kinds
+        if chosen and self.preorder is not None:
+            replaced = self.preorder(op)
+            if replaced is not None:
+                return cast(Kept, replaced)
+        new = op.map_children(self.visit)
+        if chosen and self.postorder is not None:
+            replaced = self.postorder(new)
+            if replaced is not None:
+                return cast(Kept, replaced)
+        return new

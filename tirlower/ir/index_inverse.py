@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
@@ -109,13 +108,13 @@ def _is_multiple(size: Size, of: int) -> bool:
     return of == 1 or (isinstance(size, Mul) and isinstance(size.b, IntImm) and size.b.value % of == 0)
 
 
-class _Analysis(Dispatch):
+class _Analysis(Dispatch[Expr, _Sum, list[_Sum]]):
     """The outputs of a map over given input ranges, as sums of digits."""
 
     def __init__(self, inputs: Sequence[tuple[Var, Range]]) -> None:
         self.inputs = inputs
         self.marks: list[_Mark] = []
-        self.known: dict[Any, _Mark] = {}
+        self.known: dict[Var | _Sum | _Digit, _Mark] = {}
         self.of_var: dict[Var, _Sum] = {}
         for var, domain in inputs:
             if not isinstance(domain.min, IntImm):
@@ -141,7 +140,7 @@ class _Analysis(Dispatch):
         """An output as a sum of digits. Raises :class:`NotInvertible` where it is none."""
         memo: dict[int, _Sum] = {}
 
-        def look(op: Any) -> None:
+        def look(op: Expr) -> None:
             memo[id(op)] = self.dispatch(op, [memo[id(c)] for c in op.children()])
 
         post_order_visit(root, look)
@@ -171,7 +170,7 @@ class _Analysis(Dispatch):
     def on_Cast(self, op: Cast, parts: list[_Sum]) -> _Sum:
         return parts[0] if op.dtype.is_integral else self.otherwise(op, parts)
 
-    def otherwise(self, op: Any, parts: list[_Sum]) -> _Sum:
+    def otherwise(self, op: Expr, parts: list[_Sum]) -> _Sum:
         """A quotient or remainder by a constant."""
         if isinstance(op, (FloorDiv, FloorMod, Div, Mod)) and not parts[1].terms and parts[1].base > 0:
             a = self.positive(parts[0])

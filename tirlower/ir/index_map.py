@@ -312,7 +312,7 @@ def _same(a: Expr, b: Expr) -> bool:
     return a.dtype is b.dtype and a.dtype.is_integral and is_const_int(linear_difference(a, b), 0)
 
 
-_NUMPY: dict[type, Callable[..., Any]] = {
+_NUMPY: dict[type, np.ufunc] = {
     Add: np.add,
     Sub: np.subtract,
     Mul: np.multiply,
@@ -329,7 +329,7 @@ _BIT_OPERATIONS: dict[str, Callable[..., Expr]] = {
     "tir.shift_left": build.shift_left,
     "tir.shift_right": build.shift_right,
 }
-_NUMPY_CALLS: dict[str, Callable[..., Any]] = {
+_NUMPY_CALLS: dict[str, np.ufunc] = {
     "tir.bitwise_and": np.bitwise_and,
     "tir.bitwise_or": np.bitwise_or,
     "tir.bitwise_xor": np.bitwise_xor,
@@ -343,16 +343,15 @@ def _evaluate(root: Expr, values: dict[Var, Any]) -> Any:
     """An index expression on arrays of indices (int64)."""
     memo: dict[int, Any] = {}
 
-    def look(op: Any) -> None:
-        kind = op.__class__
-        if kind is IntImm:
+    def look(op: Node) -> None:
+        if isinstance(op, IntImm):
             memo[id(op)] = np.int64(op.value)
-        elif kind is Var and op in values:
+        elif isinstance(op, Var) and op in values:
             memo[id(op)] = values[op]
-        elif kind is Cast and op.dtype.is_integral:
+        elif isinstance(op, Cast) and op.dtype.is_integral:
             memo[id(op)] = memo[id(op.value)]
         else:
-            fn = _NUMPY.get(kind) or (_NUMPY_CALLS.get(getattr(op.op, "name", "")) if kind is Call else None)
+            fn = _NUMPY_CALLS.get(op.op.name) if isinstance(op, Call) else _NUMPY.get(op.__class__)
             if fn is None:
                 raise TirError(f"the index {root} is not computed from constants and the indices alone: {op}")
             memo[id(op)] = fn(*[memo[id(c)] for c in op.children()])

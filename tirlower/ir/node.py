@@ -19,14 +19,37 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, ClassVar, Never, Self, TypeVar, cast, dataclass_transform
 
 from tirlower.ir.text import text
 
-__all__ = ["NODES", "Field", "Node", "Role", "attrs", "binds", "buffer_use", "child", "data", "hint", "node"]
+if TYPE_CHECKING:
+    from typing_extensions import disjoint_base
+else:
+
+    def disjoint_base(cls):
+        """Say to the type checker that no class derives from this one and another: a node is an Expr or a Stmt."""
+        return cls
+
+
+__all__ = [
+    "NODES",
+    "Field",
+    "Node",
+    "Role",
+    "attrs",
+    "binds",
+    "buffer_use",
+    "child",
+    "data",
+    "disjoint_base",
+    "hint",
+    "node",
+]
 
 T = TypeVar("T")
-_REQUIRED: Any = object()
+N = TypeVar("N", bound="Node")
+_REQUIRED = object()
 
 
 class Role(enum.Enum):
@@ -46,7 +69,11 @@ class Field:
     __slots__ = ("convert", "default", "kw_only", "name", "role")
 
     def __init__(
-        self, role: Role, default: Any = _REQUIRED, kw_only: bool = False, convert: Callable[[Any], Any] | None = None
+        self,
+        role: Role,
+        default: object = _REQUIRED,
+        kw_only: bool = False,
+        convert: Callable[[Never], object] | None = None,
     ) -> None:
         self.name = ""
         self.role = role
@@ -63,35 +90,39 @@ class Field:
         return f"Field({self.name!r}, {self.role.value})"
 
 
-# The specifiers return Any so that `body: Stmt = child()` type-checks.
-def child(*, default: Any = _REQUIRED, kw_only: bool = False, convert: Callable[[Any], Any] | None = None) -> Any:
+# To the type checker a specifier gives a value of the field's type, so that `body: Stmt = child()` type-checks.
+def _field(role: Role, default: object, kw_only: bool, convert: Callable[[Never], T] | None) -> T:
+    return cast(T, Field(role, default, kw_only, convert))
+
+
+def child(*, default: object = _REQUIRED, kw_only: bool = False, convert: Callable[[Never], T] | None = None) -> T:
     """A child field: a node, a tuple of nodes, or None."""
-    return Field(Role.CHILD, default, kw_only, convert)
+    return _field(Role.CHILD, default, kw_only, convert)
 
 
-def binds(*, default: Any = _REQUIRED, convert: Callable[[Any], Any] | None = None) -> Any:
+def binds(*, default: object = _REQUIRED, convert: Callable[[Never], T] | None = None) -> T:
     """A field that holds a variable or buffer (or a tuple of them) which the node defines."""
-    return Field(Role.BINDS, default, False, convert)
+    return _field(Role.BINDS, default, False, convert)
 
 
-def buffer_use(*, default: Any = _REQUIRED) -> Any:
+def buffer_use(*, default: object = _REQUIRED, convert: Callable[[Never], T] | None = None) -> T:
     """A field that holds a buffer used, not defined, by the node."""
-    return Field(Role.BUFFER, default)
+    return _field(Role.BUFFER, default, False, convert)
 
 
-def data(*, default: Any = _REQUIRED, kw_only: bool = False, convert: Callable[[Any], Any] | None = None) -> Any:
+def data(*, default: object = _REQUIRED, kw_only: bool = False, convert: Callable[[Never], T] | None = None) -> T:
     """A field of plain data, compared by ``==``."""
-    return Field(Role.DATA, default, kw_only, convert)
+    return _field(Role.DATA, default, kw_only, convert)
 
 
-def attrs(*, default: Any = _REQUIRED, kw_only: bool = False, convert: Callable[[Any], Any] | None = None) -> Any:
+def attrs(*, default: object = _REQUIRED, kw_only: bool = False, convert: Callable[[Never], T] | None = None) -> T:
     """A field that holds annotations."""
-    return Field(Role.ATTRS, default, kw_only, convert)
+    return _field(Role.ATTRS, default, kw_only, convert)
 
 
-def hint(*, default: Any = _REQUIRED, kw_only: bool = False, convert: Callable[[Any], Any] | None = None) -> Any:
+def hint(*, default: object = _REQUIRED, kw_only: bool = False, convert: Callable[[Never], T] | None = None) -> T:
     """A field that is carried along and never compared."""
-    return Field(Role.HINT, default, kw_only, convert)
+    return _field(Role.HINT, default, kw_only, convert)
 
 
 NODES: dict[str, type[Node]] = {}
@@ -121,21 +152,21 @@ class Node:
             elif value is not None:
                 yield value
 
-    def map_children(self, fn: Callable[[Any], Any]) -> Self:
+    def map_children(self, fn: Callable[[Never], Node]) -> Self:
         """The node with ``fn`` applied to each child; the same object if no child changed."""
-        changed: dict[str, Any] | None = None
+        changed: dict[str, object] | None = None
         for name in self.child_names:
             old = getattr(self, name)
             if old is None:
                 continue
             if old.__class__ is tuple:
-                new: Any = [fn(item) for item in old]
-                for a, b in zip(old, new, strict=True):
+                items = [fn(item) for item in old]
+                for a, b in zip(old, items, strict=True):
                     if a is not b:
-                        new = tuple(new)
                         break
                 else:
                     continue
+                new: object = tuple(items)
             else:
                 new = fn(old)
                 if new is old:
@@ -145,7 +176,7 @@ class Node:
             changed[name] = new
         return self if changed is None else self.with_(**changed)
 
-    def with_(self, **changes: Any) -> Self:
+    def with_(self, **changes: object) -> Self:
         """A copy with some fields changed; the same object if every given value already stands there."""
         for name, value in changes.items():
             if getattr(self, name) is not value:
@@ -164,7 +195,7 @@ class Node:
 
 
 @dataclass_transform(field_specifiers=(child, binds, buffer_use, data, attrs, hint))
-def node(cls: type[T]) -> type[T]:
+def node(cls: type[N]) -> type[N]:
     """Make a class of annotated fields a slotted node class (see the module's docstring)."""
     own: dict[str, Field] = {}
     namespace = dict(cls.__dict__)
@@ -191,16 +222,16 @@ def node(cls: type[T]) -> type[T]:
     namespace["is_leaf"] = not namespace["child_names"]
     for key in ("__dict__", "__weakref__"):
         namespace.pop(key, None)
-    made: Any = type(cls)(cls.__name__, cls.__bases__, namespace)  # type: ignore[misc]
+    namespace["__init__"] = _make_init(cls, fields)
+    made: type[N] = type(cls)(cls.__name__, cls.__bases__, namespace)  # type: ignore[misc]
     made.__qualname__ = cls.__qualname__
-    made.__init__ = _make_init(made, fields)
     NODES[cls.__name__] = made
     return made
 
 
-def _make_init(cls: Any, fields: tuple[Field, ...]) -> Callable[..., None]:
+def _make_init(cls: type[Node], fields: tuple[Field, ...]) -> object:
     """Compile ``__init__``: plain assignments, conversions, then ``check`` where defined."""
-    scope: dict[str, Any] = {"_REQUIRED": _REQUIRED}
+    scope: dict[str, object] = {"_REQUIRED": _REQUIRED}
     params: list[str] = []
     body: list[str] = []
     star = False
@@ -223,5 +254,4 @@ def _make_init(cls: Any, fields: tuple[Field, ...]) -> Callable[..., None]:
         body.append("self.check()")
     source = f"def __init__(self, {', '.join(params)}):\n  " + "\n  ".join(body or ["pass"])
     exec(source, scope)  # the generated constructor is as fast as one written by hand (0.4 to 0.6 us)
-    init: Callable[..., None] = scope["__init__"]
-    return init
+    return scope["__init__"]

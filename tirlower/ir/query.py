@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import Any, TypeVar, overload
+from typing import TypeVar, overload
 
 from tirlower.ir.expr import BufferLoad, Expr, Var
 from tirlower.ir.node import Node
@@ -12,9 +12,15 @@ from tirlower.ir.node import Node
 __all__ = ["each", "has", "is_small", "mentions", "nodes", "reads_data", "statements"]
 
 N = TypeVar("N", bound=Node)
+M = TypeVar("M", bound=Node)
+K = TypeVar("K", bound=Node)
 
 
-def nodes(*roots: Any) -> Iterator[Any]:
+@overload
+def nodes(*roots: Expr) -> Iterator[Expr]: ...
+@overload
+def nodes(*roots: Node) -> Iterator[Node]: ...
+def nodes(*roots: Node) -> Iterator[Node]:
     """Every distinct node under (and including) roots, each before its children."""
     seen: set[int] = set()
     stack = list(reversed(roots))
@@ -28,10 +34,14 @@ def nodes(*roots: Any) -> Iterator[Any]:
 
 
 @overload
-def each(kind: type[N], *roots: Any) -> Iterator[N]: ...
+def each(kind: type[N], *roots: Node) -> Iterator[N]: ...
 @overload
-def each(kind: tuple[type[Any], ...], *roots: Any) -> Iterator[Any]: ...
-def each(kind: Any, *roots: Any) -> Iterator[Any]:
+def each(kind: tuple[type[N], type[M]], *roots: Node) -> Iterator[N | M]: ...
+@overload
+def each(kind: tuple[type[N], type[M], type[K]], *roots: Node) -> Iterator[N | M | K]: ...
+@overload
+def each(kind: tuple[type[N], ...], *roots: Node) -> Iterator[N]: ...
+def each(kind: type[Node] | tuple[type[Node], ...], *roots: Node) -> Iterator[Node]:
     """The distinct nodes of one class, or of some, under (and including) roots.
 
     >>> from tirlower.ir.expr import Var
@@ -42,12 +52,12 @@ def each(kind: Any, *roots: Any) -> Iterator[Any]:
     return (op for op in nodes(*roots) if isinstance(op, kind))
 
 
-def has(kind: type[Any] | tuple[type[Any], ...], *roots: Any) -> bool:
+def has(kind: type[Node] | tuple[type[Node], ...], *roots: Node) -> bool:
     """Whether a node of a class, or of some, stands under (or is) a root."""
     return any(isinstance(op, kind) for op in nodes(*roots))
 
 
-def statements(*roots: Any) -> Iterator[Any]:
+def statements(*roots: Node) -> Iterator[Node]:
     """The distinct nodes that are no expressions, each before its children; expressions are not entered."""
     stack = [root for root in reversed(roots) if not isinstance(root, Expr)]
     seen: set[int] = set()
@@ -59,16 +69,16 @@ def statements(*roots: Any) -> Iterator[Any]:
             stack += [child for child in op.children() if not isinstance(child, Expr)][::-1]
 
 
-def mentions(root: Any, variables: Collection[Any]) -> bool:
+def mentions(root: Node, variables: Collection[object]) -> bool:
     """Whether one of some variables stands under (or is) a node."""
     return any(var in variables for var in each(Var, root))
 
 
-def reads_data(root: Any, data: Var) -> bool:
+def reads_data(root: Node, data: Var) -> bool:
     """Whether the memory of a data variable is read under a node, or its address is taken."""
     return any(op is data or (isinstance(op, BufferLoad) and op.buffer.data is data) for op in nodes(root))
 
 
-def is_small(limit: int, *roots: Any) -> bool:
+def is_small(limit: int, *roots: Node) -> bool:
     """Whether roots have at most so many distinct nodes together."""
     return sum(1 for _ in islice(nodes(*roots), limit + 1)) <= limit

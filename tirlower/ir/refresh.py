@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir.binding import buffer_variables
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
 from tirlower.ir.expr import Let, Var
-from tirlower.ir.functor import Substituter
+from tirlower.ir.functor import Kept, Substituter
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, For, ForKind, Stmt
 
 __all__ = ["copy_var", "refresh_binders"]
@@ -98,7 +96,7 @@ class _Refresher(Substituter):
         self.map_buffer_def(buffer)
 
 
-def refresh_binders(stmt: Any) -> Any:
+def refresh_binders(stmt: Kept) -> Kept:
     """A copy of a statement (or expression) in which every variable and buffer defined inside is new.
 
     A pass that places a body twice refreshes the copies, so that each definition stays unique. The variables of

@@ -7,9 +7,9 @@ the whole dimension is taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias, cast
 
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
@@ -149,12 +149,12 @@ class _Relaxer:
                 memo[id(op)] = self.interval(op.body)
             else:
                 stack.append((op, True))
-                stack += [(c, False) for c in op.children() if id(c) not in memo]  # type: ignore[misc]
+                stack += [(c, False) for c in op.children() if id(c) not in memo]
         for var in bound:
             known.pop(var, None)
         return memo[id(root)]
 
-    def _combine(self, op: Any, memo: dict[int, Interval | None]) -> Interval | None:
+    def _combine(self, op: Expr, memo: dict[int, Interval | None]) -> Interval | None:
         parts: list[Interval] = []
         fixed = True
         for operand in op.children():
@@ -238,20 +238,24 @@ def _call(op: Call, parts: list[Interval]) -> Interval | None:
     return None
 
 
-_RULES: dict[type, Any] = {
-    Add: lambda op, p: (build.add(p[0][0], p[1][0]), build.add(p[0][1], p[1][1])),
-    Sub: lambda op, p: (build.sub(p[0][0], p[1][1]), build.sub(p[0][1], p[1][0])),
-    Mul: _mul,
-    FloorDiv: _floordiv,
-    FloorMod: _floormod,
-    Min: _minmax,
-    Max: _minmax,
-    Select: lambda op, p: _union_of(p[1:]),
-    Cast: _cast,
-    Ramp: _ramp,
-    Broadcast: lambda op, p: p[0],
-    Call: _call,
-}
+_Rule: TypeAlias = "Callable[[Expr, list[Interval]], Interval | None]"
+_RULES = cast(  # each takes expressions of its class
+    "dict[type, _Rule]",
+    {
+        Add: lambda op, p: (build.add(p[0][0], p[1][0]), build.add(p[0][1], p[1][1])),
+        Sub: lambda op, p: (build.sub(p[0][0], p[1][1]), build.sub(p[0][1], p[1][0])),
+        Mul: _mul,
+        FloorDiv: _floordiv,
+        FloorMod: _floormod,
+        Min: _minmax,
+        Max: _minmax,
+        Select: lambda op, p: _union_of(p[1:]),
+        Cast: _cast,
+        Ramp: _ramp,
+        Broadcast: lambda op, p: p[0],
+        Call: _call,
+    },
+)
 
 
 def _lesser(a: Expr, b: Expr) -> Expr:
@@ -282,27 +286,32 @@ def _as_range(interval: Interval | None, extent: Expr) -> Range:
     return Range(cancelled(low), linear_difference(high, low, plus=1))
 
 
-class _Detector(Dispatch):
+_Table = dict[int, tuple[Buffer, list[Interval | None], set[object]]]
+
+
+class _Detector(Dispatch[Stmt, None]):
     """Walk a block's body and collect, for each buffer, the union of its access intervals."""
 
     def __init__(self, buffers: Mapping[Var, Buffer]) -> None:
         self.outer = buffers  # shared by all blocks of a function, so never copied
-        self.own: dict[Var, Buffer] = {}
+        self.own: dict[Expr, Buffer] = {}
         self.hidden: set[Var] = set()
         self.relaxer = _Relaxer()
         self.matched: dict[Buffer, MatchBufferRegion] = {}
         self.inside: set[int] = set()
         self.views: dict[int, Buffer] = {}
-        self.reads: dict[int, tuple[Buffer, list[Interval | None], set[Any]]] = {}
-        self.writes: dict[int, tuple[Buffer, list[Interval | None], set[Any]]] = {}
+        self.reads: _Table = {}
+        self.writes: _Table = {}
         self.opaque: dict[int, Buffer] = {}
 
-    def buffer_of(self, data: Any) -> Buffer | None:
+    def buffer_of(self, data: Expr) -> Buffer | None:
         """The buffer, not allocated inside, that a data variable belongs to."""
         found = self.own.get(data)
-        return found if found is not None or data in self.hidden else self.outer.get(data)
+        if found is not None or not isinstance(data, Var) or data in self.hidden:
+            return found
+        return self.outer.get(data)
 
-    def collect(self, table: dict[int, Any]) -> tuple[BufferRegion, ...]:
+    def collect(self, table: _Table) -> tuple[BufferRegion, ...]:
         return tuple(
             BufferRegion(buffer, tuple(_as_range(i, extent) for i, extent in zip(intervals, buffer.shape, strict=True)))
             for buffer, intervals, _ in table.values()
@@ -401,7 +410,7 @@ class _Detector(Dispatch):
                 stack += [op.args[3], op.args[2]]
                 continue
             if not op.is_leaf:
-                stack += reversed(list(op.children()))  # type: ignore[arg-type]
+                stack += reversed(list(op.children()))
         for var in lets:
             self.relaxer.known.pop(var, None)
 
@@ -418,14 +427,14 @@ class _Detector(Dispatch):
             self.add(self.writes, buffer, list(whole), None)
         return True
 
-    def access(self, table: dict[int, Any], buffer: Buffer, indices: tuple[Expr, ...]) -> None:
+    def access(self, table: _Table, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
         known = table.get(id(buffer))
         key = tuple([expr_key(i) for i in indices]) if not self.relaxer.known else None
         if known is not None and key is not None and key in known[2]:
             return
         self.add(table, buffer, [self.relaxer.interval(i) for i in indices], key)
 
-    def add(self, table: dict[int, Any], buffer: Buffer, intervals: list[Interval | None], key: Any) -> None:
+    def add(self, table: _Table, buffer: Buffer, intervals: list[Interval | None], key: object) -> None:
         if id(buffer) in self.inside:
             return
         view_of = self.views.get(id(buffer))
@@ -445,7 +454,9 @@ class _Detector(Dispatch):
         known[2].add(key)
         return None
 
-    def through(self, match: MatchBufferRegion, intervals: list[Interval | None], buffer: Buffer) -> Any:
+    def through(
+        self, match: MatchBufferRegion, intervals: list[Interval | None], buffer: Buffer
+    ) -> list[Interval | None]:
         """An access of a matched buffer as one of its source: the trailing dimensions shift by the region's start."""
         source = match.source.region
         lead = len(source) - len(intervals)

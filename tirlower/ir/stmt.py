@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from tirlower.diagnostics import Span, WellFormedError
 from tirlower.ir.buffer import _STORE, Buffer, BufferRegion, IterKind, MatchBufferRegion, Range
-from tirlower.ir.dtype import BOOL
+from tirlower.ir.dtype import BOOL, Array
 from tirlower.ir.expr import (
     Broadcast,
     Expr,
@@ -24,9 +24,10 @@ from tirlower.ir.expr import (
     Var,
     access_dtype,
     as_expr,
+    as_exprs,
     is_const_int,
 )
-from tirlower.ir.node import Node, attrs, binds, buffer_use, child, data, hint, node
+from tirlower.ir.node import Node, attrs, binds, buffer_use, child, data, disjoint_base, hint, node
 from tirlower.ir.node import data as plain
 
 __all__ = [
@@ -54,7 +55,7 @@ __all__ = [
 ]
 
 
-def normalize_attr(value: Any) -> Any:
+def normalize_attr(value: object) -> object:
     """An attribute value in its normal form, under which equal values compare equal.
 
     bool, int32 and float32 constants become Python's bool, int and float, strings str, lists tuples; constants of
@@ -74,12 +75,20 @@ def normalize_attr(value: Any) -> Any:
     return value
 
 
-def normalize_attrs(value: Mapping[str, Any] | None) -> dict[str, Any]:
+def normalize_attrs(value: Mapping[str, object] | None) -> dict[str, object]:
     """A mapping of annotations in normal form (a copy)."""
     return {str(k): normalize_attr(v) for k, v in value.items()} if value else {}
 
 
+T = TypeVar("T")
+
+
+def _tuple_or_none(values: Iterable[T] | None) -> tuple[T, ...]:
+    return None if values is None else tuple(values)  # type: ignore[return-value]  # None is left only in the parser
+
+
 @node
+@disjoint_base
 class Stmt(Node):
     """Base of all statements."""
 
@@ -135,7 +144,7 @@ class For(Stmt):
     extent: Expr = child(convert=as_expr)
     kind: ForKind = data(convert=ForKind.of)
     thread_tag: str | None = data(convert=lambda t: t or None)
-    annotations: dict[str, Any] = attrs(convert=normalize_attrs)
+    annotations: dict[str, object] = attrs(convert=normalize_attrs)
     body: Stmt = child()
 
     def check(self) -> None:
@@ -197,7 +206,7 @@ class BufferStore(Stmt):
 
     buffer: Buffer = buffer_use()
     value: Expr = child(convert=as_expr)
-    indices: tuple[Expr, ...] = child(convert=lambda v: tuple(as_expr(i) for i in v))
+    indices: tuple[Expr, ...] = child(convert=as_exprs)
     predicate: Expr | None = child(default=None)
 
     def check(self) -> None:
@@ -240,7 +249,7 @@ class AllocBuffer(Stmt):
 
     buffer: Buffer = binds()
     condition: Expr = child(default=True, convert=as_expr)
-    annotations: dict[str, Any] = attrs(default=None, convert=normalize_attrs)
+    annotations: dict[str, object] = attrs(default=None, convert=normalize_attrs)
 
 
 @node
@@ -248,8 +257,8 @@ class AllocConst(Stmt):
     """A constant array: ``data`` is a NumPy array of the buffer's shape and dtype."""
 
     buffer: Buffer = binds()
-    data: np.ndarray[Any, Any] = plain(convert=np.asarray)
-    annotations: dict[str, Any] = attrs(default=None, convert=normalize_attrs)
+    data: Array = plain(convert=np.asarray)
+    annotations: dict[str, object] = attrs(default=None, convert=normalize_attrs)
 
     def check(self) -> None:
         """The array has the buffer's extents."""
@@ -294,13 +303,14 @@ class AttrStmt(Stmt):
     ``node`` is what the attribute is about: a variable, a buffer, an IterVar, a string, a number or None.
     """
 
-    node: Any = attrs(convert=normalize_attr)
+    node: object = attrs(convert=normalize_attr)
     key: str = data()
     value: Expr = child(convert=as_expr)
     body: Stmt = child()
 
 
 @node
+@disjoint_base
 class BlockIter(Node):
     """An iterator of a block: its variable, domain, kind, and the value it is bound to."""
 
@@ -323,11 +333,11 @@ class Block(Stmt):
     name: str = hint()
     iters: tuple[BlockIter, ...] = child(convert=tuple)
     predicate: Expr = child(convert=lambda p: as_expr(True if p is None else p))
-    reads: tuple[BufferRegion, ...] = child(convert=lambda v: None if v is None else tuple(v))
-    writes: tuple[BufferRegion, ...] = child(convert=lambda v: None if v is None else tuple(v))
+    reads: tuple[BufferRegion, ...] = child(convert=_tuple_or_none)
+    writes: tuple[BufferRegion, ...] = child(convert=_tuple_or_none)
     init: Stmt | None = child()
     match_buffers: tuple[MatchBufferRegion, ...] = child(convert=lambda v: tuple(v or ()))
-    annotations: dict[str, Any] = attrs(convert=normalize_attrs)
+    annotations: dict[str, object] = attrs(convert=normalize_attrs)
     body: Stmt = child()
 
     @property

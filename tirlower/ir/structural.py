@@ -106,7 +106,10 @@ def _chain(root: Any, steps: list[Any], side: int) -> list[Any]:
             elif isinstance(step, Key):
                 value = value[step.rhs if side else step.lhs]
             else:
-                value = normalize_attr(value)[step]
+                value = normalize_attr(value)
+                if not isinstance(value, (tuple, dict)):
+                    break
+                value = value[step]
         except (AttributeError, KeyError, IndexError, TypeError):
             break  # the side ends here: that is the difference
         chain.append(value)

@@ -7,12 +7,12 @@ anything else in the loop: there it raises what it would have raised. Where the 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from tirlower.analysis.purity import side_effect
 from tirlower.ir import build
 from tirlower.ir.expr import Div, Expr, FloorDiv, FloorMod, IntImm, Mod, Var, const
 from tirlower.ir.functor import pre_order_visit, substitute
+from tirlower.ir.node import Node
 from tirlower.ir.op import Purity
 from tirlower.ir.stmt import Assert, Bind, Block, DeclBuffer, For, ForKind, Seq, Stmt, seq
 
@@ -89,7 +89,7 @@ def _is_true(condition: Expr) -> bool:
 def _mentions(expr: Expr, variables: Collection[Var]) -> bool:
     found = False
 
-    def look(op: Any) -> bool:
+    def look(op: Node) -> bool:
         nonlocal found
         found = found or (op.__class__ is Var and op in variables)
         return not found
@@ -104,7 +104,7 @@ def _fixed(condition: Expr, inner: Collection[Var], runs: bool) -> bool:
         return False
     safe = True
 
-    def look(op: Any) -> bool:
+    def look(op: Node) -> bool:
         nonlocal safe
         safe = safe and not (isinstance(op, _DIVIDES) and not (isinstance(op.b, IntImm) and op.b.value))
         return safe

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower import poly
 from tirlower.diagnostics import Label, LegalityError
 from tirlower.ir.annotations import REDUCTION, UNCHECKED
@@ -11,6 +9,7 @@ from tirlower.ir.buffer import IterKind
 from tirlower.ir.expr import BufferLoad, Expr, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.stmt import Block, BufferStore, Evaluate, For, ForKind, Stmt, seq
 from tirlower.legality.notes import LoopNote
 
@@ -28,7 +27,7 @@ def _loops(func: PrimFunc) -> list[For]:
     """The loops of a function that are not serial, in the order of the text."""
     found: list[For] = []
 
-    def look(op: Any) -> bool:
+    def look(op: Node) -> bool:
         if isinstance(op, For) and op.kind is not ForKind.SERIAL:
             found.append(op)
         return not isinstance(op, Expr)
@@ -84,7 +83,7 @@ class _Without(Mutator):
     def __init__(self, idle: set[int]) -> None:
         self.idle = idle
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         """Expressions hold no statements."""
         return root
 
@@ -95,7 +94,7 @@ class _Without(Mutator):
 def _mentions(expr: Expr | None, var: Var) -> bool:
     found = False
 
-    def look(op: Any) -> None:
+    def look(op: Node) -> None:
         nonlocal found
         found = found or op is var
 
@@ -114,7 +113,7 @@ def _reduced(loop: For) -> set[Var]:
     others: set[Var] = set()
 
     def look_into(root: Stmt, own: Stmt | None, reduces: bool) -> None:
-        def look(op: Any) -> bool:
+        def look(op: Node) -> bool:
             if isinstance(op, Block) and op is not own:
                 mine = any(it.kind is IterKind.REDUCE and _mentions(it.value, loop.loop_var) for it in op.iters)
                 inner = op.with_(reads=(), writes=())

@@ -18,6 +18,7 @@ from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Mutator, post_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.op import GlobalVar, Op
 from tirlower.ir.stmt import AllocBuffer, AllocConst, AttrStmt, Bind, Block, For, ForKind, Stmt
 from tirlower.poly import Pointers
@@ -154,7 +155,7 @@ class _Calls(Mutator):
         self.local: set[Var] = set()
         self.same: dict[Var, Expr] = {}
 
-        def look(op: Any) -> None:
+        def look(op: Node) -> None:
             if isinstance(op, (AllocBuffer, AllocConst)):
                 self.local.add(op.buffer.data)
             elif isinstance(op, Bind) and op.value.dtype.is_handle:
@@ -251,7 +252,7 @@ def _bytes(buffer: Buffer) -> int | None:
 def _calls_others(body: Stmt) -> bool:
     found = False
 
-    def look(op: Any) -> None:
+    def look(op: Node) -> None:
         nonlocal found
         found = found or (isinstance(op, Call) and isinstance(op.op, GlobalVar))
 
@@ -262,7 +263,7 @@ def _calls_others(body: Stmt) -> bool:
 class _InOrder(Mutator):
     """Loops in the order of the script: parallel ones are serial, and nothing runs ahead."""
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         return root
 
     def visit_For(self, op: For) -> Stmt:

@@ -116,7 +116,7 @@ class _Finder(FactMutator):
         self.pointers: dict[Buffer, None] = {}
         self.held: dict[int, Bind] = {}
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         """Look at the loads of an expression where it stands."""
         if not root.is_leaf or isinstance(root, BufferLoad):
             pre_order_visit(root, self._look_at_load)

@@ -235,7 +235,8 @@ class Solver:
         key = (columns, tuple(equations), tuple(inequalities), tuple(nonneg), self._smallest_work)
         if key not in self._memo:
             self._remember(key, self._smallest(isl, columns, equations, inequalities, nonneg))
-        return self._memo[key]
+        found: tuple[int, ...] | None = self._memo[key]
+        return found
 
     def _smallest(
         self, isl: Any, columns: int, equations: Sequence[Row], inequalities: Sequence[Row], nonneg: Sequence[int]

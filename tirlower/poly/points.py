@@ -181,10 +181,9 @@ class Points:
 
     def table(self, access: Access) -> Table | None:
         """The instances of an access; None where there are too many, or not known how many."""
-        found = self._tables.get(id(access), _MISSING)
-        if found is _MISSING:
-            found = self._tables[id(access)] = self.domain(access.loops, access.conditions, access.coordinates)
-        return found
+        if id(access) not in self._tables:
+            self._tables[id(access)] = self.domain(access.loops, access.conditions, access.coordinates)
+        return self._tables[id(access)]
 
     def domain(self, loops: Sequence[Loop], conditions: Sequence[Condition], forms: Iterable[Lin] = ()) -> Table | None:
         """The iterations of some loops in which conditions may hold, with the lanes that conditions and forms have."""

@@ -100,7 +100,7 @@ class CopyFinder(FactMutator):
         made: Stmt = self.generic(op)
         return made
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         """Expressions hold no stores; what those of a scope use is noted."""
         if self._inside:
             self._uses.visit(root)

@@ -118,7 +118,7 @@ class PassContext:
         required_pass: Sequence[str] | None = None,
         disabled_pass: Sequence[str] | None = None,
         instruments: Sequence[Any] | None = None,
-        config: Mapping[str, Any] | None = None,
+        config: Mapping[str, object] | None = None,
         *,
         trace: bool = False,
         validate: bool = False,
@@ -129,7 +129,7 @@ class PassContext:
         self.required_pass = _names("required_pass", required_pass)
         self.disabled_pass = _names("disabled_pass", disabled_pass)
         self.instruments = list(instruments or ())
-        self.config: Mapping[str, Any] = _checked(config) if config else _NOTHING
+        self.config: Mapping[str, object] = _checked(config) if config else _NOTHING
         self.trace = bool(trace)
         self.validate = bool(validate)
 
@@ -148,7 +148,8 @@ class PassContext:
     def _traces(self) -> _Traces:
         # Made when it is asked for: most contexts are defaults that live for one pass.
         found = self.__dict__.get("_kept")
-        return found if found is not None else self.__dict__.setdefault("_kept", _Traces())
+        made: _Traces = found if found is not None else self.__dict__.setdefault("_kept", _Traces())
+        return made
 
     def child(self, *instruments: Any) -> PassContext:
         """A context with the same options for one piece of work: more instruments, and a trace of its own.
@@ -279,10 +280,10 @@ def _names(word: str, given: Any) -> tuple[str, ...]:
     return tuple(given)
 
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
-def _checked(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def _checked(config: Mapping[str, object]) -> Mapping[str, object]:
     """A configuration, not to be changed any more, of declared keys with values that they take."""
     if not isinstance(config, Mapping):
         raise TransformError(f"config is a mapping, got {config!r}", origin="PassContext")

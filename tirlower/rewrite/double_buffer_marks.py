@@ -139,7 +139,9 @@ class _Uses(Visitor):
 
 def data_of(mark: AttrStmt) -> Var:
     """The data variable that a mark is about."""
-    return mark.node.data if isinstance(mark.node, Buffer) else mark.node
+    node = mark.node
+    assert isinstance(node, (Buffer, Var))
+    return node.data if isinstance(node, Buffer) else node
 
 
 def marked_loops(func: PrimFunc) -> dict[For | While, list[Marked]]:

@@ -95,7 +95,7 @@ class WidthAnalysis(FactMutator):
             self.signed.add(id(op))
             self.kept.append(op)
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         """Note what must stay wide in an expression, which comes back as it is."""
         if root.is_leaf:
             self._look(root, False)
@@ -169,7 +169,7 @@ def parents_first(root: Expr) -> list[Expr]:
     return order
 
 
-class Narrower(Dispatch, Retyper):
+class Narrower(Dispatch[Expr, Expr, list[Expr]], Retyper):
     """Rewrites a body by what a :class:`WidthAnalysis` found.
 
     The variables of loops and block iterators are renewed where they are not wide; one bound to a value takes the type
@@ -219,10 +219,9 @@ class Narrower(Dispatch, Retyper):
             return op if kind is op.dtype else IntImm(kind, op.value, span=op.span)
         return super().leaf(op)
 
-    def rebuild(self, op: Any, operands: list[Expr]) -> Expr:
+    def rebuild(self, op: Expr, operands: list[Expr]) -> Expr:
         """Bring the operands of a node to one width, and rebuild it."""
-        made: Expr = self.dispatch(op, operands)
-        return made
+        return self.dispatch(op, operands)
 
     def on_BinaryOp(self, op: BinaryOp | CompareOp, operands: list[Expr]) -> Expr:
         return super().rebuild(op, self._match(op, operands, (op.a, op.b)))
@@ -242,11 +241,11 @@ class Narrower(Dispatch, Retyper):
     def on_Cast(self, op: Cast, operands: list[Expr]) -> Expr:
         return self._cast(op, operands[0])
 
-    def otherwise(self, op: Any, operands: list[Expr]) -> Expr:
+    def otherwise(self, op: Expr, operands: list[Expr]) -> Expr:
         """A node whose operands have widths of their own."""
         return super().rebuild(op, operands)
 
-    def _match(self, op: Any, operands: list[Expr], olds: Sequence[Expr]) -> list[Expr]:
+    def _match(self, op: Expr, operands: list[Expr], olds: Sequence[Expr]) -> list[Expr]:
         """Integer operands at the width of the widest, which is the old one where the result needs it."""
         if all(old is new for old, new in zip(olds, operands, strict=True)):
             return operands
@@ -296,7 +295,7 @@ class Narrower(Dispatch, Retyper):
             known = self.buffers[buffer] = substitute(buffer, renewed)
         return known
 
-    def map_attr(self, value: Any) -> Any:
+    def map_attr(self, value: object) -> object:
         """Values of attributes keep their types; a variable is the renewed one."""
         if isinstance(value, Expr) and not isinstance(value, Var):
             return self.back(value, self.visit_expr(value))

@@ -7,15 +7,17 @@ two operands no longer have one type. Here :meth:`Retyper.rebuild` gets the node
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 from tirlower.ir.expr import BufferLoad, Call, Expr, Let, Var
 from tirlower.ir.functor import Mutator
 
 __all__ = ["Retyper", "with_operands"]
 
+ExprT = TypeVar("ExprT", bound=Expr)
 
-def with_operands(op: Any, operands: Sequence[Any]) -> Any:
+
+def with_operands(op: ExprT, operands: Sequence[Expr]) -> ExprT:
     """A node with other children, in the order of ``op.children()``; the same object when none changed."""
     waiting = iter(operands)
     return op.map_children(lambda _: next(waiting))
@@ -49,7 +51,7 @@ class Retyper(Mutator):
         if value.dtype is not op.var.dtype:
             self.vars[op.var] = Var(op.var.name, value.dtype, op.var.nonneg, span=op.var.span)
 
-    def rebuild(self, op: Any, operands: list[Expr]) -> Expr:
+    def rebuild(self, op: Expr, operands: list[Expr]) -> Expr:
         """The node with its new operands."""
         made = with_operands(op, operands)
         if made.__class__ is BufferLoad:
@@ -58,12 +60,12 @@ class Retyper(Mutator):
             return made.with_(annotations=self.map_attr(made.annotations))
         return made
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         """Rewrite an expression; each distinct node once."""
         memo: dict[int, Expr] = {}
         bound: dict[int, Expr] = {}
         entered: set[int] = set()
-        stack: list[Any] = [root]
+        stack: list[Expr] = [root]
         while stack:
             op = stack[-1]
             key = id(op)
@@ -109,6 +111,6 @@ class Retyper(Mutator):
         """The renewed variable."""
         return self.vars.get(var, var)
 
-    def map_attr(self, value: Any) -> Any:
+    def map_attr(self, value: object) -> object:
         """Variables, buffers and expressions that attribute values name are the new ones."""
         return self.vars.get(value, value) if isinstance(value, Var) else self.map_named(value)

@@ -84,7 +84,9 @@ class Rewrite:
         """This rewrite with the options that a context gives and its constructor did not; itself where there are none."""
         if not ctx.config or not self.declared:
             return self
-        configured = ctx.config.get(self.name, {})
+        configured = ctx.config.get(self.name)
+        if not isinstance(configured, Mapping):
+            configured = {}
         found: dict[str, Any] = {}
         for key, declared in self.declared.items():
             value = configured[key] if key in configured else ctx.option(declared.key) if declared.key else None

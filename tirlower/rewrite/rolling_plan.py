@@ -20,6 +20,7 @@ from tirlower.ir.op import Purity
 from tirlower.ir.query import each
 from tirlower.ir.stmt import AttrStmt, Block, For, ForKind, IfThenElse, Seq, Stmt, While
 from tirlower.ir.structural import structural_equal
+from tirlower.rewrite.double_buffer_marks import data_of
 from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["Guard", "Plan", "Planner"]
@@ -319,7 +320,7 @@ class Planner:
 
     def _name(self, mark: Stmt) -> Var:
         if isinstance(mark, AttrStmt):
-            return mark.node.data if isinstance(mark.node, Buffer) else mark.node
+            return data_of(mark)
         assert isinstance(mark, Block)
         buffer = rolled_by(mark)
         assert buffer is not None

@@ -262,7 +262,7 @@ class _Collector(FactMutator):
 
     # Expressions
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         """Look for accesses, outermost first; conditions hold where they guard."""
         stack: list[Any] = [root]
         seen: set[int] = set()

@@ -158,7 +158,7 @@ def writes(*regions: Any) -> None:
     state.writes = _regions(regions, "T.writes")
 
 
-def block_attr(attrs: Mapping[str, Any]) -> None:
+def block_attr(attrs: Mapping[str, object]) -> None:
     """Annotations of the block."""
     state = active("T.block_attr").need_block("T.block_attr")
     if not isinstance(attrs, Mapping):

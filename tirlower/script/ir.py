@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
 
 from tirlower.ir.op import GlobalVar
 from tirlower.script.namespace import NAMESPACES, Namespace
@@ -13,11 +12,11 @@ from tirlower.script.parse import ir_module
 __all__ = ["GlobalVar", "ir_module", "module_attrs", "module_global_infos"]
 
 
-def module_attrs(attrs: Mapping[str, Any]) -> None:
+def module_attrs(attrs: Mapping[str, object]) -> None:
     """Attributes of the module: a line of its own in a class under ``@I.ir_module``, which reads it."""
 
 
-def module_global_infos(infos: Mapping[str, Any]) -> None:
+def module_global_infos(infos: Mapping[str, object]) -> None:
     """Accepted for texts written for TVM; it means nothing here."""
 
 

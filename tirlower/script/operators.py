@@ -60,7 +60,7 @@ class OpFunction:
         self.op = op
         self.name = op.short
 
-    def __call__(self, *args: Any, dtype: Any = None, annotations: Mapping[str, Any] | None = None) -> Expr:
+    def __call__(self, *args: Any, dtype: Any = None, annotations: Mapping[str, object] | None = None) -> Expr:
         """The call. Raises :class:`TirError` for a wrong number or type of arguments."""
         op, name = self.op, self.name
         values = list(args)
@@ -385,7 +385,7 @@ def _op_named(name: Any) -> Op:
     return Op.find(f"tir.{name}") or Op.get(str(name))
 
 
-def call_intrin(dtype: Any, func_name: Any, *args: Any, annotations: Mapping[str, Any] | None = None) -> Expr:
+def call_intrin(dtype: Any, func_name: Any, *args: Any, annotations: Mapping[str, object] | None = None) -> Expr:
     """A call of an operation by its full name: ``T.call_intrin("float32", "tir.exp", x)``."""
     op = func_name if isinstance(func_name, Op) else _op_named(func_name)
     exprs = tuple(_arg(a, "call_intrin") for a in args)

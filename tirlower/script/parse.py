@@ -209,7 +209,7 @@ def _decorator(parser: Parser, node: ast.FunctionDef | ast.ClassDef) -> dict[str
 
 
 def parse(
-    text: str, extra_vars: Mapping[str, Any] | None = None, check_well_formed: bool = True, *, name: str = "<script>"
+    text: str, extra_vars: Mapping[str, object] | None = None, check_well_formed: bool = True, *, name: str = "<script>"
 ) -> PrimFunc | IRModule:
     """The function or module that a text defines.
 

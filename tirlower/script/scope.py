@@ -77,7 +77,7 @@ class PythonScope:
 
     __slots__ = ("cells", "layers")
 
-    def __init__(self, layers: Iterable[Mapping[str, Any]], cells: Mapping[str, CellType] | None = None) -> None:
+    def __init__(self, layers: Iterable[Mapping[str, object]], cells: Mapping[str, CellType] | None = None) -> None:
         self.layers = list(layers)
         self.cells = cells or {}
 
@@ -92,7 +92,7 @@ class PythonScope:
         return cls([*enclosing_locals(func.__qualname__, frame), func.__globals__, vars(builtins)], cells)
 
     @classmethod
-    def of_frame(cls, qualname: str, frame: FrameType, extra: Mapping[str, Any] | None = None) -> PythonScope:
+    def of_frame(cls, qualname: str, frame: FrameType, extra: Mapping[str, object] | None = None) -> PythonScope:
         """The scope of a class or text met in a frame."""
         return cls([extra or {}, *enclosing_locals(qualname, frame), frame.f_globals, vars(builtins)])
 
@@ -114,9 +114,9 @@ class PythonScope:
         return [name for layer in (self.cells, *self.layers) for name in layer if not name.startswith("__")]
 
 
-def enclosing_locals(qualname: str, frame: FrameType | None) -> list[Mapping[str, Any]]:
+def enclosing_locals(qualname: str, frame: FrameType | None) -> list[Mapping[str, object]]:
     """The locals of the running frames that enclose the definition of ``qualname`` lexically, innermost first."""
-    found: list[Mapping[str, Any]] = []
+    found: list[Mapping[str, object]] = []
     owner = qualname.rpartition(".")[0]
     while frame is not None and owner:
         owner = owner.removesuffix(".<locals>")

@@ -43,7 +43,7 @@ def assume(condition: Any) -> Expr:
     return build.call("tir.assume", build.as_bool(condition))
 
 
-def func_attr(attrs: Mapping[str, Any]) -> None:
+def func_attr(attrs: Mapping[str, object]) -> None:
     """Attributes of the function."""
     func = active("T.func_attr").need_function("T.func_attr")
     if not isinstance(attrs, Mapping):

@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["literals"]
 
 
-def literals(values: Mapping[str, Any]) -> dict[str, Any]:
+def literals(values: Mapping[str, object]) -> dict[str, Any]:
     """The entries whose values can be written as Python text; members of an Enum as their values.
 
     >>> literals({"a": 1, "b": (2.5, "x"), "c": object()})

@@ -17,6 +17,7 @@ import numpy as np
 
 from tirlower.diagnostics import TirError, TransformError, deep_recursion
 from tirlower.interp import interpret
+from tirlower.ir.dtype import Array
 from tirlower.ir.expr import Expr, IntImm, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import post_order_visit, substitute
@@ -114,15 +115,17 @@ def _run(mod: IRModule, name: str, arguments: list[Any]) -> tuple[list[Any], Any
         return copies, None, error
 
 
-def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _same(a: Array, b: Array) -> Array:
     """Elementwise agreement: exact for integers, a few units in the last place for floats."""
     if a.dtype.kind in "biu":
-        return a == b
+        equal: Array = a == b
+        return equal
     x, y = a.astype(np.float64), b.astype(np.float64)
     slack = 64 * {8: 2.0**-52, 4: 2.0**-23, 2: 2.0**-8}.get(a.dtype.itemsize, 0.25)
     with np.errstate(invalid="ignore", over="ignore"):
         near = np.abs(x - y) <= slack * np.maximum(np.maximum(np.abs(x), np.abs(y)), 1e-30)
-    return near | (x == y) | (np.isnan(x) & np.isnan(y))
+    agrees: Array = near | (x == y) | (np.isnan(x) & np.isnan(y))
+    return agrees
 
 
 @dataclass
@@ -190,7 +193,7 @@ def _difference(name: str, case: Case, after: IRModule) -> _Difference | None:
     for param, a, b in zip(func.params, x, y, strict=True):
         if not isinstance(a, np.ndarray):
             continue
-        wrong = np.argwhere(~np.atleast_1d(_same(a, b)))
+        wrong = np.argwhere(np.logical_not(np.atleast_1d(_same(a, b))))
         if len(wrong):
             at = tuple(int(i) for i in wrong[0])
             where = f"{func.buffer_map[param].name}[{', '.join(map(str, at))}]"

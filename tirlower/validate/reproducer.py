@@ -28,7 +28,7 @@ class Context(Protocol):
     """What is asked of a :class:`~tirlower.rewrite.context.PassContext`, which stands a floor above."""
 
     opt_level: int
-    config: Mapping[str, Any]
+    config: Mapping[str, object]
 
     def option(self, key: str) -> Any:
         """A configuration value."""

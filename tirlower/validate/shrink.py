@@ -317,7 +317,7 @@ def _loops(stmt: For) -> Iterator[Callable[[], Any]]:
 
 def _blocks(stmt: Block) -> Iterator[Callable[[], Any]]:
     if all(it.value is not None for it in stmt.iters) and not stmt.match_buffers:
-        yield lambda: substitute(stmt.body, {it.var: it.value for it in stmt.iters})
+        yield lambda: substitute(stmt.body, {it.var: it.value for it in stmt.iters if it.value is not None})
     if stmt.init is not None:
         yield lambda: stmt.with_(init=None)
     if not isinstance(stmt.predicate, IntImm):

@@ -166,7 +166,7 @@ def _classify(state: FunctionState, op: Any) -> Value:
 # -- bits ------------------------------------------------------------------------------------------------------------
 
 
-def _need_integers(state: FunctionState, op: Any) -> DataType:
+def _need_integers(state: FunctionState, op: Call) -> DataType:
     dtype = op.args[0].dtype.element
     if not dtype.is_integral:
         raise state.error(f"{op.op.name} has no meaning on {dtype!s}: {op}", op, "use T.reinterpret first")

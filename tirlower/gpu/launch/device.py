@@ -48,7 +48,8 @@ class Device:
         """
         if self.alone:
             try:
-                return self._threads.entered
+                entered: int | None = self._threads.entered
+                return entered
             except AttributeError:
                 self.driver.set_context(self.context)
                 self._threads.entered = None

@@ -132,8 +132,9 @@ class Driver:
         if hasattr(found, "argtypes"):
             found.argtypes = _ARGUMENTS[name]
             found.restype = ctypes.c_int
-        self._functions[name] = found
-        return found
+        made: Callable[..., int] = found
+        self._functions[name] = made
+        return made
 
     def call(self, name: str, *args: Any) -> None:
         """Call a function, and check its result."""

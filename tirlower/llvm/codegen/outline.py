@@ -12,6 +12,7 @@ from typing import Final
 from tirlower.diagnostics import DeviceError
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.llvm_text import I32, I64, PTR, Builder, Type, Value, zero
+from tirlower.ir.annotations import number_of
 from tirlower.ir.stmt import For
 from tirlower.llvm.codegen.stack import NO_STACK, emit_guarded, no_stack
 from tirlower.llvm.parallel import RESULT_ABANDONED, emit_launch, launch_flags
@@ -121,6 +122,6 @@ def _flags(em: Emitter, op: For) -> int:
     schedule = notes.get("tir.schedule", "static")
     if schedule not in ("static", "dynamic"):
         raise em.error(f"the schedule {schedule!r} of a parallel loop", op, "use 'static' or 'dynamic'")
-    threads = int(notes.get("tir.num_threads", em.machine.num_threads))
+    threads = number_of(notes, "tir.num_threads", em.machine.num_threads)
     em.state.num_threads = max(em.state.num_threads, threads)
-    return launch_flags(dynamic=schedule == "dynamic", chunk=int(notes.get("tir.chunk", 0)), threads=threads)
+    return launch_flags(dynamic=schedule == "dynamic", chunk=number_of(notes, "tir.chunk", 0), threads=threads)

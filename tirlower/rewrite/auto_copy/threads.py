@@ -93,11 +93,13 @@ class ThreadCopies:
             if at == len(loops) - 1:
                 index = build.add(build.mul(index, lanes), lane if lanes > 1 else const(0, kind))
             values[loop.loop_var] = self.analyzer.simplify(build.add(loop.min, build.cast(loop.min.dtype, index)))
+        store, load = substitute(copy.store, values), substitute(copy.load, values)
+        assert isinstance(store, BufferStore) and isinstance(load, BufferLoad)
         own = Copy(
             [],
             [substitute(condition, values) for condition in copy.conditions],
-            self._simple(substitute(copy.store, values)),
-            substitute(copy.load, values),
+            self._simple(store),
+            load,
         )
         for side, moved in ((copy.store, own.store), (copy.load, own.load)):
             if self.order.axes(copy.loops, side.indices) is None:

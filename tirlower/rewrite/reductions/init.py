@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer
@@ -228,7 +228,7 @@ class _Opaque(Substituter):
         super().__init__({})
         self.data = data
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         return super().visit_expr(root) if self.vmap else root
 
     def visit_Block(self, op: Block) -> Stmt:
@@ -241,10 +241,9 @@ class _Opaque(Substituter):
             head, rest = split_head(body)
             body = seq(*head, _guarded(condition, as_scope(op.init)), *rest)
         predicate = self.visit(op.predicate)
-        values = [(it.var, self.visit(it.value).astype(it.var.dtype)) for it in op.iters]
+        values = [(it.var, self.visit(it.value).astype(it.var.dtype)) for it in op.iters if it.value is not None]
         self.vmap.update(values)
-        done: Stmt = self.generic(op.with_(iters=(), predicate=predicate, init=None, body=body))
-        return done
+        return self.generic(op.with_(iters=(), predicate=predicate, init=None, body=body))
 
 
 def opaque_blocks(body: Stmt, data: Collection[Var]) -> Stmt:

@@ -295,7 +295,7 @@ class Liveness(Visitor):
     def _escape(self, value: Expr) -> None:
         """What a pointer in an expression names is in use until its scope ends."""
         for op in each((Var, BufferLoad), value):
-            data = op if op.__class__ is Var else op.buffer.data
+            data = op if isinstance(op, Var) else op.buffer.data
             if data in self.found:
                 self.found[data].escapes = True
 

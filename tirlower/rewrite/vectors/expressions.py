@@ -168,7 +168,7 @@ class ExprVectorizer:
             else Let(self.lets.get(op.var, op.var), value, body, span=op.span)
         )
 
-    def _node(self, op: Any, memo: dict[int, Expr]) -> Expr:
+    def _node(self, op: Expr, memo: dict[int, Expr]) -> Expr:
         def new(child: Expr) -> Expr:
             return memo[id(child)]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.ir.expr import (
     LT,
     And,
+    BinaryOp,
     Broadcast,
     BufferLoad,
     Call,
@@ -68,7 +67,7 @@ class Masker(Mutator):
             raise Scalarize(f"a call of {op.op.name} under a condition that differs between lanes")
         return op
 
-    def _no_division(self, op: Any) -> Expr:
+    def _no_division(self, op: BinaryOp) -> Expr:
         if op.dtype.is_integral and not _nonzero(op.b):
             raise Scalarize("a division that may be by zero under a condition that differs between lanes")
         return op
@@ -98,7 +97,7 @@ class Masker(Mutator):
         else_case = None if op.else_case is None else self.visit(op.else_case)
         return op.with_(then_case=self.visit(op.then_case), else_case=else_case)
 
-    def _refuse(self, op: Any) -> Stmt:
+    def _refuse(self, op: Stmt) -> Stmt:
         raise Scalarize(f"a {type(op).__name__} under a condition that differs between lanes")
 
     visit_While = visit_Assert = visit_AttrStmt = visit_AllocBuffer = visit_DeclBuffer = _refuse

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.diagnostics import TransformError
 from tirlower.ir.expr import Expr, Var
 from tirlower.ir.func import PrimFunc
@@ -23,7 +21,7 @@ class _Converter(Substituter):
         self.left: set[Var] = set()
         self.early: set[Var] = set()
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         """Expressions before the first block hold no iterator."""
         return super().visit_expr(root) if self.vmap or self.left or self.early else root
 
@@ -51,12 +49,14 @@ class _Converter(Substituter):
                 span=op.span,
                 help="run LowerInitBlock before ConvertBlocksToOpaque",
             )
+        bound: list[Expr] = []
         for it in op.iters:
             if it.value is None:
                 raise TransformError(f"the iterator {it.var.name!r} of block {op.name!r} has no binding", span=op.span)
+            bound.append(it.value)
         self.early = {it.var for it in op.iters}
         predicate = self.visit(op.predicate)
-        values = [self.visit(it.value) for it in op.iters]
+        values = [self.visit(value) for value in bound]
         self.early = set()
         for it, value in zip(op.iters, values, strict=True):
             self.vmap[it.var] = value.astype(it.var.dtype)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer, BufferRegion, MatchBufferRegion, Range
@@ -33,7 +31,7 @@ class _Lowerer(Substituter):
         self.starts: dict[Var, tuple[Buffer, Expr]] = {}
         self.pointers: dict[Expr, Var] = {}
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         """Without a match around there is nothing to replace."""
         return super().visit_expr(root) if self.vmap else root
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tirlower.diagnostics import TransformError
-from tirlower.ir.expr import Expr, IntImm, StringImm, Var, as_expr, const, is_const_int
+from tirlower.ir.annotations import numbers_of
+from tirlower.ir.expr import Expr, StringImm, Var, as_expr, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter, Visitor
 from tirlower.ir.splice import as_scope, jumps_out, split_head
@@ -32,8 +33,7 @@ class _Alignments(Visitor):
         """Expressions hold no blocks."""
 
     def visit_Block(self, op: Block) -> None:
-        for entry in op.annotations.get(BUFFER_DIM_ALIGN, ()):
-            position, *rest = (int(x.value if isinstance(x, IntImm) else x) for x in entry)
+        for position, *rest in numbers_of(op.annotations, BUFFER_DIM_ALIGN):
             if not 0 <= position < len(op.writes):
                 raise TransformError(
                     f"{BUFFER_DIM_ALIGN} of block {op.name!r} names written buffer {position}, it writes {len(op.writes)}",
@@ -48,7 +48,7 @@ class _Lowerer(Substituter):
         super().__init__({})
         self.alignments = alignments
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         """Without a dropped loop around there is nothing to replace."""
         return super().visit_expr(root) if self.vmap else root
 
@@ -86,7 +86,8 @@ class _Lowerer(Substituter):
         return Seq((*allocations, *inner)) if plain else Seq((*allocations, body))
 
     def _allocation(self, stmt: Stmt) -> Stmt:
-        made: AllocBuffer = self.generic(stmt)
+        made = self.generic(stmt)
+        assert isinstance(made, AllocBuffer)
         aligned = self.alignments.get(made.buffer.data)
         if aligned:
             made = made.with_(annotations={**made.annotations, BUFFER_DIM_ALIGN: tuple(aligned)})

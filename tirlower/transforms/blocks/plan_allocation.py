@@ -14,6 +14,7 @@ from tirlower.ir.cancel import expr_key
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator, Visitor, pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each
 from tirlower.ir.regions import block_access_regions
@@ -160,7 +161,7 @@ def _named(func: PrimFunc) -> set[Var]:
     """The data variables of buffers that anything but an allocation names."""
     found: set[Var] = set()
 
-    def look(op: Any) -> None:
+    def look(op: Node) -> None:
         if isinstance(op, (BufferLoad, BufferStore, DeclBuffer)):
             found.add(op.buffer.data)
         elif isinstance(op, Var):
@@ -169,7 +170,8 @@ def _named(func: PrimFunc) -> set[Var]:
             found.update(region.buffer.data for region in (*op.reads, *op.writes))
             found.update(match.source.buffer.data for match in op.match_buffers)
         elif isinstance(op, AttrStmt):
-            found.add(op.node.data if isinstance(op.node, Buffer) else op.node)
+            if isinstance(op.node, (Buffer, Var)):
+                found.add(op.node.data if isinstance(op.node, Buffer) else op.node)
 
     pre_order_visit(func.body, look)
     return found

@@ -28,18 +28,18 @@ Defined = tuple[Expr, list[Expr]]
 """A value without undefined parts, and the conditions under which it is the value."""
 
 
-class _Remover(Dispatch, Mutator):
+class _Remover(Dispatch[Expr, Defined | None], Mutator):
     def __init__(self) -> None:
         # Variables whose value is undefined.
         self.undefined: set[Var] = set()
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         """Nothing but stores and bindings may use an undefined value."""
         if self._mentions(root):
             raise _left_over(root)
         return root
 
-    def _mentions(self, root: Any) -> bool:
+    def _mentions(self, root: Expr) -> bool:
         return any((op.__class__ is Call and op.op is _UNDEF) or op in self.undefined for op in nodes(root))
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
@@ -84,12 +84,11 @@ class _Remover(Dispatch, Mutator):
         self.visit_expr(op.extent)
         return op.with_(body=self.visit(op.body))
 
-    def _defined(self, op: Any) -> Defined | None:
+    def _defined(self, op: Expr) -> Defined | None:
         """The defined part of a value; None where all of it is undefined, as is what is computed from it."""
         if not self._mentions(op):
             return op, []
-        made: Defined | None = self.dispatch(op)
-        return made
+        return self.dispatch(op)
 
     def on_BufferLoad(self, op: BufferLoad) -> NoReturn:
         index = next((i for i in op.indices if self._mentions(i)), op.predicate)
@@ -110,7 +109,7 @@ class _Remover(Dispatch, Mutator):
                 return yes or no  # any value will do in the other lanes
         return self.otherwise(op)
 
-    def otherwise(self, op: Any) -> Defined | None:
+    def otherwise(self, op: Expr) -> Defined | None:
         """An operation is defined where all its operands are."""
         parts: list[Expr] = []
         conditions: list[Expr] = []

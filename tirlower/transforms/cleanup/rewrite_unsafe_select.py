@@ -26,7 +26,7 @@ class _Rewriter(FactMutator):
         self.checked = checked
         self.unsafe: dict[Expr, bool] = {}
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         if root.is_leaf:
             return root
         # What is known of a divisor's sign depends on the place.

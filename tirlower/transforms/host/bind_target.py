@@ -137,7 +137,7 @@ class BindTarget(ModulePass):
     name = "tir.BindTarget"
     target: Target
 
-    def __init__(self, target: Target | str | Mapping[str, Any]) -> None:
+    def __init__(self, target: Target | str | Mapping[str, object]) -> None:
         super().__init__(target=Target(target))
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:

@@ -50,7 +50,7 @@ Axis = tuple[Var, Expr, Expr]
 """A loop over lanes: its variable, start and extent."""
 
 
-class _Lanes(Dispatch):
+class _Lanes(Dispatch[Stmt, None, list[Stmt]]):
     """The lanes of one vectorized loop (and of those around it): rewrites the statements of its body.
 
     ``values`` are what names bound in the body stand for, in terms of the lanes' variables; ``mask`` is the lane's flag

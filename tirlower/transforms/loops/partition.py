@@ -87,7 +87,7 @@ class _Conditions(Visitor):
         inner = condition
         if condition.__class__ is Call and condition.op is _IGNORE:
             cuts = condition.annotations.get(CUTS)
-            if cuts is None or not (self.hinted or condition.annotations[MARKED]):
+            if not isinstance(cuts, tuple) or not (self.hinted or condition.annotations[MARKED]):
                 return  # one that the program wants to keep, or of another loop
             if not self.cuts.isdisjoint(cuts) or (self.threads and BRANCH in cuts):
                 self.frozen.add(condition)
@@ -160,7 +160,9 @@ class _Freezer(Mutator):
         marked = False
         if isinstance(op, Call) and op.op in (_LIKELY, _IGNORE):
             inner = op.args[0]
-            cuts += tuple(op.annotations.get(CUTS, ()))
+            before = op.annotations.get(CUTS)
+            if isinstance(before, tuple):
+                cuts += before
             marked = op.op is _LIKELY or bool(op.annotations.get(MARKED))
         return Call(_IGNORE, (inner,), inner.dtype, annotations={CUTS: cuts, MARKED: marked}, span=op.span)
 

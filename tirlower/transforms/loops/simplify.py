@@ -101,9 +101,9 @@ class _Simplifier(FactMutator):
         self.predicates: list[Expr] = []
         """Those of the blocks around."""
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         if root.is_leaf and (root.__class__ is not Var or root.dtype.is_handle):
-            return self.aliases.vmap.get(root, root)
+            return self.aliases.vmap.get(root, root) if isinstance(root, Var) else root
         if self.constants:
             root = substitute(root, self.constants)
         made = self.wrapping.simplify(root, self._simplify)
@@ -237,7 +237,7 @@ class _Propagator(KnownMutator, _Simplifier):
         self.conditions = conditions
         self.values = values
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         made = _Simplifier.visit_expr(self, root)
         return self.known.replaced(made) if self.values else made
 

@@ -293,23 +293,25 @@ class _Pipeline:
         """A statement of one iteration, whether that exists or not; asynchronous ones without the block around them."""
         loop = self.loop
         version = build.sub(loop.loop_var, loop.min)
-        stmt: Any = instance.of.stmt
+        stmt = instance.of.stmt
         if self.buffers:
             stmt = _Versioned(self.buffers, version, loop, max(self.stage_numbers) != 1).visit(stmt)
         stmt = refresh_binders(substitute(stmt, {loop.loop_var: instance.index}))
-        plain = isinstance(stmt, Block) and not stmt.iters and is_const_int(stmt.predicate, 1)
-        plain = plain and stmt.init is None and not stmt.match_buffers
+        block = stmt if isinstance(stmt, Block) and not stmt.iters and is_const_int(stmt.predicate, 1) else None
+        if block is not None and (block.init is not None or block.match_buffers):
+            block = None
         if not instance.of.is_async and not instance.waits:
             return stmt
         # The attributes stand inside the statement's block, so that its regions and annotations cover them.
-        bare = plain and (not instance.of.is_async or not stmt.annotations)
-        body = stmt.body if bare else stmt
+        if block is not None and instance.of.is_async and block.annotations:
+            block = None
+        body = stmt if block is None else block.body
         if instance.of.is_async:
             body = AttrStmt(0, ASYNC_SCOPE, const(1), body)
         for queue, count in reversed(instance.waits):
             body = AttrStmt(0, ASYNC_WAIT_COUNT, count, body)
             body = AttrStmt(0, ASYNC_WAIT, const(queue), body)
-        return stmt.with_(body=body) if bare and not instance.of.is_async else body
+        return body if block is None or instance.of.is_async else block.with_(body=body)
 
     def _guarded(self, stmt: Stmt, inside: Expr) -> Stmt:
         """A statement that runs where its iteration exists."""
@@ -318,7 +320,7 @@ class _Pipeline:
             return made if is_const_int(inside, 1) else made.with_(predicate=inside)
         return stmt if is_const_int(inside, 1) else IfThenElse(inside, stmt, None)
 
-    def _block(self, body: Stmt, annotations: dict[str, Any]) -> Any:
+    def _block(self, body: Stmt, annotations: dict[str, object]) -> Stmt:
         """An opaque block, its regions those of its body; the body itself where that is one, or where there are none."""
         if not self.in_blocks:
             return body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -49,13 +49,16 @@ MOST_LANES: Final = 1024
 """A vector that cannot be cut is left to code generation up to so many lanes."""
 
 
+S = TypeVar("S", bound=Stmt)
+
+
 class _Widths(Visitor):
     """The vectors of a function: their lane counts, each with the most bits of a lane."""
 
     def __init__(self) -> None:
         self.bits: dict[int, int] = {}
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> None:
         for op in nodes(root):
             kind = op.dtype
             if kind.lanes > 1 and not kind.scalable:
@@ -213,7 +216,7 @@ class _Splitter(StmtMutator):
             self._refuse_long(op, NoSlice("it stands in the condition of a while"))
         return self.generic(op.with_(condition=condition))
 
-    def _scoped(self, op: Any, rewrite: Callable[[Any], Stmt]) -> Stmt:
+    def _scoped(self, op: S, rewrite: Callable[[S], Stmt]) -> Stmt:
         """A rewritten statement, behind what it computes into memory first; as it was where it has no pieces."""
         outer, self.before = self.before, []
         try:
@@ -234,13 +237,13 @@ class _Splitter(StmtMutator):
                 help=f"use a loop, or vectors of at most {MOST_LANES} lanes",
             ) from reason
 
-    def _scalar(self, op: Any, name: str, rest: Callable[[Any], Stmt] = lambda one: one) -> Stmt:
+    def _scalar(self, op: S, name: str, rest: Callable[[S], Stmt] = lambda one: one) -> Stmt:
         """A statement about a scalar: lanes of long vectors in it come from memory."""
         root = getattr(op, name)
         if not self._mentions(root):
             return rest(op)
 
-        def rewrite(one: Any) -> Stmt:
+        def rewrite(one: S) -> Stmt:
             made = self._whole(root)
             if self._mentions(made):
                 raise NoSlice("what is computed from all of its lanes has no pieces")

@@ -9,7 +9,7 @@ loop) becomes a serial loop over the lanes of that statement alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
@@ -49,6 +49,8 @@ from tirlower.rewrite.vectors.memory import LaneAllocation
 
 __all__ = ["VectorizeLoop"]
 
+S = TypeVar("S", bound=Stmt)
+
 
 class _Vectorizer(Mutator):
     """Rewrites the body of one vectorized loop."""
@@ -59,12 +61,12 @@ class _Vectorizer(Mutator):
         self.predicated = predicated
         self.exprs = ExprVectorizer(var, extent.value if isinstance(extent, IntImm) else extent, predicated, func)
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         return self.exprs.rewrite(root)
 
     # -- statements without a vector form ----------------------------------------------------------------------------
 
-    def or_serial(self, op: Any, rewrite: Callable[[Any], Stmt]) -> Stmt:
+    def or_serial(self, op: S, rewrite: Callable[[S], Stmt]) -> Stmt:
         """A rewritten statement, or a loop over its lanes where it has no vector form."""
         known = len(self.exprs.lets)
         try:
@@ -110,7 +112,8 @@ class _Vectorizer(Mutator):
             return self.or_serial(op, self._assume)
         return self.or_serial(op, lambda s: s.with_(value=self.visit(s.value)))
 
-    def _assume(self, op: Any) -> Stmt:
+    def _assume(self, op: Evaluate) -> Stmt:
+        assert isinstance(op.value, Call)
         if self.exprs.rewrite(op.value.args[0]) is not op.value.args[0]:
             raise Scalarize("an assumption for each lane")
         return op

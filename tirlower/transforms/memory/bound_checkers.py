@@ -115,11 +115,11 @@ class Shown:
     copy: Callable[[Expr], Expr]
 
 
-_Entry = tuple[Any, Place, bool]
+_Entry = tuple[Expr, Place, bool]
 """A node at a place; True: an access whose indices are done."""
 
 
-class AccessGuardBuilder(Dispatch):
+class AccessGuardBuilder(Dispatch[Expr, list[_Entry], Place]):
     """Collects the asserts of one statement, in the order in which its accesses are evaluated."""
 
     def __init__(self, span: Any) -> None:
@@ -161,7 +161,9 @@ class AccessGuardBuilder(Dispatch):
     on_Or = on_And
 
     def on_Call(self, op: Call, place: Place) -> list[_Entry]:
-        first: Any = op.args[0] if op.args else None
+        first = op.args[0] if op.args else None
+        if first is None:
+            return []
         if op.op is _IF_THEN_ELSE and first.dtype.is_scalar:
             taken, other = (Place(place, condition=c) for c in (first, build.logical_not(first)))
             return [(first, place, False), (op.args[1], taken, False), (op.args[2], other, False)]
@@ -211,7 +213,7 @@ class AccessGuardBuilder(Dispatch):
     def _index(self, node: Any, axis: int, which: str, index: Expr, extent: Expr, place: Place) -> None:
         index, extent = build.match_types(index, extent)
         # Each copy of a Let has a variable of its own.
-        copy = refresh_binders if self.lets else lambda expr: expr
+        copy: Callable[[Expr], Expr] = refresh_binders if self.lets else lambda expr: expr
         inside = build.logical_and(build.ge(index, const(0, index.dtype)), build.lt(copy(index), extent))
         if node.buffer.buffer_type == "auto_broadcast":
             # A dimension of extent 1 is repeated.

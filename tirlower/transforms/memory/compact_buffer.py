@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from tirlower.analysis.compaction_check import verify_compaction
 from tirlower.ir import build
+from tirlower.ir.annotations import numbers_of
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
 from tirlower.ir.cancel import expr_key
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, const, is_const_int
@@ -34,23 +32,17 @@ class _Alignments(Visitor):
         self.found: dict[Buffer, Alignment] = {}
 
     def visit_Block(self, op: Block) -> None:
-        for entry in op.annotations.get(BUFFER_DIM_ALIGN, ()):
-            position, axis, factor, offset = _numbers(entry)
+        for position, axis, factor, offset in numbers_of(op.annotations, BUFFER_DIM_ALIGN):
             if 0 <= position < len(op.writes):
                 self.found.setdefault(op.writes[position].buffer, {})[axis] = (factor, offset)
         self.generic(op)
 
     def visit_AllocBuffer(self, op: AllocBuffer) -> None:
-        for entry in op.annotations.get(BUFFER_DIM_ALIGN, ()):
-            _, axis, factor, offset = _numbers(entry)
+        for _, axis, factor, offset in numbers_of(op.annotations, BUFFER_DIM_ALIGN):
             self.found.setdefault(op.buffer, {})[axis] = (factor, offset)
 
     def visit_expr(self, root: Expr) -> None:
         """Expressions hold no annotations of buffers."""
-
-
-def _numbers(entry: Sequence[Any]) -> list[int]:
-    return [int(x.value if isinstance(x, IntImm) else x) for x in entry]
 
 
 class _Compactor(FactMutator):

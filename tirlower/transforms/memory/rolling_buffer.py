@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.analysis.rolling_accesses import ORIGIN, ROLLING_BUFFER_SCOPE, is_rolling_mark
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
@@ -34,7 +32,7 @@ class _Roller(Mutator):
         plan = self.plans.get(buffer.data)
         return buffer if plan is None else plan.new
 
-    def map_attr(self, value: Any) -> Any:
+    def map_attr(self, value: object) -> object:
         return self.map_buffer(value) if isinstance(value, Buffer) else value
 
     def _rolled(self, plan: Plan, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:

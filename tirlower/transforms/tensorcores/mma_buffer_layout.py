@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tirlower.diagnostics import Span, TransformError
 from tirlower.ir import build
@@ -42,7 +42,7 @@ class _Finder(Visitor):
     def __init__(self) -> None:
         self.found: dict[Buffer, Buffer] = {}
 
-    def visit_expr(self, root: Any) -> None:
+    def visit_expr(self, root: Expr) -> None:
         """Expressions allocate nothing."""
 
     def visit_AllocBuffer(self, op: AllocBuffer) -> None:

@@ -59,7 +59,7 @@ class _Lifter(AxisMutator):
         self.into: dict[For, list[_Plan]] = {}
         self.plans: dict[For, _Plan] = {}
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         """Without a variable to replace, expressions stay."""
         return super().visit_expr(root) if self.vmap else root
 

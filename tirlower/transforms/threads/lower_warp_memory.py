@@ -67,7 +67,7 @@ class _Finder(Visitor):
         self.lanes: list[For] = []
         self.analyzer, _ = analyzer_of(func)
 
-    def visit_expr(self, root: Any) -> None:
+    def visit_expr(self, root: Expr) -> None:
         """Expressions allocate nothing; what they store is seen where they are evaluated."""
 
     def visit_For(self, op: For) -> None:
@@ -248,7 +248,7 @@ class _Rewriter(FactMutator):
         return (index.with_(base=register) if isinstance(index, Ramp) else register), lane
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
-        new: Any = self.generic(op)
+        new = self.generic(op)
         warp = self.found.get(op.buffer.data)
         if warp is None:
             return new

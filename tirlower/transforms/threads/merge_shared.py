@@ -335,7 +335,7 @@ class _Rewriter(Mutator):
         return op.with_(indices=self.moved(op.buffer, op.indices)) if op.buffer in self.flat else op
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
-        new: Any = self.generic(op)
+        new = self.generic(op)
         return new.with_(indices=self.moved(new.buffer, new.indices)) if new.buffer in self.flat else new
 
     def enter_Call(self, op: Call) -> Expr | None:
@@ -366,7 +366,7 @@ class _Rewriter(Mutator):
             args[at + 1] = build.mul(place, const(size, kind))
         return op.with_(args=tuple(args))
 
-    def map_attr(self, value: Any) -> Any:
+    def map_attr(self, value: object) -> object:
         """Marks of an allocation are marks of all."""
         return self.merged.data if isinstance(value, Var) and value in self.parts else value
 
@@ -415,7 +415,8 @@ class _Kernels(StmtMutator):
                 # A barrier would be needed where not all threads come by.
                 total, _ = _place(parts, False)
         merged = decl_buffer((total,), DataType("uint8"), _NAMES[self.scope], scope=self.scope)
-        made: Any = _Rewriter(lives.parts, merged).visit(kernel)
+        made = _Rewriter(lives.parts, merged).visit(kernel)
+        assert isinstance(made, For)
         body = made.body.stmts if isinstance(made.body, Seq) else (made.body,)
         alloc = AllocBuffer(merged)
         return made.with_(body=Seq((alloc, *body)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from tirlower.analysis.thread_axes import (
     AxisMutator,
@@ -37,7 +36,7 @@ class _Unifier(AxisMutator):
         self.raised: list[tuple[For, Var, Expr]] = []
         self.noted: list[For] = []
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         """Without a variable to replace, expressions stay."""
         return super().visit_expr(root) if self.vmap else root
 

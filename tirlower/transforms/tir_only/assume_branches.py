@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.analysis.purity import side_effect
 from tirlower.ir.expr import Call, Expr, Select
 from tirlower.ir.func import PrimFunc
@@ -36,7 +34,7 @@ class _Reducer(KnownMutator):
     def visit_Select(self, op: Select) -> Expr:
         return self._chosen(op, op.condition, op.true_value, op.false_value) if op.condition.dtype.is_scalar else op
 
-    def _chosen(self, op: Any, condition: Expr, true: Expr, false: Expr) -> Expr:
+    def _chosen(self, op: Expr, condition: Expr, true: Expr, false: Expr) -> Expr:
         if side_effect(condition) > Purity.READS or not self.known.facts:
             return op
         found = self.case_split(condition, true, false)

@@ -174,7 +174,7 @@ class _ComputeLegalizer(Retyper):
         """Variables are of the promoted type."""
         return self.promote(value)
 
-    def rebuild(self, op: Any, operands: list[Expr]) -> Expr:
+    def rebuild(self, op: Expr, operands: list[Expr]) -> Expr:
         """Arithmetic on promoted operands; what takes a value as it is gets it back in its own type."""
         if isinstance(op, _MOVES):
             return with_operands(op, self._moved(op.children(), operands))
@@ -188,7 +188,7 @@ class _ComputeLegalizer(Retyper):
             return self._call(op, operands)
         return super().rebuild(op, operands)
 
-    def _moved(self, olds: Iterable[Any], operands: list[Expr]) -> list[Expr]:
+    def _moved(self, olds: Iterable[Expr], operands: list[Expr]) -> list[Expr]:
         """The operands of what only hands them on: promoted if one of them was computed."""
         pairs = list(zip(olds, operands, strict=True))
         if any(self.matches(old.dtype) and new.dtype is not old.dtype and not _is_constant(old) for old, new in pairs):

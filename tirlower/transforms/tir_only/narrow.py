@@ -80,7 +80,7 @@ class _ForcedAnalysis(WidthAnalysis):
         self.context = _CONDITION
         self.func = func
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         """Note what must stay wide in an expression, by the place of each part."""
         contexts = {id(root): self.context}
         for op in parents_first(root):

@@ -34,7 +34,7 @@ class _Restated(FactMutator):
         self.analyzer = known.analyzer
         self.known = known
 
-    def visit_expr(self, root: Any) -> Any:
+    def visit_expr(self, root: Expr) -> Expr:
         return self.known.replaced(root)
 
 

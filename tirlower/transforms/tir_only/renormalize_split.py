@@ -15,6 +15,7 @@ from tirlower.ir.expr import (
     LT,
     Add,
     Broadcast,
+    CompareOp,
     Expr,
     FloorDiv,
     FloorMod,
@@ -145,7 +146,7 @@ class _Renormalizer(Mutator):
     def visit_GE(self, op: GE) -> Expr:
         return self._shifted(op)
 
-    def _shifted(self, op: Any) -> Expr:
+    def _shifted(self, op: CompareOp) -> Expr:
         """``x + c1 < c2`` as ``x < c2 - c1``."""
         limit = _value(op.b)
         kind = op.b.dtype

@@ -165,8 +165,8 @@ class _StorageLegalizer(Retyper):
         if callee in _MARKERS:
             return op.with_(dtype=storage_dtype(kind)) if self.matches(kind) else op
         if callee in _MOVES:
-            made = with_operands(op, operands)
-            return made.with_(dtype=storage_dtype(kind)) if self.matches(kind) else made
+            moved = with_operands(op, operands)
+            return moved.with_(dtype=storage_dtype(kind)) if self.matches(kind) else moved
         touched = self.matches(kind) or any(self.matches(arg.dtype) for arg in op.args)
         if touched and isinstance(callee, Op) and callee.elementwise:
             raise self.left_over(op, kind if self.matches(kind) else op.args[0].dtype)

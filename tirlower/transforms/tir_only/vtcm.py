@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.analysis.memory_use import calculate_allocated_bytes
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
@@ -119,7 +117,7 @@ class _Unsized(Visitor):
     def __init__(self) -> None:
         self.found: list[AllocBuffer] = []
 
-    def visit_expr(self, root: Any) -> None:
+    def visit_expr(self, root: Expr) -> None:
         """Expressions allocate nothing."""
 
     def visit_AllocBuffer(self, op: AllocBuffer) -> None:
