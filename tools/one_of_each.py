@@ -207,7 +207,12 @@ CONCEPTS = (
     Concept("who accesses what", ("tirlower/poly/",), collects_accesses, "BufferLoad"),
     Concept("affine forms", ("tirlower/arith/",), adds_up_terms, r"\bMul\b|_Mul\b"),
     Concept("intervals of expressions", ("tirlower/arith/",), computes_intervals, r"\bMul\b|_Mul\b"),
-    Concept("scopes of binders", ("tirlower/ir/binding.py",), walks_scopes, r"\.(pop|discard|remove)\(|outer|del "),
+    Concept(
+        "scopes of binders",
+        ("tirlower/ir/binding.py", "tirlower/ir/field_walk.py"),
+        walks_scopes,
+        r"\.(pop|discard|remove)\(|outer|del ",
+    ),
     Concept("random programs", ("tests/generate/",), draws_nodes, r"\.(choices?|sampled_from)\(", ("tests", "bench")),
     Concept("wrong arguments", ("tirlower/call/",), says_arguments_are_wrong, "argument"),
 )

@@ -21,11 +21,12 @@ import numpy as np
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, FloatImm, IntImm, Let, PointerType, Var
-from tirlower.ir.field_order import DECLARING, DEFINES, data_key, plan_of
-from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.field_order import DEFINES, data_key, plan_of
+from tirlower.ir.field_walk import FieldWalk
+from tirlower.ir.func import IRModule
 from tirlower.ir.node import Node, Role
 from tirlower.ir.op import GlobalVar, Op
-from tirlower.ir.stmt import AttrStmt, Block, Seq, Stmt, normalize_attr
+from tirlower.ir.stmt import normalize_attr
 
 __all__ = ["expr_deep_equal", "expr_digest", "structural_hash", "variables_of_buffer"]
 
@@ -210,7 +211,7 @@ def expr_deep_equal(a: Expr, b: Expr) -> bool:
     return True
 
 
-class _Hasher:
+class _Hasher(FieldWalk):
     """Feeds a node to a hash, with bound variables and buffers numbered in the order of their binding.
 
     What is used without a definition around it is numbered at its first use; its type or contents go into the
@@ -218,33 +219,19 @@ class _Hasher:
     """
 
     def __init__(self, map_free_vars: bool) -> None:
+        super().__init__()
         self.stream = blake2b(digest_size=8)
         self.map_free_vars = map_free_vars
-        self.numbers: dict[Any, tuple[int, int]] = {}  # object -> (number, depth of its scope)
-        self.scopes: list[list[tuple[Any, tuple[int, int] | None]]] = [[]]
+        self.numbers: dict[Any, tuple[int, int]] = self.scopes.table  # object -> (number, depth of its scope)
         self.count = 0
         self.lets = 0
         self.defining = False
-        self.naming = False
 
-    def bind(self, item: Any, depth: int | None = None, number: int | None = None) -> None:
+    def bind(self, item: Any, depth: int | None = None) -> None:
         if depth is None:
-            depth = len(self.scopes) - 1
-        self.scopes[depth].append((item, self.numbers.get(item)))
-        if number is None:
-            number = self.count
-            self.count += 1
-        self.numbers[item] = (number, depth)
-
-    def push(self) -> None:
-        self.scopes.append([])
-
-    def pop(self) -> None:
-        for item, before in reversed(self.scopes.pop()):
-            if before is None:
-                del self.numbers[item]
-            else:
-                self.numbers[item] = before
+            depth = self.scopes.depth
+        self.scopes.bind(item, (self.count, depth), depth)
+        self.count += 1
 
     def var_token(self, var: Var) -> bytes:
         known = self.numbers.get(var)
@@ -279,16 +266,16 @@ class _Hasher:
             self.defining = name in defines
             value = getattr(buffer, name)
             if isinstance(value, Expr):
-                self.stream.update(self.expr(value))
+                self.expr(value)
             elif isinstance(value, tuple) and value and isinstance(value[0], Expr):
                 self.stream.update(b"%d" % len(value))
                 for item in value:
-                    self.stream.update(self.expr(item))
+                    self.expr(item)
             else:
                 self.stream.update(_data_token(value))
             self.defining = before
 
-    def expr(self, root: Expr) -> bytes:
+    def digest_of(self, root: Expr) -> bytes:
         memo: dict[int, bytes] = {}
         memos = [memo]
         # An entry is (node, stage): 0 to be entered, 1 the value of a Let is done, 2 its body is.
@@ -313,7 +300,11 @@ class _Hasher:
                     stack += [(c, 0) for c in reversed(waiting)]
                     continue
                 memo[id(op)] = _combine(
-                    op, lambda e: memos[-1].get(id(e)) or self.expr(e), self.buffer_token, self.var_token, self.other
+                    op,
+                    lambda e: memos[-1].get(id(e)) or self.digest_of(e),
+                    self.buffer_token,
+                    self.var_token,
+                    self.other,
                 )
             stack.pop()
         return memos[0][id(root)]
@@ -326,14 +317,14 @@ class _Hasher:
             return False
         if stage == 1:
             self.lets += 1
-            self.push()
-            self.bind(op.var, number=-self.lets)
+            self.scopes.push()
+            self.scopes.bind(op.var, (-self.lets, self.scopes.depth))
             memos.append({})
             stack[-1] = (op, 2)
             stack.append((op.body, 0))
             return False
         body = memos.pop()[id(op.body)]
-        self.pop()
+        self.scopes.pop()
         self.lets -= 1
         memos[-1][id(op)] = _short(b"let" + self.var_type(op.var) + memos[-1][id(op.value)] + body)
         return True
@@ -347,118 +338,49 @@ class _Hasher:
         self.node(value)
         return b"node"
 
-    def child(self, value: Any) -> None:
-        if value is None:
-            self.stream.update(b"none")
-        elif value.__class__ is tuple:
-            self.stream.update(b"%d" % len(value))
-            for item in value:
-                if isinstance(item, Expr):
-                    self.stream.update(self.expr(item))
-                else:
-                    self.node(item)
-        elif isinstance(value, Expr):
-            self.stream.update(self.expr(value))
-        elif isinstance(value, Stmt):
-            self.push()
-            self.node(value)
-            self.pop()
+    def expr(self, root: Expr) -> None:
+        cls = root.__class__
+        if cls is Var:
+            self.stream.update(self.var_token(root))  # type: ignore[arg-type]
         else:
-            self.node(value)
+            self.stream.update(expr_digest(root) if cls is IntImm else self.digest_of(root))
 
-    def define(self, kind: str, value: Any) -> None:
-        if isinstance(value, Var):
-            if kind == "IterVar" and (self.naming or value in self.numbers):
-                self.stream.update(self.var_token(value))
-                return
-            self.stream.update(self.var_type(value))
-            self.bind(value)
-        elif isinstance(value, Buffer):
-            defines = DEFINES[kind]
-            if kind in ("AllocBuffer", "AllocConst"):
-                self.bind(value.data)
-                self.stream.update(self.var_type(value.data))
-            self.contents(value, defines)
-            self.bind(value)
-        else:
-            self.stream.update(b"%d" % len(value))
-            for item in value:
-                self.define(kind, item)
+    def attr(self, value: Any) -> None:
+        self.stream.update(_attr_token(value, self.digest_of, self.other))
 
-    def node(self, op: Any) -> None:
-        cls = op.__class__
-        if isinstance(op, Expr):
-            self.stream.update(self.expr(op))
-            return
-        if cls is Buffer:
-            self.stream.update(self.buffer_token(op))
-            return
-        name = cls.__name__
-        self.stream.update(name.encode())
-        scoped = name not in DECLARING
-        if scoped:
-            self.push()
-        if cls is PrimFunc:
-            self.function(op)
-        else:
-            for field, role in plan_of(cls):
-                if cls is Block and (field in ("init", "body") or (field == "match_buffers" and op.matches_own)):
-                    continue
-                value = getattr(op, field)
-                if role is Role.CHILD:
-                    self.child(value)
-                elif role is Role.DATA:
-                    self.stream.update(_data_token(value))
-                elif role is Role.BINDS:
-                    self.define(name, value)
-                elif role is Role.BUFFER:
-                    self.stream.update(self.buffer_token(value))
-                else:
-                    before, self.naming = self.naming, self.naming or cls is AttrStmt
-                    self.stream.update(_attr_token(value, self.expr, self.other))
-                    self.naming = before
-            if cls is Block:
-                self.init_and_body(op)
-        if scoped:
-            self.pop()
+    def use_var(self, var: Var) -> None:
+        self.stream.update(self.var_token(var))
 
-    def init_and_body(self, op: Block) -> None:
-        """The allocations that head the body, matched regions of them, the init (which sees them), the rest of the body."""
-        stmts = op.body.stmts if isinstance(op.body, Seq) else (op.body,)
-        self.push()
-        heads = len(op.alloc_buffers)
-        self.stream.update(b"seq%d" % len(stmts) if isinstance(op.body, Seq) else b"one")
-        for stmt in stmts[:heads]:
-            self.node(stmt)
-        if op.matches_own:
-            self.child(op.match_buffers)
-        self.child(op.init)
-        for stmt in stmts[heads:]:
-            self.node(stmt)
-        self.pop()
+    def use_buffer(self, buffer: Buffer) -> None:
+        self.stream.update(self.buffer_token(buffer))
 
-    def function(self, func: PrimFunc) -> None:
-        self.stream.update(b"%d" % len(func.params))
-        for param in func.params:
-            self.define("PrimFunc", param)
-        for param in func.params:
-            buffer = func.buffer_map.get(param)
-            if buffer is None:
-                self.stream.update(b"scalar")
-            else:
-                self.define("PrimFunc", buffer)
-        self.stream.update(_data_token(func.ret_type))
-        self.stream.update(_attr_token(func.attrs, self.expr, self.other))
-        self.child(func.body)
+    def define_var(self, var: Var) -> None:
+        self.stream.update(self.var_type(var))
+        self.bind(var)
+
+    def define_buffer(self, kind: str, buffer: Buffer) -> None:
+        if kind in ("AllocBuffer", "AllocConst"):
+            self.define_var(buffer.data)
+        self.contents(buffer, DEFINES[kind])
+        self.bind(buffer)
+
+    def enter(self, op: Any) -> None:
+        self.shape(op.__class__.__name__.encode())
+
+    def data(self, value: Any) -> None:
+        self.stream.update(_data_token(value))
+
+    def shape(self, token: bytes) -> None:
+        self.stream.update(token)
 
     def root(self, value: Any) -> None:
         if isinstance(value, IRModule):
             for name in sorted(value.functions):
                 self.stream.update(name.encode())
                 self.node(value.functions[name])
-            self.stream.update(_attr_token(value.attrs, self.expr, self.other))
+            self.attr(value.attrs)
         elif isinstance(value, Expr) or not isinstance(value, Node):
-            self.stream.update(_attr_token(value, self.expr, self.other))
+            self.attr(value)
         else:
             self.node(value)
 

@@ -20,6 +20,7 @@ from tirlower.ir.buffer import Buffer
 from tirlower.ir.digest import variables_of_buffer
 from tirlower.ir.expr import Expr, IntImm, Let, Var
 from tirlower.ir.field_order import DECLARING, DEFINES, plan_of, same_data
+from tirlower.ir.field_walk import Scopes
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.node import Node, Role
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, Seq, Stmt, normalize_attr
@@ -52,10 +53,10 @@ class Equality:
     def __init__(self, map_free_vars: bool, exact: bool) -> None:
         self.map_free_vars = map_free_vars
         self.exact = exact or map_free_vars
-        self.numbers_a: dict[Any, int] = {}
-        self.numbers_b: dict[Any, int] = {}
+        self.left, self.right = Scopes(), Scopes()
+        self.numbers_a: dict[Any, int] = self.left.table
+        self.numbers_b: dict[Any, int] = self.right.table
         self.depths: list[int] = []  # of each number, the depth of its scope
-        self.scopes: list[list[tuple[Any, int | None, Any, int | None]]] = [[]]
         self.renamed = 0
         self.skipped = False
         self.defining = False
@@ -79,26 +80,22 @@ class Equality:
             self.named_a.pop(a, None)
             self.named_b.pop(b, None)
         if depth is None:
-            depth = len(self.scopes) - 1
-        self.scopes[depth].append((a, self.numbers_a.get(a), b, self.numbers_b.get(b)))
-        self.numbers_a[a] = self.numbers_b[b] = len(self.depths)
+            depth = self.left.depth
+        self.left.bind(a, len(self.depths), depth)
+        self.right.bind(b, len(self.depths), depth)
         self.depths.append(depth)
         if a is not b:
             self.renamed += 1
         return True
 
     def push(self) -> None:
-        self.scopes.append([])
+        self.left.push()
+        self.right.push()
 
     def pop(self) -> None:
-        for a, old_a, b, old_b in reversed(self.scopes.pop()):
-            if a is not b:
-                self.renamed -= 1
-            for numbers, item, old in ((self.numbers_a, a, old_a), (self.numbers_b, b, old_b)):
-                if old is None:
-                    numbers.pop(item, None)
-                else:
-                    numbers[item] = old
+        left, right = self.left.pop(), self.right.pop()
+        if self.renamed:
+            self.renamed -= sum(a is not b for (a, _), (b, _) in zip(left, right, strict=True))
 
     def same(self, a: Any, b: Any) -> bool:
         """Whether the two are one object that needs no look: nothing inside it can have been renamed."""

@@ -9,6 +9,7 @@ from tirlower.ir.binding import buffer_variables
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Let, Var
+from tirlower.ir.field_walk import Scopes
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Substituter
 from tirlower.ir.refresh import copy_var
@@ -18,46 +19,31 @@ from tirlower.rewrite.context import PassContext
 
 __all__ = ["ConvertSSA"]
 
-_ABSENT: Any = object()
-
 
 class _Converter(Substituter):
-    """Walks the functions of a module in order. ``taken`` are the variables and buffers defined so far, ``vmap`` and
-    ``defined`` what stands for each in the scope at hand; leaving a scope restores both."""
+    """Walks the functions of a module in order. ``taken`` are the variables and buffers defined so far, ``scopes`` what
+    stands for each in the scope at hand."""
 
     folds = False
 
     def __init__(self) -> None:
         super().__init__({})
         self.taken: set[Any] = set()
-        self.visible: set[Var] = set()
-        self.defined: dict[Buffer, Buffer] = {}
+        self.scopes = Scopes()
+        self.vmap = self.scopes.table
         self.axes: dict[tuple[str, DataType], Var] = {}
         # What a name last stood for: an attribute may name what its region defined.
         self.latest: dict[Any, Any] = {}
         self.in_attr = False
         # The buffers whose cached rewriting depends on a variable.
         self.uses: dict[Var, list[Buffer]] = {}
-        self.trail: list[tuple[Any, Any, bool]] = []
 
     # Scopes
 
-    def undo(self, mark: int) -> None:
-        while len(self.trail) > mark:
-            item, old, was_visible = self.trail.pop()
-            if isinstance(item, Buffer):
-                if old is _ABSENT:
-                    del self.defined[item]
-                else:
-                    self.defined[item] = old
-                continue
-            if old is _ABSENT:
-                self.vmap.pop(item, None)
-            else:
-                self.vmap[item] = old
-            if not was_visible:
-                self.visible.discard(item)
-            self.forget(item)
+    def leave(self) -> None:
+        for item, _ in self.scopes.pop():
+            if isinstance(item, Var):
+                self.forget(item)
 
     def forget(self, var: Var) -> None:
         for buffer in self.uses.pop(var, ()):
@@ -69,15 +55,14 @@ class _Converter(Substituter):
         if new is None:
             new = var if var not in self.taken else copy_var(var)
         self.taken.add(new)
-        self.trail.append((var, self.vmap.get(var, _ABSENT), var in self.visible))
-        self.visible.add(var)
-        self.vmap[var] = self.latest[var] = new
+        self.scopes.bind(var, new)
+        self.latest[var] = new
         self.forget(var)
         return new
 
     def define_bare(self, parts: Iterable[Any]) -> None:
         for part in parts:
-            if part.__class__ is Var and part not in self.visible:
+            if part.__class__ is Var and part not in self.vmap:
                 self.define(part)
 
     def define_buffer(self, buffer: Buffer) -> Buffer:
@@ -85,15 +70,15 @@ class _Converter(Substituter):
         if new in self.taken:
             new = Buffer(*[getattr(buffer, field.name) for field in buffer.fields])
         self.taken.add(new)
-        self.trail.append((buffer, self.defined.get(buffer, _ABSENT), False))
-        self.defined[buffer] = self.latest[buffer] = new
+        self.scopes.bind(buffer, new)
+        self.latest[buffer] = new
         return new
 
     def scoped(self, stmt: Stmt) -> Any:
         """A statement that is a scope of its own."""
-        mark = len(self.trail)
+        self.scopes.push()
         new = self.visit(stmt)
-        self.undo(mark)
+        self.leave()
         return new
 
     def named(self, value: Any) -> Any:
@@ -106,13 +91,13 @@ class _Converter(Substituter):
     # Uses
 
     def visit_Var(self, op: Var) -> Var:
-        if self.in_attr and op not in self.visible:
+        if self.in_attr and op not in self.vmap:
             found: Var = self.latest.get(op, op)
             return found
         return self.vmap.get(op, op)  # type: ignore[return-value]
 
     def map_buffer(self, buffer: Buffer) -> Buffer:
-        known = self.defined.get(buffer)
+        known: Buffer | None = self.scopes.table.get(buffer)
         if known is not None:
             return known
         if self.in_attr:
@@ -127,18 +112,18 @@ class _Converter(Substituter):
 
     def enter_Let(self, op: Let) -> Any:
         value = self.visit_expr(op.value)
-        mark = len(self.trail)
+        self.scopes.push()
         var = self.define(op.var)
         body = self.visit_expr(op.body)
-        self.undo(mark)
+        self.leave()
         return op.with_(var=var, value=value, body=body)
 
     # Statements
 
     def visit_Seq(self, op: Seq) -> Stmt:
-        mark = len(self.trail)
+        self.scopes.push()
         done = tuple([self.visit(stmt) for stmt in op.stmts])
-        self.undo(mark)
+        self.leave()
         return op if all(a is b for a, b in zip(done, op.stmts, strict=True)) else op.with_(stmts=done)
 
     def visit_Stmt(self, op: Any) -> Any:
@@ -177,7 +162,7 @@ class _Converter(Substituter):
 
     def visit_For(self, op: For) -> Stmt:
         low, extent = self.visit_expr(op.min), self.visit_expr(op.extent)
-        mark = len(self.trail)
+        self.scopes.push()
         tag = op.thread_tag or ""
         if op.kind is ForKind.THREAD_BINDING and not tag.startswith("vthread"):
             # The loops over one thread axis of a function share their variable.
@@ -187,7 +172,7 @@ class _Converter(Substituter):
             var = self.define(op.loop_var)
         body = self.scoped(op.body)
         annotations = self.named(op.annotations)
-        self.undo(mark)
+        self.leave()
         return op.with_(loop_var=var, min=low, extent=extent, body=body, annotations=annotations)
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
@@ -197,7 +182,7 @@ class _Converter(Substituter):
     def visit_Block(self, op: Block) -> Stmt:
         outside = [(self.visit(it.domain), None if it.value is None else self.visit_expr(it.value)) for it in op.iters]
         predicate = self.visit_expr(op.predicate)
-        mark = len(self.trail)
+        self.scopes.push()
         iters = tuple(
             it.with_(var=self.define(it.var), domain=domain, value=value)
             for it, (domain, value) in zip(op.iters, outside, strict=True)
@@ -229,7 +214,7 @@ class _Converter(Substituter):
             if any(a is not b for a, b in zip(done, stmts, strict=True)):
                 changes["body"] = op.body.with_(stmts=tuple(done))
         changes["annotations"] = self.named(op.annotations)
-        self.undo(mark)
+        self.leave()
         return op.with_(**changes)
 
     def _match(self, match: MatchBufferRegion) -> MatchBufferRegion:
@@ -241,7 +226,7 @@ class _Converter(Substituter):
     # Functions
 
     def function(self, func: PrimFunc) -> PrimFunc:
-        mark = len(self.trail)
+        self.scopes.push()
         self.axes = {}
         self.latest = {}
         params = tuple([self.define(param) for param in func.params])
@@ -258,7 +243,7 @@ class _Converter(Substituter):
         if any(made.get(param) is not buffer for param, buffer in func.buffer_map.items()):
             changes["buffer_map"] = made
         changes["attrs"] = self.named(func.attrs)
-        self.undo(mark)
+        self.leave()
         return func.with_(**changes)
 
 
