@@ -7,11 +7,12 @@ import random
 
 import pytest
 
+from tirlower.arith.affine import Affine
 from tirlower.ir import Var
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import FALSE, TRUE, AtLeast, at_least, equal, negate
 from tirlower.poly.evaluate import evaluate
-from tirlower.poly.forms import Extremum, Lin, constant, single
+from tirlower.poly.forms import Extremum, constant, single
 
 
 def space_of(*ends: tuple[int, int]) -> tuple[Space, list[Var]]:
@@ -100,7 +101,7 @@ def test_conditions_fold():
     assert at_least(constant(0)) is TRUE and at_least(constant(-1)) is FALSE
     assert equal(constant(0)) is TRUE and equal(constant(3)) is FALSE
     assert negate(TRUE).is_false and negate(FALSE).is_true
-    condition = at_least(Lin({i: 1}, 0))
+    condition = at_least(Affine({i: 1}, 0))
     assert isinstance(condition, AtLeast) and str(negate(condition)) == "-1*i + -1 >= 0"
 
 

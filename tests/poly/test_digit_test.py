@@ -5,10 +5,11 @@ import random
 
 import pytest
 
+from tirlower.arith.affine import Affine
 from tirlower.ir import Var
 from tirlower.poly.affine import Space
 from tirlower.poly.digit_test import disjoint
-from tirlower.poly.forms import Lin, constant, single
+from tirlower.poly.forms import constant, single
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -26,8 +27,8 @@ def test_a_no_is_never_wrong_and_digits_are_decided(seed: int):
         other = coefficients if rng.random() < 0.7 else [rng.choice([0, 1, 2, 4]) for _ in loops]
         pairs.append(
             (
-                Lin({v: c for v, c in zip(loops, coefficients, strict=True) if c}, 0),
-                Lin({v: c for v, c in zip(loops, other, strict=True) if c}, rng.randint(-2, 3)),
+                Affine({v: c for v, c in zip(loops, coefficients, strict=True) if c}, 0),
+                Affine({v: c for v, c in zip(loops, other, strict=True) if c}, rng.randint(-2, 3)),
             )
         )
     signs = {var: rng.choice("=<>!*") for var in loops}

@@ -20,7 +20,7 @@ from tirlower.poly.conditions import equal
 from tirlower.poly.conflicts import Conflicts, Relation
 from tirlower.poly.digit_test import Sign
 from tirlower.poly.execution_order import common_loops
-from tirlower.poly.forms import Lin, constant, single
+from tirlower.poly.forms import Form, constant, single
 
 __all__ = ["SAME", "Meetings", "is_block_loop", "is_thread_loop"]
 
@@ -255,7 +255,7 @@ class Meetings:
                 found.setdefault(loop.tag, loop)
         return found
 
-    def _warp_of(self, axes: dict[str, Loop]) -> Lin | None:
+    def _warp_of(self, axes: dict[str, Loop]) -> Form | None:
         """The number of a thread's warp, where the extents are constant."""
         index, step = constant(0), 1
         for tag in _AXES:

@@ -1,24 +1,23 @@
-"""Affine forms: an index expression as ``sum of coefficient * atom + constant``.
+"""Affine forms: sums of integer multiples of atoms, and a constant. The one form of the analyzer's proofs and of isl's questions.
 
-Atoms are the representatives of what is no sum, difference or constant multiple. Two expressions whose forms agree are
-equal, and the bound of a difference is taken after its terms have cancelled. Long chains and shared operands are
-walked once, in topological order.
+:class:`Affine` does not care what its atoms are. Here they are expressions, the representatives of what is no sum,
+difference or constant multiple; in :mod:`tirlower.poly.forms` variables and divisions, minima, products of them. Two
+expressions whose forms agree are equal, and the bound of a difference is taken after its terms have cancelled. Long
+chains and shared operands are walked once, in topological order.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
 
 from tirlower import ir
-from tirlower.arith.bounds import Bound, mul_num
+from tirlower.arith.bounds import INF, Bound, num
 from tirlower.arith.interner import Interner
 from tirlower.ir import Expr, IntImm
 
-__all__ = ["Affine", "affine_of", "bound_of_terms", "collect_terms", "without_quotients"]
-
-Terms = dict[Expr, int]
+__all__ = ["Affine", "affine_of", "collect_terms", "without_quotients"]
 
 MAX_SCALE = 1 << 16
 """Quotients whose divisors' product is larger are not multiplied out."""
@@ -26,39 +25,112 @@ MAX_SCALE = 1 << 16
 MAX_WEIGHT = 1 << 70
 """A coefficient beyond every type: the sum overflows, and has no useful form."""
 
+Atom = TypeVar("Atom", bound=Hashable)
 
-class Affine:
-    """``sum(coefficient * atom) + constant``, the atoms in order of appearance."""
 
-    __slots__ = ("constant", "terms")
+class Affine(Generic[Atom]):
+    """``sum(coefficient * atom) + const`` over the integers, the atoms in order of appearance; not changed once built.
 
-    def __init__(self, terms: Terms, constant: int) -> None:
+    No coefficient is 0. Arithmetic is exact: whether a type holds the values is asked elsewhere.
+
+    >>> form = Affine({"i": 4, "j": 1}, 3)
+    >>> form - Affine({"j": 1}, 5), form.scaled(-2), form.plus(form, -1)
+    (4*i + -2, -8*i + -2*j + -6, 0)
+    """
+
+    __slots__ = ("const", "terms")
+
+    def __init__(self, terms: dict[Atom, int], const: int = 0) -> None:
         self.terms = terms
-        self.constant = constant
+        self.const = const
 
-    def __sub__(self, other: Affine) -> Affine:
-        terms = dict(self.terms)
-        for atom, coefficient in other.terms.items():
-            left = terms.get(atom, 0) - coefficient
-            if left:
-                terms[atom] = left
-            else:
-                terms.pop(atom, None)
-        return Affine(terms, self.constant - other.constant)
+    @property
+    def key(self) -> tuple[frozenset[tuple[Atom, int]], int]:
+        """Equal for equal forms of the same atoms."""
+        return frozenset(self.terms.items()), self.const
 
-    def plus(self, other: Affine, factor: int) -> Affine:
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is a number."""
+        return not self.terms
+
+    def plus(self, other: Affine[Atom], factor: int = 1) -> Affine[Atom]:
         """``self + factor * other``."""
+        if not other.terms:
+            return Affine(self.terms, self.const + factor * other.const)
         terms = dict(self.terms)
         for atom, coefficient in other.terms.items():
-            left = terms.get(atom, 0) + coefficient * factor
-            if left:
-                terms[atom] = left
+            total = terms.get(atom, 0) + factor * coefficient
+            if total:
+                terms[atom] = total
             else:
                 terms.pop(atom, None)
-        return Affine(terms, self.constant + factor * other.constant)
+        return Affine(terms, self.const + factor * other.const)
+
+    def __add__(self, other: Affine[Atom]) -> Affine[Atom]:
+        return self.plus(other)
+
+    def __sub__(self, other: Affine[Atom]) -> Affine[Atom]:
+        return self.plus(other, -1)
+
+    def __neg__(self) -> Affine[Atom]:
+        return self.scaled(-1)
+
+    def scaled(self, factor: int) -> Affine[Atom]:
+        """``factor * self``."""
+        if factor == 1:
+            return self
+        if factor == 0:
+            return Affine({})
+        return Affine({atom: c * factor for atom, c in self.terms.items()}, self.const * factor)
+
+    def shifted(self, by: int) -> Affine[Atom]:
+        """``self + by``."""
+        return Affine(self.terms, self.const + by) if by else self
+
+    def without(self, atom: Atom) -> Affine[Atom]:
+        """The form without one of its terms."""
+        terms = dict(self.terms)
+        terms.pop(atom, None)
+        return Affine(terms, self.const)
+
+    def divided(self, divisor: int) -> tuple[Affine[Atom], Affine[Atom]]:
+        """``(whole, rest)`` with ``self == divisor * whole + rest``: no coefficient of the rest is a multiple of the divisor,
+        and its constant is ``const % divisor``.
+
+        >>> Affine({"i": 8, "j": 3}, 9).divided(4)
+        (2*i + 2, 3*j + 1)
+        """
+        whole: dict[Atom, int] = {}
+        rest: dict[Atom, int] = {}
+        for atom, c in self.terms.items():
+            if c % divisor == 0:
+                whole[atom] = c // divisor
+            else:
+                rest[atom] = c
+        return Affine(whole, self.const // divisor), Affine(rest, self.const % divisor)
+
+    def bound(self, of: Callable[[Atom], Bound]) -> Bound:
+        """The bound of the sum from those of its atoms.
+
+        >>> Affine({"i": -2}, 3).bound({"i": (0, 7)}.__getitem__), Affine({"n": 1}, 3).bound({"n": (0, INF)}.__getitem__)
+        ((-11, 3), (3, inf))
+        """
+        low: num = self.const
+        high: num = self.const
+        for atom, c in self.terms.items():
+            least, most = of(atom)
+            if c < 0:
+                least, most = most, least
+            # An infinite end stays one: it is not added to, as the numbers may be longer than a float takes.
+            low = -INF if least.__class__ is float or low.__class__ is float else low + c * least
+            high = INF if most.__class__ is float or high.__class__ is float else high + c * most
+        return low, high
 
     def __repr__(self) -> str:
-        return " + ".join([f"{c}*{atom}" for atom, c in self.terms.items()] + [str(self.constant)])
+        names = [(getattr(atom, "name", None) or str(atom), c) for atom, c in self.terms.items()]
+        parts = [name if c == 1 else f"{c}*{name}" for name, c in names]
+        return " + ".join([*parts, str(self.const)] if self.const or not parts else parts)
 
 
 def is_additive(op: Any) -> bool:
@@ -127,13 +199,13 @@ def collect_terms(root: Any, limit: int | None = None) -> tuple[list[tuple[Any, 
     return list(leaves.items()), constant
 
 
-def affine_of(interner: Interner, expr: Expr, limit: int = 256) -> Affine | None:
+def affine_of(interner: Interner, expr: Expr, limit: int = 256) -> Affine[Expr] | None:
     """The affine form of an index expression, or None when it has more than ``limit`` terms."""
     found = collect_terms(expr, limit)
     if found is None:
         return None
     leaves, constant = found
-    terms: Terms = {}
+    terms: dict[Expr, int] = {}
     for leaf, coefficient in leaves:
         atom = interner.representative(leaf)
         total = terms.get(atom, 0) + coefficient
@@ -144,22 +216,7 @@ def affine_of(interner: Interner, expr: Expr, limit: int = 256) -> Affine | None
     return Affine(terms, constant)
 
 
-def bound_of_terms(terms: Iterable[tuple[Expr, int]], constant: int, bound: Callable[[Expr], Bound]) -> Bound:
-    """The bound of a sum from those of its atoms."""
-    low: Any = constant
-    high: Any = constant
-    for atom, coefficient in terms:
-        least, most = bound(atom)
-        if coefficient > 0:
-            low += mul_num(least, coefficient)
-            high += mul_num(most, coefficient)
-        else:
-            low += mul_num(most, coefficient)
-            high += mul_num(least, coefficient)
-    return (low, high)
-
-
-def without_quotients(interner: Interner, form: Affine) -> tuple[Affine, int] | None:
+def without_quotients(interner: Interner, form: Affine[Expr]) -> tuple[Affine[Expr], int] | None:
     """``(upper, scale)`` with ``scale * form <= upper``, where no term of ``upper`` is a quotient of the form.
 
     ``c * (x // c)`` lies between ``x - c + 1`` and ``x``. None when no term is a flooring quotient by a positive number.
@@ -173,13 +230,13 @@ def without_quotients(interner: Interner, form: Affine) -> tuple[Affine, int] | 
             scale = math.lcm(scale, op.b.value)
     if not quotients or scale > MAX_SCALE:
         return None
-    upper = form.plus(form, scale - 1)
+    upper = form.scaled(scale)
     for op, coefficient in quotients:
         dividend = affine_of(interner, op.a, 64)
         if dividend is None:
             return None
         weight = coefficient * (scale // op.b.value)
-        upper = upper.plus(Affine({op: 1}, 0), -scale * coefficient).plus(dividend, weight)
+        upper = upper.plus(Affine({op: 1}), -scale * coefficient).plus(dividend, weight)
         if weight < 0:
-            upper = Affine(upper.terms, upper.constant - weight * (op.b.value - 1))
+            upper = upper.shifted(-weight * (op.b.value - 1))
     return upper, scale

@@ -167,9 +167,9 @@ class Analyzer:
             if form is not None and start is not None and size is not None:
                 below, above = start - form, (form - start) - size
                 if len(below.terms) > 1:
-                    self.facts.add_linear(below, -below.constant)
+                    self.facts.add_linear(below, -below.const)
                 if len(above.terms) > 1:
-                    self.facts.add_linear(above, -above.constant - 1)
+                    self.facts.add_linear(above, -above.const - 1)
 
     def update(self, var: Var, info: ConstIntBound | ModularSet | IntervalSet, allow_override: bool = False) -> None:
         """State constant bounds, a modular set or an interval of a variable.

@@ -11,8 +11,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tirlower import ir
-from tirlower.arith.affine import Affine, affine_of, bound_of_terms, without_quotients
-from tirlower.arith.bounds import INF, Bound, floordiv_num, is_index_type, mul_num
+from tirlower.arith.affine import Affine, affine_of, without_quotients
+from tirlower.arith.bounds import INF, Bound, floordiv_num, is_index_type
 from tirlower.arith.modular import ModularSet, intersect
 from tirlower.ir import Call, Expr, IntImm
 from tirlower.ir.op import Op, Purity
@@ -79,7 +79,7 @@ class Facts:
         self.bounds: dict[Expr, Bound] = {}
         self.moduli: dict[Expr, ModularSet] = {}
         self.literals: dict[Expr, bool] = {}
-        self.linear: dict[Any, tuple[Affine, int]] = {}
+        self.linear: dict[Any, tuple[Affine[Expr], int]] = {}
         """Inequalities ``form <= limit`` by the form's terms; the forms have no constant and no common factor."""
         self.conditions: list[Expr] = []
         self.by_atom: dict[Expr, tuple[Any, ...]] = {}
@@ -223,50 +223,48 @@ class Facts:
         if left is None or right is None:
             return
         form = left - right
-        limit = -form.constant - strict
+        limit = -form.const - strict
         self.add_linear(form, limit)
         # What the inequality says of each atom, given the bounds of the others.
-        if 1 < len(form.terms) <= MAX_LINEAR_ATOMS or (len(form.terms) == 1 and form.terms):
+        if 0 < len(form.terms) <= MAX_LINEAR_ATOMS:
             for atom, coefficient in form.terms.items():
-                others = [(t, c) for t, c in form.terms.items() if t is not atom]
-                least = bound_of_terms(others, 0, bounds.of)[0]
-                room = limit - least
+                room = -strict - form.without(atom).bound(bounds.of)[0]
                 if coefficient > 0:
                     self.restrict(atom, (-INF, floordiv_num(room, coefficient)))
                 else:
                     self.restrict(atom, (-floordiv_num(room, -coefficient), INF))
 
-    def add_linear(self, form: Affine, limit: int) -> None:
+    def add_linear(self, form: Affine[Expr], limit: int) -> None:
         """Note ``form - its constant <= limit``."""
         if not form.terms or len(form.terms) > MAX_LINEAR_ATOMS:
             return
         self._note_linear(form, limit)
-        expanded = without_quotients(self._analyzer.interner, Affine({a: -c for a, c in form.terms.items()}, 0))
+        expanded = without_quotients(self._analyzer.interner, Affine(form.terms).scaled(-1))
         if expanded is not None and 0 < len(expanded[0].terms) <= MAX_LINEAR_ATOMS:
             # io < n // 4 says io * 4 + 4 <= n.
             lower, scale = expanded
-            self._note_linear(lower.plus(lower, -2), scale * limit + lower.constant)
+            self._note_linear(-lower, scale * limit + lower.const)
 
-    def _note_linear(self, form: Affine, limit: int) -> None:
+    def _note_linear(self, form: Affine[Expr], limit: int) -> None:
         shared = math.gcd(*form.terms.values())
-        terms = {atom: c // shared for atom, c in form.terms.items()}
+        reduced = Affine(form.terms).divided(shared)[0]
         limit = limit // shared
-        key = frozenset(terms.items())
+        key = frozenset(reduced.terms.items())
         have = self.linear.get(key)
         if have is None or limit < have[1]:
-            self._set(self.linear, key, (Affine(terms, 0), limit))
+            self._set(self.linear, key, (reduced, limit))
             if have is None:
-                for atom in terms:
+                for atom in reduced.terms:
                     self._set(self.by_atom, atom, (*self.by_atom.get(atom, ()), key))
 
-    def upper_bound(self, form: Affine, depth: int) -> int | float:
+    def upper_bound(self, form: Affine[Expr], depth: int) -> int | float:
         """An upper bound of an affine form: from its atoms' bounds, and from adding up to ``depth`` known facts.
 
         A fact is used with the multiple that cancels one atom of the form, which is how transitivity
         (``a < b`` and ``b < c``) and ``i < n`` for ``4*i + j < 4*n`` come out.
         """
         bounds = self._analyzer.bounds
-        best = bound_of_terms(form.terms.items(), form.constant, bounds.of)[1]
+        best = form.bound(bounds.of)[1]
         if not form.terms or not self.linear:
             return best
         budget = [MAX_PROOF_FACTS]
@@ -275,11 +273,11 @@ class Facts:
         if expanded is not None and expanded[0].terms:
             # io - n // 4 is at most (io * 4 - n + 3) / 4.
             upper, scale = expanded
-            high = bound_of_terms(upper.terms.items(), upper.constant, bounds.of)[1]
+            high = upper.bound(bounds.of)[1]
             best = min(best, floordiv_num(self._search(upper, depth, high, budget), scale))
         return best
 
-    def _search(self, form: Affine, depth: int, best: int | float, budget: list[int]) -> int | float:
+    def _search(self, form: Affine[Expr], depth: int, best: int | float, budget: list[int]) -> int | float:
         tried: set[Any] = set()
         for atom, coefficient in form.terms.items():
             for key in self.by_atom.get(atom, ()):
@@ -293,8 +291,8 @@ class Facts:
                 tried.add(key)
                 budget[0] -= 1
                 left = form.plus(fact, -factor)
-                extra = mul_num(factor, limit)
-                high = bound_of_terms(left.terms.items(), left.constant, self._analyzer.bounds.of)[1] + extra
+                extra = factor * limit
+                high = left.bound(self._analyzer.bounds.of)[1] + extra
                 if high < best:
                     best = high
                 if depth > 1 and left.terms:

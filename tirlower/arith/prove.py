@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tirlower import ir
-from tirlower.arith.affine import Affine, affine_of, bound_of_terms
+from tirlower.arith.affine import Affine, affine_of
 from tirlower.arith.bounds import INF, is_index_type, num
 from tirlower.ir import Expr, IntImm, Var
 
@@ -134,7 +134,7 @@ class Prover:
             self._differences[key] = result
         return result
 
-    def _product_bound(self, form: Affine) -> num:
+    def _product_bound(self, form: Affine[Expr]) -> num:
         """An upper bound of ``p * a + q * b - d * (a * b) + rest`` for positive a and b.
 
         With ``a >= a0`` and ``b >= b0`` the first two terms are at most ``(p / b0 + q / a0) * (a * b)``.
@@ -153,8 +153,8 @@ class Prover:
             if ratio > 0:
                 continue
             taken = {product, *(e for e in (a, b) if form.terms.get(e, 0) > 0)}
-            rest = [(atom, c) for atom, c in form.terms.items() if atom not in taken]
-            high = bound_of_terms(rest, form.constant, bounds)[1]
+            rest = Affine({atom: c for atom, c in form.terms.items() if atom not in taken}, form.const)
+            high = rest.bound(bounds)[1]
             best = min(best, high + math.floor(ratio * int(least_a) * int(least_b)))
         return best
 
@@ -167,7 +167,7 @@ class Prover:
             form = left - right
             depth = analyzer.proof_steps
             high = analyzer.facts.upper_bound(form, depth)
-            opposite = form.plus(form, -2)
+            opposite = -form
             low = -analyzer.facts.upper_bound(opposite, depth)
             if analyzer.compares_products:
                 high = min(high, self._product_bound(form))

@@ -20,13 +20,15 @@ from tirlower.poly.forms import (
     Dim,
     Div,
     Extremum,
+    Form,
     Interval,
-    Lin,
     Opaque,
+    Piecewise,
     Product,
     SymbolicDiv,
     constant,
     single,
+    weight_of,
 )  # fmt: skip
 
 __all__ = ["MAX_WEIGHT", "Space"]
@@ -55,7 +57,7 @@ class Space:
         self._atoms: dict[Any, Atom] = {}
         self._order: dict[Dim, int] = {}
         self.nothing: frozenset[Var] = frozenset()
-        self.is_digit: Callable[[Lin, Lin], bool] = lambda lin, divisor: False
+        self.is_digit: Callable[[Form, Form], bool] = lambda lin, divisor: False
 
     def interval_of_dim(self, dim: Dim) -> Interval:
         """The bounds of a dim."""
@@ -64,7 +66,7 @@ class Space:
         found = self.ranges.get(dim)
         return found if found is not None else ((0 if dim.nonneg else None), None)
 
-    def interval(self, lin: Lin) -> Interval:
+    def interval(self, lin: Form) -> Interval:
         """The bounds of a form, from those of its dims.
 
         >>> space = Space()
@@ -85,15 +87,15 @@ class Space:
                 break
         return low, high
 
-    def settled(self, lin: Lin) -> Lin:
+    def settled(self, lin: Form) -> Form:
         """A form within the budget: itself, or one opaque value with its bounds, the same for equal forms."""
-        if lin.weight <= MAX_WEIGHT and not any(abs(c) >= _WORD for c in (lin.const, *lin.terms.values())):
+        if weight_of(lin) <= MAX_WEIGHT and not any(abs(c) >= _WORD for c in (lin.const, *lin.terms.values())):
             return lin
         interval = _within_words(self.interval(lin))
         limits = _within_words(self.limits(lin)) if self.is_data(lin) else None
         return self.opaque(("form", lin.key), "a value too long to follow", self.deps(lin), interval, limits)
 
-    def limits(self, lin: Lin) -> Interval:
+    def limits(self, lin: Form) -> Interval:
         """The bounds of a form, where nothing else is known those of the types of its variables and values."""
         low: int | None = lin.const
         high: int | None = lin.const
@@ -116,9 +118,8 @@ class Space:
         elif isinstance(dim, Div):
             low, high = self.limits(dim.of)
             low, high = None if low is None else low // dim.divisor, None if high is None else high // dim.divisor
-        elif isinstance(dim, (Extremum, Choice)):
-            parts = dim.options if isinstance(dim, Extremum) else (dim.then, dim.other)
-            ends = [self.limits(part) for part in parts]
+        elif isinstance(dim, Piecewise):
+            ends = [self.limits(option) for option in dim.options]
             lows, highs = [a for a, _ in ends if a is not None], [b for _, b in ends if b is not None]
             low = min(lows) if len(lows) == len(ends) else None
             high = max(highs) if len(highs) == len(ends) else None
@@ -130,7 +131,7 @@ class Space:
             most = high
         return least, most
 
-    def is_data(self, lin: Lin) -> bool:
+    def is_data(self, lin: Form) -> bool:
         """Whether a form depends on data: its arithmetic wraps."""
         return any(dim in self.data if isinstance(dim, Var) else self._atom_is_data(dim) for dim in lin.terms)
 
@@ -147,13 +148,12 @@ class Space:
                 found
                 or (isinstance(atom, Div) and self.is_data(atom.of))
                 or (isinstance(atom, SymbolicDiv) and (self.is_data(atom.of) or self.is_data(atom.divisor)))
-                or (isinstance(atom, Extremum) and any(self.is_data(option) for option in atom.options))
-                or (isinstance(atom, Choice) and (self.is_data(atom.then) or self.is_data(atom.other)))
+                or (isinstance(atom, Piecewise) and any(map(self.is_data, atom.options)))
                 or (isinstance(atom, Product) and any(self.is_data(single(factor)) for factor in atom.factors))
             )
         return found
 
-    def deps(self, lin: Lin) -> frozenset[Var]:
+    def deps(self, lin: Form) -> frozenset[Var]:
         """The loop variables that a form is a function of."""
         terms = lin.terms
         if not terms:
@@ -166,10 +166,10 @@ class Space:
                 found.add(dim)
         return frozenset(found)
 
-    def _exact(self, lin: Lin) -> bool:
+    def _exact(self, lin: Form) -> bool:
         return all(dim.exact for dim in lin.terms if isinstance(dim, Atom))
 
-    def _intern(self, key: Any, make: Callable[[], Atom]) -> Lin:
+    def _intern(self, key: Any, make: Callable[[], Atom]) -> Form:
         atom = self._atoms.get(key)
         if atom is None:
             atom = self._atoms[key] = make()
@@ -177,7 +177,7 @@ class Space:
 
     # Division
 
-    def floordiv(self, lin: Lin, divisor: int) -> Lin:
+    def floordiv(self, lin: Form, divisor: int) -> Form:
         """``floor(lin / divisor)`` for a number other than 0.
 
         >>> space, i = Space(), Var("i")
@@ -189,24 +189,15 @@ class Space:
             return self.floordiv(-lin, -divisor)
         if divisor == 1:
             return lin
-        outside: dict[Dim, int] = {}
-        inside: dict[Dim, int] = {}
-        for dim, c in lin.terms.items():
-            if c % divisor == 0:
-                outside[dim] = c // divisor
-            else:
-                inside[dim] = c
-        whole = Lin(outside, lin.const // divisor)
-        rest = Lin(inside, lin.const % divisor)
-        if not inside:
+        whole, rest = lin.divided(divisor)
+        if not rest.terms:
             return whole
         low, high = self.interval(rest)
         if low is not None and high is not None and low // divisor == high // divisor:
             return whole.shifted(low // divisor)
-        shared = math.gcd(divisor, *inside.values())
+        shared = math.gcd(divisor, *rest.terms.values())
         if shared > 1:
-            rest = Lin({dim: c // shared for dim, c in inside.items()}, rest.const // shared)
-            return whole + self.floordiv(rest, divisor // shared)
+            return whole + self.floordiv(rest.divided(shared)[0], divisor // shared)
         if len(rest.terms) == 1:
             ((dim, c),) = rest.terms.items()
             if c == 1 and isinstance(dim, Div):
@@ -218,11 +209,11 @@ class Space:
             (Div, rest.key, divisor), lambda: Div(rest, divisor, self.deps(rest), (low, high), self._exact(rest))
         )
 
-    def floormod(self, lin: Lin, divisor: int) -> Lin:
+    def floormod(self, lin: Form, divisor: int) -> Form:
         """``lin - divisor * floor(lin / divisor)``."""
         return lin.plus(self.floordiv(lin, divisor), -divisor)
 
-    def truncdiv(self, lin: Lin, divisor: int) -> Lin:
+    def truncdiv(self, lin: Form, divisor: int) -> Form:
         """Division that truncates toward zero."""
         if divisor < 0:
             return -self.truncdiv(lin, -divisor)
@@ -233,7 +224,7 @@ class Space:
             return -self.floordiv(-lin, divisor)
         return self.choice(at_least(lin), self.floordiv(lin, divisor), -self.floordiv(-lin, divisor))
 
-    def symbolic_div(self, lin: Lin, divisor: Lin, remainder: bool) -> Lin:
+    def symbolic_div(self, lin: Form, divisor: Form, remainder: bool) -> Form:
         """``lin // divisor`` or ``lin % divisor`` (flooring) for a divisor that is not a number."""
         whole, lin = self.divide(lin, divisor)
         if whole.terms or whole.const or self.is_digit(lin, divisor):
@@ -255,7 +246,7 @@ class Space:
             (SymbolicDiv, lin.key, divisor.key, remainder), lambda: SymbolicDiv(lin, divisor, remainder, deps, interval)
         )
 
-    def divide(self, lin: Lin, divisor: Lin) -> tuple[Lin, Lin]:
+    def divide(self, lin: Form, divisor: Form) -> tuple[Form, Form]:
         """``lin`` as ``quotient * divisor + rest``, by division of polynomials in the dims.
 
         >>> space, i, m = Space(), Var("i"), Var("m")
@@ -264,12 +255,10 @@ class Space:
         (i, 5)
         """
         if divisor.is_constant:
-            by = divisor.const
-            whole = Lin({dim: c // by for dim, c in lin.terms.items() if c % by == 0}, lin.const // by)
-            return whole, lin.plus(whole, -by)
+            return lin.divided(divisor.const)
         lead, number = max(divisor.terms.items(), key=lambda term: _order_of(self, term[0]))
         factors = _factors(lead)
-        whole, rest = Lin({}, 0), lin
+        whole, rest = constant(0), lin
         for _ in range(len(lin.terms) + len(divisor.terms)):
             for term, c in rest.terms.items():
                 left = _left_of(_factors(term), factors)
@@ -283,13 +272,13 @@ class Space:
 
     # Products
 
-    def multiply(self, a: Lin, b: Lin) -> Lin:
+    def multiply(self, a: Form, b: Form) -> Form:
         """``a * b``, distributed into products of dims."""
         if a.is_constant:
             return b.scaled(a.const)
         if b.is_constant:
             return a.scaled(b.const)
-        if a.weight * b.weight > MAX_WEIGHT:
+        if weight_of(a) * weight_of(b) > MAX_WEIGHT:
             interval = _within_words(_product_interval([self.interval(a), self.interval(b)]))
             data = self.is_data(a) or self.is_data(b)
             limits = _within_words(_product_interval([self.limits(a), self.limits(b)])) if data else None
@@ -302,7 +291,7 @@ class Space:
                 result = result.plus(self._product(dim, other), c * d)
         return result
 
-    def _product(self, a: Dim, b: Dim) -> Lin:
+    def _product(self, a: Dim, b: Dim) -> Form:
         factors = [*(a.factors if isinstance(a, Product) else (a,)), *(b.factors if isinstance(b, Product) else (b,))]
         factors.sort(key=self.rank)
         return self.product_of(factors)
@@ -311,7 +300,7 @@ class Space:
         """The place of a dim in the order of first use in products."""
         return self._order.setdefault(dim, len(self._order))
 
-    def product_of(self, factors: Iterable[Dim]) -> Lin:
+    def product_of(self, factors: Iterable[Dim]) -> Form:
         """The product of dims: 1 of none."""
         factors = tuple(sorted(factors, key=self.rank))
         if not factors:
@@ -330,9 +319,9 @@ class Space:
 
     # Pieces
 
-    def extremum(self, options: Iterable[Lin], is_max: bool) -> Lin:
+    def extremum(self, options: Iterable[Form], is_max: bool) -> Form:
         """The least or greatest of forms."""
-        kept: dict[Any, Lin] = {}
+        kept: dict[Any, Form] = {}
         for option in options:
             parts = [option]
             if len(option.terms) == 1 and option.const == 0:
@@ -356,8 +345,8 @@ class Space:
         exact = all(self._exact(c) for c in choices)
         return self._intern(key, lambda: Extremum(is_max, tuple(choices), deps, (low, high), exact))
 
-    def _undominated(self, options: list[Lin], is_max: bool) -> list[Lin]:
-        kept: list[Lin] = []
+    def _undominated(self, options: list[Form], is_max: bool) -> list[Form]:
+        kept: list[Form] = []
         for option in options:
             dominated = False
             for other in list(kept):
@@ -374,7 +363,7 @@ class Space:
                 kept.append(option)
         return kept
 
-    def choice(self, condition: Condition, then: Lin, other: Lin) -> Lin:
+    def choice(self, condition: Condition, then: Form, other: Form) -> Form:
         """``then`` where the condition holds, else ``other``."""
         if condition.is_true:
             return then
@@ -387,7 +376,7 @@ class Space:
         high = None if b is None or d is None else max(b, d)
         deps = self.deps(then) | self.deps(other) | self.deps_of_condition(condition)
         exact = self._exact(then) and self._exact(other) and condition.is_exact
-        return single(Choice(condition, then, other, deps, (low, high), exact))
+        return single(Choice(condition, (then, other), deps, (low, high), exact))
 
     def deps_of_condition(self, condition: Condition) -> frozenset[Var]:
         """The loop variables that a condition is a function of."""
@@ -403,7 +392,7 @@ class Space:
         deps: frozenset[Var],
         interval: Interval,
         limits: Interval | None = UNBOUNDED,
-    ) -> Lin:
+    ) -> Form:
         """An opaque value; the same one for the same key, a new one for the key None."""
         if key is None:
             return single(Opaque(name, deps, interval, limits))
@@ -415,10 +404,10 @@ class Space:
         name: str,
         deps: frozenset[Var],
         interval: Interval,
-        operands: tuple[Lin, ...],
+        operands: tuple[Form, ...],
         compute: Compute,
         limits: Interval | None,
-    ) -> Lin:
+    ) -> Form:
         """A value of an operation that is not affine: one for the same key."""
         return self._intern((Opaque, key), lambda: Computed(name, deps, interval, operands, compute, limits))
 

@@ -11,7 +11,7 @@ from tirlower.poly.conflicts import Conflicts
 from tirlower.poly.constraint_system import BOTH, Outcome, System, TooManyCases
 from tirlower.poly.expressions import Converter
 from tirlower.poly.extract import extract
-from tirlower.poly.forms import Atom, Dim, Lin, Opaque, single
+from tirlower.poly.forms import Atom, Dim, Form, Opaque, single
 from tirlower.poly.implied import implied, infeasible_at
 from tirlower.poly.isl import Solver, available, isl_module
 from tirlower.poly.scop import Access, Scop
@@ -95,7 +95,7 @@ def _check(conflicts: Conflicts, access: Access) -> tuple[Verdict, tuple[int, ..
     return PROVED if unknown is None else unknown, tuple(open_)
 
 
-def _ways_out(scop: Scop, access: Access, index: Lin, extent: Lin) -> list[Lin]:
+def _ways_out(scop: Scop, access: Access, index: Form, extent: Form) -> list[Form]:
     """Below 0 and past the end, as forms that are at least 0 then; without what intervals or one condition exclude."""
     ways = [way for way in ((-index).shifted(-1), index - extent) if not _never(scop.space, way)]
     if not ways:
@@ -123,7 +123,7 @@ def _in_source(conflicts: Conflicts, access: Access) -> bool:
     return True
 
 
-def _never(space: Space, violation: Lin) -> bool:
+def _never(space: Space, violation: Form) -> bool:
     high = space.interval(violation)[1]
     return high is not None and high < 0
 
@@ -243,7 +243,7 @@ def _certain(conflicts: Conflicts, access: Access, ways: list[Condition]) -> boo
             return False
 
 
-def _flattened_inside(scop: Scop, access: Access, index: Lin, extent: Lin) -> bool:
+def _flattened_inside(scop: Scop, access: Access, index: Form, extent: Form) -> bool:
     """Whether a flattened subscript with symbolic strides is inside: its digits are, the first below what the extent
     has of its stride. ``(i * n + j) < m * n`` where ``i < m`` and ``0 <= j < n``."""
     if not access.digits or access.stride is None or len(access.coordinates) != 1:

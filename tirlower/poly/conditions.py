@@ -7,11 +7,9 @@ Minima, maxima and choices inside a comparison are pushed out of it: ``v < min(a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from tirlower.ir import Var
-    from tirlower.poly.forms import Lin
+from tirlower.ir import Var
+from tirlower.poly.forms import Atom, Choice, Div, Extremum, Form, Piecewise, weight_of
 
 __all__ = [
     "FALSE",
@@ -26,6 +24,8 @@ __all__ = [
     "any_of",
     "at_least",
     "conjuncts",
+    "definition_of",
+    "either",
     "equal",
     "negate",
 ]
@@ -57,7 +57,7 @@ class Condition:
         """Whether it says all there is to say."""
         return True
 
-    def forms(self) -> Iterator[Lin]:
+    def forms(self) -> Iterator[Form]:
         """The forms compared with zero."""
         yield from ()
 
@@ -65,7 +65,7 @@ class Condition:
         """The loop variables that parts not known depend on."""
         return frozenset()
 
-    def holds(self, value: Callable[[Lin], int | None]) -> bool | None:
+    def holds(self, value: Callable[[Form], int | None]) -> bool | None:
         """Whether it holds where the forms have given values; None where that is not known."""
         return None
 
@@ -75,20 +75,20 @@ class AtLeast(Condition):
 
     __slots__ = ("lin",)
 
-    def __init__(self, lin: Lin) -> None:
+    def __init__(self, lin: Form) -> None:
         self.lin = lin
-        self.weight = lin.weight + 1
+        self.weight = weight_of(lin) + 1
 
     @property
     def is_exact(self) -> bool:
         """Whether its atoms are."""
         return _exact(self.lin)
 
-    def forms(self) -> Iterator[Lin]:
+    def forms(self) -> Iterator[Form]:
         """Its form."""
         yield self.lin
 
-    def holds(self, value: Callable[[Lin], int | None]) -> bool | None:
+    def holds(self, value: Callable[[Form], int | None]) -> bool | None:
         """Whether the value is at least 0."""
         found = value(self.lin)
         return None if found is None else found >= 0
@@ -102,20 +102,20 @@ class Equal(Condition):
 
     __slots__ = ("lin",)
 
-    def __init__(self, lin: Lin) -> None:
+    def __init__(self, lin: Form) -> None:
         self.lin = lin
-        self.weight = lin.weight + 1
+        self.weight = weight_of(lin) + 1
 
     @property
     def is_exact(self) -> bool:
         """Whether its atoms are."""
         return _exact(self.lin)
 
-    def forms(self) -> Iterator[Lin]:
+    def forms(self) -> Iterator[Form]:
         """Its form."""
         yield self.lin
 
-    def holds(self, value: Callable[[Lin], int | None]) -> bool | None:
+    def holds(self, value: Callable[[Form], int | None]) -> bool | None:
         """Whether the value is 0."""
         found = value(self.lin)
         return None if found is None else found == 0
@@ -136,7 +136,7 @@ class _Parts(Condition):
         """Whether all parts are."""
         return all(part.is_exact for part in self.parts)
 
-    def forms(self) -> Iterator[Lin]:
+    def forms(self) -> Iterator[Form]:
         """The forms of the parts."""
         for part in self.parts:
             yield from part.forms()
@@ -156,7 +156,7 @@ class AllOf(_Parts):
         """Whether it has no parts."""
         return not self.parts
 
-    def holds(self, value: Callable[[Lin], int | None]) -> bool | None:
+    def holds(self, value: Callable[[Form], int | None]) -> bool | None:
         """Whether all parts hold."""
         found = [part.holds(value) for part in self.parts]
         return False if False in found else None if None in found else True
@@ -175,7 +175,7 @@ class AnyOf(_Parts):
         """Whether it has no parts."""
         return not self.parts
 
-    def holds(self, value: Callable[[Lin], int | None]) -> bool | None:
+    def holds(self, value: Callable[[Form], int | None]) -> bool | None:
         """Whether one part holds."""
         found = [part.holds(value) for part in self.parts]
         return True if True in found else None if None in found else False
@@ -211,8 +211,8 @@ TRUE = AllOf(())
 FALSE = AnyOf(())
 
 
-def _exact(lin: Lin) -> bool:
-    return all(getattr(dim, "exact", True) for dim in lin.terms)
+def _exact(lin: Form) -> bool:
+    return all(dim.exact for dim in lin.terms if isinstance(dim, Atom))
 
 
 def all_of(parts: Iterable[Condition]) -> Condition:
@@ -241,7 +241,7 @@ def any_of(parts: Iterable[Condition]) -> Condition:
     return kept[0] if len(kept) == 1 else AnyOf(tuple(kept)) if kept else FALSE
 
 
-def at_least(lin: Lin) -> Condition:
+def at_least(lin: Form) -> Condition:
     """``lin >= 0``, with minima, maxima and choices pushed out."""
     if not lin.terms:
         return TRUE if lin.const >= 0 else FALSE
@@ -250,9 +250,9 @@ def at_least(lin: Lin) -> Condition:
     return _split(lin, [MAX_WEIGHT]) or AtLeast(lin)
 
 
-def _split(lin: Lin, left: list[int]) -> Condition | None:
+def _split(lin: Form, left: list[int]) -> Condition | None:
     """``lin >= 0`` as comparisons without minima, maxima and choices; None where they are heavier than ``left``."""
-    left[0] -= lin.weight + 1
+    left[0] -= weight_of(lin) + 1
     if left[0] < 0:
         return None
     found = _piece(lin)
@@ -261,33 +261,46 @@ def _split(lin: Lin, left: list[int]) -> Condition | None:
     atom, c = found
     rest = lin.without(atom)
     parts: list[Condition] = []
-    for option in atom.options if hasattr(atom, "options") else (atom.then, atom.other):
+    for option in atom.options:
         part = _split(rest.plus(option, c), left)
         if part is None:
             return None
         parts.append(part)
-    if hasattr(atom, "options"):
+    if isinstance(atom, Extremum):
         # A minimum is at least something where all its options are, a maximum where one is.
         return all_of(parts) if (c > 0) != atom.is_max else any_of(parts)
-    left[0] -= 2 * int(atom.condition.weight)
-    if left[0] < 0:
-        return None
-    then, other = parts
-    return any_of([all_of([atom.condition, then]), all_of([negate(atom.condition), other])])
+    assert isinstance(atom, Choice)
+    left[0] -= 2 * atom.condition.weight
+    return None if left[0] < 0 else either(atom.condition, *parts)
 
 
-def _without_floors(lin: Lin) -> Lin:
+def either(condition: Condition, then: Condition, other: Condition) -> Condition:
+    """``then`` where a condition holds, else ``other``."""
+    return any_of([all_of([condition, then]), all_of([negate(condition), other])])
+
+
+def definition_of(atom: Piecewise, value: Form) -> Condition:
+    """That ``value`` is what a minimum, a maximum or a choice is."""
+    if isinstance(atom, Choice):
+        then, other = (Equal(value - option) for option in atom.options)
+        return either(atom.condition, then, other)
+    assert isinstance(atom, Extremum)
+    sign = 1 if atom.is_max else -1
+    # Comparisons as they are: pushing minima out of them would turn them round in a circle.
+    bounds = [AtLeast((value - option).scaled(sign)) for option in atom.options]
+    return all_of([*bounds, any_of([AtLeast((option - value).scaled(sign)) for option in atom.options])])
+
+
+def _without_floors(lin: Form) -> Form:
     """The same inequality without its lone floor divisions: ``floor(x / d) >= y`` is ``x >= d * y``."""
     for dim, c in lin.terms.items():
-        if c in (1, -1) and getattr(dim, "floors", False):
-            atom: Any = dim
-            rest = lin.without(dim).scaled(atom.divisor)
-            whole = rest.plus(atom.of) if c == 1 else rest.plus(atom.of, -1).shifted(atom.divisor - 1)
-            return _without_floors(whole)
+        if c in (1, -1) and isinstance(dim, Div):
+            rest = lin.without(dim).scaled(dim.divisor).plus(dim.of, c)
+            return _without_floors(rest if c == 1 else rest.shifted(dim.divisor - 1))
     return lin
 
 
-def equal(lin: Lin) -> Condition:
+def equal(lin: Form) -> Condition:
     """``lin == 0``, with minima, maxima and choices pushed out."""
     if not lin.terms:
         return TRUE if lin.const == 0 else FALSE
@@ -296,9 +309,9 @@ def equal(lin: Lin) -> Condition:
     return all_of([at_least(lin), at_least(-lin)])
 
 
-def _piece(lin: Lin) -> tuple[Any, int] | None:
+def _piece(lin: Form) -> tuple[Piecewise, int] | None:
     for dim, c in lin.terms.items():
-        if hasattr(dim, "options") or hasattr(dim, "condition"):
+        if isinstance(dim, Piecewise):
             return dim, c
     return None
 

@@ -11,13 +11,14 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from tirlower.arith.affine import Affine
 from tirlower.ir import Var
 from tirlower.poly.conditions import at_least
 from tirlower.poly.constraint_system import BOTH, EMPTY, SINK, SOURCE, Outcome, System
 from tirlower.poly.digit_test import Sign, disjoint
 from tirlower.poly.evaluate import evaluate
 from tirlower.poly.execution_order import common_loops
-from tirlower.poly.forms import Computed, Dim, Div, Lin, Product, SymbolicDiv, single
+from tirlower.poly.forms import Computed, Dim, Div, Form, Product, SymbolicDiv, single
 from tirlower.poly.isl import Solver, default_solver
 from tirlower.poly.points import Points
 from tirlower.poly.scop import Access, Loop, Scop
@@ -34,7 +35,7 @@ _MANY_DIVISIONS = 6
 MAX_PAIRS = 20_000
 """The pairs of accesses that are asked about one by one for one loop."""
 
-Relation = tuple[Lin, Lin, Sign]
+Relation = tuple[Form, Form, Sign]
 """A form of the source that is equal to one of the sink, or less, or greater."""
 
 
@@ -71,7 +72,7 @@ class Conflicts:
                 return Outcome("found", False, found.values, why)
         return found
 
-    def _told_apart(self, forms: Sequence[tuple[Lin, Lin]], signs: Mapping[Loop, Sign], loop: Loop) -> bool:
+    def _told_apart(self, forms: Sequence[tuple[Form, Form]], signs: Mapping[Loop, Sign], loop: Loop) -> bool:
         """Whether a form has other values in each iteration of a loop, found by computing them all.
 
         For swizzled layouts, whose many divisions isl takes long to relate, and loops of few iterations, such as threads.
@@ -98,7 +99,7 @@ class Conflicts:
                     spread = None
             if spread is None:
                 continue
-            part = Lin(moving)
+            part = Affine(moving)
             values = [evaluate(part, {loop.var: index}) for index in range(low, high + 1)]
             known = sorted(value for value in values if value is not None)
             if len(known) == len(values) and all(y - x > spread for x, y in itertools.pairwise(known)):
@@ -120,7 +121,7 @@ class Conflicts:
         self,
         a: Access,
         b: Access,
-        forms: Sequence[tuple[Lin, Lin]],
+        forms: Sequence[tuple[Form, Form]],
         signs: Mapping[Loop, Sign],
         relations: Sequence[Relation],
     ) -> Outcome:
@@ -150,7 +151,7 @@ class Conflicts:
                     return "how often a loop runs depends on what it computes"
         return ""
 
-    def forms(self, a: Access, b: Access) -> list[tuple[Lin, Lin]] | None:
+    def forms(self, a: Access, b: Access) -> list[tuple[Form, Form]] | None:
         """The pairs of forms that are equal where the accesses meet; None where they cannot."""
         if a.data is not b.data:
             return [] if self.scop.pointers.may_meet(a.data, b.data) else None
@@ -164,7 +165,7 @@ class Conflicts:
             pairs = list(zip(a.coordinates, b.coordinates, strict=True))
         return self._joined(pairs)
 
-    def _joined(self, pairs: list[tuple[Lin, Lin]]) -> list[tuple[Lin, Lin]]:
+    def _joined(self, pairs: list[tuple[Form, Form]]) -> list[tuple[Form, Form]]:
         """Subscripts ``x // n`` and ``x % n`` by one size, in source and sink alike, are equal where ``x`` is."""
         quotients = {}
         for at, (a, b) in enumerate(pairs):
@@ -189,7 +190,7 @@ class Conflicts:
         self,
         a: Access,
         b: Access,
-        forms: Sequence[tuple[Lin, Lin]],
+        forms: Sequence[tuple[Form, Form]],
         signs: Mapping[Loop, Sign],
         relations: Sequence[Relation],
         fixed: Mapping[Var, int] | None = None,
@@ -348,7 +349,7 @@ class Conflicts:
             base = mine[0] - others[0]
             step = math.gcd(*(c - mine[0] for c in mine), *(c - others[0] for c in others))
             # The differences are base + step * t.
-            bare.append((Lin(x.terms, 0), Lin(y.terms, -base)))
+            bare.append((Affine(x.terms, 0), Affine(y.terms, -base)))
             extra.append((step, (low - base) // step if step else 0, (high - base) // step if step else 0))
         quick = {loop.var: sign for loop, sign in signs.items()}
         return disjoint(self.scop.space, bare, quick, extra)
@@ -389,7 +390,7 @@ def _members(one: _Family, other: _Family) -> Iterator[tuple[Access, Access]]:
                 yield a, b
 
 
-def _relate(system: System, source: Lin, sink: Lin, sign: Sign) -> None:
+def _relate(system: System, source: Form, sink: Form, sign: Sign) -> None:
     if sign == "=":
         system.add_same(source, sink)
     elif sign == "<":
@@ -398,7 +399,7 @@ def _relate(system: System, source: Lin, sink: Lin, sign: Sign) -> None:
         system.add_after(source, sink)
 
 
-def _lone(lin: Lin) -> SymbolicDiv | None:
+def _lone(lin: Form) -> SymbolicDiv | None:
     if len(lin.terms) != 1 or lin.const:
         return None
     ((dim, c),) = lin.terms.items()

@@ -13,8 +13,8 @@ from typing import Any
 
 from tirlower.ir import Var
 from tirlower.poly.affine import Space
-from tirlower.poly.conditions import AllOf, AnyOf, AtLeast, Condition, Equal, Unknown
-from tirlower.poly.forms import Atom, Choice, Dim, Div, Extremum, Lin, Product, SymbolicDiv, constant, single
+from tirlower.poly.conditions import AllOf, AnyOf, AtLeast, Condition, Equal, Unknown, definition_of
+from tirlower.poly.forms import Atom, Dim, Div, Form, Piecewise, Product, SymbolicDiv, constant, single
 from tirlower.poly.isl import TOO_MUCH, Row, Solver, default_solver
 
 __all__ = ["BOTH", "SINK", "SOURCE", "Outcome", "System"]
@@ -106,8 +106,8 @@ class System:
     def _define(self, atom: Atom, column: int, side: int) -> None:
         if isinstance(atom, Div):
             self._divide(atom.of, atom.divisor, column, side)
-        elif isinstance(atom, (Extremum, Choice)):
-            self.add(atom.definition(single(atom)), side)
+        elif isinstance(atom, Piecewise):
+            self.add(definition_of(atom, single(atom)), side)
         elif (isinstance(atom, Product) and self._linear(atom, column, side)) or (
             isinstance(atom, SymbolicDiv) and self._fixed_division(atom, column, side)
         ):
@@ -121,7 +121,7 @@ class System:
             if isinstance(atom, (Product, SymbolicDiv)):
                 self.symbolic |= self._parameters(atom)
 
-    def _divide(self, of: Lin, divisor: int, column: int, side: int) -> None:
+    def _divide(self, of: Form, divisor: int, column: int, side: int) -> None:
         const, terms = self.row(of, side)
         self.inequalities.append((const, _plus(terms, column, -divisor)))
         self.inequalities.append((divisor - 1 - const, _plus({c: -x for c, x in terms.items()}, column, divisor)))
@@ -150,7 +150,7 @@ class System:
         self.equations.append((const, _plus(terms, column, -1)))
         return True
 
-    def _value(self, lin: Lin) -> int | None:
+    def _value(self, lin: Form) -> int | None:
         total = lin.const
         for dim, c in lin.terms.items():
             factors = dim.factors if isinstance(dim, Product) else (dim,)
@@ -173,7 +173,7 @@ class System:
                 found |= self._parameters(dim)
         return found
 
-    def row(self, lin: Lin, side: int) -> tuple[int, Terms]:
+    def row(self, lin: Form, side: int) -> tuple[int, Terms]:
         """A form as a constant and coefficients by column."""
         terms: Terms = {}
         const = lin.const
@@ -202,21 +202,21 @@ class System:
         elif isinstance(condition, Unknown):
             self.inexact.append(condition.text)
 
-    def add_same(self, source: Lin, sink: Lin) -> None:
+    def add_same(self, source: Form, sink: Form) -> None:
         """That a form of the source equals one of the sink."""
         self.equations.append(self._difference(source, sink))
 
-    def add_before(self, source: Lin, sink: Lin, least: int = 1) -> None:
+    def add_before(self, source: Form, sink: Form, least: int = 1) -> None:
         """That a form of the sink exceeds one of the source by ``least``."""
         const, terms = self._difference(sink, source, SINK, SOURCE)
         self.inequalities.append((const - least, terms))
 
-    def add_after(self, source: Lin, sink: Lin, least: int = 1) -> None:
+    def add_after(self, source: Form, sink: Form, least: int = 1) -> None:
         """That a form of the source exceeds one of the sink by ``least``."""
         const, terms = self._difference(source, sink)
         self.inequalities.append((const - least, terms))
 
-    def _difference(self, a: Lin, b: Lin, a_side: int = SOURCE, b_side: int = SINK) -> tuple[int, Terms]:
+    def _difference(self, a: Form, b: Form, a_side: int = SOURCE, b_side: int = SINK) -> tuple[int, Terms]:
         const, terms = self.row(a, a_side)
         other, more = self.row(b, b_side)
         for column, c in more.items():

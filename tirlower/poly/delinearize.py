@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tirlower.poly.affine import Space
-from tirlower.poly.forms import Dim, Lin, Product, constant, single
+from tirlower.poly.forms import Dim, Form, Product, constant, single
 from tirlower.poly.implied import infeasible_at
 from tirlower.poly.scop import Access, Scop
 
@@ -28,8 +28,8 @@ ONE = constant(1)
 class _Plan:
     """The strides of some subscripts, greatest first, each divided by the next; which of them a moving dim has."""
 
-    strides: list[Lin]
-    ratios: list[Lin]
+    strides: list[Form]
+    ratios: list[Form]
 
 
 def delinearize(scop: Scop, group: Sequence[Access]) -> None:
@@ -60,8 +60,8 @@ def delinearize(scop: Scop, group: Sequence[Access]) -> None:
 
 def _taken_apart(
     scop: Scop, access: Access, plans: Sequence[_Plan | None], offsets: Sequence[int]
-) -> tuple[Lin, ...] | None:
-    digits: list[Lin] = []
+) -> tuple[Form, ...] | None:
+    digits: list[Form] = []
     for lin, plan, offset in zip(access.coordinates, plans, offsets, strict=True):
         found = [lin] if plan is None else _digits(scop, access, lin.shifted(-offset), plan)
         if found is None:
@@ -70,10 +70,10 @@ def _taken_apart(
     return tuple(digits)
 
 
-def _by_moving(space: Space, lin: Lin) -> tuple[dict[Dim, Lin], Lin] | None:
+def _by_moving(space: Space, lin: Form) -> tuple[dict[Dim, Form], Form] | None:
     """A form as ``sum of polynomial * moving dim``, and the polynomial that stands alone; None where two moving dims
     multiply each other."""
-    found: dict[Dim, Lin] = {}
+    found: dict[Dim, Form] = {}
     alone = constant(lin.const)
     for dim, c in lin.terms.items():
         factors: tuple[Any, ...] = dim.factors if isinstance(dim, Product) else (dim,)
@@ -88,18 +88,18 @@ def _by_moving(space: Space, lin: Lin) -> tuple[dict[Dim, Lin], Lin] | None:
     return found, alone
 
 
-def _primitive(lin: Lin) -> tuple[Lin, int]:
+def _primitive(lin: Form) -> tuple[Form, int]:
     """A polynomial as its content (with the sign of its first term) times what is left."""
     content = math.gcd(lin.const, *lin.terms.values())
     first = next(iter(lin.terms.values()), lin.const)
     if first < 0:
         content = -content
-    return Lin({dim: c // content for dim, c in lin.terms.items()}, lin.const // content), content
+    return lin.divided(content)[0], content
 
 
-def _plan(space: Space, forms: Sequence[Lin]) -> _Plan | None:
+def _plan(space: Space, forms: Sequence[Form]) -> _Plan | None:
     """The strides that some subscripts have in common; None where there are none."""
-    contents: dict[Any, tuple[Lin, int]] = {}
+    contents: dict[Any, tuple[Form, int]] = {}
     symbolic = False
     for lin in forms:
         parts = _by_moving(space, lin)
@@ -131,7 +131,7 @@ def _plan(space: Space, forms: Sequence[Lin]) -> _Plan | None:
     return _Plan(strides, ratios)
 
 
-def _multiples(space: Space, coefficient: Lin, strides: Sequence[Lin]) -> list[int] | None:
+def _multiples(space: Space, coefficient: Form, strides: Sequence[Form]) -> list[int] | None:
     """A coefficient as a sum of strides, so many times each; None where that takes more than numbers."""
     found = []
     for stride in strides:
@@ -142,11 +142,11 @@ def _multiples(space: Space, coefficient: Lin, strides: Sequence[Lin]) -> list[i
     return None if coefficient.terms or coefficient.const else found
 
 
-def _degree(lin: Lin) -> int:
+def _degree(lin: Form) -> int:
     return max((len(dim.factors) if isinstance(dim, Product) else 1 for dim in lin.terms), default=0)
 
 
-def _digits(scop: Scop, access: Access, lin: Lin, plan: _Plan) -> list[Lin] | None:
+def _digits(scop: Scop, access: Access, lin: Form, plan: _Plan) -> list[Form] | None:
     """The digits of a subscript, each certainly within its range; None where that is not certain."""
     space = scop.space
     parts = _by_moving(space, lin)
@@ -169,7 +169,7 @@ def _digits(scop: Scop, access: Access, lin: Lin, plan: _Plan) -> list[Lin] | No
     return digits
 
 
-def _carried(scop: Scop, access: Access, digits: list[Lin], at: int, limit: Lin) -> bool:
+def _carried(scop: Scop, access: Access, digits: list[Form], at: int, limit: Form) -> bool:
     """Whether a digit is certainly in its range; one that is certainly a range below or above is carried over."""
     low, high = (-digits[at]).shifted(-1), digits[at] - limit
     if infeasible_at(scop, access, low):

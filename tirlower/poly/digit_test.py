@@ -18,7 +18,7 @@ from typing import Any
 
 from tirlower.ir import Var
 from tirlower.poly.affine import Space
-from tirlower.poly.forms import Atom, Dim, Lin
+from tirlower.poly.forms import Atom, Dim, Form
 
 __all__ = ["Sign", "disjoint"]
 
@@ -131,7 +131,7 @@ class _Digits:
 
 def disjoint(
     space: Space,
-    pairs: Iterable[tuple[Lin, Lin]],
+    pairs: Iterable[tuple[Form, Form]],
     signs: Mapping[Var, Sign],
     extra: Sequence[tuple[int, int, int]] | None = None,
 ) -> bool:
@@ -156,7 +156,7 @@ def disjoint(
 def _collect(
     digits: _Digits,
     space: Space,
-    pairs: Iterable[tuple[Lin, Lin]],
+    pairs: Iterable[tuple[Form, Form]],
     signs: Mapping[Var, Sign],
     extra: Sequence[tuple[int, int, int]] | None,
 ) -> list[Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tirlower.poly.forms import Choice, Computed, Dim, Div, Extremum, Lin, Product, SymbolicDiv, single
+from tirlower.poly.forms import Choice, Computed, Dim, Div, Extremum, Form, Product, SymbolicDiv, single
 
 __all__ = ["evaluate"]
 
 
-def evaluate(lin: Lin, values: Mapping[Dim, int]) -> int | None:
+def evaluate(lin: Form, values: Mapping[Dim, int]) -> int | None:
     """The value of a form at a point that gives values to variables; None where it has one without.
 
     >>> from tirlower.ir import Var
@@ -45,7 +45,7 @@ def _evaluate_atom(dim: Dim, values: Mapping[Dim, int]) -> int | None:
         return max(known) if dim.is_max else min(known)
     if isinstance(dim, Choice):
         holds = dim.condition.holds(lambda lin: evaluate(lin, values))
-        return None if holds is None else evaluate(dim.then if holds else dim.other, values)
+        return None if holds is None else evaluate(dim.options[0 if holds else 1], values)
     if isinstance(dim, Computed):
         operands = [evaluate(lin, values) for lin in dim.operands]
         result = None if None in operands else dim.compute(*operands)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from tirlower import ir
+from tirlower.arith.affine import Affine
 from tirlower.ir import Buffer, BufferLoad, Call, DataType, Expr, IntImm, Op, Purity, Var
 from tirlower.poly.affine import MAX_WEIGHT, Space
 from tirlower.poly.conditions import (
@@ -25,10 +26,11 @@ from tirlower.poly.conditions import (
     any_of,
     at_least,
     conjuncts,
+    either,
     equal,
     negate,
 )
-from tirlower.poly.forms import Dim, Div, Interval, Lin, constant, single
+from tirlower.poly.forms import Dim, Div, Form, Interval, constant, single
 from tirlower.poly.operations import operands_of, operation_of
 
 __all__ = ["Converter"]
@@ -56,9 +58,9 @@ class Converter:
         self.guards: tuple[Condition, ...] = ()
         self.local: list[Condition] = []
         self.all_is_data = self.some_wrap = False
-        self.infeasible: Callable[[Lin], bool] = lambda violation: False
-        self.admits: Callable[[Lin], bool] = lambda lin: True
-        self.values: dict[Var, Lin] = {}
+        self.infeasible: Callable[[Form], bool] = lambda violation: False
+        self.admits: Callable[[Form], bool] = lambda lin: True
+        self.values: dict[Var, Form] = {}
         self.truths: dict[Var, Condition] = {}
         self.loops: tuple[Var, ...] = ()
         self.lane: Var | None = None
@@ -66,7 +68,7 @@ class Converter:
         self.returned: Callable[[Any], Expr | None] = lambda call: None
         # What was found for the parts of the one expression at hand, by identity: each is converted once.
         self._inside = False
-        self._forms: dict[Any, Lin] = {}
+        self._forms: dict[Any, Form] = {}
         self._deps: dict[int, frozenset[Var]] = {}
         self._effects = 0
 
@@ -83,7 +85,7 @@ class Converter:
 
     # Forms
 
-    def lin(self, root: Expr) -> Lin:
+    def lin(self, root: Expr) -> Form:
         """The form of an integer expression (of a vector: of its lane)."""
         kind = root.__class__
         if kind is IntImm:
@@ -109,7 +111,7 @@ class Converter:
                 self._forms[key] = found
         return found
 
-    def _sum(self, root: Expr) -> Lin:
+    def _sum(self, root: Expr) -> Form:
         """The form of a sum of terms."""
         total = constant(0)
         terms = total.terms
@@ -148,13 +150,13 @@ class Converter:
                     terms[dim] = sum_
                 else:
                     terms.pop(dim, None)
-        made = self.wrapped(root.dtype, self.space.settled(Lin(terms, const)))
+        made = self.wrapped(root.dtype, self.space.settled(Affine(terms, const)))
         if self.wrapping and not self.space.is_data(made) and not self.admits(made):
             interval, deps = dtype_interval(root.dtype), self.space.deps(made)
             return self.space.opaque(("words", made.key), "a value past 64 bits", deps, interval, None)
         return made
 
-    def wrapped(self, dtype: DataType, lin: Lin, *, always: bool = False) -> Lin:
+    def wrapped(self, dtype: DataType, lin: Form, *, always: bool = False) -> Form:
         """The value that exact arithmetic's ``lin`` has in a type: itself where it is no data (unless ``always``), or
         stays in the type; else its remainder."""
         if self.wrapping and lin.is_constant and not always and not _holds(dtype, lin.const):
@@ -176,14 +178,14 @@ class Converter:
             for var in [var for var in self.space.ranges if var not in self.space.iterated]:
                 self.space.ranges[var] = _within(self.space.ranges[var], var.dtype)
 
-    def computed_by_callee(self, value: Expr) -> Lin:
+    def computed_by_callee(self, value: Expr) -> Form:
         """What another function computes: to it, all that it is given is data."""
         outer, self.all_is_data = self.all_is_data, True
         made = self.lin(value)
         self.all_is_data = outer
         return made
 
-    def fits(self, dtype: DataType, lin: Lin) -> bool:
+    def fits(self, dtype: DataType, lin: Form) -> bool:
         """Whether a form certainly stays in a type."""
         least = int(dtype.element.min_value)
         low = self.space.limits(lin)[0]
@@ -191,7 +193,7 @@ class Converter:
             (low is not None and low >= least) or self._never((-lin).shifted(least - 1))
         )
 
-    def stays_below(self, dtype: DataType, lin: Lin) -> bool:
+    def stays_below(self, dtype: DataType, lin: Form) -> bool:
         """Whether a form certainly is at most a type's greatest value."""
         most = int(dtype.element.max_value)
         high = self.space.limits(lin)[1]
@@ -201,14 +203,14 @@ class Converter:
         """What holds where the expression at hand is evaluated."""
         return [*self.facts(), *self.guards, *self.local]
 
-    def _never(self, violation: Lin) -> bool:
+    def _never(self, violation: Form) -> bool:
         """Whether a form is certainly negative here: by one of the conditions, or by all of them."""
         related = False
         for condition in conjuncts(self.here()):
             related = related or any(dim in violation.terms for lin in condition.forms() for dim in _dims(lin))
             if condition.__class__ is not AtLeast:
                 continue
-            known: Lin = condition.lin
+            known: Form = condition.lin
             for dim, c in known.terms.items():
                 # violation + k * known is the least that is known of violation; k takes one dim away.
                 k, rest = divmod(-violation.terms.get(dim, 0), c)
@@ -218,7 +220,7 @@ class Converter:
                         return True
         return related and self.infeasible(violation)
 
-    def _var(self, var: Var) -> Lin:
+    def _var(self, var: Var) -> Form:
         found = self.values.get(var)
         if found is not None:
             return found
@@ -237,7 +239,7 @@ class Converter:
             self.space.ranges[var] = (0 if var.nonneg and (low is None or low < 0) else low, high)
         return single(var)
 
-    def _leaf(self, op: Any) -> Lin:
+    def _leaf(self, op: Any) -> Form:
         rule = _RULES.get(op.__class__)
         if rule is not None:
             made = rule(self, op)
@@ -245,7 +247,7 @@ class Converter:
                 return made
         return self.unknown(op)
 
-    def unknown(self, op: Any) -> Lin:
+    def unknown(self, op: Any) -> Form:
         """An opaque value for an expression: one for equal expressions that read no changing memory."""
         if op.__class__ is Call and not _is_pure(op):
             self._effects += 1
@@ -351,7 +353,7 @@ class Converter:
         if kind is ir.Select or (kind is Call and root.op is Op.find("tir.if_then_else")):
             operands = root.args if kind is Call else (root.condition, root.true_value, root.false_value)
             chosen, then, other = (self.condition(part) for part in operands)
-            return any_of([all_of([chosen, then]), all_of([negate(chosen), other])])
+            return either(chosen, then, other)
         if kind is Call and root.op in (Op.find("tir.likely"), Op.find("tir.ignore_loop_partition")):
             return self.condition(root.args[0])
         if kind is Call and root.op is Op.find("tir.get_active_lane_mask") and self.lane is not None:
@@ -359,7 +361,7 @@ class Converter:
             return at_least((limit - base - single(self.lane)).shifted(-1))
         return Unknown(_short(root), self.deps_of(root))
 
-    def _compare(self, kind: type, a: Lin, b: Lin) -> Condition:
+    def _compare(self, kind: type, a: Form, b: Form) -> Condition:
         if kind is ir.LT:
             return at_least((b - a).shifted(-1))
         if kind is ir.LE:
@@ -373,10 +375,10 @@ class Converter:
 
 
 _COMPARISONS = (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE)
-Rule = Callable[[Converter, Any], Lin | None]
+Rule = Callable[[Converter, Any], Form | None]
 
 
-def _dims(lin: Lin) -> Iterator[Dim]:
+def _dims(lin: Form) -> Iterator[Dim]:
     """The dims of a form, and of what it is a division of."""
     for dim in lin.terms:
         yield dim
@@ -418,7 +420,7 @@ def _limits(dtype: DataType) -> Interval:
     return (int(dtype.element.min_value), int(dtype.element.max_value))
 
 
-def _division(conv: Converter, op: Any) -> Lin | None:
+def _division(conv: Converter, op: Any) -> Form | None:
     if not _is_index(op.dtype):
         return None
     a, b = conv.lin(op.a), conv.lin(op.b)
@@ -447,19 +449,19 @@ def _division(conv: Converter, op: Any) -> Lin | None:
     return space.symbolic_div(a, b, kind in (ir.FloorMod, ir.Mod))
 
 
-def _extremum(conv: Converter, op: Any) -> Lin | None:
+def _extremum(conv: Converter, op: Any) -> Form | None:
     if not op.dtype.is_integral:
         return None
     return conv.space.extremum([conv.lin(part) for part in _chain(op, op.__class__)], op.__class__ is ir.Max)
 
 
-def _select(conv: Converter, op: Any) -> Lin | None:
+def _select(conv: Converter, op: Any) -> Form | None:
     if not op.dtype.is_integral:
         return None
     return _choice(conv, op.condition, op.true_value, op.false_value)
 
 
-def _choice(conv: Converter, condition: Expr, then: Expr, other: Expr) -> Lin:
+def _choice(conv: Converter, condition: Expr, then: Expr, other: Expr) -> Form:
     """A choice; each value where it is chosen."""
     chosen = conv.condition(condition)
     arms = []
@@ -470,7 +472,7 @@ def _choice(conv: Converter, condition: Expr, then: Expr, other: Expr) -> Lin:
     return conv.space.choice(chosen, *arms)
 
 
-def _cast(conv: Converter, op: Any) -> Lin | None:
+def _cast(conv: Converter, op: Any) -> Form | None:
     source, target = op.value.dtype, op.dtype
     if source.is_bool:
         return conv.space.choice(conv.condition(op.value), constant(1), constant(0))
@@ -484,14 +486,14 @@ def _cast(conv: Converter, op: Any) -> Lin | None:
     return conv.wrapped(target, lin, always=True) if conv.wrapping else _fitting(conv, target, lin)
 
 
-def _fitting(conv: Converter, target: DataType, lin: Lin) -> Lin | None:
+def _fitting(conv: Converter, target: DataType, lin: Form) -> Form | None:
     low, high = conv.space.interval(lin)
     least, most = int(target.element.min_value), int(target.element.max_value)
     fits = low is not None and high is not None and least <= low and high <= most
     return lin if fits else None
 
 
-def _ramp(conv: Converter, op: Any) -> Lin | None:
+def _ramp(conv: Converter, op: Any) -> Form | None:
     if conv.lane is None or op.base.dtype.is_vector:
         return None
     lane = conv.lin(op.base) + conv.space.multiply(conv.lin(op.stride), single(conv.lane))
@@ -501,7 +503,7 @@ def _ramp(conv: Converter, op: Any) -> Lin | None:
     return conv.wrapped(op.dtype, lane, always=narrow)
 
 
-def _call(conv: Converter, op: Any) -> Lin | None:
+def _call(conv: Converter, op: Any) -> Form | None:
     name = op.op.name if isinstance(op.op, Op) else ""
     if name == "tir.if_then_else" and op.dtype.is_integral:
         return _choice(conv, *op.args)
@@ -535,7 +537,7 @@ _MAX_BITS = 4
 """The bits of a bitwise operation that are written out; each costs three divisions."""
 
 
-def _residue(space: Space, lin: Lin) -> Interval | None:
+def _residue(space: Space, lin: Form) -> Interval | None:
     """The bounds of a remainder: ``x // k - m * (x // (k * m))`` is 0 to ``m - 1``."""
     for dim, c in lin.terms.items():
         if isinstance(dim, Div) and c < 0 and dim.divisor % -c == 0:
@@ -545,7 +547,7 @@ def _residue(space: Space, lin: Lin) -> Interval | None:
     return None
 
 
-def _bitwise(conv: Converter, name: str, a: Lin, b: Lin) -> Lin | None:
+def _bitwise(conv: Converter, name: str, a: Form, b: Form) -> Form | None:
     """An operation of numbers that are not negative, one of them small, bit by bit: what swizzled layouts are made of."""
     space = conv.space
     bounds = [_residue(space, x) or space.interval(x) for x in (a, b)]
@@ -570,7 +572,7 @@ def _bitwise(conv: Converter, name: str, a: Lin, b: Lin) -> Lin | None:
     return result + large - space.floormod(large, 1 << bits)
 
 
-def _let(conv: Converter, op: Any) -> Lin | None:
+def _let(conv: Converter, op: Any) -> Form | None:
     conv.bind(op.var, op.value)
     return conv.lin(op.body)
 
@@ -621,13 +623,13 @@ def _is_large(op: Any) -> bool:
     return bool(stack)
 
 
-def buffer_forms(conv: Converter, buffer: Buffer) -> tuple[tuple[Lin, ...], tuple[Lin, ...], Lin]:
+def buffer_forms(conv: Converter, buffer: Buffer) -> tuple[tuple[Form, ...], tuple[Form, ...], Form]:
     """The shape, strides (row-major where none are stated) and offset of a buffer as forms."""
     shape = tuple(conv.lin(extent) for extent in buffer.shape)
     if buffer.strides:
         strides = tuple(conv.lin(stride) for stride in buffer.strides)
     else:
-        made: list[Lin] = []
+        made: list[Form] = []
         step = constant(1)
         for extent in reversed(shape):
             made.append(step)

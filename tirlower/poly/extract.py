@@ -45,7 +45,7 @@ from tirlower.poly.conditions import Condition, all_of, at_least, equal, negate
 from tirlower.poly.constraint_system import BOTH, System
 from tirlower.poly.expressions import Converter, buffer_forms
 from tirlower.poly.extract_calls import CallEffects, PureFunctions
-from tirlower.poly.forms import UNBOUNDED, Lin, constant, single
+from tirlower.poly.forms import UNBOUNDED, Form, constant, single
 from tirlower.poly.implied import implied
 from tirlower.poly.layouts import Layout, layout_of, settle
 from tirlower.poly.pointers import Pointers, pointed_at
@@ -117,7 +117,7 @@ class _Extractor:
             self.space.data = data_parameters(func)
         self.scop = Scop(func, self.space, Pointers(func))
         self.pointers = self.scop.pointers
-        self.shifts: dict[Var, Lin] = {}
+        self.shifts: dict[Var, Form] = {}
         self.layouts: dict[Buffer, Layout] = {}
         self.conv = Converter(self.space, self.pointers.changing, wrapping)
         self.conv.returned = self.functions.returned
@@ -131,8 +131,8 @@ class _Extractor:
         self.passed: tuple[Condition, ...] = ()  # that no jump before the place at hand was taken
         self.leaves: list[tuple[Loop, Evaluate, tuple[Condition, ...]]] = []
         self.order = 0
-        self.shapes: dict[Buffer, tuple[Lin, ...]] = {}
-        self.matched: dict[Buffer, tuple[Buffer, list[Lin]]] = {}
+        self.shapes: dict[Buffer, tuple[Form, ...]] = {}
+        self.matched: dict[Buffer, tuple[Buffer, list[Form]]] = {}
         self.bound: dict[Var, Bind] = {}
         self.bound_at: dict[Var, Statement] = {}
         self.through: dict[Var, list[Statement]] = {}
@@ -183,7 +183,7 @@ class _Extractor:
         """The conditions at this place."""
         return [*self.conditions, *(c for loop in self.loops for c in loop.conditions)]
 
-    def infeasible(self, violation: Lin) -> bool:
+    def infeasible(self, violation: Form) -> bool:
         """Whether ``violation >= 0`` certainly holds nowhere at this place."""
         self.questions -= 1
         if self.questions < 0:
@@ -194,7 +194,7 @@ class _Extractor:
         system.add(at_least(violation), BOTH)
         return system.is_empty()
 
-    def is_digit(self, lin: Lin, divisor: Lin) -> bool:
+    def is_digit(self, lin: Form, divisor: Form) -> bool:
         """Whether ``0 <= lin < divisor`` stands in a condition here."""
         low = self.space.interval(lin)[0]
         above = (divisor - lin).shifted(-1)
@@ -480,11 +480,11 @@ class _Extractor:
             self.shifts[var] = self.shift_of(var, value)
         self.conv.bind(var, value)
 
-    def memory(self, data: Var) -> tuple[Var, Lin]:
+    def memory(self, data: Var) -> tuple[Var, Form]:
         """The memory that a data variable points into, and by how many bytes from its start."""
         return self.pointers.root(data), self.shifts.get(data, _NOTHING)
 
-    def shift_of(self, var: Var, value: Any) -> Lin:
+    def shift_of(self, var: Var, value: Any) -> Form:
         """How many bytes a pointer's value points into the memory of its root."""
         if self.pointers.root(var) is var:  # of unknown value, which may be another in each iteration
             return self.space.opaque(None, var.name, frozenset(self.conv.loops), UNBOUNDED)
@@ -511,7 +511,7 @@ class _Extractor:
 
     # Accesses
 
-    def extents(self, buffer: Buffer) -> tuple[Lin, ...]:
+    def extents(self, buffer: Buffer) -> tuple[Form, ...]:
         """The shape of a buffer as forms."""
         found = self.shapes.get(buffer)
         if found is None:

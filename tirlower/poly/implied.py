@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from tirlower.poly.conditions import AtLeast, Condition, at_least, conjuncts
 from tirlower.poly.constraint_system import BOTH, System
-from tirlower.poly.forms import Lin
+from tirlower.poly.forms import Form
 from tirlower.poly.scop import Access, Scop
 
 __all__ = ["implied", "infeasible_at"]
 
 
-def infeasible_at(scop: Scop, access: Access, violation: Lin) -> bool:
+def infeasible_at(scop: Scop, access: Access, violation: Form) -> bool:
     """Whether ``violation >= 0`` certainly holds in no instance of an access."""
     high = scop.space.interval(violation)[1]
     if high is not None and high < 0:
@@ -27,7 +27,7 @@ def infeasible_at(scop: Scop, access: Access, violation: Lin) -> bool:
     return system.is_empty()
 
 
-def implied(conditions: Sequence[Condition], wanted: Lin) -> bool:
+def implied(conditions: Sequence[Condition], wanted: Form) -> bool:
     """Whether one of the conditions says at once that ``wanted >= 0``: ``j < n`` for ``n - j - 1``."""
     for condition in conjuncts(conditions):
         if isinstance(condition, AtLeast):

@@ -13,7 +13,7 @@ from tirlower.ir.structural import structural_equal
 from tirlower.poly.conflicts import Conflicts
 from tirlower.poly.digit_test import Sign, disjoint
 from tirlower.poly.extract import extract
-from tirlower.poly.forms import Lin
+from tirlower.poly.forms import Form
 from tirlower.poly.scop import Access, Scop
 
 __all__ = ["in_place"]
@@ -112,7 +112,7 @@ class _Asked:
         return forms is None or (bool(forms) and disjoint(self.conflicts.scop.space, forms, signs))
 
 
-def _keys(forms: tuple[Lin, ...] | None) -> list[object] | None:
+def _keys(forms: tuple[Form, ...] | None) -> list[object] | None:
     return None if forms is None else [lin.key for lin in forms]
 
 

@@ -17,7 +17,7 @@ from tirlower.ir import Buffer, DataType, Var
 from tirlower.poly.affine import Space
 from tirlower.poly.delinearize import delinearize
 from tirlower.poly.expressions import Converter, buffer_forms
-from tirlower.poly.forms import Lin, Opaque, Product, constant, single
+from tirlower.poly.forms import Form, Opaque, Product, constant, single
 from tirlower.poly.scop import Access, Scop
 
 __all__ = ["Layout", "layout_of", "settle"]
@@ -36,9 +36,9 @@ class Layout:
     """
 
     buffer: Buffer
-    strides: tuple[Lin, ...]
-    offset: Lin
-    shift: Lin
+    strides: tuple[Form, ...]
+    offset: Form
+    shift: Form
     size: int
     key: Any
     nested: bool
@@ -46,7 +46,7 @@ class Layout:
     fixed: bool
 
 
-def layout_of(conv: Converter, buffer: Buffer, shift: Lin) -> Layout:
+def layout_of(conv: Converter, buffer: Buffer, shift: Form) -> Layout:
     """The layout of a buffer at the place at hand, its pointer ``shift`` bytes into the memory."""
     space = conv.space
     shape, strides, offset = buffer_forms(conv, buffer)
@@ -63,7 +63,7 @@ def layout_of(conv: Converter, buffer: Buffer, shift: Lin) -> Layout:
     return Layout(buffer, strides, offset, shift, size, key, nested, moves, fixed)
 
 
-def _nested(space: Space, shape: Sequence[Lin], strides: Sequence[Lin]) -> bool:
+def _nested(space: Space, shape: Sequence[Form], strides: Sequence[Form]) -> bool:
     """Whether the strides are certainly nested: in some order each is beyond all that the dimensions below it reach."""
     if any(extent.is_constant and extent.const <= 0 for extent in shape):
         return True
@@ -78,7 +78,7 @@ def _nested(space: Space, shape: Sequence[Lin], strides: Sequence[Lin]) -> bool:
     return any(_in_order(space, order) for order in orders)
 
 
-def _in_order(space: Space, dims: Sequence[tuple[Lin, Lin]]) -> bool:
+def _in_order(space: Space, dims: Sequence[tuple[Form, Form]]) -> bool:
     reach = constant(1)
     for stride, extent in dims:
         low = space.interval(stride - reach)[0]
@@ -119,10 +119,10 @@ def _settle_group(scop: Scop, group: list[Access]) -> None:
         delinearize(scop, group)
 
 
-def _address(scop: Scop, access: Access, in_bytes: bool) -> Lin:
+def _address(scop: Scop, access: Access, in_bytes: bool) -> Form:
     layout = access.layout
     assert layout is not None  # the access has subscripts
-    indices: Sequence[Lin] = access.site[1] if access.site is not None else access.indices or ()
+    indices: Sequence[Form] = access.site[1] if access.site is not None else access.indices or ()
     address = layout.offset
     for index, stride in zip(indices, layout.strides, strict=True):
         address = address + scop.space.multiply(index, stride)
@@ -130,7 +130,7 @@ def _address(scop: Scop, access: Access, in_bytes: bool) -> Lin:
     if in_bytes:
         # Each byte of the element: an access touches all of them.
         return address.scaled(size) + shift + single(scop.space.lane(size))
-    return address + Lin({dim: c // size for dim, c in shift.terms.items()}, shift.const // size)
+    return address + shift.divided(size)[0]
 
 
 def _bytes(dtype: DataType) -> int:

@@ -18,7 +18,7 @@ from tirlower.poly.constraint_system import Outcome
 from tirlower.poly.digit_test import Sign
 from tirlower.poly.execution_order import common_loops, in_step_violations
 from tirlower.poly.extract import extract
-from tirlower.poly.forms import Lin, single
+from tirlower.poly.forms import Form, single
 from tirlower.poly.isl import Solver, available
 from tirlower.poly.privatization import is_private
 from tirlower.poly.reductions import Reduction
@@ -284,7 +284,7 @@ class _Check:
                 related[loop] = sign
         return first, second, related, relations
 
-    def _varies(self, lin: Lin) -> bool:
+    def _varies(self, lin: Form) -> bool:
         return bool(self.scop.space.deps(lin) - {loop.var for loop in self.outer})
 
     def thread_cases(self, a: Access, b: Access) -> Iterator[Case]:

@@ -18,7 +18,7 @@ from tirlower.poly.affine import Space
 from tirlower.poly.conditions import AllOf, AnyOf, AtLeast, Condition, Equal
 from tirlower.poly.constraint_system import BOTH, EMPTY, SINK, SOURCE, Outcome, System
 from tirlower.poly.digit_test import Sign
-from tirlower.poly.forms import Choice, Computed, Dim, Div, Extremum, Lin, Product, SymbolicDiv, single
+from tirlower.poly.forms import Choice, Computed, Dim, Div, Extremum, Form, Product, SymbolicDiv, single
 from tirlower.poly.scop import Access, Loop, Scop
 
 __all__ = ["Points", "Table", "may_happen"]
@@ -59,7 +59,7 @@ class Table:
     def __post_init__(self) -> None:
         self.known: dict[Dim, Array | None] = {}
 
-    def value(self, lin: Lin) -> Array | None:
+    def value(self, lin: Form) -> Array | None:
         """The values of a form; None where it has a part of unknown value."""
         reach = abs(lin.const)
         if reach >= _SAFE:
@@ -103,7 +103,7 @@ class Table:
             return of % by if dim.remainder else of // by
         if isinstance(dim, Choice):
             holds, exact = self.holds(dim.condition)
-            then, other = self.value(dim.then), self.value(dim.other)
+            then, other = map(self.value, dim.options)
             return None if not exact or then is None or other is None else np.where(holds, then, other)
         if isinstance(dim, Computed):
             operands = [self.value(lin) for lin in dim.operands]
@@ -185,7 +185,9 @@ class Points:
             self._tables[id(access)] = self.domain(access.loops, access.conditions, access.coordinates)
         return self._tables[id(access)]
 
-    def domain(self, loops: Sequence[Loop], conditions: Sequence[Condition], forms: Iterable[Lin] = ()) -> Table | None:
+    def domain(
+        self, loops: Sequence[Loop], conditions: Sequence[Condition], forms: Iterable[Form] = ()
+    ) -> Table | None:
         """The iterations of some loops in which conditions may hold, with the lanes that conditions and forms have."""
         forms, lanes = tuple(forms), list[Var]()
         while True:
@@ -199,7 +201,7 @@ class Points:
                 return None
 
     def _domain(
-        self, loops: Sequence[Loop], conditions: Sequence[Condition], forms: Iterable[Lin], lanes: Sequence[Var]
+        self, loops: Sequence[Loop], conditions: Sequence[Condition], forms: Iterable[Form], lanes: Sequence[Var]
     ) -> Table | None:
         space = self.scop.space
         table = Table(space, {}, 1)
@@ -268,7 +270,7 @@ class Points:
         a: Access,
         b: Access,
         signs: Mapping[Loop, Sign],
-        relations: Sequence[tuple[Lin, Lin, Sign]],
+        relations: Sequence[tuple[Form, Form, Sign]],
     ) -> Outcome | None:
         """What isl is asked of two accesses; None where this cannot tell.
 
@@ -293,7 +295,7 @@ class Points:
         one: Table,
         other: Table,
         signs: Mapping[Loop, Sign],
-        relations: Sequence[tuple[Lin, Lin, Sign]],
+        relations: Sequence[tuple[Form, Form, Sign]],
     ) -> Outcome | None:
         self.spend(one.rows + other.rows)
         exact = one.exact and other.exact

@@ -15,7 +15,7 @@ from tirlower.ir import Buffer, BufferLoad, BufferStore, Evaluate, Expr, For, Fo
 from tirlower.poly import to_isl
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import Condition
-from tirlower.poly.forms import Lin
+from tirlower.poly.forms import Form
 from tirlower.poly.pointers import Pointers
 from tirlower.poly.reductions import Reduction
 
@@ -52,8 +52,8 @@ class Loop:
         self,
         node: For | While,
         var: Var,
-        start: Lin,
-        extent: Lin | None,
+        start: Form,
+        extent: Form | None,
         conditions: tuple[Condition, ...],
         outer: tuple[Loop, ...],
         order: int,
@@ -151,7 +151,7 @@ class Access:
         node: BufferLoad | BufferStore | Expr,
         buffer: Buffer | None,
         data: Var,
-        indices: tuple[Lin, ...] | None,
+        indices: tuple[Form, ...] | None,
         is_write: bool,
         conditions: tuple[Condition, ...],
         must: bool,
@@ -166,12 +166,12 @@ class Access:
         self.must = must
         self.phase = 1 if is_write else 0
         self.atomic = ""
-        self.coordinates: tuple[Lin, ...] = indices or ()
-        self.digits: tuple[Lin, ...] | None = None
-        self.extents: tuple[Lin, ...] | None = None
-        self.stride: Lin | None = None
+        self.coordinates: tuple[Form, ...] = indices or ()
+        self.digits: tuple[Form, ...] | None = None
+        self.extents: tuple[Form, ...] | None = None
+        self.stride: Form | None = None
         self.base = 0
-        self.site: tuple[Buffer, tuple[Lin, ...]] | None = None
+        self.site: tuple[Buffer, tuple[Form, ...]] | None = None
         self.layout: Layout | None = None
 
     @property
@@ -303,7 +303,7 @@ class Scop:
         """Whether an access is known exactly: its domain, its elements, and that it happens."""
         if self.irregular or not access.regular:
             return False
-        forms: Iterable[Lin] = access.coordinates
+        forms: Iterable[Form] = access.coordinates
         return (
             all(getattr(dim, "exact", True) for lin in forms for dim in lin.terms)
             and all(condition.is_exact for condition in access.conditions)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tirlower.ir import Var
 from tirlower.poly.constraint_system import BOTH, SINK, SOURCE, System
-from tirlower.poly.forms import Dim, Lin, single
+from tirlower.poly.forms import Dim, Form, constant, single
 from tirlower.poly.isl import Row, isl_module, matrix
 
 if TYPE_CHECKING:
@@ -168,11 +168,11 @@ def schedule(scop: Scop) -> Any:
     depth = max((len(statement.loops) for statement in scop.statements), default=0)
     for statement in scop.statements:
         system = _instances(scop, statement.loops, statement.conditions, frozenset())
-        times: list[Lin] = []
+        times: list[Form] = []
         for loop in statement.loops:
-            times += [Lin({}, loop.order), single(loop.var)]
-        times.append(Lin({}, statement.order))
-        times += [Lin({}, 0)] * (2 * depth + 1 - len(times))
+            times += [constant(loop.order), single(loop.var)]
+        times.append(constant(statement.order))
+        times += [constant(0)] * (2 * depth + 1 - len(times))
         outputs: list[Key] = []
         for n, lin in enumerate(times):
             axis = Var(f"t{n}")

@@ -14,7 +14,7 @@ from tirlower.ir import build
 from tirlower.ir.dtype import FLOAT64
 from tirlower.ir.expr import Expr, FloatImm, Var, const
 from tirlower.poly.affine import Space
-from tirlower.poly.forms import Choice, Dim, Div, Extremum, Lin, Opaque, Product, SymbolicDiv
+from tirlower.poly.forms import Dim, Div, Form, Opaque, Piecewise, Product, SymbolicDiv
 from tirlower.poly.scop import Scop
 
 __all__ = ["WORD_REACH", "WordLimit"]
@@ -38,7 +38,7 @@ class WordLimit:
         self.reaches: dict[str, Expr] = {}
         self._found: dict[Dim, Expr | None] = {}
 
-    def admits(self, lin: Lin) -> bool:
+    def admits(self, lin: Form) -> bool:
         """Whether a form may be followed as it is: it stays within 64 bits, or calls for which it does not are refused."""
         if not any(abs(c) >= _SIZE or dim.__class__ is Product for dim, c in lin.terms.items()):
             return True
@@ -52,7 +52,7 @@ class WordLimit:
 
     # -- as a number, from what is known without a call --------------------------------------------------------------
 
-    def _number(self, lin: Lin) -> int:
+    def _number(self, lin: Form) -> int:
         return abs(lin.const) + sum(abs(c) * self._number_of(dim) for dim, c in lin.terms.items())
 
     def _number_of(self, dim: Dim) -> int:
@@ -70,13 +70,13 @@ class WordLimit:
             return self._number(dim.of) // abs(dim.divisor) + 1
         if isinstance(dim, SymbolicDiv):
             return max(self._number(dim.of), self._number(dim.divisor)) + 1
-        if isinstance(dim, (Extremum, Choice)):
-            return max(map(self._number, dim.options if isinstance(dim, Extremum) else (dim.then, dim.other)))
+        if isinstance(dim, Piecewise):
+            return max(map(self._number, dim.options))
         return _SIZE
 
     # -- as an expression ----------------------------------------------------------------------------------------------
 
-    def _reach(self, lin: Lin) -> Expr | None:
+    def _reach(self, lin: Form) -> Expr | None:
         total: Expr | None = None
         for dim, c in lin.terms.items():
             part = self._reach_of(dim)
@@ -113,10 +113,8 @@ class WordLimit:
             return build.mul(part, const(1.0 / abs(dim.divisor), FLOAT64))
         if isinstance(dim, SymbolicDiv):
             return self._greatest(dim.of, dim.divisor)
-        if isinstance(dim, Extremum):
+        if isinstance(dim, Piecewise):
             return self._greatest(*dim.options)
-        if isinstance(dim, Choice):
-            return self._greatest(dim.then, dim.other)
         assert isinstance(dim, Opaque)
         return None
 
@@ -129,7 +127,7 @@ class WordLimit:
             return (
                 value if least is not None and least >= 0 else build.max_(value, build.sub(const(0.0, FLOAT64), value))
             )
-        ends: list[Lin] = []
+        ends: list[Form] = []
         for loop in self.scop.loops:
             if loop.var is var:
                 if loop.extent is None:
@@ -137,7 +135,7 @@ class WordLimit:
                 ends += [loop.start] * (not loop.start.is_constant) + [loop.start + loop.extent]
         return self._greatest(*ends) if ends else None
 
-    def _greatest(self, *forms: Lin) -> Expr | None:
+    def _greatest(self, *forms: Form) -> Expr | None:
         made: Expr | None = None
         for form in forms:
             part = self._reach(form)

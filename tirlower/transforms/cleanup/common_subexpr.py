@@ -171,11 +171,7 @@ class _Region:
         normal = self.analyzer.simplify(op)
         form = affine_of(self.interner, normal)
         # A sum is the set of its terms, in whatever order.
-        key = (
-            self.interner.representative(normal)
-            if form is None
-            else (frozenset(form.terms.items()), form.constant, op.dtype)
-        )
+        key = self.interner.representative(normal) if form is None else (*form.key, op.dtype)
         first = self.of_form.setdefault(key, made)
         if first is made or _variables(first.expr) != _variables(op):
             return made
