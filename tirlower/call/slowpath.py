@@ -36,6 +36,17 @@ class PackedKernel:
         self.releasing = _Releasing(address)
         self.holding = _Holding(address)
 
+    def failure(self, record: ErrorRecord, name: str) -> Exception:
+        """The exception of a call of the function of that name which filled an error record."""
+        code = int(record.code)
+        if not 0 <= code < len(self.errors):
+            return RuntimeError(
+                f"`{name}` failed with the unknown error code {code} (its table has {len(self.errors)}); the kernel and "
+                "its error table do not belong together"
+            )
+        count = min(max(record.nvals, 0), MAX_ERROR_VALUES)
+        return self.errors[code].exception(list(record.vals[:count]))
+
 
 class SlowPath:
     """Calls ``@kernel.packed`` with what the binder makes of the arguments.
@@ -83,7 +94,7 @@ class SlowPath:
         status = run(ctypes.addressof(bound.slots), ctypes.addressof(record), ctypes.addressof(result))
         if status:
             with user_frames():
-                raise self._exception(record, packed)
+                raise packed.failure(record, self.signature.name)
         values = list(bound.outputs)
         if self.signature.returns is not None:
             values.append(self.box(result.value))
@@ -92,22 +103,11 @@ class SlowPath:
     def report(self, address: int) -> None:
         """Raise the exception of the error record at an address."""
         with user_frames():
-            raise self._exception(ErrorRecord.from_address(address), self._packed)
+            raise self._packed.failure(ErrorRecord.from_address(address), self.signature.name)
 
     def box(self, bits: int) -> Any:
         """The Python value of a return value's bits."""
         return returned_value(self.signature.returns or "int64", bits)
-
-    def _exception(self, record: ErrorRecord, packed: PackedKernel) -> Exception:
-        code = int(record.code)
-        if not 0 <= code < len(packed.errors):
-            return RuntimeError(
-                f"`{self.signature.name}` failed with the unknown error code {code} "
-                f"(its table has {len(packed.errors)}); the kernel and its error table do not belong together"
-            )
-        count = min(max(record.nvals, 0), MAX_ERROR_VALUES)
-        site = packed.errors[code]
-        return site.exception(list(record.vals[:count]))
 
 
 class FallbackEntry:

@@ -14,6 +14,7 @@ from tirlower.emit.emitter import FunctionState, ModuleState
 from tirlower.emit.llvm_text import FunctionRef, Module
 from tirlower.emit.loops import NO_MEMCPY
 from tirlower.emit.machine import Machine
+from tirlower.emit.platform import Platform
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.llvm.codegen.cost import estimate_work
 from tirlower.llvm.codegen.kernel import Prototype, declare_deep, declare_kernel, emit_kernel, prototype_of
@@ -84,12 +85,14 @@ def generate(
     outputs: Mapping[str, tuple[str, ...]] | None = None,
     check_assumptions: bool = False,
     name: str | None = None,
+    platform: Platform = HOST,
 ) -> GeneratedModule:
     """Generate LLVM code for all functions of a lowered module.
 
     Functions with a ``global_symbol`` become exported kernels, found in ``kernels`` under that name; others
     are internal. ``outputs`` names, for each function, the buffers that a call allocates (the attribute ``tir.outputs``
-    does the same). ``check_assumptions`` makes ``T.assume`` a check instead of a promise.
+    does the same). ``check_assumptions`` makes ``T.assume`` a check instead of a promise. ``platform`` is the host as it is,
+    or with more to it.
 
     Raises:
         LoweringError: something that the passes should have removed: a block, a thread axis, a parameter of no kind.
@@ -99,7 +102,7 @@ def generate(
         module = IRModule.from_expr(module)
     machine = machine_of(target if isinstance(target, Target) else Target(target))
     out = Module(name or "_".join(module.functions) or "empty", machine.triple, host.data_layout())
-    state = ModuleState(out, machine, HOST, dict(module.functions), check_assumptions=check_assumptions)
+    state = ModuleState(out, machine, platform, dict(module.functions), check_assumptions=check_assumptions)
     prototypes: dict[str, Prototype] = {}
     declared = {}
     symbols: dict[str, str] = {}
