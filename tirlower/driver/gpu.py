@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tirlower.call.slowpath import PackedKernel
 from tirlower.diagnostics import DeviceError, TirError
+from tirlower.driver.gpu_host import host_code
 from tirlower.driver.kernel import Built
 from tirlower.driver.progress import Progress
 from tirlower.driver.result import BuildResult
@@ -63,8 +64,8 @@ class DeviceKernel(Built, GpuKernel):
     """A :class:`GpuKernel` that knows its build."""
 
     def source(self, kind: str = "tir") -> str:
-        """As :meth:`Built.source`; ``"host"`` is the Python of this function's host code."""
-        return self.host.source if kind == "host" else super().source(kind)
+        """As :meth:`Built.source`; ``"host"`` is the LLVM IR of this function's host code."""
+        return self.host.text if kind == "host" else super().source(kind)
 
     def report(self, ordinal: int = 0) -> Any:
         """What the build did, and what the kernels need of the device where there is one."""
@@ -147,8 +148,9 @@ class GpuBackend:
             name = str(func.attrs.get("global_symbol", ""))
             if name:
                 outputs, in_place = spec.outputs.get(name, ()), result.in_place.get(name, ())
+                host = host_code(result.lowered, key, compiled, bool(spec.context().option("tir.enable_debug")))
                 kernel = DeviceKernel(
-                    func, result.lowered, key, compiled, outputs=outputs, target=result.target, in_place=in_place
+                    func, result.lowered, host, compiled, outputs=outputs, target=result.target, in_place=in_place
                 )
                 kernel.artifact = result
                 kernels[name] = kernel

@@ -1,15 +1,33 @@
-"""What code generation for a device hands to the launch: PTX, and for each kernel what a launch must know. Values only."""
+"""What code generation hands to the launch: PTX, for each kernel what a launch must know, and the host functions that
+launch them as machine code. Values only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import enum
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
+import numpy as np
+
+from tirlower.call.errors import ErrorSite
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Expr, Var
+from tirlower.ir.func import PrimFunc
 
-__all__ = ["DeviceModule", "KernelImage", "KernelParam", "ReportKind", "ReportSite", "TensorMapSpec"]
+__all__ = [
+    "DeviceModule",
+    "Failure",
+    "FailureKind",
+    "HostCode",
+    "KernelImage",
+    "KernelParam",
+    "ReportKind",
+    "ReportSite",
+    "Service",
+    "TensorMapSpec",
+]
 
 ReportKind: TypeAlias = Literal["assert", "bounds", "division"]
 
@@ -92,3 +110,68 @@ class DeviceModule:
     llvm: str
     arch: str
     kernels: Mapping[str, KernelImage]
+
+
+# -- host functions ------------------------------------------------------------------------------------------------------
+
+
+class Service(enum.IntEnum):
+    """The places of the driver's functions in the table of addresses that a host function is given.
+
+    Behind them stand the handles of the module's kernels in their order, then the constants that kernels read.
+    """
+
+    LAUNCH = 0
+    LAUNCH_CLUSTERS = 1
+    ALLOCATE = 2
+    FREE = 3
+    ENCODE_MAP = 4
+    SYNCHRONIZE = 5
+
+
+SCRATCH_REPORT: Final = 0
+"""Where the memory of a call has the address of the report that its kernels share, 0 where none reports."""
+SCRATCH_MAPS: Final = 64
+"""Where the tensor maps of a call's memory begin: a map, what it was made of, and whether it is there."""
+MAP_SLOT: Final = 256
+MAP_KEY: Final = 128
+MAP_MADE: Final = 208
+
+FailureKind: TypeAlias = Literal["extent", "launch", "wait", "report", "map", "allocate", "free"]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a host function tells when the driver refuses: of which kernel, and of which of its tensor maps.
+
+    The values of its record: the launch shape (seven numbers) for ``extent``; the driver's result and the stream before it
+    for ``launch`` and ``wait``; the site, the block and the thread before it for ``report``. For ``map`` the result, the
+    address, the extents and the strides; for ``allocate`` the result and the bytes; for ``free`` the result.
+    """
+
+    kind: FailureKind
+    kernel: str = ""
+    map: int = 0
+
+
+@dataclass(frozen=True)
+class HostCode:
+    """A host function compiled for this machine's processor, bound to no device.
+
+    ``func`` is the function after LowerDeviceKernelLaunch, ``text`` its LLVM IR. ``link`` gives its machine code, compiled
+    at the first call; in it ``symbol`` takes the function's arguments, a table (:class:`Service`), the stream, the memory
+    of the call (``scratch`` bytes, aligned to 64) and the values of the function's symbols in slots of 64 bits, as
+    :class:`~tirlower.call.slowpath.PackedKernel` does. ``failures`` are those of ``errors`` that the driver knows more of.
+    """
+
+    func: PrimFunc
+    text: str
+    symbol: str
+    returns: str | None
+    errors: tuple[ErrorSite, ...]
+    failures: Mapping[int, Failure]
+    services: frozenset[Service]
+    constants: tuple[np.ndarray[Any, Any], ...]
+    scratch: int
+    reports: bool
+    link: Callable[[], Any]

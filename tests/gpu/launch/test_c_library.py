@@ -13,6 +13,7 @@ import pytest
 from tests.gpu.launch import programs
 from tests.gpu.launch.fake_cuda import device_module, split
 from tirlower.diagnostics import DeviceError
+from tirlower.driver.gpu_host import host_code
 from tirlower.gpu.launch import GpuKernel, Stream, device_of, driver, open_driver, to_device
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
@@ -95,7 +96,7 @@ def test_a_launch_through_a_c_library() -> None:
     module = device_module(lowered)
     (image,) = module.kernels.values()
     assert [p.name for p in image.params] == ["A", "B", "C", "n"]
-    kernel = GpuKernel(programs.vector_add, lowered, "main", module, outputs=("C",))
+    kernel = GpuKernel(programs.vector_add, lowered, host_code(lowered, "main", module), module, outputs=("C",))
     a, b = np.random.default_rng(1).random((2, 1000), np.float32)
     A, B = to_device(a), to_device(b)
     np.testing.assert_array_equal(kernel(A, B).numpy(), a + b)
@@ -108,7 +109,7 @@ def test_a_launch_through_a_c_library() -> None:
     assert (one.registers, one.local_bytes, one.static_shared, one.max_threads, one.blocks) == (104, 103, 101, 100, 32)
     assert kernel.report().log == "words of the compiler" and "Stub, sm_90" in str(kernel.report())
     with pytest.raises(DeviceError, match=r"CUDA_ERROR_OF_STUB \(78\): words of the stub"):
-        GpuKernel(programs.vector_add, lowered, "main", module)(A, B, to_device(a), stream=99)
+        GpuKernel(programs.vector_add, lowered, kernel.host, module)(A, B, to_device(a), stream=99)
 
 
 def test_what_the_library_lacks() -> None:

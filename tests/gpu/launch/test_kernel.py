@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import ctypes
 import math
 import pickle
-from collections.abc import Callable
+import struct
 from typing import Any
 
 import ml_dtypes
@@ -21,6 +20,7 @@ from tirlower.diagnostics import (
     RuntimeAssertError,
     TirError,
 )
+from tirlower.driver.gpu_host import host_code
 from tirlower.gpu.launch import GpuKernel, device_of, driver, empty, to_device
 from tirlower.ir import AllocConst, Buffer, PrimFunc, Seq
 from tirlower.ir.functor import substitute
@@ -91,28 +91,11 @@ def test_temporaries_are_freed_when_a_launch_fails() -> None:
     kernel, cuda = fake_kernel(programs.staged)
     A, B = on(cuda, np.arange(24, dtype=np.int32), np.zeros(24, np.int32))
     for at in range(3):
-        failing = Failing(cuda, at)
-        replace_launch(kernel, failing)
+        cuda.fail["cuLaunchKernel"], cuda.spared["cuLaunchKernel"] = 700, at
         with pytest.raises(DeviceError, match=r"CUDA_ERROR_ILLEGAL_ADDRESS"):
             kernel(A, B, 3)
         assert len(cuda.memory) == 2, at
     assert len(cuda.calls("cuMemFreeAsync")) == 3
-
-
-class Failing:
-    """A launch function that refuses one of its calls."""
-
-    def __init__(self, cuda: FakeCuda, at: int) -> None:
-        self.cuda, self.at = cuda, at
-
-    def __call__(self, *args: Any) -> int:
-        self.at -= 1
-        return 700 if self.at < 0 else self.cuda.cuLaunchKernel(*args)
-
-
-def replace_launch(kernel: GpuKernel, launch: Callable[..., int]) -> None:
-    for launcher in kernel.load().launchers.values():
-        launcher.launch.__globals__["driver_launch"] = launch
 
 
 def test_temporaries_are_freed_when_an_allocation_fails() -> None:
@@ -201,7 +184,7 @@ def test_streams_are_passed_through() -> None:
     A, B = on(cuda, np.arange(24, dtype=np.int32), np.zeros(24, np.int32))
     cuda.log.clear()
     kernel(A, B, 3, stream=77)
-    assert {c[9].value for c in cuda.calls("cuLaunchKernel")} == {77}
+    assert {c[9] for c in cuda.calls("cuLaunchKernel")} == {77}
     assert [c[-1] for c in cuda.calls("cuMemAllocAsync", "cuMemFreeAsync")] == [77, 77]
 
     class TorchStream:
@@ -214,7 +197,7 @@ def test_streams_are_passed_through() -> None:
     for stream, handle in ((TorchStream(), 78), (CudaCore(), 79), (None, None), (0, None)):
         cuda.log.clear()
         kernel(A, B, 3, stream=stream)
-        assert cuda.calls("cuLaunchKernel")[0][9].value == handle
+        assert cuda.calls("cuLaunchKernel")[0][9] == handle
     with pytest.raises(ArgumentTypeError, match=r"expected a stream, got str"):
         kernel(A, B, 3, stream="fast")
 
@@ -269,8 +252,9 @@ def test_without_a_driver_everything_but_a_call_works(monkeypatch: pytest.Monkey
     monkeypatch.setenv("TIRLOWER_LIBCUDA", "/nowhere/libcuda.so.1")
     driver.open_driver.cache_clear()
     lowered = split(programs.vector_add)
-    kernel = GpuKernel(programs.vector_add, lowered, "main", device_module(lowered))
-    assert "def host(" in kernel.host.source
+    module = device_module(lowered)
+    kernel = GpuKernel(programs.vector_add, lowered, host_code(lowered, "main", module), module)
+    assert "define i32" in kernel.host.text
     assert "no device" in str(kernel.report())
     a = np.ones(8, np.float32)
     for call in (lambda: kernel(a, a, a), lambda: kernel.load(), lambda: kernel.occupancy(kernel.kernels[0], 32)):
@@ -419,7 +403,7 @@ def test_constants_are_uploaded_once() -> None:
     func = PrimFunc(add.params[:1], add.buffer_map, None, add.attrs, Seq((AllocConst(table, values), body)))
     kernel, cuda = fake_kernel(func)
     (A,) = on(cuda, np.ones(8, np.int32))
-    assert "_array" in kernel.host.source
+    assert len(kernel.host.constants) == 1
     kernel(A)
     kernel(A)
     np.testing.assert_array_equal(A.numpy(), 1 + 2 * values)
@@ -428,18 +412,18 @@ def test_constants_are_uploaded_once() -> None:
 
 def test_the_parameters_of_host_and_function_are_the_same() -> None:
     other = split(programs.interleaved)
+    module = device_module(other)
     with pytest.raises(LoweringError, match=r"has 3 parameters, and its host function 2"):
-        GpuKernel(programs.vector_add, other, "main", device_module(other))
+        GpuKernel(programs.vector_add, other, host_code(other, "main", module), module)
 
 
 def test_arguments_lie_in_memory_as_the_kernel_reads_them() -> None:
     kernel, cuda = fake_kernel(programs.scaled)
     A, B = on(cuda, np.ones((4, 3)), np.zeros(4))
     kernel(A, B, 1.5)
-    launch = cuda.calls("cuLaunchKernel")[0]
     image = kernel.module.kernels[kernel.kernels[0]]
-    raw = {p.name: launch[10][i] for i, p in enumerate(image.params)}
-    pointers = [ctypes.c_uint64.from_address(raw[p.name]).value for p in image.params if p.pointer]
+    raw = {p.name: word for p, word in zip(image.params, cuda.last, strict=True)}
+    pointers = [int.from_bytes(raw[p.name], "little") for p in image.params if p.pointer]
     assert sorted(pointers) == sorted([A.pointer, B.pointer])
     scale = next(p.name for p in image.params if p.dtype == "float64" and not p.pointer)
-    assert ctypes.c_double.from_address(raw[scale]).value == 1.5
+    assert struct.unpack("<d", raw[scale]) == (1.5,)

@@ -2,18 +2,20 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.gpu.launch import programs
-from tests.gpu.launch.fake_cuda import FakeCuda, device_module, driver_of, fake_kernel, split
-from tirlower.diagnostics import BoundsError, DeviceError, DivisionByZeroError
-from tirlower.gpu.artifact import DeviceModule, KernelParam, ReportSite, TensorMapSpec
-from tirlower.gpu.launch import device_of, to_device
-from tirlower.ir import DataType, Var
-from tirlower.ir.expr import as_expr
+from tests.gpu.launch.fake_cuda import FakeCuda, driver_of, fake_kernel
+from tirlower.diagnostics import BoundsError, DeviceError, DivisionByZeroError, RuntimeAssertError
+from tirlower.driver.gpu_host import host_code
+from tirlower.gpu.artifact import DeviceModule, KernelImage, KernelParam, ReportSite, TensorMapSpec
+from tirlower.gpu.launch import GpuKernel, device_of, to_device
+from tirlower.ir import Call, DataType, Evaluate, IRModule, Op, PrimFunc, Var
+from tirlower.ir.expr import StringImm, as_expr
 
 
 def changed(**fields: Any) -> Any:
@@ -46,12 +48,9 @@ def test_clusters_are_launched_with_their_shape() -> None:
 
 def test_blocks_of_clusters_are_counted_together() -> None:
     names = ("clusterIdx.x", "clusterCtaIdx.x")
-    kernel, _ = fake_kernel(programs.vector_add, change=changed(launch_params=names, cluster=(2, 1, 1)))
-    launcher = next(iter(kernel.load().launchers.values()))
-    seen: list[Any] = []
-    launcher.launch.__globals__["cluster_launch"] = lambda slot, *rest: seen.append(rest) or 0
-    launcher.launch(7, 0, 0, 0, *[0] * (len(launcher.image.params) - 3), 5, 2)
-    assert seen == [(7, 10, 1, 1, 1, 1, 1, 0)]
+    kernel, cuda = fake_kernel(programs.vector_add, change=changed(launch_params=names, cluster=(2, 1, 1)))
+    kernel(*arrays(cuda, 3, np.ones(150, np.float32)))
+    assert ("shape", 5 * 32, 1, 1, 1, 1, 1) in cuda.log
     with pytest.raises(DeviceError, match=r"launch parameter 'vthread', which no launch has"):
         fake_kernel(programs.vector_add, change=changed(launch_params=("vthread", "threadIdx.x")))[0].load()
 
@@ -104,30 +103,29 @@ def test_a_tensor_map_that_the_driver_refuses() -> None:
 def test_arguments_of_every_width_are_packed() -> None:
     kinds = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "int7"]  # fmt: skip
     values = [True, -5, 250, -300, 65000, -70000, 2**32 - 1, -(2**50), 2**64 - 1, 1.5, -2.25, 0.1, 0.1, 0.5, -3]
-    lowered = split(programs.staged)
-    module = device_module(lowered)
-    symbol, image = next(iter(module.kernels.items()))
-    params = tuple(KernelParam(Var(f"p{i}", k), DataType(k)) for i, k in enumerate(kinds))
-    image = dataclasses.replace(image, params=params)
-    cuda = FakeCuda()
-    cuda.kernels[symbol] = (image, lowered)
-    from tirlower.gpu.launch.launcher import Launcher
+    params = tuple(Var(f"p{i}", k) for i, k in enumerate(kinds))
+    launch = Evaluate(Call(Op.get("tir.tvm_call_packed"), (StringImm("k"), *params, as_expr(1)), "int32"))
+    func = PrimFunc(params, {}, "void", {"global_symbol": "f"}, launch)
+    given = tuple(KernelParam(p, p.dtype) for p in params)
+    module = DeviceModule(".version 8.0", "", "sm_90", {"k": KernelImage("k", "k", given, ("threadIdx.x",))})
+    lowered = IRModule({"main": func})
+    found: list[list[float]] = []
 
-    launcher = Launcher(device_of(0, driver_of(cuda)), 1, image)
-    found: list[Any] = []
+    class Looking(FakeCuda):
+        def cuLaunchKernel(self, function: Any, *rest: Any) -> int:
+            addresses = self.arguments_of(function).from_address(rest[-2])
+            kinds_at = [(DataType(kind).numpy, address) for kind, address in zip(kinds, addresses, strict=True)]
+            raw = [np.frombuffer(ctypes.string_at(address, t.itemsize), t) for t, address in kinds_at]
+            found.append([float(value[0]) for value in raw])
+            return 0
 
-    def look(function: Any, *rest: Any) -> int:
-        for i, kind in enumerate(kinds):
-            dtype = DataType(kind).numpy
-            raw = ctypes.string_at(rest[-2][i], 8)
-            found.append(float(np.frombuffer(raw[: dtype.itemsize], dtype)[0]))
-            assert raw[dtype.itemsize :] == b"\0" * (8 - dtype.itemsize)
-        return 0
-
-    launcher.launch.__globals__["driver_launch"] = look
-    launcher.launch(0, *values, *[1] * len(image.launch_params))
+    cuda = Looking()
+    cuda.kernels["k"] = (module.kernels["k"], lowered)
+    kernel = GpuKernel(func, lowered, host_code(lowered, "main", module), module, driver=driver_of(cuda))
+    kernel(*values)
+    kernel(*[np.asarray(v).astype(DataType(k).numpy)[()] for v, k in zip(values, kinds, strict=True)])
     wanted = [float(np.asarray(v).astype(DataType(k).numpy)) for v, k in zip(values, kinds, strict=True)]
-    assert found == wanted
+    assert found == [wanted, wanted]
 
 
 @pytest.mark.parametrize("kind, error", [("bounds", BoundsError), ("division", DivisionByZeroError)])
@@ -144,9 +142,47 @@ def test_memory_of_arguments_is_reused() -> None:
     A, B, C = arrays(cuda, 3, np.ones(8, np.float32))
     for _ in range(3):
         kernel(A, B, C)
-    assert len({ctypes.addressof(c[10]) for c in cuda.calls("cuLaunchKernel")}) == 1
-    (launcher,) = kernel.load().launchers.values()
-    assert len(launcher._pool) == 1
+    (function,) = kernel._bound.values()
+    assert len(function.pool) == 1
+
+
+def test_calls_that_run_at_once_have_memory_of_their_own() -> None:
+    meeting = threading.Barrier(2, timeout=60)
+    seen: list[tuple[int, int]] = []
+
+    class Waiting(FakeCuda):
+        together = False
+
+        def cuStreamSynchronize(self, stream: int) -> None:
+            if self.together:
+                meeting.wait()
+
+        def cuLaunchKernel(self, function: Any, *rest: Any) -> int:
+            record = ctypes.c_uint64.from_address(self.arguments_of(function).from_address(rest[-2])[-1]).value
+            seen.append((rest[-2], record))
+            return super().cuLaunchKernel(function, *rest)
+
+    cuda = Waiting()
+    site = ReportSite("assert", "an element is 100 or more")
+    kernel, _ = fake_kernel(programs.checked, cuda, change=changed(reports=True, sites=(site,)))
+    A, B = arrays(cuda, 2, np.full(8, 7, np.int32))
+    bad, C = arrays(cuda, 2, np.full(8, 100, np.int32))
+    kernel(A, B)
+    cuda.together = True
+    errors: list[Exception] = []
+
+    def fail() -> None:
+        try:
+            kernel(bad, C)
+        except RuntimeAssertError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=fail)
+    thread.start()
+    kernel(A, B)
+    thread.join(60)
+    assert len(errors) == 1 and len(seen) == 3 and len({record for _, record in seen}) == 2
+    assert seen[1][0] != seen[2][0]
 
 
 def test_a_kernel_that_the_module_lacks() -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.gpu.launch import programs
 from tests.gpu.launch.fake_cuda import device_module, split
 from tirlower.diagnostics import DeviceError
+from tirlower.driver.gpu_host import host_code
 from tirlower.gpu.launch import Event, GpuKernel, Stream, device_of, open_driver, to_device
 
 VECTOR_ADD = """
@@ -53,9 +54,8 @@ def vector_add(**options: Any) -> GpuKernel:
     module = device_module(lowered)
     (image,) = module.kernels.values()
     params = ", ".join(f".param .{'u64' if p.pointer else 'u32'} {p.name}" for p in image.params)
-    return GpuKernel(
-        programs.vector_add, lowered, "main", dataclasses.replace(module, ptx=VECTOR_ADD % params), **options
-    )
+    module = dataclasses.replace(module, ptx=VECTOR_ADD % params)
+    return GpuKernel(programs.vector_add, lowered, host_code(lowered, "main", module), module, **options)
 
 
 @pytest.mark.parametrize("n", [1, 33, 100_000])

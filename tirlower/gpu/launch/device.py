@@ -75,8 +75,16 @@ class Device:
         try:
             return self.driver.allocate_async(size, stream) if self.pooled else self.driver.allocate(size)
         except DeviceError as error:
-            error.notes.append(f"{size} bytes were asked of {self.name} (device {self.ordinal})")
+            error.notes.append(self._asked(size))
             raise
+
+    def refused(self, code: int, size: int) -> DeviceError:
+        """The error of memory that the driver did not give, from its result."""
+        name = "cuMemAllocAsync" if self.pooled else "cuMemAlloc_v2"
+        return self.driver.error(code, name, notes=(self._asked(size),))
+
+    def _asked(self, size: int) -> str:
+        return f"{size} bytes were asked of {self.name} (device {self.ordinal})"
 
     def free(self, pointer: int, stream: int) -> None:
         """Give memory of :meth:`allocate` back, in the order of a stream."""

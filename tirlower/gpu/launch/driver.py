@@ -1,7 +1,7 @@
 """The CUDA driver through ctypes: loaded at the first use, each call checked, errors as :class:`DeviceError`.
 
 No toolkit and no runtime library: the functions below are all that a launch needs, and ctypes loads them in less than a
-millisecond. The launch itself is :attr:`Driver.launch`, a bare function without wrapper.
+millisecond. The machine code of host functions calls some of them by their addresses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tirlower.diagnostics import DeviceError
 from tirlower.gpu.launch import constants
 from tirlower.gpu.launch.constants import DeviceAttribute, FunctionAttribute, JitOption, PointerAttribute
 
-__all__ = ["Driver", "LaunchConfig", "open_driver"]
+__all__ = ["Driver", "open_driver"]
 
 LIBRARY_VARIABLE = "TIRLOWER_LIBCUDA"
 """The environment variable with the path of the driver's library, where it is not the system's."""
@@ -72,22 +72,10 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "cuTensorMapEncodeTiled": (_P, _I, _U, _D, _P, _P, _P, _P, _I, _I, _I, _I),
 }
 
+_UNKNOWN = 999
+"""CUDA_ERROR_UNKNOWN."""
+
 _SINCE = {"cuMemAllocAsync": "11.2", "cuMemFreeAsync": "11.2", "cuLaunchKernelEx": "11.8", "cuTensorMapEncodeTiled": "12.0"}  # fmt: skip
-
-
-class LaunchAttribute(ctypes.Structure):
-    """CUlaunchAttribute with a cluster shape: an id, padding to 8 bytes, a union of 64 bytes."""
-
-    _fields_ = [("id", _U), ("pad", _U), ("x", _U), ("y", _U), ("z", _U), ("rest", ctypes.c_ubyte * 52)]
-
-
-class LaunchConfig(ctypes.Structure):
-    """CUlaunchConfig."""
-
-    _fields_ = [
-        ("grid_x", _U), ("grid_y", _U), ("grid_z", _U), ("block_x", _U), ("block_y", _U), ("block_z", _U),
-        ("shared_bytes", _U), ("stream", _P), ("attributes", ctypes.POINTER(LaunchAttribute)), ("count", _U),
-    ]  # fmt: skip
 
 
 class Driver:
@@ -101,15 +89,13 @@ class Driver:
     def __init__(self, library: Any) -> None:
         self.library = library
         self._functions: dict[str, Callable[..., int]] = {}
+        self._addresses: dict[str, Any] = {}
+        self._raised: list[Exception] = []
         code = self.function("cuInit")(0)
         if code:
             raise DeviceError(
                 f"there is no CUDA device here: cuInit failed: {self.result_text(code)}", origin="driver", help=SIMULATE
             )
-        # Without argument types a call is twice as fast. The caller wraps pointers, and keeps numbers below 2**31.
-        self.launch: Callable[..., int] = (
-            library["cuLaunchKernel"] if isinstance(library, ctypes.CDLL) else library.cuLaunchKernel
-        )
         self.version = self._int("cuDriverGetVersion")
         self.device_count = self._int("cuDeviceGetCount")
 
@@ -135,6 +121,31 @@ class Driver:
         made: Callable[..., int] = found
         self._functions[name] = made
         return made
+
+    def address(self, name: str) -> int:
+        """Where machine code finds a function. Raises as :meth:`function` does.
+
+        What a function of Python raises there is kept (:meth:`raised`), and its result is an error.
+        """
+        found: Any = self._addresses.get(name)
+        if found is None:
+            found = function = self.function(name)
+            if not isinstance(self.library, ctypes.CDLL):
+
+                def guarded(*args: Any) -> int:
+                    try:
+                        return function(*args)
+                    except Exception as error:
+                        self._raised.append(error)
+                        return _UNKNOWN
+
+                found = ctypes.CFUNCTYPE(ctypes.c_int, *_ARGUMENTS[name])(guarded)
+            self._addresses[name] = found
+        return ctypes.cast(found, ctypes.c_void_p).value or 0
+
+    def raised(self) -> Exception | None:
+        """What a function of a library in Python raised when machine code called it; asked once."""
+        return self._raised.pop() if self._raised else None
 
     def call(self, name: str, *args: Any) -> None:
         """Call a function, and check its result."""

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import functools
+import struct
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from tirlower.call.extents import Extent
 from tirlower.call.parameters import apart
-from tirlower.call.signature import BufferParam, ScalarParam, Signature, extents_of
+from tirlower.call.scalars import returned_value
+from tirlower.call.signature import BufferParam, Param, ScalarParam, Signature, extents_of
 from tirlower.call.views import NotAnArray
-from tirlower.diagnostics import (
-    DeviceError,
-    DivisionByZeroError,
-    LoweringError,
-    TirError,
-)
-from tirlower.gpu.artifact import DeviceModule
+from tirlower.diagnostics import DeviceError, LoweringError, TirError
+from tirlower.gpu.artifact import DeviceModule, HostCode
 from tirlower.gpu.launch.array import DeviceArray
 from tirlower.gpu.launch.constants import DeviceAttribute
 from tirlower.gpu.launch.device import Device, device_of
 from tirlower.gpu.launch.driver import Driver, open_driver
-from tirlower.gpu.launch.host_function import HostFunction, launches_of, write_host
+from tirlower.gpu.launch.host_function import HostFunction, launches_of
 from tirlower.gpu.launch.loaded_module import LoadedModule
 from tirlower.gpu.launch.plan import Plan, Planner
 from tirlower.gpu.launch.report import WARP, GpuReport, make_report
@@ -51,8 +48,8 @@ class GpuKernel(FunctionLike):
     A call raises :class:`ArgumentError` before anything runs, and :class:`DeviceError` without a device or where the driver
     refuses. What a kernel's own checks find is raised by the call where the kernel has such checks; it waits for them.
 
-    ``func`` is the function as it was given, ``lowered`` the module after the passes, ``host`` its host function (after
-    LowerDeviceKernelLaunch) in it, ``module`` the compiled kernels. ``written`` are the data variables of the buffers
+    ``func`` is the function as it was given, ``lowered`` the module after the passes, ``host`` its host function's machine
+    code, ``module`` the compiled kernels. ``written`` are the data variables of the buffers
     of ``func`` that are written, where its own body does not say. ``in_place`` has the positions of pairs of parameters
     that may be one array; others share no memory where one of them is written. The driver is loaded at the first call.
     """
@@ -64,7 +61,7 @@ class GpuKernel(FunctionLike):
         self,
         func: PrimFunc,
         lowered: IRModule,
-        host: str,
+        host: HostCode,
         module: DeviceModule,
         *,
         outputs: Sequence[str] = (),
@@ -80,13 +77,13 @@ class GpuKernel(FunctionLike):
         self.module = module
         signature, _ = device_signature(func, outputs, written)
         self.signature = apart(signature, in_place)
-        self._host = lowered[host]
-        own, symbols = device_signature(self._host)
-        self.host: HostFunction = write_host(self._host, symbols, module)
+        self.host = host
+        self._host = host.func
+        own, _ = device_signature(self._host)
         self._driver = driver
         self._lock = threading.Lock()
         self._loaded: dict[Device, LoadedModule] = {}
-        self._bound: dict[Device, Callable[..., Any]] = {}
+        self._bound: dict[Device, HostFunction] = {}
         self._planner = Planner(self.signature, _places(self.signature, own), self._device, self._bind)
         self._plans: dict[Any, Plan] = {}
         self._readers: dict[type, Reader] = {}
@@ -94,12 +91,12 @@ class GpuKernel(FunctionLike):
         # Python looks for the code of a call on the class. One written for the parameters takes them as they come, which
         # is a quarter faster than one that packs and unpacks them.
         cls = type(self)
-        self.__class__ = type(cls.__name__, (cls,), {"__call__": self._compiled()})
+        self.__class__ = type(cls.__name__, (cls,), {"__call__": self._compiled(own)})
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
-    def _compiled(self) -> Callable[..., Any]:
-        """The call as a Python function written for the parameters."""
+    def _compiled(self, own: Signature) -> Callable[..., Any]:
+        """The call as a Python function written for the parameters; ``own`` is the host function's signature."""
         scope: dict[str, Any] = {
             "readers": self._readers,
             "find": self._find,
@@ -109,7 +106,7 @@ class GpuKernel(FunctionLike):
             "recheck": self._recheck,
             "stream_handle": stream_handle,
             "DeviceArray": DeviceArray,
-            "failed": self._divided,
+            "pack": struct.Struct(_layout(self.signature, own)).pack,
             "arranged": self._planner.arrange,
             "missing": object(),
         }
@@ -183,7 +180,7 @@ class GpuKernel(FunctionLike):
             scope[f"dtype{i}"] = DataType(by_name[name].dtype)
             names[name] = f"o{i}.pointer"
             lines.append(f"        o{i} = DeviceArray(plan.device, plan.outputs[{i}], dtype{i}, handle)")
-        args, place = ["handle"], 0
+        args, place = [], 0
         for param in sig.params:
             text = names[param.name]
             if isinstance(param, BufferParam):
@@ -191,24 +188,33 @@ class GpuKernel(FunctionLike):
                 place += 1
             args.append(text)
         lines += [
-            f"        result = plan.run({', '.join(args)}, *plan.symbols)",
-            "    except ZeroDivisionError as error:",
-            "        failed(error)",
+            "        host = plan.host",
+            "        try:",
+            "            memory = host.pool.pop()",
+            "        except IndexError:",
+            "            memory = host.memory()",
+            f"        slots = pack({', '.join([*args, 'host.table', 'handle', 'memory.scratch'])}, *plan.symbols)",
+            "        error = host.failure(memory) if host.run(slots, memory.record, memory.result) else None",
+        ]
+        if self.host.returns is not None:
+            scope["returned"] = functools.partial(returned_value, self.host.returns)
+            lines.append("        result = returned(memory.returned.value)")
+        lines += [
+            "        host.pool.append(memory)",
+            "        if error is not None:",
+            "            raise error",
             "    finally:",
             "        if before is not None:",
             "            plan.leave(before)",
         ]
         made = [f"o{i}" for i in range(len(sig.outputs))]
-        lines.append(f"    return {'result' if not made else made[0] if len(made) == 1 else ', '.join(made)}")
+        if made or self.host.returns is not None:
+            lines.append(f"    return {', '.join(made) or 'result'}")
         return "\n".join(lines) + "\n"
 
-    def _divided(self, error: ZeroDivisionError) -> None:
-        if isinstance(error, TirError):
-            raise error
-        raise DivisionByZeroError(f"the host code of `{self.name}` divides by zero: {error}", origin="call") from None
-
     def _taken(self, param: ScalarParam, value: Any) -> int | float:
-        return self._planner.scalar(param, value)[1]
+        bits, number = self._planner.scalar(param, value)
+        return bits if _packed(param) == "Q" else number
 
     def _find(self, value: Any) -> Reader:
         reader = reader_of(value)
@@ -262,7 +268,7 @@ class GpuKernel(FunctionLike):
                 found = self._loaded[device] = LoadedModule(device, self.module)
             return found
 
-    def _bind(self, device: Device) -> Callable[..., Any]:
+    def _bind(self, device: Device) -> HostFunction:
         loaded = self.load(device.ordinal)
         with self._lock:
             bound = self._bound.get(device)
@@ -309,6 +315,17 @@ def _quick(dtype: DataType, value: str, take: str) -> str:
     if dtype == "float64":
         return f"{value} if {value}.__class__ is float else {take}({value})"
     return f"{take}({value})"
+
+
+def _packed(param: Param) -> str:
+    """How a parameter is packed into 64 bits: as its number, or as the bits of it."""
+    kind = None if isinstance(param, BufferParam) else DataType(param.dtype)
+    return "d" if kind == "float64" else "q" if kind is not None and kind.is_int else "Q"
+
+
+def _layout(signature: Signature, host: Signature) -> str:
+    """The slots that a host function takes: the parameters, the table, the stream, the call's memory, the symbols."""
+    return "".join([*map(_packed, signature.params), "QQQ", "q" * len(host.symbols)])
 
 
 def _places(signature: Signature, host: Signature) -> tuple[Extent, ...]:

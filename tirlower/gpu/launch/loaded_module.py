@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tirlower.diagnostics import DeviceError
-from tirlower.gpu.artifact import DeviceModule
+from tirlower.gpu.artifact import DeviceModule, HostCode
 from tirlower.gpu.launch.constants import FunctionAttribute
 from tirlower.gpu.launch.device import Device
 from tirlower.gpu.launch.host_function import HostFunction
@@ -39,17 +38,16 @@ class LoadedModule:
             device.leave(before)
         self._constants: list[int] = []
 
-    def bind(self, host: HostFunction) -> Callable[..., Any]:
-        """The host function on this device."""
+    def bind(self, code: HostCode) -> HostFunction:
+        """A host function on this device."""
         before = self.device.enter()
         try:
-            return host.bind(
-                lambda symbol: self.launchers[symbol].launch, self.device.allocate, self.device.free, self._upload
-            )
+            return HostFunction(code, self)
         finally:
             self.device.leave(before)
 
-    def _upload(self, array: np.ndarray[Any, Any]) -> int:
+    def upload(self, array: np.ndarray[Any, Any]) -> int:
+        """The address of a constant in the device's memory."""
         pointer = self.device.allocate(array.nbytes, 0)
         if array.nbytes:
             self._constants.append(pointer)

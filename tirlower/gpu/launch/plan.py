@@ -17,6 +17,7 @@ from tirlower.call.views import NotAnArray, View
 from tirlower.diagnostics import ArgumentValueError
 from tirlower.gpu.launch.device import Device
 from tirlower.gpu.launch.facts import Facts
+from tirlower.gpu.launch.host_function import HostFunction
 from tirlower.gpu.launch.stream import order_after
 from tirlower.gpu.launch.views import stream_source, view_of
 
@@ -24,7 +25,7 @@ __all__ = ["Plan", "Planner"]
 
 
 class Plan:
-    """A checked kind of call: where it runs and what the host function is given besides addresses and scalars.
+    """A checked kind of call: the host function that runs, and what it is given besides addresses and scalars.
 
     ``views`` are the arrays as they were first passed, ``spans`` the bytes that each reaches from its address, ``places`` the
     devices that they state; ``symbols`` are their values; ``offsets`` the bytes before each array's first element that its address is moved to;
@@ -32,12 +33,12 @@ class Plan:
     stream the arguments' library works on. ``last`` are the addresses that were checked last.
     """
 
-    __slots__ = ("default", "device", "enter", "last", "leave", "offsets", "outputs", "places", "producers", "run", "spans", "symbols", "views")  # fmt: skip
+    __slots__ = ("default", "device", "enter", "host", "last", "leave", "offsets", "outputs", "places", "producers", "spans", "symbols", "views")  # fmt: skip
 
     def __init__(
         self,
         device: Device,
-        run: Callable[..., Any],
+        host: HostFunction,
         views: tuple[View, ...],
         facts: tuple[Facts, ...],
         symbols: tuple[int, ...],
@@ -48,7 +49,7 @@ class Plan:
         self.device = device
         self.enter = device.enter
         self.leave = device.leave
-        self.run = run
+        self.host = host
         self.views = views
         self.spans = tuple(view.span() for view in views)
         self.places = tuple(known.device for known in facts)
@@ -70,7 +71,7 @@ class Plan:
 class Planner(ArgumentRules):
     """Checks calls on arrays of a device against a signature.
 
-    ``device`` gives the device of a number; ``run`` the host function bound to it; ``at`` are the places in the
+    ``device`` gives the device of a number; ``host`` the host function on it; ``at`` are the places in the
     signature from which the host function's symbols get their values. Raises as :class:`ArgumentRules` does, and
     :class:`ArgumentValueError` for arrays of several devices and for memory of none.
     """
@@ -83,12 +84,12 @@ class Planner(ArgumentRules):
         signature: Signature,
         at: Sequence[Extent],
         device: Callable[[int], Device],
-        run: Callable[[Device], Callable[..., Any]],
+        host: Callable[[Device], HostFunction],
     ) -> None:
         super().__init__(signature)
         self._at = tuple(at)
         self._device = device
-        self._run = run
+        self._host = host
         self._arrays = tuple(p for p in signature.buffers if p.name not in signature.outputs)
         order = {p.name: i for i, p in enumerate(self._arrays)}
         self._meeting = [(order[a.name], order[b.name]) for a, b in self._pairs]
@@ -113,7 +114,7 @@ class Planner(ArgumentRules):
         outputs = tuple(self.output_shape(self._buffers[name], env) for name in self.signature.outputs)
         first = values[self._arrays[0].name] if self._arrays else None
         default = stream_source(first, ordinal)
-        return Plan(device, self._run(device), tuple(views.values()), facts, symbols, offsets, outputs, default)
+        return Plan(device, self._host(device), tuple(views.values()), facts, symbols, offsets, outputs, default)
 
     def _view(self, param: BufferParam, value: Any) -> tuple[View, Facts]:
         try:

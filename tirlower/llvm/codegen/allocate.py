@@ -29,6 +29,7 @@ __all__ = [
     "free",
     "hoist_allocations",
     "pad_bytes",
+    "size_in_bytes",
 ]
 
 #: the largest buffer that goes on the stack, in bytes
@@ -113,7 +114,7 @@ def _hint(name: str) -> str:
 def allocate(em: Emitter, buffer: Buffer, condition: Expr) -> None:
     """Emit heap memory of a buffer (of no size where the condition is false), and register that it be freed."""
     needed = None if is_const_int(condition, 1) else em.value(condition)
-    size = _size_in_bytes(em, buffer, needed)
+    size = size_in_bytes(em, buffer, needed)
     pointer = aligned_alloc(em, size, _alignment(buffer), _hint(buffer.name))
     code = em.state.errors.code(
         AllocationError, f"cannot allocate {{0}} bytes for buffer `{_brace(buffer.name)}` of `{_brace(em.kernel.name)}`"
@@ -170,7 +171,7 @@ def free(em: Emitter, pointer: Value) -> None:
     em.b.call_pointer(f, VOID, [pointer])
 
 
-def _size_in_bytes(em: Emitter, buffer: Buffer, needed: Value | None) -> Value:
+def size_in_bytes(em: Emitter, buffer: Buffer, needed: Value | None) -> Value:
     """The size (0 where no memory is needed), computed with a check for extents below zero and for overflow where it is not constant."""
     b = em.b
     count = constant_elements(buffer)

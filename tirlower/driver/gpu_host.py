@@ -1,0 +1,117 @@
+"""The host functions of a GPU build as machine code of this processor: its code generator, with launches as external calls."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Final
+
+from tirlower.emit.emitter import Emitter
+from tirlower.emit.llvm_text import Value
+from tirlower.gpu.artifact import DeviceModule, HostCode
+from tirlower.gpu.codegen.host_function import PACKED, check_host, with_plain_parameters
+from tirlower.gpu.codegen.launches import HostLaunches
+from tirlower.gpu.launch.signature import device_signature
+from tirlower.ir.expr import Var, is_const_int
+from tirlower.ir.func import IRModule
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Seq, Stmt
+from tirlower.llvm.cache import default_cache
+from tirlower.llvm.codegen.allocate import size_in_bytes
+from tirlower.llvm.codegen.machine import compile_options
+from tirlower.llvm.codegen.module import generate
+from tirlower.llvm.codegen.platform import HostPlatform
+from tirlower.llvm.codegen.rules import HOST_CONTROLS
+from tirlower.llvm.codegen.symbols import resolve_imports
+from tirlower.llvm.entry.abi import packed_symbol
+from tirlower.llvm.entry.native import emit_packed
+from tirlower.llvm.jit import Linked, engine
+from tirlower.machine.target import Target
+from tirlower.transforms.memory.bound_checkers import AccessGuards
+
+__all__ = ["host_code"]
+
+TARGET: Final = Target("llvm -opt-level=0", num_threads=1)
+"""Loops around launches run in order: the order of the stream is that of the program. Between two launches there is little
+to optimize, and the first call waits for the compiler.
+"""
+
+
+class _LaunchingHost(HostPlatform):
+    """The host with a device: it launches kernels, and has memory there."""
+
+    def __init__(self, launches: HostLaunches) -> None:
+        self.launches = launches
+        self.controls = {**HOST_CONTROLS, PACKED: launches.launch}
+
+    def sequence(self, em: Emitter, op: Seq) -> bool:
+        """All in one function: what it holds of the device is given back on every way out of it."""
+        return False
+
+    def ahead_of(self, em: Emitter, loop: Stmt, *variables: Var) -> list[Var]:
+        """Nothing: what a loop's kernels need is allocated in the order of the stream."""
+        return []
+
+    def allocate(self, em: Emitter, op: AllocBuffer) -> None:
+        """Memory of the device where kernels are given it."""
+        if op.buffer.data not in self.launches.on_device:
+            super().allocate(em, op)
+            return
+        needed = None if is_const_int(op.condition, 1) else em.value(op.condition)
+        self.launches.check_extents(em, op)
+        self.launches.allocate(em, op, size_in_bytes(em, op.buffer, needed))
+
+    def constant(self, em: Emitter, op: AllocConst) -> None:
+        """A constant on the device where kernels are given it."""
+        if op.buffer.data in self.launches.on_device:
+            self.launches.constant(em, op)
+        else:
+            super().constant(em, op)
+
+    def leave(self, em: Emitter, status: Value) -> None:
+        """End the function; without an error of its own, with that of memory that could not be given back."""
+        if status.text == "0":
+            self.launches.finish(em)
+        super().leave(em, status)
+
+
+def host_code(lowered: IRModule, key: str, module: DeviceModule, check_assumptions: bool = False) -> HostCode:
+    """The host function of a module (after LowerDeviceKernelLaunch), which launches the kernels of ``module``.
+
+    Raises :class:`LoweringError` for what host code cannot do, and as :func:`tirlower.llvm.codegen.module.generate` does.
+    """
+    func = lowered[key]
+    check_host(func, module)
+    _, symbols = device_signature(func)
+    # What the host keeps for itself between launches is little: each access of it is checked, whatever was proved.
+    plain = with_plain_parameters(func.with_body(AccessGuards().visit(func.body)), symbols)
+    launches = HostLaunches(plain, module)
+    platform = _LaunchingHost(launches)
+    made = generate(IRModule({key: plain}), TARGET, check_assumptions=check_assumptions, platform=platform)
+    (info,) = made.kernels.values()
+    text = made.text
+    emit_packed(made.module, info.signature, info.ref, info.symbol)
+    symbol = packed_symbol(info.symbol)
+    return HostCode(
+        func,
+        text,
+        symbol,
+        info.signature.returns,
+        info.errors,
+        launches.failures,
+        frozenset(launches.services),
+        tuple(launches.constants),
+        launches.scratch,
+        launches.reports,
+        functools.cache(functools.partial(_linked, made.module.text(), symbol, made.imports)),
+    )
+
+
+def _linked(text: str, symbol: str, imports: Sequence[str]) -> Linked:
+    """The machine code: from the disk cache, or compiled."""
+    options, cache = compile_options(TARGET), default_cache()
+    key = cache.key({"host of a device": text, **options.key()})
+    entry = cache.load(key)
+    data = engine().compile_object(text, options).object if entry is None else entry.object
+    if entry is None:
+        cache.store(key, data)
+    return engine().link(data, [symbol], resolve_imports(imports))
