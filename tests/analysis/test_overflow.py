@@ -111,6 +111,21 @@ def test_bounds_that_hold_however_data_wraps_decide_extrema():
     assert structural_equal(Wrapping(plain).simplify(kept, plain.simplify), kept)
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint64"])
+def test_no_bound_is_not_a_value_of_the_type(dtype):
+    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    x = Var("x", dtype)
+    for end in {least, least + 1, least + 2, 2**31 - 1, most // 2, most // 2 + 1, most - 1, most}:
+        for extremum, wanted in ((T.max, max), (T.min, min)):
+            simple = DataAnalyzer({x}).simplify(extremum(x, const(end, dtype)))
+            for value in {least, least + 1, end, max(end - 1, least), min(end + 1, most), most}:
+                got = simple.value if isinstance(simple, IntImm) else value if simple is x else None
+                assert got in (None, wanted(value, end)), (extremum, end, value)
+    element = load(dtype)
+    low = Analyzer().int_set(element, {element.indices[0]: Range(0, 16)}).min_value
+    assert low is None or low.value == least
+
+
 def test_rows_chosen_by_a_remainder_of_a_parameter_stay_where_they_are():
     """A ring of three rows, whose last one a scalar chooses: the rows begin at 0, and the loop's indices hold no data."""
 

@@ -74,8 +74,8 @@ def _is_number(expr: Any) -> bool:
 
 def _leaves(bound: ConstIntBound, kind: DataType) -> bool:
     """Whether values within a bound may be outside a type. An infinite bound is the greatest int64."""
-    infinite = bound.min_value <= bound.NEG_INF or bound.max_value >= bound.POS_INF
-    return infinite or bound.min_value < kind.min_value or bound.max_value > kind.max_value
+    low, high = bound.ends
+    return low < kind.min_value or high > kind.max_value
 
 
 def may_overflow(op: Any) -> bool:
@@ -303,10 +303,11 @@ class Wrapping:
             return op
         if not isinstance(self.analyzer, DataAnalyzer) and self.overflows(op):
             return op  # any other analyzer bounds sums of data as if they did not wrap
-        a, b = self.analyzer.const_int_bound(op.a), self.analyzer.const_int_bound(op.b)
-        if a.max_value > b.min_value and b.max_value > a.min_value:
+        least_a, most_a = self.analyzer.const_int_bound(op.a).ends
+        least_b, most_b = self.analyzer.const_int_bound(op.b).ends
+        if most_a > least_b and most_b > least_a:
             return op
-        chosen, other = (op.a, op.b) if (a.max_value <= b.min_value) is (op.__class__ is Min) else (op.b, op.a)
+        chosen, other = (op.a, op.b) if (most_a <= least_b) is (op.__class__ is Min) else (op.b, op.a)
         return chosen if side_effect(other) <= Purity.READS else op
 
     @contextmanager

@@ -43,6 +43,18 @@ class ConstIntBound:
         self.min_value = min_value
         self.max_value = max_value
 
+    @property
+    def ends(self) -> tuple[int | float, int | float]:
+        """Both bounds as numbers to compare with: infinite where there is none, which ``NEG_INF`` and ``POS_INF``, values
+        of int64, are not.
+
+        >>> ConstIntBound(0, ConstIntBound.POS_INF).ends
+        (0, inf)
+        """
+        low = -math.inf if self.min_value <= self.NEG_INF else self.min_value
+        high = math.inf if self.max_value >= self.POS_INF else self.max_value
+        return low, high
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ConstIntBound) and (self.min_value, self.max_value) == (
             other.min_value,
@@ -195,9 +207,7 @@ class Analyzer:
             new: Any = info
         else:
             old = self.facts.bounds.get(var)
-            low_end = -math.inf if info.min_value <= ConstIntBound.NEG_INF else info.min_value
-            high_end = math.inf if info.max_value >= ConstIntBound.POS_INF else info.max_value
-            new = (low_end, high_end)
+            new = info.ends
         self._check_override(var, old is not None and old != new, allow_override)
         bounds, moduli = self.facts.bounds.get(var), self.facts.moduli.get(var)
         self._forget(var)

@@ -230,10 +230,9 @@ class SetEvaluator:
         """What the type and the facts say of an expression that cannot be followed."""
         if not op.dtype.is_integral or op.dtype.is_vector:
             return IntervalSet.everything()
-        found = self._analyzer.const_int_bound(op)
-        limits = (op.dtype.min_value, op.dtype.max_value)
-        low = None if found.min_value <= limits[0] else IntImm(op.dtype, found.min_value)
-        high = None if found.max_value >= limits[1] else IntImm(op.dtype, found.max_value)
+        least, most = self._analyzer.const_int_bound(op).ends
+        low = None if least <= op.dtype.min_value else IntImm(op.dtype, int(least))
+        high = None if most >= op.dtype.max_value else IntImm(op.dtype, int(most))
         return IntervalSet(low, high)
 
     def _variable(self, var: Var) -> IntervalSet:
