@@ -5,9 +5,9 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
-from tests.judge.program import SIZES
+from tests.judge.program import SIZES, Expr
 
-__all__ = ["ARITHMETIC", "RULES", "Meaningless", "narrow", "wrap"]
+__all__ = ["ARITHMETIC", "RULES", "Meaningless", "folded", "is_zero", "literal", "narrow", "wrap"]
 
 
 class Meaningless(Exception):
@@ -77,3 +77,47 @@ ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "tmod": _trunc_mod, "min": min, "max": max,
 }  # fmt: skip
 """What keeps indices indices."""
+
+_LITERAL = {
+    **ARITHMETIC, "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": _shift_left, ">>": _shift_right,
+}  # fmt: skip
+_NEUTRAL = {"+": 0, "-": 0, "*": 1, "//": 1, "tdiv": 1}
+
+
+def literal(expr: Expr) -> int | None:
+    """The number that the script has in the place of an expression, of which it evaluates nothing then."""
+    kind = expr[0]
+    if kind == "c":
+        return int(expr[1])
+    if kind not in _LITERAL:
+        return None
+    a, b = literal(expr[1]), literal(expr[2])
+    if (kind == "*" and 0 in (a, b)) or (kind in ("%", "tmod") and b == 1):
+        return 0
+    if kind in ("//", "tdiv", "%", "tmod") and a == 0 and b != 0:
+        return 0
+    if a is None or b is None:
+        return None
+    try:
+        return _LITERAL[kind](a, b)
+    except Meaningless:
+        return None
+
+
+def is_zero(expr: Expr) -> bool:
+    """Whether the script has 0 in the place of an operation."""
+    return expr[0] != "c" and literal(expr) == 0
+
+
+def folded(expr: Expr) -> Expr:
+    """An expression as the script has it: numbers in the place of those of numbers, and no operation that does nothing."""
+    number = literal(expr)
+    if number is not None:
+        return ("c", number)
+    if expr[0] in _NEUTRAL and literal(expr[2]) == _NEUTRAL[expr[0]]:
+        return folded(expr[1])
+    if expr[0] in ("+", "*") and literal(expr[1]) == _NEUTRAL[expr[0]]:
+        return folded(expr[2])
+    return tuple(
+        folded(part) if isinstance(part, tuple) and part and isinstance(part[0], str) else part for part in expr
+    )

@@ -31,7 +31,6 @@ __all__ = [
     "Place",
     "Program",
     "Text",
-    "is_zero",
     "print_program",
     "statements",
 ]
@@ -115,11 +114,6 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         for part in stmt:
             if isinstance(part, tuple) and part and isinstance(part[0], tuple) and stmt[0] in ("for", "while", "if"):
                 yield from statements(part)
-
-
-def is_zero(expr: Expr) -> bool:
-    """Whether an expression is a product by a literal 0: the script has 0 in its place, and does not evaluate the rest."""
-    return bool(expr[0] == "*" and ("c", 0) in expr[1:])
 
 
 class _Printer:

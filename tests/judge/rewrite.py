@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.judge.arithmetic import is_zero
 from tests.judge.evaluate import constant
-from tests.judge.program import Program, Stmt, is_zero
+from tests.judge.program import Program, Stmt
 
 __all__ = ["Question", "questions"]
 

@@ -13,8 +13,8 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from tests.judge.arithmetic import ARITHMETIC, Meaningless, wrap
-from tests.judge.program import Expr, Program, Stmt, is_zero, statements
+from tests.judge.arithmetic import ARITHMETIC, Meaningless, folded, is_zero, literal, wrap
+from tests.judge.program import Expr, Program, Stmt, statements
 
 __all__ = ["expression", "translated"]
 
@@ -24,7 +24,7 @@ _CLASSES = {"sum": ("+", "-"), "product": ("*",), "min": ("min",), "max": ("max"
 
 def _update_of(buffer: str, at: Any, value: Expr) -> tuple[str, Expr] | None:
     """Of ``x = x op …``, the operation and the load of x itself (the object); None of another store."""
-    own = ("ld", buffer, at)
+    own = buffer, tuple(map(folded, at))
     name = _CHAINS.get(value[0])
     if name is None:
         return None
@@ -39,14 +39,19 @@ def _update_of(buffer: str, at: Any, value: Expr) -> tuple[str, Expr] | None:
                 stack += [(op[1], plus), (op[2], plus if op[0] != "-" else not plus)]
             else:
                 leaves.append((op, plus))
-    mine = [leaf for leaf, plus in leaves if leaf == own and plus]
+    mine = [leaf for leaf, plus in leaves if _element(leaf) == own and plus]
     if any(leaf[0] == "c" for leaf, _ in leaves) and len(leaves) == 2:
         neutral = {"sum": 0, "product": 1}.get(name)
-        if any(leaf == ("c", neutral) for leaf, _ in leaves):
+        if neutral is not None and any(literal(leaf) == neutral for leaf, _ in leaves):
             return None  # `x = x + 0` is `x = x`
-    if len(mine) == 1 and all(leaf != own or plus for leaf, plus in leaves):
+    if len(mine) == 1 and all(_element(leaf) != own or plus for leaf, plus in leaves):
         return name, mine[0]
     return None
+
+
+def _element(expr: Expr) -> tuple[str, Any] | None:
+    """What a load reads; None of others."""
+    return (expr[1], tuple(map(folded, expr[2]))) if expr[0] == "ld" else None
 
 
 _RULES = {
@@ -285,8 +290,9 @@ class _Translator:
     def number_of(self, expr: Expr) -> int | None:
         """The number that arithmetic on numbers alone gives, before it wraps."""
         kind = expr[0]
-        if kind == "c" or is_zero(expr):
-            return 0 if kind == "*" else int(expr[1])
+        number = literal(expr)
+        if number is not None:
+            return number
         if kind == "v":
             return self.numbers.get(expr[1])
         if kind not in ARITHMETIC:
