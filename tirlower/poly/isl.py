@@ -44,6 +44,9 @@ _SMALLEST_WORK = 200_000
 _SHOWN_WORK = 1_000_000
 """The same for a point that is shown: with a size of 2**31 - 1 nobody can try it, and sums of sizes leave their type."""
 
+_LEXMIN_SHARE = 8
+"""The part of those operations that the least point may take, when one of small numbers is known."""
+
 MEMO_SIZE = 20_000
 
 
@@ -260,7 +263,8 @@ class Solver:
             if point.is_void():
                 continue
             found = _coordinates(point, columns)
-            with self.limited(most):
+            # An operation of lexmin cuts by rows of ever greater numbers: a few thousand have taken a second.
+            with self.limited(most // _LEXMIN_SHARE):
                 try:
                     point = basic_set(columns, equations, box).lexmin().sample_point()
                 except isl.Error:
