@@ -8,8 +8,8 @@ import random
 import pytest
 
 from tirlower.arith.affine import Affine, affine_of, collect_terms, without_quotients
-from tirlower.arith.bounds import INF, Bound
 from tirlower.arith.interner import Interner
+from tirlower.arith.intervals import INF, Bound
 from tirlower.ir import Var
 
 ATOMS = "abcde"

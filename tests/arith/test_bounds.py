@@ -8,7 +8,7 @@ import pytest
 from evaluate import evaluate
 
 from tirlower.arith import Analyzer, ConstIntBound, ModularSet
-from tirlower.arith.bounds import floordiv_num, truncdiv_num
+from tirlower.arith.intervals import floordiv_num, truncdiv_num
 from tirlower.arith.modular import intersect
 from tirlower.ir import BufferLoad, Call, Cast, IntImm, Range, Select, Var, build, decl_buffer
 from tirlower.ir.op import Op

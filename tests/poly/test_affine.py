@@ -8,6 +8,7 @@ import random
 import pytest
 
 from tirlower.arith.affine import Affine
+from tirlower.arith.intervals import intersection
 from tirlower.ir import Var
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import FALSE, TRUE, AtLeast, at_least, equal, negate
@@ -53,11 +54,11 @@ def test_operations_mean_what_they_compute(seed: int):
         else:
             made.append((space.choice(at_least(a), b, a), lambda env, f=f, g=g: g(env) if f(env) >= 0 else f(env)))
     for lin, meaning in made:
-        low, high = space.interval(lin)
+        low, high = intersection(space.interval(lin), space.limits(lin))
         for env in everywhere(space, variables):
             value = meaning(env)
             assert evaluate(lin, env) == value, lin
-            assert (low is None or low <= value) and (high is None or value <= high), lin
+            assert low <= value <= high, lin
             shifted = lin.shifted(-1)
             for condition, truth in ((at_least(shifted), value >= 1), (equal(shifted), value == 1)):
                 assert condition.holds(lambda part, env=env: evaluate(part, env)) == truth, condition
@@ -110,3 +111,22 @@ def test_a_lone_division_leaves_its_inequality():
     n, i = Var("n"), Var("i")
     condition = at_least(space.floordiv(single(n).shifted(7), 8) - single(i).shifted(1))
     assert str(condition) == "-8*i + n + -1 >= 0"
+
+
+@pytest.mark.parametrize("divisors", [(0, 4), (1, 3), (3, 5), (-4, -1), (-2, 2)])
+@pytest.mark.parametrize("dividends", [(0, 2), (3, 9), (-7, 4), (-6, -2)])
+def test_products_and_divisions_by_symbols_stay_in_their_bounds(dividends: tuple[int, int], divisors: tuple[int, int]):
+    space, (i, n) = space_of(dividends, divisors)
+    lin, divisor = single(i).scaled(2).shifted(-1), single(n)
+    made = [
+        (space.symbolic_div(lin, divisor, False), lambda x, by: x // by),
+        (space.symbolic_div(lin, divisor, True), lambda x, by: x % by),
+        (space.multiply(lin, divisor), lambda x, by: x * by),
+    ]
+    for form, meaning in made:
+        for env in everywhere(space, [i, n]):
+            if env[n]:
+                value = meaning(2 * env[i] - 1, env[n])
+                for low, high in (space.interval(form), space.limits(form)):
+                    assert low <= value <= high
+                assert evaluate(form, env) == value

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 
 import pytest
@@ -54,7 +55,7 @@ def test_digits_of_tiles():
     space = Space()
     io, ii, n = Var("io"), Var("ii"), Var("n", nonneg=True)
     space.iterated |= {io, ii}
-    space.ranges |= {io: (0, None), ii: (0, 7)}
+    space.ranges |= {io: (0, math.inf), ii: (0, 7)}
     index = single(io).scaled(8) + single(ii) + single(n)
     assert disjoint(space, [(index, index)], {io: "!"})
     assert disjoint(space, [(index, index.shifted(8))], {io: "="})

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 
 import pytest
@@ -95,7 +96,7 @@ def test_whether_there_is_a_point_asks_for_no_small_one():
 
     n, i = Var("n", "int32"), Var("i", "int32")
     space = Space()
-    space.ranges[n] = space.ranges[i] = (0, None)
+    space.ranges[n] = space.ranges[i] = (0, math.inf)
     for limit, empty in ((3, False), (-1, True)):
         system = System(space, frozenset())
         system.add(

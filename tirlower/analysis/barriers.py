@@ -328,7 +328,7 @@ class BarrierPlanner(Dispatch[Stmt, tuple[Stmt, _Summary]]):
             # A barrier stands between any two iterations: the first is reached from before, the last from behind.
             head = tuple(self.meetings.pinned(access, loop, False) for access in inner.head)
             inner = _Summary(head, tuple(self.meetings.pinned(access, loop, True) for access in inner.tail), False)
-        runs = loop.extent is not None and (self.scop.space.interval(loop.extent)[0] or 0) >= 1
+        runs = loop.extent is not None and self.scop.space.interval(loop.extent)[0] >= 1
         inner = _Summary(inner.head, (*inner.tail, *cond), inner.through or not runs)
         return stmt.with_(body=body), self._joined((_Part(None, _Summary(own, own)), _Part(None, inner)))
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 from tirlower import ir
-from tirlower.arith.bounds import INF, Bound, num
 from tirlower.arith.interner import Interner
+from tirlower.arith.intervals import INF, Bound, num
 from tirlower.ir import Expr, IntImm
 
 __all__ = ["Affine", "affine_of", "collect_terms", "without_quotients"]

@@ -1,7 +1,7 @@
 """Constant bounds of integer expressions.
 
-A bound is a pair ``(low, high)`` of Python ints, either of which may be infinite (``-inf``, ``inf``). It is computed
-once for each distinct node of an expression, bottom-up, and tightened by the facts in scope. Index arithmetic (int32
+A bound is an interval (:mod:`tirlower.arith.intervals`). It is computed once for each distinct node of an expression,
+bottom-up, and tightened by the facts in scope. Index arithmetic (int32
 and int64) is exact here; other integer types wrap, so a result that leaves the type's range is worth nothing but that
 range.
 """
@@ -13,22 +13,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tirlower import ir
+from tirlower.arith import intervals
 from tirlower.arith.fold import LOG2_LIMITS
-from tirlower.arith.matcher import truncdiv
+from tirlower.arith.intervals import EVERYTHING, Bound, saturated, union
 from tirlower.ir import INT32, INT64, DataType, Expr, IntImm, Var
 from tirlower.ir.op import Op
 
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
 
-__all__ = ["INF", "Bound", "BoundAnalysis", "dtype_bound", "is_index_type", "num", "saturated"]
-
-INF = math.inf
-num = int | float
-Bound = tuple[num, num]
-EVERYTHING: Bound = (-INF, INF)
-SATURATED = 1 << 66
-"""Ends beyond every type are infinite, so that long products stay cheap."""
+__all__ = ["BoundAnalysis", "dtype_bound", "is_index_type"]
 
 _INDEX_BITS = (32, 64)
 
@@ -54,158 +48,23 @@ def dtype_bound(dtype: DataType) -> Bound:
     return EVERYTHING
 
 
-def saturated(low: num, high: num) -> Bound:
-    """A bound with ends beyond every type taken as infinite: weaker, and cheap however long a product is."""
-    if high > SATURATED or low < -SATURATED:
-        low, high = -INF if low < -SATURATED else low, INF if high > SATURATED else high
-    return min(low, SATURATED), max(high, -SATURATED)
-
-
-def mul_num(a: num, b: num) -> num:
-    """The product, where zero times infinity is zero."""
-    if a == 0 or b == 0:
-        return 0
-    if a.__class__ is float or b.__class__ is float:
-        return INF if (a > 0) == (b > 0) else -INF
-    return a * b
-
-
-def floordiv_num(a: num, b: num) -> num:
-    """The flooring quotient of possibly infinite numbers, ``b`` not zero."""
-    if math.isinf(b):
-        return (
-            (0 if (a >= 0) == (b > 0) or a == 0 else -1) if not math.isinf(a) else (INF if (a > 0) == (b > 0) else -INF)
-        )
-    if math.isinf(a):
-        return a if b > 0 else -a
-    return a // b
-
-
-def truncdiv_num(a: num, b: num) -> num:
-    """The truncating quotient of possibly infinite numbers, ``b`` not zero."""
-    if math.isinf(b):
-        return 0 if not math.isinf(a) else (INF if (a > 0) == (b > 0) else -INF)
-    if math.isinf(a):
-        return a if b > 0 else -a
-    return truncdiv(int(a), int(b))
-
-
-def _add(a: Bound, b: Bound) -> Bound:
-    return (a[0] + b[0], a[1] + b[1])
-
-
-def _sub(a: Bound, b: Bound) -> Bound:
-    return (a[0] - b[1], a[1] - b[0])
-
-
-def _mul(a: Bound, b: Bound) -> Bound:
-    if b[0] == b[1] and not math.isinf(b[0]):
-        c = b[0]
-        return (mul_num(a[0], c), mul_num(a[1], c)) if c >= 0 else (mul_num(a[1], c), mul_num(a[0], c))
-    ends = [mul_num(p, q) for p in a for q in b]
-    return (min(ends), max(ends))
-
-
-def _divide(a: Bound, b: Bound, quotient: Callable[[num, num], num]) -> Bound:
-    """Both divisions are monotone in each operand while the divisor keeps its sign."""
-    parts = []
-    if b[1] > 0:
-        parts.append((max(b[0], 1), b[1]))
-    if b[0] < 0:
-        parts.append((b[0], min(b[1], -1)))
-    if not parts:
-        return EVERYTHING  # a division by zero has no value to bound
-    ends = [quotient(p, q) for part in parts for p in a for q in part]
-    return (min(ends), max(ends))
-
-
-def _floordiv(a: Bound, b: Bound) -> Bound:
-    return _divide(a, b, floordiv_num)
-
-
-def _truncdiv(a: Bound, b: Bound) -> Bound:
-    return _divide(a, b, truncdiv_num)
-
-
-def _floormod(a: Bound, b: Bound) -> Bound:
-    low, high = b
-    if low > 0:
-        if a[0] >= 0 and a[1] < low:
-            return a
-        if low == high and not math.isinf(a[0]) and not math.isinf(a[1]) and a[0] // low == a[1] // low:
-            return (a[0] % low, a[1] % low)
-        return (0, min(high - 1, a[1]) if a[0] >= 0 else high - 1)
-    if high < 0:
-        return (low + 1, 0)
-    return (min(low + 1, 0), max(high - 1, 0))
-
-
-def _truncmod(a: Bound, b: Bound) -> Bound:
-    most = max(abs(b[0]), abs(b[1])) - 1
-    if most < 0:
-        return EVERYTHING
-    low = 0 if a[0] >= 0 else max(a[0], -most)
-    high = 0 if a[1] <= 0 else min(a[1], most)
-    if a[0] >= 0 and b[0] > a[1]:
-        return a
-    return (low, high)
-
-
-def _min(a: Bound, b: Bound) -> Bound:
-    return (min(a[0], b[0]), min(a[1], b[1]))
-
-
-def _max(a: Bound, b: Bound) -> Bound:
-    return (max(a[0], b[0]), max(a[1], b[1]))
-
-
-def union(a: Bound, b: Bound) -> Bound:
-    """The least bound around two."""
-    return (min(a[0], b[0]), max(a[1], b[1]))
-
-
-def _bitwise_and(a: Bound, b: Bound) -> Bound:
-    tops = [bound[1] for bound in (a, b) if bound[0] >= 0]
-    if not tops:
-        return (-INF, max(a[1], b[1], -1) if a[1] < 0 and b[1] < 0 else INF)
-    return (0, min(tops))
-
-
-def _bitwise_or_xor(a: Bound, b: Bound) -> Bound:
-    if a[0] >= 0 and b[0] >= 0 and not math.isinf(a[1]) and not math.isinf(b[1]):
-        return (0, (1 << max(int(a[1]).bit_length(), int(b[1]).bit_length())) - 1)
-    return EVERYTHING if a[0] < 0 or b[0] < 0 else (0, INF)
-
-
-def _shift_right(a: Bound, b: Bound) -> Bound:
-    if b[0] < 0 or b[1] > 64:
-        return union(a, (0, 0)) if b[0] >= 0 else EVERYTHING
-    return _floordiv(a, (1 << int(b[0]), 1 << int(b[1])))
-
-
-def _shift_left(a: Bound, b: Bound) -> Bound:
-    if b[0] < 0 or b[1] > 64:
-        return EVERYTHING
-    return _mul(a, (1 << int(b[0]), 1 << int(b[1])))
-
-
 _BINARY: dict[Any, Callable[[Bound, Bound], Bound]] = {
-    ir.Add: _add,
-    ir.Sub: _sub,
-    ir.Mul: _mul,
-    ir.Div: _truncdiv,
-    ir.Mod: _truncmod,
-    ir.FloorDiv: _floordiv,
-    ir.FloorMod: _floormod,
-    ir.Min: _min,
-    ir.Max: _max,
+    ir.Add: intervals.add,
+    ir.Sub: intervals.subtract,
+    ir.Mul: intervals.multiply,
+    ir.Div: intervals.truncdiv,
+    ir.Mod: intervals.truncmod,
+    ir.FloorDiv: intervals.floordiv,
+    ir.FloorMod: intervals.floormod,
+    ir.Min: intervals.minimum,
+    ir.Max: intervals.maximum,
 }
 _CALLS: dict[Any, Callable[[Bound, Bound], Bound]] = {
-    Op.get("tir.bitwise_and"): _bitwise_and,
-    Op.get("tir.bitwise_or"): _bitwise_or_xor,
-    Op.get("tir.bitwise_xor"): _bitwise_or_xor,
-    Op.get("tir.shift_right"): _shift_right,
-    Op.get("tir.shift_left"): _shift_left,
+    Op.get("tir.bitwise_and"): intervals.bitwise_and,
+    Op.get("tir.bitwise_or"): intervals.bitwise_or_xor,
+    Op.get("tir.bitwise_xor"): intervals.bitwise_or_xor,
+    Op.get("tir.shift_right"): intervals.shift_right,
+    Op.get("tir.shift_left"): intervals.shift_left,
 }
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 _LIKELY = Op.get("tir.likely")
@@ -394,7 +253,7 @@ def _other(op: Any, parts: list[Bound], limits: Bound) -> Bound:
     if kind is ir.Ramp:
         if not isinstance(op.lanes, int):
             return union(parts[0], limits)
-        return union(parts[0], _add(parts[0], _mul(parts[1], (op.lanes - 1, op.lanes - 1))))
+        return union(parts[0], intervals.add(parts[0], intervals.multiply(parts[1], (op.lanes - 1, op.lanes - 1))))
     if kind is ir.Broadcast or kind is ir.Let:
         return parts[0]
     return limits

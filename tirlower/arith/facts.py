@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from tirlower import ir
 from tirlower.arith.affine import Affine, affine_of, without_quotients
-from tirlower.arith.bounds import INF, Bound, floordiv_num, is_index_type
+from tirlower.arith.bounds import is_index_type
+from tirlower.arith.intervals import INF, Bound, floordiv_num
 from tirlower.arith.modular import ModularSet, intersect
 from tirlower.ir import Call, Expr, IntImm
 from tirlower.ir.op import Op, Purity

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tirlower import ir
-from tirlower.arith.bounds import Bound, mul_num, saturated
+from tirlower.arith.intervals import Bound, mul_num, saturated
 from tirlower.arith.sums import FLOOR, TRUNC, Split, Sum, add_up, writing_order
 from tirlower.ir import DataType, Expr, IntImm
 

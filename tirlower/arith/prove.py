@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tirlower import ir
 from tirlower.arith.affine import Affine, affine_of
-from tirlower.arith.bounds import INF, is_index_type, num
+from tirlower.arith.bounds import is_index_type
+from tirlower.arith.intervals import INF, num
 from tirlower.ir import Expr, IntImm, Var
 
 if TYPE_CHECKING:

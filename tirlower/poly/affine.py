@@ -5,14 +5,16 @@ Interning makes equal forms equal by identity of their dims. Forms are exact: wh
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tirlower.ir import Var
+from tirlower.arith import intervals
+from tirlower.arith.intervals import EVERYTHING, INF, Bound
+from tirlower.ir import DataType, Var
 from tirlower.poly.conditions import Condition, at_least
 from tirlower.poly.forms import (
-    UNBOUNDED,
     Atom,
     Choice,
     Compute,
@@ -21,7 +23,6 @@ from tirlower.poly.forms import (
     Div,
     Extremum,
     Form,
-    Interval,
     Opaque,
     Piecewise,
     Product,
@@ -40,6 +41,9 @@ bound to names are substituted, so that each of a chain of bindings may weigh tw
 _WORD = 1 << 63
 """No index is that large: bounds beyond it say nothing, and isl is not asked about such coefficients."""
 
+_LONGEST = 1 << 512
+"""Bounds of products beyond it are infinite: what is computed of those below fits a float, as infinite ends are."""
+
 
 class Space:
     """The dims of one function: their intervals and dependences, and the table that interns atoms.
@@ -50,7 +54,7 @@ class Space:
 
     def __init__(self) -> None:
         self.iterated: set[Var] = set()
-        self.ranges: dict[Var, Interval] = {}
+        self.ranges: dict[Var, Bound] = {}
         self.lanes: set[Var] = set()
         self.data: frozenset[Var] = frozenset()
         self._is_data: dict[Atom, bool] = {}
@@ -59,14 +63,14 @@ class Space:
         self.nothing: frozenset[Var] = frozenset()
         self.is_digit: Callable[[Form, Form], bool] = lambda lin, divisor: False
 
-    def interval_of_dim(self, dim: Dim) -> Interval:
+    def interval_of_dim(self, dim: Dim) -> Bound:
         """The bounds of a dim."""
         if isinstance(dim, Atom):
             return dim.interval
         found = self.ranges.get(dim)
-        return found if found is not None else ((0 if dim.nonneg else None), None)
+        return found if found is not None else ((0 if dim.nonneg else -INF), INF)
 
-    def interval(self, lin: Form) -> Interval:
+    def interval(self, lin: Form) -> Bound:
         """The bounds of a form, from those of its dims.
 
         >>> space = Space()
@@ -75,61 +79,29 @@ class Space:
         >>> space.interval(single(i).scaled(-2).shifted(3))
         (-11, 3)
         """
-        low: int | None = lin.const
-        high: int | None = lin.const
-        for dim, c in lin.terms.items():
-            least, most = self.interval_of_dim(dim)
-            if c < 0:
-                least, most = most, least
-            low = None if low is None or least is None else low + c * least
-            high = None if high is None or most is None else high + c * most
-            if low is None and high is None:
-                break
-        return low, high
+        return lin.bound(self.interval_of_dim)
 
     def settled(self, lin: Form) -> Form:
         """A form within the budget: itself, or one opaque value with its bounds, the same for equal forms."""
         if weight_of(lin) <= MAX_WEIGHT and not any(abs(c) >= _WORD for c in (lin.const, *lin.terms.values())):
             return lin
-        interval = _within_words(self.interval(lin))
-        limits = _within_words(self.limits(lin)) if self.is_data(lin) else None
+        interval = _within(_WORD, self.interval(lin))
+        limits = _within(_WORD, self.limits(lin)) if self.is_data(lin) else None
         return self.opaque(("form", lin.key), "a value too long to follow", self.deps(lin), interval, limits)
 
-    def limits(self, lin: Form) -> Interval:
+    def limits(self, lin: Form) -> Bound:
         """The bounds of a form, where nothing else is known those of the types of its variables and values."""
-        low: int | None = lin.const
-        high: int | None = lin.const
-        for dim, c in lin.terms.items():
-            least, most = self._limits_of_dim(dim)
-            if c < 0:
-                least, most = most, least
-            low = None if low is None or least is None else low + c * least
-            high = None if high is None or most is None else high + c * most
-        return low, high
+        return lin.bound(self._limits_of_dim)
 
-    def _limits_of_dim(self, dim: Dim) -> Interval:
-        least, most = self.interval_of_dim(dim)
+    def _limits_of_dim(self, dim: Dim) -> Bound:
+        of_type = EVERYTHING
         if isinstance(dim, Var):
-            low, high = (int(dim.dtype.min_value), int(dim.dtype.max_value)) if dim.dtype.is_integral else UNBOUNDED
-        elif isinstance(dim, Opaque) and dim.limits is not None:
-            low, high = dim.limits
-        elif isinstance(dim, Product):
-            low, high = _product_interval([self._limits_of_dim(factor) for factor in dim.factors])
-        elif isinstance(dim, Div):
-            low, high = self.limits(dim.of)
-            low, high = None if low is None else low // dim.divisor, None if high is None else high // dim.divisor
-        elif isinstance(dim, Piecewise):
-            ends = [self.limits(option) for option in dim.options]
-            lows, highs = [a for a, _ in ends if a is not None], [b for _, b in ends if b is not None]
-            low = min(lows) if len(lows) == len(ends) else None
-            high = max(highs) if len(highs) == len(ends) else None
-        else:
-            low, high = UNBOUNDED
-        if least is None or (low is not None and low > least):
-            least = low
-        if most is None or (high is not None and high < most):
-            most = high
-        return least, most
+            of_type = limits_of(dim.dtype)
+        elif isinstance(dim, Opaque):
+            of_type = dim.limits or EVERYTHING
+        elif isinstance(dim, (Div, Piecewise, Product)):
+            of_type = _combined(dim, self.limits)
+        return intervals.intersection(self.interval_of_dim(dim), of_type)
 
     def is_data(self, lin: Form) -> bool:
         """Whether a form depends on data: its arithmetic wraps."""
@@ -192,9 +164,9 @@ class Space:
         whole, rest = lin.divided(divisor)
         if not rest.terms:
             return whole
-        low, high = self.interval(rest)
-        if low is not None and high is not None and low // divisor == high // divisor:
-            return whole.shifted(low // divisor)
+        low, high = intervals.floordiv(self.interval(rest), (divisor, divisor))
+        if isinstance(low, int) and low == high:
+            return whole.shifted(low)
         shared = math.gcd(divisor, *rest.terms.values())
         if shared > 1:
             return whole + self.floordiv(rest.divided(shared)[0], divisor // shared)
@@ -203,8 +175,6 @@ class Space:
             if c == 1 and isinstance(dim, Div):
                 # floor((floor(x / a) + c) / b) == floor((x + c * a) / (a * b))
                 return whole + self.floordiv(dim.of.shifted(rest.const * dim.divisor), dim.divisor * divisor)
-        low = None if low is None else low // divisor
-        high = None if high is None else high // divisor
         return whole + self._intern(
             (Div, rest.key, divisor), lambda: Div(rest, divisor, self.deps(rest), (low, high), self._exact(rest))
         )
@@ -218,9 +188,9 @@ class Space:
         if divisor < 0:
             return -self.truncdiv(lin, -divisor)
         low, high = self.interval(lin)
-        if low is not None and low >= 0:
+        if low >= 0:
             return self.floordiv(lin, divisor)
-        if high is not None and high <= 0:
+        if high <= 0:
             return -self.floordiv(-lin, divisor)
         return self.choice(at_least(lin), self.floordiv(lin, divisor), -self.floordiv(-lin, divisor))
 
@@ -233,14 +203,9 @@ class Space:
                 return lin if remainder else whole
             rest = self.symbolic_div(lin, divisor, remainder)
             return rest if remainder else whole + rest
-        low, high = self.interval(divisor)
-        least, most = self.interval(lin)
-        interval: Interval = UNBOUNDED
-        if low is not None and low >= 0:
-            if remainder:
-                interval = (0, None if high is None else high - 1)
-            elif least is not None and least >= 0:
-                interval = (0, most)
+        interval, divisors = EVERYTHING, self.interval(divisor)
+        if divisors[0] >= 0:
+            interval = (intervals.floormod if remainder else intervals.floordiv)(self.interval(lin), divisors)
         deps = self.deps(lin) | self.deps(divisor)
         return self._intern(
             (SymbolicDiv, lin.key, divisor.key, remainder), lambda: SymbolicDiv(lin, divisor, remainder, deps, interval)
@@ -279,9 +244,9 @@ class Space:
         if b.is_constant:
             return a.scaled(b.const)
         if weight_of(a) * weight_of(b) > MAX_WEIGHT:
-            interval = _within_words(_product_interval([self.interval(a), self.interval(b)]))
+            interval = _within(_WORD, intervals.multiply(self.interval(a), self.interval(b)))
             data = self.is_data(a) or self.is_data(b)
-            limits = _within_words(_product_interval([self.limits(a), self.limits(b)])) if data else None
+            limits = _within(_WORD, intervals.multiply(self.limits(a), self.limits(b))) if data else None
             key = ("product", frozenset((a.key, b.key)))
             return self.opaque(key, "a product too long to follow", self.deps(a) | self.deps(b), interval, limits)
         result = a.scaled(b.const)
@@ -307,13 +272,8 @@ class Space:
             return constant(1)
         if len(factors) == 1:
             return single(factors[0])
-        intervals = [self.interval_of_dim(f) for f in factors]
-        interval: Interval = UNBOUNDED
-        if all(low is not None and low >= 0 for low, _ in intervals):
-            highs = [high for _, high in intervals if high is not None]
-            interval = (0, math.prod(highs) if len(highs) == len(intervals) else None)
-        else:
-            interval = _product_interval(intervals)
+        product = functools.reduce(intervals.multiply, map(self.interval_of_dim, factors))
+        interval = _within(_LONGEST, product)
         deps: frozenset[Var] = frozenset().union(*(self.deps(single(f)) for f in factors))
         return self._intern((Product, factors), lambda: Product(factors, deps, interval))
 
@@ -335,15 +295,9 @@ class Space:
             return choices[0]
         key = (Extremum, is_max, frozenset(c.key for c in choices))
         deps: frozenset[Var] = frozenset().union(*(self.deps(c) for c in choices))
-        ends = [self.interval(c) for c in choices]
-        pick = max if is_max else min
-        lows = [low for low, _ in ends if low is not None]
-        highs = [high for _, high in ends if high is not None]
-        # The greatest of several is at least any known lower bound; its upper bound needs all of them.
-        low = pick(lows) if lows and (is_max or len(lows) == len(ends)) else None
-        high = pick(highs) if highs and (not is_max or len(highs) == len(ends)) else None
+        interval = functools.reduce(intervals.maximum if is_max else intervals.minimum, map(self.interval, choices))
         exact = all(self._exact(c) for c in choices)
-        return self._intern(key, lambda: Extremum(is_max, tuple(choices), deps, (low, high), exact))
+        return self._intern(key, lambda: Extremum(is_max, tuple(choices), deps, interval, exact))
 
     def _undominated(self, options: list[Form], is_max: bool) -> list[Form]:
         kept: list[Form] = []
@@ -352,12 +306,12 @@ class Space:
             for other in list(kept):
                 low, high = self.interval(other - option)
                 if is_max:
-                    low, high = (None if high is None else -high), (None if low is None else -low)
+                    low, high = -high, -low
                 # Here `other` is certainly the better one where high <= 0, `option` where low >= 0.
-                if high is not None and high <= 0:
+                if high <= 0:
                     dominated = True
                     break
-                if low is not None and low >= 0:
+                if low >= 0:
                     kept.remove(other)
             if not dominated:
                 kept.append(option)
@@ -371,12 +325,10 @@ class Space:
             return other
         if then.key == other.key:
             return then
-        (a, b), (c, d) = self.interval(then), self.interval(other)
-        low = None if a is None or c is None else min(a, c)
-        high = None if b is None or d is None else max(b, d)
+        interval = intervals.union(self.interval(then), self.interval(other))
         deps = self.deps(then) | self.deps(other) | self.deps_of_condition(condition)
         exact = self._exact(then) and self._exact(other) and condition.is_exact
-        return single(Choice(condition, (then, other), deps, (low, high), exact))
+        return single(Choice(condition, (then, other), deps, interval, exact))
 
     def deps_of_condition(self, condition: Condition) -> frozenset[Var]:
         """The loop variables that a condition is a function of."""
@@ -390,8 +342,8 @@ class Space:
         key: Any,
         name: str,
         deps: frozenset[Var],
-        interval: Interval,
-        limits: Interval | None = UNBOUNDED,
+        interval: Bound,
+        limits: Bound | None = EVERYTHING,
     ) -> Form:
         """An opaque value; the same one for the same key, a new one for the key None."""
         if key is None:
@@ -403,10 +355,10 @@ class Space:
         key: Any,
         name: str,
         deps: frozenset[Var],
-        interval: Interval,
+        interval: Bound,
         operands: tuple[Form, ...],
         compute: Compute,
-        limits: Interval | None,
+        limits: Bound | None,
     ) -> Form:
         """A value of an operation that is not affine: one for the same key."""
         return self._intern((Opaque, key), lambda: Computed(name, deps, interval, operands, compute, limits))
@@ -420,20 +372,27 @@ class Space:
         return var
 
 
-def _within_words(interval: Interval) -> Interval:
-    """Bounds, without those beyond any index: squared again and again they would have millions of digits."""
+def _within(limit: int, interval: Bound) -> Bound:
+    """Bounds, without those beyond a limit: squared again and again they would have millions of digits."""
     low, high = interval
-    return None if low is None or abs(low) >= _WORD else low, None if high is None or abs(high) >= _WORD else high
+    return low if abs(low) < limit else -INF, high if abs(high) < limit else INF
 
 
-def _product_interval(intervals: list[Interval]) -> Interval:
-    low, high = 1, 1
-    for least, most in intervals:
-        if least is None or most is None:
-            return UNBOUNDED
-        ends = (low * least, low * most, high * least, high * most)
-        low, high = min(ends), max(ends)
-    return low, high
+def limits_of(dtype: DataType) -> Bound:
+    """The values of an integer type."""
+    return (int(dtype.element.min_value), int(dtype.element.max_value)) if dtype.is_integral else EVERYTHING
+
+
+def _combined(dim: Div | Piecewise | Product, of: Callable[[Form], Bound]) -> Bound:
+    """The bound of an atom from those of the forms that it is made of."""
+    if isinstance(dim, Div):
+        return intervals.floordiv(of(dim.of), (dim.divisor, dim.divisor))
+    if isinstance(dim, Product):
+        return functools.reduce(intervals.multiply, [of(single(factor)) for factor in dim.factors])
+    pick = intervals.union
+    if isinstance(dim, Extremum):
+        pick = intervals.maximum if dim.is_max else intervals.minimum
+    return functools.reduce(pick, map(of, dim.options))
 
 
 def _factors(dim: Dim) -> tuple[Dim, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tirlower.arith.intervals import INF
 from tirlower.ir import PrimFunc
-from tirlower.poly.affine import Space
 from tirlower.poly.conditions import Condition, any_of, at_least
 from tirlower.poly.conflicts import Conflicts
 from tirlower.poly.constraint_system import BOTH, Outcome, System, TooManyCases
@@ -97,7 +97,7 @@ def _check(conflicts: Conflicts, access: Access) -> tuple[Verdict, tuple[int, ..
 
 def _ways_out(scop: Scop, access: Access, index: Form, extent: Form) -> list[Form]:
     """Below 0 and past the end, as forms that are at least 0 then; without what intervals or one condition exclude."""
-    ways = [way for way in ((-index).shifted(-1), index - extent) if not _never(scop.space, way)]
+    ways = [way for way in ((-index).shifted(-1), index - extent) if scop.space.interval(way)[1] >= 0]
     if not ways:
         return ways
     here = [*access.conditions, *(condition for loop in access.loops for condition in loop.conditions)]
@@ -121,11 +121,6 @@ def _in_source(conflicts: Conflicts, access: Access) -> bool:
             if found.status != "empty":
                 return False
     return True
-
-
-def _never(space: Space, violation: Form) -> bool:
-    high = space.interval(violation)[1]
-    return high is not None and high < 0
 
 
 def _axis(conflicts: Conflicts, access: Access, axis: int, ways: list[Condition]) -> Verdict:
@@ -195,7 +190,7 @@ def _unrelated(scop: Scop, access: Access, ways: list[Condition]) -> str:
             if any(isinstance(dim, Atom) and not isinstance(dim, Opaque) for dim in lin.terms):
                 continue  # `x % 8` is `x - x // 8 * 8`
             for dim, c in lin.terms.items():
-                if isinstance(dim, Opaque) and dim not in known and dim.interval[c > 0] is None:
+                if isinstance(dim, Opaque) and dim not in known and abs(dim.interval[c > 0]) == INF:
                     return dim.name
     return ""
 

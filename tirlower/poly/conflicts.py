@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tirlower.arith.affine import Affine
+from tirlower.arith.intervals import INF, num
 from tirlower.ir import Var
 from tirlower.poly.conditions import at_least
 from tirlower.poly.constraint_system import BOTH, EMPTY, SINK, SOURCE, Outcome, System
@@ -79,25 +80,24 @@ class Conflicts:
         """
         space = self.scop.space
         low, high = space.interval_of_dim(loop.var)
-        if low is None or high is None or high - low >= _MAX_VALUES:
+        if not (isinstance(low, int) and isinstance(high, int)) or high - low >= _MAX_VALUES:
             return False
         fixed = {other.var for other, sign in signs.items() if sign == "="}
         for lin, other in forms:
             if lin.key != other.key or sum(isinstance(dim, Div) for dim in lin.terms) < _MANY_DIVISIONS:
                 continue
             moving: dict[Dim, int] = {}
-            spread: int | None = 0
+            spread: num = 0
             for dim, c in lin.terms.items():
                 deps = space.deps(single(dim))
                 if loop.var in deps:
                     moving[dim] = c
                 elif dim in space.lanes:
                     least, most = space.interval_of_dim(dim)
-                    reach = None if least is None or most is None else abs(c) * (most - least)
-                    spread = None if spread is None or reach is None else spread + reach
+                    spread += abs(c) * (most - least)
                 elif not deps <= fixed:
-                    spread = None
-            if spread is None:
+                    spread = INF
+            if spread == INF:
                 continue
             part = Affine(moving)
             values = [evaluate(part, {loop.var: index}) for index in range(low, high + 1)]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tirlower.arith.intervals import Bound
 from tirlower.ir import Var
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import AllOf, AnyOf, AtLeast, Condition, Equal, Unknown, definition_of
@@ -96,11 +97,11 @@ class System:
                 self._bound(found, self.space.interval_of_dim(dim))
         return found
 
-    def _bound(self, column: int, interval: tuple[int | None, int | None]) -> None:
+    def _bound(self, column: int, interval: Bound) -> None:
         low, high = interval
-        if low is not None:
+        if isinstance(low, int):
             self.inequalities.append((-low, {column: 1}))
-        if high is not None:
+        if isinstance(high, int):
             self.inequalities.append((high, {column: -1}))
 
     def _define(self, atom: Atom, column: int, side: int) -> None:
@@ -115,7 +116,7 @@ class System:
         else:
             self.inexact.append(atom.name)
             self._bound(column, atom.interval)
-            if isinstance(atom, SymbolicDiv) and atom.remainder and atom.interval[0] == 0:
+            if isinstance(atom, SymbolicDiv) and atom.remainder and atom.interval[0] >= 0:
                 # The remainder by a size is below it.
                 self.add(AtLeast((atom.divisor - single(atom)).shifted(-1)), side)
             if isinstance(atom, (Product, SymbolicDiv)):

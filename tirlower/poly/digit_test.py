@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tirlower.arith.intervals import EVERYTHING, INF, Bound, floordiv_num, num
 from tirlower.ir import Var
 from tirlower.poly.affine import Space
 from tirlower.poly.forms import Atom, Dim, Form
@@ -36,20 +37,18 @@ class _Digits:
     """Equations over integer unknowns with intervals."""
 
     def __init__(self) -> None:
-        self.known: dict[Any, list[int | None]] = {}
+        self.known: dict[Any, Bound] = {}
         self.equations: list[tuple[Terms, int]] = []
         self.changed = False
 
-    def bound(self, key: Any, low: int | None, high: int | None) -> None:
-        have = self.known.setdefault(key, [None, None])
-        if low is not None and (have[0] is None or low > have[0]):
-            have[0] = low
+    def bound(self, key: Any, low: num, high: num) -> None:
+        least, most = self.known.get(key, EVERYTHING)
+        if low > least or high < most:
+            least, most = max(low, least), min(high, most)
             self.changed = True
-        if high is not None and (have[1] is None or high < have[1]):
-            have[1] = high
-            self.changed = True
-        if have[0] is not None and have[1] is not None and have[0] > have[1]:
-            raise _Contradiction
+            if least > most:
+                raise _Contradiction
+        self.known[key] = least, most
 
     def run(self) -> None:
         """Propagate until nothing changes. Raises where there is no solution."""
@@ -66,7 +65,7 @@ class _Digits:
         left: Terms = []
         for key, c in terms:
             low, high = self.known[key]
-            if low is not None and low == high:
+            if isinstance(low, int) and low == high:
                 const += c * low
             else:
                 left.append((key, c))
@@ -79,7 +78,7 @@ class _Digits:
         for at in range(1, len(left)):
             key, c = left[at - 1]
             least, most = self.known[key]
-            if least is None or most is None:
+            if not (isinstance(least, int) and isinstance(most, int)):
                 break
             low += min(c * least, c * most)
             high += max(c * least, c * most)
@@ -103,30 +102,26 @@ class _Digits:
 
     def _tighten(self, terms: Terms, const: int) -> None:
         ends = []
-        low: int | None = const
-        high: int | None = const
-        open_low = open_high = 0
+        # The sums of what is finite, and how much is not.
+        low, high, open_low, open_high = const, const, 0, 0
         for key, c in terms:
-            least, most = self.known[key]
-            if c < 0:
-                least, most = most, least
-            a = None if least is None else c * least
-            b = None if most is None else c * most
-            ends.append((a, b))
-            open_low += a is None
-            open_high += b is None
-            low = low if a is None or low is None else low + a
-            high = high if b is None or high is None else high + b
-        for (key, c), (a, b) in zip(terms, ends, strict=True):
+            least, most = self.known[key] if c > 0 else self.known[key][::-1]
+            ends.append((least, most))
+            if isinstance(least, int):
+                low += c * least
+            else:
+                open_low += 1
+            if isinstance(most, int):
+                high += c * most
+            else:
+                open_high += 1
+        for (key, c), (least, most) in zip(terms, ends, strict=True):
             # c * x == -(the others)
-            rest_low = None if open_low - (a is None) else low if a is None else low - a  # type: ignore[operator]
-            rest_high = None if open_high - (b is None) else high if b is None else high - b  # type: ignore[operator]
-            least = None if rest_high is None else -rest_high
-            most = None if rest_low is None else -rest_low
-            if c < 0:
-                least, most = (None if most is None else -most), (None if least is None else -least)
-            size = abs(c)
-            self.bound(key, None if least is None else -(-least // size), None if most is None else most // size)
+            alone_low, alone_high = not isinstance(least, int), not isinstance(most, int)
+            rest_low = -INF if open_low > alone_low else low if alone_low else low - c * least
+            rest_high = INF if open_high > alone_high else high if alone_high else high - c * most
+            first, last = (-rest_high, -rest_low) if c > 0 else (rest_low, rest_high)
+            self.bound(key, -floordiv_num(-first, abs(c)), floordiv_num(last, abs(c)))
 
 
 def disjoint(
@@ -166,14 +161,13 @@ def _collect(
     for var, sign in signs.items():
         if sign != "=":
             low, high = space.interval_of_dim(var)
-            reach = None if low is None or high is None else high - low
-            least = None if reach is None else -reach
+            reach = high - low
             if sign == "<":
-                digits.bound(("d", var), least, -1)
+                digits.bound(("d", var), -reach, -1)
             elif sign == ">":
                 digits.bound(("d", var), 1, reach)
             else:
-                digits.bound(("d", var), least, reach)
+                digits.bound(("d", var), -reach, reach)
                 if sign == "!":
                     unequal.append(("d", var))
     for at, (a, b) in enumerate(pairs):
@@ -203,8 +197,7 @@ def _add_dim(
         shared, related = not (dim.deps - equal), bool(ca and cb)
         if related and not shared:
             # The values of one function at two places: their difference is an unknown of its own.
-            reach = None if low is None or high is None else high - low
-            digits.bound(("d", dim), None if reach is None else -reach, reach)
+            digits.bound(("d", dim), low - high, high - low)
     else:
         shared, related = dim not in space.iterated or dim in equal, dim in signs
     if shared:

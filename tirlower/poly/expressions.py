@@ -14,8 +14,9 @@ from typing import Any
 
 from tirlower import ir
 from tirlower.arith.affine import Affine
+from tirlower.arith.intervals import EVERYTHING, INF, Bound, intersection
 from tirlower.ir import Buffer, BufferLoad, Call, DataType, Expr, IntImm, Op, Purity, Var
-from tirlower.poly.affine import MAX_WEIGHT, Space
+from tirlower.poly.affine import MAX_WEIGHT, Space, limits_of
 from tirlower.poly.conditions import (
     FALSE,
     TRUE,
@@ -30,7 +31,7 @@ from tirlower.poly.conditions import (
     equal,
     negate,
 )
-from tirlower.poly.forms import Dim, Div, Form, Interval, constant, single
+from tirlower.poly.forms import Dim, Div, Form, constant, single
 from tirlower.poly.operations import operands_of, operation_of
 
 __all__ = ["Converter"]
@@ -159,9 +160,9 @@ class Converter:
     def wrapped(self, dtype: DataType, lin: Form, *, always: bool = False) -> Form:
         """The value that exact arithmetic's ``lin`` has in a type: itself where it is no data (unless ``always``), or
         stays in the type; else its remainder."""
-        if self.wrapping and lin.is_constant and not always and not _holds(dtype, lin.const):
+        if self.wrapping and lin.is_constant and not always and not _holds_all(dtype, (lin.const, lin.const)):
             # Numbers wrap, what indices leave of each other does not: code may have either.
-            interval, limits = dtype_interval(dtype), _limits(dtype)
+            interval, limits = dtype_interval(dtype), limits_of(dtype)
             return self.space.opaque(("past", dtype, lin.const), str(lin.const), frozenset(), interval, limits)
         if not self.wrapping or not (always or self.all_is_data or self.space.is_data(lin)):
             return lin
@@ -176,7 +177,7 @@ class Converter:
         if not self.some_wrap:
             self.some_wrap = True
             for var in [var for var in self.space.ranges if var not in self.space.iterated]:
-                self.space.ranges[var] = _within(self.space.ranges[var], var.dtype)
+                self.space.ranges[var] = intersection(self.space.ranges[var], limits_of(var.dtype))
 
     def computed_by_callee(self, value: Expr) -> Form:
         """What another function computes: to it, all that it is given is data."""
@@ -188,16 +189,14 @@ class Converter:
     def fits(self, dtype: DataType, lin: Form) -> bool:
         """Whether a form certainly stays in a type."""
         least = int(dtype.element.min_value)
-        low = self.space.limits(lin)[0]
         return self.stays_below(dtype, lin) and (
-            (low is not None and low >= least) or self._never((-lin).shifted(least - 1))
+            self.space.limits(lin)[0] >= least or self._never((-lin).shifted(least - 1))
         )
 
     def stays_below(self, dtype: DataType, lin: Form) -> bool:
         """Whether a form certainly is at most a type's greatest value."""
         most = int(dtype.element.max_value)
-        high = self.space.limits(lin)[1]
-        return (high is not None and high <= most) or self._never(lin.shifted(-most - 1))
+        return self.space.limits(lin)[1] <= most or self._never(lin.shifted(-most - 1))
 
     def here(self) -> list[Condition]:
         """What holds where the expression at hand is evaluated."""
@@ -215,8 +214,7 @@ class Converter:
                 # violation + k * known is the least that is known of violation; k takes one dim away.
                 k, rest = divmod(-violation.terms.get(dim, 0), c)
                 if k > 0 and not rest:
-                    high = self.space.limits(violation.plus(known, k))[1]
-                    if high is not None and high < 0:
+                    if self.space.limits(violation.plus(known, k))[1] < 0:
                         return True
         return related and self.infeasible(violation)
 
@@ -229,14 +227,13 @@ class Converter:
         if var not in self.space.ranges and var not in self.space.iterated:
             if var in self.bound_deps:
                 lin = self.space.opaque(
-                    ("bound", var), var.name, self.bound_deps[var], dtype_interval(var.dtype), _limits(var.dtype)
+                    ("bound", var), var.name, self.bound_deps[var], dtype_interval(var.dtype), limits_of(var.dtype)
                 )
                 self.values[var] = lin
                 return lin
-            low, high = dtype_interval(var.dtype)
-            if self.some_wrap or var in self.space.data:
-                low, high = _within((low, high), var.dtype)
-            self.space.ranges[var] = (0 if var.nonneg and (low is None or low < 0) else low, high)
+            known = self.some_wrap or var in self.space.data
+            low, high = limits_of(var.dtype) if known else dtype_interval(var.dtype)
+            self.space.ranges[var] = (max(low, 0) if var.nonneg else low, high)
         return single(var)
 
     def _leaf(self, op: Any) -> Form:
@@ -251,7 +248,7 @@ class Converter:
         """An opaque value for an expression: one for equal expressions that read no changing memory."""
         if op.__class__ is Call and not _is_pure(op):
             self._effects += 1
-        limits = _limits(op.dtype)
+        limits = limits_of(op.dtype)
         compute = operation_of(op)
         key = None if compute is None else self._key(op)
         if compute is not None and key is not None:
@@ -308,13 +305,12 @@ class Converter:
             return (kind, root.dtype, self.lin(root.value).key)
         return None
 
-    def _interval(self, op: Any) -> Interval:
-        low, high = dtype_interval(op.dtype)
+    def _interval(self, op: Any) -> Bound:
         if op.__class__ is ir.Cast and op.value.dtype.is_integral:
-            a, b = self.space.interval(self.lin(op.value))
-            inside = a is not None and b is not None and (low is None or a >= low) and (high is None or b <= high)
-            return (a, b) if inside else (low, high)
-        return low, high
+            found = self.space.interval(self.lin(op.value))
+            if _holds_all(op.dtype, found):
+                return found
+        return dtype_interval(op.dtype)
 
     # Conditions
 
@@ -386,38 +382,24 @@ def _dims(lin: Form) -> Iterator[Dim]:
             yield from _dims(dim.of)
 
 
-def _holds(dtype: DataType, value: int) -> bool:
-    return int(dtype.element.min_value) <= value <= int(dtype.element.max_value)
+def _holds_all(dtype: DataType, values: Bound) -> bool:
+    """Whether a type certainly has all values of an interval."""
+    low, high = limits_of(dtype)
+    return low <= values[0] and values[1] <= high
 
 
 def _is_index(dtype: DataType) -> bool:
     return dtype.is_int and dtype.bits in (32, 64)
 
 
-def dtype_interval(dtype: DataType) -> Interval:
+def dtype_interval(dtype: DataType) -> Bound:
     """The values of a data type, where that is worth saying: those of 16 bits and less, and that unsigned ones are
     not negative."""
     if dtype.is_bool:
         return (0, 1)
     if dtype.is_integral and dtype.bits <= 16:
         return (int(dtype.element.min_value), int(dtype.element.max_value))
-    return (0, None) if dtype.is_uint else (None, None)
-
-
-def _within(interval: Interval, dtype: DataType) -> Interval:
-    """What an interval has of a type's values."""
-    low, high = interval
-    least, most = _limits(dtype)
-    if least is not None and (low is None or low < least):
-        low = least
-    return low, most if most is not None and (high is None or high > most) else high
-
-
-def _limits(dtype: DataType) -> Interval:
-    """The values of an integer type."""
-    if not dtype.is_integral:
-        return (None, None)
-    return (int(dtype.element.min_value), int(dtype.element.max_value))
+    return (0, INF) if dtype.is_uint else EVERYTHING
 
 
 def _division(conv: Converter, op: Any) -> Form | None:
@@ -438,13 +420,11 @@ def _division(conv: Converter, op: Any) -> Form | None:
         quotient = space.truncdiv(a, b.const)
         return quotient if kind is ir.Div else a.plus(quotient, -b.const)
     low, high = space.interval(b)
-    if kind in (ir.Div, ir.Mod):
-        least = space.interval(a)[0]
-        if least is None or least < 0 or low is None or low < 0:
-            return None
-    if (low is None or low < 0) and (high is None or high > 0) and kind is ir.FloorMod:
+    if kind in (ir.Div, ir.Mod) and (space.interval(a)[0] < 0 or low < 0):
         return None
-    if conv.wrapping and (low is None or low < 0) and space.is_data(a):
+    if low < 0 < high and kind is ir.FloorMod:
+        return None
+    if conv.wrapping and low < 0 and space.is_data(a):
         return None  # the least integer by -1 wraps
     return space.symbolic_div(a, b, kind in (ir.FloorMod, ir.Mod))
 
@@ -487,10 +467,7 @@ def _cast(conv: Converter, op: Any) -> Form | None:
 
 
 def _fitting(conv: Converter, target: DataType, lin: Form) -> Form | None:
-    low, high = conv.space.interval(lin)
-    least, most = int(target.element.min_value), int(target.element.max_value)
-    fits = low is not None and high is not None and least <= low and high <= most
-    return lin if fits else None
+    return lin if _holds_all(target, conv.space.interval(lin)) else None
 
 
 def _ramp(conv: Converter, op: Any) -> Form | None:
@@ -528,7 +505,7 @@ def _call(conv: Converter, op: Any) -> Form | None:
         if name in _BITWISE:
             return _bitwise(conv, name, conv.lin(op.args[0]), conv.lin(op.args[1]))
     if name == "tir.vscale":
-        return conv.space.opaque(("vscale",), "vscale", frozenset(), (1, None), None)
+        return conv.space.opaque(("vscale",), "vscale", frozenset(), (1, INF), None)
     return None
 
 
@@ -537,7 +514,7 @@ _MAX_BITS = 4
 """The bits of a bitwise operation that are written out; each costs three divisions."""
 
 
-def _residue(space: Space, lin: Form) -> Interval | None:
+def _residue(space: Space, lin: Form) -> Bound | None:
     """The bounds of a remainder: ``x // k - m * (x // (k * m))`` is 0 to ``m - 1``."""
     for dim, c in lin.terms.items():
         if isinstance(dim, Div) and c < 0 and dim.divisor % -c == 0:
@@ -551,12 +528,10 @@ def _bitwise(conv: Converter, name: str, a: Form, b: Form) -> Form | None:
     """An operation of numbers that are not negative, one of them small, bit by bit: what swizzled layouts are made of."""
     space = conv.space
     bounds = [_residue(space, x) or space.interval(x) for x in (a, b)]
-    if any(low is None or low < 0 for low, _ in bounds):
+    small = min(high for _, high in bounds)
+    if any(low < 0 for low, _ in bounds) or small >= 1 << _MAX_BITS:
         return None
-    small = [high for _, high in bounds if high is not None]
-    bits = min(small).bit_length() if small else _MAX_BITS + 1
-    if bits > _MAX_BITS:
-        return None
+    bits = int(small).bit_length()
     result = constant(0)
     for bit in range(bits):
         both = space.floormod(space.floordiv(a, 1 << bit), 2) + space.floormod(space.floordiv(b, 1 << bit), 2)
@@ -568,7 +543,7 @@ def _bitwise(conv: Converter, name: str, a: Form, b: Form) -> Form | None:
     if name == "tir.bitwise_and":
         return result
     # The larger operand's further bits stay.
-    large = a if bounds[0][1] is None or (bounds[1][1] is not None and bounds[0][1] > bounds[1][1]) else b
+    large = a if bounds[0][1] > bounds[1][1] else b
     return result + large - space.floormod(large, 1 << bits)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from tirlower import ir
+from tirlower.arith.intervals import EVERYTHING, INF, union
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir import (
     AllocBuffer,
@@ -45,7 +46,7 @@ from tirlower.poly.conditions import Condition, all_of, at_least, equal, negate
 from tirlower.poly.constraint_system import BOTH, System
 from tirlower.poly.expressions import Converter, buffer_forms
 from tirlower.poly.extract_calls import CallEffects, PureFunctions
-from tirlower.poly.forms import UNBOUNDED, Form, constant, single
+from tirlower.poly.forms import Form, constant, single
 from tirlower.poly.implied import implied
 from tirlower.poly.layouts import Layout, layout_of, settle
 from tirlower.poly.pointers import Pointers, pointed_at
@@ -156,7 +157,7 @@ class _Extractor:
                 lin = self.conv.lin(extent)
                 if isinstance(extent, Var) and extent in self.space.ranges:
                     low, high = self.space.ranges[extent]
-                    self.space.ranges[extent] = (max(low or 0, 0), high)
+                    self.space.ranges[extent] = (max(low, 0), high)
                 elif lin.terms:
                     self.scop.context.append(at_least(lin))
         self.conv.admits = self.words.admits  # of the shapes a call computes each itself
@@ -196,10 +197,9 @@ class _Extractor:
 
     def is_digit(self, lin: Form, divisor: Form) -> bool:
         """Whether ``0 <= lin < divisor`` stands in a condition here."""
-        low = self.space.interval(lin)[0]
         above = (divisor - lin).shifted(-1)
         here = self.facts()
-        return ((low is not None and low >= 0) or implied(here, lin)) and implied(here, above)
+        return (self.space.interval(lin)[0] >= 0 or implied(here, lin)) and implied(here, above)
 
     # Statements
 
@@ -247,17 +247,16 @@ class _Extractor:
         overflows, stop = False, stop_of(op)
         exact = extent if stop is None else self.conv.lin(stop) - start
         low = self.space.interval(exact)[0]
-        if stop is not None and (self.space.is_data(extent) or (low is not None and low < op.extent.dtype.min_value)):
+        if stop is not None and (self.space.is_data(extent) or -INF < low < op.extent.dtype.min_value):
             overflows, extent = not self.conv.fits(op.extent.dtype, exact), exact
         elif not (start.is_constant and extent.is_constant):
             overflows = not self.conv.stays_below(op.loop_var.dtype, (start + extent).shifted(-1))
-        low, high = self.space.interval(start)[0], self.space.interval((start + extent).shifted(-1))[1]
+        values = (self.space.interval(start)[0], self.space.interval((start + extent).shifted(-1))[1])
         known = self.space.ranges.get(var) if var in self.space.iterated else None
         if known is not None:  # the loops of one thread axis share their variable
-            low = None if low is None or known[0] is None else min(low, known[0])
-            high = None if high is None or known[1] is None else max(high, known[1])
+            values = union(values, known)
         self.space.iterated.add(var)
-        self.space.ranges[var] = (low, high)
+        self.space.ranges[var] = values
         own = single(var)
         # Split at minima: v < start + min(a, b).
         conditions = (at_least(own - start), at_least((start + extent - own).shifted(-1)))
@@ -268,7 +267,7 @@ class _Extractor:
     def visit_while(self, op: While) -> None:
         var = Var("while")
         self.space.iterated.add(var)
-        self.space.ranges[var] = (0, None)
+        self.space.ranges[var] = (0, INF)
         loop = Loop(op, var, constant(0), None, (at_least(single(var)),), self.loops, self.order)
         self.enter(loop)
 
@@ -487,7 +486,7 @@ class _Extractor:
     def shift_of(self, var: Var, value: Any) -> Form:
         """How many bytes a pointer's value points into the memory of its root."""
         if self.pointers.root(var) is var:  # of unknown value, which may be another in each iteration
-            return self.space.opaque(None, var.name, frozenset(self.conv.loops), UNBOUNDED)
+            return self.space.opaque(None, var.name, frozenset(self.conv.loops), EVERYTHING)
         end, size, start = pointed_at(value), 1, constant(0)
         if isinstance(end, BufferLoad):
             _, strides, start = buffer_forms(self.conv, end.buffer)
@@ -577,8 +576,8 @@ class _Extractor:
             kind = indices[-1].dtype
             conv.lane = self.space.lane(kind.lanes)
             if kind.scalable:
-                self.space.ranges[conv.lane] = (0, None)
-                factor = self.space.opaque(("vscale",), "vscale", frozenset(), (1, None), None)
+                self.space.ranges[conv.lane] = (0, INF)
+                factor = self.space.opaque(("vscale",), "vscale", frozenset(), (1, INF), None)
                 guards = (*guards, at_least((factor.scaled(kind.lanes) - single(conv.lane)).shifted(-1)))
         forms = tuple(conv.lin(index) for index in indices)
         if predicate is not None:

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from tirlower.arith.facts import is_pure
+from tirlower.arith.intervals import EVERYTHING, INF, is_finite
 from tirlower.ir import (
     HANDLE,
     AllocBuffer,
@@ -207,11 +208,11 @@ class CallEffects:
         for loop in statement.loops:
             tag = getattr(loop.node, "thread_tag", None) or ""
             if tag.startswith("threadIdx"):
-                low, high = self.to.space.ranges.get(loop.var, (None, None))
-                if low is None or high is None:
+                values = self.to.space.ranges.get(loop.var, EVERYTHING)
+                if not is_finite(values):
                     return None
                 lane = self.to.space.lane(1)
-                self.to.space.ranges[lane] = (low, high)
+                self.to.space.ranges[lane] = values
                 lanes[loop.var] = lane
         made: Expr = substitute(self.unbound(offset, lanes), lanes)
         left = self.to.conv.deps_of(made)
@@ -291,7 +292,7 @@ class CallEffects:
         to = self.to
         lane = to.space.lane(1)
         start, size = to.conv.lin(offset), to.conv.lin(extent)
-        to.space.ranges[lane] = (0, size.const - 1 if size.is_constant else None)
+        to.space.ranges[lane] = (0, size.const - 1 if size.is_constant else INF)
         guards = (*guards, at_least((size - single(lane)).shifted(-1)))
         made = self.record(statement, call, data, is_write, guards)
         made.indices = made.coordinates = (start + single(lane),)

@@ -12,20 +12,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tirlower.arith.affine import Affine
+from tirlower.arith.intervals import Bound
 from tirlower.ir import Var
 
 if TYPE_CHECKING:
     from tirlower.poly.conditions import Condition
 
 __all__ = [
-    "UNBOUNDED", "Atom", "Choice", "Computed", "Dim", "Div", "Extremum", "Form", "Interval", "Opaque", "Piecewise", "Product",
+    "Atom", "Choice", "Computed", "Dim", "Div", "Extremum", "Form", "Opaque", "Piecewise", "Product",
     "SymbolicDiv", "constant", "single", "weight_of",
 ]  # fmt: skip
 
-Interval = tuple[int | None, int | None]
-"""Least and greatest value; None where there is no bound."""
-
-UNBOUNDED: Interval = (None, None)
 Compute = Callable[..., Any]
 
 
@@ -35,7 +32,7 @@ class Atom(abc.ABC):
 
     __slots__ = ("deps", "exact", "interval", "weight")
 
-    def __init__(self, weight: int, deps: frozenset[Var], interval: Interval, exact: bool) -> None:
+    def __init__(self, weight: int, deps: frozenset[Var], interval: Bound, exact: bool) -> None:
         self.weight = weight + 1
         self.deps = deps
         self.interval = interval
@@ -67,7 +64,7 @@ class Div(Atom):
 
     __slots__ = ("divisor", "of")
 
-    def __init__(self, of: Form, divisor: int, deps: frozenset[Var], interval: Interval, exact: bool) -> None:
+    def __init__(self, of: Form, divisor: int, deps: frozenset[Var], interval: Bound, exact: bool) -> None:
         super().__init__(weight_of(of), deps, interval, exact)
         self.of = of
         self.divisor = divisor
@@ -83,7 +80,7 @@ class SymbolicDiv(Atom):
 
     __slots__ = ("divisor", "of", "remainder")
 
-    def __init__(self, of: Form, divisor: Form, remainder: bool, deps: frozenset[Var], interval: Interval) -> None:
+    def __init__(self, of: Form, divisor: Form, remainder: bool, deps: frozenset[Var], interval: Bound) -> None:
         super().__init__(weight_of(of) + weight_of(divisor), deps, interval, False)
         self.of = of
         self.divisor = divisor
@@ -101,7 +98,7 @@ class Piecewise(Atom):
     __slots__ = ("options",)
 
     def __init__(
-        self, weight: int, options: tuple[Form, ...], deps: frozenset[Var], interval: Interval, exact: bool
+        self, weight: int, options: tuple[Form, ...], deps: frozenset[Var], interval: Bound, exact: bool
     ) -> None:
         super().__init__(weight + sum(map(weight_of, options)), deps, interval, exact)
         self.options = options
@@ -113,7 +110,7 @@ class Extremum(Piecewise):
     __slots__ = ("is_max",)
 
     def __init__(
-        self, is_max: bool, options: tuple[Form, ...], deps: frozenset[Var], interval: Interval, exact: bool
+        self, is_max: bool, options: tuple[Form, ...], deps: frozenset[Var], interval: Bound, exact: bool
     ) -> None:
         super().__init__(0, options, deps, interval, exact)
         self.is_max = is_max
@@ -130,7 +127,7 @@ class Choice(Piecewise):
     __slots__ = ("condition",)
 
     def __init__(
-        self, condition: Condition, options: tuple[Form, Form], deps: frozenset[Var], interval: Interval, exact: bool
+        self, condition: Condition, options: tuple[Form, Form], deps: frozenset[Var], interval: Bound, exact: bool
     ) -> None:
         super().__init__(condition.weight, options, deps, interval, exact)
         self.condition = condition
@@ -146,7 +143,7 @@ class Product(Atom):
 
     __slots__ = ("factors",)
 
-    def __init__(self, factors: tuple[Dim, ...], deps: frozenset[Var], interval: Interval) -> None:
+    def __init__(self, factors: tuple[Dim, ...], deps: frozenset[Var], interval: Bound) -> None:
         super().__init__(sum(f.weight if isinstance(f, Atom) else 1 for f in factors), deps, interval, False)
         self.factors = factors
 
@@ -164,7 +161,7 @@ class Opaque(Atom):
 
     __slots__ = ("limits", "text")
 
-    def __init__(self, text: str, deps: frozenset[Var], interval: Interval, limits: Interval | None) -> None:
+    def __init__(self, text: str, deps: frozenset[Var], interval: Bound, limits: Bound | None) -> None:
         super().__init__(0, deps, interval, False)
         self.text = text
         self.limits = limits
@@ -185,10 +182,10 @@ class Computed(Opaque):
         self,
         name: str,
         deps: frozenset[Var],
-        interval: Interval,
+        interval: Bound,
         operands: tuple[Form, ...],
         compute: Compute,
-        limits: Interval | None,
+        limits: Bound | None,
     ) -> None:
         super().__init__(name, deps, interval, limits)
         self.weight += sum(map(weight_of, operands))

@@ -14,8 +14,7 @@ __all__ = ["implied", "infeasible_at"]
 
 def infeasible_at(scop: Scop, access: Access, violation: Form) -> bool:
     """Whether ``violation >= 0`` certainly holds in no instance of an access."""
-    high = scop.space.interval(violation)[1]
-    if high is not None and high < 0:
+    if scop.space.interval(violation)[1] < 0:
         return True
     here = [*access.conditions, *(condition for loop in access.loops for condition in loop.conditions)]
     if implied(here, (-violation).shifted(-1)):

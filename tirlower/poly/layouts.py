@@ -81,8 +81,7 @@ def _nested(space: Space, shape: Sequence[Form], strides: Sequence[Form]) -> boo
 def _in_order(space: Space, dims: Sequence[tuple[Form, Form]]) -> bool:
     reach = constant(1)
     for stride, extent in dims:
-        low = space.interval(stride - reach)[0]
-        if low is None or low < 0:
+        if space.interval(stride - reach)[0] < 0:
             return False
         reach = reach + space.multiply(stride, extent.shifted(-1))
     return True

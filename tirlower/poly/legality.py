@@ -89,7 +89,7 @@ def is_unrollable(func: PrimFunc | Scop, loop: LoopLike, *, jumps: bool = False)
         return Verdict("refuted", f"the body leaves or continues the loop {found.name!r}")
     assert found.extent is not None  # only a while loop has none
     low, high = scop.space.interval(found.extent)
-    if found.extent.is_constant or (low is not None and low == high) or (high is not None and high <= 0):
+    if found.extent.is_constant or low == high or high <= 0:
         return PROVED
     if isinstance(found.node.extent, IntImm):
         return PROVED
@@ -187,7 +187,7 @@ class _Check:
                 help="compute a flag and test it after the loop",
             )
         low, high = self.scop.space.interval_of_dim(loop.var)
-        if low is not None and high is not None and high <= low:
+        if high <= low:
             return PROVED  # at most one iteration
         accesses = [a for a in self.scop.inside(loop) if not self.is_private(a.data) and a.data not in self.reduced]
         unknown: Verdict | None = None

@@ -214,7 +214,7 @@ class Points:
             self.spend(table.rows)
         for lane in lanes:
             low, high = space.interval_of_dim(lane)
-            if low is None or high is None:
+            if not (isinstance(low, int) and isinstance(high, int)):
                 return None
             ones = np.ones(table.rows, np.int64)
             table = table.extended(lane, low * ones, (high - low + 1) * ones)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 
+from tirlower.arith.intervals import is_finite
 from tirlower.ir import build
 from tirlower.ir.dtype import FLOAT64
 from tirlower.ir.expr import Expr, FloatImm, Var, const
@@ -56,9 +57,9 @@ class WordLimit:
         return abs(lin.const) + sum(abs(c) * self._number_of(dim) for dim, c in lin.terms.items())
 
     def _number_of(self, dim: Dim) -> int:
-        low, high = self.space.interval_of_dim(dim)
-        if low is not None and high is not None:
-            return max(abs(low), abs(high))
+        ends = self.space.interval_of_dim(dim)
+        if is_finite(ends):
+            return int(max(map(abs, ends)))
         if isinstance(dim, Var):
             return min(int(dim.dtype.max_value), _SIZE) if dim.dtype.is_integral else _SIZE
         if isinstance(dim, Product):
@@ -97,9 +98,9 @@ class WordLimit:
         return self._found[dim]
 
     def _new_reach(self, dim: Dim) -> Expr | None:
-        low, high = self.space.interval_of_dim(dim)
-        if low is not None and high is not None:
-            return const(float(max(abs(low), abs(high))), FLOAT64)
+        ends = self.space.interval_of_dim(dim)
+        if is_finite(ends):
+            return const(float(max(map(abs, ends))), FLOAT64)
         if isinstance(dim, Var):
             return self._reach_of_var(dim)
         if isinstance(dim, Product):
@@ -123,10 +124,8 @@ class WordLimit:
             if not var.dtype.is_integral:
                 return None
             value = build.cast(FLOAT64, var)
-            least = self.space.interval_of_dim(var)[0]
-            return (
-                value if least is not None and least >= 0 else build.max_(value, build.sub(const(0.0, FLOAT64), value))
-            )
+            positive = self.space.interval_of_dim(var)[0] >= 0
+            return value if positive else build.max_(value, build.sub(const(0.0, FLOAT64), value))
         ends: list[Form] = []
         for loop in self.scop.loops:
             if loop.var is var:
