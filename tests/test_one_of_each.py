@@ -62,6 +62,7 @@ class Uses(Visitor):
         self.generic(op)
 """
 DISPATCHED = "class Uses:\n    def look(self, op):\n        if op.__class__ in (BufferLoad, BufferStore):\n            self.n += 1\n"
+KNOWN = "if assured(op):\n            assert isinstance(op, BufferLoad | BufferStore)"
 RENAMER = COLLECTOR.replace("Visitor", "StmtMutator")
 LOADS_ALONE = COLLECTOR.replace("visit_BufferStore", "visit_Evaluate")
 
@@ -70,6 +71,7 @@ def test_a_second_collector_of_accesses() -> None:
     assert places("who accesses what", COLLECTOR) == ["Uses"]
     assert places("who accesses what", DISPATCHED) == ["Uses"]
     assert not places("who accesses what", RENAMER)
+    assert not places("who accesses what", DISPATCHED.replace("if op.__class__ in (BufferLoad, BufferStore):", KNOWN))
     assert not places("who accesses what", LOADS_ALONE)
     assert not places("who accesses what", "found = [op for op in each((BufferLoad, BufferStore), body)]")
 
@@ -146,6 +148,7 @@ VALUES = "RULES = {Add: lambda a, b: a + b, Sub: lambda a, b: a - b, Mul: lambda
 
 def test_a_second_evaluator_over_intervals() -> None:
     assert places("intervals of expressions", TABLE) == ["RULES"]
+    assert places("intervals of expressions", TABLE.replace("= {", "= cast('dict[type, Rule]', {") + ")") == ["RULES"]
     assert places("intervals of expressions", CHAIN) == ["interval"]
     assert places("intervals of expressions", RULES_BY_METHOD) == ["Bounds"]
     assert not places("intervals of expressions", VALUES)

@@ -42,7 +42,10 @@ class Definition:
     def asked(self) -> set[str]:
         """The classes that it tells values by: in tests, patterns, and the names of its handlers (``visit_For``)."""
         classes = {HANDLER.sub("", name) for name in self.methods if HANDLER.match(name)}
+        claimed = {id(part) for claim in self.parts if isinstance(claim, ast.Assert) for part in walk(claim)}
         for part in self.parts:
+            if id(part) in claimed:
+                continue  # what is asserted is known, not asked
             if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "isinstance":
                 classes |= words(*walk(part.args[1]))
             elif isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn):

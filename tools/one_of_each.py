@@ -71,11 +71,11 @@ def adds_up_terms(found: Definition) -> bool:
 def computes_intervals(found: Definition) -> bool:
     """Rules for three and more operations of arithmetic that give a least and a greatest value."""
     if isinstance(found.node, Assignment):
-        if not isinstance(found.node.value, ast.Dict):
-            return False
         rules = [
             value
-            for key, value in zip(found.node.value.keys, found.node.value.values, strict=True)
+            for table in found.parts
+            if isinstance(table, ast.Dict)
+            for key, value in zip(table.keys, table.values, strict=True)
             if key is not None and words(key) & ARITHMETIC
         ]
         return sum(_gives_pair(rule, found.file) for rule in rules) >= 3

@@ -129,10 +129,10 @@ def divide(
     if not signed or (a_range[0] >= 0 and b_range[0] >= 0):
         return builder.udiv(a, b) if quotient else builder.urem(a, b)
     low, high = b_range
-    if cls is FloorDiv and low == high and low > 0 and low & (low - 1) == 0:
+    if cls in (FloorDiv, FloorMod) and low == high and low > 0 and low & (low - 1) == 0:
+        if not quotient:
+            return builder.and_(a, constant(t, low - 1))
         return builder.ashr(a, constant(t, low.bit_length() - 1)) if low > 1 else a
-    if cls is FloorMod and low == high and low > 0 and low & (low - 1) == 0:
-        return builder.and_(a, constant(t, low - 1))
     least = -(1 << (op.dtype.bits - 1)) if t.scalar.bits == op.dtype.bits else -(1 << 63)
     negated = None
     divisor = b

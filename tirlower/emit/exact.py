@@ -191,32 +191,29 @@ def widened(run: Run, root: Expr) -> Expr:
 
 def _parts(op: Any) -> tuple[Expr, ...]:
     """The operands that are lanes, or numbers, of the same kind as what is computed of them."""
-    if isinstance(op, BinaryOp):
-        return (op.a, op.b)
-    if isinstance(op, Ramp):
-        return (op.base, op.stride)
-    if isinstance(op, Broadcast):
-        return (op.value,)
-    if isinstance(op, Select):
-        return (op.true_value, op.false_value)
-    if isinstance(op, Call) and op.op is _IF:
+    if not isinstance(op, Call):
+        return tuple(getattr(op, name) for name in _parts_of(op))
+    if op.op is _IF:
         return op.args[1:]
-    if isinstance(op, Call) and (op.op in _SHIFTS or op.op in _BITS):
-        return op.args
-    return ()
+    return op.args if op.op in _SHIFTS or op.op in _BITS else ()
+
+
+def _parts_of(op: Expr) -> tuple[str, ...]:
+    """The fields in which they stand, where it is no call."""
+    return ("a", "b") if isinstance(op, BinaryOp) else _PARTS.get(op.__class__, ())
+
+
+_PARTS: Final[dict[type, tuple[str, ...]]] = {
+    Ramp: ("base", "stride"),
+    Broadcast: ("value",),
+    Select: ("true_value", "false_value"),
+}
 
 
 def _rebuilt(op: Expr, parts: list[Expr]) -> Expr:
+    if not isinstance(op, Call):
+        return op.with_(**dict(zip(_parts_of(op), parts, strict=True)))
     kind = INT64.with_lanes(op.dtype.lanes)
-    if isinstance(op, BinaryOp):
-        return op.with_(a=parts[0], b=parts[1])
-    if isinstance(op, Ramp):
-        return op.with_(base=parts[0], stride=parts[1])
-    if isinstance(op, Broadcast):
-        return op.with_(value=parts[0])
-    if isinstance(op, Select):
-        return op.with_(true_value=parts[0], false_value=parts[1])
-    assert isinstance(op, Call)
     return op.with_(args=(op.args[0], *parts) if op.op is _IF else tuple(parts), dtype=kind)
 
 

@@ -80,21 +80,24 @@ def is_exact(node: Any, exact: Collection[int], data: Collection[Var], number: i
         return node not in data
     if kind in ARITHMETIC:
         return id(node.a) in exact and id(node.b) in exact
-    if kind is Select:
-        return id(node.true_value) in exact and id(node.false_value) in exact
-    if kind is Cast:
-        return node.dtype.bits == 64 and id(node.value) in exact
-    if kind is Ramp:
-        return id(node.base) in exact and id(node.stride) in exact
-    if kind is Broadcast:
-        return id(node.value) in exact
-    if kind is Let:
-        return id(node.body) in exact
     if kind is Call:
         if node.op is _IF:
             return id(node.args[1]) in exact and id(node.args[2]) in exact
         return (node.op in _SAME or follows_bits(node)) and id(node.args[0]) in exact
-    return False
+    if kind is Cast and node.dtype.bits != 64:
+        return False
+    parts = _PARTS.get(kind)
+    return parts is not None and all(id(getattr(node, part)) in exact for part in parts)
+
+
+_PARTS: Final[dict[type, tuple[str, ...]]] = {
+    Select: ("true_value", "false_value"),
+    Cast: ("value",),
+    Ramp: ("base", "stride"),
+    Broadcast: ("value",),
+    Let: ("body",),
+}
+"""The operands of further nodes that must be index arithmetic for a node to be some."""
 
 
 def takes_exact(node: Any, exact: bool) -> bool:

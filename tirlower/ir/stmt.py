@@ -7,8 +7,8 @@ in. A Seq inside a Seq is a scope of its own; one that declares nothing is flatt
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -55,17 +55,18 @@ __all__ = [
 ]
 
 
+_PLAIN: dict[str, Callable[[Any], object]] = {"bool": bool, "int32": int, "float32": float}
+
+
 def normalize_attr(value: object) -> object:
     """An attribute value in its normal form, under which equal values compare equal.
 
     bool, int32 and float32 constants become Python's bool, int and float, strings str, lists tuples; constants of
     other types, expressions, buffers and other objects stay.
     """
-    if isinstance(value, (IntImm, FloatImm)):
-        plain = {"bool": bool, "int32": int, "float32": float}.get(str(value.dtype))
+    if isinstance(value, (IntImm, FloatImm, StringImm)):
+        plain = str if isinstance(value, StringImm) else _PLAIN.get(str(value.dtype))
         return value if plain is None else plain(value.value)
-    if isinstance(value, StringImm):
-        return value.value
     if isinstance(value, (list, tuple)):
         return tuple(normalize_attr(v) for v in value)
     if isinstance(value, Mapping):

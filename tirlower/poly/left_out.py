@@ -125,23 +125,27 @@ def _is_quiet(stmt: Stmt, *more: type[Stmt]) -> bool:
 
     def look(op: Any) -> bool:
         nonlocal quiet
-        if isinstance(op, AllocBuffer):
-            quiet = all(isinstance(extent, IntImm) for extent in op.buffer.shape)
-        elif isinstance(op, Evaluate):
-            quiet = isinstance(op.value, IntImm) or (isinstance(op.value, Call) and op.value.op in (_BREAK, _CONTINUE))
-            return False
-        elif isinstance(op, Stmt):
-            quiet = isinstance(op, (*_QUIET, *more))
-        elif isinstance(op, Call):
-            quiet = isinstance(op.op, Op) and op.op.purity <= Purity.READS
-            quiet = quiet and (op.op not in _SHIFTS or isinstance(op.args[1], IntImm))
-        elif isinstance(op, _DIVISIONS):
-            quiet = isinstance(op.b, IntImm) and op.b.value != 0
-        return quiet
+        quiet = _is_quiet_itself(op, more) if isinstance(op, Stmt) else _is_quiet_expr(op)
+        return quiet and not isinstance(op, Evaluate)
 
     # A node for which `look` is False is not entered, others are still looked at.
     pre_order_visit(stmt, lambda op: quiet and look(op))
     return quiet
+
+
+def _is_quiet_itself(op: Stmt, more: tuple[type[Stmt], ...]) -> bool:
+    if isinstance(op, AllocBuffer):
+        return all(isinstance(extent, IntImm) for extent in op.buffer.shape)
+    if isinstance(op, Evaluate):
+        return isinstance(op.value, IntImm) or (isinstance(op.value, Call) and op.value.op in (_BREAK, _CONTINUE))
+    return isinstance(op, (*_QUIET, *more))
+
+
+def _is_quiet_expr(op: Any) -> bool:
+    if isinstance(op, Call):
+        pure = isinstance(op.op, Op) and op.op.purity <= Purity.READS
+        return pure and (op.op not in _SHIFTS or isinstance(op.args[1], IntImm))
+    return not isinstance(op, _DIVISIONS) or (isinstance(op.b, IntImm) and op.b.value != 0)
 
 
 def _ids(root: Stmt) -> set[int]:

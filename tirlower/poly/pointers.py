@@ -27,6 +27,8 @@ from tirlower.ir import (
     post_order_visit,
 )
 from tirlower.ir.annotations import NOALIAS
+from tirlower.ir.functor import Dispatch
+from tirlower.ir.node import Node
 from tirlower.poly.device_calls import pointer_uses
 
 __all__ = ["Pointers", "pointed_at"]
@@ -59,7 +61,7 @@ def pointed_at(value: Any) -> Any:
 _REINTERPRET = Op.get("tir.reinterpret")
 
 
-class Pointers:
+class Pointers(Dispatch[Node, None, set[Var], set[Var]]):
     """The memory behind each data variable of a function, and the data variables whose memory it may change.
 
     ``changing`` holds every data variable through which memory is seen that the function may write, by whatever pointer:
@@ -81,39 +83,49 @@ class Pointers:
         self._given: dict[int, Var] = {}  # the addresses that callees get
         seen: set[Var] = {buffer.data for buffer in func.buffers}
         written: set[Var] = set()
-        post_order_visit(func.body, lambda op: self._look(op, seen, written))
+
+        def look(op: Node) -> None:
+            if op.__class__ in self._on:  # most nodes say nothing of pointers
+                self.dispatch(op, seen, written)
+
+        post_order_visit(func.body, look)
         written.update(self._given.values())
         for var in (*self._sources, *seen):
             self.root(var)
         self.changing = frozenset(self._changing(seen | set(self._sources), written))
 
-    def _look(self, op: Any, seen: set[Var], written: set[Var]) -> None:
-        kind = op.__class__
-        if kind is BufferStore:
-            seen.add(op.buffer.data)
-            written.add(op.buffer.data)
-        elif kind is BufferLoad:
-            seen.add(op.buffer.data)
-        elif kind is Var:
-            if isinstance(op.type, PointerType):
-                self._taken.add(op)
-        elif kind is Call:
-            self._call(op, written)
-        elif kind is Bind or kind is Let:
-            value = op.value
-            if value.dtype.is_handle:
-                self._sources.setdefault(op.var, []).append(value)
-                while isinstance(value, Call) and value.op is _REINTERPRET:
-                    value = value.args[0]
-                self._given.pop(id(value), None)  # a name for an address writes nothing by itself
-        elif kind is AllocBuffer or kind is AllocConst:
-            self._allocated.add(op.buffer.data)
-        elif kind is Block:
-            for match in op.match_buffers:
-                if match.buffer.data is not match.source.buffer.data:
-                    self._sources.setdefault(match.buffer.data, []).append(match.source.buffer.data)
+    def on_BufferStore(self, op: BufferStore, seen: set[Var], written: set[Var]) -> None:
+        seen.add(op.buffer.data)
+        written.add(op.buffer.data)
 
-    def _call(self, op: Call, written: set[Var]) -> None:
+    def on_BufferLoad(self, op: BufferLoad, seen: set[Var], written: set[Var]) -> None:
+        seen.add(op.buffer.data)
+
+    def on_Var(self, op: Var, seen: set[Var], written: set[Var]) -> None:
+        if isinstance(op.type, PointerType):
+            self._taken.add(op)
+
+    def _name(self, op: Bind | Let, seen: set[Var], written: set[Var]) -> None:
+        value = op.value
+        if value.dtype.is_handle:
+            self._sources.setdefault(op.var, []).append(value)
+            while isinstance(value, Call) and value.op is _REINTERPRET:
+                value = value.args[0]
+            self._given.pop(id(value), None)  # a name for an address writes nothing by itself
+
+    on_Bind = on_Let = _name
+
+    def _allocate(self, op: AllocBuffer | AllocConst, seen: set[Var], written: set[Var]) -> None:
+        self._allocated.add(op.buffer.data)
+
+    on_AllocBuffer = on_AllocConst = _allocate
+
+    def on_Block(self, op: Block, seen: set[Var], written: set[Var]) -> None:
+        for match in op.match_buffers:
+            if match.buffer.data is not match.source.buffer.data:
+                self._sources.setdefault(match.buffer.data, []).append(match.source.buffer.data)
+
+    def on_Call(self, op: Call, seen: set[Var], written: set[Var]) -> None:
         name = op.op.name if isinstance(op.op, Op) else ""
         if name == "tir.tvm_access_ptr":
             mask = op.args[4]

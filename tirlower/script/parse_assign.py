@@ -226,6 +226,10 @@ class Assignments(Evaluator):
             if symbol is not None and symbol.dtype is value.dtype and self.names.table.get(name) is symbol:
                 return symbol
         self._need_new(name, value)
+        return self._bound_value(name, value)
+
+    def _bound_value(self, name: str, value: Any) -> Any:
+        """The same of a value that is no form."""
         if isinstance(value, (Buffer, IterVar)) or (value.__class__ is Var and not self._is_known(value)):
             self.take_name(value, name)
             return value

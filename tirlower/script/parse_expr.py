@@ -145,20 +145,7 @@ class Evaluator(Places):
         value = self.eval(node.value)
         attr = node.attr
         if isinstance(value, ModuleType):
-            space = NAMESPACES.get(value.__name__)
-            if space is None and self.text_only and not is_value_of(value, attr):
-                raise self.error(f"a script given as text reads no Python module, as {value.__name__!r}", node)
-            found = space.find(attr) if space is not None else getattr(value, attr, MISSING)
-            if found is not MISSING:
-                return found
-            shown = ast.unparse(node.value)
-            way = None if space is None else REMEDIES.get(attr)
-            near = nearest_name(attr, dir(value) if space is None else space.names())
-            raise self.error(
-                f"{shown} has no {attr!r}",
-                node,
-                help=way or (f"did you mean `{shown}.{near}`?" if near else None),
-            )
+            return self._member(value, attr, node)
         if isinstance(value, ModuleRef):
             callee = value.functions.get(attr)
             if callee is None:
@@ -169,19 +156,36 @@ class Evaluator(Places):
                     help=f"did you mean {near!r}?" if near else None,
                 )
             return callee
-        if isinstance(value, Frame):
-            value = value.enter(self, None)
+        return self._field(value.enter(self, None) if isinstance(value, Frame) else value, attr, node)
+
+    def _member(self, value: ModuleType, attr: str, node: ast.Attribute) -> Any:
+        """What a namespace of the dialect, or a Python module, has under a name."""
+        space = NAMESPACES.get(value.__name__)
+        if space is None and self.text_only and not is_value_of(value, attr):
+            raise self.error(f"a script given as text reads no Python module, as {value.__name__!r}", node)
+        found = space.find(attr) if space is not None else getattr(value, attr, MISSING)
+        if found is not MISSING:
+            return found
+        shown = ast.unparse(node.value)
+        way = None if space is None else REMEDIES.get(attr)
+        near = nearest_name(attr, dir(value) if space is None else space.names())
+        raise self.error(
+            f"{shown} has no {attr!r}",
+            node,
+            help=way or (f"did you mean `{shown}.{near}`?" if near else None),
+        )
+
+    def _field(self, value: Any, attr: str, node: ast.Attribute) -> Any:
+        """An attribute of a node, or of a Python object."""
         if attr.startswith("_"):
             raise self.error(f"names with a leading underscore are not part of the dialect: {attr!r}", node)
-        if isinstance(value, Buffer) and attr == "scope":
-            return ScopeName(value.scope)
-        if isinstance(value, Buffer) and attr == "size":
+        if isinstance(value, Buffer) and attr in ("scope", "size"):
+            if attr == "scope":
+                return ScopeName(value.scope)
             return functools.reduce(lambda a, b: build.mul(a, b), value.shape, as_expr(1))
-        if isinstance(value, Buffer) and attr == "dtype":
-            return TypeFunc(value.dtype)
         if isinstance(value, Sliced):
             value = value.as_expr()
-        if isinstance(value, Expr) and attr == "dtype":
+        if isinstance(value, (Buffer, Expr)) and attr == "dtype":
             return TypeFunc(value.dtype)
         if self.text_only and not isinstance(value, _TEXT_ATTRIBUTES) and not callable(getattr(value, "remap", None)):
             raise self.error(
@@ -387,19 +391,24 @@ class Evaluator(Places):
             value = value.enter(self, None)
             if isinstance(value, Buffer):
                 return self.access(value, index if isinstance(index, tuple) else (index,), node)
-        if isinstance(value, BufferRegion):
-            raise self.error(f"a region of buffer {value.buffer.name!r} is not indexed", node)
+        if isinstance(value, (BufferRegion, Expr)):
+            raise self._not_indexed(value, node)
         if isinstance(value, Sliced) and len(value.indices) < len(value.buffer.shape):
             if not any(isinstance(part, (slice, Range)) for part in value.indices):  # A[i][j] is A[i, j]
                 return self.access(value.buffer, (*value.indices, *self.indices(node.slice)), node)
-        if isinstance(value, Expr):
-            raise self.error(
-                f"an expression of type {value.dtype!s} is not indexed: {value}",
-                node,
-                help="index a buffer; a pointer becomes one by T.decl_buffer(shape, dtype, data=…)",
-            )
-        if isinstance(index, IntImm):
-            index = index.value
+        return self._element(value, index.value if isinstance(index, IntImm) else index, node)
+
+    def _not_indexed(self, value: BufferRegion | Expr, node: ast.Subscript) -> ScriptError:
+        if isinstance(value, BufferRegion):
+            return self.error(f"a region of buffer {value.buffer.name!r} is not indexed", node)
+        return self.error(
+            f"an expression of type {value.dtype!s} is not indexed: {value}",
+            node,
+            help="index a buffer; a pointer becomes one by T.decl_buffer(shape, dtype, data=…)",
+        )
+
+    def _element(self, value: Any, index: Any, node: ast.Subscript) -> Any:
+        """An element of a Python value; where an index of an array is of the program, of the table that the array becomes."""
         if isinstance(value, np.ndarray) and symbolic(index):
             table = self.table(value, ast.unparse(node.value))
             return self.access(table, index if isinstance(index, tuple) else (index,), node)
@@ -485,12 +494,7 @@ class Evaluator(Places):
         expand = getattr(func, "expand_in", None)
         if expand is not None:
             return expand(self, args, kwargs, node)
-        if isinstance(func, PrimFunc):
-            func = GlobalCallee(
-                func.name, DataType("handle") if isinstance(func.ret_type, PointerType) else func.ret_type
-            )
-        if isinstance(func, GlobalVar):
-            func = self.functions.get(func.name) or GlobalCallee(func.name, DataType("void"))
+        func = self._callee(func)
         if isinstance(func, GlobalCallee):
             if kwargs:
                 raise self.error(f"a call of the function {func.name!r} takes positional arguments only", node)
@@ -511,6 +515,16 @@ class Evaluator(Places):
             return func(*args, **kwargs)
         except TypeError as err:
             raise self.call_error(func, args, kwargs, node, err) from err
+
+    def _callee(self, func: Any) -> Any:
+        """A function of the program, called by what names it."""
+        if isinstance(func, PrimFunc):
+            return GlobalCallee(
+                func.name, DataType("handle") if isinstance(func.ret_type, PointerType) else func.ret_type
+            )
+        if isinstance(func, GlobalVar):
+            return self.functions.get(func.name) or GlobalCallee(func.name, DataType("void"))
+        return func
 
     def eval_Lambda(self, node: ast.Lambda) -> Any:
         """A function of the script, as for ``T.comm_reducer``: its body is evaluated by the dialect."""

@@ -533,10 +533,8 @@ class Parser(Assignments):
             return
         if isinstance(value, Frame):
             value.enter(self, None)
-        elif isinstance(value, Stmt):
-            self.emit(value)
-        elif isinstance(value, (*_SYMBOLIC, int, float)):
-            self.emit(Evaluate(as_expr(value)))
+        elif isinstance(value, (Stmt, *_SYMBOLIC, int, float)):
+            self.emit(value if isinstance(value, Stmt) else Evaluate(as_expr(value)))
         elif isinstance(value, LoopFrame):
             raise self.error("a loop needs a body", node, help="write `for i in …:`")
         else:

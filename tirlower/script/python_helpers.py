@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Callable
 from contextlib import nullcontext
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -95,34 +96,59 @@ def _run(evaluator: Evaluator, body: list[ast.stmt]) -> Any:
         evaluator.current = stmt
         if isinstance(stmt, ast.Return):
             return None if stmt.value is None else evaluator.eval(stmt.value)
-        if isinstance(stmt, ast.Assign):
-            value = evaluator.enter_value(evaluator.eval(stmt.value))
-            for target in stmt.targets:
-                evaluator.assign_names(target, value)
-        elif isinstance(stmt, ast.AugAssign):
-            assert isinstance(stmt.target, ast.Name)
-            old = evaluator.eval(ast.copy_location(ast.Name(stmt.target.id, ast.Load()), stmt.target))
-            evaluator.names.set(stmt.target.id, evaluator.binary(stmt.op, old, evaluator.eval(stmt.value), stmt))
-        elif isinstance(stmt, ast.If):
-            test = evaluator.eval(stmt.test)
-            if isinstance(test, (Expr, Sliced, IterVar, Weak)):
-                raise evaluator.error(
-                    "a helper function cannot branch on an expression of the program",
-                    stmt.test,
-                    help="use T.if_then_else or a conditional expression, or make it a @T.macro",
-                )
-            found = _run(evaluator, stmt.body if test else stmt.orelse)
-            if found is not MISSING:
-                return found
-        elif isinstance(stmt, ast.For):
-            for item in evaluator.eval(stmt.iter):
-                evaluator.assign_names(stmt.target, item)
-                found = _run(evaluator, stmt.body)
-                if found is not MISSING:
-                    return found
-        elif isinstance(stmt, ast.Expr):
-            evaluator.enter_value(evaluator.eval(stmt.value))
+        run = _STATEMENTS.get(stmt.__class__)
+        returned = MISSING if run is None else run(evaluator, stmt)
+        if returned is not MISSING:
+            return returned
     return MISSING
+
+
+def _assign(evaluator: Evaluator, stmt: ast.Assign) -> Any:
+    value = evaluator.enter_value(evaluator.eval(stmt.value))
+    for target in stmt.targets:
+        evaluator.assign_names(target, value)
+    return MISSING
+
+
+def _augment(evaluator: Evaluator, stmt: ast.AugAssign) -> Any:
+    assert isinstance(stmt.target, ast.Name)
+    old = evaluator.eval(ast.copy_location(ast.Name(stmt.target.id, ast.Load()), stmt.target))
+    evaluator.names.set(stmt.target.id, evaluator.binary(stmt.op, old, evaluator.eval(stmt.value), stmt))
+    return MISSING
+
+
+def _branch(evaluator: Evaluator, stmt: ast.If) -> Any:
+    test = evaluator.eval(stmt.test)
+    if isinstance(test, (Expr, Sliced, IterVar, Weak)):
+        raise evaluator.error(
+            "a helper function cannot branch on an expression of the program",
+            stmt.test,
+            help="use T.if_then_else or a conditional expression, or make it a @T.macro",
+        )
+    return _run(evaluator, stmt.body if test else stmt.orelse)
+
+
+def _loop(evaluator: Evaluator, stmt: ast.For) -> Any:
+    for item in evaluator.eval(stmt.iter):
+        evaluator.assign_names(stmt.target, item)
+        returned = _run(evaluator, stmt.body)
+        if returned is not MISSING:
+            return returned
+    return MISSING
+
+
+def _effect(evaluator: Evaluator, stmt: ast.Expr) -> Any:
+    evaluator.enter_value(evaluator.eval(stmt.value))
+    return MISSING
+
+
+_STATEMENTS: dict[type[ast.stmt], Callable[[Evaluator, Any], Any]] = {
+    ast.Assign: _assign,
+    ast.AugAssign: _augment,
+    ast.If: _branch,
+    ast.For: _loop,
+    ast.Expr: _effect,
+}
 
 
 class ScriptLambda:

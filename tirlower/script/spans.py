@@ -9,7 +9,6 @@ from typing import Any
 
 from tirlower.diagnostics import Label, ScriptError, Source, Span, TirError, nearest_name
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.dtype import DataTypeError
 from tirlower.ir.expr import Expr
 from tirlower.script.builder import Builder
 from tirlower.script.forms import Frame
@@ -71,8 +70,6 @@ class Places(Builder):
             )
         if isinstance(err, RecursionError):
             return self.error("the script nests too deeply for Python's recursion limit", node)
-        if isinstance(err, DataTypeError):
-            return self.error(str(err), node)
         if isinstance(err, KeyError):
             return self.error(f"there is no key {err}", node)
         return self.error(f"{type(err).__name__}: {err}" if not isinstance(err, TypeError) else str(err), node)

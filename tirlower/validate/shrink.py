@@ -268,20 +268,20 @@ def _edits(stmt: Any) -> Iterator[Callable[[], Any]]:
     nothing = isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
     if not nothing:
         yield lambda: Evaluate(const(0))
-    if isinstance(stmt, Seq):
-        yield from _sequences(stmt)
-    elif isinstance(stmt, For):
-        yield lambda: substitute(stmt.body, {stmt.loop_var: stmt.min})
-        yield from _loops(stmt)
-    elif isinstance(stmt, IfThenElse):
-        yield lambda: stmt.then_case
-        if stmt.else_case is not None:
-            yield lambda: stmt.else_case
-            yield lambda: stmt.with_(else_case=None)
-    elif isinstance(stmt, (AttrStmt, While)):
-        yield lambda: stmt.body
-    elif isinstance(stmt, Block):
-        yield from _blocks(stmt)
+    edits = _EDITS.get(stmt.__class__)
+    if edits is not None:
+        yield from edits(stmt)
+
+
+def _branches(stmt: IfThenElse) -> Iterator[Callable[[], Any]]:
+    yield lambda: stmt.then_case
+    if stmt.else_case is not None:
+        yield lambda: stmt.else_case
+        yield lambda: stmt.with_(else_case=None)
+
+
+def _regions(stmt: AttrStmt | While) -> Iterator[Callable[[], Any]]:
+    yield lambda: stmt.body
 
 
 def _sequences(stmt: Seq) -> Iterator[Callable[[], Any]]:
@@ -304,6 +304,7 @@ def _sequences(stmt: Seq) -> Iterator[Callable[[], Any]]:
 
 
 def _loops(stmt: For) -> Iterator[Callable[[], Any]]:
+    yield lambda: substitute(stmt.body, {stmt.loop_var: stmt.min})
     if isinstance(stmt.extent, IntImm):
         for extent in _smaller(stmt.extent.value):
             yield lambda extent=extent: stmt.with_(extent=const(extent, stmt.extent.dtype))  # type: ignore[misc]
@@ -324,6 +325,16 @@ def _blocks(stmt: Block) -> Iterator[Callable[[], Any]]:
         yield lambda: stmt.with_(predicate=const(True, "bool"))
     if stmt.annotations:
         yield lambda: stmt.with_(annotations={})
+
+
+_EDITS: dict[type[Stmt], Callable[[Any], Iterator[Callable[[], Any]]]] = {
+    Seq: _sequences,
+    For: _loops,
+    IfThenElse: _branches,
+    AttrStmt: _regions,
+    While: _regions,
+    Block: _blocks,
+}
 
 
 # -- expressions ---------------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ _WORDS: Final = {SHL: "shl", SHR: "ashr", AND: "and", OR: "or", XOR: "xor"}
 _EXACT: Final[dict[type, str]] = {Add: "add", Sub: "sub", Mul: "mul"}
 _DIVISIONS: Final = frozenset((Div, Mod, FloorDiv, FloorMod))
 _SIMPLE: Final = {**_EXACT, And: "and", Or: "or"}
+_EXTREMES: Final[dict[type, str]] = {Min: "llvm.smin", Max: "llvm.smax"}
 
 
 def emit_compound(b: Builder, extent: Compound, env: Mapping[str, Value]) -> Value:
@@ -88,9 +89,8 @@ def _wrapped(b: Builder, value: Value, kind: DataType) -> Value:
 
 def _combine(b: Builder, node: Any, args: list[Value]) -> Value:
     cls = node.__class__
-    zero = const(I64, 0)
     if cls is Cast:
-        return b.zext(b.icmp("ne", args[0], zero), I64) if node.dtype.is_bool else args[0]
+        return b.zext(b.icmp("ne", args[0], const(I64, 0)), I64) if node.dtype.is_bool else args[0]
     if cls in _COMPARE:
         return b.zext(b.icmp(_COMPARE[cls], args[0], args[1]), I64)
     if cls is Not:
@@ -106,9 +106,15 @@ def _combine(b: Builder, node: Any, args: list[Value]) -> Value:
     simple = _SIMPLE.get(cls)
     if simple is not None:
         return b.binary(simple, args[0], args[1])
-    if cls in (Min, Max):
-        return b.intrinsic("llvm.smin" if cls is Min else "llvm.smax", I64, args, [I64])
-    x, y = args
+    extreme = _EXTREMES.get(cls)
+    if extreme is not None:
+        return b.intrinsic(extreme, I64, args, [I64])
+    return _divided(b, cls, *args)
+
+
+def _divided(b: Builder, cls: type, x: Value, y: Value) -> Value:
+    """A quotient or remainder."""
+    zero = const(I64, 0)
     # By 0 any value will do, and by -1 the least integer would trap: both divide by 1 (and are negated by -1).
     minus = b.icmp("eq", y, const(I64, -1))
     safe = b.select(b.or_(minus, b.icmp("eq", y, zero)), const(I64, 1), y)

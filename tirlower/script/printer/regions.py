@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tirlower.ir import build
@@ -58,25 +59,26 @@ class RegionPrinter(BufferPrinter):
 
     def attr_object(self, value: Any) -> list[Any]:
         """Ranges, regions, iteration variables and reducers as attribute values."""
-        if isinstance(value, Range):
-            return self.exact_range(value.min, value.extent)
-        if isinstance(value, BufferRegion):
-            ranges: list[Any] = []
-            for part in value.region:
-                ranges += ([", "] if ranges else []) + self.exact_range(part.min, part.extent)
-            name = self.mark(value.buffer, self.buffer(value.buffer))
-            return ["T.BufferRegion(", *name, ", [", *ranges, "])"]
-        if isinstance(value, IterVar):
-            domain = ["None"] if value.dom is None else self.attr_object(value.dom)
-            kinds = f", {string_text(value.kind)}, {string_text(value.thread_tag)})"
-            return ["T.iter_var(", *self.mark(value.var, self.var(value.var)), ", ", *domain, kinds]
-        if isinstance(value, CommReducer):
-            return self._reducer(value)
-        if isinstance(value, IndexMap):
-            return self._index_map(value)
-        if isinstance(value, Target):
-            return ["T.target(", *self.attr(value.export()), ")"]
-        return super().attr_object(value)
+        method = _OBJECTS.get(value.__class__)
+        return super().attr_object(value) if method is None else method(self, value)
+
+    def _range(self, value: Range) -> list[Any]:
+        return self.exact_range(value.min, value.extent)
+
+    def _region(self, value: BufferRegion) -> list[Any]:
+        ranges: list[Any] = []
+        for part in value.region:
+            ranges += ([", "] if ranges else []) + self.exact_range(part.min, part.extent)
+        name = self.mark(value.buffer, self.buffer(value.buffer))
+        return ["T.BufferRegion(", *name, ", [", *ranges, "])"]
+
+    def _iter_var(self, value: IterVar) -> list[Any]:
+        domain = ["None"] if value.dom is None else self.attr_object(value.dom)
+        kinds = f", {string_text(value.kind)}, {string_text(value.thread_tag)})"
+        return ["T.iter_var(", *self.mark(value.var, self.var(value.var)), ", ", *domain, kinds]
+
+    def _target(self, value: Target) -> list[Any]:
+        return ["T.target(", *self.attr(value.export()), ")"]
 
     def _reducer(self, value: CommReducer) -> list[Any]:
         self.names.push()
@@ -101,3 +103,13 @@ class RegionPrinter(BufferPrinter):
         if kinds - {INT32}:
             options.append(f', index_dtype="{next(iter(kinds))}"')
         return [f"T.index_map(lambda {', '.join(names)}: [", *results, "]", *options, ")"]
+
+
+_OBJECTS: dict[type, Callable[[RegionPrinter, Any], list[Any]]] = {
+    Range: RegionPrinter._range,
+    BufferRegion: RegionPrinter._region,
+    IterVar: RegionPrinter._iter_var,
+    CommReducer: RegionPrinter._reducer,
+    IndexMap: RegionPrinter._index_map,
+    Target: RegionPrinter._target,
+}
