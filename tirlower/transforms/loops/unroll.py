@@ -6,11 +6,10 @@ from typing import Any
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
-from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const
+from tirlower.ir.expr import BufferLoad, IntImm, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import StmtMutator, Visitor, substitute
-from tirlower.ir.query import each, statements
+from tirlower.ir.functor import StmtMutator, substitute
+from tirlower.ir.query import each, mentions, statements
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.splice import as_scope, jumps_out
 from tirlower.ir.stmt import Assert, AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt, seq
@@ -31,22 +30,10 @@ MOST_STATEMENTS = 2048
 GROUP = 32
 
 
-class _LocalIndexVars(Visitor):
-    """The variables in indices of local (register) memory."""
-
-    def __init__(self) -> None:
-        self.found: set[Var] = set()
-
-    def _collect(self, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
-        if buffer.scope in ("local", "warp"):
-            self.found.update(each(Var, *indices))
-
-    def visit_BufferLoad(self, op: BufferLoad) -> None:
-        self._collect(op.buffer, op.indices)
-
-    def visit_BufferStore(self, op: BufferStore) -> None:
-        self._collect(op.buffer, op.indices)
-        self.generic(op)
+def _indexes_local(body: Stmt, var: Var) -> bool:
+    """Whether a variable stands in an index of local (register) memory."""
+    accesses = (op for op in each((BufferLoad, BufferStore), body) if op.buffer.scope in ("local", "warp"))
+    return any(mentions(index, {var}) for op in accesses for index in op.indices)
 
 
 class _Unroller(StmtMutator):
@@ -125,9 +112,7 @@ class _Unroller(StmtMutator):
             and (count * self.steps <= self.max_step or count <= self.options.auto_max_extent)
         )
         if serial and self.options.unroll_local_access and not wanted:
-            touched = _LocalIndexVars()
-            touched.visit(op.body)
-            wanted = op.loop_var in touched.found
+            wanted = _indexes_local(op.body, op.loop_var)
         if op.kind is ForKind.UNROLLED and not jumps_out(op.body):
             if count < 0:
                 raise TransformError(
