@@ -130,7 +130,7 @@ class _Narrower(StmtMutator):
         return self.analyzer.simplify(build.min_(*build.match_types(a, b)))
 
 
-def _conditional(op: Any) -> bool:
+def _conditional(op: Node) -> bool:
     return (isinstance(op, Call) and op.op is _IF_THEN_ELSE) or (
         isinstance(op, Select) and op.condition.dtype.is_scalar
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tirlower.analysis.condition_ranges import Interval, Solver
 from tirlower.arith import Analyzer, IntervalSet
@@ -337,9 +336,9 @@ def _reads(expr: Expr) -> bool:
     return any(isinstance(op, (BufferLoad, Call)) for op in _nodes(expr))
 
 
-def _nodes(root: Expr) -> list[Any]:
-    seen: set[Any] = set()
-    stack: list[Any] = [root]
+def _nodes(root: Expr) -> list[Expr]:
+    seen: set[Expr] = set()
+    stack: list[Expr] = [root]
     while stack:
         op = stack.pop()
         if op not in seen:

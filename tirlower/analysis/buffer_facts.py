@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tirlower.analysis.purity import side_effect
 from tirlower.arith.facts import conjuncts, negated
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import EQ, BufferLoad, Call, Expr, Not, Or, PointerType, Var
 from tirlower.ir.functor import Visitor, substitute
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import statements
 from tirlower.ir.stmt import Bind, Block, BufferStore, Evaluate, For, Stmt
@@ -98,10 +98,10 @@ def has_stray_effects(stmt: Stmt) -> bool:
     return effects.found
 
 
-def alternatives(condition: Expr) -> list[Any]:
+def alternatives(condition: Expr) -> list[Expr]:
     """The terms of a disjunction; ``not (a and b)`` is one."""
-    found: list[Any] = []
-    stack: list[Any] = [condition]
+    found: list[Expr] = []
+    stack: list[Expr] = [condition]
     while stack:
         op = stack.pop()
         if isinstance(op, Or):
@@ -115,7 +115,7 @@ def alternatives(condition: Expr) -> list[Any]:
     return found
 
 
-def stated(term: Any) -> tuple[BufferLoad, Expr] | None:
+def stated(term: Node) -> tuple[BufferLoad, Expr] | None:
     """The element and value of ``A[i] == value``."""
     if isinstance(term, EQ):
         for load, value in ((term.a, term.b), (term.b, term.a)):

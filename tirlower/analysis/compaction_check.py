@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer
@@ -35,9 +34,9 @@ MAX_ACCESSES = 2000
 class _Access:
     buffer: Buffer
     indices: tuple[Expr, ...]
-    loops: tuple[Any, ...]  # For, or a pair (variable, value)
+    loops: tuple[For | tuple[Var, Expr], ...]
     guards: tuple[Expr, ...]
-    site: Any
+    site: BufferLoad | BufferStore
 
 
 class _Accesses(Visitor):
@@ -46,7 +45,7 @@ class _Accesses(Visitor):
     def __init__(self) -> None:
         self.found: list[_Access] = []
         self.allocated: set[Buffer] = set()
-        self.loops: list[Any] = []
+        self.loops: list[For | tuple[Var, Expr]] = []
         self.guards: list[Expr] = []
 
     def visit_AllocBuffer(self, op: AllocBuffer) -> None:
@@ -99,7 +98,7 @@ def _value(expr: Expr, point: dict[Var, Expr]) -> int | None:
     return found.value if isinstance(found, IntImm) else None
 
 
-def _points(loops: Sequence[Any]) -> Iterator[dict[Var, Expr]]:
+def _points(loops: Sequence[For | tuple[Var, Expr]]) -> Iterator[dict[Var, Expr]]:
     """Values of the loop variables: every iteration, or the first, second and last of each loop."""
 
     def walk(position: int, point: dict[Var, Expr], dense: bool) -> Iterator[dict[Var, Expr]]:
@@ -125,7 +124,7 @@ def _points(loops: Sequence[Any]) -> Iterator[dict[Var, Expr]]:
     yield from itertools.islice(walk(0, {}, size <= MAX_POINTS), MAX_POINTS)
 
 
-def _lanes(index: Any) -> tuple[Expr, ...]:
+def _lanes(index: Expr) -> tuple[Expr, ...]:
     """The first and the last lane of an index."""
     if isinstance(index, Ramp) and isinstance(index.lanes, int):
         return (index.base, build.add(index.base, build.mul(index.stride, index.lanes - 1)))

@@ -157,7 +157,7 @@ class Solver:
         return found
 
 
-def _each(fn: Callable[[Any, Any], Expr], limit: Expr | None, other: Expr) -> Expr | None:
+def _each(fn: Callable[[Expr, Expr], Expr], limit: Expr | None, other: Expr) -> Expr | None:
     return None if limit is None else fn(limit, other)
 
 

@@ -8,11 +8,10 @@ to it.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.ir import build
 from tirlower.ir.expr import Call, Expr, PointerType, StringImm, Var, const
 from tirlower.ir.functor import StmtMutator, pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Evaluate, Stmt
 from tirlower.poly import Access
@@ -62,7 +61,7 @@ class DeviceCalls(StmtMutator):
         pre_order_visit(body, self._look)
         self.body = self.visit(body) if self._written or self._read else body
 
-    def _look(self, op: Any) -> None:
+    def _look(self, op: Node) -> None:
         if op.__class__ is Call and op.op is _CP_ASYNC and isinstance(op.args[0], Var):
             self._written[op.args[0]] = None
         elif op.__class__ is Call and op.op is _BULK_STORE and isinstance(op.args[1], Var):

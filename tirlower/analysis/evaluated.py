@@ -53,7 +53,7 @@ def evaluations(
 def conditions_of(root: Expr, holds: bool, representative: Callable[[Expr], Expr]) -> Conditions:
     """What holds where a condition does, or does not."""
     found: set[tuple[bool, Expr]] = set()
-    stack: list[tuple[Any, bool]] = [(root, holds)]
+    stack: list[tuple[Expr, bool]] = [(root, holds)]
     while stack:
         op, true = stack.pop()
         if isinstance(op, Not):

@@ -44,7 +44,7 @@ class Domain:
         return cls(var, _alternatives(start, Max), _alternatives(last, Min))
 
 
-def _alternatives(expr: Any, choice: type[Min | Max]) -> list[Expr]:
+def _alternatives(expr: Expr, choice: type[Min | Max]) -> list[Expr]:
     """The operands of a minimum (maximum), what is added around it put into each."""
     if expr.__class__ is choice:
         return _alternatives(expr.a, choice) + _alternatives(expr.b, choice)
@@ -93,7 +93,7 @@ class Extremes:
         """The greatest value."""
         return self._extreme(expr, 1)
 
-    def interval(self, index: Any) -> tuple[Expr, Expr] | None:
+    def interval(self, index: Expr) -> tuple[Expr, Expr] | None:
         """The least and greatest value of an index, which may be a vector of lanes; None without either."""
         if index.__class__ is Broadcast:
             return self.interval(index.value)
@@ -213,7 +213,8 @@ class Extremes:
         rest: Expr = form.pop(None, const(0, var.dtype))
         outer = Extremes(self._analyzer, self._domains[:inner])
         for other, coefficient in form.items():
-            rest = build.add(rest, build.mul(other, coefficient))
+            if other is not None:
+                rest = build.add(rest, build.mul(other, coefficient))
         if abs(factor.value) != 1:
             # factor * var <= -rest: the division must not see outer variables, so the extreme of the sum stands in.
             end = outer._extreme(rest, -1) if form else rest

@@ -8,6 +8,7 @@ from tirlower.diagnostics import ArgumentTypeError
 from tirlower.ir.expr import And, BinaryOp, BufferLoad, Call, CompareOp, Expr, IntImm, Let, Not, Or, Select
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Visitor
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -105,7 +106,7 @@ def _expression(root: Expr) -> float:
     if root.is_leaf:
         return 0.0
     memo: dict[int, float] = {}
-    stack: list[Any] = [root]
+    stack: list[Expr] = [root]
     while stack:
         op = stack[-1]
         if id(op) in memo:
@@ -131,7 +132,7 @@ def _operands(op: Any) -> list[Expr]:
     return [op.value, op.body] if isinstance(op, Let) else list(op.children())
 
 
-def _is_choice(op: Any) -> bool:
+def _is_choice(op: Node) -> bool:
     return isinstance(op, Select) or (isinstance(op, Call) and op.op is Op.get("tir.if_then_else"))
 
 

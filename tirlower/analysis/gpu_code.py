@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from tirlower.analysis.memory_use import allocation_bytes
 from tirlower.diagnostics import ArgumentValueError, nearest_name
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
@@ -141,7 +141,7 @@ class _Verifier(Visitor):
         self.vector(op.value.dtype, f"a store to {op.buffer.name}")
         self.generic(op)
 
-    def vector(self, dtype: Any, what: str) -> None:
+    def vector(self, dtype: DataType, what: str) -> None:
         """Check the bytes of a vector."""
         if self.kernel is None or not dtype.is_vector or dtype.is_handle:
             return

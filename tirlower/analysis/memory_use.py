@@ -27,7 +27,7 @@ def allocation_bytes(buffer: Buffer) -> int:
     64
     """
     # With strides the outermost one spans the others.
-    dims: list[Any] = [*buffer.shape]
+    dims: list[Expr] = [*buffer.shape]
     if buffer.strides:
         dims = [*buffer.shape[:1], *buffer.strides[:1]]
     count = 1

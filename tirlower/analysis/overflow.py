@@ -68,7 +68,7 @@ _RESULT_MAY_LEAVE = frozenset((Add, Sub, Mul, Div, FloorDiv))
 """Operations whose exact result may be outside their type; of a quotient that of the least integer by -1."""
 
 
-def _is_number(expr: Any) -> bool:
+def _is_number(expr: object) -> bool:
     return expr.__class__ is IntImm or expr.__class__ is FloatImm
 
 
@@ -112,7 +112,7 @@ class Wrapping:
         pre_order_visit(root, look)
         return found
 
-    def note_let(self, op: Any) -> None:
+    def note_let(self, op: Node) -> None:
         """A variable that an expression binds to data is data in it."""
         if op.__class__ is Let and self.is_data(op.value):
             self.data.add(op.var)
@@ -125,7 +125,7 @@ class Wrapping:
         """Whether an expression divides by data that may be zero: its error stays, whatever its value is for."""
         return self.keeps_errors and bool(self._failing(self._classify(root)[1]))
 
-    def _failing(self, quotients: list[Any]) -> list[Any]:
+    def _failing(self, quotients: list[Any]) -> list[Expr]:
         """The divisions whose divisor is not known to be other than zero."""
         prove = self.analyzer.can_prove
         return [op for op in quotients if not prove(build.ne(op.b, const(0, op.b.dtype)))]
@@ -134,7 +134,7 @@ class Wrapping:
         """Whether arithmetic on data inside an expression may leave its type: bounds of it mean nothing then, and it is
         no fact."""
         data: dict[int, bool] = {}
-        stack: list[Any] = [root]
+        stack: list[Expr] = [root]
         while stack:
             op = stack[-1]
             if id(op) in data:
@@ -161,12 +161,12 @@ class Wrapping:
             name = self.atoms[rep] = Var("atom", expr.dtype)
         return name
 
-    def _classify(self, root: Expr) -> tuple[set[int], list[Any]]:
+    def _classify(self, root: Expr) -> tuple[set[int], list[Expr]]:
         """The ids of the wrapping nodes (operations and everything around them), and the divisions by data."""
         data: dict[int, bool] = {}
         wrapping: set[int] = set()
-        quotients: list[Any] = []
-        stack: list[Any] = [root]
+        quotients: list[Expr] = []
+        stack: list[Expr] = [root]
         while stack:
             op = stack[-1]
             key = id(op)
@@ -203,7 +203,7 @@ class Wrapping:
         # A number that no rule computes may be any of its type.
         return kind in _NOT_FOLLOWED and op.dtype.is_integral and all(map(_is_number, op.children()))
 
-    def _wraps_here(self, op: Any, data: dict[int, bool]) -> bool:
+    def _wraps_here(self, op: Expr, data: dict[int, bool]) -> bool:
         if isinstance(op, (BinaryOp, CompareOp)):
             if not is_index_type(op.a.dtype):
                 return False
@@ -245,7 +245,7 @@ class Wrapping:
                 done[id(part)] = self._keeping(part, simplify, done)
             return done[id(part)]
 
-        kept: Any = root.map_children(inside)
+        kept: Expr = root.map_children(inside)
         if kept.__class__ is Call and kept.op is _ITE:
             return _chosen(kept)
         decided = kept.__class__ in (And, Or) and kept.a.__class__ is IntImm
@@ -281,7 +281,7 @@ class Wrapping:
                 found = done[id(op)] = inside(op)
             return found
 
-        def inside(op: Any) -> Expr:
+        def inside(op: Expr) -> Expr:
             if op.__class__ in _RING:
                 return self._ring(op, wrapping, visit, simplify)
             if op.__class__ is Call and op.op is _ITE:
@@ -423,7 +423,7 @@ class DataAnalyzer(Analyzer):
         found = memo.get(root)
         if found is not None:
             return found[0]
-        stack: list[Any] = [root]
+        stack: list[Expr] = [root]
         while stack:
             op = stack[-1]
             if op in memo:
@@ -439,7 +439,7 @@ class DataAnalyzer(Analyzer):
             memo[op] = self._opaque_node(op, operands)
         return memo[root][0]
 
-    def _opaque_node(self, op: Any, operands: tuple[Expr, ...]) -> tuple[Expr, bool]:
+    def _opaque_node(self, op: Expr, operands: tuple[Expr, ...]) -> tuple[Expr, bool]:
         """A node with what may wrap replaced, and whether it is data."""
         memo = self._opaque
         data = self.wrapping.is_data_node(op) or any(memo[c][1] for c in operands)
@@ -490,23 +490,23 @@ class DataAnalyzer(Analyzer):
         plain = super().simplify
         return self.wrapping.simplify(as_expr(expr), lambda part: plain(part, steps))
 
-    def rewrite_simplify(self, expr: Any) -> Expr:
+    def rewrite_simplify(self, expr: Expr | None) -> Expr:
         """The normal form under the rules."""
         return self.wrapping.simplify(as_expr(expr), super().rewrite_simplify)
 
-    def canonical_simplify(self, expr: Any) -> Expr:
+    def canonical_simplify(self, expr: Node) -> Expr:
         """The canonical form."""
         return self.wrapping.simplify(as_expr(expr), super().canonical_simplify)
 
-    def const_int_bound(self, expr: Any) -> ConstIntBound:
+    def const_int_bound(self, expr: Node | None) -> ConstIntBound:
         """Constant bounds of an integer expression."""
         return super().const_int_bound(self.opaque(as_expr(expr)))
 
-    def modular_set(self, expr: Any) -> ModularSet:
+    def modular_set(self, expr: Expr | None) -> ModularSet:
         """What is known of an expression's remainder."""
         return super().modular_set(self.opaque(as_expr(expr)))
 
-    def int_set(self, expr: Any, dom_map: Mapping[Var, Range | IntervalSet] | None = None) -> IntervalSet:
+    def int_set(self, expr: Node, dom_map: Mapping[Var, Range | IntervalSet] | None = None) -> IntervalSet:
         """The interval that an expression ranges over."""
         return super().int_set(self.opaque(as_expr(expr)), dom_map)
 
@@ -514,10 +514,10 @@ class DataAnalyzer(Analyzer):
         """Whether a condition is certainly true under what is known."""
         return super().can_prove(self.opaque(as_expr(condition)), strength)
 
-    def can_prove_greater_equal(self, expr: Any, lower: int) -> bool:
+    def can_prove_greater_equal(self, expr: Node, lower: int) -> bool:
         """Whether an expression is at least a number."""
         return super().can_prove_greater_equal(self.opaque(as_expr(expr)), lower)
 
-    def can_prove_less(self, expr: Any, upper: int) -> bool:
+    def can_prove_less(self, expr: Node, upper: int) -> bool:
         """Whether an expression is below a number."""
         return super().can_prove_less(self.opaque(as_expr(expr)), upper)

@@ -24,7 +24,7 @@ def side_effect(expr: Expr, is_pure: Callable[[Any], bool] | None = None) -> Pur
     """
     worst = Purity.PURE
     seen: set[int] = set()
-    left: list[Any] = [expr]
+    left: list[Expr] = [expr]
     while left and worst is not Purity.OPAQUE:
         op = left.pop()
         if op.is_leaf or id(op) in seen:

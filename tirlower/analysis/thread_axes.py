@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer
@@ -261,7 +260,7 @@ class AxisMutator(Substituter):
         return self.map_buffer(buffer)
 
 
-def thread_loop(first: For, var: Var, extent: Expr, body: Stmt, annotations: dict[str, Any] | None = None) -> For:
+def thread_loop(first: For, var: Var, extent: Expr, body: Stmt, annotations: dict[str, object] | None = None) -> For:
     """A loop over an axis from 0, in the place of others."""
     return For(
         var,

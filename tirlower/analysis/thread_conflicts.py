@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from tirlower.ir.expr import Call, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import post_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.poly import Access, Loop, Scop
 from tirlower.poly.conditions import equal
@@ -74,8 +74,8 @@ class Meetings:
         self.atomic: set[int] = set()
         self.asynchronous: set[Access] = set()
         self.asked = 0
-        self._known: dict[Any, bool] = {}
-        self._kinds: dict[Access, Any] = {}
+        self._known: dict[object, bool] = {}
+        self._kinds: dict[Access, object] = {}
         self._racing: dict[Access, bool] = {}
         self._pinned: dict[tuple[Access, Loop, bool], Access] = {}
         self._origins: dict[Access, Access] = {}
@@ -83,7 +83,7 @@ class Meetings:
         self._is_apart: set[Access] = set()
         post_order_visit(func.body, self._note_atomic)
 
-    def _note_atomic(self, op: Any) -> None:
+    def _note_atomic(self, op: Node) -> None:
         if isinstance(op, Call) and op.op in _ATOMICS and isinstance(op.args[0], Call):
             self.atomic.add(id(op.args[0].args[0]))
             self.atomic.add(id(op.args[0]))
@@ -105,7 +105,7 @@ class Meetings:
         """One access of each kind: what touches the same elements under the same conditions is asked about once."""
         return {self._kind(access): access for access in accesses}.values()
 
-    def _kind(self, access: Access) -> Any:
+    def _kind(self, access: Access) -> object:
         found = self._kinds.get(access)
         if found is None:
             forms = access.digits if access.digits is not None else access.coordinates

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from tirlower.ir.binding import ScopeWalker, buffer_variables
 from tirlower.ir.buffer import Buffer
@@ -28,7 +27,7 @@ class _Finder(ScopeWalker):
                     self.found.setdefault(var)
 
 
-def undefined_vars(node: Any, defs: Iterable[Var] = ()) -> list[Var]:
+def undefined_vars(node: Node, defs: Iterable[Var] = ()) -> list[Var]:
     """The variables that a statement, expression, buffer or function uses without defining them, each once.
 
     ``defs`` are taken as defined. The order is that of their first use. A buffer uses its data variable and the

@@ -41,12 +41,12 @@ class Uniformity(Visitor):
     """
 
     def __init__(self, body: Stmt) -> None:
-        self.varying: set[Any] = set()
+        self.varying: set[object] = set()
         self.private: set[Var] = set()
         self._elements: set[Var] = set()
-        self._into: dict[Any, list[Any]] = {}
-        self._control: list[frozenset[Any]] = []
-        self._loops: list[set[Any]] = []
+        self._into: dict[object, list[object]] = {}
+        self._control: list[frozenset[Var]] = []
+        self._loops: list[set[Var]] = []
         self._own(body)
         self.visit(body)
         self._spread()
@@ -55,7 +55,7 @@ class Uniformity(Visitor):
         """Whether one of the expressions may differ between the threads of a block."""
         return any(self._is_varying(source) for source in self._sources(*exprs))
 
-    def _is_varying(self, source: Any) -> bool:
+    def _is_varying(self, source: object) -> bool:
         return source is _VARYING or source in self.varying
 
     def _own(self, body: Stmt) -> None:
@@ -76,12 +76,12 @@ class Uniformity(Visitor):
                 )
         self._elements = self.private - mixed
 
-    def _cell(self, access: BufferLoad | BufferStore) -> Any:
+    def _cell(self, access: BufferLoad | BufferStore) -> object:
         """What stands for an element of private memory: the element, or all of the buffer."""
         data = access.buffer.data
         return (data, _numbers(access.indices)) if data in self._elements else data
 
-    def _sources(self, *exprs: Expr) -> frozenset[Any]:
+    def _sources(self, *exprs: Expr) -> frozenset[Var]:
         """The variables and private memories that expressions are computed from, or the mark of a varying call."""
         found: set[Any] = set()
 
@@ -97,11 +97,11 @@ class Uniformity(Visitor):
                 self._edge(op.var, self._sources(op.value))
         return frozenset(found)
 
-    def _edge(self, target: Any, sources: Iterable[Any]) -> None:
+    def _edge(self, target: Any, sources: Iterable[object]) -> None:
         for source in sources:
             self._into.setdefault(source, []).append(target)
 
-    def _assign(self, target: Any, sources: frozenset[Any]) -> None:
+    def _assign(self, target: Any, sources: frozenset[object]) -> None:
         self._edge(target, sources.union(*self._control))
 
     def _spread(self) -> None:

@@ -91,11 +91,11 @@ class _Flow(Visitor):
     """From each variable (or condition) to those whose values may depend on it."""
 
     def __init__(self, root: Var) -> None:
-        self.edges: dict[Any, list[Any]] = {}
-        self.start: list[Any] = [root]
-        self.control: list[Any] = []
+        self.edges: dict[object, list[object]] = {}
+        self.start: list[object] = [root]
+        self.control: list[object] = []
 
-    def flow(self, sources: Iterable[Any], target: Any) -> None:
+    def flow(self, sources: Iterable[object], target: Any) -> None:
         for source in sources:
             self.edges.setdefault(source, []).append(target)
 
@@ -165,7 +165,7 @@ def touched_by(var: Var, body: Stmt) -> set[Var]:
     """
     flow = _Flow(var)
     flow.visit(body)
-    seen: set[Any] = set()
+    seen: set[object] = set()
     stack = flow.start
     while stack:
         one = stack.pop()

@@ -16,6 +16,7 @@ from tirlower import ir
 from tirlower.arith.interner import Interner
 from tirlower.arith.intervals import INF, Bound, num
 from tirlower.ir import Expr, IntImm
+from tirlower.ir.node import Node
 
 __all__ = ["Affine", "affine_of", "collect_terms", "without_quotients"]
 
@@ -221,7 +222,7 @@ def without_quotients(interner: Interner, form: Affine[Expr]) -> tuple[Affine[Ex
 
     ``c * (x // c)`` lies between ``x - c + 1`` and ``x``. None when no term is a flooring quotient by a positive number.
     """
-    quotients: list[tuple[Any, int]] = []
+    quotients: list[tuple[Node, int]] = []
     scale = 1
     for atom, coefficient in form.terms.items():
         op: Any = atom

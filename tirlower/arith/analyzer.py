@@ -20,6 +20,7 @@ from tirlower.arith.modular import ModularAnalysis, ModularSet
 from tirlower.arith.rewrite import Rewriter
 from tirlower.diagnostics import TirError
 from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
+from tirlower.ir.node import Node
 
 __all__ = ["Analyzer", "ConstIntBound", "Extension", "ProofStrength"]
 
@@ -142,7 +143,7 @@ class Analyzer:
                 var, as_expr(value) if not isinstance(value, int) else ir.const(value, var.dtype), allow_override
             )
 
-    def _check_override(self, var: Var, known: Any, allow_override: bool) -> None:
+    def _check_override(self, var: Var, known: object, allow_override: bool) -> None:
         if known and not allow_override:
             raise TirError(
                 f"the variable {var.name!r} is bound already, to something else",
@@ -203,7 +204,7 @@ class Analyzer:
             most = ConstIntBound.POS_INF if high is None else self.const_int_bound(high).max_value
             info = ConstIntBound(least, most)
         if isinstance(info, ModularSet):
-            old: Any = self.facts.moduli.get(var)
+            old: object = self.facts.moduli.get(var)
             new: Any = info
         else:
             old = self.facts.bounds.get(var)
@@ -324,7 +325,7 @@ class Analyzer:
             current = and_of_ors(self, current)
         return start if current is not start and self.interner.same(current, start) else current
 
-    def rewrite_simplify(self, expr: Any) -> Expr:
+    def rewrite_simplify(self, expr: Expr | None) -> Expr:
         """The normal form under the rules."""
         self.rewriter.start()
         result = self.rewriter.simplify(as_expr(expr))
@@ -332,23 +333,23 @@ class Analyzer:
             return and_of_ors(self, result)
         return result
 
-    def canonical_simplify(self, expr: Any) -> Expr:
+    def canonical_simplify(self, expr: Node) -> Expr:
         """The canonical form: sums of digits in TIR's order."""
         self.rewriter.start()
         return self.canonical.simplify(as_expr(expr))
 
     # -- questions ---------------------------------------------------------------------------------------------------
-    def const_int_bound(self, expr: Any) -> ConstIntBound:
+    def const_int_bound(self, expr: Node | None) -> ConstIntBound:
         """Constant bounds of an integer expression."""
         low, high = self.bounds.of(as_expr(expr))
         least, most = ConstIntBound.NEG_INF, ConstIntBound.POS_INF
         return ConstIntBound(least if low < least else int(low), most if high > most else int(high))
 
-    def modular_set(self, expr: Any) -> ModularSet:
+    def modular_set(self, expr: Expr | None) -> ModularSet:
         """What is known of an expression's remainder."""
         return self.modular.of(as_expr(expr))
 
-    def int_set(self, expr: Any, dom_map: Mapping[Var, Range | IntervalSet] | None = None) -> IntervalSet:
+    def int_set(self, expr: Node, dom_map: Mapping[Var, Range | IntervalSet] | None = None) -> IntervalSet:
         """The interval that an expression ranges over when the variables of ``dom_map`` do.
 
         Without a map all variables that are bound to ranges are relaxed.
@@ -360,18 +361,18 @@ class Analyzer:
         condition = as_expr(condition)
         if condition.__class__ is IntImm:
             return bool(condition.value)
-        result: Any = self.simplify(condition)
+        result: Expr = self.simplify(condition)
         if result.__class__ is IntImm:
             return bool(result.value)
         if strength >= ProofStrength.SYMBOLIC_BOUND:
             return self._prove_hard(result)
         return False
 
-    def _prove_hard(self, condition: Any) -> bool:
+    def _prove_hard(self, condition: Expr) -> bool:
         steps, self.proof_steps = self.proof_steps, 6
         outer = (self.rewriter.enter(), self.canonical.enter())
         try:
-            result: Any = self.simplify(condition)
+            result: Expr = self.simplify(condition)
         finally:
             self.proof_steps = steps
             self.rewriter.leave(outer[0])
@@ -389,14 +390,14 @@ class Analyzer:
             return False
         return self.can_prove(build.eq(a, b))
 
-    def can_prove_greater_equal(self, expr: Any, lower: int) -> bool:
+    def can_prove_greater_equal(self, expr: Node, lower: int) -> bool:
         """Whether ``expr >= lower`` for a number ``lower``, from bounds (of the simplified expression, if need be)."""
         expr = as_expr(expr)
         if self.bounds.of(expr)[0] >= lower:
             return True
         return self.bounds.of(self.simplify(expr))[0] >= lower
 
-    def can_prove_less(self, expr: Any, upper: int) -> bool:
+    def can_prove_less(self, expr: Node, upper: int) -> bool:
         """Whether ``expr < upper`` for a number ``upper``, from bounds (of the simplified expression, if need be)."""
         expr = as_expr(expr)
         if self.bounds.of(expr)[1] < upper:

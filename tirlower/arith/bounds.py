@@ -48,7 +48,7 @@ def dtype_bound(dtype: DataType) -> Bound:
     return EVERYTHING
 
 
-_BINARY: dict[Any, Callable[[Bound, Bound], Bound]] = {
+_BINARY: dict[object, Callable[[Bound, Bound], Bound]] = {
     ir.Add: intervals.add,
     ir.Sub: intervals.subtract,
     ir.Mul: intervals.multiply,
@@ -59,7 +59,7 @@ _BINARY: dict[Any, Callable[[Bound, Bound], Bound]] = {
     ir.Min: intervals.minimum,
     ir.Max: intervals.maximum,
 }
-_CALLS: dict[Any, Callable[[Bound, Bound], Bound]] = {
+_CALLS: dict[object, Callable[[Bound, Bound], Bound]] = {
     Op.get("tir.bitwise_and"): intervals.bitwise_and,
     Op.get("tir.bitwise_or"): intervals.bitwise_or_xor,
     Op.get("tir.bitwise_xor"): intervals.bitwise_or_xor,

@@ -17,6 +17,7 @@ from tirlower.arith.interner import is_impure_call
 from tirlower.arith.mixed_radix import DIVISIONS, DigitArithmetic
 from tirlower.arith.sums import FLOOR, Split, Sum, _new_tuple, add_up, digits_apart, writing_key
 from tirlower.ir import DataType, Expr, IntImm
+from tirlower.ir.node import Node
 
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
@@ -377,7 +378,7 @@ class Canonicalizer(DigitArithmetic):
             self.memo.setdefault(new, new)
             self.forms.setdefault(new, form)
 
-    def _let(self, op: Any) -> list[Any]:
+    def _let(self, op: Any) -> list[Node]:
         """Handle a let: its value, then its body under what is known of the value; what it waits for, if anything."""
         memo = self.memo
         if op.value not in memo:
@@ -435,7 +436,7 @@ class Canonicalizer(DigitArithmetic):
             splits.append(split._replace(atom=self._analyzer.interner.representative(inner)))
         return add_up(((Sum(tuple(splits), form.base), 1),))
 
-    def _compare(self, kind: Any, a: Any, b: Any) -> Expr | None:
+    def _compare(self, kind: type, a: Expr, b: Expr) -> Expr | None:
         """A comparison with what both sides share taken away and a common factor divided out; None if nothing is."""
         left, right = self.form(a), self.form(b)
         if len(left.splits) + len(right.splits) == 1:
@@ -502,7 +503,7 @@ class Canonicalizer(DigitArithmetic):
         self.memo, self.forms = outer
 
 
-_DECIDE: dict[Any, Any] = {
+_DECIDE: dict[object, Any] = {
     ir.LT: lambda v: v < 0,
     ir.LE: lambda v: v <= 0,
     ir.EQ: lambda v: v == 0,

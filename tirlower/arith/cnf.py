@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tirlower import ir
 from tirlower.ir import Expr, IntImm
+from tirlower.ir.node import Node
 
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
@@ -47,18 +48,18 @@ def and_of_ors(analyzer: Analyzer, condition: Expr) -> Expr:
     return condition if analyzer.interner.same(result, condition) else result
 
 
-def _is(expr: Any, value: int) -> bool:
+def _is(expr: Node, value: int) -> bool:
     return expr.__class__ is IntImm and expr.value == value
 
 
-def _join(kind: Any, parts: list[Expr]) -> Expr:
+def _join(kind: type, parts: list[Expr]) -> Expr:
     result = parts[0]
     for part in parts[1:]:
         result = kind(result, part)
     return result
 
 
-def _clauses(condition: Any) -> list[list[Expr]] | None:
+def _clauses(condition: Expr) -> list[list[Expr]] | None:
     if condition.__class__ is ir.And:
         left, right = _clauses(condition.a), _clauses(condition.b)
         if left is None or right is None or len(left) + len(right) > MAX_CLAUSES:
@@ -72,7 +73,7 @@ def _clauses(condition: Any) -> list[list[Expr]] | None:
     return [[condition]]
 
 
-def _reduce(analyzer: Analyzer, parts: list[Expr], kind: Any) -> list[Expr]:
+def _reduce(analyzer: Analyzer, parts: list[Expr], kind: type) -> list[Expr]:
     """Drop parts until no two of them simplify when joined."""
     parts = list(parts)
     changed = True

@@ -16,6 +16,7 @@ from tirlower.arith.bounds import is_index_type
 from tirlower.arith.intervals import INF, Bound, floordiv_num
 from tirlower.arith.modular import ModularSet, intersect
 from tirlower.ir import Call, Expr, IntImm
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each
 
@@ -26,7 +27,7 @@ __all__ = ["Facts", "conjuncts", "is_pure", "negated"]
 
 _LIKELY = Op.get("tir.likely")
 _MISSING: Any = object()
-_OPPOSITE: dict[Any, type[ir.CompareOp]] = {ir.LT: ir.LE, ir.LE: ir.LT, ir.GT: ir.GE, ir.GE: ir.GT}
+_OPPOSITE: dict[object, type[ir.CompareOp]] = {ir.LT: ir.LE, ir.LE: ir.LT, ir.GT: ir.GE, ir.GE: ir.GT}
 MAX_LINEAR_ATOMS = 8
 MAX_PROOF_FACTS = 64
 MAX_REPEATED = 16
@@ -83,10 +84,10 @@ class Facts:
         self.linear: dict[Any, tuple[Affine[Expr], int]] = {}
         """Inequalities ``form <= limit`` by the form's terms; the forms have no constant and no common factor."""
         self.conditions: list[Expr] = []
-        self.by_atom: dict[Expr, tuple[Any, ...]] = {}
+        self.by_atom: dict[Expr, tuple[Node, ...]] = {}
         self.beyond_variables = False
         """Whether bounds or remainders of anything but variables have been stated: else no expression is looked up."""
-        self._log: list[tuple[dict[Any, Any], Any, Any]] = []
+        self._log: list[tuple[dict[Node, Node], Node, Node]] = []
 
     def mark(self) -> tuple[int, int]:
         """A point to :meth:`rollback` to."""

@@ -13,7 +13,7 @@ from tirlower.ir.op import Op
 
 __all__ = ["FOLD", "LOG2_LIMITS", "fold_call", "fold_float", "holds_values_of"]
 
-FOLD: dict[Any, Callable[[int, int], int]] = {
+FOLD: dict[object, Callable[[int, int], int]] = {
     ir.Add: lambda a, b: a + b,
     ir.Sub: lambda a, b: a - b,
     ir.Mul: lambda a, b: a * b,

@@ -6,12 +6,13 @@ their domains, others stay in the ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tirlower import ir
 from tirlower.arith.bounds import is_index_type
 from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
+from tirlower.ir.build import BinaryBuilder
 from tirlower.ir.op import Op
 from tirlower.ir.query import mentions
 
@@ -127,7 +128,10 @@ def intersect_sets(analyzer: Analyzer, sets: Iterable[IntervalSet]) -> IntervalS
     return IntervalSet(low, high)
 
 
-def _pick(analyzer: Analyzer, choose: Any, a: Expr | None, b: Expr | None) -> Expr | None:
+Quantifier: TypeAlias = "Callable[[Iterable[object]], bool]"
+
+
+def _pick(analyzer: Analyzer, choose: BinaryBuilder, a: Expr | None, b: Expr | None) -> Expr | None:
     """``choose(a, b)`` simplified; an open end stays open."""
     if a is None or b is None:
         return None
@@ -260,15 +264,17 @@ class SetEvaluator:
     def _apply(self, step: Any, a: Expr | None, b: Expr | None) -> Expr | None:
         return None if a is None or b is None else self._analyzer.simplify(step(a, b))
 
-    def _extreme(self, parts: list[IntervalSet], choose: Any, low_open: Any, high_open: Any) -> IntervalSet:
+    def _extreme(
+        self, parts: list[IntervalSet], choose: BinaryBuilder, low_open: Quantifier, high_open: Quantifier
+    ) -> IntervalSet:
         lows, highs = [p.min_value for p in parts], [p.max_value for p in parts]
         return IntervalSet(self._fold(lows, choose, low_open), self._fold(highs, choose, high_open))
 
-    def _fold(self, ends: list[Expr | None], choose: Any, is_open: Any) -> Expr | None:
+    def _fold(self, ends: list[Expr | None], choose: BinaryBuilder, is_open: Quantifier) -> Expr | None:
         if is_open(end is None for end in ends):
             return None
         known = [end for end in ends if end is not None]
-        return known[0] if len(known) == 1 else self._analyzer.simplify(choose(*known))
+        return known[0] if len(known) == 1 else self._analyzer.simplify(choose(known[0], known[1]))
 
     def _product(self, a: IntervalSet, b: IntervalSet) -> IntervalSet:
         if not b.is_single_point:
@@ -294,7 +300,7 @@ class SetEvaluator:
         sign = build.ge(factor, 0)
         return IntervalSet(build.select(sign, low, high), build.select(sign, high, low))
 
-    def _division(self, op: Any, a: IntervalSet, b: IntervalSet) -> IntervalSet:
+    def _division(self, op: Expr | None, a: IntervalSet, b: IntervalSet) -> IntervalSet:
         kind = op.__class__
         prove = self._analyzer.can_prove
         if not b.is_single_point or b.min_value is None or not prove(build.gt(b.min_value, 0)):
@@ -320,7 +326,7 @@ class SetEvaluator:
     def _floordiv(self, a: IntervalSet, b: IntervalSet, step: Any = build.floordiv) -> IntervalSet:
         return IntervalSet(self._apply(step, a.min_value, b.min_value), self._apply(step, a.max_value, b.min_value))
 
-    def _floormod(self, a: IntervalSet, b: IntervalSet, step: Any) -> IntervalSet:
+    def _floormod(self, a: IntervalSet, b: IntervalSet, step: BinaryBuilder) -> IntervalSet:
         divisor = b.min_value
         assert divisor is not None
         if a.min_value is not None and a.max_value is not None:

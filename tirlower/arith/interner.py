@@ -40,12 +40,12 @@ from tirlower.ir.op import Op, Purity
 
 __all__ = ["Interner", "is_impure_call"]
 
-Binary: TypeAlias = "BinaryOp | CompareOp | And | Or"
+Binary: TypeAlias = BinaryOp | CompareOp | And | Or
 BINARY = frozenset((Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, EQ, NE, LT, LE, GT, GE, And, Or))
 """The classes with exactly the operands ``a`` and ``b``."""
 
 
-def is_impure_call(expr: Any) -> bool:
+def is_impure_call(expr: Expr | None) -> bool:
     """Whether the node itself (not its operands) may do more than compute or read."""
     if expr.__class__ is not Call:
         return False
@@ -65,7 +65,7 @@ class Interner:
 
     def __init__(self) -> None:
         self.reps: dict[Expr, Expr] = {}
-        self.table: dict[Any, Expr] = {}
+        self.table: dict[object, Expr] = {}
 
     def same(self, a: Expr, b: Expr) -> bool:
         """Whether two expressions have the same structure (calls with effects equal only themselves)."""
@@ -145,7 +145,7 @@ class Interner:
             found = self.reps[op] = self.table.setdefault((op.value, op.dtype), op)
         return found
 
-    def _key(self, op: Any) -> Any:
+    def _key(self, op: Any) -> object:
         """The structure of a node that is neither a variable, an integer, nor a plain binary operation."""
         reps = self.reps
         if op.__class__ is FloatImm:

@@ -21,7 +21,10 @@ from tirlower.arith.iter_map import (
 )
 from tirlower.diagnostics import TirError
 from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
+from tirlower.ir.expr import ExprLike
+from tirlower.ir.node import Node
 from tirlower.ir.query import each
+from tirlower.ir.stmt import Stmt
 
 __all__ = [
     "detect_iter_map",
@@ -33,9 +36,9 @@ __all__ = [
 
 
 def detect_iter_map(
-    indices: Sequence[Any],
+    indices: Sequence[Node],
     input_iters: Mapping[Var, Range],
-    predicate: Any = True,
+    predicate: ExprLike = True,
     check_level: IterMapLevel | str | int = IterMapLevel.SURJECTIVE,
     simplify_trivial_iterators: bool = True,
     analyzer: Analyzer | None = None,
@@ -293,9 +296,9 @@ def normalize_iter_map_to_expr(expr: IterSum | IterSplit, analyzer: Analyzer | N
 
 
 def iter_map_simplify(
-    indices: Sequence[Any],
+    indices: Sequence[Expr],
     input_iters: Mapping[Var, Range],
-    predicate: Any = True,
+    predicate: ExprLike = True,
     check_level: IterMapLevel | str | int = IterMapLevel.SURJECTIVE,
     simplify_trivial_iterators: bool = True,
     analyzer: Analyzer | None = None,
@@ -309,7 +312,7 @@ def iter_map_simplify(
     return [inner.simplify(sum_expr(index, inner.can_prove_equal)) for index in found.indices]
 
 
-def normalize_to_iter_sum(index: Any, input_iters: Mapping[Var, Range], analyzer: Analyzer | None = None) -> IterSum:
+def normalize_to_iter_sum(index: Expr, input_iters: Mapping[Var, Range], analyzer: Analyzer | None = None) -> IterSum:
     """An index as a sum of splits, largest scale first, without asking that the map be one to one.
 
     Raises :class:`TirError` when it is no sum of digits.
@@ -327,7 +330,7 @@ def normalize_to_iter_sum(index: Any, input_iters: Mapping[Var, Range], analyzer
 
 
 def inverse_affine_iter_map(
-    iter_map: Sequence[IterSum], outputs: Sequence[Any], analyzer: Analyzer | None = None
+    iter_map: Sequence[IterSum], outputs: Sequence[Stmt], analyzer: Analyzer | None = None
 ) -> dict[Var, Expr]:
     """The input iterators in terms of the outputs of a (bijective) map: ``{variable: expression}``.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tirlower import ir
 from tirlower.ir import Expr, IntImm, Range, Var, build, is_const_int
+from tirlower.ir.node import Node
 from tirlower.ir.query import mentions
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class Detector:
         self.padding = padding
         self.padding_conditions: list[Expr] = []
         self._inputs: dict[Var, IterSum] = {}
-        self._fused: dict[Any, IterMark] = {}
+        self._fused: dict[object, IterMark] = {}
         self.constraints: list[tuple[list[IterSplit], IterMark, Expr]] = []
         for var, dom in input_iters.items():
             one = IntImm(var.dtype, 1)
@@ -274,7 +275,7 @@ class Detector:
         return IterSum([arg.scaled(self.product(arg.scale, factor)) for arg in a.args], self.product(a.base, factor))
 
     # -- division ----------------------------------------------------------------------------------------------------
-    def _divided(self, a: IterSum, c: Expr, remainder: bool, op: Any) -> IterSum:
+    def _divided(self, a: IterSum, c: Expr, remainder: bool, op: Expr | None) -> IterSum:
         zero = IntImm(c.dtype, 0)
         a = self._with_constraints(a)
         if is_const_int(c, 1):
@@ -343,7 +344,7 @@ class Detector:
             high = build.add(high, reach)
         return self.analyzer.simplify(low), self.analyzer.simplify(high)
 
-    def _one_digit(self, a: IterSum, op: Any, c: Expr) -> IterSplit:
+    def _one_digit(self, a: IterSum, op: Node | None, c: Expr) -> IterSplit:
         """A sum as one split: its only term, or the mark that fusing its terms makes; padded where that is asked."""
         if len(a.args) == 1 and is_const_int(a.base, 0):
             digit = a.args[0]
@@ -385,7 +386,7 @@ class Detector:
         if not any(self.analyzer.interner.same(condition, known) for known in self.padding_conditions):
             self.padding_conditions.append(condition)
 
-    def _quotient_of(self, digit: IterSplit, c: Expr, op: Any) -> IterSum:
+    def _quotient_of(self, digit: IterSplit, c: Expr, op: Expr | None) -> IterSum:
         zero = IntImm(c.dtype, 0)
         if not self.divides(digit.scale, c):
             raise NotAMap(f"in {op}, the scale {digit.scale} of the dividend does not divide the divisor")
@@ -401,7 +402,7 @@ class Detector:
             return IterSum((IterSplit(digit.source, self.product(digit.lower_factor, c), extent, one),), zero)
         raise NotAMap(f"in {op}, the divisor does not divide the extent {digit.extent} of the dividend")
 
-    def _divisor_of(self, digit: IterSplit, c: Expr, op: Any) -> Expr:
+    def _divisor_of(self, digit: IterSplit, c: Expr, op: Node | None) -> Expr:
         """What the values of a digit are divided by where the digit, scaled, is divided by ``c``."""
         found = self.quotient(c, digit.scale)
         negative = (
@@ -415,7 +416,7 @@ class Detector:
         """Whether a digit is the highest of its mark, so that no remainder bounds it."""
         return self.equal(self.product(digit.lower_factor, digit.extent), digit.source.extent)
 
-    def _remainder_of(self, digit: IterSplit, c: Expr, op: Any) -> IterSum:
+    def _remainder_of(self, digit: IterSplit, c: Expr, op: Node | None) -> IterSum:
         zero = IntImm(c.dtype, 0)
         if not self.divides(digit.scale, c):
             raise NotAMap(f"in {op}, the scale {digit.scale} of the dividend does not divide the divisor")

@@ -13,26 +13,28 @@ from tirlower.ir.query import mentions
 
 __all__ = ["detect_clip_bound", "detect_linear_equation", "linear_coefficients"]
 
+_Form = dict[Var | None, Expr]
 
-def linear_coefficients(expr: Expr, variables: Sequence[Var]) -> dict[Any, Expr] | None:
+
+def linear_coefficients(expr: Expr, variables: Sequence[Var]) -> _Form | None:
     """``{var: coefficient, …, None: base}`` of an expression that is linear in the variables; None if it is not.
 
     Coefficients and base are expressions free of the variables; variables that do not occur are absent.
     """
     wanted = frozenset(variables)
-    memo: dict[Expr, dict[Any, Expr] | None] = {}
-    stack: list[Any] = [expr]
+    memo: dict[Expr, _Form | None] = {}
+    stack: list[Expr] = [expr]
     while stack:
         op = stack[-1]
         if op in memo:
             stack.pop()
             continue
         kind = op.__class__
-        if kind is Var and op in wanted:
+        if op.__class__ is Var and op in wanted:
             memo[op] = {op: IntImm(op.dtype, 1)}
             stack.pop()
             continue
-        if kind not in (ir.Add, ir.Sub, ir.Mul):
+        if not isinstance(op, (ir.Add, ir.Sub, ir.Mul)):
             memo[op] = None if mentions(op, wanted) else {None: op}
             stack.pop()
             continue
@@ -45,7 +47,7 @@ def linear_coefficients(expr: Expr, variables: Sequence[Var]) -> dict[Any, Expr]
     return memo[expr]
 
 
-def _combined(kind: Any, a: dict[Any, Expr] | None, b: dict[Any, Expr] | None) -> dict[Any, Expr] | None:
+def _combined(kind: type, a: _Form | None, b: _Form | None) -> _Form | None:
     if a is None or b is None:
         return None
     if kind is ir.Mul:
@@ -65,7 +67,7 @@ def _combined(kind: Any, a: dict[Any, Expr] | None, b: dict[Any, Expr] | None) -
     return result
 
 
-def detect_linear_equation(expr: Any, variables: Sequence[Var], analyzer: Analyzer | None = None) -> list[Expr]:
+def detect_linear_equation(expr: object, variables: Sequence[Var], analyzer: Analyzer | None = None) -> list[Expr]:
     """``[c0, c1, …, base]`` with ``expr == sum(c * var) + base``; an empty list when it is not linear.
 
     Coefficients may be symbolic, but mention none of the variables.

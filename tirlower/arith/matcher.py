@@ -47,8 +47,9 @@ class Matcher(Protocol):
 
 _COMPARISONS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 _PROOFS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
-_CONSTANT_OPS = {ir.Add: "+", ir.Sub: "-", ir.Mul: "*", ir.FloorDiv: "//", ir.FloorMod: "%"}
-_OPERANDS: dict[type, tuple[str, ...]] = {
+_CONSTANT_OPS: dict[type | str, str] = {ir.Add: "+", ir.Sub: "-", ir.Mul: "*", ir.FloorDiv: "//", ir.FloorMod: "%"}
+_CONSTANT_FUNCTIONS: dict[type | str, str] = {ir.Div: "tdiv", ir.Mod: "tmod", ir.Min: "min", ir.Max: "max"}
+_OPERANDS: dict[type | str, tuple[str, ...]] = {
     ir.Not: ("a",),
     ir.Select: ("condition", "true_value", "false_value"),
     ir.Ramp: ("base", "stride", "lanes"),
@@ -81,7 +82,7 @@ _SCOPE: dict[str, object] = {
 }
 
 
-def operand_names(kind: type, count: int) -> tuple[str, ...]:
+def operand_names(kind: type | str, count: int) -> tuple[str, ...]:
     """The fields that hold a node's operands, in the order of a pattern's arguments."""
     return _OPERANDS.get(kind, ("a", "b")[:count])
 
@@ -146,7 +147,7 @@ class _Writer:
         else:
             assert isinstance(pat, PNode)
             if not checked:
-                self.lines.append(f"if {at}.__class__ is not K_{pat.kind.__name__}: return None")
+                self.lines.append(f"if {at}.__class__ is not K_{pat.word}: return None")
             self.operands(pat, at)
 
     def operands(self, pat: PNode, at: str) -> None:
@@ -191,8 +192,8 @@ class _Writer:
         if pat.op is not None:
             return f"R.make_call({pat.op!r}, ({', '.join(args)},))"
         if pat.kind in _OPERANDS:
-            return f"R.make_{pat.kind.__name__.lower()}({', '.join(args)})"
-        return f"R.make(K_{pat.kind.__name__}, {', '.join(args)})"
+            return f"R.make_{pat.word.lower()}({', '.join(args)})"
+        return f"R.make(K_{pat.word}, {', '.join(args)})"
 
     def compute(self, pat: Pat) -> str:
         """Python arithmetic on the values of constants."""
@@ -205,7 +206,7 @@ class _Writer:
         infix = _CONSTANT_OPS.get(pat.kind)
         if infix is not None:
             return f"({args[0]} {infix} {args[1]})"
-        name = {ir.Div: "tdiv", ir.Mod: "tmod", ir.Min: "min", ir.Max: "max"}.get(pat.kind, pat.kind)
+        name = _CONSTANT_FUNCTIONS.get(pat.kind, pat.word)
         return f"{name}({', '.join(args)})"
 
     def conditions(self, text: str) -> tuple[list[str], list[str]]:

@@ -21,7 +21,7 @@ import itertools
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TypeAlias
 
 from tirlower import ir
 
@@ -64,57 +64,61 @@ class Domain(enum.Enum):
     """Scalars of every type."""
 
 
+Operand: TypeAlias = "Pat | int"
+"""A pattern, or a number that stands for itself."""
+
+
 class Pat:
     """A pattern. The operators build patterns of the node classes: ``//`` and ``%`` floor."""
 
     __slots__ = ()
 
-    def __add__(self, other: Any) -> PNode:
+    def __add__(self, other: Operand) -> PNode:
         return PNode(ir.Add, self, other)
 
-    def __radd__(self, other: Any) -> PNode:
+    def __radd__(self, other: Operand) -> PNode:
         return PNode(ir.Add, other, self)
 
-    def __sub__(self, other: Any) -> PNode:
+    def __sub__(self, other: Operand) -> PNode:
         return PNode(ir.Sub, self, other)
 
-    def __rsub__(self, other: Any) -> PNode:
+    def __rsub__(self, other: Operand) -> PNode:
         return PNode(ir.Sub, other, self)
 
-    def __mul__(self, other: Any) -> PNode:
+    def __mul__(self, other: Operand) -> PNode:
         return PNode(ir.Mul, self, other)
 
-    def __rmul__(self, other: Any) -> PNode:
+    def __rmul__(self, other: Operand) -> PNode:
         return PNode(ir.Mul, other, self)
 
-    def __floordiv__(self, other: Any) -> PNode:
+    def __floordiv__(self, other: Operand) -> PNode:
         return PNode(ir.FloorDiv, self, other)
 
-    def __rfloordiv__(self, other: Any) -> PNode:
+    def __rfloordiv__(self, other: Operand) -> PNode:
         return PNode(ir.FloorDiv, other, self)
 
-    def __mod__(self, other: Any) -> PNode:
+    def __mod__(self, other: Operand) -> PNode:
         return PNode(ir.FloorMod, self, other)
 
-    def __rmod__(self, other: Any) -> PNode:
+    def __rmod__(self, other: Operand) -> PNode:
         return PNode(ir.FloorMod, other, self)
 
-    def __lt__(self, other: Any) -> PNode:
+    def __lt__(self, other: Operand) -> PNode:
         return PNode(ir.LT, self, other)
 
-    def __le__(self, other: Any) -> PNode:
+    def __le__(self, other: Operand) -> PNode:
         return PNode(ir.LE, self, other)
 
-    def __gt__(self, other: Any) -> PNode:
+    def __gt__(self, other: Operand) -> PNode:
         return PNode(ir.GT, self, other)
 
-    def __ge__(self, other: Any) -> PNode:
+    def __ge__(self, other: Operand) -> PNode:
         return PNode(ir.GE, self, other)
 
-    def __and__(self, other: Any) -> PNode:
+    def __and__(self, other: Operand) -> PNode:
         return PNode(ir.And, self, other)
 
-    def __or__(self, other: Any) -> PNode:
+    def __or__(self, other: Operand) -> PNode:
         return PNode(ir.Or, self, other)
 
     def __invert__(self) -> PNode:
@@ -192,12 +196,12 @@ class PLit(Pat):
 TRUE, FALSE = PLit(True), PLit(False)
 
 
-def as_pat(value: Any) -> Pat:
+def as_pat(value: Operand) -> Pat:
     """A pattern from a pattern, an int or a bool."""
     return value if isinstance(value, Pat) else PLit(value)
 
 
-_INFIX = {
+_INFIX: dict[type | str, str] = {
     ir.Add: "+", ir.Sub: "-", ir.Mul: "*", ir.FloorDiv: "//", ir.FloorMod: "%", ir.LT: "<", ir.LE: "<=", ir.GT: ">",
     ir.GE: ">=", ir.EQ: "==", ir.NE: "!=", ir.And: "and", ir.Or: "or",
 }  # fmt: skip
@@ -208,10 +212,11 @@ BOOL_RESULT = frozenset((ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE, ir.And, ir.Or
 class PNode(Pat):
     """Matches a node of a class (or a call of an operation) whose operands match."""
 
-    __slots__ = ("args", "kind", "leaves", "op", "origin")
+    __slots__ = ("args", "kind", "leaves", "op", "origin", "word")
 
-    def __init__(self, kind: Any, *args: Any, op: str | None = None, origin: PNode | None = None) -> None:
+    def __init__(self, kind: type | str, *args: Operand, op: str | None = None, origin: PNode | None = None) -> None:
         self.kind = kind
+        self.word = kind if isinstance(kind, str) else kind.__name__
         self.args: tuple[Pat, ...] = tuple(map(as_pat, args))
         self.op = op
         found: list[Pat] = []
@@ -228,7 +233,7 @@ class PNode(Pat):
         infix = _INFIX.get(self.kind)
         if infix is not None:
             return f"({self.args[0]} {infix} {self.args[1]})"
-        name = self.op.removeprefix("tir.") if self.op else self.kind.__name__
+        name = self.op.removeprefix("tir.") if self.op else self.word
         return f"{name}({', '.join(map(str, self.args))})"
 
 
@@ -268,7 +273,7 @@ class Rule:
 
     __slots__ = ("_variants", "fixed", "lhs", "names", "rhs", "when", "where")
 
-    def __init__(self, lhs: Pat, rhs: Pat, when: str, where: str, fixed: tuple[Any, ...] = ()) -> None:
+    def __init__(self, lhs: Pat, rhs: Pat, when: str, where: str, fixed: tuple[type, ...] = ()) -> None:
         if not isinstance(lhs, PNode):
             raise ValueError(f"{where}: the left side of a rule is an operation, got {lhs}")
         self.lhs = lhs
@@ -299,7 +304,7 @@ class Rule:
         return f"<rule {self} at {self.where}>"
 
 
-def rule(lhs: Any, rhs: Any, when: str = "", fixed: tuple[Any, ...] = ()) -> Rule:
+def rule(lhs: Operand, rhs: Operand, when: str = "", fixed: tuple[type, ...] = ()) -> Rule:
     """A rule; operations of the node classes ``fixed`` match in the order written only.
 
     Raises ValueError for a name that the left side does not bind.
@@ -313,7 +318,7 @@ def rule(lhs: Any, rhs: Any, when: str = "", fixed: tuple[Any, ...] = ()) -> Rul
     return Rule(as_pat(lhs), as_pat(rhs), when, where, fixed)
 
 
-def _commuted(pat: Pat, renaming: bool, commutative: frozenset[Any]) -> Iterator[PNode]:
+def _commuted(pat: Pat, renaming: bool, commutative: frozenset[type]) -> Iterator[PNode]:
     """The pattern in each order of its commutative operations, without those that match nothing new."""
     seen: set[str] = set()
     for variant in _orders(pat, commutative):
@@ -325,7 +330,7 @@ def _commuted(pat: Pat, renaming: bool, commutative: frozenset[Any]) -> Iterator
             yield variant
 
 
-def _orders(pat: Pat, commutative: frozenset[Any]) -> Iterable[Pat]:
+def _orders(pat: Pat, commutative: frozenset[type]) -> Iterable[Pat]:
     if not isinstance(pat, PNode):
         return [pat]
     choices = [list(_orders(arg, commutative)) for arg in pat.args]
@@ -337,7 +342,7 @@ def _orders(pat: Pat, commutative: frozenset[Any]) -> Iterable[Pat]:
 
 def _shape(pat: Pat, names: dict[str, str] | None) -> str:
     if isinstance(pat, PNode):
-        return f"{pat.op or getattr(pat.kind, '__name__', pat.kind)}({','.join(_shape(a, names) for a in pat.args)})"
+        return f"{pat.op or pat.word}({','.join(_shape(a, names) for a in pat.args)})"
     text = str(pat)
     if names is not None and isinstance(pat, (PVar, PConst)):
         kind = "v" if isinstance(pat, PVar) and pat.const else "n" if isinstance(pat, PVar) else "c"
@@ -365,61 +370,61 @@ class RuleSet:
 
 
 # -- pattern builders for what has no operator ------------------------------------------------------------------------
-def eq(a: Any, b: Any) -> PNode:
+def eq(a: Operand, b: Operand) -> PNode:
     """``a == b``."""
     return PNode(ir.EQ, a, b)
 
 
-def ne(a: Any, b: Any) -> PNode:
+def ne(a: Operand, b: Operand) -> PNode:
     """``a != b``."""
     return PNode(ir.NE, a, b)
 
 
-def pmin(a: Any, b: Any) -> PNode:
+def pmin(a: Operand, b: Operand) -> PNode:
     """``min(a, b)``."""
     return PNode(ir.Min, a, b)
 
 
-def pmax(a: Any, b: Any) -> PNode:
+def pmax(a: Operand, b: Operand) -> PNode:
     """``max(a, b)``."""
     return PNode(ir.Max, a, b)
 
 
-def tdiv(a: Any, b: Any) -> PNode:
+def tdiv(a: Operand, b: Operand) -> PNode:
     """Truncating division."""
     return PNode(ir.Div, a, b)
 
 
-def tmod(a: Any, b: Any) -> PNode:
+def tmod(a: Operand, b: Operand) -> PNode:
     """Remainder of the truncating division."""
     return PNode(ir.Mod, a, b)
 
 
-def gcd(a: Any, b: Any) -> PNode:
+def gcd(a: Operand, b: Operand) -> PNode:
     """The greatest common divisor of two constants (right sides only)."""
     return PNode("gcd", a, b)
 
 
-def select(condition: Any, true_value: Any, false_value: Any) -> PNode:
+def select(condition: Operand, true_value: Operand, false_value: Operand) -> PNode:
     """``Select``."""
     return PNode(ir.Select, condition, true_value, false_value)
 
 
-def if_then_else(condition: Any, true_value: Any, false_value: Any) -> PNode:
+def if_then_else(condition: Operand, true_value: Operand, false_value: Operand) -> PNode:
     """A call of ``tir.if_then_else``."""
     return PNode(ir.Call, condition, true_value, false_value, op="tir.if_then_else")
 
 
-def call(name: str, *args: Any) -> PNode:
+def call(name: str, *args: Operand) -> PNode:
     """A call of an operation."""
     return PNode(ir.Call, *args, op=f"tir.{name}")
 
 
-def ramp(base: Any, stride: Any, lanes: Any) -> PNode:
+def ramp(base: Operand, stride: Operand, lanes: Operand) -> PNode:
     """``Ramp``."""
     return PNode(ir.Ramp, base, stride, lanes)
 
 
-def broadcast(value: Any, lanes: Any) -> PNode:
+def broadcast(value: Operand, lanes: Operand) -> PNode:
     """``Broadcast``."""
     return PNode(ir.Broadcast, value, lanes)

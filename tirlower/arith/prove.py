@@ -64,7 +64,7 @@ class Prover:
         low, high = low + min(reach, 0), high + max(reach, 0)
         return math.isfinite(low) and math.isfinite(high) and low // size == high // size
 
-    def same_lanes(self, a: Any, b: Any) -> bool:
+    def same_lanes(self, a: Expr, b: Expr) -> bool:
         """Whether two numbers of lanes are equal."""
         if isinstance(a, int) or isinstance(b, int):
             return isinstance(a, int) and isinstance(b, int) and a == b
@@ -111,7 +111,7 @@ class Prover:
         shared = math.gcd(p.coeff, q.coeff)
         return shared > 1 and (p.base - q.base) % shared != 0
 
-    def difference(self, x: Any, y: Any) -> tuple[num, num]:
+    def difference(self, x: Expr, y: Expr) -> tuple[num, num]:
         """Bounds of ``x - y``: from the bounds of both, from their affine forms and the facts, then from the rules."""
         bounds = self._analyzer.bounds
         p, q = bounds.of(x), bounds.of(y)

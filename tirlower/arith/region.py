@@ -23,6 +23,8 @@ from tirlower.ir import (
     as_expr,
     build,
 )
+from tirlower.ir.expr import ExprLike
+from tirlower.ir.node import Node
 from tirlower.ir.query import mentions
 
 __all__ = [
@@ -37,7 +39,7 @@ __all__ = [
 def estimate_region_strict_bound(
     region: Sequence[Range],
     var_dom: Mapping[Var, Range],
-    predicate: Any = True,
+    predicate: ExprLike = True,
     analyzer: Analyzer | None = None,
 ) -> list[IntervalSet] | None:
     """The exact box that a region covers as its variables run, or None when it is no box or cannot be told."""
@@ -64,7 +66,7 @@ def estimate_region_strict_bound(
 def estimate_region_lower_bound(
     region: Sequence[Range],
     var_dom: Mapping[Var, Range],
-    predicate: Any = True,
+    predicate: ExprLike = True,
     analyzer: Analyzer | None = None,
 ) -> list[IntervalSet] | None:
     """A box that the region certainly covers whole as its variables run, or None when none is known.
@@ -74,7 +76,7 @@ def estimate_region_lower_bound(
     return estimate_region_strict_bound(region, var_dom, predicate, analyzer)
 
 
-def eval_set(expr: Any, dom_map: Mapping[Var, Range | IntervalSet], analyzer: Analyzer | None = None) -> IntervalSet:
+def eval_set(expr: Node, dom_map: Mapping[Var, Range | IntervalSet], analyzer: Analyzer | None = None) -> IntervalSet:
     """The interval that an expression ranges over when the variables of the map do.
 
     >>> i, n = Var("i"), Var("n")
@@ -88,7 +90,7 @@ def eval_set(expr: Any, dom_map: Mapping[Var, Range | IntervalSet], analyzer: An
 def estimate_region_upper_bound(
     region: Sequence[Range],
     var_dom: Mapping[Var, Range],
-    predicate: Any = True,
+    predicate: ExprLike = True,
     analyzer: Analyzer | None = None,
 ) -> list[IntervalSet]:
     """A box around all that the region covers as its variables run."""

@@ -8,7 +8,7 @@ stack; only the rules recurse, and only ``MAX_DEPTH`` deep.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from tirlower import ir
 from tirlower.arith import rules
@@ -207,7 +207,7 @@ class Rewriter(Prover):
         self.span = outer_span
         return memo[root]
 
-    def node(self, op: Any) -> Expr:
+    def node(self, op: Expr) -> Expr:
         """A node other than a leaf or a plain binary operation, its operands simplified."""
         memo = self.memo
         rules = _OF_KIND.get(op.__class__)
@@ -217,11 +217,13 @@ class Rewriter(Prover):
             return self.make_let(op, memo[op.value], memo[op.body])
         return self._mark(op.map_children(memo.__getitem__), *[memo[c] for c in op.children()])
 
-    def rules_of(self, op: Any) -> Expr:
+    def rules_of(self, op: Expr) -> Expr:
         """A node whose operands are simplified already, after the rules of its class."""
         kind = op.__class__
         if kind in BINARY:
-            return self.binary(kind, op.a, op.b, op)
+            if TYPE_CHECKING:
+                assert isinstance(op, Binary)
+            return self.binary(op.__class__, op.a, op.b, op)
         rules = _OF_KIND.get(kind)
         return op if rules is None else rules(self, op, lambda operand: operand)
 
@@ -448,10 +450,10 @@ class Rewriter(Prover):
         )
         return all(kind.min_value <= min(ends) and max(ends) <= kind.max_value for kind in kinds)
 
-    def _any_impure(self, parts: tuple[Any, ...]) -> bool:
+    def _any_impure(self, parts: tuple[Expr, ...]) -> bool:
         return bool(self.impure) and any(part in self.impure for part in parts)
 
-    def _mark(self, new: Expr, *parts: Any) -> Expr:
+    def _mark(self, new: Expr, *parts: Expr) -> Expr:
         if self.impure and any(part in self.impure for part in parts):
             self.impure.add(new)
         return new
@@ -672,12 +674,16 @@ class Rewriter(Prover):
         self.memo, self._differences, self.kept = outer
 
 
-_OF_KIND: dict[type, Callable[[Rewriter, Any, Callable[[Expr], Expr]], Expr]] = {
-    Not: lambda rewriter, op, of: rewriter._unary_not(of(op.a), op),
-    Select: lambda rewriter, op, of: rewriter._ternary(op, of(op.condition), of(op.true_value), of(op.false_value)),
-    Cast: lambda rewriter, op, of: rewriter._cast(op.dtype, of(op.value), op),
-    Call: Rewriter._call_of,
-    Ramp: Rewriter._ramp_of,
-    Broadcast: Rewriter._broadcast_of,
-}
+_NodeRules: TypeAlias = "Callable[[Rewriter, Expr, Callable[[Expr], Expr]], Expr]"
+_OF_KIND: dict[type, _NodeRules] = cast(
+    "dict[type, _NodeRules]",
+    {
+        Not: lambda rewriter, op, of: rewriter._unary_not(of(op.a), op),
+        Select: lambda rewriter, op, of: rewriter._ternary(op, of(op.condition), of(op.true_value), of(op.false_value)),
+        Cast: lambda rewriter, op, of: rewriter._cast(op.dtype, of(op.value), op),
+        Call: Rewriter._call_of,
+        Ramp: Rewriter._ramp_of,
+        Broadcast: Rewriter._broadcast_of,
+    },
+)  # each takes nodes of its class
 """The rules of a node that is no binary operation; the last argument gives its simplified operands."""

@@ -15,6 +15,7 @@ from tirlower.arith.analyzer import Analyzer
 from tirlower.arith.linear import linear_coefficients
 from tirlower.diagnostics import TirError
 from tirlower.ir import Expr, IntImm, Range, Var, build, substitute
+from tirlower.ir.dtype import DataType
 
 __all__ = [
     "IntConstraints",
@@ -198,7 +199,7 @@ def solve_linear_equations(
     return IntConstraintsTransform(source, destination, old_to_new, new_to_old)
 
 
-def _dot(dtype: Any, row: Sequence[int], values: Sequence[Any], analyzer: Analyzer) -> Expr:
+def _dot(dtype: DataType, row: Sequence[int], values: Sequence[Expr], analyzer: Analyzer) -> Expr:
     total: Expr = IntImm(dtype, 0)
     for factor, value in zip(row, values, strict=True):
         if factor:
@@ -382,7 +383,7 @@ def _joined(analyzer: Analyzer, var: Var, low: _Inequality, high: _Inequality) -
 
 def _distinct(analyzer: Analyzer, inequalities: list[_Inequality]) -> list[_Inequality]:
     """Of inequalities with the same factors and constant bases only the tightest."""
-    kept: dict[Any, _Inequality] = {}
+    kept: dict[object, _Inequality] = {}
     for one in inequalities:
         base = one.base
         key: Any = (

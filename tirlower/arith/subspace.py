@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tirlower.arith.analyzer import Analyzer
 from tirlower.arith.facts import conjuncts
 from tirlower.arith.iter_detect import detect_iter_map, with_ranges
 from tirlower.arith.iter_map import Detector, IterMapLevel, IterMark, IterSplit, IterSum, NotAMap
 from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
+from tirlower.ir.expr import ExprLike
 from tirlower.ir.query import mentions
 
 __all__ = ["subspace_divide"]
@@ -19,10 +19,10 @@ Part = tuple[IterSplit | None, IterSplit | None]
 
 
 def subspace_divide(
-    bindings: Sequence[Any],
+    bindings: Sequence[Expr],
     input_iters: Mapping[Var, Range],
     sub_iters: Sequence[Var],
-    predicate: Any = True,
+    predicate: ExprLike = True,
     check_level: IterMapLevel | str | int = IterMapLevel.SURJECTIVE,
     analyzer: Analyzer | None = None,
     simplify_trivial_iterators: bool = True,

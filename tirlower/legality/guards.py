@@ -17,6 +17,7 @@ from tirlower.ir.data import stop_of
 from tirlower.ir.expr import Expr, Var, const, is_const_int
 from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
+from tirlower.ir.node import Node
 from tirlower.ir.op import Purity
 from tirlower.ir.stmt import Assert, Bind, Block, For, Seq, Stmt, seq
 from tirlower.legality.bounds import BoundVerdicts, OpenAccess
@@ -35,7 +36,7 @@ def insert_guards(
     name: str,
     func: PrimFunc,
     judged: BoundVerdicts,
-    is_pure: Callable[[Any], bool],
+    is_pure: Callable[[Node], bool],
     overflowing: Iterable[Stmt] = (),
     *,
     accesses: bool = True,
@@ -158,7 +159,7 @@ class _GuardBuilder(AccessGuardBuilder):
             )
             self._require(node, place, offset, view.limit, what)
 
-    def _require(self, node: Any, place: Place, index: Expr, extent: Expr, problem: str) -> None:
+    def _require(self, node: Expr | None, place: Place, index: Expr, extent: Expr, problem: str) -> None:
         index, extent = build.match_types(index, extent)
         inside = build.logical_and(build.ge(index, const(0, index.dtype)), build.lt(index, extent))
         shown = Shown(place.value(index), extent, place.value)

@@ -67,7 +67,7 @@ class CheckReport:
             self.assumed + other.assumed,
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """As plain values, for the metadata of the disk cache."""
         return asdict(self)
 

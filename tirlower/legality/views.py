@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from tirlower.analysis.purity import side_effect
 from tirlower.ir import build
@@ -17,6 +16,7 @@ from tirlower.ir.buffer import Buffer, BufferRegion
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, Expr, Var, const, is_const_int
 from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, Block, BufferStore, DeclBuffer, Stmt
 from tirlower.poly import Scop
@@ -67,7 +67,7 @@ def find_views(scop: Scop) -> Views:
         return Views()
     finder = _Finder(scop, own, wanted)
     finder.visit(scop.func.body)
-    needed: set[Any] = set()
+    needed: set[Expr] = set()
     for view in finder.open.values():
         pre_order_visit(view.start, needed.add)
     held = {key: bind for key, bind in finder.held.items() if bind.var in needed}
@@ -122,7 +122,7 @@ class _Finder(FactMutator):
             pre_order_visit(root, self._look_at_load)
         return root
 
-    def _look_at_load(self, op: Any) -> bool:
+    def _look_at_load(self, op: Node) -> bool:
         if isinstance(op, BufferLoad):
             self.look(op.buffer)
         return True
@@ -158,7 +158,7 @@ class _Finder(FactMutator):
         offset = _wide(outer.offset_of([_wide(part.min) for part in source.region]))
         return build.add(shift, _times(offset, _bytes(outer))) if side_effect(offset) <= Purity.READS else None
 
-    def shift_of(self, value: Any, site: Bind) -> Expr | None:
+    def shift_of(self, value: Expr, site: Bind) -> Expr | None:
         """How many bytes a pointer points past the start of its memory; None where the guard cannot say it."""
         end = pointed_at(value)
         if isinstance(end, Var):

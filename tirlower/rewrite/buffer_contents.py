@@ -39,6 +39,7 @@ from tirlower.ir.expr import (
 )
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, substitute
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import is_small, mentions, nodes
 from tirlower.ir.stmt import (
@@ -134,7 +135,7 @@ class KnownValues:
         elif written:
             self.facts = [f for f in self.facts if not any(self.aliases.may_alias(f.buffer.data, d) for d in written)]
 
-    def overwrite(self, stmt: Any) -> None:
+    def overwrite(self, stmt: Node) -> None:
         """Forget what a statement may write, anywhere inside it."""
         effects = Effects()
         effects.visit(stmt)
@@ -325,7 +326,7 @@ def evaluable(known: KnownValues, *roots: Expr) -> bool:
         written = op.buffer.data not in known.aliases.local or known.value(op) is not None
         return op.predicate is None and written and in_bounds(analyzer, op)
 
-    def fine(op: Any) -> bool:
+    def fine(op: Node) -> bool:
         if isinstance(op, BufferLoad):
             return loads(op)
         if isinstance(op, Call):
@@ -390,7 +391,7 @@ class KnownMutator(FactMutator):
         self.evaluated(made)
         return made
 
-    def evaluated(self, op: Any) -> None:
+    def evaluated(self, op: Node) -> None:
         """What is known after an evaluation: what it assumes, or no more what it may write."""
         if isinstance(op, Evaluate) and isinstance(op.value, Call) and op.value.op is _ASSUME:
             self.known.assume(op.value.args[0])
@@ -451,7 +452,7 @@ class KnownMutator(FactMutator):
             known.facts += known.under(when, [f for f in facts if not any(f is g for g in before)])
         return op.with_(condition=condition, then_case=then_case, else_case=else_case)
 
-    def case_split(self, condition: Any, true: Expr, false: Expr) -> Expr | None:
+    def case_split(self, condition: Expr, true: Expr, false: Expr) -> Expr | None:
         """The one of two values that serves for both truth values of a condition, if there is one.
 
         The value for true serves if it can be evaluated where the condition fails, and is the other value there.

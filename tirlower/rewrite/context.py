@@ -187,15 +187,15 @@ class PassContext:
         entered = _ENTERED.get()
         return entered[-1] if entered else cls()
 
-    def override_instruments(self, instruments: Sequence[Any] | None) -> None:
+    def override_instruments(self, instruments: Sequence[object] | None) -> None:
         """Watch with these from now on: those before are told that the context ends, these that it begins."""
         self.notify("exit_pass_ctx")
         self.instruments = []
         self._enter(list(instruments or ()))
 
-    def _enter(self, instruments: Sequence[Any]) -> None:
+    def _enter(self, instruments: Sequence[object]) -> None:
         """Tell instruments that the context begins. After an error in one of them there are none."""
-        entered: list[Any] = []
+        entered: list[object] = []
         try:
             for instrument in instruments:
                 _call(instrument, "enter_pass_ctx")

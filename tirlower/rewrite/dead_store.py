@@ -48,7 +48,7 @@ class Liveness:
         # Those of them that are not allocations of the function: one read may be of any of these.
         self._outside: dict[Var, None] = {}
 
-    def begin(self, local: set[Var]) -> Any:
+    def begin(self, local: set[Var]) -> object:
         """A new Seq, whose own allocations end with it; returns what :meth:`end` takes back."""
         outer = self.after, self._outside
         self.after, self._outside = {data: _After(read=[]) for data in local}, {}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any
 
 from tirlower.analysis.purity import side_effect
 from tirlower.arith.facts import negated
 from tirlower.arith.interner import Interner
 from tirlower.ir.expr import Call, Expr, IntImm, Select, const
 from tirlower.ir.functor import Mutator
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import For, IfThenElse, Seq, Stmt, is_no_op, seq
@@ -34,7 +34,7 @@ class Decider(Mutator):
         self.values: dict[Expr, Expr] = {op: const(True, "bool") for op in true}
         self.values.update({op: const(False, "bool") for op in false})
 
-    def enter_Expr(self, op: Any) -> Expr | None:
+    def enter_Expr(self, op: Expr) -> Expr | None:
         return self.values.get(op)
 
     def visit_Call(self, op: Call) -> Expr:
@@ -76,7 +76,7 @@ class EqualDecider(Decider):
         self.values = {rep(negated(plain)): const(not value, "bool"), rep(plain): const(value, "bool")}
         self.values[rep(condition)] = const(value, "bool")
 
-    def enter_Expr(self, op: Any) -> Expr | None:
+    def enter_Expr(self, op: Expr) -> Expr | None:
         return (
             self.values.get(self.interner.representative(op))
             if op.dtype.is_bool and not op.is_leaf
@@ -87,7 +87,7 @@ class EqualDecider(Decider):
 def statements(stmt: Stmt) -> int:
     """The number of statements in (and including) one."""
     size = 0
-    stack: list[Any] = [stmt]
+    stack: list[Node] = [stmt]
     while stack:
         size += 1
         stack += [c for c in stack.pop().children() if not isinstance(c, Expr)]

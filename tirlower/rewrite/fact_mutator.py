@@ -13,6 +13,7 @@ from tirlower.ir.buffer import Range
 from tirlower.ir.expr import And, Call, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.stmt import Assert, Bind, Block, Evaluate, For, IfThenElse, Seq, Stmt, While
 from tirlower.rewrite.scalar_overflow import analyzer_of
@@ -112,7 +113,7 @@ class FactMutator(Mutator):
             changed = any(a is not b for a, b in zip(done, op.stmts, strict=True))
             return op.with_(stmts=tuple(done)) if changed else op
 
-    def note_binding(self, stmt: Any) -> None:
+    def note_binding(self, stmt: Node) -> None:
         """Remember that a variable is bound to data, whose arithmetic wraps."""
         if isinstance(stmt, Bind) and stmt.var.dtype.is_int and self.wrapping.is_data(stmt.value):
             self.wrapping.data.add(stmt.var)

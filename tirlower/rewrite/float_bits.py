@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -78,7 +77,7 @@ def bits_constant(value: float, kind: DataType) -> Expr:
     return const(number, storage_dtype(kind))
 
 
-def _shared(value: Expr, name: str, use: Callable[[Any], Expr]) -> Expr:
+def _shared(value: Expr, name: str, use: Callable[[Expr], Expr]) -> Expr:
     """An expression that mentions a value several times, which is computed once."""
     if value.is_leaf:
         return use(value)
@@ -206,7 +205,7 @@ def _narrow(bits: Expr, form: FloatBits, word: DataType, wide: int) -> Expr:
     )
     magnitude = build.bitwise_and(bits, const(top - 1, word))
 
-    def code_of(size: Any) -> Expr:
+    def code_of(size: Expr) -> Expr:
         shift = fraction - form.mantissa
         odd = build.bitwise_and(build.shift_right(size, const(shift, word)), const(1, word))
         bumped = build.add(build.add(size, odd), const((1 << (shift - 1)) - 1, word))
@@ -223,7 +222,7 @@ def _narrow(bits: Expr, form: FloatBits, word: DataType, wide: int) -> Expr:
     if form.signed_zero:
         return build.bitwise_or(whole, sign)
 
-    def unsigned(plain: Any) -> Expr:
+    def unsigned(plain: Expr) -> Expr:
         bare = build.logical_or(build.eq(plain, const(0, word)), build.eq(plain, const(form.nan, word)))
         return Select(bare, plain, build.bitwise_or(plain, sign))
 
@@ -240,7 +239,7 @@ def _subnormal(size: Expr, form: FloatBits, word: DataType, fraction: int, bias:
     most = const(fraction + 2, word)
     distance = build.min_(build.sub(amount, build.min_(exponent, build.sub(amount, const(1, word)))), most)
 
-    def rounded(shift: Any) -> Expr:
+    def rounded(shift: Expr) -> Expr:
         half = build.shift_left(const(1, word), build.sub(shift, const(1, word)))
         odd = build.bitwise_and(build.shift_right(implicit, shift), const(1, word))
         bumped = build.add(build.add(implicit, odd), build.sub(half, const(1, word)))

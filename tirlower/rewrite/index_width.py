@@ -108,7 +108,7 @@ class WidthAnalysis(FactMutator):
                 wide_here.update(id(c) for c in op.children())
         return root
 
-    def _look(self, op: Any, wide: bool) -> bool:
+    def _look(self, op: Expr, wide: bool) -> bool:
         """Note one node, wide by its parents or by itself; whether its operands must be wide then."""
         kind = op.dtype
         if kind.is_int and kind.bits > self.bits:
@@ -156,7 +156,7 @@ def parents_first(root: Expr) -> list[Expr]:
     """The distinct nodes of an expression, each after all nodes that hold it."""
     order: list[Expr] = []
     done: set[int] = set()
-    stack: list[tuple[Any, bool]] = [(root, False)]
+    stack: list[tuple[Expr, bool]] = [(root, False)]
     while stack:
         op, ready = stack.pop()
         if ready:

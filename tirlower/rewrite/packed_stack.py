@@ -14,6 +14,7 @@ from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import HANDLE, INT32, INT64, DataType
 from tirlower.ir.expr import And, BufferLoad, Call, Expr, Let, Or, PointerType, StringImm, Var, const
 from tirlower.ir.functor import Mutator, post_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each
 from tirlower.ir.stmt import Bind, BufferStore, DeclBuffer, Evaluate, Seq, Stmt
@@ -62,7 +63,7 @@ class Uses:
 def largest_uses(body: Stmt) -> tuple[int, int, int]:
     """The most room that any statement takes on the three stacks."""
     most = [0, 0, 0]
-    stack: list[Any] = [body]
+    stack: list[Node] = [body]
     while stack:
         stmt = stack.pop()
         uses = Uses()
@@ -169,7 +170,7 @@ class CallLowerer(Mutator):
     def visit_IfThenElse(self, op: Any) -> Stmt:
         return self.statement(op)
 
-    def visit_Assert(self, op: Any) -> Stmt:
+    def visit_Assert(self, op: Stmt) -> Stmt:
         return self.statement(op)
 
     def visit_Evaluate(self, op: Evaluate) -> Stmt:

@@ -108,12 +108,14 @@ def _states(base: type, name: str) -> bool:
     return hasattr(base, name) and name not in getattr(base, "declared", {})
 
 
-def _positional(cls: type[Any]) -> list[str]:
+def _positional(cls: type) -> list[str]:
     """The options that the constructor takes by position."""
-    return [field.name for field in dataclasses.fields(cls) if not field.kw_only] if cls.declared else []
+    return (
+        [field.name for field in dataclasses.fields(cls) if not field.kw_only] if getattr(cls, "declared", None) else []
+    )
 
 
-def _declared(cls: type[Any]) -> dict[str, Option]:
+def _declared(cls: type) -> dict[str, Option]:
     """The options of the fields of a class."""
     made: dict[str, Option] = {}
     fields = dataclasses.fields(cls)

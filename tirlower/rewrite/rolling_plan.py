@@ -16,6 +16,7 @@ from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.expr import Add, BufferLoad, Expr, FloorDiv, IntImm, Ramp, Sub, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter, substitute
+from tirlower.ir.node import Node
 from tirlower.ir.op import Purity
 from tirlower.ir.query import each
 from tirlower.ir.stmt import AttrStmt, Block, For, ForKind, IfThenElse, Seq, Stmt, While
@@ -105,7 +106,7 @@ def _step(base: Expr, var: Var, analyzer: Analyzer) -> tuple[int, bool]:
     return step, divisor == 1
 
 
-def _mentions(expr: Any, names: set[Var]) -> bool:
+def _mentions(expr: Node, names: set[Var]) -> bool:
     return any(var in names for var in _variables(expr))
 
 
@@ -228,7 +229,7 @@ class Planner:
     def _accesses(self, data: Var) -> list[Store | Load]:
         return [*self.seen.stores.get(data, ()), *self.seen.loads.get(data, ())]
 
-    def _plain(self, expr: Expr) -> Any:
+    def _plain(self, expr: Expr) -> Expr:
         """An expression with bindings put in."""
         return self.inline.visit_expr(expr)
 

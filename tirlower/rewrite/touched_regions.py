@@ -72,7 +72,7 @@ class _Allocation:
         self.threads = tuple(f for f in outer if relaxed_by_scope(op.buffer.scope, f.thread_tag or ""))
         self.box: list[tuple[Expr, Expr] | None] | None = None
         self.whole = False
-        self.seen: set[Any] = set()
+        self.seen: set[object] = set()
         # What is used through pointers in blocks that state what these reach: the data, or elements' addresses.
         self.anchored = False
         self.dense = False
@@ -102,7 +102,7 @@ class _Collector(FactMutator):
         """How many loops are around."""
         self.matched: dict[Stmt, tuple[MatchBufferRegion, ...]] = {}
         """Regions of allocations that head a body, matched by the block around it."""
-        self._cache: dict[Any, Any] = {}
+        self._cache: dict[object, Any] = {}
 
     # Context
 
@@ -480,7 +480,7 @@ class _Collector(FactMutator):
 def _size(expr: Expr) -> int:
     count, stack = 0, [expr]
     while stack and count <= MAX_TERMS:
-        op: Any = stack.pop()
+        op: Expr = stack.pop()
         count += 1
         stack += op.children()
     return count

@@ -5,18 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
 
 __all__ = ["literals"]
 
 
-def literals(values: Mapping[str, object]) -> dict[str, Any]:
+def literals(values: Mapping[str, object]) -> dict[str, object]:
     """The entries whose values can be written as Python text; members of an Enum as their values.
 
     >>> literals({"a": 1, "b": (2.5, "x"), "c": object()})
     {'a': 1, 'b': (2.5, 'x')}
     """
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for key, value in values.items():
         plain = value.value if isinstance(value, Enum) else value
         try:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from tirlower.ir.dtype import Array
 from tirlower.ir.expr import Expr, IntImm, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import post_order_visit, substitute
+from tirlower.ir.node import Node
 from tirlower.ir.stmt import For, While
 from tirlower.ir.verify import verify_well_formed
 from tirlower.validate.reproducer import DIRECTORY_KEY, Context, Rewriting, write_reproducer
@@ -43,7 +43,7 @@ def _symbols(func: PrimFunc) -> dict[Var, int]:
     params = set(func.params)
     values: dict[Var, int] = {}
 
-    def collect(op: Any) -> None:
+    def collect(op: Expr | None) -> None:
         if isinstance(op, Var) and not op.dtype.is_handle and op not in params and op not in values:
             values[op] = _EXTENTS[len(values) % len(_EXTENTS)]
 
@@ -58,7 +58,7 @@ def _number(expr: Expr, values: Mapping[Var, int]) -> int | None:
     return folded.value if isinstance(folded, IntImm) else None
 
 
-def random_arguments(func: PrimFunc, seed: int = 0) -> list[Any] | None:
+def random_arguments(func: PrimFunc, seed: int = 0) -> list[object] | None:
     """Random arguments that fit a function's parameters; None where that takes more than shapes.
 
     Integers are small and not negative (they may be indices), floats of both signs.
@@ -72,7 +72,7 @@ def random_arguments(func: PrimFunc, seed: int = 0) -> list[Any] | None:
                 return None
             scalars[param] = 1 if param.dtype.is_bool else 4
     values = {**symbols, **{v: n for v, n in scalars.items() if v.dtype.is_integral}}
-    arguments: list[Any] = []
+    arguments: list[object] = []
     for param in func.params:
         buffer = func.buffer_map.get(param)
         if buffer is None:
@@ -96,7 +96,7 @@ def estimated_work(func: PrimFunc) -> int:
     """
     values = _symbols(func)
 
-    def work(stmt: Any) -> int:
+    def work(stmt: Node) -> int:
         inner = sum(work(child) for child in stmt.children() if not isinstance(child, Expr)) + 1
         if isinstance(stmt, For):
             extent = _number(stmt.extent, values)
@@ -107,7 +107,7 @@ def estimated_work(func: PrimFunc) -> int:
         return work(func.body)
 
 
-def _run(mod: IRModule, name: str, arguments: list[Any]) -> tuple[list[Any], Any, Exception | None]:
+def _run(mod: IRModule, name: str, arguments: list[object]) -> tuple[list[object], object, Exception | None]:
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     try:
         return copies, interpret(mod, *copies, name=name), None
@@ -191,7 +191,7 @@ def _difference(name: str, case: Case, after: IRModule) -> _Difference | None:
         message = f"{name} broke {key!r}: its output fails where its input runs: {y_error}"
         return _Difference(type(y_error).__name__, message, cause=y_error if isinstance(y_error, TirError) else None)
     for param, a, b in zip(func.params, x, y, strict=True):
-        if not isinstance(a, np.ndarray):
+        if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
             continue
         wrong = np.argwhere(np.logical_not(np.atleast_1d(_same(a, b))))
         if len(wrong):

@@ -162,7 +162,7 @@ def _readable(mod: IRModule) -> tuple[str, str]:
     return "load_json", save_json(mod)
 
 
-def _literal(value: Any) -> str:
+def _literal(value: object) -> str:
     """An argument as Python text."""
     if not isinstance(value, np.ndarray):
         return repr(value.item() if isinstance(value, np.generic) else value)

@@ -20,6 +20,7 @@ from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Expr, FloatImm, IntImm, Let, StringImm, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import post_order_visit, substitute
+from tirlower.ir.node import Node
 from tirlower.ir.stmt import (
     AllocBuffer,
     AttrStmt,
@@ -51,7 +52,7 @@ class Case(NamedTuple):
         """The function that is run."""
         return self.mod[self.name]
 
-    def with_func(self, func: PrimFunc, arguments: Sequence[Any] | None = None) -> Case:
+    def with_func(self, func: PrimFunc, arguments: Sequence[Var] | None = None) -> Case:
         """The case with another function in its place."""
         return Case(
             self.mod.with_func(self.name, func), self.name, self.arguments if arguments is None else tuple(arguments)
@@ -184,7 +185,7 @@ def _arrays(case: Case) -> Iterator[tuple[Any, Buffer]]:
             yield value, buffer
 
 
-def _sliced(array: Any, axis: int, size: int) -> Any:
+def _sliced(array: Any, axis: int, size: int) -> object:
     return np.ascontiguousarray(array[(slice(None),) * axis + (slice(0, size),)])
 
 
@@ -263,7 +264,7 @@ def _statement(stmt: Stmt, rebuild: _Rebuild) -> Iterator[_Try]:
                 )
 
 
-def _edits(stmt: Any) -> Iterator[Callable[[], Any]]:
+def _edits(stmt: Node | None) -> Iterator[Callable[[], Any]]:
     """What a statement may become, the smallest first."""
     nothing = isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
     if not nothing:

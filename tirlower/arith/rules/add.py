@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from tirlower import ir
-from tirlower.arith.pattern import Domain, PNode, Rule, RuleSet, pmax, pmin, rule, select, tdiv, tmod
+from tirlower.arith.pattern import Domain, Operand, PNode, Rule, RuleSet, pmax, pmin, rule, select, tdiv, tmod
 from tirlower.arith.rules.names import c0, c1, c2, p, s, t, w, x, y, z
 
 # Identities of the ring: exact modulo 2**bits.
@@ -55,7 +54,7 @@ RING = RuleSet(
 )
 
 
-def _reaching(f: Callable[[Any, Any], PNode]) -> Iterator[Rule]:
+def _reaching(f: Callable[[Operand, Operand], PNode]) -> Iterator[Rule]:
     """A sum reaches into min or max where something cancels; the operands keep their order."""
     order = (ir.Min, ir.Max)
     yield rule(f(x, y - z) + z, f(x + z, y), fixed=order)

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from tirlower import ir
-from tirlower.arith.pattern import FALSE, Domain, PFloat, PNode, RuleSet, pmax, pmin, rule
+from tirlower.arith.pattern import FALSE, Domain, Operand, PFloat, PNode, RuleSet, pmax, pmin, rule
 from tirlower.arith.rules.names import x, y
 
 _ONE, _MINUS_ONE, _ZERO, _MINUS_ZERO = PFloat(1.0), PFloat(-1.0), PFloat(0.0), PFloat(-0.0)
 
 
-def _div(a: object, b: object) -> PNode:
+def _div(a: Operand, b: Operand) -> PNode:
     return PNode(ir.Div, a, b)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from tirlower import ir
-from tirlower.arith.pattern import Domain, PNode, Rule, RuleSet, pmax, pmin, rule, select, tdiv, tmod
+from tirlower.arith.pattern import Domain, Operand, PNode, Rule, RuleSet, pmax, pmin, rule, select, tdiv, tmod
 from tirlower.arith.rules.names import c0, c1, c2, c3, p, s, t, w, x, y, z
 
 RING = RuleSet(
@@ -77,7 +76,7 @@ RING = RuleSet(
 )
 
 
-def _into(f: Callable[[Any, Any], PNode], g: Callable[[Any, Any], PNode]) -> Iterator[Rule]:
+def _into(f: Callable[[Operand, Operand], PNode], g: Callable[[Operand, Operand], PNode]) -> Iterator[Rule]:
     """What a difference takes away from min and max, ``g`` being the other one of ``f``; operands keep their order."""
     order = (ir.Min, ir.Max)
     yield rule(f(x, y) - x, f(0, y - x), fixed=order)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var, const, is_const_int
@@ -122,7 +121,7 @@ class MoveResults(Mutator):
             if isinstance(stmt, AllocBuffer) and stmt.buffer.data in self.moved:
                 new = self.moved[stmt.buffer.data][0]
                 before = tuple(self.visit(each) for each in op.stmts[:at])
-                rest: Any = self.visit(Seq(op.stmts[at + 1 :]))
+                rest = self.visit(Seq(op.stmts[at + 1 :]))
                 rest = rest.stmts[0] if isinstance(rest, Seq) and len(rest.stmts) == 1 else rest
                 return Seq((*before, AllocBuffer(new), AttrStmt(new.data, "volatile_scope", const(1), rest)))
         made: Stmt = self.generic(op)

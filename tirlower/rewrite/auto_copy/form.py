@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
@@ -117,7 +117,7 @@ class Order:
         return not any(var in variables for part in parts for var in names_in(part))
 
 
-def is_no(value: Any) -> bool:
+def is_no(value: object) -> bool:
     """Whether an annotation says no."""
     return getattr(value, "value", value) in (0, False)
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tirlower.analysis.buffer_facts import defined
 from tirlower.analysis.undefined import undefined_vars
@@ -79,7 +78,7 @@ def accumulated_region(acc: Accumulator, loop: For, analyzer: Analyzer) -> list[
 
 def _known_before(exprs: Iterable[Expr], own: set[Var]) -> bool:
     """Whether expressions are free of what a loop defines, and of memory, which it may change."""
-    stack: list[Any] = list(exprs)
+    stack: list[Expr] = list(exprs)
     while stack:
         op = stack.pop()
         if op in own or isinstance(op, BufferLoad):

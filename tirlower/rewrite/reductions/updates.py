@@ -18,6 +18,7 @@ from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, Expr, Max, Min, Select, Var, const
 from tirlower.ir.functor import Visitor
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Bind, BufferStore, DeclBuffer, For, IfThenElse, Seq
 from tirlower.poly.reductions import guarded_extremum, reduction_of
@@ -177,8 +178,8 @@ class _Finder(Visitor):
         """``t = a + x; a = t`` is one update, if nothing else uses ``t``."""
         position = 0
         while position < len(op.stmts):
-            stmt: Any = op.stmts[position]
-            after: Any = op.stmts[position + 1] if position + 1 < len(op.stmts) else None
+            stmt: Node = op.stmts[position]
+            after: object = op.stmts[position + 1] if position + 1 < len(op.stmts) else None
             position += 1
             if (
                 isinstance(stmt, Bind)
@@ -241,7 +242,7 @@ def mentions(node: Any, var: Var) -> bool:
     return False
 
 
-def _compared(value: Any, buffer: Buffer) -> bool:
+def _compared(value: Expr, buffer: Buffer) -> bool:
     """Whether a recognised minimum or maximum is made by comparing, under whatever guards."""
     while not isinstance(value, (Min, Max)):
         if isinstance(value, Select):

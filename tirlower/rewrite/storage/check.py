@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir.cancel import expr_key
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Ramp, Var
+from tirlower.ir.expr import BufferLoad, Call, Expr, ExprLike, IntImm, PointerType, Ramp, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor, substitute
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.query import each, nodes
 from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, DeclBuffer, For, ForKind, IfThenElse, Stmt, While
@@ -133,7 +134,7 @@ class _Simulator(Visitor):
         loops = self.loops[self.inside.get(source, 0) :]
         if any(isinstance(loop, While) for loop in loops):
             raise TransformError(f"a store to {store.buffer.name!r} works in place in a while loop", span=store.span)
-        seen: dict[Any, Any] = {}
+        seen: dict[object, Any] = {}
         for point in _points([loop for loop in loops if isinstance(loop, For)]):
             for element in _elements(store.indices, point):
                 other = seen.setdefault(element, point)
@@ -159,7 +160,7 @@ class _Simulator(Visitor):
         self.repeat(op.body, op.condition)
         self.loops.pop()
 
-    def repeat(self, *parts: Any) -> None:
+    def repeat(self, *parts: Node) -> None:
         """Run a body, and once more where the first run left something that the second may see."""
         before = dict(self.state)
         for part in parts:
@@ -207,7 +208,7 @@ class _Simulator(Visitor):
     def visit_BufferLoad(self, op: BufferLoad) -> None:
         self.read(op.buffer.data)
 
-    def visit_Call(self, op: Call) -> Any:
+    def visit_Call(self, op: Call) -> Literal[False] | None:
         if op.op is Op.get("tir.address_of") and isinstance(op.args[0], BufferLoad):
             self.pointer(op.args[0].buffer.data)
             for index in op.args[0].indices:
@@ -225,7 +226,7 @@ class _Simulator(Visitor):
         self.write(data, None)
 
 
-def _data_of(part: Any) -> Any:
+def _data_of(part: object) -> object:
     return part if isinstance(part, Var) else part.buffer.data if isinstance(part, BufferLoad) else None
 
 
@@ -262,9 +263,9 @@ def _points(loops: list[For]) -> Iterator[dict[Var, Expr]]:
     return itertools.islice(walk(0, {}), MAX_POINTS)
 
 
-def _elements(indices: tuple[Expr, ...], point: dict[Var, Expr]) -> Iterator[Any]:
+def _elements(indices: tuple[Expr, ...], point: dict[Var, Expr]) -> Iterator[object]:
     """The elements that an access touches at an iteration, as far as their indices can be evaluated or told apart."""
-    parts: list[list[Any]] = []
+    parts: list[list[ExprLike]] = []
     for index in indices:
         lanes = (
             [index.base + index.stride * lane for lane in range(index.lanes)]

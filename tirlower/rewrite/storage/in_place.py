@@ -113,7 +113,7 @@ class _Checker(Visitor):
         return found
 
 
-def _names_memory(arg: Any) -> bool:
+def _names_memory(arg: Expr) -> bool:
     return isinstance(getattr(arg, "type", None), PointerType) or arg.dtype.is_handle
 
 
@@ -129,7 +129,7 @@ def _same_element(load: BufferLoad, store: BufferStore) -> bool:
     )
 
 
-def _layout(buffer: Buffer) -> Any:
+def _layout(buffer: Buffer) -> object:
     """What, with the indices, says where an element lies. The outermost extent does not."""
     return (
         tuple(map(expr_key, buffer.shape[1:])),
@@ -139,7 +139,7 @@ def _layout(buffer: Buffer) -> Any:
     )
 
 
-def injective(indices: Sequence[Any], loops: dict[Var, Range]) -> bool:
+def injective(indices: Sequence[Expr], loops: dict[Var, Range]) -> bool:
     """Whether different iterations of loops give different indices."""
     iterators = {var: dom for var, dom in loops.items() if not is_const_int(dom.extent, 1)}
     scalars: list[Expr] = []

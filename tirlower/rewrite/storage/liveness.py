@@ -86,8 +86,8 @@ class Allocation:
         self.touches: tuple[Touch, Touch] | None = None
         self.escapes = False
         self.start = self.stop = 0
-        self.first: Any = None
-        self.last: Any = None
+        self.first: Stmt | None = None
+        self.last: Stmt | None = None
         self.place: Frame | Bind | None = None
 
     @property
@@ -134,7 +134,7 @@ def _common(a: Frame, b: Frame) -> Frame:
     return a
 
 
-def _unit(touch: Touch, level: Frame) -> tuple[int, int, Any]:
+def _unit(touch: Touch, level: Frame) -> tuple[int, int, Stmt | None]:
     """The statement directly under a frame in which an access happens, with its beginning and end."""
     frame, time, stmt = touch
     if frame is level:
@@ -339,7 +339,7 @@ class Liveness(Visitor):
         return inner if between is None else bind or frame
 
 
-def _runs(stmt: Any) -> bool:
+def _runs(stmt: Expr | None) -> bool:
     """Whether what a statement contains surely runs when it does."""
     if isinstance(stmt, For):
         return isinstance(stmt.extent, IntImm) and stmt.extent.value > 0

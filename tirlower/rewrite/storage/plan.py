@@ -200,7 +200,7 @@ class _Planner:
     def _in_place(self, allocation: Allocation, size: int | None) -> Entry | None:
         """The memory of a buffer that ends with the statement that begins this one, where the statement allows it."""
         buffer, stmt = allocation.op.buffer, allocation.first
-        if allocation.place is None or allocation.op.annotations or buffer.dtype.is_handle:
+        if stmt is None or allocation.place is None or allocation.op.annotations or buffer.dtype.is_handle:
             return None
         ended = self.by_last.get(id(stmt), [])
         for source, entry in _as_touched(stmt, ended) if len(ended) > 1 else ended:

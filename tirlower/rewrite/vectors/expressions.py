@@ -150,7 +150,7 @@ class ExprVectorizer:
             return self.ramp
         return self.lets.get(op, op) if isinstance(op, Var) else op
 
-    def _let(self, op: Let, memo: dict[int, Expr], stack: list[Any]) -> None:
+    def _let(self, op: Let, memo: dict[int, Expr], stack: list[object]) -> None:
         if id(op.value) not in memo:
             stack.append(op.value)
             return

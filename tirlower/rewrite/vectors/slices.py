@@ -58,7 +58,7 @@ class Slicer:
         self._spill = spill
         self.cut = cut
         self._conditional = 0
-        self.memo: dict[Any, Expr] = {}
+        self.memo: dict[object, Expr] = {}
 
     def of(self, root: Expr) -> Expr:
         """The lanes of a vector that has as many as the statement."""

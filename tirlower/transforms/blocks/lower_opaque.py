@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.diagnostics import TransformError
 from tirlower.ir.annotations import numbers_of
 from tirlower.ir.expr import Expr, StringImm, Var, as_expr, const, is_const_int
@@ -112,7 +110,7 @@ class _Lowerer(Substituter):
         return made
 
 
-def _written(op: Block, position: Any) -> Var:
+def _written(op: Block, position: object) -> Var:
     """The data variable of the written buffer that an annotation names by its position."""
     if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < len(op.writes):
         raise TransformError(
@@ -122,7 +120,7 @@ def _written(op: Block, position: Any) -> Var:
     return op.writes[position].buffer.data
 
 
-def _attr_expr(value: Any, op: Block) -> Expr:
+def _attr_expr(value: object, op: Block) -> Expr:
     if isinstance(value, str):
         return StringImm(value)
     if isinstance(value, (Expr, int, float)):

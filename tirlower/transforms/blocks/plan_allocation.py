@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from tirlower.analysis.lca import detect_buffer_access_lca
 from tirlower.analysis.purity import side_effect
@@ -60,7 +59,7 @@ class _Collector(Visitor):
         self.carried: set[Var] = set()
         self.source: dict[Var, Var] = {}
         # What was surely stored, in order: the buffer and the keys of the indices.
-        self.stored: dict[tuple[Buffer, Any], None] = {}
+        self.stored: dict[tuple[Buffer, object], None] = {}
         self.jumped = False
         self.instances = 0
         self.conditions = 0
@@ -153,7 +152,7 @@ class _Collector(Visitor):
         self.carried.add(self.source.get(data, data))
 
 
-def _element(op: BufferLoad | BufferStore) -> tuple[Buffer, Any]:
+def _element(op: BufferLoad | BufferStore) -> tuple[Buffer, object]:
     return op.buffer, tuple(map(expr_key, op.indices))
 
 

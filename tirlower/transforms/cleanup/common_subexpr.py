@@ -254,14 +254,14 @@ def _is_arithmetic(op: Any) -> bool:
     return not (op.is_leaf or isinstance(op, (BufferLoad, Call, Let)) or op.dtype.is_handle)
 
 
-def _may_divide_by_zero(op: Any) -> bool:
+def _may_divide_by_zero(op: object) -> bool:
     if not isinstance(op, _DIVISIONS) or not op.dtype.is_integral:
         return False
     divisor = op.b.value if isinstance(op.b, Broadcast) else op.b
     return not (isinstance(divisor, IntImm) and divisor.value != 0)
 
 
-def _conditional_operands(op: Any) -> tuple[int, ...]:
+def _conditional_operands(op: object) -> tuple[int, ...]:
     """The operands that evaluating an expression may leave out."""
     if op.__class__ is Call and op.op is _ITE:
         return (1, 2)

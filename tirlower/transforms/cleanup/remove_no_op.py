@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Any
 
 from tirlower.analysis.aliasing import same_place
 from tirlower.analysis.overflow import Wrapping
@@ -67,7 +66,7 @@ class _Uses(Visitor):
             self.buffers.add(buffer)
             self.vars.update(each(Var, buffer))
 
-    def _add(self, value: Any) -> None:
+    def _add(self, value: object) -> None:
         if isinstance(value, Buffer):
             self.visit_buffer(value)
         elif isinstance(value, Node):

@@ -162,7 +162,7 @@ def _only_reads(value: Expr, what: str, site: Stmt) -> None:
         )
 
 
-def _in_index(name: str, index: Any, site: Any) -> TransformError:
+def _in_index(name: str, index: Expr | None, site: Any) -> TransformError:
     return TransformError(
         f"T.undef() is used in an index of buffer {name!r}: {index}",
         span=site.span,
@@ -170,7 +170,7 @@ def _in_index(name: str, index: Any, site: Any) -> TransformError:
     )
 
 
-def _left_over(root: Any) -> TransformError:
+def _left_over(root: Expr) -> TransformError:
     for load in each(BufferLoad, root):
         if any(call.op is _UNDEF for call in each(Call, *load.indices)):
             return _in_index(load.buffer.name, load, root)

@@ -50,7 +50,7 @@ class _Rewriter(FactMutator):
 
     def may_fault(self, root: Expr) -> bool:
         known = self.unsafe
-        stack: list[Any] = [root]
+        stack: list[Expr] = [root]
         while stack:
             op = stack[-1]
             if op in known:
@@ -66,7 +66,7 @@ class _Rewriter(FactMutator):
         return known[root]
 
     @staticmethod
-    def _evaluated(op: Any) -> list[Expr]:
+    def _evaluated(op: Expr) -> list[Expr]:
         """The operands that evaluating an expression always evaluates."""
         if op.__class__ is Call:
             if op.op is _ITE:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tirlower.analysis.host_abi import private_copy
 from tirlower.ir.expr import Call, Expr
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Mutator, Visitor
+from tirlower.ir.node import Node
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import AttrStmt, For, ForKind
 from tirlower.machine.target import Target
@@ -41,7 +41,7 @@ class _Calls(Visitor):
     def visit_AttrStmt(self, op: AttrStmt) -> None:
         self._region(op, op.key in _DEVICE_KEYS)
 
-    def _region(self, op: Any, device: bool) -> None:
+    def _region(self, op: Node, device: bool) -> None:
         outer, self.in_device = self.in_device, self.in_device or device
         self.generic(op)
         self.in_device = outer
@@ -59,13 +59,13 @@ class _HostCalls(Mutator):
             return op.with_(op=GlobalVar(self.renamed[op.op.name]))
         return op
 
-    def visit_For(self, op: For) -> Any:
+    def visit_For(self, op: For) -> Node:
         return self._region(op, op.kind is ForKind.THREAD_BINDING and not str(op.thread_tag).startswith("vthread"))
 
-    def visit_AttrStmt(self, op: AttrStmt) -> Any:
+    def visit_AttrStmt(self, op: AttrStmt) -> Node:
         return self._region(op, op.key in _DEVICE_KEYS)
 
-    def _region(self, op: Any, device: bool) -> Any:
+    def _region(self, op: Node, device: bool) -> Node:
         outer, self.in_device = self.in_device, self.in_device or device
         made = self.generic(op)
         self.in_device = outer

@@ -160,7 +160,7 @@ class _Look:
             raise _No
 
 
-def _nodes(expr: Expr) -> list[Any]:
+def _nodes(expr: Expr) -> list[Expr]:
     return list(each(Expr, expr))
 
 

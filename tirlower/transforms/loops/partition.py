@@ -14,6 +14,7 @@ from tirlower.ir.expr import And, Call, Expr, IntImm, Let, Select, Var, const, i
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, StmtMutator, Visitor, substitute
 from tirlower.ir.intrinsics.collective import COLLECTIVE
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import mentions
 from tirlower.ir.refresh import copy_var, refresh_binders
@@ -152,7 +153,7 @@ class _Freezer(Mutator):
         self.conditions = conditions
         self.cut = cut
 
-    def enter_Expr(self, op: Any) -> Expr | None:
+    def enter_Expr(self, op: Node) -> Expr | None:
         if op not in self.conditions:
             return None
         cuts: tuple[int, ...] = (self.cut,)

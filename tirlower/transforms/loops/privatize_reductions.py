@@ -303,7 +303,7 @@ def _is_annotated(loop: For) -> bool:
     return loop.kind in (ForKind.PARALLEL, ForKind.VECTORIZED) and bool(loop.annotations.get(REDUCTION))
 
 
-def _without(loop: For) -> dict[str, Any]:
+def _without(loop: For) -> dict[str, object]:
     return {key: value for key, value in loop.annotations.items() if key != REDUCTION}
 
 

@@ -152,7 +152,7 @@ def _marked(stmt: Stmt, op: Op) -> int | None:
 
 def _is_marked(func: PrimFunc) -> bool:
     """Whether a function has marks already."""
-    stack: list[Any] = [func.body]
+    stack: list[Stmt] = [func.body]
     while stack:
         stmt = stack.pop()
         if _started(stmt) is not None:

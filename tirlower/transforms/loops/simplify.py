@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Any
 
 from tirlower.analysis.aliasing import same_place
 from tirlower.analysis.purity import side_effect
@@ -42,7 +41,7 @@ class _UsedInDefinitions(Visitor):
         self.layouts: set[Var] = set()
         self.seen: set[Buffer] = set()
 
-    def _add(self, value: Any) -> None:
+    def _add(self, value: object) -> None:
         if isinstance(value, Buffer):
             self.visit_buffer(value)
         elif isinstance(value, Node):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tirlower.analysis.pipeline_plan import (
     ASYNC,
@@ -135,7 +135,7 @@ class _Pipeline:
         self.owner = owner
         self.analyzer = owner.analyzer
         self.allocs: list[AllocBuffer | AllocConst] = []
-        self.annotations: dict[str, Any] = {}
+        self.annotations: dict[str, object] = {}
         self.in_blocks = False
         stmts = self._statements()
         stages, orders, async_stages = read_annotations(loop, len(stmts))

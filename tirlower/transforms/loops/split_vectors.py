@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -314,7 +314,7 @@ class _Splitter(StmtMutator):
         """Whether a piece's loads may read what an earlier piece stored."""
         found = False
 
-        def look(node: Any) -> bool:
+        def look(node: Expr | None) -> bool:
             nonlocal found
             if isinstance(node, BufferLoad):
                 found = found or self._may_read_stored(node, op)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.expr import BufferLoad, IntImm, Var, const
@@ -55,7 +53,7 @@ class _Unroller(StmtMutator):
             return self._with(op.body, explicit=bool(_number(op.value, op)))
         return self.generic(op)
 
-    def _with(self, body: Stmt, **options: Any) -> Stmt:
+    def _with(self, body: Stmt, **options: object) -> Stmt:
         before = {name: getattr(self, name) for name in options}
         for name, value in options.items():
             setattr(self, name, value)
@@ -90,7 +88,7 @@ class _Unroller(StmtMutator):
         return op.with_(stmts=tuple(done)) if any(a is not b for a, b in zip(done, op.stmts, strict=True)) else op
 
     def visit_For(self, op: For) -> Stmt:
-        pragmas: dict[str, Any] = {}
+        pragmas: dict[str, object] = {}
         kept = dict(op.annotations)
         if MAX_STEP in kept:
             pragmas["max_step"] = _number(kept.pop(MAX_STEP), op)
@@ -169,7 +167,7 @@ def _size(stmt: Stmt) -> int:
     return sum(1 for _ in statements(stmt))
 
 
-def _number(value: Any, op: Stmt) -> int:
+def _number(value: object, op: Stmt) -> int:
     if isinstance(value, IntImm):
         value = value.value
     if not isinstance(value, (int, bool)):

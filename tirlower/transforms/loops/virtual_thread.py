@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tirlower.analysis.purity import side_effect
 from tirlower.analysis.vthread_dependence import JUMPS, ONCE, Uses, touched_by, uses_of
@@ -253,7 +253,7 @@ class _Threads(StmtMutator):
         _refuse(self.loop, at, why, help)
 
 
-def _converted(kind: Any, value: Expr) -> Expr:
+def _converted(kind: str, value: Expr) -> Expr:
     return value if value.dtype is kind else build.cast(kind, value)
 
 

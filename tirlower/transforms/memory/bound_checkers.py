@@ -223,12 +223,12 @@ class AccessGuardBuilder(Dispatch[Expr, list[_Entry], Place]):
         shown = Shown(copy(place.value(index)), extent, lambda expr: copy(place.value(expr)))
         self.require(copy(place.fact(inside)), self.message(node, axis, which, shown), node)
 
-    def require(self, condition: Expr, message: Expr, node: Any) -> None:
+    def require(self, condition: Expr, message: Expr, node: object) -> None:
         """Add an assertion about an access."""
         self.asserts.append(Assert(condition, message, span=self.span))
 
 
-def _element_of(pointer: Any) -> BufferLoad | None:
+def _element_of(pointer: object) -> BufferLoad | None:
     """The element whose address is taken, if it is one of a buffer."""
     if isinstance(pointer, Call) and pointer.op is _ADDRESS_OF and isinstance(pointer.args[0], BufferLoad):
         return pointer.args[0]
@@ -247,7 +247,7 @@ class AccessGuards(StmtMutator):
         """What collects the asserts of a statement."""
         return AccessGuardBuilder(op.span)
 
-    def guarded(self, op: Any, made: Stmt, *exprs: Expr | None) -> Stmt:
+    def guarded(self, op: Stmt, made: Stmt, *exprs: Expr | None) -> Stmt:
         """A statement with the asserts of the expressions that it evaluates first."""
         checks = self.checks(op)
         for expr in exprs:

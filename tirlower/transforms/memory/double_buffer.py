@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tirlower.analysis.access_summary import Access, Box, Summarizer, Summary, contains, disjoint
 from tirlower.analysis.undefined import undefined_vars
@@ -154,7 +154,7 @@ class _Loop:
                 self.inline.vmap[stmt.var] = self.inline.visit_expr(stmt.value)
 
     def _holds_mark(self, stmt: Stmt) -> bool:
-        stack: list[Any] = [stmt]
+        stack: list[Stmt] = [stmt]
         while stack:
             op = stack.pop()
             if isinstance(op, AttrStmt):

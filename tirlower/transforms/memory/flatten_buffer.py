@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range, pointer_dtype
 from tirlower.ir.cancel import expr_key
-from tirlower.ir.dtype import BOOL, INT64, DataType
+from tirlower.ir.dtype import BOOL, INT64, Array, DataType
 from tirlower.ir.expr import BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Var, const, is_const_int
 from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
@@ -179,7 +178,7 @@ class _Flattener(FactMutator):
             self.layouts.wrapping.data = self.wrapping.data  # and what is bound to data on the way
         self.remap: dict[Buffer, Buffer] = {}
         self.loops: dict[Var, Range] = {}
-        self.simplified: dict[Any, Expr] = {}
+        self.simplified: dict[object, Expr] = {}
         """Indices by symbolic strides in the loops and conditions around."""
         self.func = func
         self.known: set[Var] = {*func.params, *(buffer.data for buffer in func.buffers)}
@@ -412,7 +411,7 @@ def _bound_in_expression(func: PrimFunc, data: Var) -> bool:
     return any(let.var is data for let in each(Let, func.body))
 
 
-def _flat_data(op: AllocConst, flat: Buffer) -> np.ndarray[Any, Any]:
+def _flat_data(op: AllocConst, flat: Buffer) -> Array:
     """The elements of a constant in the layout of its flat buffer."""
     data = op.data.astype(flat.dtype.element.numpy) if op.buffer.dtype.is_bool else op.data
     shape = tuple(e.value for e in flat.shape if isinstance(e, IntImm))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from tirlower.arith import Analyzer
 from tirlower.ir.buffer import Buffer, BufferRegion, pointer_dtype
@@ -104,7 +104,7 @@ class _Accesses(Visitor):
     def visit_BufferLoad(self, op: BufferLoad) -> None:
         self.note(op.buffer, op.indices[-1] if op.indices else None, True, op.predicate is not None)
 
-    def visit_Call(self, op: Call) -> Any:
+    def visit_Call(self, op: Call) -> Literal[False] | None:
         if op.op is _ADDRESS_OF and isinstance(op.args[0], BufferLoad):
             self.note(op.args[0].buffer, None, False)
             for index in op.args[0].indices:
@@ -169,7 +169,7 @@ class _Rewriter(Mutator):
         return load
 
     @staticmethod
-    def wide(index: Any, kind: DataType) -> Expr:
+    def wide(index: Expr, kind: DataType) -> Expr:
         """The index in vectors. TIR leaves the division of what is no constant as it is; Simplify resolves it."""
         base = index.base if isinstance(index, Ramp) else index
         if isinstance(base, IntImm):

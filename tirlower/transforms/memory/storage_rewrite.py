@@ -32,7 +32,7 @@ class _Rewriter(Substituter):
         self.func = func
         # What stands where an allocation stood: the allocation, a view, or nothing (moved, or never used).
         self.instead: dict[AllocBuffer, Stmt] = {a.op: _DROPPED for a in plan.unused}
-        self.heads: dict[Any, list[Stmt]] = {}
+        self.heads: dict[object, list[Stmt]] = {}
         self.unused = {a.data for a in plan.unused}
         # Memory is allocated in the order in which it is first touched.
         for entry in sorted(plan.entries, key=lambda e: min(member.touched for member in e.members)):
@@ -146,7 +146,7 @@ def _alike(a: Buffer, b: Buffer) -> bool:
     return a.dtype is b.dtype and not a.strides and not b.strides and _key(a) == _key(b)
 
 
-def _key(buffer: Buffer) -> Any:
+def _key(buffer: Buffer) -> object:
     return [tuple(map(expr_key, buffer.shape)), expr_key(buffer.elem_offset), buffer.axis_separators]
 
 

@@ -382,7 +382,7 @@ def _write_back(
 ) -> Stmt:
     """The results are stored: by one thread of each group, or by each into memory of its own."""
     variables = {loop.loop_var for loop in loops}
-    fresh: dict[Var, Any] = {}
+    fresh: dict[Var, Expr] = {}
     iters: list[BlockIter] = []
     for it in block.iters:
         if it.kind is not IterKind.REDUCE:

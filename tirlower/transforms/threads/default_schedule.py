@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.analysis.purity import side_effect
 from tirlower.analysis.thread_axes import thread_loop
 from tirlower.arith import Analyzer
@@ -15,6 +13,7 @@ from tirlower.ir.expr import Call, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator, Substituter, pre_order_visit, substitute
+from tirlower.ir.node import Node
 from tirlower.ir.op import GlobalVar, Op, Purity
 from tirlower.ir.query import mentions, nodes, statements
 from tirlower.ir.splice import jumps_out, returns
@@ -52,7 +51,7 @@ _HOST_CALLS = frozenset(
 )
 
 
-def _is_host_call(op: Any) -> bool:
+def _is_host_call(op: Node) -> bool:
     return isinstance(op, Call) and (isinstance(op.op, GlobalVar) or op.op in _HOST_CALLS)
 
 
@@ -95,7 +94,7 @@ class _Scheduler(StmtMutator):
         self.axes: dict[tuple[str, DataType], Var] = {}
         pre_order_visit(func.body, self.note_axis)
 
-    def note_axis(self, op: Any) -> bool:
+    def note_axis(self, op: Node) -> bool:
         """The loops of one axis in a function share their variable."""
         if isinstance(op, For) and op.kind is ForKind.THREAD_BINDING:
             self.axes.setdefault((str(op.thread_tag), op.loop_var.dtype), op.loop_var)

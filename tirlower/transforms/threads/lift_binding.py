@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.analysis.thread_axes import (
     AxisMutator,
     Survey,
@@ -34,7 +32,7 @@ class _Plan:
         self.lifts = home is not loops[0]
         notes = self.first.annotations
         same = self.lifts and all(structural_equal(_values(loop), _values(self.first)) for loop in loops)
-        self.annotations: dict[str, Any] = dict(notes) if same else {}
+        self.annotations: dict[str, object] = dict(notes) if same else {}
 
 
 def _values(loop: For) -> For:

@@ -13,6 +13,7 @@ from tirlower.ir.buffer import Buffer, Range, decl_buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.query import each, mentions
 from tirlower.ir.stmt import AllocBuffer, BufferStore, DeclBuffer, Evaluate, For, ForKind, Stmt
@@ -152,7 +153,7 @@ class _Finder(Visitor):
         warp.m = factor.value
 
 
-def _pairs(root: Any, found: Mapping[Any, Any]) -> list[tuple[Call, int]]:
+def _pairs(root: Node, found: Mapping[Any, Any]) -> list[tuple[Call, int]]:
     """The operands of operations of warps (``ptx_ldmatrix``, ``ptx_mma`` …) in such memory: calls, and where in them the
     data variable stands; its offset follows."""
     calls = (op for op in each(Call, root) if isinstance(op.op, Op) and op.op in _OF_WARPS)

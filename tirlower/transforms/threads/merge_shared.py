@@ -18,6 +18,7 @@ from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Broadcast, BufferLoad, Call, Expr, IntImm, Ramp, StringImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, StmtMutator, Visitor
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.query import each, has, mentions, nodes
 from tirlower.ir.stmt import (
@@ -152,7 +153,7 @@ class _Lives(Visitor):
             return  # its size is not known where the kernel begins
         self.parts[buffer.data] = _Part(op, len(self.units), self.time, self.time, size)
 
-    def unit(self, op: Any) -> None:
+    def unit(self, op: Node) -> None:
         self.time += 1
         self.units.append((self.time, set()))
         self.path = (*self.path, self.time)

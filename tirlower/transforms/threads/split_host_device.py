@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.analysis.thread_axes import is_thread_axis
 from tirlower.analysis.undefined import undefined_vars
 from tirlower.diagnostics import TransformError
@@ -102,7 +100,7 @@ class _Splitter(StmtMutator):
         self.taken = set(mod) | {str(func.attrs.get("global_symbol", "")) for _, func in mod.items()}
         self.kernels: dict[str, PrimFunc] = {}
         self.prefix = ""
-        self.handed_on: dict[str, Any] = {}
+        self.handed_on: dict[str, object] = {}
         self.sizes: set[Var] = set()
         """The symbols of the shapes of the function at hand."""
 

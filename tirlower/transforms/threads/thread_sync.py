@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from tirlower.analysis.barriers import BarrierPlanner, is_barrier
 from tirlower.analysis.device_calls import DeviceCalls, ordered_by_object
@@ -14,6 +14,7 @@ from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import BufferLoad, Expr, StringImm, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.query import each, has, nodes
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt
@@ -119,7 +120,7 @@ class _GridBarrier(StmtMutator):
         return op.with_(body=Seq((kinit, *stmts)))
 
 
-def _is_placeholder(node: Any) -> bool:
+def _is_placeholder(node: Node) -> bool:
     return isinstance(node, Evaluate) and is_barrier(node, "global") and len(node.value.args) == 1  # type: ignore[attr-defined]
 
 

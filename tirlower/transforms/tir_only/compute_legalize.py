@@ -81,7 +81,7 @@ class _Temporaries(Visitor):
         self.matches = matches
         self.allocated: dict[Var, Buffer] = {}
         self.opaque: set[Var] = set()
-        self.together: list[set[Any]] = []
+        self.together: list[set[object]] = []
         """Results that one reducer serves: they have one type."""
 
     def promotable(self) -> dict[Var, Buffer]:

@@ -33,7 +33,7 @@ class _Converter(Substituter):
         self.vmap = self.scopes.table
         self.axes: dict[tuple[str, DataType], Var] = {}
         # What a name last stood for: an attribute may name what its region defined.
-        self.latest: dict[Any, Any] = {}
+        self.latest: dict[object, Any] = {}
         self.in_attr = False
         # The buffers whose cached rewriting depends on a variable.
         self.uses: dict[Var, list[Buffer]] = {}
@@ -60,7 +60,7 @@ class _Converter(Substituter):
         self.forget(var)
         return new
 
-    def define_bare(self, parts: Iterable[Any]) -> None:
+    def define_bare(self, parts: Iterable[object]) -> None:
         for part in parts:
             if part.__class__ is Var and part not in self.vmap:
                 self.define(part)
@@ -74,14 +74,14 @@ class _Converter(Substituter):
         self.latest[buffer] = new
         return new
 
-    def scoped(self, stmt: Stmt) -> Any:
+    def scoped(self, stmt: Stmt) -> object:
         """A statement that is a scope of its own."""
         self.scopes.push()
         new = self.visit(stmt)
         self.leave()
         return new
 
-    def named(self, value: Any) -> Any:
+    def named(self, value: Any) -> object:
         """An attribute's value, after its region."""
         outer, self.in_attr = self.in_attr, True
         new = self.map_attr(value)
@@ -110,7 +110,7 @@ class _Converter(Substituter):
                 self.uses.setdefault(var, []).append(buffer)
         return known
 
-    def enter_Let(self, op: Let) -> Any:
+    def enter_Let(self, op: Let) -> object:
         value = self.visit_expr(op.value)
         self.scopes.push()
         var = self.define(op.var)
@@ -126,7 +126,7 @@ class _Converter(Substituter):
         self.leave()
         return op if all(a is b for a, b in zip(done, op.stmts, strict=True)) else op.with_(stmts=done)
 
-    def visit_Stmt(self, op: Any) -> Any:
+    def visit_Stmt(self, op: Any) -> object:
         """Statements inside are scopes of their own."""
         changes: dict[str, Any] = {}
         if "buffer" in op.__slots__:

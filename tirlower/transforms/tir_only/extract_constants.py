@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from tirlower.ir.dtype import Array
 from tirlower.ir.func import IRModule
 from tirlower.ir.functor import StmtMutator
 from tirlower.ir.stmt import AllocConst, Stmt
@@ -19,7 +18,7 @@ CONSTANTS = "Constants"
 STORAGE_INDEX = "irmod_storage_idx"
 """The annotation of a constant's declaration: its position there."""
 
-_Array = np.ndarray[Any, Any]
+_Array = Array
 
 
 class _Pool:

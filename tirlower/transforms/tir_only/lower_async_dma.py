@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tirlower.arith import detect_linear_equation
 from tirlower.ir import build
@@ -74,7 +73,7 @@ class _Finder(FactMutator, StmtMutator):
     def _copy(self, op: Stmt) -> Stmt | None:
         """The call for loops that copy a contiguous run of elements in any order, or None for anything else."""
         loops: list[For] = []
-        body: Any = op
+        body: object = op
         while isinstance(body, (For, Seq)):
             if isinstance(body, For):
                 if body.kind not in _KINDS:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.analysis.host_abi import (
     CPU,
     convert_exposed,
@@ -18,6 +16,7 @@ from tirlower.ir import build
 from tirlower.ir.expr import Call, StringImm, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import StmtMutator, post_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AttrStmt, DeclBuffer, Evaluate, Seq, Stmt
 from tirlower.rewrite.base import ModulePass, Stage
@@ -81,7 +80,7 @@ def make_unpacked_api(func: PrimFunc) -> PrimFunc:
     )
 
 
-def _need_known(op: Any, known: set[Var], name: str) -> None:
+def _need_known(op: Node, known: set[Var], name: str) -> None:
     if isinstance(op, Var) and op not in known:
         raise TransformError(
             f"the variable {op.name!r} in the declaration of a buffer of {name} is bound by no argument",

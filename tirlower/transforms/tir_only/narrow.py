@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from tirlower.analysis.host_abi import symbolic_variables
 from tirlower.analysis.purity import side_effect
@@ -96,7 +95,7 @@ class _ForcedAnalysis(WidthAnalysis):
                 contexts[id(child)] = min(context, contexts.get(id(child), context))
         return root
 
-    def _stays_wide(self, op: Any, context: int) -> bool:
+    def _stays_wide(self, op: Expr, context: int) -> bool:
         if context == _VALUE or op.__class__ is Call or (op.__class__ is Cast and not op.value.dtype.is_integral):
             return self.too_wide(op)
         bound = self.analyzer.const_int_bound(op)

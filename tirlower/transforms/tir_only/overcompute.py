@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any
 
 from tirlower.analysis.access_summary import Access
 from tirlower.analysis.aliasing import same_place
@@ -13,6 +12,7 @@ from tirlower.ir import build
 from tirlower.ir.expr import Add, BufferLoad, Expr, Sub, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator
+from tirlower.ir.node import Node
 from tirlower.ir.op import Purity
 from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import BufferStore, Evaluate, For, ForKind, IfThenElse, Seq, Stmt, is_no_op, seq
@@ -38,7 +38,7 @@ class _Restated(FactMutator):
         return self.known.replaced(root)
 
 
-def _stores(stmt: Any) -> list[BufferStore] | None:
+def _stores(stmt: Node) -> list[BufferStore] | None:
     """The stores that a statement consists of, in loops perhaps; None where it does anything else."""
     if isinstance(stmt, BufferStore):
         return [stmt] if stmt.predicate is None else None
@@ -136,7 +136,7 @@ class _Reducer(KnownMutator, StmtMutator):
         pairs = [*zip(a.indices, b.indices, strict=True), (self.known.replaced(a.value), self.known.replaced(b.value))]
         return all(self.known.equal(x, y) for x, y in pairs)
 
-    def _enter_loops(self, stmt: Any, scopes: ExitStack) -> None:
+    def _enter_loops(self, stmt: Node, scopes: ExitStack) -> None:
         """The loops inside a case: the variables are in their ranges while the scopes last."""
         if isinstance(stmt, For):
             scopes.enter_context(self.in_loop(stmt.loop_var, stmt.min, stmt.extent))
@@ -157,9 +157,9 @@ class _Reducer(KnownMutator, StmtMutator):
             return same_place(op, value)
         return op.value.dtype.is_integral and (self.known.equal(value, here) or self._adds_nothing(op, value))
 
-    def _adds_nothing(self, op: BufferStore, value: Any) -> bool:
+    def _adds_nothing(self, op: BufferStore, value: Expr) -> bool:
         """Whether a value is the element plus what certainly is 0: sums cancel though they wrap."""
-        terms: list[tuple[bool, Any]] = [(True, value)]
+        terms: list[tuple[bool, Expr]] = [(True, value)]
         rest: Expr = const(0, value.dtype)
         elements = 0
         while terms:
@@ -206,7 +206,7 @@ class _Overwritten(BackwardMutator):
         if any(aliases.may_alias(w, r.buffer.data) for w in written for r in summary.reads):
             return stmt
         scopes.enter_context(self.holding(self.analyzer.rewrite_simplify(build.logical_not(condition))))
-        inner: Any = stmt.then_case
+        inner: object = stmt.then_case
         while isinstance(inner, For):
             scopes.enter_context(self.in_loop(inner.loop_var, inner.min, inner.extent))
             inner = inner.body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -68,7 +68,7 @@ class _Finder(Visitor):
     def __init__(self) -> None:
         self.rewrites: list[_Rewrite] = []
         self.allocated: set[Buffer] = set()
-        self.used: dict[Buffer, Any] = {}
+        self.used: dict[Buffer, object] = {}
 
     def visit_Block(self, op: Block) -> None:
         marked = op.annotations.get(LAYOUT_REWRITE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
 
 from tirlower.arith.bounds import is_index_type
 from tirlower.ir import build
@@ -82,7 +81,7 @@ class _Renormalizer(Mutator):
         new = self._divided(a, b)
         return build.floordiv(a, b) if new is None else new
 
-    def _divided(self, a: Any, b: Expr) -> Expr | None:
+    def _divided(self, a: Expr, b: Expr) -> Expr | None:
         """``a // b`` in its normal form; None where it has that form."""
         divisor = _value(b)
         kind = b.dtype

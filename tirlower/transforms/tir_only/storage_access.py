@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from tirlower.diagnostics import Span, TransformError
 from tirlower.ir import build
@@ -187,7 +186,7 @@ def _address(data: Var, kind: DataType, offset: Expr, op: Call) -> Expr | None:
     if lanes != 1:
         offset = build.mul(offset, const(lanes, offset.dtype))
     size = build.add(offset, const(lanes, offset.dtype))
-    index: Any = offset if lanes == 1 else Ramp(offset, const(1, offset.dtype), lanes)
+    index: Expr = offset if lanes == 1 else Ramp(offset, const(1, offset.dtype), lanes)
     # The buffer says no more than that the element is in it.
     view = Buffer(data.name, (size,), element, data)
     return Call(Op.get("tir.address_of"), (BufferLoad(view, (index,)),), op.dtype, span=op.span)
