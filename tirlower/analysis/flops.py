@@ -155,7 +155,7 @@ def estimate_flops(stmt_or_mod: Stmt | PrimFunc | IRModule) -> float:
     if isinstance(stmt_or_mod, PrimFunc):
         stated = stmt_or_mod.attrs.get(ESTIMATED_FLOPS)
         if stated is not None:
-            return float(stated.value if isinstance(stated, IntImm) else stated)
+            return float(stated.value if isinstance(stated, IntImm) else str(stated))
         return estimate_flops(stmt_or_mod.body)
     if not isinstance(stmt_or_mod, Stmt):
         raise ArgumentTypeError(

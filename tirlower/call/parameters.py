@@ -8,6 +8,7 @@ from dataclasses import replace
 from tirlower.call.extents import Extent, extent_of
 from tirlower.call.signature import BufferParam, Param, ScalarParam, Signature
 from tirlower.diagnostics import LoweringError
+from tirlower.ir.annotations import entries_of, mapping_of
 from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
 from tirlower.ir.custom_datatype import storage_dtype
 from tirlower.ir.dtype import HANDLE, DataType
@@ -63,7 +64,7 @@ def signature_with_symbols(
     computes the extents (:func:`~tirlower.call.extents.extent_of`).
     """
     noalias = bool(func.attrs.get("tir.noalias"))
-    defaults = func.attrs.get("tir.defaults", {})
+    defaults = mapping_of(func.attrs, "tir.defaults")
     param_names, names = _names(func)
     params: list[Param] = []
     for param in func.params:
@@ -76,7 +77,9 @@ def signature_with_symbols(
                     span=param.span,
                     help="pass an array, and load the vector from it",
                 )
-            params.append(ScalarParam(param_names[param], str(param.dtype), defaults.get(param.name)))
+            default = defaults.get(param.name)
+            known = default if isinstance(default, (int, float)) else None
+            params.append(ScalarParam(param_names[param], str(param.dtype), known))
         else:
             made = _buffer_param(name, buffer, param_names[param], names, integral)
             aligned = made.alignment or alignment
@@ -89,7 +92,7 @@ def signature_with_symbols(
 
 def outputs_of(func: PrimFunc, outputs: Sequence[str] | None) -> tuple[str, ...]:
     """The parameters that calls do not pass: those asked for, or those that the function's attribute names."""
-    chosen = func.attrs.get("tir.outputs", ()) if outputs is None else outputs
+    chosen = entries_of(func.attrs, "tir.outputs") if outputs is None else outputs
     if isinstance(chosen, str):
         chosen = (chosen,)
     return tuple(str(name) for name in chosen)

@@ -116,4 +116,6 @@ class LazyKernel(JitFunction):
 
 def _jit_again(func: Packed, options: dict[str, Any]) -> JitFunction:
     """What unpickling a function of `jit` calls: it is compiled at its first call there."""
-    return LazyKernel(func.unpacked(), options)
+    program = func.unpacked()
+    assert isinstance(program, PrimFunc)
+    return LazyKernel(program, options)

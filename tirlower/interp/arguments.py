@@ -16,6 +16,7 @@ from tirlower.interp.access import Layout, make_view
 from tirlower.interp.memory import Memory, Pointer, compact_strides, join_overlapping
 from tirlower.interp.scope import Frame, Value
 from tirlower.interp.statements import StatementCompiler
+from tirlower.ir.annotations import mapping_of
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
 from tirlower.ir.custom_datatype import element_numpy, storage_dtype
 from tirlower.ir.dlpack import pending
@@ -182,7 +183,7 @@ class Parameters:
         chosen = self._output_positions(outputs)
         names = [self._name(position) for position in range(len(self.slots))]
         given = [n for position, n in enumerate(names) if position not in chosen]
-        defaults = self.func.attrs.get("tir.defaults", {})
+        defaults = mapping_of(self.func.attrs, "tir.defaults")
         missing = given[len(args) :]
         if missing and all(name in defaults for name in missing):
             args = [*args, *[defaults[name] for name in missing]]

@@ -36,6 +36,7 @@ from tirlower.interp.scope import Frame, Place, State
 from tirlower.interp.statements import StatementCompiler
 from tirlower.interp.structs import FieldKind, Struct, pack_arguments
 from tirlower.interp.values import Fault
+from tirlower.ir.annotations import entries_of
 from tirlower.ir.custom_datatype import extern_meaning
 from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
@@ -135,7 +136,7 @@ class Program:
         """Call a function of the module with evaluated arguments, from a frame (that of a thread, maybe)."""
         function = self.function(name)
         # A kernel's launch parameters follow its own; its thread loops have to state the same extents.
-        launch = function.func.attrs.get("tir.kernel_launch_params", ())
+        launch = tuple(map(str, entries_of(function.func.attrs, "tir.kernel_launch_params")))
         count = len(function.func.params)
         if not launch or len(values) != count + len(launch):
             return function.run(lambda frame: function.parameters.bind(frame, values, ()), caller)[1]
@@ -255,8 +256,7 @@ class Interpreter:
         if attrs.get("calling_conv") == _PACKED_CONVENTION and not function.func.buffer_map:
             return self._call_packed(function, args)
         if outputs is None:
-            declared = attrs.get("tir.outputs", ())
-            outputs = (declared,) if isinstance(declared, str) else tuple(declared)
+            outputs = tuple(map(str, entries_of(attrs, "tir.outputs")))
         arrays, result = function.run(lambda frame: function.parameters.bind(frame, args, outputs))
         if not arrays:
             return result

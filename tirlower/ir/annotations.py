@@ -18,6 +18,8 @@ __all__ = [
     "NO_UNROLL",
     "REDUCTION",
     "UNCHECKED",
+    "entries_of",
+    "mapping_of",
     "number_of",
     "numbers_of",
 ]
@@ -72,3 +74,15 @@ def numbers_of(annotations: Mapping[str, object], key: str) -> list[list[int]]:
     if not isinstance(rows, tuple):
         raise TirError(f"the annotation {key!r} is a list of lists of numbers, got {rows!r}")
     return [[int(x.value if isinstance(x, IntImm) else x) for x in row] for row in rows]
+
+
+def entries_of(attributes: Mapping[str, object], key: str) -> tuple[object, ...]:
+    """What an attribute lists, a single string alone too; nothing where there is no such attribute."""
+    found = attributes.get(key, ())
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+def mapping_of(attributes: Mapping[str, object], key: str) -> Mapping[str, object]:
+    """The mapping that an attribute is; an empty one where there is no such attribute."""
+    found = attributes.get(key)
+    return found if isinstance(found, Mapping) else {}

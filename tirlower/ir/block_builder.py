@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
-from tirlower.ir.buffer import Buffer, BufferRegion, IterKind, MatchBufferRegion, Range, decl_buffer
+from tirlower.ir.buffer import (
+    Buffer,
+    BufferOptions,
+    BufferRegion,
+    IterKind,
+    MatchBufferRegion,
+    Range,
+    Shape,
+    decl_buffer,
+)
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BufferLoad, Expr, Ramp, Var, as_expr, const
+from tirlower.ir.expr import BufferLoad, Expr, ExprLike, Ramp, Var, as_expr, const
 from tirlower.ir.regions import block_access_regions
 from tirlower.ir.stmt import AllocBuffer, Block, BlockIter, Seq, Stmt
 
@@ -18,6 +27,10 @@ if TYPE_CHECKING:
     from tirlower.ir.builder import IRBuilder
 
 __all__ = ["BlockBuilder"]
+
+
+Domain: TypeAlias = "ExprLike | Range | tuple[ExprLike, ExprLike]"
+"""An extent, a range, or a pair of ends."""
 
 
 class BlockBuilder:
@@ -35,9 +48,9 @@ class BlockBuilder:
         self._writes: list[BufferRegion] | None = None
         self._init: Stmt | None = None
         self._matches: list[MatchBufferRegion] = []
-        self._annotations: dict[str, Any] = {}
+        self._annotations: dict[str, object] = {}
 
-    def axis(self, kind: IterKind | str, domain: Any, value: Any, name: str | None = None) -> Var:
+    def axis(self, kind: IterKind | str, domain: Domain, value: ExprLike, name: str | None = None) -> Var:
         """An iterator over an extent, a range or a pair (begin, end), bound to a value."""
         if isinstance(domain, tuple):
             first, last = build.match_types(*build.operands(*domain))
@@ -53,31 +66,38 @@ class BlockBuilder:
         self._iters.append(BlockIter(var, domain, IterKind(kind), build.cast(dtype, bound)))
         return var
 
-    def spatial(self, domain: Any, value: Any, name: str | None = None) -> Var:
+    def spatial(self, domain: Domain, value: ExprLike, name: str | None = None) -> Var:
         """An iterator whose instances are independent."""
         return self.axis(IterKind.SPATIAL, domain, value, name)
 
-    def reduce(self, domain: Any, value: Any, name: str | None = None) -> Var:
+    def reduce(self, domain: Domain, value: ExprLike, name: str | None = None) -> Var:
         """An iterator whose instances combine into one result."""
         return self.axis(IterKind.REDUCE, domain, value, name)
 
-    def where(self, condition: Any) -> None:
+    def where(self, condition: ExprLike) -> None:
         """Run only the instances for which this holds (in terms of what is outside the block)."""
         self._predicate = build.logical_and(self._predicate, condition)
 
-    def reads(self, *regions: Any) -> None:
+    def reads(self, *regions: object) -> None:
         """State what the block reads: regions, buffers, or accesses such as ``A[vi, 0:4]``."""
         self._reads = [*(self._reads or []), *[_region(r) for r in regions]]
 
-    def writes(self, *regions: Any) -> None:
+    def writes(self, *regions: object) -> None:
         """State what the block writes."""
         self._writes = [*(self._writes or []), *[_region(r) for r in regions]]
 
-    def block_attr(self, key: str, value: Any) -> None:
+    def block_attr(self, key: str, value: object) -> None:
         """Annotate the block."""
         self._annotations[key] = value
 
-    def match(self, source: Any, name: str, shape: Any, dtype: DataType | str | None = None, **options: Any) -> Buffer:
+    def match(
+        self,
+        source: object,
+        name: str,
+        shape: Shape,
+        dtype: DataType | str | None = None,
+        **options: Unpack[BufferOptions],
+    ) -> Buffer:
         """A buffer that names a region of another one inside the block."""
         region = _region(source)
         options.setdefault("scope", region.buffer.scope)
@@ -123,7 +143,7 @@ class BlockBuilder:
         )
 
 
-def _region(value: Any) -> BufferRegion:
+def _region(value: object) -> BufferRegion:
     if isinstance(value, BufferRegion):
         return value
     if isinstance(value, Buffer):

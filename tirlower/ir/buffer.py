@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, SupportsInt, TypeAlias
+from typing import TYPE_CHECKING, SupportsInt, TypeAlias, TypedDict
 
 from tirlower.diagnostics import Span, TirError, WellFormedError
 from tirlower.ir import build
@@ -56,6 +56,24 @@ Shape: TypeAlias = "Expr | int | Iterable[ExprLike]"
 """Extents; one stands for itself."""
 Index: TypeAlias = "ExprLike | slice | Range"
 """What stands between the brackets of an access, for one dimension."""
+
+
+class LayoutOptions(TypedDict, total=False):
+    """What :func:`decl_buffer` takes besides shape, dtype, name and scope."""
+
+    data: Var | None
+    strides: Shape | None
+    elem_offset: ExprLike | None
+    data_alignment: int
+    offset_factor: int
+    buffer_type: str
+    axis_separators: Iterable[IntImm | SupportsInt] | None
+
+
+class BufferOptions(LayoutOptions, total=False):
+    """What :func:`decl_buffer` takes besides shape, dtype and name."""
+
+    scope: str
 
 
 def _shape(value: Shape) -> tuple[Expr, ...]:

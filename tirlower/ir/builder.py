@@ -21,15 +21,15 @@ A ``with`` block is a scope; statements go into the innermost one. Loads are exp
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Unpack
 
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
 from tirlower.ir.block_builder import BlockBuilder
-from tirlower.ir.buffer import Buffer, decl_buffer
+from tirlower.ir.buffer import Buffer, BufferOptions, BufferRegion, Index, LayoutOptions, Shape, decl_buffer
 from tirlower.ir.dtype import HANDLE, DataType
-from tirlower.ir.expr import Call, Expr, PointerType, Var, as_expr, const
+from tirlower.ir.expr import BufferLoad, Call, Expr, ExprLike, PointerType, Var, as_expr, const
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import (
@@ -61,11 +61,11 @@ class BufferPtr:
         self._builder = builder
         self.buffer = buffer
 
-    def __getitem__(self, indices: Any) -> Any:
+    def __getitem__(self, indices: Index | tuple[Index, ...]) -> Expr | BufferRegion:
         """A load (or a region, for slices), as ``buffer[indices]``."""
         return self.buffer[indices]
 
-    def __setitem__(self, indices: Any, value: Any) -> None:
+    def __setitem__(self, indices: Index | tuple[Index, ...], value: ExprLike) -> None:
         """Emit a store."""
         self._builder.store(self.buffer, value, indices if isinstance(indices, tuple) else (indices,))
 
@@ -73,10 +73,16 @@ class BufferPtr:
 class _Func:
     """The function being built."""
 
-    def __init__(self, name: str, private: bool, ret_type: Any, attrs: Mapping[str, object] | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        private: bool,
+        ret_type: DataType | PointerType | str | None,
+        attrs: Mapping[str, object] | None,
+    ) -> None:
         self.name = name
         self.ret_type = ret_type
-        self.attrs: dict[str, Any] = {} if private else {"global_symbol": name}
+        self.attrs: dict[str, object] = {} if private else {"global_symbol": name}
         self.attrs.update(attrs or {})
         self.params: list[Var] = []
         self.buffer_map: dict[Var, Buffer] = {}
@@ -147,7 +153,8 @@ class IRBuilder:
             self._func = None
         if state.has_block and not (isinstance(body, Block) and not body.iters):
             body = Block("root", (), True, (), (), None, (), {}, body)  # type: ignore[arg-type]
-        kind = state.ret_type if state.ret_type is not None else DataType("void")
+        given = state.ret_type
+        kind = given if isinstance(given, PointerType) else DataType("void" if given is None else given)
         self._built[name] = PrimFunc(tuple(state.params), state.buffer_map, kind, state.attrs, body)
 
     def scalar_param(self, name: str, dtype: DataType | str = "int32", nonneg: bool = False) -> Var:
@@ -157,7 +164,7 @@ class IRBuilder:
         return var
 
     def buffer_param(
-        self, name: str | Buffer, shape: Any = None, dtype: DataType | str = "float32", **options: Any
+        self, name: str | Buffer, shape: Shape = (), dtype: DataType | str = "float32", **options: Unpack[BufferOptions]
     ) -> Buffer:
         """A buffer parameter: a handle, and the buffer that it stands for (an existing one, or as ``decl_buffer``).
 
@@ -178,7 +185,7 @@ class IRBuilder:
         """Add attributes to the function."""
         self._need_func("an attribute").attrs.update(attrs)
 
-    def ret(self, value: Any = None) -> None:
+    def ret(self, value: ExprLike | None = None) -> None:
         """Return from the function."""
         args = () if value is None else (as_expr(value),)
         kind = args[0].dtype if args else DataType("void")
@@ -189,8 +196,8 @@ class IRBuilder:
     @contextlib.contextmanager
     def for_range(
         self,
-        begin: Any,
-        end: Any,
+        begin: ExprLike,
+        end: ExprLike,
         name: str = "i",
         dtype: DataType | str | None = None,
         kind: ForKind | str = "serial",
@@ -209,7 +216,7 @@ class IRBuilder:
         self.emit(For(var, first, extent, ForKind.of(kind), thread_tag, dict(annotations or {}), body))
 
     @contextlib.contextmanager
-    def thread(self, tag: str, extent: Any, name: str | None = None) -> Iterator[Var]:
+    def thread(self, tag: str, extent: ExprLike, name: str | None = None) -> Iterator[Var]:
         """A loop over a thread axis (``threadIdx.x`` ...); the loops of one axis in a function share a variable."""
         size = as_expr(extent)
         func = self._need_func("a thread axis")
@@ -223,7 +230,7 @@ class IRBuilder:
         self.emit(For(var, const(0, var.dtype), size, ForKind.THREAD_BINDING, tag, {}, body))
 
     @contextlib.contextmanager
-    def if_(self, condition: Any) -> Iterator[None]:
+    def if_(self, condition: ExprLike) -> Iterator[None]:
         """The statements that run where the condition holds."""
         test = as_expr(condition)
         with self._scope():
@@ -244,7 +251,7 @@ class IRBuilder:
         scope[-1] = before.with_(else_case=body)
 
     @contextlib.contextmanager
-    def while_(self, condition: Any) -> Iterator[None]:
+    def while_(self, condition: ExprLike) -> Iterator[None]:
         """The statements that run as long as the condition holds."""
         test = as_expr(condition)
         with self._scope():
@@ -253,7 +260,7 @@ class IRBuilder:
         self.emit(While(test, body))
 
     @contextlib.contextmanager
-    def attr(self, node: Any, key: str, value: Any) -> Iterator[None]:
+    def attr(self, node: object, key: str, value: ExprLike) -> Iterator[None]:
         """A region with an attribute."""
         with self._scope():
             yield
@@ -296,7 +303,12 @@ class IRBuilder:
     # Statements
 
     def alloc(
-        self, shape: Any, dtype: DataType | str = "float32", scope: str = "global", name: str = "buf", **options: Any
+        self,
+        shape: Shape,
+        dtype: DataType | str = "float32",
+        scope: str = "global",
+        name: str = "buf",
+        **options: Unpack[LayoutOptions],
     ) -> Buffer:
         """Memory for the rest of the scope."""
         buffer = decl_buffer(shape, dtype, name, scope=scope, **options)
@@ -308,32 +320,38 @@ class IRBuilder:
         self.emit(DeclBuffer(buffer))
         return buffer
 
-    def let(self, name: str, value: Any, dtype: DataType | str | None = None) -> Var:
+    def let(self, name: str, value: ExprLike, dtype: DataType | str | None = None) -> Var:
         """A variable with a value, for the rest of the scope."""
         expr = as_expr(value) if dtype is None else _as(value, DataType(dtype), f"the variable {name!r}")
-        kind: Any = expr.type if isinstance(expr, Var) else expr.dtype
+        kind = expr.type if isinstance(expr, Var) else expr.dtype
         var = Var(name, kind)
         self.emit(Bind(var, expr))
         return var
 
-    def store(self, buffer: Buffer | BufferPtr, value: Any, indices: Any, predicate: Expr | None = None) -> None:
+    def store(
+        self,
+        buffer: Buffer | BufferPtr,
+        value: ExprLike,
+        indices: Index | list[Index] | tuple[Index, ...],
+        predicate: Expr | None = None,
+    ) -> None:
         """``buffer[indices] = value``; numbers take the buffer's dtype, and so do integers and narrower floats.
 
         A slice of constant length as the last index is a vector store. Raises :class:`TirError` for a float stored
         in an integer buffer.
         """
         target = buffer.buffer if isinstance(buffer, BufferPtr) else buffer
-        place = target[tuple(indices) if isinstance(indices, (list, tuple)) else (indices,)]
-        if not isinstance(place, Expr):
+        at: tuple[Index, ...] = tuple(indices) if isinstance(indices, (list, tuple)) else (indices,)
+        place = target[at]
+        if not isinstance(place, BufferLoad):
             raise TirError(f"a store to buffer {target.name!r} names one element or vector, got {indices!r}")
-        at: Sequence[Expr] = place.indices  # type: ignore[attr-defined]
-        self.emit(BufferStore(target, _as(value, place.dtype, f"buffer {target.name!r}"), tuple(at), predicate))
+        self.emit(BufferStore(target, _as(value, place.dtype, f"buffer {target.name!r}"), place.indices, predicate))
 
-    def evaluate(self, value: Any) -> None:
+    def evaluate(self, value: ExprLike) -> None:
         """Evaluate an expression for its effects."""
         self.emit(Evaluate(as_expr(value)))
 
-    def assert_(self, condition: Any, message: str) -> None:
+    def assert_(self, condition: ExprLike, message: str) -> None:
         """Stop with the message where the condition does not hold."""
         self.emit(Assert(as_expr(condition), as_expr(message)))
 
@@ -343,7 +361,7 @@ class IRBuilder:
 
     # Results
 
-    def get(self) -> Any:
+    def get(self) -> PrimFunc | Stmt:
         """The function built, or, where none was, the statements as one.
 
         Raises :class:`TirError` inside an open scope, and where several functions were built (see ``module``).
@@ -371,7 +389,7 @@ def _one(stmts: list[Stmt]) -> Stmt:
     return stmts[0] if len(stmts) == 1 else Seq(tuple(stmts))
 
 
-def _as(value: Any, wanted: DataType, what: str) -> Expr:
+def _as(value: ExprLike, wanted: DataType, what: str) -> Expr:
     """A value for something of a dtype; converted unless that would cut a float."""
     if isinstance(value, (bool, int, float)):
         if isinstance(value, float) and wanted.is_integral:

@@ -6,7 +6,7 @@ This is the little that the language itself needs to state a region; ``tirlower.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias, cast
 
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
@@ -16,6 +16,7 @@ from tirlower.ir.expr import (
     Call,
     Cast,
     Expr,
+    ExprLike,
     IntImm,
     Mul,
     StringImm,
@@ -30,20 +31,27 @@ from tirlower.ir.expr import (
 __all__ = ["cancelled", "expr_key", "linear_difference", "range_between", "span_difference", "terms_of"]
 
 
-_LEAF_KEYS: dict[type, Callable[[Any], Any]] = {
-    Var: id,
-    IntImm: lambda expr: (expr.dtype, expr.value),
-    StringImm: lambda expr: expr.value,
-}
-_OWN_KEYS: dict[type, Callable[[Any], Any]] = {
-    BufferLoad: lambda expr: id(expr.buffer),
-    Call: lambda expr: (expr.op, expr.dtype),
-    Cast: lambda expr: expr.dtype,
-}
+_KeyOf: TypeAlias = "Callable[[Expr], object]"
+_LEAF_KEYS = cast(
+    "dict[type, _KeyOf]",
+    {
+        Var: id,
+        IntImm: lambda expr: (expr.dtype, expr.value),
+        StringImm: lambda expr: expr.value,
+    },
+)
+_OWN_KEYS = cast(
+    "dict[type, _KeyOf]",
+    {
+        BufferLoad: lambda expr: id(expr.buffer),
+        Call: lambda expr: (expr.op, expr.dtype),
+        Cast: lambda expr: expr.dtype,
+    },
+)
 """What tells apart two nodes of a class with equal operands."""
 
 
-def expr_key(expr: Any) -> Any:
+def expr_key(expr: Expr) -> object:
     """A hashable key under which structurally equal expressions meet (variables and buffers by identity)."""
     kind = expr.__class__
     leaf = _LEAF_KEYS.get(kind)
@@ -56,8 +64,8 @@ def expr_key(expr: Any) -> Any:
     return (kind, extra, getattr(expr, "lanes", None), *[expr_key(c) for c in expr.children()])
 
 
-def terms_of(expr: Expr, sign: int, into: dict[Any, list[Any]]) -> int:
-    """Add ``sign * expr`` to a sum ``{key: [coefficient, term]}``; returns the constant part."""
+def terms_of(expr: Expr, sign: int, into: dict[object, tuple[int, Expr]]) -> int:
+    """Add ``sign * expr`` to a sum ``{key: (coefficient, term)}``; returns the constant part."""
     constant = 0
     stack: list[tuple[Expr, int]] = [(expr, sign)]
     while stack:
@@ -75,9 +83,9 @@ def terms_of(expr: Expr, sign: int, into: dict[Any, list[Any]]) -> int:
             key = expr_key(op)
             known = into.get(key)
             if known is None:
-                into[key] = [factor, op]
+                into[key] = (factor, op)
             else:
-                known[0] += factor
+                into[key] = (known[0] + factor, known[1])
     return constant
 
 
@@ -94,7 +102,7 @@ def linear_difference(a: Expr, b: Expr, plus: int = 0, always: bool = False) -> 
     kind = a.dtype
     if plus == 0 and not always and is_const_int(b, 0):
         return a
-    terms: dict[Any, list[Any]] = {}
+    terms: dict[object, tuple[int, Expr]] = {}
     constant = terms_of(a, 1, terms) + terms_of(b, -1, terms) + plus
     result: Expr | None = None
     negative: list[tuple[int, Expr]] = []
@@ -123,29 +131,29 @@ def cancelled(expr: Expr) -> Expr:
     if expr.is_leaf:
         return expr
     leaves = 0
-    stack: list[Any] = [expr]
+    stack: list[Expr] = [expr]
     while stack:
         op = stack.pop()
         if op.__class__ is Add or op.__class__ is Sub:
             stack += (op.a, op.b)
         else:
             leaves += 1
-    terms: dict[Any, list[Any]] = {}
+    terms: dict[object, tuple[int, Expr]] = {}
     constant = terms_of(expr, 1, terms)
     if leaves <= sum(1 for factor, _ in terms.values() if factor) + (constant != 0):
         return expr
     return linear_difference(expr, const(0, expr.dtype), always=True)
 
 
-def span_difference(start: Any, stop: Any) -> Expr:
+def span_difference(start: ExprLike, stop: ExprLike) -> Expr:
     """``stop - start`` as the extent of a range, simplified where the ends share terms."""
-    if not isinstance(start, Expr) and not isinstance(stop, Expr):
+    if isinstance(start, int) and isinstance(stop, int):
         return as_expr(stop - start)
     first, last = build.match_types(*build.operands(start, stop))
     return linear_difference(last, first)
 
 
-def range_between(start: Any, stop: Any) -> Range:
+def range_between(start: ExprLike, stop: ExprLike) -> Range:
     """The range from ``start`` up to, not including, ``stop``."""
     first, last = build.match_types(*build.operands(start, stop))
     return Range(first, linear_difference(last, first))

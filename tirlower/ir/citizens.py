@@ -29,7 +29,7 @@ class Origin:
             raise AttributeError(f"`{name}` was not written as a Python function of this process")
         return self.function
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[Origin], tuple[str | None, str | None]]:
         return Origin, (self.doc, self.module)
 
 
@@ -39,8 +39,9 @@ class ObjectDoc:
     def __init__(self, text: str | None) -> None:
         self.text = text
 
-    def __get__(self, instance: Any, owner: type) -> str | None:
-        return self.text if instance is None else instance.doc
+    def __get__(self, instance: object, owner: type) -> str | None:
+        found: str | None = self.text if instance is None else getattr(instance, "doc", None)
+        return found
 
     @staticmethod
     def of(cls: type) -> str | None:

@@ -8,8 +8,8 @@ computed from data wraps at the width of its type, as NumPy's integers do.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from tirlower.ir.annotations import entries_of
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.build import neg
 from tirlower.ir.cancel import linear_difference, terms_of
@@ -66,7 +66,7 @@ def data_parameters(func: PrimFunc) -> frozenset[Var]:
     ['first']
     """
     if DATA_PARAMS in func.attrs or func.attrs.get("tir.is_global_func"):
-        return frozenset(func.params[int(at)] for at in func.attrs.get(DATA_PARAMS, ()))
+        return frozenset(func.params[at] for at in entries_of(func.attrs, DATA_PARAMS) if isinstance(at, int))
     given = [var for var in func.params if var.dtype.is_integral and not var.dtype.is_bool]
     if not given:
         return frozenset()
@@ -76,14 +76,14 @@ def data_parameters(func: PrimFunc) -> frozenset[Var]:
 
 def _sizes(buffers: Iterable[Buffer]) -> set[Var]:
     """The variables that shapes are made of by sums and products."""
-    sizes: set[Any] = set()
+    sizes: set[Var] = set()
     for buffer in buffers:
-        stack: list[Any] = list(buffer.shape)
+        stack: list[Expr] = list(buffer.shape)
         while stack:
             op = stack.pop()
             if op.__class__ is Var:
                 sizes.add(op)
-            elif op.__class__ in _RING:
+            elif isinstance(op, _RING):
                 stack += (op.a, op.b)
             elif op.__class__ is Cast:
                 stack.append(op.value)
@@ -111,14 +111,13 @@ def stop_of(loop: For) -> Expr | None:
 
     Such a loop runs up to the stop, whether the difference wraps or not.
     """
-    extent: Any = loop.extent
+    extent = loop.extent
     if extent.__class__ is Sub and structural_equal(extent.b, loop.min):
-        stop: Expr = extent.a
-        return stop
+        return extent.a
     if extent.__class__ not in (Add, Sub) or is_const_int(loop.min, 0):
         return None
-    first: dict[Any, list[Any]] = {}
-    terms: dict[Any, list[Any]] = {}
+    first: dict[object, tuple[int, Expr]] = {}
+    terms: dict[object, tuple[int, Expr]] = {}
     start, rest = terms_of(loop.min, 1, first), terms_of(extent, 1, terms)
     # The script adds up `k - 1 - 2`, and `k - m - 1`: the start is seen in what is left of it.
     missing = any(key not in terms or terms[key][0] * factor >= 0 for key, (factor, _) in first.items())

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, cast
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = ["CODES", "READ_ONLY", "DLTensor", "VersionedTensor", "dlpack_name", "pending", "unflagged_read_only"]
 
@@ -69,7 +72,7 @@ _PENDING: Final = (("is_neg", "negation", "resolve_neg"), ("is_conj", "conjugati
 _IMMUTABLE: Final = frozenset({"jax", "jaxlib", "tensorflow"})
 
 
-def pending(value: Any) -> tuple[str, str] | None:
+def pending(value: object) -> tuple[str, str] | None:
     """What a tensor has still to do to its elements, with the method that does it; None where memory holds them.
 
     PyTorch keeps a negation or a conjugation as a bit of the tensor: the memory that it shows is without.
@@ -84,7 +87,7 @@ def pending(value: Any) -> tuple[str, str] | None:
     return None
 
 
-def unflagged_read_only(value: Any) -> bool:
+def unflagged_read_only(value: object) -> bool:
     """Whether an object's memory must not be written, where its capsule is of a DLPack that has no flag for that.
 
     Its buffer or ``__array_interface__`` says so where it has one; JAX's and TensorFlow's arrays never are written.
@@ -92,7 +95,7 @@ def unflagged_read_only(value: Any) -> bool:
     if any(cls.__module__.partition(".")[0] in _IMMUTABLE for cls in type(value).__mro__):
         return True
     try:
-        return memoryview(value).readonly
+        return memoryview(cast("Buffer", value)).readonly
     except (TypeError, BufferError, ValueError):
         pass
     said = getattr(value, "__array_interface__", None)

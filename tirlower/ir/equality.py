@@ -13,7 +13,7 @@ after a skip (which has not recorded the buffers inside), the walk starts again 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir.buffer import Buffer
@@ -42,7 +42,9 @@ class Key:
         self.rhs = rhs
 
 
-Path = tuple[Any, Any]  # (path before or None, step): a field's name, an index, or a _Key
+Step: TypeAlias = "str | int | Key"
+Path: TypeAlias = "tuple[Path | None, Step]"
+"""The path before, and a step: a field's name, an index, or a key."""
 
 _ENTER, _LEAVE = object(), object()  # marks on the expression stack around the body of a Let
 

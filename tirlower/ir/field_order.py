@@ -9,10 +9,10 @@ plans, so they cannot come to disagree about a field.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from tirlower.ir.dtype import Array
 from tirlower.ir.node import Node, Role
 
 __all__ = ["DECLARING", "DEFINES", "ORDER", "data_key", "plan_of", "same_data"]
@@ -57,7 +57,7 @@ def plan_of(cls: type[Node]) -> tuple[tuple[str, Role], ...]:
     return plan
 
 
-def _canonical_array(array: np.ndarray[Any, Any]) -> bytes:
+def _canonical_array(array: Array) -> bytes:
     flat = np.ascontiguousarray(array).reshape(-1)
     try:
         nans = np.isnan(flat)
@@ -69,7 +69,7 @@ def _canonical_array(array: np.ndarray[Any, Any]) -> bytes:
     return flat.tobytes()
 
 
-def data_key(value: Any) -> Any:
+def data_key(value: object) -> object:
     """A hashable key of plain data: two values are the same data exactly when their keys are equal.
 
     A NaN equals itself, 0.0 differs from -0.0, True from 1 and 1 from 1.0; arrays go by dtype and elements.
@@ -93,7 +93,7 @@ def data_key(value: Any) -> Any:
     return value
 
 
-def same_data(a: Any, b: Any) -> bool:
+def same_data(a: object, b: object) -> bool:
     """Whether two values of plain data are the same (see :func:`data_key`)."""
     if a is b:
         return True

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from types import FunctionType
+from typing import Final
 
 from tirlower.diagnostics import Span, TirError, WellFormedError, nearest_name
 from tirlower.ir import text
@@ -18,7 +19,7 @@ from tirlower.ir.stmt import Stmt, normalize_attr, normalize_attrs
 __all__ = ["IRModule", "Origin", "PrimFunc"]
 
 
-def _ret_type(value: Any) -> DataType | PointerType:
+def _ret_type(value: object) -> DataType | PointerType:
     return value if isinstance(value, PointerType) else DataType("void" if value is None else value)
 
 
@@ -36,7 +37,7 @@ class PrimFunc(Node):
     params: tuple[Var, ...] = binds(convert=tuple)
     buffer_map: dict[Var, Buffer] = binds(convert=lambda m: dict(m or {}))
     ret_type: DataType | PointerType = data(convert=_ret_type)
-    attrs: dict[str, Any] = attrs(convert=normalize_attrs)
+    attrs: dict[str, object] = attrs(convert=normalize_attrs)
     body: Stmt = child()
     origin: Origin = hint(default=NOWHERE, kw_only=True)
     span: Span | None = hint(default=None, kw_only=True)
@@ -60,7 +61,7 @@ class PrimFunc(Node):
         return self.origin.doc or ObjectDoc.of(PrimFunc)
 
     @of_objects
-    def __wrapped__(self) -> Any:
+    def __wrapped__(self) -> FunctionType:
         return self.origin.definition(self.name)
 
     @property
@@ -72,7 +73,7 @@ class PrimFunc(Node):
         """The function with another body; the same object when it is the same body."""
         return self.with_(body=body)
 
-    def with_attr(self, key: str | Mapping[str, object], value: Any = None) -> PrimFunc:
+    def with_attr(self, key: str | Mapping[str, object], value: object = None) -> PrimFunc:
         """The function with an attribute (or a mapping of them) set."""
         new = dict(key) if isinstance(key, Mapping) else {key: value}
         return self.with_(attrs={**self.attrs, **new})
@@ -87,7 +88,7 @@ class PrimFunc(Node):
             return self
         return self.with_(attrs={k: v for k, v in self.attrs.items() if k != key})
 
-    def specialize(self, values: Mapping[Any, Any]) -> PrimFunc:
+    def specialize(self, values: Mapping[Var, object]) -> PrimFunc:
         """The function with parameters fixed: ``{param or symbolic variable: value or buffer}``.
 
         See :func:`tirlower.ir.specialize.specialize`.
@@ -96,11 +97,11 @@ class PrimFunc(Node):
 
         return specialize(self, values)
 
-    def script(self, **options: Any) -> str:
+    def script(self, **options: object) -> str:
         """The function as a script that parses back to an equal function."""
         return text.script(self, **options)
 
-    def show(self, **options: Any) -> None:
+    def show(self, **options: object) -> None:
         """Print the script, coloured where the terminal shows colours."""
         text.show(self, **options)
 
@@ -124,7 +125,9 @@ class IRModule:
     __slots__ = ("attrs", "functions")
 
     def __init__(
-        self, functions: Mapping[Any, PrimFunc] | PrimFunc | None = None, attrs: Mapping[str, object] | None = None
+        self,
+        functions: Mapping[str, PrimFunc] | Mapping[GlobalVar, PrimFunc] | PrimFunc | None = None,
+        attrs: Mapping[str, object] | None = None,
     ) -> None:
         if isinstance(functions, PrimFunc):
             functions = {functions.name: functions}
@@ -133,7 +136,7 @@ class IRModule:
             if not isinstance(func, PrimFunc):
                 raise WellFormedError(f"a module holds prim funcs, got {type(func).__name__} under {key!r}")
             self.functions[key.name if isinstance(key, GlobalVar) else str(key)] = func
-        self.attrs: dict[str, Any] = normalize_attrs(attrs)
+        self.attrs: dict[str, object] = normalize_attrs(attrs)
 
     @classmethod
     def from_expr(cls, func: PrimFunc) -> IRModule:
@@ -193,7 +196,7 @@ class IRModule:
         """A module with a function added or replaced."""
         return IRModule({**self.functions, name: func}, self.attrs)
 
-    def with_attr(self, key: str, value: Any) -> IRModule:
+    def with_attr(self, key: str, value: object) -> IRModule:
         """A module with an attribute set."""
         return IRModule(self.functions, {**self.attrs, key: normalize_attr(value)})
 
@@ -201,11 +204,11 @@ class IRModule:
         """A module without an attribute."""
         return IRModule(self.functions, {k: v for k, v in self.attrs.items() if k != key})
 
-    def script(self, **options: Any) -> str:
+    def script(self, **options: object) -> str:
         """The module as a script that parses back to an equal module."""
         return text.script(self, **options)
 
-    def show(self, **options: Any) -> None:
+    def show(self, **options: object) -> None:
         """Print the script, coloured where the terminal shows colours."""
         text.show(self, **options)
 

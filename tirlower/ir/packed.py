@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from tirlower.ir.func import IRModule
 from tirlower.ir.node import Node
 
 __all__ = ["Packed"]
+
+
+Table = list[tuple[type, dict[str, object]]]
+"""Nodes, each with its fields, behind those that it mentions."""
 
 
 class Packed:
@@ -18,29 +22,29 @@ class Packed:
 
     __slots__ = ("_root",)
 
-    def __init__(self, program: Any) -> None:
+    def __init__(self, program: object) -> None:
         self._root = program
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[[Table], Packed], tuple[Table]]:
         return _read, (_written(self._root),)
 
-    def unpacked(self) -> Any:
+    def unpacked(self) -> object:
         """The program."""
         return self._root
 
 
-def _parts(value: Any) -> dict[str, Any]:
+def _parts(value: Node | IRModule) -> dict[str, object]:
     if isinstance(value, IRModule):
         return {"functions": value.functions, "attrs": value.attrs}
     return {field.name: getattr(value, field.name) for field in value.fields}
 
 
-def _written(root: Any) -> list[tuple[type, dict[str, Any]]]:
+def _written(root: object) -> Table:
     """The table of a program. In it a node is ``("n", place)``, a tuple ``("t", …)``, a mapping ``("d", key, value, …)``."""
     places: dict[int, int] = {}
-    table: list[tuple[type, dict[str, Any]]] = []
+    table: Table = []
 
-    def coded(value: Any) -> Any:
+    def coded(value: object) -> object:
         if isinstance(value, (Node, IRModule)):
             return ("n", places[id(value)])
         if value.__class__ is tuple:
@@ -49,7 +53,7 @@ def _written(root: Any) -> list[tuple[type, dict[str, Any]]]:
             return ("d", *[coded(part) for pair in value.items() for part in pair])
         return value
 
-    stack: list[tuple[Any, bool]] = [(root, False)]
+    stack: list[tuple[object, bool]] = [(root, False)]
     while stack:
         value, ready = stack.pop()
         if value.__class__ is tuple:
@@ -67,11 +71,11 @@ def _written(root: Any) -> list[tuple[type, dict[str, Any]]]:
     return table
 
 
-def _read(table: list[tuple[type, dict[str, Any]]]) -> Packed:
+def _read(table: Table) -> Packed:
     """The program of a table: what unpickling calls."""
-    made: list[Any] = []
+    made: list[object] = []
 
-    def decoded(value: Any) -> Any:
+    def decoded(value: object) -> object:
         if value.__class__ is not tuple:
             return value
         kind, *parts = value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tirlower.diagnostics import TirError, deep_recursion
 from tirlower.ir import build
@@ -19,7 +18,7 @@ from tirlower.ir.structural import structural_equal
 __all__ = ["specialize"]
 
 
-def specialize(func: PrimFunc, values: Mapping[Any, Any]) -> PrimFunc:
+def specialize(func: PrimFunc, values: Mapping[Var, object]) -> PrimFunc:
     """The function with parameters or symbolic variables fixed.
 
     - A handle parameter of a buffer maps to a :class:`Buffer`, whose shape, strides and offset bind the variables
@@ -65,7 +64,7 @@ def specialize(func: PrimFunc, values: Mapping[Any, Any]) -> PrimFunc:
     return _rebuild(func, bound)
 
 
-def _value_for(func: PrimFunc, var: Var, value: Any) -> Expr:
+def _value_for(func: PrimFunc, var: Var, value: object) -> Expr:
     if var in func.buffer_map:
         raise TirError(
             f"specialize: the parameter {var.name!r} is the buffer {func.buffer_map[var].name!r}, got {value!s}",

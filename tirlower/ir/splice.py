@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tirlower.ir import build
 from tirlower.ir.expr import Call
@@ -53,7 +52,7 @@ def split_head(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
 
 
 def _calls(stmt: Stmt, ops: frozenset[Op], through_loops: bool) -> bool:
-    stack: list[Any] = [stmt]
+    stack: list[Stmt] = [stmt]
     while stack:
         op = stack.pop()
         if isinstance(op, Evaluate):

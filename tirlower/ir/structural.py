@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.diagnostics import Label, TirError
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.digest import expr_deep_equal, expr_digest, structural_hash
-from tirlower.ir.equality import Key, Path, compare
+from tirlower.ir.equality import Key, Path, Step, compare
 from tirlower.ir.expr import Expr, Var
 from tirlower.ir.node import Node
 from tirlower.ir.stmt import Stmt, normalize_attr
@@ -30,11 +28,11 @@ class StructuralMismatch(TirError, AssertionError, ValueError):
     """
 
     path: str = ""
-    lhs: Any = None
-    rhs: Any = None
+    lhs: object = None
+    rhs: object = None
 
 
-def structural_equal(a: Any, b: Any, map_free_vars: bool = False) -> bool:
+def structural_equal(a: object, b: object, map_free_vars: bool = False) -> bool:
     """Whether two expressions, statements, functions, modules (or attribute values) are structurally equal.
 
     Bound variables, buffers and blocks may have other names; free variables must be the same ones, unless
@@ -51,7 +49,7 @@ def structural_equal(a: Any, b: Any, map_free_vars: bool = False) -> bool:
     return compare(a, b, map_free_vars) is None
 
 
-def assert_structural_equal(a: Any, b: Any, map_free_vars: bool = False) -> None:
+def assert_structural_equal(a: object, b: object, map_free_vars: bool = False) -> None:
     """Raise :class:`StructuralMismatch` unless the two are structurally equal.
 
     The error names the path to the first difference and shows it, underlined, in both scripts.
@@ -74,8 +72,8 @@ def assert_structural_equal(a: Any, b: Any, map_free_vars: bool = False) -> None
     raise error
 
 
-def _steps(path: Path | None) -> list[Any]:
-    steps: list[Any] = []
+def _steps(path: Path | None) -> list[Step]:
+    steps: list[Step] = []
     while path is not None:
         path, step = path
         steps.append(step)
@@ -83,7 +81,7 @@ def _steps(path: Path | None) -> list[Any]:
     return steps
 
 
-def _path_text(steps: list[Any]) -> str:
+def _path_text(steps: list[Step]) -> str:
     text = ""
     for step in steps:
         if isinstance(step, str):
@@ -95,15 +93,17 @@ def _path_text(steps: list[Any]) -> str:
     return text
 
 
-def _chain(root: Any, steps: list[Any], side: int) -> list[Any]:
+def _chain(root: object, steps: list[Step], side: int) -> list[object]:
     """The values from the root along a path, on one side."""
     chain = [root]
-    value = root
+    value: object = root
     for step in steps:
         try:
             if isinstance(step, str):
                 value = getattr(value, step)
             elif isinstance(step, Key):
+                if not isinstance(value, dict):
+                    break
                 value = value[step.rhs if side else step.lhs]
             else:
                 value = normalize_attr(value)
@@ -116,7 +116,7 @@ def _chain(root: Any, steps: list[Any], side: int) -> list[Any]:
     return chain
 
 
-def _describe(value: Any) -> str:
+def _describe(value: object) -> str:
     if isinstance(value, Stmt):
         return f"a {type(value).__name__}"
     if isinstance(value, (Expr, Buffer)):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import importlib
 from types import ModuleType
-from typing import Any
 
 from tirlower.diagnostics import Span
 
@@ -23,7 +22,7 @@ def _printer() -> ModuleType:
     return importlib.import_module("tirlower.script.printer")
 
 
-def text(node: Any) -> str:
+def text(node: object) -> str:
     """The text of a node: an expression on one line, statements and functions as their script.
 
     >>> from tirlower.ir import Add, Var
@@ -34,18 +33,18 @@ def text(node: Any) -> str:
     return found
 
 
-def script(node: Any, **options: Any) -> str:
+def script(node: object, **options: object) -> str:
     """The script of a function or module (see :func:`tirlower.script.printer.script`)."""
     found: str = _printer().script(node, **options)
     return found
 
 
-def show(node: Any, **options: Any) -> None:
+def show(node: object, **options: object) -> None:
     """Print the script (see :func:`tirlower.script.printer.show`)."""
     _printer().show(node, **options)
 
 
-def locate(root: Any, name: str, chain: list[Any]) -> Span | None:
+def locate(root: object, name: str, chain: list[object]) -> Span | None:
     """Where the last of the nodes from the root along a chain that has a place stands in the root's printed text.
 
     ``name`` is what messages call that text.

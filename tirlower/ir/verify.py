@@ -15,7 +15,7 @@ The rules of scope are those of :mod:`tirlower.ir.binding`. On top of them:
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tirlower.diagnostics import Label, Span, TirError, WellFormedError, nearest_name
 from tirlower.ir.binding import ScopeWalker
@@ -44,7 +44,7 @@ class _Module:
 
     def __init__(self, functions: dict[str, PrimFunc]) -> None:
         self.functions = functions
-        self.defined: dict[Any, tuple[Node, str]] = {}
+        self.defined: dict[object, tuple[Node, str]] = {}
         self.calls: list[tuple[str, Call, Stmt | None]] = []
         self.returned: dict[str, set[DataType]] = {}
 
@@ -65,7 +65,9 @@ class _Verifier(ScopeWalker):
 
     # Errors
 
-    def fail(self, message: str, site: Any, help: str, notes: tuple[str, ...] = (), first: Any = None) -> NoReturn:
+    def fail(
+        self, message: str, site: object, help: str, notes: tuple[str, ...] = (), first: object = None
+    ) -> NoReturn:
         """Raise at a node: its span, or that of the statement around it, or else the printed IR."""
         span = _span_of(site) or _span_of(self.stmt)
         labels = [Label(span)] if span is not None else []
@@ -82,7 +84,7 @@ class _Verifier(ScopeWalker):
 
     # Definitions and uses
 
-    def on_define(self, item: Any, site: Node) -> None:
+    def on_define(self, item: Var | Buffer, site: Node) -> None:
         known = self.module.defined.get(item)
         if known is not None and not _one_thread_axis(site, known[0], known[1] == self.name):
             earlier, function = known
@@ -107,7 +109,7 @@ class _Verifier(ScopeWalker):
             )
         self.module.defined.setdefault(item, (site, self.name))
 
-    def on_missing(self, item: Any, site: Node, through: Buffer | None = None) -> None:
+    def on_missing(self, item: Var | Buffer, site: Node, through: Buffer | None = None) -> None:
         of = f" of buffer {through.name!r}" if through is not None and through is not item else ""
         known = self.module.defined.get(item)
         if known is None:
@@ -225,7 +227,7 @@ class _Verifier(ScopeWalker):
 
     # Types
 
-    def on_stmt(self, stmt: Any, field: str, owner: Node) -> None:
+    def on_stmt(self, stmt: object, field: str, owner: Node) -> None:
         if not isinstance(stmt, Stmt):
             self.fail(
                 f"the {field} of a {type(owner).__name__} is a statement, got {type(stmt).__name__}",
@@ -348,14 +350,14 @@ def _types(args: tuple[Expr, ...]) -> str:
     return ", ".join(str(arg.dtype) for arg in args)
 
 
-def _span_of(site: Any) -> Span | None:
+def _span_of(site: object) -> Span | None:
     span = getattr(site, "span", None)
     if span is None and isinstance(site, Let):
         span = _span_of(site.var)
     return span
 
 
-def _printed(node: Any) -> str:
+def _printed(node: object) -> str:
     """The first lines of a node in the script, to show where something is."""
     if isinstance(node, PrimFunc):
         return f"    the parameters of {node.name!r}"

@@ -81,7 +81,7 @@ class Target:
     kind: str
     host: Target | None
 
-    def __init__(self, spec: str | Target | Mapping[str, object] = "llvm", host: Any = None, **options: Any) -> None:
+    def __init__(self, spec: object = "llvm", host: Any = None, **options: Any) -> None:
         if isinstance(spec, Target):
             kind, given = spec.kind, dict(spec._attrs)
             host = host if host is not None else spec.host

@@ -35,7 +35,10 @@ def with_plain_parameters(func: PrimFunc, symbols: tuple[Var, ...]) -> PrimFunc:
     own = tuple(func.buffer_map[p].data if p in func.buffer_map else p for p in func.params)
     params = (*own, TABLE, STREAM, SCRATCH, *symbols)
     data = data_parameters(func)
-    attrs = {"global_symbol": func.name, DATA_PARAMS: tuple(i for i, param in enumerate(params) if param in data)}
+    attrs: dict[str, object] = {
+        "global_symbol": func.name,
+        DATA_PARAMS: tuple(i for i, param in enumerate(params) if param in data),
+    }
     return PrimFunc(params, {}, func.ret_type, attrs, func.body, span=func.span)
 
 

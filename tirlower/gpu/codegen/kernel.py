@@ -17,7 +17,7 @@ from tirlower.emit.types import memory_bytes, register_type
 from tirlower.gpu.artifact import KernelImage, KernelParam, ReportKind, ReportSite, TensorMapSpec
 from tirlower.gpu.codegen.machine import arch_number
 from tirlower.gpu.codegen.tensor_maps import tensor_maps_of
-from tirlower.ir.annotations import MIN_BLOCKS
+from tirlower.ir.annotations import MIN_BLOCKS, entries_of, number_of
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.data import data_parameters
 from tirlower.ir.expr import Expr, IntImm, PointerType, Var
@@ -59,7 +59,7 @@ class KernelCode:
             name=self.name,
             symbol=self.name,
             params=self.params,
-            launch_params=tuple(str(name) for name in self.func.attrs.get(LAUNCH_PARAMS, ())),
+            launch_params=tuple(map(str, entries_of(self.func.attrs, LAUNCH_PARAMS))),
             tensor_maps=self.tensor_maps,
             static_shared=int(state.helpers.get(("shared", self.name), 0)),
             dynamic_shared=self.dynamic,
@@ -195,9 +195,9 @@ def _attributes(name: str, func: PrimFunc, extents: dict[str, int | None], arch:
                 help="build with Target('nvptx -arch=sm_90'), or bind no loop to clusterCtaIdx",
             )
         out.append(("nvvm.cluster_dim", ",".join(str(extent or 1) for extent in cluster)))
-    least = func.attrs.get(MIN_BLOCKS)
+    least = number_of(func.attrs, MIN_BLOCKS)
     if least is not None:
-        out.append(("nvvm.minctasm", str(int(least))))
+        out.append(("nvvm.minctasm", str(least)))
     return out
 
 

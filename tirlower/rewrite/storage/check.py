@@ -17,7 +17,7 @@ from typing import Any, Literal
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir.cancel import expr_key
-from tirlower.ir.expr import BufferLoad, Call, Expr, ExprLike, IntImm, PointerType, Ramp, Var
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Ramp, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor, substitute
 from tirlower.ir.node import Node
@@ -265,7 +265,7 @@ def _points(loops: list[For]) -> Iterator[dict[Var, Expr]]:
 
 def _elements(indices: tuple[Expr, ...], point: dict[Var, Expr]) -> Iterator[object]:
     """The elements that an access touches at an iteration, as far as their indices can be evaluated or told apart."""
-    parts: list[list[ExprLike]] = []
+    parts: list[list[object]] = []
     for index in indices:
         lanes = (
             [index.base + index.stride * lane for lane in range(index.lanes)]

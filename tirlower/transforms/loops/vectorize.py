@@ -422,7 +422,8 @@ class VectorizeLoop(FuncPass):
         """Vectorize every vectorized loop of a function."""
         if not self.enable_vectorize or ctx.option("tir.disable_vectorize"):
             return func.with_body(_Serializer().visit(func.body))
-        target = func.attrs.get("target") or Target.current()
+        stated = func.attrs.get("target")
+        target = Target(stated) if stated else Target.current()
         asked = ctx.option("tir.enable_buffer_level_predication")
         predicated = self.predicate if asked is None else asked
         if predicated is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tirlower.ir.annotations import entries_of
 from tirlower.ir.dtype import Array
 from tirlower.ir.func import IRModule
 from tirlower.ir.functor import StmtMutator
@@ -88,7 +89,7 @@ class ExtractPrimFuncConstants(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Collect the constants of a module."""
-        before: tuple[_Array, ...] = tuple(mod.attrs.get(CONSTANTS, ()))
+        before: tuple[_Array, ...] = tuple(np.asarray(one) for one in entries_of(mod.attrs, CONSTANTS))
         pool = _Pool(before)
         worker = _Collector(pool)
         after = mod.map_functions(lambda func: func.with_body(worker.visit(func.body)))
