@@ -269,7 +269,7 @@ def _edits(stmt: Node | None) -> Iterator[Callable[[], Any]]:
     nothing = isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
     if not nothing:
         yield lambda: Evaluate(const(0))
-    edits = _EDITS.get(stmt.__class__)
+    edits = _EDITS.get(stmt.__class__) if isinstance(stmt, Stmt) else None
     if edits is not None:
         yield from edits(stmt)
 
