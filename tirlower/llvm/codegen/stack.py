@@ -8,16 +8,15 @@ functions whose calls nest deep it is handed on, so that a call costs a comparis
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from tirlower.analysis.call_graph import CallGraph
 from tirlower.emit.emitter import Emitter, FunctionState, ModuleState
 from tirlower.emit.llvm_text import I8, I32, I64, PTR, Builder, Function, FunctionRef, Value, array, null
 from tirlower.emit.types import memory_bytes
-from tirlower.ir.expr import Call
-from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import post_order_visit
-from tirlower.ir.op import GlobalVar
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.query import statements
 from tirlower.ir.stmt import AllocBuffer
 from tirlower.llvm.codegen.allocate import STACK_LIMIT, constant_elements
 from tirlower.llvm.stack_key import STACK_KEY
@@ -25,6 +24,7 @@ from tirlower.llvm.stack_key import STACK_KEY
 __all__ = [
     "NO_STACK",
     "call_deep",
+    "call_depth",
     "emit_guarded",
     "enter_deep",
     "fill_deep",
@@ -54,36 +54,27 @@ def is_checkable(state: ModuleState) -> bool:
 
 def functions_to_check(functions: Mapping[str, PrimFunc]) -> tuple[set[str], set[str]]:
     """The functions of a module, by key, whose calls may nest deep; and those that have large arrays."""
-    calls: dict[str, set[str]] = {}
-    names = {str(f.attrs["global_symbol"]): key for key, f in functions.items() if "global_symbol" in f.attrs}
-    large: set[str] = set()
-    for key, func in functions.items():
-        called: set[str] = set()
-        size = 0
-
-        def look(op: Any, called: set[str] = called) -> None:
-            nonlocal size
-            if isinstance(op, Call) and isinstance(op.op, GlobalVar):
-                name = op.op.name
-                called.add(name if name in functions else names.get(name, name))
-            elif isinstance(op, AllocBuffer):
-                elements = constant_elements(op.buffer)
-                if elements is not None:
-                    own = elements * memory_bytes(op.buffer.dtype) * op.buffer.dtype.lanes
-                    size += own if own <= STACK_LIMIT else 0
-
-        post_order_visit(func.body, look)
-        calls[key] = {name for name in called if name in functions}
-        if size > SMALL:
-            large.add(key)
-    return {key for key in functions if _depth(key, calls) > CHAIN}, large
+    callees = CallGraph(IRModule(functions)).callees
+    deep = {key for key in functions if call_depth(key, callees) > CHAIN}
+    return deep, {key for key, func in functions.items() if _array_bytes(func) > SMALL}
 
 
-def _depth(start: str, calls: Mapping[str, set[str]]) -> int:
+def _array_bytes(func: PrimFunc) -> int:
+    """The bytes of a function's arrays on the stack, about."""
+    size = 0
+    for op in statements(func.body):
+        elements = constant_elements(op.buffer) if isinstance(op, AllocBuffer) else None
+        if elements is not None:
+            own = elements * memory_bytes(op.buffer.dtype) * op.buffer.dtype.lanes
+            size += own if own <= STACK_LIMIT else 0
+    return size
+
+
+def call_depth(start: str, callees: Mapping[str, Iterable[str]]) -> int:
     """How deep calls from a function may nest, counted to a little over :data:`CHAIN`."""
     level, depth = {start}, 0
     while level and depth <= CHAIN:
-        level = {callee for key in level for callee in calls[key]}
+        level = {callee for key in level for callee in callees[key]}
         depth += 1
     return depth
 

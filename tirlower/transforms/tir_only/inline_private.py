@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tirlower.analysis.call_graph import CallGraph, calls_of
 from tirlower.analysis.purity import side_effect
 from tirlower.analysis.undefined import undefined_vars
 from tirlower.diagnostics import TransformError
 from tirlower.ir.expr import Call, Expr, Let, Var
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.functor import Mutator, Visitor, substitute
+from tirlower.ir.functor import Mutator, substitute
 from tirlower.ir.op import GlobalVar, Op, Purity
 from tirlower.ir.query import has, statements
 from tirlower.ir.refresh import copy_var, refresh_binders
@@ -22,67 +23,6 @@ from tirlower.rewrite.context import PassContext
 __all__ = ["InlinePrivateFunctions"]
 
 _RET = Op.get("tir.ret")
-
-
-class _Calls(Visitor):
-    """The functions of the module that a body calls."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, None] = {}
-
-    def visit_Call(self, op: Call) -> None:
-        if isinstance(op.op, GlobalVar):
-            self.found.setdefault(op.op.name)
-
-
-def _callees(func: PrimFunc, mod: IRModule) -> list[str]:
-    calls = _Calls()
-    calls.visit(func.body)
-    return [name for name in calls.found if name in mod]
-
-
-def _callees_first(graph: Mapping[str, list[str]]) -> tuple[list[str], set[str]]:
-    """The functions with callees before callers, and those that call themselves, directly or in a circle (Tarjan)."""
-    order: list[str] = []
-    recursive: set[str] = set()
-    number: dict[str, int] = {}
-    low: dict[str, int] = {}
-    open_: list[str] = []
-    is_open: set[str] = set()
-    for root in graph:
-        if root in number:
-            continue
-        work: list[tuple[str, int]] = [(root, 0)]
-        while work:
-            name, at = work.pop()
-            if at == 0:
-                number[name] = low[name] = len(number)
-                open_.append(name)
-                is_open.add(name)
-            else:
-                low[name] = min(low[name], low[graph[name][at - 1]]) if graph[name][at - 1] in is_open else low[name]
-            if at < len(graph[name]):
-                work.append((name, at + 1))
-                callee = graph[name][at]
-                if callee == name:
-                    recursive.add(name)
-                if callee not in number:
-                    work.append((callee, 0))
-                elif callee in is_open:
-                    low[name] = min(low[name], number[callee])
-                continue
-            if low[name] == number[name]:
-                circle = []
-                while True:
-                    member = open_.pop()
-                    is_open.discard(member)
-                    circle.append(member)
-                    if member == name:
-                        break
-                if len(circle) > 1:
-                    recursive.update(circle)
-                order += circle
-    return order, recursive
 
 
 def _statements(body: Stmt) -> list[Stmt]:
@@ -278,17 +218,16 @@ class InlinePrivateFunctions(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Inline the private functions of a module."""
-        graph = {name: _callees(func, mod) for name, func in mod.items()}
-        order, recursive = _callees_first(graph)
+        graph = CallGraph(mod)
         done: dict[str, PrimFunc] = {}
         bodies: dict[str, _Body] = {}
         inlined: set[str] = set()
-        for name in order:
+        for name in graph.order:
             func = mod[name]
             worker = _Inliner(bodies, func)
-            done[name] = func = func.with_body(worker.visit(func.body)) if bodies and graph[name] else func
+            done[name] = func = func.with_body(worker.visit(func.body)) if bodies and graph.callees[name] else func
             inlined |= worker.inlined
-            if name not in recursive and _is_inlinable(func):
+            if name not in graph.recursive and _is_inlinable(func):
                 body = _Body(func)
                 if not any(returns(stmt) for stmt in body.stmts):
                     bodies[name] = body
@@ -296,11 +235,11 @@ class InlinePrivateFunctions(ModulePass):
             return mod
         kept: set[str] = set()
         called: set[str] = set()
-        for name in reversed(order):  # callers first
+        for name in reversed(graph.order):  # callers first
             if name in inlined and name not in called:
                 continue
             kept.add(name)
-            called.update(_callees(done[name], mod))
+            called.update(graph.key_of(call) or "" for call in calls_of(done[name]))
         return mod.with_functions({name: done[name] for name in mod if name in kept})
 
 
