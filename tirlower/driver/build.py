@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tirlower.call.gil import GilChoice
@@ -94,7 +93,7 @@ class Overlapping:
 
     def _make(self) -> PackedKernel:
         name, spec, backend = self._name, self._result.spec, self._result.backend
-        spec = replace(spec, overlap=name, outputs={name: spec.outputs.get(name, ())})
+        spec = spec.overlapping(name)
         made = BuildResult(spec, backend)
         try:
             with paused_collection():

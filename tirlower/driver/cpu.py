@@ -19,16 +19,16 @@ from tirlower.call.parameters import call_signature
 from tirlower.call.slowpath import PackedKernel
 from tirlower.diagnostics import LoweringError, keep_for_good
 from tirlower.driver.build import Overlapping
+from tirlower.driver.cpu_cache import key_of, load_all, origin_of, store, take
 from tirlower.driver.kernel import ForeignKernel, Kernel
 from tirlower.driver.report import Report, report_of
-from tirlower.driver.result import BuildResult, BuildSpec
+from tirlower.driver.result import BuildResult
 from tirlower.emit.compile import CompileOptions, emit_assembly, optimized_ir
-from tirlower.ir.func import IRModule
 from tirlower.ir.json_io import save_json
-from tirlower.legality.notes import CheckReport
-from tirlower.llvm.cache import CacheEntry, CacheKey, default_cache
+from tirlower.llvm.cache import CacheEntry, default_cache
 from tirlower.llvm.codegen import compile_options, resolve_imports
-from tirlower.llvm.entry import entry_cache_key, entry_imports, entry_parts, packed_kernel, without_entries
+from tirlower.llvm.codegen.symbols import ERROR_BASE
+from tirlower.llvm.entry import entry_imports, entry_parts, packed_kernel, without_entries
 from tirlower.llvm.jit import Linked, engine
 from tirlower.llvm.parallel import runtime
 from tirlower.machine.cpu import lacking
@@ -40,24 +40,6 @@ if TYPE_CHECKING:
     from tirlower.driver.progress import Progress
 
 __all__ = ["BACKEND", "CpuBackend"]
-
-
-def _key(spec: BuildSpec, program: str) -> CacheKey:
-    return default_cache().key(
-        {
-            "program": program,
-            "target": f"{spec.target!r}",
-            "opt_level": str(spec.choices["opt_level"]),
-            "required_pass": repr(sorted(spec.choices["required_pass"])),
-            "disabled_pass": repr(sorted(spec.choices["disabled_pass"])),
-            "config": repr(sorted(spec.choices["config"].items(), key=lambda item: item[0])),
-            "outputs": repr(spec.outputs),
-            "gil": str(spec.gil),
-            "overlap": str(spec.overlap),
-            "entry": entry_cache_key(),
-            **spec.options.key(),
-        }
-    )
 
 
 _PYTHON = "Python code decides what is compiled (tir.add_lower_pass or custom data types), which no key describes"
@@ -82,27 +64,26 @@ class CpuBackend:
             options = options.with_(opt_level=0)
         return target, options
 
-    def compiled(self, result: BuildResult, ctx: PassContext) -> CacheEntry:
-        """The machine code of a version: from the disk cache, or compiled and kept there."""
+    def compiled(self, result: BuildResult, ctx: PassContext) -> list[CacheEntry]:
+        """The machine code of a version, in units: from the disk cache, or compiled and kept there."""
         mod = result.spec.module
-        cache = default_cache()
         program = save_json(mod)
-        key = result.key = _key(result.spec, program)
+        key = result.key = key_of(result.spec, program)
         live = _why_compile(program, ctx)
-        entry: CacheEntry | None = None if live else cache.load(key)
-        if entry is not None and _names_places(entry) and entry.metadata["origin"] != _origin(mod):
-            entry = None  # the same program from another place: its errors and its report would name the old lines
-        result.cached = entry is not None
-        result.miss = lambda: live or str(cache.explain_miss(key))
-        if entry is None:
-            entry = _imported("steps").compile_version(result, ctx)
-            if live != _PYTHON:
-                cache.store(key, entry.object, entry.metadata)
-        else:
-            result.checks = CheckReport.from_json(entry.metadata["checks"])
-            result.in_place = {name: one["in_place"] for name, one in entry.metadata["kernels"].items()}
-        result.code_bytes = len(entry.object)
-        return entry
+        result.miss = lambda: live or str(default_cache().explain_miss(key))
+        stored = None if live else load_all(key, mod)
+        if stored is not None:
+            result.cached, result.reused = True, frozenset(mod)
+            take(result, stored)
+            return [unit.entry for unit in stored]
+        compiler = _imported("cpu_units")
+        if not live:
+            units: list[CacheEntry] = compiler.compile_units(result, ctx)
+            return units
+        entry: CacheEntry = compiler.compile_alone(result, ctx)
+        if live != _PYTHON:
+            store(key, entry)
+        return [entry]
 
     def generate(self, result: BuildResult) -> HostCode:
         """The LLVM IR, with the functions that Python calls."""
@@ -115,25 +96,33 @@ class CpuBackend:
         result.timings.update({f"llvm {step}": ms for step, ms in compiled.timings.items()})
         metadata = {
             "kernels": code.kernels,
+            "errors": [
+                [site.kind.__module__, site.kind.__name__, site.template, list(site.types)]
+                for site in code.generated.errors
+            ],
+            "calls": code.calls,
+            "callable": code.callable,
             "imports": sorted(code.generated.imports),
             "threads": code.generated.num_threads,
-            "origin": _origin(result.spec.module),
+            "origin": origin_of(result.spec.module),
             "checks": result.checks.to_json(),
         }
         return CacheEntry(compiled.object, metadata)
 
-    def bind(self, result: BuildResult, compiled: CacheEntry) -> dict[str, Kernel]:
-        """Link the object and make the callables."""
+    def bind(self, result: BuildResult, compiled: list[CacheEntry]) -> dict[str, Kernel]:
+        """Link the objects and make the callables."""
         start = time.perf_counter()
         spec = result.spec
-        linked = _linked(compiled)
         missing = lacking(spec.options.cpu, spec.options.features)
+        code, errors = _linked(compiled)
+        described = {name: one for entry in compiled for name, one in entry.metadata["kernels"].items()}
         kernels: dict[str, Kernel] = {}
-        for name, one in compiled.metadata["kernels"].items():
+        for name in spec.outputs:
+            one = described[name]
             signature = call_signature(spec.function(name), one["written"], spec.outputs.get(name, ()), one["in_place"])
             gil = GilPolicy(release=spec.gil)
             overlap = Overlapping(result, name) if signature.alias_pairs() else None
-            parts = entry_parts(signature, linked, _errors(one), name=one["symbol"], gil=gil, overlap=overlap)
+            parts = entry_parts(signature, code[name], errors, name=one["symbol"], gil=gil, overlap=overlap)
             kernel = (ForeignKernel if missing else Kernel).made(result, name, parts)
             if isinstance(kernel, ForeignKernel):
                 kernel.lacking = missing
@@ -141,19 +130,21 @@ class CpuBackend:
         result.timings["link"] = (time.perf_counter() - start) * 1e3
         return kernels
 
-    def packed(self, result: BuildResult, compiled: CacheEntry, name: str) -> PackedKernel:
+    def packed(self, result: BuildResult, compiled: list[CacheEntry], name: str) -> PackedKernel:
         """Link the version of a function for arrays that overlap."""
-        one = compiled.metadata["kernels"][name]
-        return packed_kernel(_linked(compiled), one["symbol"], _errors(one))
+        code, errors = _linked(compiled)
+        return packed_kernel(code[name], compiled[0].metadata["kernels"][name]["symbol"], errors)
 
     def text(self, result: BuildResult, kind: str) -> str:
         """LLVM IR and assembly: of the modules that were compiled, less the functions that Python calls."""
-        code: HostCode = result.code
+        codes: list[HostCode] = [unit.code for unit in _imported("cpu_units").units_in(result)]
         if kind == "llvm":
-            return code.functions
+            return "".join(code.functions for code in codes)
         make = optimized_ir if kind == "llvm-opt" else emit_assembly
-        symbols = [one["symbol"] for one in code.kernels.values()]
-        return "".join(without_entries(make(part, result.spec.options), symbols) for part in code.parts)
+        symbols = [one["symbol"] for code in codes for one in code.kernels.values()]
+        return "".join(
+            without_entries(make(part, result.spec.options), symbols) for code in codes for part in code.parts
+        )
 
     def report(self, result: BuildResult) -> Report:
         """What the build did, with the innermost loops of the machine code."""
@@ -171,23 +162,32 @@ def _imported(name: str) -> ModuleType:
     return found
 
 
-def _names_places(entry: CacheEntry) -> bool:
-    checks = entry.metadata["checks"]
-    noted = checks["guarded"] or checks["trusted"] or checks["assumed"]
-    return bool(noted) or any(one["errors"] for one in entry.metadata["kernels"].values())
-
-
-def _origin(mod: IRModule) -> str:
-    """Where the functions stand in their files: the places that error messages name depend on it."""
-    return " ".join(f"{name}={func.span}" for name, func in mod.items())
-
-
-def _linked(entry: CacheEntry) -> Linked:
-    exports = [symbol for one in entry.metadata["kernels"].values() for symbol in one["exports"]]
-    imports = {**entry_imports(), **resolve_imports(entry.metadata["imports"])}
-    if entry.metadata["threads"]:
-        runtime().reserve(entry.metadata["threads"])
-    return engine().link(entry.object, exports, imports)
+def _linked(entries: list[CacheEntry]) -> tuple[dict[str, Linked], list[ErrorSite]]:
+    """The code of each exported function, by symbol, and the errors that calls may meet; callees stand before callers."""
+    runtime_imports = resolve_imports(dict.fromkeys(name for entry in entries for name in entry.metadata["imports"]))
+    threads = max(entry.metadata["threads"] for entry in entries)
+    if threads:
+        runtime().reserve(threads)
+    wanted = {symbol for entry in entries for symbol in entry.metadata["calls"]}
+    owners: dict[str, Linked] = {}
+    found: dict[str, Linked] = {}
+    errors: list[ErrorSite] = []
+    for entry in entries:
+        about = entry.metadata
+        exports = [symbol for one in about["kernels"].values() for symbol in one["exports"]]
+        called = wanted.intersection(about["callable"])
+        if not exports and not called:
+            continue  # functions that nobody calls
+        imports = {name: runtime_imports[name] for name in about["imports"] if name in runtime_imports}
+        imports |= {symbol: owners[symbol][symbol] for symbol in about["calls"]} | entry_imports()
+        if ERROR_BASE in imports:
+            imports[ERROR_BASE] = len(errors)
+        keep = [owners[symbol] for symbol in about["calls"]]
+        linked = engine().link(entry.object, [*exports, *sorted(called)], imports, keep=keep)
+        owners.update(dict.fromkeys(called, linked))
+        found.update(dict.fromkeys(about["kernels"], linked))
+        errors += _errors(about)
+    return found, errors
 
 
 def _errors(described: Mapping[str, Any]) -> list[ErrorSite]:

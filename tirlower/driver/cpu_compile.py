@@ -9,8 +9,9 @@ from typing import Any
 from tirlower.call.gil import GilPolicy
 from tirlower.call.parameters import call_signature
 from tirlower.driver.result import BuildSpec
+from tirlower.ir.annotations import ELSEWHERE, LINKED
 from tirlower.ir.func import IRModule
-from tirlower.llvm.codegen.module import GeneratedModule, generate
+from tirlower.llvm.codegen.module import GeneratedModule, generate, linked_symbol
 from tirlower.llvm.entry import add_entry
 
 __all__ = ["HostCode", "generate_code"]
@@ -24,13 +25,16 @@ PART_LINES = 6000
 class HostCode:
     """What is compiled: ``parts`` are the LLVM modules, ``functions`` the code of the functions without the Python entry.
 
-    ``kernels`` says what the loader needs of each exported kernel.
+    ``kernels`` says what the loader needs of each exported kernel; ``calls`` are the symbols of functions that other objects
+    have, ``callable`` those that other objects may call.
     """
 
     generated: GeneratedModule
     functions: str
     parts: list[str]
     kernels: dict[str, Any]
+    calls: list[str]
+    callable: list[str]
 
 
 def generate_code(lowered: IRModule, spec: BuildSpec, in_place: Mapping[str, Sequence[Sequence[int]]]) -> HostCode:
@@ -60,8 +64,11 @@ def generate_code(lowered: IRModule, spec: BuildSpec, in_place: Mapping[str, Seq
             "exports": list(exports),
             "written": written,
             "in_place": [list(pair) for pair in pairs],
-            "errors": [
-                [site.kind.__module__, site.kind.__name__, site.template, list(site.types)] for site in info.errors
-            ],
         }
-    return HostCode(generated, functions, generated.module.parts(PART_LINES), kernels)
+    linked = {
+        linked_symbol(func, key): ELSEWHERE in func.attrs
+        for key, func in lowered.items()
+        if "global_symbol" in func.attrs or LINKED in func.attrs
+    }
+    calls, callable = ([symbol for symbol, is_far in linked.items() if is_far is far] for far in (True, False))
+    return HostCode(generated, functions, generated.module.parts(PART_LINES), kernels, calls, callable)

@@ -20,7 +20,8 @@ __all__ = ["AccessNote", "CheckReport", "LoopNote", "Report", "report_of"]
 class Report:
     """What a build did. ``str(report)`` lays it out.
 
-    ``cached`` says whether the machine code came from disk; ``timings`` are milliseconds by step; ``passes``
+    ``cached`` says whether the machine code came from disk, ``compiled`` has the functions whose code did not; ``timings`` are
+    milliseconds by step; ``passes``
     milliseconds by pass (empty where the cache made them unnecessary); ``checks`` what was proved of the program and
     what was not (see :class:`CheckReport`; its parts are attributes of the report too); ``code_bytes`` the size of the object;
     ``inner_loops`` what the innermost loops became in machine code.
@@ -29,6 +30,7 @@ class Report:
     target: str
     functions: tuple[str, ...]
     cached: bool
+    compiled: tuple[str, ...] = ()
     timings: dict[str, float] = field(default_factory=dict)
     passes: dict[str, float] = field(default_factory=dict)
     checks: CheckReport = field(default_factory=CheckReport)
@@ -81,8 +83,10 @@ class Report:
 
     def __str__(self) -> str:
         lines = [f"{', '.join(self.functions)} for {self.target}"]
-        origin = "the disk cache" if self.cached else "this build"
-        lines.append(f"  machine code: {self.code_bytes} bytes, from {origin}")
+        origin = "from the disk cache" if self.cached else "from this build"
+        if 0 < len(self.compiled) < len(self.functions):
+            origin = f"of {len(self.compiled)} functions from this build, of the others from the disk cache"
+        lines.append(f"  machine code: {self.code_bytes} bytes, {origin}")
         if self.timings:
             lines.append("  time: " + ", ".join(f"{name} {ms:.1f} ms" for name, ms in self.timings.items()))
         slow = sorted(self.passes.items(), key=lambda item: -item[1])[:5]
@@ -98,6 +102,7 @@ def report_of(result: BuildResult, assembly: Callable[[], str] = str) -> Report:
         target=str(result.target),
         functions=tuple(result.spec.module.functions),
         cached=result.cached,
+        compiled=tuple(name for name in result.spec.module if name not in result.reused),
         timings=dict(result.timings),
         passes=dict(result.passes),
         checks=result.checks,

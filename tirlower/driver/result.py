@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +67,17 @@ class BuildSpec:
             return check_legality(apart(self.module), ctx, lifts=not self.target.is_gpu)
         return check_legality(overlapping(self.module, self.overlap), ctx, in_order=True)
 
+    def overlapping(self, name: str) -> BuildSpec:
+        """That of the version of an exported function for overlapping arrays, with what it calls and nothing else."""
+        module = self.module
+        if len(module) > 1:
+            from tirlower.analysis.call_graph import CallGraph
+
+            key = next(key for key, func in module.items() if func.attrs.get("global_symbol") == name)
+            below = CallGraph(module).below(key)
+            module = module.with_functions({key: func for key, func in module.items() if key in below})
+        return replace(self, module=module, overlap=name, outputs={name: self.outputs.get(name, ())})
+
     def rebuilding(self, name: str | None) -> tuple[Any, ...]:
         """What pickle keeps of a kernel of this build, or of all of them."""
         outputs = next(iter(self.outputs.values()), ()) or None if name is None else self.outputs.get(name, ())
@@ -82,7 +93,9 @@ class BuildResult:
     """The state that the kernels of a build share.
 
     ``miss`` says why the code was compiled rather than read from the disk cache, where that was not ``cached``, and
-    ``key`` is that of the cache's entry;
+    ``key`` is that of the cache's entry; ``reused`` has the functions whose code was read;
+    ``units`` are the builds of the module's units, where it has several and they are known, and ``home`` names the
+    functions whose unit this is;
     ``in_place`` has the parameters of each function that may be one array; ``timings`` and ``passes`` are milliseconds.
     """
 
@@ -91,6 +104,9 @@ class BuildResult:
     cached: bool = False
     miss: Callable[[], str] = str
     key: CacheKey | None = None
+    reused: frozenset[str] = frozenset()
+    units: tuple[BuildResult, ...] = ()
+    home: tuple[str, ...] = ()
     code_bytes: int = 0
     checks: CheckReport = field(default_factory=CheckReport)
     in_place: Mapping[str, Any] = field(default_factory=dict)

@@ -16,7 +16,7 @@ __all__ = ["compile_version"]
 def compile_version(result: BuildResult, ctx: PassContext) -> Any:
     """Take the steps for a version; gives what the backend's compiler made, and notes the rest in the result."""
     spec, backend = result.spec, result.backend
-    progress = Progress(", ".join(spec.module.functions))
+    progress = Progress(", ".join(result.home or spec.module))
     times = [time.perf_counter()]
 
     def done() -> None:

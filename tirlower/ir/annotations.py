@@ -13,6 +13,8 @@ __all__ = [
     "ASYNC_SCOPE",
     "ASYNC_WAIT",
     "ASYNC_WAIT_COUNT",
+    "ELSEWHERE",
+    "LINKED",
     "MIN_BLOCKS",
     "NOALIAS",
     "NO_UNROLL",
@@ -32,6 +34,13 @@ ASYNC_COMMIT = "async_commit_queue_scope"
 
 ASYNC_WAIT, ASYNC_WAIT_COUNT = "async_wait_queue_scope", "async_wait_inflight_count"
 """Around each other, the second inside: before their body, all but so many of a queue's groups are done."""
+
+ELSEWHERE = "tir.defined_elsewhere"
+"""On a function that another object defines: its body only says what it writes and returns. The value says how deep its calls
+nest, itself counted."""
+
+LINKED = "tir.called_from_elsewhere"
+"""On a function without symbol that other objects call."""
 
 MIN_BLOCKS = "tir.min_blocks_per_sm"
 """On a function: how many blocks of its kernels a multiprocessor must be able to hold, which limits their registers."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tirlower import poly
+from tirlower.ir.annotations import ELSEWHERE
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.legality.assumptions import assumptions
 from tirlower.legality.bounds import judge_accesses
@@ -61,7 +62,9 @@ def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False, l
     functions = dict(mod.items())
     checks = CheckReport()
     pairs = {}
-    for name, func in functions.items():
+    for name, func in mod.items():
+        if ELSEWHERE in func.attrs:
+            continue  # checked where it is defined
         scop = poly.extract(func, mod, wrapping=ctx.option("tir.scalar_overflow") != "none", strides_checked=True)
         loops = tuple(loop_notes(name, func, "in order")) if in_order else check_loops(name, scop)
         guarded, found = _check_accesses(name, scop, mod, mode, debug, lifts)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = ["AccessNote", "CheckReport", "LoopNote"]
 
@@ -40,6 +40,9 @@ class AccessNote:
         return f"{self.function}: {self.access}{f' at {self.place}' if self.place else ''}: {self.reason}"
 
 
+_Note = TypeVar("_Note", LoopNote, AccessNote)
+
+
 @dataclass(frozen=True)
 class CheckReport:
     """What was proved of a program before it was lowered, and what was not.
@@ -65,6 +68,21 @@ class CheckReport:
             self.guarded + other.guarded,
             self.trusted + other.trusted,
             self.assumed + other.assumed,
+        )
+
+    def without(self, functions: Collection[str]) -> CheckReport:
+        """Less what is said of some functions."""
+
+        def others(notes: tuple[_Note, ...]) -> tuple[_Note, ...]:
+            return tuple(note for note in notes if note.function not in functions)
+
+        return CheckReport(
+            self.on,
+            others(self.loops),
+            {name: count for name, count in self.proved.items() if name not in functions},
+            others(self.guarded),
+            others(self.trusted),
+            others(self.assumed),
         )
 
     def to_json(self) -> dict[str, object]:

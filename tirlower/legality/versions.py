@@ -23,7 +23,7 @@ from tirlower.ir.op import GlobalVar, Op
 from tirlower.ir.stmt import AllocBuffer, AllocConst, AttrStmt, Bind, Block, For, ForKind, Stmt
 from tirlower.poly import Pointers
 
-__all__ = ["apart", "overlapping"]
+__all__ = ["apart", "overlapping", "what_calls_need"]
 
 _ADDRESS = Op.get("tir.address_of")
 _ACCESS = Op.get("tir.tvm_access_ptr")
@@ -58,6 +58,21 @@ def overlapping(mod: IRModule, name: str) -> IRModule:
     versions = _Versions(mod, exported=key)
     versions.want(key, False)
     return versions.module()
+
+
+def what_calls_need(mod: IRModule) -> tuple[dict[str, tuple[bool, ...]], dict[str, set[str]]]:
+    """What calls between the functions of a module ask of them, by key.
+
+    For each function, the pointers that it may write through, of those that it takes; and the functions of which its
+    version for arrays that share no memory calls the version for any arrays.
+    """
+    versions = _Versions(mod)
+    any_arrays: dict[str, set[str]] = {}
+    for key, func in mod.items():
+        calls = _Calls(versions, func, True)
+        calls.visit(func.body)
+        any_arrays[key] = calls.others
+    return {key: versions.writes(key) for key in mod}, any_arrays
 
 
 class _Versions:
@@ -154,6 +169,8 @@ class _Calls(Mutator):
         self.apart = _declared(func) or (is_apart and not _bare_pointers(func))
         self.local: set[Var] = set()
         self.same: dict[Var, Expr] = {}
+        self.others: set[str] = set()
+        """The functions of which another version is called than the one that has their name."""
 
         def look(op: Node) -> None:
             if isinstance(op, (AllocBuffer, AllocConst)):
@@ -171,7 +188,10 @@ class _Calls(Mutator):
         if key is None:
             return op
         name = self.versions.want(key, self._fit(key, op))
-        return op if name == key else op.with_(op=GlobalVar(name))
+        if name == key:
+            return op
+        self.others.add(key)
+        return op.with_(op=GlobalVar(name))
 
     def _fit(self, key: str, op: Call) -> bool:
         """Whether the arrays of a call share no memory that the callee writes."""

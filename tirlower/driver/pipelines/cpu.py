@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from tirlower.driver.pipelines.base import Pipeline, Step
 from tirlower.machine.target import Target
 from tirlower.transforms import (
@@ -41,6 +43,7 @@ from tirlower.transforms import (
 __all__ = ["cpu_pipeline", "pipeline"]
 
 
+@functools.cache
 def cpu_pipeline(overlap: bool = False) -> Pipeline:
     """The passes of the CPU targets; with ``overlap`` those of the version for arrays that may overlap.
 

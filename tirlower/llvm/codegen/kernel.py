@@ -11,7 +11,7 @@ from tirlower.diagnostics import deep_recursion
 from tirlower.emit.body import Body, give_alias_scopes, param_align
 from tirlower.emit.emitter import Emitter, FunctionState, ModuleState, Root
 from tirlower.emit.facts import DATA
-from tirlower.emit.llvm_text import I32, PTR, Function, Type, struct, zero
+from tirlower.emit.llvm_text import I32, PTR, Function, FunctionRef, Type, struct, zero
 from tirlower.emit.statements import emit_scope
 from tirlower.emit.types import memory_bytes, memory_type, register_type
 from tirlower.ir.buffer import Buffer
@@ -23,7 +23,7 @@ from tirlower.llvm.codegen.invariant_loads import lift_loads
 from tirlower.llvm.codegen.merged_loops import merge_loops
 from tirlower.llvm.codegen.stack import enter_deep, guard_stack
 
-__all__ = ["Prototype", "declare_deep", "declare_kernel", "emit_kernel", "prototype_of"]
+__all__ = ["Prototype", "declare_deep", "declare_elsewhere", "declare_kernel", "emit_kernel", "prototype_of"]
 
 
 @dataclass
@@ -74,6 +74,18 @@ def declare_kernel(state: ModuleState, prototype: Prototype, symbol: str, intern
         attrs=state.attrs,
         linkage="internal" if internal else "",
         unnamed_addr=internal,
+    )
+
+
+def declare_elsewhere(state: ModuleState, prototype: Prototype, symbol: str) -> FunctionRef:
+    """A prim func that another object defines."""
+    parameters = _parameters(prototype)
+    return state.module.declare(
+        symbol,
+        I32,
+        [kind for kind, *_ in parameters],
+        param_attrs={at: marks[0] for at, (_, _, *marks) in enumerate(parameters) if marks},
+        attrs=("nounwind",),
     )
 
 

@@ -15,9 +15,17 @@ from tirlower.emit.llvm_text import FunctionRef, Module
 from tirlower.emit.loops import NO_MEMCPY
 from tirlower.emit.machine import Machine
 from tirlower.emit.platform import Platform
+from tirlower.ir.annotations import ELSEWHERE, LINKED
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.llvm.codegen.cost import estimate_work
-from tirlower.llvm.codegen.kernel import Prototype, declare_deep, declare_kernel, emit_kernel, prototype_of
+from tirlower.llvm.codegen.kernel import (
+    Prototype,
+    declare_deep,
+    declare_elsewhere,
+    declare_kernel,
+    emit_kernel,
+    prototype_of,
+)
 from tirlower.llvm.codegen.machine import machine_of
 from tirlower.llvm.codegen.platform import HOST
 from tirlower.llvm.codegen.stack import fill_deep, fill_guarded, functions_to_check, is_checkable
@@ -25,7 +33,7 @@ from tirlower.llvm.codegen.symbols import RUNTIME_SYMBOLS
 from tirlower.machine import cpu as host
 from tirlower.machine.target import Target
 
-__all__ = ["GeneratedModule", "KernelInfo", "generate", "kernel_symbol"]
+__all__ = ["GeneratedModule", "KernelInfo", "generate", "kernel_symbol", "linked_symbol"]
 
 _FAMILIES = intrinsics.__all__  # imported for the rules that they register
 
@@ -78,6 +86,12 @@ def kernel_symbol(name: str) -> str:
     return f"{name}.kernel"
 
 
+def linked_symbol(func: PrimFunc, key: str) -> str:
+    """The LLVM name of a function of a module: what other objects call it by, where they may."""
+    label = str(func.attrs.get("global_symbol", key))
+    return kernel_symbol(f"{label}.linked" if LINKED in func.attrs else label)
+
+
 def generate(
     module: IRModule | PrimFunc,
     target: Target | str = "llvm",
@@ -110,9 +124,10 @@ def generate(
         exported = func.attrs.get("global_symbol")
         label = str(exported) if exported is not None else key
         prototype = prototype_of(label, func, tuple((outputs or {}).get(key, ())))
-        symbol = kernel_symbol(label)
+        internal = exported is None and LINKED not in func.attrs
+        symbol = linked_symbol(func, key)
         if out.symbol(symbol) is not None:
-            if exported is not None:
+            if not internal:
                 raise LoweringError(
                     f"two functions of the module have the global symbol {label!r}",
                     origin="codegen",
@@ -120,15 +135,19 @@ def generate(
                     help="give each a name of its own",
                 )
             symbol = out.unique_name(symbol)
-        function = declare_kernel(state, prototype, symbol, internal=exported is None)
-        state.callees[key] = function.ref
+        if ELSEWHERE in func.attrs:
+            ref = declare_elsewhere(state, prototype, symbol)
+        else:
+            prototypes[key], symbols[key] = prototype, symbol
+            declared[key] = declare_kernel(state, prototype, symbol, internal)
+            ref = declared[key].ref
+        state.callees[key] = ref
         if label != key:
             # Calls name a function by its key in the module, or by its global symbol.
-            state.callees.setdefault(label, function.ref)
+            state.callees.setdefault(label, ref)
             state.functions.setdefault(label, func)
         if prototype.returns is not None:
             state.helpers["returns", key] = state.helpers["returns", label] = prototype.returns
-        prototypes[key], declared[key], symbols[key] = prototype, function, symbol
     deep, large = functions_to_check(module.functions) if is_checkable(state) else (set(), set())
     inside = {
         key: declare_deep(state, prototypes[key], out.unique_name(f"{symbols[key]}.deep")) for key in deep - large

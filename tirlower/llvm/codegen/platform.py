@@ -7,7 +7,7 @@ from typing import Any
 
 from tirlower.emit.emitter import Emitter, ModuleState
 from tirlower.emit.expressions import Run
-from tirlower.emit.llvm_text import I32, I64, PTR, VOID, Builder, FunctionRef, Value, poison, struct
+from tirlower.emit.llvm_text import I8, I32, I64, PTR, VOID, Builder, FunctionRef, Value, poison, struct
 from tirlower.emit.loops import serial_range
 from tirlower.emit.platform import EmitBody, Platform
 from tirlower.emit.types import memory_type
@@ -19,6 +19,7 @@ from tirlower.llvm.codegen.allocate import emit_alloc, emit_alloc_const, hoist_a
 from tirlower.llvm.codegen.cut import BODY_BUDGET, Sizes, emit_cut
 from tirlower.llvm.codegen.outline import emit_parallel
 from tirlower.llvm.codegen.rules import HOST_CALLS, HOST_CONTROLS
+from tirlower.llvm.codegen.symbols import ERROR_BASE
 from tirlower.llvm.parallel import emit_record_error
 
 __all__ = ["HOST", "HostPlatform"]
@@ -110,6 +111,10 @@ def _make_recorder(state: ModuleState, count: int, claimed: bool) -> FunctionRef
     )
     b = Builder(f, f.block("entry"))
     first = 2 if claimed else 1
-    emit_record_error(b, f.args[0], f.args[first], f.args[first + 1 :], claim=f.args[1] if claimed else None)
+    # Codes count on from those of the objects that this one is linked with.
+    base = state.module.symbol(ERROR_BASE) or state.module.global_variable(ERROR_BASE, I8, align=1)
+    state.imports[ERROR_BASE] = None
+    code = b.add(f.args[first], b.trunc(b.ptrtoint(base), I32))
+    emit_record_error(b, f.args[0], code, f.args[first + 1 :], claim=f.args[1] if claimed else None)
     b.ret()
     return f.ref

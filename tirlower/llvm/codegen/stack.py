@@ -15,6 +15,7 @@ from tirlower.analysis.call_graph import CallGraph
 from tirlower.emit.emitter import Emitter, FunctionState, ModuleState
 from tirlower.emit.llvm_text import I8, I32, I64, PTR, Builder, Function, FunctionRef, Value, array, null
 from tirlower.emit.types import memory_bytes
+from tirlower.ir.annotations import ELSEWHERE
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.query import statements
 from tirlower.ir.stmt import AllocBuffer
@@ -45,6 +46,7 @@ NO_STACK: Final = -9113
 """What a guarded task returns without having run."""
 CHAIN: Final = 16
 """Calls nested so deep at most need no look."""
+NOTHING: Final[Mapping[str, int]] = {}
 
 
 def is_checkable(state: ModuleState) -> bool:
@@ -55,8 +57,10 @@ def is_checkable(state: ModuleState) -> bool:
 def functions_to_check(functions: Mapping[str, PrimFunc]) -> tuple[set[str], set[str]]:
     """The functions of a module, by key, whose calls may nest deep; and those that have large arrays."""
     callees = CallGraph(IRModule(functions)).callees
-    deep = {key for key in functions if call_depth(key, callees) > CHAIN}
-    return deep, {key for key, func in functions.items() if _array_bytes(func) > SMALL}
+    beyond = {key: int(func.attrs[ELSEWHERE]) for key, func in functions.items() if ELSEWHERE in func.attrs}
+    here = [key for key in functions if key not in beyond]
+    deep = {key for key in here if call_depth(key, callees, beyond) > CHAIN}
+    return deep, {key for key in here if _array_bytes(functions[key]) > SMALL}
 
 
 def _array_bytes(func: PrimFunc) -> int:
@@ -70,13 +74,17 @@ def _array_bytes(func: PrimFunc) -> int:
     return size
 
 
-def call_depth(start: str, callees: Mapping[str, Iterable[str]]) -> int:
-    """How deep calls from a function may nest, counted to a little over :data:`CHAIN`."""
-    level, depth = {start}, 0
+def call_depth(start: str, callees: Mapping[str, Iterable[str]], beyond: Mapping[str, int] = NOTHING) -> int:
+    """How deep calls from a function may nest, itself counted, to a little over :data:`CHAIN`.
+
+    ``beyond`` says it of functions whose callees are not known.
+    """
+    level, depth, most = {start}, 0, 0
     while level and depth <= CHAIN:
+        most = max([most, *[depth + beyond[key] for key in level if key in beyond]])
         level = {callee for key in level for callee in callees[key]}
         depth += 1
-    return depth
+    return min(max(depth, most), CHAIN + 1)
 
 
 def no_stack(em: Emitter) -> int:

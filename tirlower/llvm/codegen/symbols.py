@@ -18,10 +18,20 @@ from tirlower.llvm import parallel
 from tirlower.llvm.jit import engine
 from tirlower.llvm.stack_key import STACK_KEY, stack_key_address
 
-__all__ = ["RUNTIME_SYMBOLS", "find_symbol", "register_symbol", "resolve_imports", "unregister_symbol"]
+__all__ = [
+    "ERROR_BASE",
+    "RUNTIME_SYMBOLS",
+    "find_symbol",
+    "register_symbol",
+    "resolve_imports",
+    "unregister_symbol",
+]
 
 #: what kernels with parallel loops import
 RUNTIME_SYMBOLS: Final = (parallel.PARALLEL_LAUNCH, parallel.NUM_THREADS)
+
+ERROR_BASE: Final = "tirlower_error_base"
+"""The symbol whose address is a number: that of the first error of an object among those of all that it is linked with."""
 
 _registered: dict[str, int] = {}
 # Machine code that was linked with a function may be called as long as the process runs: no owner is ever dropped.
@@ -164,6 +174,8 @@ def resolve_imports(names: Iterable[str]) -> dict[str, int]:
             found[name] = parallel.runtime().symbols[name]
         elif name == STACK_KEY:
             found[name] = stack_key_address()
+        elif name == ERROR_BASE:
+            found[name] = 0
         else:
             address = find_symbol(name)
             if address is not None:
