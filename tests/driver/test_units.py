@@ -17,8 +17,10 @@ from tirlower.driver.units import units_of
 from tirlower.interp import interpret
 from tirlower.ir import IRModule
 from tirlower.ir.annotations import ELSEWHERE, LINKED
+from tirlower.ir.expr import Call, IntImm
 from tirlower.ir.op import GlobalVar
 from tirlower.legality.versions import what_calls_need
+from tirlower.llvm.codegen.stack import functions_to_check
 from tirlower.llvm.profile import Profile
 from tirlower.poly import PureFunctions
 from tirlower.script import parse
@@ -163,6 +165,10 @@ def typed(p: T.handle("int32")) -> T.int32:
                 assert return_type(func) == return_type(mod[name])
                 assert PureFunctions(unit.module).has(GlobalVar(name)) == pure.has(GlobalVar(name))
                 assert func.params == mod[name].params and func.buffer_map == mod[name].buffer_map
+            if name == "pure" and ELSEWHERE in func.attrs:
+                calls = [Call(GlobalVar(name), (IntImm("int32", n),), "float32") for n in (1, 2)]
+                values = [PureFunctions(unit.module).returned(call) for call in calls]
+                assert not tl.ir.structural_equal(*values)  # other arguments may give another value
     assert seen == {"add", "total", "twice", "reads", "pure", "typed"}
     a, b = np.arange(300, dtype="int32"), np.zeros(300, "int32")
     tl.build(mod).users(a, b)
@@ -233,6 +239,8 @@ def test_calls_that_nest_deep_through_objects() -> None:
         func.attrs[ELSEWHERE] for unit in units for func in unit.module.functions.values() if ELSEWHERE in func.attrs
     ]
     assert sorted(depths)[:3] == [1, 2, 3] and max(depths) == 17  # beyond 16 it does not matter
+    deep, _ = functions_to_check(mod.functions)
+    assert deep == {name for unit in units for name in functions_to_check(unit.module.functions)[0]} and len(deep) == 25
     a = np.zeros(300, "int32")
     tl.build(mod).run(a)
     assert (a == sum(range(40))).all()
