@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tirlower.driver.cpu_cache import Stored, key_of, load, store, store_units, take
+from tirlower.driver.processes import compile_together
 from tirlower.driver.progress import Progress
 from tirlower.driver.result import BuildResult
 from tirlower.driver.steps import compile_version
@@ -60,12 +61,15 @@ def compile_units(result: BuildResult, ctx: PassContext) -> list[CacheEntry]:
         store(result.key, entry)
         return [entry]
     entries: list[CacheEntry | None] = []
+    size = 0
     for unit in units:
-        unit.key = key_of(unit.spec, save_json(unit.spec.module))
+        program = save_json(unit.spec.module)
+        unit.key = key_of(unit.spec, program)
         entries.append(load(unit.key, unit.spec.module))
+        size += len(program) if entries[-1] is None else 0
     cold = [unit for unit, entry in zip(units, entries, strict=True) if entry is None]
     result.reused = frozenset(spec.module).difference(*[unit.home for unit in cold])
-    made = iter(_compiled(cold, Progress(", ".join(spec.module)), ctx))
+    made = iter(_compiled(cold, size, Progress(", ".join(spec.module)), ctx))
     found = [entry or next(made) for entry in entries]
     store_units(result.key, units)
     for unit in cold:
@@ -78,14 +82,19 @@ def compile_units(result: BuildResult, ctx: PassContext) -> list[CacheEntry]:
     return found
 
 
-def _compiled(units: list[BuildResult], progress: Progress, ctx: PassContext) -> list[CacheEntry]:
-    """Compile units, and keep what is made."""
-    made = []
-    for number, unit in enumerate(units, 1):
-        progress.begin(f"{', '.join(unit.home)} ({number} of {len(units)})")
-        made.append(compile_alone(unit, ctx))
-        assert unit.key is not None
-        store(unit.key, made[-1])
+def _compiled(units: list[BuildResult], size: int, progress: Progress, ctx: PassContext) -> list[CacheEntry]:
+    """Compile units, whose JSON has so many bytes, and keep what is made."""
+
+    def compile_here(number: int) -> CacheEntry:
+        progress.begin(f"{', '.join(units[number].home)} ({number + 1} of {len(units)})")
+        return compile_alone(units[number], ctx)
+
+    def keep(number: int, entry: CacheEntry) -> None:
+        key = units[number].key
+        assert key is not None
+        store(key, entry)
+
+    made = compile_together(units, size, compile_here, keep)
     progress.begin("")
     return made
 

@@ -273,8 +273,9 @@ def data_layout() -> str:
     return str(machine.target_data)
 
 
-def effective_cpu_count() -> int:
+def effective_cpu_count(variable: str = THREADS_VARIABLE) -> int:
     """How many threads a parallel loop should use: ``TIRLOWER_NUM_THREADS`` if set, else the CPUs we may run on.
+    Other workers have another ``variable``.
 
     Those are the CPUs of the process's affinity mask, and no more than the quota of its control group (a container
     with two CPUs of 64 has an affinity mask of 64).
@@ -282,13 +283,13 @@ def effective_cpu_count() -> int:
     Raises:
         ArgumentValueError: the variable is not a positive integer.
     """
-    wanted = os.environ.get(THREADS_VARIABLE, "").strip()
+    wanted = os.environ.get(variable, "").strip()
     if wanted:
         if not wanted.isascii() or not wanted.isdigit() or int(wanted) < 1:
             raise ArgumentValueError(
-                f"{THREADS_VARIABLE} is {wanted!r}, and must be a positive integer",
+                f"{variable} is {wanted!r}, and must be a positive integer",
                 origin="threads",
-                help=f"set {THREADS_VARIABLE}=1, or unset it to use all CPUs of the process",
+                help=f"set {variable}=1, or unset it to use all CPUs of the process",
             )
         return int(wanted)
     if hasattr(os, "process_cpu_count"):  # Python 3.13

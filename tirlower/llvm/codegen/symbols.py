@@ -23,6 +23,7 @@ __all__ = [
     "RUNTIME_SYMBOLS",
     "find_symbol",
     "register_symbol",
+    "registered_symbols",
     "resolve_imports",
     "unregister_symbol",
 ]
@@ -73,6 +74,11 @@ def register_symbol(name: str, function: Any) -> None:
 def unregister_symbol(name: str) -> None:
     """Forget a registered symbol; code that was linked with it keeps its address. Unknown names are ignored."""
     _registered.pop(name, None)
+
+
+def registered_symbols() -> tuple[str, ...]:
+    """The names that are registered."""
+    return tuple(_registered)
 
 
 def find_symbol(name: str) -> int | None:
