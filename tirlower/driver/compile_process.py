@@ -19,6 +19,7 @@ from tirlower.driver.backend import backend_of
 from tirlower.driver.result import BuildResult, BuildSpec
 from tirlower.driver.steps import compile_version
 from tirlower.emit.compile import CompileOptions
+from tirlower.ir.func import IRModule
 from tirlower.ir.packed import Packed
 from tirlower.llvm.cache import CacheEntry, versions
 from tirlower.llvm.codegen.symbols import register_symbol, registered_symbols
@@ -34,7 +35,7 @@ LARGEST: Final = 1 << 32
 class Question(NamedTuple):
     """A unit to compile, and the names of external functions that are registered."""
 
-    program: Packed
+    program: Packed[IRModule]
     target: Target
     choices: dict[str, Any]
     options: CompileOptions

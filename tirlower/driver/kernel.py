@@ -119,7 +119,7 @@ def rebuilding(
 
 
 def _rebuilt(
-    module: Packed,
+    module: Packed[PrimFunc | IRModule],
     name: str | None,
     target: Any,
     outputs: Sequence[str] | None,

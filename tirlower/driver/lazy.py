@@ -114,8 +114,6 @@ class LazyKernel(JitFunction):
         return getattr(self.compile(), key)
 
 
-def _jit_again(func: Packed, options: dict[str, Any]) -> JitFunction:
+def _jit_again(func: Packed[PrimFunc], options: dict[str, Any]) -> JitFunction:
     """What unpickling a function of `jit` calls: it is compiled at its first call there."""
-    program = func.unpacked()
-    assert isinstance(program, PrimFunc)
-    return LazyKernel(program, options)
+    return LazyKernel(func.unpacked(), options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from tirlower.ir.func import IRModule
 from tirlower.ir.node import Node
@@ -14,7 +15,10 @@ Table = list[tuple[type, dict[str, object]]]
 """Nodes, each with its fields, behind those that it mentions."""
 
 
-class Packed:
+P = TypeVar("P")
+
+
+class Packed(Generic[P]):
     """A program for pickling: ``Packed(module)`` there, ``Packed.unpacked()`` here. Places, docstrings and sharing stay.
 
     Pickle itself descends into nodes by recursion, and gives up at an expression of some hundred terms.
@@ -22,13 +26,13 @@ class Packed:
 
     __slots__ = ("_root",)
 
-    def __init__(self, program: object) -> None:
+    def __init__(self, program: P) -> None:
         self._root = program
 
-    def __reduce__(self) -> tuple[Callable[[Table], Packed], tuple[Table]]:
+    def __reduce__(self) -> tuple[Callable[[Table], Packed[object]], tuple[Table]]:
         return _read, (_written(self._root),)
 
-    def unpacked(self) -> object:
+    def unpacked(self) -> P:
         """The program."""
         return self._root
 
@@ -71,7 +75,7 @@ def _written(root: object) -> Table:
     return table
 
 
-def _read(table: Table) -> Packed:
+def _read(table: Table) -> Packed[object]:
     """The program of a table: what unpickling calls."""
     made: list[object] = []
 

@@ -15,7 +15,7 @@ from tirlower.analysis.call_graph import CallGraph
 from tirlower.emit.emitter import Emitter, FunctionState, ModuleState
 from tirlower.emit.llvm_text import I8, I32, I64, PTR, Builder, Function, FunctionRef, Value, array, null
 from tirlower.emit.types import memory_bytes
-from tirlower.ir.annotations import ELSEWHERE
+from tirlower.ir.annotations import ELSEWHERE, number_of
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.query import statements
 from tirlower.ir.stmt import AllocBuffer
@@ -57,7 +57,8 @@ def is_checkable(state: ModuleState) -> bool:
 def functions_to_check(functions: Mapping[str, PrimFunc]) -> tuple[set[str], set[str]]:
     """The functions of a module, by key, whose calls may nest deep; and those that have large arrays."""
     callees = CallGraph(IRModule(functions)).callees
-    beyond = {key: int(func.attrs[ELSEWHERE]) for key, func in functions.items() if ELSEWHERE in func.attrs}
+    depths = {key: number_of(func.attrs, ELSEWHERE) for key, func in functions.items()}
+    beyond = {key: depth for key, depth in depths.items() if depth is not None}
     here = [key for key in functions if key not in beyond]
     deep = {key for key in here if call_depth(key, callees, beyond) > CHAIN}
     return deep, {key for key in here if _array_bytes(functions[key]) > SMALL}
@@ -67,7 +68,9 @@ def _array_bytes(func: PrimFunc) -> int:
     """The bytes of a function's arrays on the stack, about."""
     size = 0
     for op in statements(func.body):
-        elements = constant_elements(op.buffer) if isinstance(op, AllocBuffer) else None
+        if not isinstance(op, AllocBuffer):
+            continue
+        elements = constant_elements(op.buffer)
         if elements is not None:
             own = elements * memory_bytes(op.buffer.dtype) * op.buffer.dtype.lanes
             size += own if own <= STACK_LIMIT else 0
