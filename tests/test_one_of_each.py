@@ -42,7 +42,6 @@ def places(name: str, text: str) -> list[str]:
     [
         ("who accesses what", "tirlower/poly/pointers.py", "Pointers"),
         ("affine forms", "tirlower/arith/affine.py", "collect_terms"),
-        ("intervals of expressions", "tirlower/arith/bounds.py", "_BINARY"),
         ("scopes of binders", "tirlower/ir/binding.py", "ScopeWalker"),
         ("wrong arguments", "tirlower/call/rules.py", ""),
     ],

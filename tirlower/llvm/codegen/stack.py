@@ -9,6 +9,7 @@ functions whose calls nest deep it is handed on, so that a call costs a comparis
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from tirlower.analysis.call_graph import CallGraph
@@ -46,7 +47,7 @@ NO_STACK: Final = -9113
 """What a guarded task returns without having run."""
 CHAIN: Final = 16
 """Calls nested so deep at most need no look."""
-NOTHING: Final[Mapping[str, int]] = {}
+NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 def is_checkable(state: ModuleState) -> bool:
