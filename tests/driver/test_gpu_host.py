@@ -302,6 +302,78 @@ def test_temporaries_whose_extents_leave_their_type() -> None:
     assert len(cuda.calls("cuMemAllocAsync")) == allocated
 
 
+@pytest.mark.parametrize("n", [0, 3])
+def test_large_temporaries_of_loops_are_the_devices(n: int) -> None:
+    body = """
+    for i in range(n):
+        W = T.alloc_buffer((8192,), "int32")
+        for tx in T.thread_binding(8, thread="threadIdx.x"):
+            W[tx * 1000] = A[tx] + i
+        for tx in T.thread_binding(8, thread="threadIdx.x"):
+            A[tx] = W[7000 - tx * 1000]"""
+    kernel = agrees(host_of(body), np.arange(8, dtype=np.int32), n)
+    assert "@free" not in kernel.host.text
+
+
+def test_a_long_function_is_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tirlower.llvm.codegen.platform.BODY_BUDGET", 1)
+    body = """
+    W = T.alloc_buffer((8,), "int32")
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        W[tx] = A[tx]
+    V = T.alloc_buffer((8,), "int32")
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        V[tx] = W[tx] * n
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        A[tx] = V[tx] + W[tx]"""
+    kernel = agrees(host_of(body), np.arange(8, dtype=np.int32), 3)
+    assert kernel.host.text.count("define ") == kernel.host.text.count("define internal void @tirlower.fail") + 1
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_temporaries_of_functions_that_return_early(n: int) -> None:
+    body = """
+    W = T.alloc_buffer((8,), "int32")
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        W[tx] = A[tx] + 1
+    if n == 1:
+        T.evaluate(T.ret(-1))
+    V = T.alloc_buffer((8,), "int32")
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        V[tx] = W[tx] * 2
+    if n == 2:
+        T.evaluate(T.ret(-2))
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        A[tx] = V[tx] + n
+    T.evaluate(T.ret(n))"""
+    agrees(host_of(body), np.arange(8, dtype=np.int32), n)
+
+
+@T.prim_func
+def shifted(A: T.Buffer(("n",), "int32"), B: T.Buffer((4,), "int32")):
+    T.func_attr({"global_symbol": "shifted"})
+    W = T.alloc_buffer((n,), "int32")
+    for bx in T.thread_binding(n, thread="blockIdx.x"):
+        for tx in T.thread_binding(1, thread="threadIdx.x"):
+            W[bx] = A[bx] + 1
+    for tx in T.thread_binding(4, thread="threadIdx.x"):
+        B[tx] = tx
+    for bx in T.thread_binding(n, thread="blockIdx.x"):
+        for tx in T.thread_binding(1, thread="threadIdx.x"):
+            A[bx] = W[n - 1 - bx]
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_temporaries_of_no_bytes_are_no_memory(n: int) -> None:
+    kernel, cuda = fake_kernel(shifted)
+    device = device_of(0, driver_of(cuda))
+    A, B = (to_device(np.arange(size, dtype=np.int32), device=device) for size in (n, 4))
+    cuda.log.clear()
+    kernel(A, B)
+    np.testing.assert_array_equal(A.numpy(), np.arange(n, 0, -1))
+    assert len(cuda.calls("cuMemAllocAsync")) == len(cuda.calls("cuMemFreeAsync")) == (n > 0)
+
+
 def test_temporaries_of_a_device_without_a_pool() -> None:
     cuda = FakeCuda()
     cuda.attributes[115] = 0

@@ -25,6 +25,7 @@ REFUSED = [
     ("    if A[0] > 2:\n        T.tvm_call_packed(\"k\", A.data)", r"accesses 'A', which is in device memory"),
     ("    T.tvm_call_packed(\"vector_add_kernel\", A.data, A.data, A.data, A[0], 1, 1)", r"accesses 'A', which is in device"),
     ("    T.tvm_call_packed(\"vector_add_kernel\", A.data, A.data, A.data, n, A[n], 1)", r"accesses 'A', which is in device"),
+    ("    T.tvm_call_packed(\"vector_add_kernel\", T.address_of(A[A[0]]), A.data, A.data, n, 1, 1)", r"accesses 'A', which is in device"),
     ("    p: T.handle(\"int32\") = A.data\n    B = T.decl_buffer((8,), \"int32\", data=p)\n    B[0] = n", r"accesses 'B', which is in"),
     ("    c = T.alloc_buffer((8,), \"int32\")\n    T.tvm_call_packed(\"vector_add_kernel\", c.data, A.data, A.data, n, c[n], 1)", r"accesses 'c'"),
     ('    T.tvm_call_packed("k", A.data)', r"host code calls .k., which is no kernel of the module"),

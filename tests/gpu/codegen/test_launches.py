@@ -84,6 +84,13 @@ def test_a_grid_of_unsigned_numbers_beyond_the_signed_ones() -> None:
     assert cuda.shapes == [(9, 1, 1, 1, 1, 1, 0)]
 
 
+def test_what_is_computed_from_data_wraps_under_another_name_too() -> None:
+    body = '1, 1, 1, 0)\n    k: T.int32 = n + 1\n    T.tvm_call_packed("k", k * 65536 * 65536 + 3, 1, 1, 0'
+    kernel, cuda = launching("n: T.int32", body)
+    kernel(5)
+    assert [shape[0] for shape in cuda.shapes] == [1, 3]
+
+
 def test_constant_shapes_are_decided_when_they_are_compiled() -> None:
     kernel, cuda = launching("n: T.int32", "4, 2, 8, 0")
     assert "icmp sgt" not in kernel.host.text and [f.kind for f in kernel.host.failures.values()] == ["launch"]
@@ -93,6 +100,9 @@ def test_constant_shapes_are_decided_when_they_are_compiled() -> None:
     assert cuda.shapes == [(4, 2, 1, 8, 1, 1, 0)] and not empty.shapes
     with pytest.raises(DeviceError, match=r"2\*\*31 or more"):
         launching("n: T.int32", "T.int64(4294967296), 1, 8, 0")[0](1)
+    much, asked = launching("n: T.int32", "1, 1, 8, T.int64(4294967301)")
+    much(1)
+    assert asked.shapes == [(1, 1, 1, 8, 1, 1, 2**31 - 1)]
 
 
 def test_grids_of_clusters_are_exact() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.gpu.launch import programs
 from tests.gpu.launch.fake_cuda import FakeCuda, driver_of, fake_kernel
+from tests.gpu.launch.foreign import Interface
 from tirlower.diagnostics import BoundsError, DeviceError, DivisionByZeroError, RuntimeAssertError
 from tirlower.driver.gpu_host import host_code
 from tirlower.gpu.artifact import DeviceModule, KernelImage, KernelParam, ReportSite, TensorMapSpec
@@ -81,6 +82,53 @@ def test_tensor_maps_follow_the_arguments() -> None:
     assert len(cuda.maps) == 2  # kept
     kernel(*arrays(cuda, 2, a[:3]))
     assert len(cuda.maps) == 4 and cuda.maps[2][3] == [8, 3]
+
+
+def test_a_tensor_map_is_kept_for_the_same_array_alone() -> None:
+    kernel, cuda = fake_kernel(programs.dynamic, change=mapped())
+    A, B = arrays(cuda, 2, np.ones((6, 8), np.float16))
+    first = Interface(A, (3, 8)), Interface(B, (3, 8))
+    for given in ((A, B), (A, B), first, first, (A, B)):
+        kernel(*given)
+    assert [m[3] for m in cuda.maps] == [[8, 6], [8, 3], [8, 6]]
+    cuda.fail["cuTensorMapEncodeTiled"] = 1
+    for _ in range(2):
+        with pytest.raises(DeviceError, match=r"cannot be encoded"):
+            kernel(*first)
+    cuda.fail.clear()
+    kernel(*first)
+    kernel(*first)
+    assert [m[3] for m in cuda.maps[3:]] == [[8, 3]]
+
+
+def test_tensor_maps_stand_before_the_report() -> None:
+    site = ReportSite("assert", "bad")
+    kernel, cuda = fake_kernel(programs.dynamic, change=mapped(reports=True, sites=(site,)))
+    A, B = arrays(cuda, 2, np.ones((6, 8), np.float16))
+    kernel(A, B)
+    assert ("maps", [b"\1" * 128]) in cuda.log and len(cuda.host) == 1
+
+
+def test_a_tensor_map_of_three_dimensions() -> None:
+    kernel, cuda = fake_kernel(programs.dynamic, change=mapped(extents=(2, 3, 8), strides=(48, 16)))
+    kernel(*arrays(cuda, 2, np.ones((6, 8), np.float16)))
+    assert [m[3:6] for m in cuda.maps] == [([8, 3, 2], [32, 96], [8, 4, 2])]
+
+
+def mapped(extents: tuple[int, ...] = (), strides: tuple[int, ...] = (8,), **fields: Any) -> Any:
+    """A change that gives the kernel a tensor map: of ``n`` rows of 8 elements, or of these extents."""
+
+    def change(module: DeviceModule) -> DeviceModule:
+        (image,) = module.kernels.values()
+        n = next(p.var for p in image.params if not p.pointer)
+        data = next(i for i, p in enumerate(image.params) if p.pointer)
+        shape = tuple(map(as_expr, extents)) or (n, as_expr(8))
+        box = (2, 4, 8)[-len(shape) :]
+        spec = TensorMapSpec(data, DataType("float16"), len(shape), box, shape, tuple(map(as_expr, strides)), 64)
+        changes = {"tensor_maps": (spec,), **fields}
+        return dataclasses.replace(module, kernels={image.symbol: dataclasses.replace(image, **changes)})
+
+    return change
 
 
 def test_a_tensor_map_that_the_driver_refuses() -> None:
