@@ -22,7 +22,7 @@ from tirlower.ir.op import Op
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
 
-__all__ = ["BoundAnalysis", "dtype_bound", "is_index_type"]
+__all__ = ["BINARY", "BoundAnalysis", "dtype_bound", "is_index_type"]
 
 _INDEX_BITS = (32, 64)
 
@@ -48,7 +48,7 @@ def dtype_bound(dtype: DataType) -> Bound:
     return EVERYTHING
 
 
-_BINARY: dict[object, Callable[[Bound, Bound], Bound]] = {
+BINARY: dict[object, Callable[[Bound, Bound], Bound]] = {
     ir.Add: intervals.add,
     ir.Sub: intervals.subtract,
     ir.Mul: intervals.multiply,
@@ -59,6 +59,7 @@ _BINARY: dict[object, Callable[[Bound, Bound], Bound]] = {
     ir.Min: intervals.minimum,
     ir.Max: intervals.maximum,
 }
+"""The interval of a binary operation's exact results, from those of its operands."""
 _CALLS: dict[object, Callable[[Bound, Bound], Bound]] = {
     Op.get("tir.bitwise_and"): intervals.bitwise_and,
     Op.get("tir.bitwise_or"): intervals.bitwise_or_xor,
@@ -110,7 +111,7 @@ class BoundAnalysis:
             limits = _INT32_BOUND if dtype is INT32 else _DTYPE_BOUNDS.get(dtype)
             if limits is None:
                 limits = _DTYPE_BOUNDS[dtype] = dtype_bound(dtype)
-            combine = _BINARY.get(kind)
+            combine = BINARY.get(kind)
             if kind is Var:
                 bound = limits
                 if op.nonneg and bound[0] < 0:

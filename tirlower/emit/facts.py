@@ -8,9 +8,10 @@ such nodes carry :data:`LEAVES` too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from tirlower.arith.bounds import BINARY
+from tirlower.arith.intervals import EVERYTHING, Bound
 from tirlower.ir.data import SMALL_BITS
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
@@ -94,15 +95,6 @@ def _type_range(kind: DataType) -> tuple[int, int]:
 
 def _two_power(value: int) -> int:
     return min(value & -value, _MOST) if value else _MOST
-
-
-def _mul(a: Fact, b: Fact) -> tuple[int, int]:
-    products = (a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high)
-    return min(products), max(products)
-
-
-def _truncated(a: int, b: int) -> int:
-    return a // b if a >= 0 else -(-a // b)
 
 
 class Facts:
@@ -205,13 +197,10 @@ class Facts:
         kind = op.dtype
         if not kind.is_integral:
             return self._opaque(op, flags)
-        rule = _RULES.get(cls)
         low, high, divisor = (*_type_range(kind), 1)
-        if rule is not None:
+        if cls in BINARY:
             a, b = known[id(op.a)], known[id(op.b)]  # type: ignore[attr-defined]
-            ranges = rule(a, b)
-            if ranges is not None:
-                low, high = ranges
+            low, high = _exact(cls, a, b) or (low, high)
             divisor = _divisor(cls, a, b)
             if cls in _DIVISIONS and b.low <= 0 <= b.high:
                 flags |= FAULTS
@@ -327,47 +316,17 @@ def _wraps(a: Fact) -> bool:
     return bool(a.flags & WRAPS) and a.flags & (DATA | LEAVES) != LEAVES
 
 
-def _floordiv(a: Fact, b: Fact) -> tuple[int, int] | None:
-    if b.low <= 0 or _wraps(a):
-        return None
-    ends = (a.low // b.low, a.low // b.high, a.high // b.low, a.high // b.high)
-    return min(ends), max(ends)
+def _exact(cls: type, a: Fact, b: Fact) -> tuple[int, int] | None:
+    """The range of an operation's exact results; None where nothing is known of them."""
+    dividend: Bound = a.low, a.high
+    if cls in _DIVISIONS and (b.low <= 0 or _wraps(a)):
+        if b.low <= 0 or cls in _QUOTIENTS:
+            return None
+        dividend = EVERYTHING
+    low, high = BINARY[cls](dividend, (b.low, b.high))
+    return int(low), int(high)
 
 
-def _div(a: Fact, b: Fact) -> tuple[int, int] | None:
-    if b.low <= 0 or _wraps(a):
-        return None
-    ends = (_truncated(a.low, b.low), _truncated(a.low, b.high), _truncated(a.high, b.low), _truncated(a.high, b.high))
-    return min(ends), max(ends)
-
-
-def _floormod(a: Fact, b: Fact) -> tuple[int, int] | None:
-    if b.low <= 0:
-        return None
-    if a.low >= 0 and a.high < b.low and not _wraps(a):
-        return a.low, a.high
-    return 0, b.high - 1
-
-
-def _mod(a: Fact, b: Fact) -> tuple[int, int] | None:
-    if b.low <= 0:
-        return None
-    if a.low >= 0 and not _wraps(a):
-        return 0, min(a.high, b.high - 1)
-    return 1 - b.high, b.high - 1
-
-
-_RULES: Final[dict[type, Callable[[Fact, Fact], tuple[int, int] | None]]] = {
-    Add: lambda a, b: (a.low + b.low, a.high + b.high),
-    Sub: lambda a, b: (a.low - b.high, a.high - b.low),
-    Mul: _mul,
-    FloorDiv: _floordiv,
-    Div: _div,
-    FloorMod: _floormod,
-    Mod: _mod,
-    Min: lambda a, b: (min(a.low, b.low), min(a.high, b.high)),
-    Max: lambda a, b: (max(a.low, b.low), max(a.high, b.high)),
-}
 _DIVISIONS: Final[frozenset[type[BinaryOp]]] = frozenset({Div, Mod, FloorDiv, FloorMod})
 _QUOTIENTS: Final[frozenset[type[BinaryOp]]] = frozenset({Div, FloorDiv})
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tirlower.arith.bounds import BINARY
 from tirlower.c.codegen.state import FunctionState
 from tirlower.c.codegen.values import (
     COMPARE,
@@ -71,12 +72,8 @@ def wrapped(state: FunctionState, value: Value, dtype: DataType) -> Value:
 
 
 def _exact_range(cls: type, a: Value, b: Value) -> tuple[int, int]:
-    if cls is Add:
-        return a.low + b.low, a.high + b.high
-    if cls is Sub:
-        return a.low - b.high, a.high - b.low
-    products = (a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high)
-    return min(products), max(products)
+    low, high = BINARY[cls]((a.low, a.high), (b.low, b.high))
+    return int(low), int(high)
 
 
 def _unchanged(cls: type, a: Value, b: Value) -> Value | None:
