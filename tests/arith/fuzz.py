@@ -18,9 +18,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from evaluate import Generator, NoValue, evaluate, show
+from evaluate import NoValue, evaluate, show
 
 import tirlower.script  # noqa: F401  (installs the printer of expressions)
+from tests.generate.nodes import Nodes
 from tirlower import ir
 from tirlower.arith import Analyzer
 from tirlower.ir import Range, Var
@@ -51,7 +52,7 @@ def check_one(seed: int, dtype: str = "int32") -> None:
     """Make the expression of a seed, simplify it in three ways, and compare at 24 points."""
     rng = random.Random(seed)
     variables = [Var(name, dtype) for name in "ijkn"]
-    generator = Generator(rng, variables)
+    generator = Nodes(rng, variables)
     ranges = ranges_of(rng, variables)
     fact = None
     if rng.random() < 0.3:

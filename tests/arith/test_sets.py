@@ -6,8 +6,9 @@ import itertools
 import random
 
 import pytest
-from evaluate import Generator, NoValue, evaluate, show
+from evaluate import NoValue, evaluate, show
 
+from tests.generate.nodes import Nodes
 from tirlower.arith import (
     Analyzer,
     IntervalSet,
@@ -81,7 +82,7 @@ def test_random_expressions_stay_in_their_set():
     for seed in range(300):
         rng = random.Random(seed)
         variables = [i, j, k]
-        expr = Generator(rng, variables, calls=False).integer(3)
+        expr = Nodes(rng, variables, calls=False).integer(3)
         ranges = {v: (low := rng.choice((0, 0, -3, 2)), low + rng.choice((1, 3, 5))) for v in variables[:2]}
         found = Analyzer().int_set(expr, {v: Range(a, b - a + 1) for v, (a, b) in ranges.items()})
         for values in itertools.product(*[range(a, b + 1) for a, b in ranges.values()]):

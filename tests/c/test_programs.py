@@ -16,7 +16,7 @@ import pytest
 import tirlower as tl
 from tests.c.batch import compile_all, needs_compiler
 from tests.fuzz.oracle import Expected, arguments_for, main_of
-from tests.fuzz.programs import generate
+from tests.generate.programs import generate
 from tests.kernels.base import Kernel, differences, same_bits
 from tests.kernels.corpus import CORPUS
 from tests.script.forms import FORMS

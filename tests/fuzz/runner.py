@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, TextIO
 
 from tests.fuzz.oracle import Expected, Mismatch, arguments_for, run_native
-from tests.fuzz.programs import generate
 from tests.fuzz.sequences import names_of, passes_for
+from tests.generate.programs import generate
 from tirlower.diagnostics import TransformError
 from tirlower.ir import Block, IntImm, IRModule, post_order_visit
 from tirlower.ir.verify import verify_well_formed

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fuzz.programs import SHAPES, generate
 from tests.fuzz.runner import Failure, has_native, run_many, run_one
 from tests.fuzz.sequences import pool
+from tests.generate.programs import SHAPES, generate
 from tirlower.ir import BufferStore, Mutator, PrimFunc, const
 from tirlower.ir.verify import verify_well_formed
 from tirlower.script import parse

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.fuzz.oracle import arguments_for
-from tests.fuzz.programs import generate
+from tests.generate.programs import generate
 from tirlower.diagnostics import TirError
 from tirlower.interp import interpret
 from tirlower.ir import IRModule, PrimFunc, post_order_visit
