@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tirlower.arith import Analyzer, detect_clip_bound
 from tirlower.arith.facts import conjuncts
@@ -64,9 +63,9 @@ class _Narrower(StmtMutator):
         """An expression without its conditional parts, and those as statements under their conditions."""
         if not self.loops or value.is_leaf:
             return value, []
-        found: list[Any] = []
+        found: list[Expr] = []
 
-        def look(op: Node) -> bool:
+        def look(op: Expr) -> bool:
             if _conditional(op):
                 found.append(op)
                 return False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.analysis.purity import side_effect
 from tirlower.ir.expr import BufferLoad, Call, PointerType, Var
 from tirlower.ir.func import PrimFunc
@@ -84,7 +82,7 @@ def same_place(a: BufferLoad | BufferStore, b: BufferLoad | BufferStore) -> bool
     mask = a.predicate is b.predicate or (
         a.predicate is not None and b.predicate is not None and structural_equal(a.predicate, b.predicate)
     )
-    indices: Any = zip(a.indices, b.indices, strict=True)
+    indices = zip(a.indices, b.indices, strict=True)
     return (
         mask
         and all(structural_equal(i, j) for i, j in indices)

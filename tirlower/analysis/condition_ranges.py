@@ -50,25 +50,23 @@ class Solver:
         """What was inside that loop."""
         self.domains.pop(var, None)
 
-    def holds(self, condition: Any) -> Interval | None:
+    def holds(self, condition: Expr) -> Interval | None:
         """The values for which a condition holds, whatever the inner variables; None where they are no interval."""
-        kind = condition.__class__
-        if kind is Call and condition.op is _LIKELY:
+        if condition.__class__ is Call and condition.op is _LIKELY:
             return self.holds(condition.args[0])
-        if kind is Not:
+        if condition.__class__ is Not:
             return self.fails(condition.a)
-        if kind is And:
+        if condition.__class__ is And:
             return self._both(self.holds(condition.a), self.holds(condition.b))
         return self._comparison(condition)
 
-    def fails(self, condition: Any) -> Interval | None:
+    def fails(self, condition: Expr) -> Interval | None:
         """The values for which a condition certainly does not hold."""
-        kind = condition.__class__
-        if kind is Call and condition.op is _LIKELY:
+        if condition.__class__ is Call and condition.op is _LIKELY:
             return self.fails(condition.args[0])
-        if kind is Not:
+        if condition.__class__ is Not:
             return self.holds(condition.a)
-        if kind is Or:
+        if condition.__class__ is Or:
             return self._both(self.fails(condition.a), self.fails(condition.b))
         opposite = negated(condition)
         return None if opposite.__class__ is Not else self._comparison(opposite)
@@ -78,15 +76,19 @@ class Solver:
             return None
         return self.pick(build.max_, a[0], b[0]), self.pick(build.min_, a[1], b[1])
 
-    def pick(self, choose: Callable[[Any, Any], Expr], a: Expr | None, b: Expr | None) -> Expr | None:
+    def pick(self, choose: Callable[[Expr, Expr], Expr], a: Expr | None, b: Expr | None) -> Expr | None:
         """The stricter of two ends."""
         if a is None or b is None:
             return b if a is None else a
         return self.analyzer.simplify(choose(a, b))
 
-    def _comparison(self, op: Any) -> Interval | None:
+    def _comparison(self, op: Expr) -> Interval | None:
         kind = op.__class__
-        if kind not in (LT, LE, GT, GE, EQ) or not is_index_type(op.a.dtype) or side_effect(op) is not Purity.PURE:
+        if (
+            not isinstance(op, (LT, LE, GT, GE, EQ))
+            or not is_index_type(op.a.dtype)
+            or side_effect(op) is not Purity.PURE
+        ):
             return None
         if not mentions(op, (self.var,)):
             return None

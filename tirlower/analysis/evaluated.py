@@ -7,7 +7,7 @@ value, as of ``max(a, b // c) < 8`` to ``a < 8 and b // c < 8``, may so lose the
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tirlower.ir.expr import And, Call, Expr, Not, Or
 from tirlower.ir.op import Op
@@ -23,12 +23,12 @@ _ITE = Op.get("tir.if_then_else")
 
 
 def evaluations(
-    root: Expr, key_of: Callable[[Any], Key | None], representative: Callable[[Expr], Expr]
+    root: Expr, key_of: Callable[[Expr], Key | None], representative: Callable[[Expr], Expr]
 ) -> dict[Key, set[Conditions]]:
     """The conditions under which the parts of an expression that have a key are evaluated, by key."""
     found: dict[Key, set[Conditions]] = {}
     seen: set[tuple[int, Conditions]] = set()
-    stack: list[tuple[Any, Conditions]] = [(root, frozenset())]
+    stack: list[tuple[Expr, Conditions]] = [(root, frozenset())]
     while stack:
         op, here = stack.pop()
         if (id(op), here) in seen:
@@ -37,10 +37,9 @@ def evaluations(
         key = key_of(op)
         if key is not None:
             found.setdefault(key, set()).add(here)
-        kind = op.__class__
-        if kind is And or kind is Or:
-            stack += [(op.a, here), (op.b, here | conditions_of(op.a, kind is And, representative))]
-        elif kind is Call and op.op is _ITE:
+        if op.__class__ is And or op.__class__ is Or:
+            stack += [(op.a, here), (op.b, here | conditions_of(op.a, op.__class__ is And, representative))]
+        elif op.__class__ is Call and op.op is _ITE:
             condition, then, other = op.args
             stack.append((condition, here))
             stack.append((then, here | conditions_of(condition, True, representative)))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tirlower.arith import Analyzer, estimate_region_upper_bound
 from tirlower.arith.linear import linear_coefficients
@@ -26,7 +25,7 @@ __all__ = ["Domain", "Extremes", "plainer_start"]
 MAX_CHAINS = 32
 """How many combinations of bounds are followed for one extreme; the first ones come from the loops themselves."""
 
-Linear = dict[Any, Expr]
+Linear = dict[Var | None, Expr]
 
 
 @dataclass
@@ -187,10 +186,14 @@ class Extremes:
 
     # Conditions
 
-    def _use(self, condition: Any) -> None:
+    def _use(self, condition: Expr) -> None:
         """Take a comparison of linear sums as a bound of its innermost variable."""
         kind = condition.__class__
-        if kind not in (LT, LE, GT, GE, EQ) or not condition.a.dtype.is_integral or condition.a.dtype.is_vector:
+        if (
+            not isinstance(condition, (LT, LE, GT, GE, EQ))
+            or not condition.a.dtype.is_integral
+            or condition.a.dtype.is_vector
+        ):
             return
         a, b = condition.a, condition.b
         if kind in (LE, LT, EQ):
@@ -257,7 +260,7 @@ class Extremes:
         if self._ranges is None:
             self._ranges = {}
             for var in self._vars:
-                form = {var: const(1, var.dtype)}
+                form: Linear = {var: const(1, var.dtype)}
                 low = self._eliminate(form, self._level[var], -1, var)
                 self._chains = 0
                 high = self._eliminate(form, self._level[var], 1, var)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.diagnostics import ArgumentTypeError
 from tirlower.ir.expr import And, BinaryOp, BufferLoad, Call, CompareOp, Expr, IntImm, Let, Not, Or, Select
 from tirlower.ir.func import IRModule, PrimFunc
@@ -128,7 +126,7 @@ def _expression(root: Expr) -> float:
     return memo[id(root)]
 
 
-def _operands(op: Any) -> list[Expr]:
+def _operands(op: Expr) -> list[Expr]:
     return [op.value, op.body] if isinstance(op, Let) else list(op.children())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Container, Iterable
-from typing import Any
 
 from tirlower.ir.expr import (
     EQ,
@@ -17,6 +16,7 @@ from tirlower.ir.expr import (
     And,
     Cast,
     Div,
+    Expr,
     FloorDiv,
     FloorMod,
     IntImm,
@@ -94,7 +94,7 @@ class Computation:
 
     __slots__ = ("eligible", "expr", "faults", "height", "operands", "order", "pure", "rounds", "size", "text", "uses")
 
-    def __init__(self, expr: Any, order: int) -> None:
+    def __init__(self, expr: Expr, order: int) -> None:
         self.expr = expr
         self.order = order
         self.size = self.height = 1
@@ -172,7 +172,7 @@ def operands_first(ones: list[Computation], bound: Container[Computation]) -> li
     return list(done)
 
 
-def text_of(op: Any, parts: list[str]) -> str:
+def text_of(op: Expr, parts: list[str]) -> str:
     """What orders computations of one size: TIR's plain notation, which is compared as text."""
     sign = _SIGNS.get(op.__class__)
     if sign is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from tirlower.analysis.bounds_search import Loop, Step, Test, Undecided, Value, search, used_by
 from tirlower.analysis.purity import side_effect
@@ -205,36 +204,37 @@ class _Finder(Visitor):
 
     def visit_expr(self, root: Expr) -> None:
         """The loads of an expression, each under the conditions that it is evaluated under."""
-        stack: list[Any] = [root]
+        stack: list[Expr] = [root]
         seen: set[int] = set()
         while stack:
             op = stack.pop()
             if id(op) in seen or op.is_leaf:
                 continue
             seen.add(id(op))
-            kind = op.__class__
-            if kind in (And, Or) and op.dtype.is_scalar:
+            if isinstance(op, (And, Or)) and op.dtype.is_scalar:
                 stack.append(op.a)
-                with self.place(Test(op.a if kind is And else build.logical_not(op.a))):
+                with self.place(Test(op.a if op.__class__ is And else build.logical_not(op.a))):
                     self.visit_expr(op.b)
-            elif (kind is Select and op.condition.dtype.is_scalar) or (kind is Call and op.op is _IF_THEN_ELSE):
+            elif (op.__class__ is Select and op.condition.dtype.is_scalar) or (
+                op.__class__ is Call and op.op is _IF_THEN_ELSE
+            ):
                 condition, then_value, else_value = op.children()
                 stack.append(condition)
                 with self.place(Test(condition)):
                     self.visit_expr(then_value)
                 with self.place(Test(build.logical_not(condition))):
                     self.visit_expr(else_value)
-            elif kind is Let:
+            elif op.__class__ is Let:
                 stack.append(op.value)
                 self.steps.append(Value(op.var, op.value))
                 if op.value.dtype.is_integral and op.value.dtype.is_scalar:
                     self._bind(op.var, op.value)
                 self.visit_expr(op.body)
                 self.steps.pop()
-            elif kind is Call and op.op is _ADDRESS_OF and isinstance(op.args[0], BufferLoad):
+            elif op.__class__ is Call and op.op is _ADDRESS_OF and isinstance(op.args[0], BufferLoad):
                 stack += op.args[0].indices  # the element is named, not read
             else:
-                if kind is BufferLoad and op.predicate is None:
+                if op.__class__ is BufferLoad and op.predicate is None:
                     self.access(op.buffer, op.indices, False, op.span or self.span)
                 stack += reversed(list(op.children()))
 

@@ -33,6 +33,7 @@ from tirlower.ir.expr import (
     CompareOp,
     Div,
     Expr,
+    ExprLike,
     FloatImm,
     FloorDiv,
     FloorMod,
@@ -490,23 +491,23 @@ class DataAnalyzer(Analyzer):
         plain = super().simplify
         return self.wrapping.simplify(as_expr(expr), lambda part: plain(part, steps))
 
-    def rewrite_simplify(self, expr: Expr | None) -> Expr:
+    def rewrite_simplify(self, expr: ExprLike) -> Expr:
         """The normal form under the rules."""
         return self.wrapping.simplify(as_expr(expr), super().rewrite_simplify)
 
-    def canonical_simplify(self, expr: Node) -> Expr:
+    def canonical_simplify(self, expr: ExprLike) -> Expr:
         """The canonical form."""
         return self.wrapping.simplify(as_expr(expr), super().canonical_simplify)
 
-    def const_int_bound(self, expr: Node | None) -> ConstIntBound:
+    def const_int_bound(self, expr: ExprLike) -> ConstIntBound:
         """Constant bounds of an integer expression."""
         return super().const_int_bound(self.opaque(as_expr(expr)))
 
-    def modular_set(self, expr: Expr | None) -> ModularSet:
+    def modular_set(self, expr: ExprLike) -> ModularSet:
         """What is known of an expression's remainder."""
         return super().modular_set(self.opaque(as_expr(expr)))
 
-    def int_set(self, expr: Node, dom_map: Mapping[Var, Range | IntervalSet] | None = None) -> IntervalSet:
+    def int_set(self, expr: ExprLike, dom_map: Mapping[Var, Range | IntervalSet] | None = None) -> IntervalSet:
         """The interval that an expression ranges over."""
         return super().int_set(self.opaque(as_expr(expr)), dom_map)
 
@@ -514,10 +515,10 @@ class DataAnalyzer(Analyzer):
         """Whether a condition is certainly true under what is known."""
         return super().can_prove(self.opaque(as_expr(condition)), strength)
 
-    def can_prove_greater_equal(self, expr: Node, lower: int) -> bool:
+    def can_prove_greater_equal(self, expr: ExprLike, lower: int) -> bool:
         """Whether an expression is at least a number."""
         return super().can_prove_greater_equal(self.opaque(as_expr(expr)), lower)
 
-    def can_prove_less(self, expr: Node, upper: int) -> bool:
+    def can_prove_less(self, expr: ExprLike, upper: int) -> bool:
         """Whether an expression is below a number."""
         return super().can_prove_less(self.opaque(as_expr(expr)), upper)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tirlower.ir.expr import BufferLoad, Call, Expr
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.op import Op, Purity
+from tirlower.ir.op import GlobalVar, Op, Purity
 from tirlower.ir.query import each, has
 from tirlower.ir.stmt import AllocBuffer, Assert, BufferStore
 
@@ -16,7 +15,7 @@ __all__ = ["is_pure_function", "side_effect"]
 _ADDRESS_OF = Op.get("tir.address_of")
 
 
-def side_effect(expr: Expr, is_pure: Callable[[Any], bool] | None = None) -> Purity:
+def side_effect(expr: Expr, is_pure: Callable[[GlobalVar], bool] | None = None) -> Purity:
     """The most that evaluating an expression may do: nothing, read memory, write it, or anything.
 
     A load reads; a call does what its operation states; a call of another function may do anything, unless ``is_pure``

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from tirlower.analysis.vthread_dependence import JUMPS
 from tirlower.diagnostics import TransformError
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, PointerType, Var, is_const_int
 from tirlower.ir.functor import Visitor
+from tirlower.ir.node import Node
 from tirlower.ir.stmt import (
     AllocBuffer,
     AttrStmt,
@@ -101,7 +101,7 @@ class Accesses(Visitor):
     store: Store | None = None
     count: int = 0
 
-    def _inside(self, op: Stmt, *parts: Any) -> None:
+    def _inside(self, op: Stmt, *parts: Node | None) -> None:
         self.path.append(op)
         for part in parts:
             if part is not None:

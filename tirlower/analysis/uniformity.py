@@ -8,7 +8,6 @@ all accesses of it have constant indices. Memory that threads share gives each o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from tirlower.analysis.purity import side_effect
 from tirlower.ir.buffer import Buffer
@@ -45,8 +44,8 @@ class Uniformity(Visitor):
         self.private: set[Var] = set()
         self._elements: set[Var] = set()
         self._into: dict[object, list[object]] = {}
-        self._control: list[frozenset[Var]] = []
-        self._loops: list[set[Var]] = []
+        self._control: list[frozenset[object]] = []
+        self._loops: list[set[object]] = []
         self._own(body)
         self.visit(body)
         self._spread()
@@ -81,9 +80,9 @@ class Uniformity(Visitor):
         data = access.buffer.data
         return (data, _numbers(access.indices)) if data in self._elements else data
 
-    def _sources(self, *exprs: Expr) -> frozenset[Var]:
+    def _sources(self, *exprs: Expr) -> frozenset[object]:
         """The variables and private memories that expressions are computed from, or the mark of a varying call."""
-        found: set[Any] = set()
+        found: set[object] = set()
 
         for op in nodes(*exprs):
             if op.__class__ is Var:
@@ -97,11 +96,11 @@ class Uniformity(Visitor):
                 self._edge(op.var, self._sources(op.value))
         return frozenset(found)
 
-    def _edge(self, target: Any, sources: Iterable[object]) -> None:
+    def _edge(self, target: object, sources: Iterable[object]) -> None:
         for source in sources:
             self._into.setdefault(source, []).append(target)
 
-    def _assign(self, target: Any, sources: frozenset[object]) -> None:
+    def _assign(self, target: object, sources: frozenset[object]) -> None:
         self._edge(target, sources.union(*self._control))
 
     def _spread(self) -> None:
@@ -139,7 +138,7 @@ class Uniformity(Visitor):
         self.visit_expr(op.condition)
         self._loop(op, self._sources(op.condition), op.body)
 
-    def _loop(self, op: Any, control: frozenset[Any], body: Stmt) -> None:
+    def _loop(self, op: For | While, control: frozenset[object], body: Stmt) -> None:
         # The loop is a target too: whether its iterations diverge.
         self._assign(op, control)
         self._control.append(frozenset((*control, op)) if jumps_out(body) else control)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from tirlower.ir.binding import buffer_variables
 from tirlower.ir.expr import BufferLoad, Call, Expr, PointerType, Var
@@ -95,7 +94,7 @@ class _Flow(Visitor):
         self.start: list[object] = [root]
         self.control: list[object] = []
 
-    def flow(self, sources: Iterable[object], target: Any) -> None:
+    def flow(self, sources: Iterable[object], target: object) -> None:
         for source in sources:
             self.edges.setdefault(source, []).append(target)
 

@@ -20,7 +20,7 @@ from tirlower.arith.modular import ModularAnalysis, ModularSet
 from tirlower.arith.rewrite import Rewriter
 from tirlower.diagnostics import TirError
 from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
-from tirlower.ir.node import Node
+from tirlower.ir.expr import ExprLike
 
 __all__ = ["Analyzer", "ConstIntBound", "Extension", "ProofStrength"]
 
@@ -325,7 +325,7 @@ class Analyzer:
             current = and_of_ors(self, current)
         return start if current is not start and self.interner.same(current, start) else current
 
-    def rewrite_simplify(self, expr: Expr | None) -> Expr:
+    def rewrite_simplify(self, expr: ExprLike) -> Expr:
         """The normal form under the rules."""
         self.rewriter.start()
         result = self.rewriter.simplify(as_expr(expr))
@@ -333,23 +333,23 @@ class Analyzer:
             return and_of_ors(self, result)
         return result
 
-    def canonical_simplify(self, expr: Node) -> Expr:
+    def canonical_simplify(self, expr: ExprLike) -> Expr:
         """The canonical form: sums of digits in TIR's order."""
         self.rewriter.start()
         return self.canonical.simplify(as_expr(expr))
 
     # -- questions ---------------------------------------------------------------------------------------------------
-    def const_int_bound(self, expr: Node | None) -> ConstIntBound:
+    def const_int_bound(self, expr: ExprLike) -> ConstIntBound:
         """Constant bounds of an integer expression."""
         low, high = self.bounds.of(as_expr(expr))
         least, most = ConstIntBound.NEG_INF, ConstIntBound.POS_INF
         return ConstIntBound(least if low < least else int(low), most if high > most else int(high))
 
-    def modular_set(self, expr: Expr | None) -> ModularSet:
+    def modular_set(self, expr: ExprLike) -> ModularSet:
         """What is known of an expression's remainder."""
         return self.modular.of(as_expr(expr))
 
-    def int_set(self, expr: Node, dom_map: Mapping[Var, Range | IntervalSet] | None = None) -> IntervalSet:
+    def int_set(self, expr: ExprLike, dom_map: Mapping[Var, Range | IntervalSet] | None = None) -> IntervalSet:
         """The interval that an expression ranges over when the variables of ``dom_map`` do.
 
         Without a map all variables that are bound to ranges are relaxed.
@@ -390,14 +390,14 @@ class Analyzer:
             return False
         return self.can_prove(build.eq(a, b))
 
-    def can_prove_greater_equal(self, expr: Node, lower: int) -> bool:
+    def can_prove_greater_equal(self, expr: ExprLike, lower: int) -> bool:
         """Whether ``expr >= lower`` for a number ``lower``, from bounds (of the simplified expression, if need be)."""
         expr = as_expr(expr)
         if self.bounds.of(expr)[0] >= lower:
             return True
         return self.bounds.of(self.simplify(expr))[0] >= lower
 
-    def can_prove_less(self, expr: Node, upper: int) -> bool:
+    def can_prove_less(self, expr: ExprLike, upper: int) -> bool:
         """Whether ``expr < upper`` for a number ``upper``, from bounds (of the simplified expression, if need be)."""
         expr = as_expr(expr)
         if self.bounds.of(expr)[1] < upper:

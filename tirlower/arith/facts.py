@@ -16,7 +16,6 @@ from tirlower.arith.bounds import is_index_type
 from tirlower.arith.intervals import INF, Bound, floordiv_num
 from tirlower.arith.modular import ModularSet, intersect
 from tirlower.ir import Call, Expr, IntImm
-from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each
 
@@ -84,10 +83,10 @@ class Facts:
         self.linear: dict[Any, tuple[Affine[Expr], int]] = {}
         """Inequalities ``form <= limit`` by the form's terms; the forms have no constant and no common factor."""
         self.conditions: list[Expr] = []
-        self.by_atom: dict[Expr, tuple[Node, ...]] = {}
+        self.by_atom: dict[Expr, tuple[object, ...]] = {}
         self.beyond_variables = False
         """Whether bounds or remainders of anything but variables have been stated: else no expression is looked up."""
-        self._log: list[tuple[dict[Node, Node], Node, Node]] = []
+        self._log: list[tuple[dict[Any, Any], object, object]] = []
 
     def mark(self) -> tuple[int, int]:
         """A point to :meth:`rollback` to."""

@@ -9,6 +9,7 @@ from tirlower import ir
 from tirlower.arith.analyzer import Analyzer
 from tirlower.arith.facts import conjuncts
 from tirlower.ir import Expr, IntImm, Var, as_expr, build
+from tirlower.ir.expr import ExprLike
 from tirlower.ir.query import mentions
 
 __all__ = ["detect_clip_bound", "detect_linear_equation", "linear_coefficients"]
@@ -67,7 +68,7 @@ def _combined(kind: type, a: _Form | None, b: _Form | None) -> _Form | None:
     return result
 
 
-def detect_linear_equation(expr: object, variables: Sequence[Var], analyzer: Analyzer | None = None) -> list[Expr]:
+def detect_linear_equation(expr: ExprLike, variables: Sequence[Var], analyzer: Analyzer | None = None) -> list[Expr]:
     """``[c0, c1, …, base]`` with ``expr == sum(c * var) + base``; an empty list when it is not linear.
 
     Coefficients may be symbolic, but mention none of the variables.

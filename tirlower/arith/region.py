@@ -24,7 +24,6 @@ from tirlower.ir import (
     build,
 )
 from tirlower.ir.expr import ExprLike
-from tirlower.ir.node import Node
 from tirlower.ir.query import mentions
 
 __all__ = [
@@ -76,7 +75,9 @@ def estimate_region_lower_bound(
     return estimate_region_strict_bound(region, var_dom, predicate, analyzer)
 
 
-def eval_set(expr: Node, dom_map: Mapping[Var, Range | IntervalSet], analyzer: Analyzer | None = None) -> IntervalSet:
+def eval_set(
+    expr: ExprLike, dom_map: Mapping[Var, Range | IntervalSet], analyzer: Analyzer | None = None
+) -> IntervalSet:
     """The interval that an expression ranges over when the variables of the map do.
 
     >>> i, n = Var("i"), Var("n")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from tirlower import poly
 from tirlower.diagnostics import Label, LegalityError
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import PointerType
-from tirlower.ir.stmt import Bind
+from tirlower.ir.expr import Expr, PointerType
+from tirlower.ir.stmt import Bind, Stmt
 from tirlower.legality.notes import AccessNote
 from tirlower.legality.views import View, find_views
 
@@ -93,7 +92,7 @@ def _buffer_name(bound: poly.AccessBounds) -> str:
     return buffer.name if buffer is not None else bound.access.data.name
 
 
-def _place(node: Any) -> str:
+def _place(node: Expr | Stmt) -> str:
     return "" if node.span is None else str(node.span)
 
 

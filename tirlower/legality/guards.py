@@ -7,19 +7,18 @@ loops that would meet it first (:mod:`tirlower.legality.hoisted_guards`); everyt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import Label, LegalityError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
 from tirlower.ir.data import stop_of
-from tirlower.ir.expr import Expr, Var, const, is_const_int
+from tirlower.ir.expr import BufferLoad, Expr, Var, const, is_const_int
 from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.node import Node
-from tirlower.ir.op import Purity
-from tirlower.ir.stmt import Assert, Bind, Block, For, Seq, Stmt, seq
+from tirlower.ir.functor import NodeT
+from tirlower.ir.op import GlobalVar, Purity
+from tirlower.ir.stmt import Assert, Bind, Block, BufferStore, For, Seq, Stmt, seq
 from tirlower.legality.bounds import BoundVerdicts, OpenAccess
 from tirlower.legality.hoisted_guards import is_pipelined, lifted
 from tirlower.legality.notes import AccessNote
@@ -36,7 +35,7 @@ def insert_guards(
     name: str,
     func: PrimFunc,
     judged: BoundVerdicts,
-    is_pure: Callable[[Node], bool],
+    is_pure: Callable[[GlobalVar], bool],
     overflowing: Iterable[Stmt] = (),
     *,
     accesses: bool = True,
@@ -88,7 +87,7 @@ class _GuardBuilder(AccessGuardBuilder):
         super().__init__(op.span)
         self.owner = owner
 
-    def wanted(self, node: Any, axis: int) -> bool:
+    def wanted(self, node: BufferLoad | BufferStore, axis: int) -> bool:
         """Whether a subscript is open. What the analysis did not come across is."""
         if not self.owner.accesses:
             return False
@@ -97,7 +96,7 @@ class _GuardBuilder(AccessGuardBuilder):
             return axis in found.axes
         return id(node) not in self.owner.judged.known
 
-    def access(self, node: Any, place: Place) -> None:
+    def access(self, node: BufferLoad | BufferStore, place: Place) -> None:
         """The guards of an access: of its subscripts, of the region that it is in, of the memory behind a view."""
         super().access(node, place)
         found = self.owner.judged.open.get(id(node))
@@ -108,14 +107,14 @@ class _GuardBuilder(AccessGuardBuilder):
         if found.view is not None:
             self._view(node, place, found.view)
 
-    def message(self, node: Any, axis: int, which: str, shown: Shown) -> Expr:
+    def message(self, node: BufferLoad | BufferStore, axis: int, which: str, shown: Shown) -> Expr:
         """The text of a guard on a subscript."""
         values = _Values(shown.index, shown.extent)
         element = self._element(node, values, shown, axis)
         text = f"{element} is out of bounds: index {{0}}{which} of dimension {axis} is outside 0 <= index < {{1}}"
         return self._failure(text, values)
 
-    def _element(self, node: Any, values: _Values, shown: Shown, axis: int | None) -> str:
+    def _element(self, node: BufferLoad | BufferStore, values: _Values, shown: Shown, axis: int | None) -> str:
         """``A[3, 9]``, or the access as it is written where it has vectors."""
         if any(not index.dtype.is_scalar for index in node.indices) or len(node.indices) > MAX_SHOWN // 2:
             text = f"{node.buffer.name}[{', '.join(map(str, node.indices))}]"
@@ -130,7 +129,7 @@ class _GuardBuilder(AccessGuardBuilder):
                 loops.append(f"{_escape(label)} = {values.add(var)}")
         return failure("IndexError", f"{text}, at {', '.join(loops)}" if loops else text, *values.values)
 
-    def _source(self, node: Any, place: Place) -> None:
+    def _source(self, node: BufferLoad | BufferStore, place: Place) -> None:
         """The element of the buffer that a matched region is of."""
         indices = list(node.indices)
         buffer: Buffer = node.buffer
@@ -146,7 +145,7 @@ class _GuardBuilder(AccessGuardBuilder):
                 what = f"which is of a region of {_escape(buffer.name)}, is out of bounds: index {{0}}{which} of dimension {axis}"
                 self._require(node, place, scalar, extent, f"{what} is outside 0 <= index < {{1}}")
 
-    def _view(self, node: Any, place: Place, view: View) -> None:
+    def _view(self, node: BufferLoad | BufferStore, place: Place, view: View) -> None:
         """The address of an access through a view."""
         for which, scalar in lanes_of(node.indices[-1]) if node.indices else [("", None)]:
             indices = [*node.indices[:-1], scalar] if scalar is not None else []
@@ -159,7 +158,7 @@ class _GuardBuilder(AccessGuardBuilder):
             )
             self._require(node, place, offset, view.limit, what)
 
-    def _require(self, node: Expr | None, place: Place, index: Expr, extent: Expr, problem: str) -> None:
+    def _require(self, node: BufferLoad | BufferStore, place: Place, index: Expr, extent: Expr, problem: str) -> None:
         index, extent = build.match_types(index, extent)
         inside = build.logical_and(build.ge(index, const(0, index.dtype)), build.lt(index, extent))
         shown = Shown(place.value(index), extent, place.value)
@@ -167,7 +166,7 @@ class _GuardBuilder(AccessGuardBuilder):
         text = f"{self._element(node, values, shown, None)}{',' if problem.startswith('which') else ''} {problem}"
         self.require(place.fact(inside), self._failure(text, values), node)
 
-    def require(self, condition: Expr, message: Expr, node: Any) -> None:
+    def require(self, condition: Expr, message: Expr, node: BufferLoad | BufferStore) -> None:
         """Add a guard; its condition is evaluated in addition to the access, so it must have no effect."""
         if side_effect(condition, self.owner.is_pure) > Purity.READS:
             raise LegalityError(
@@ -191,7 +190,7 @@ class _Guards(AccessGuards):
         self,
         function: str,
         judged: BoundVerdicts,
-        is_pure: Callable[[Any], bool],
+        is_pure: Callable[[GlobalVar], bool],
         overflowing: set[int],
         accesses: bool,
         lifts: bool,
@@ -214,7 +213,7 @@ class _Guards(AccessGuards):
         """The guards of a statement."""
         return _GuardBuilder(op, self)
 
-    def note(self, node: Any) -> None:
+    def note(self, node: BufferLoad | BufferStore) -> None:
         """Remember that an access has a guard."""
         if id(node) not in self.notes:
             found = self.judged.open.get(id(node)) or _unseen(node)
@@ -270,11 +269,13 @@ class _Guards(AccessGuards):
         )
         return Assert(fits, failed, span=op.span)
 
-    def nested(self, op: Any) -> Any:
+    def nested(self, op: NodeT) -> NodeT:
         """A loop or block with its body rewritten: its variable or iterators can be shown there."""
         before = self.visible
-        self.visible = [*before, (op.loop_var.name, op.loop_var)] if isinstance(op, For) else self._in_block(op)
-        if isinstance(op, Block):
+        if isinstance(op, For):
+            self.visible = [*before, (op.loop_var.name, op.loop_var)]
+        elif isinstance(op, Block):
+            self.visible = self._in_block(op)
             for match in op.match_buffers:
                 self.matched[match.buffer] = match
         made = super().nested(op)
@@ -289,7 +290,7 @@ class _Guards(AccessGuards):
         return [(names.get(id(it.value), it.var.name), it.var) for it in op.iters]
 
 
-def _unseen(node: Any) -> OpenAccess:
+def _unseen(node: BufferLoad | BufferStore) -> OpenAccess:
     text = f"{node.buffer.name}[{', '.join(map(str, node.indices))}]"
     return OpenAccess(
         text, "" if node.span is None else str(node.span), "the analysis does not know when it is evaluated"

@@ -292,7 +292,7 @@ def _waited(stmts: Sequence[Stmt]) -> int:
     return len(stmts)
 
 
-def _plus(a: Expr, b: Any) -> Expr:
+def _plus(a: Expr, b: Expr | int) -> Expr:
     more = build.cast(a.dtype, b) if isinstance(b, Expr) else const(b, a.dtype)
     return a if is_const_int(more, 0) else build.add(a, more)
 

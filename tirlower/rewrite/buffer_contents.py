@@ -8,7 +8,6 @@ under the condition where a branch ends, and forgotten where something may write
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from tirlower.analysis.aliasing import Aliases, same_place
 from tirlower.analysis.buffer_facts import (
@@ -38,7 +37,7 @@ from tirlower.ir.expr import (
     const,
 )
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator, substitute
+from tirlower.ir.functor import Kept, Mutator, substitute
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import is_small, mentions, nodes
@@ -360,7 +359,7 @@ class KnownMutator(FactMutator):
     init: Stmt | None = None
     """The init of the block that is being entered."""
 
-    def visit(self, op: Any) -> Any:
+    def visit(self, op: Kept) -> Kept:
         """What an init stores is not known in the body, which other instances run without it."""
         if op is not self.init or op is None:
             return super().visit(op)

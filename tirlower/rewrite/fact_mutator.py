@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer
@@ -147,7 +146,7 @@ def conjuncts(condition: Expr) -> list[Expr]:
     return found
 
 
-def stated_fact(stmt: Any) -> Expr | None:
+def stated_fact(stmt: Node) -> Expr | None:
     """What an assert or ``T.assume`` states for the statements after it."""
     if isinstance(stmt, Assert):
         return stmt.condition

@@ -10,7 +10,6 @@ its own type is widened back. Comparisons and loads end an expression in this se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tirlower.ir import build
 from tirlower.ir.binding import buffer_variables
@@ -30,6 +29,7 @@ from tirlower.ir.expr import (
     Var,
     const,
 )
+from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Dispatch, substitute
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, Block, BlockIter, BufferStore, For, Stmt
@@ -60,7 +60,7 @@ class WidthAnalysis(FactMutator):
     Expressions are visited parents first: one that must stay wide makes its operands wide.
     """
 
-    def __init__(self, func: Any, bits: int) -> None:
+    def __init__(self, func: PrimFunc, bits: int) -> None:
         super().__init__(func)
         self.bits = bits
         self.wide: set[int] = set()

@@ -21,8 +21,6 @@ from typing import Any
 import numpy as np
 
 from tirlower.diagnostics import TransformError, nearest_name
-from tirlower.ir.expr import ExprLike
-from tirlower.ir.stmt import Stmt
 
 __all__ = ["Option", "anything", "check_options", "flag", "integer", "one_of", "option", "path", "refuse_unknown"]
 
@@ -135,12 +133,12 @@ def path(about: str = "") -> Option:
     return Option(None, "a path", lambda value: isinstance(value, (str, os.PathLike)), about)
 
 
-def anything(default: Stmt, takes: str = "any value", about: str = "") -> Option:
+def anything(default: object, takes: str = "any value", about: str = "") -> Option:
     """An option whose value the pass itself looks at."""
     return Option(default, takes, lambda _: True, about)
 
 
-def refuse_unknown(what: str, key: ExprLike, known: Iterable[str], origin: str | None = None) -> None:
+def refuse_unknown(what: str, key: object, known: Iterable[str], origin: str | None = None) -> None:
     """Raise :class:`TransformError` for an option that is not declared, naming the nearest, or all."""
     names = list(known)
     if key in names:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
@@ -17,7 +16,7 @@ from tirlower.ir.functor import Mutator, post_order_visit
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each
-from tirlower.ir.stmt import Bind, BufferStore, DeclBuffer, Evaluate, Seq, Stmt
+from tirlower.ir.stmt import Bind, BufferStore, DeclBuffer, Evaluate, IfThenElse, Seq, Stmt
 from tirlower.ir.struct_field import ArgumentCode, StructField, dlpack_bits, dlpack_code
 
 __all__ = ["DEVICES", "CallLowerer", "Uses", "largest_uses"]
@@ -167,7 +166,7 @@ class CallLowerer(Mutator):
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
         return self.statement(op)
 
-    def visit_IfThenElse(self, op: Any) -> Stmt:
+    def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
         return self.statement(op)
 
     def visit_Assert(self, op: Stmt) -> Stmt:

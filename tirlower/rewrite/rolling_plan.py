@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tirlower.analysis.purity import side_effect
 from tirlower.analysis.rolling_accesses import ORIGIN, Accesses, Allocation, Load, Store, rolled_by
@@ -110,7 +110,7 @@ def _mentions(expr: Node, names: set[Var]) -> bool:
     return any(var in names for var in _variables(expr))
 
 
-def _variables(expr: Any) -> set[Var]:
+def _variables(expr: Node) -> set[Var]:
     layouts = (set(buffer_variables(load.buffer)) - {load.buffer.data} for load in each(BufferLoad, expr))
     return set(each(Var, expr)).union(*layouts)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from tirlower.analysis.extremes import Domain, Extremes, plainer_start
@@ -227,8 +227,8 @@ class _Collector(FactMutator):
         return op
 
     @contextmanager
-    def _facts(self) -> Iterator[Any]:
-        entered: list[Any] = []
+    def _facts(self) -> Iterator[Callable[[Expr], None]]:
+        entered: list[AbstractContextManager[object]] = []
 
         def hold(fact: Expr) -> None:
             scope = self.holding(fact)
@@ -264,45 +264,45 @@ class _Collector(FactMutator):
 
     def visit_expr(self, root: Expr) -> Expr:
         """Look for accesses, outermost first; conditions hold where they guard."""
-        stack: list[Any] = [root]
+        stack: list[Expr] = [root]
         seen: set[int] = set()
         while stack:
             op = stack.pop()
             if id(op) in seen:
                 continue
             seen.add(id(op))
-            kind = op.__class__
-            if kind is Var:
+            if op.__class__ is Var:
                 if op.type.__class__ is PointerType:
                     self.use_pointer(op)
                 continue
-            if kind is BufferLoad:
+            if op.__class__ is BufferLoad:
                 self.access(op.buffer, op.indices)
-            elif kind is Let:
+            elif op.__class__ is Let:
                 self.visit(op.value)
                 pure = op.value.dtype.is_integral and side_effect(op.value) is Purity.PURE
                 self.push((op.var, op.value if pure else None))
                 self.visit(op.body)
                 self.pop()
                 continue
-            elif (kind is And or kind is Or) and op.dtype.is_scalar:
+            elif (op.__class__ is And or op.__class__ is Or) and op.dtype.is_scalar:
                 self.visit(op.a)
-                with self.holding(op.a if kind is And else self.negated(op.a)):
+                with self.holding(op.a if op.__class__ is And else self.negated(op.a)):
                     self.visit(op.b)
                 continue
-            elif kind is Call:
+            elif op.__class__ is Call:
                 if op.op is _IF:
                     self.conditional(*op.args)
                     continue
-                if op.op is _ADDRESS_OF and op.args[0].__class__ is BufferLoad:
+                first = op.args[0] if op.args else None
+                if op.op is _ADDRESS_OF and isinstance(first, BufferLoad):
                     # Where a callee goes from an element is not known.
-                    self.use_pointer(op.args[0].buffer.data, element=True)
-                    stack += op.args[0].indices
+                    self.use_pointer(first.buffer.data, element=True)
+                    stack += first.indices
                     continue
-                if op.op.__class__ is not Op or op.op.purity not in (Purity.PURE, Purity.READS):
+                if not isinstance(op.op, Op) or op.op.purity not in (Purity.PURE, Purity.READS):
                     self.log.wrote(None, self.nesting)
-                if op.op in _ATOMICS and op.args[0].__class__ is Call and op.args[0].op is _ADDRESS_OF:
-                    stack += (*op.args[1:], op.args[0].args[0])
+                if op.op in _ATOMICS and isinstance(first, Call) and first.op is _ADDRESS_OF:
+                    stack += (*op.args[1:], first.args[0])
                     continue
             if not op.is_leaf:
                 stack += reversed(list(op.children()))
@@ -335,7 +335,7 @@ class _Collector(FactMutator):
         else:
             self.use_whole(data)
 
-    def access(self, buffer: Buffer, indices: Sequence[Any]) -> None:
+    def access(self, buffer: Buffer, indices: Sequence[Expr | tuple[Expr, Expr]]) -> None:
         """An access at indices, each an expression or a pair of ends."""
         if buffer in self.stated:
             return
@@ -363,7 +363,7 @@ class _Collector(FactMutator):
         allocation.box = found if not box else [self.union(a, b) for a, b in zip(box, found, strict=True)]
 
     @staticmethod
-    def ends(index: Any, values: dict[Var, Expr], extremes: Extremes) -> tuple[Expr, Expr] | None:
+    def ends(index: Expr | tuple[Expr, Expr], values: dict[Var, Expr], extremes: Extremes) -> tuple[Expr, Expr] | None:
         if isinstance(index, Expr):
             return extremes.interval(substitute(index, values))
         low, high = extremes.least(substitute(index[0], values)), extremes.greatest(substitute(index[1], values))

@@ -7,7 +7,7 @@ import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -30,10 +30,10 @@ class Context(Protocol):
     opt_level: int
     config: Mapping[str, object]
 
-    def option(self, key: str) -> Any:
+    def option(self, key: str) -> object:
         """A configuration value."""
 
-    def quiet(self) -> Any:
+    def quiet(self) -> Context:
         """The same options, without instruments, traces and validation."""
 
 
@@ -52,7 +52,7 @@ class Rewriting(Protocol):
     def info(self) -> Named:
         """Its description."""
 
-    def transform_module(self, mod: IRModule, ctx: Any) -> IRModule:
+    def transform_module(self, mod: IRModule, ctx: object) -> IRModule:
         """The rewriting itself."""
 
     def construction(self) -> str | None:
@@ -115,7 +115,7 @@ raise SystemExit(1 if differ else 0)
 def directory(ctx: Context) -> Path:
     """Where reproducers are written: ``tir.validate.reproducer_dir`` of the context, else the system's temporary one."""
     chosen = ctx.option(DIRECTORY_KEY)
-    return Path(chosen).expanduser() if chosen else Path(tempfile.gettempdir())
+    return Path(str(chosen)).expanduser() if chosen else Path(tempfile.gettempdir())
 
 
 def write_reproducer(case: Case, pass_: Rewriting, after: IRModule, headline: str, ctx: Context) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from tirlower.ir.expr import BufferLoad, Call, Expr, Max, Min, Select, Var, cons
 from tirlower.ir.functor import Visitor
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import Bind, BufferStore, DeclBuffer, For, IfThenElse, Seq
+from tirlower.ir.stmt import Bind, BufferStore, DeclBuffer, For, IfThenElse, Seq, Stmt
 from tirlower.poly.reductions import guarded_extremum, reduction_of
 
 __all__ = ["Accumulator", "find_accumulators", "mentions", "refuse"]
@@ -128,7 +128,7 @@ class _Finder(Visitor):
         self.updated: Var | None = None
         self.at: Span | None = None
 
-    def update(self, op: Any, store: BufferStore, how: str, value: Expr) -> None:
+    def update(self, op: Stmt, store: BufferStore, how: str, value: Expr) -> None:
         """Note an update, and look at what its operands read of other accumulators."""
         buffer = store.buffer
         made = Accumulator(buffer, how, how in ("min", "max") and _compared(value, buffer))
@@ -224,9 +224,9 @@ class _Finder(Visitor):
             self.offend(op.buffer, op.span, f"{op.buffer.name!r} is a view of it")
 
 
-def mentions(node: Any, var: Var) -> bool:
+def mentions(node: Node, var: Var) -> bool:
     """Whether a statement or expression uses a variable, or a buffer whose data it is."""
-    stack: list[Any] = [node]
+    stack: list[Node] = [node]
     seen: set[int] = set()
     while stack:
         op = stack.pop()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Literal
 
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
@@ -74,7 +74,7 @@ class _Uses(Visitor):
             self.used.append(op)
 
 
-State = dict[Var, Any]
+State = dict[Var, object]
 """For each buffer WRITTEN or SPOILT, or the store that spoilt it in place; absent while it is fresh."""
 
 
@@ -96,7 +96,9 @@ class _Simulator(Visitor):
 
     # What happens to buffers
 
-    def names(self, data: Any) -> Iterable[Var]:
+    def names(self, data: object) -> Iterable[Var]:
+        if not isinstance(data, Var):
+            return ()
         return (data,) if data in self.memory else self.aliases.get(data, ())
 
     def read(self, data: Var) -> None:
@@ -134,7 +136,7 @@ class _Simulator(Visitor):
         loops = self.loops[self.inside.get(source, 0) :]
         if any(isinstance(loop, While) for loop in loops):
             raise TransformError(f"a store to {store.buffer.name!r} works in place in a while loop", span=store.span)
-        seen: dict[object, Any] = {}
+        seen: dict[object, dict[Var, Expr]] = {}
         for point in _points([loop for loop in loops if isinstance(loop, For)]):
             for element in _elements(store.indices, point):
                 other = seen.setdefault(element, point)

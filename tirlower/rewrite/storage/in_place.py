@@ -8,14 +8,13 @@ what the first one wrote.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tirlower.arith import IterMapLevel, detect_iter_map
 from tirlower.arith.linear import linear_coefficients
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.cancel import expr_key
-from tirlower.ir.expr import BufferLoad, Expr, IntImm, PointerType, Ramp, Var, const, is_const_int
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Ramp, Var, const, is_const_int
 from tirlower.ir.functor import Visitor
 from tirlower.ir.query import mentions
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, Seq, Stmt, While
@@ -84,7 +83,7 @@ class _Checker(Visitor):
     def loads(self, value: Expr, store: BufferStore) -> bool:
         """Whether the value of a store to the target reads the source: directly, where it stores."""
         found = False
-        stack: list[Any] = [value]
+        stack: list[Expr] = [value]
         seen: set[int] = set()
         while stack:
             op = stack.pop()
@@ -106,7 +105,7 @@ class _Checker(Visitor):
             if isinstance(op, Var):
                 self.visit_Var(op)
             if not op.is_leaf:
-                if op.__class__.__name__ == "Call" and any(_names_memory(a) for a in op.args):
+                if isinstance(op, Call) and any(_names_memory(a) for a in op.args):
                     self.visit(op)  # an address is no read of the element
                     continue
                 stack += list(op.children())

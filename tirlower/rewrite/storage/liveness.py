@@ -8,14 +8,13 @@ entered, loops are not. An allocation inside a loop is new in each iteration, so
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each
 from tirlower.ir.stmt import (
@@ -58,7 +57,7 @@ class Frame:
     __slots__ = ("begin", "depth", "end", "parent", "region", "repeats", "stmt")
 
     def __init__(
-        self, stmt: Any, parent: Frame | None, begin: int, repeats: bool = False, region: bool = False
+        self, stmt: Stmt | PrimFunc, parent: Frame | None, begin: int, repeats: bool = False, region: bool = False
     ) -> None:
         self.stmt = stmt
         self.parent = parent
@@ -141,7 +140,7 @@ def _unit(touch: Touch, level: Frame) -> tuple[int, int, Stmt | None]:
         return time, time, stmt
     while frame.parent is not None and frame.parent is not level:
         frame = frame.parent
-    return frame.begin, frame.end, frame.stmt
+    return frame.begin, frame.end, frame.stmt if isinstance(frame.stmt, Stmt) else None
 
 
 class Liveness(Visitor):
@@ -180,7 +179,7 @@ class Liveness(Visitor):
         frame.end = self.time
         self.frame = outer
 
-    def visit(self, op: Any) -> None:
+    def visit(self, op: Node) -> None:
         """Visit a statement or expression; a statement takes a moment of its own."""
         if isinstance(op, Stmt):
             self.time += 1
@@ -339,7 +338,7 @@ class Liveness(Visitor):
         return inner if between is None else bind or frame
 
 
-def _runs(stmt: Expr | None) -> bool:
+def _runs(stmt: Stmt | PrimFunc) -> bool:
     """Whether what a statement contains surely runs when it does."""
     if isinstance(stmt, For):
         return isinstance(stmt.extent, IntImm) and stmt.extent.value > 0

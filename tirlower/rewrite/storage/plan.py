@@ -15,13 +15,13 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, IntImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.query import each
+from tirlower.ir.stmt import Stmt
 from tirlower.rewrite.storage.in_place import works_in_place
 from tirlower.rewrite.storage.liveness import Allocation, Liveness
 
@@ -158,7 +158,7 @@ class _Planner:
         self.reuse = reuse
         self.apart = apart
         self.exact = exact
-        self.pools: dict[Any, _Pool] = {}
+        self.pools: dict[object, _Pool] = {}
         self.entries: list[Entry] = []
         # A heap of what is in use, by when it ends; and by the statement that ends it.
         self.ending: list[tuple[int, int, Allocation, Entry]] = []
@@ -219,7 +219,7 @@ class _Planner:
         return None
 
 
-def _as_touched(stmt: Any, ended: list[tuple[Allocation, Entry]]) -> list[tuple[Allocation, Entry]]:
+def _as_touched(stmt: Stmt, ended: list[tuple[Allocation, Entry]]) -> list[tuple[Allocation, Entry]]:
     """What ends with a statement in the order in which the statement touches it."""
     seen: dict[Var, int] = {}
     for load in each(BufferLoad, stmt):

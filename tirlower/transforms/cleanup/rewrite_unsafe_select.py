@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.ir.expr import BinaryOp, BufferLoad, Call, Div, Expr, FloorDiv, FloorMod, Let, Mod, Select, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op, Purity
@@ -77,11 +75,11 @@ class _Rewriter(FactMutator):
             return [op.value, op.body]
         return [] if op.is_leaf else list(op.children())
 
-    def _faults(self, op: Any) -> bool:
+    def _faults(self, op: Expr) -> bool:
         kind = op.__class__
         if kind is BufferLoad:
             return True
-        if kind is Call:
+        if op.__class__ is Call:
             return not isinstance(op.op, Op) or op.op.purity > Purity.PURE
         if isinstance(op, BinaryOp) and kind in (Div, Mod, FloorDiv, FloorMod) and op.dtype.is_integral:
             bound = self.analyzer.const_int_bound(op.b)

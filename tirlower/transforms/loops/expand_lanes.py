@@ -8,7 +8,7 @@ the proof that lets VectorizeLoop make groups of lanes, or serial tails, does no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
@@ -82,13 +82,13 @@ class _Lanes(Dispatch[Stmt, None, list[Stmt]]):
             help="make the loop serial",
         )
 
-    def temporary(self, name: str, dtype: Any) -> tuple[AllocBuffer, BufferLoad]:
+    def temporary(self, name: str, dtype: DataType | str) -> tuple[AllocBuffer, BufferLoad]:
         """A place for a value of each lane, and the load of the lane's own."""
         shape = (build.max_(self.count, const(1, self.count.dtype)),)
-        buffer = Buffer(name, shape, dtype, Var(name, PointerType(dtype)))
+        buffer = Buffer(name, shape, DataType(dtype), Var(name, PointerType(dtype)))
         return AllocBuffer(buffer), BufferLoad(buffer, (self.slot,))
 
-    def put(self, place: BufferLoad, value: Any) -> BufferStore:
+    def put(self, place: BufferLoad, value: Expr) -> BufferStore:
         """Keep a value of a lane."""
         return BufferStore(place.buffer, value, place.indices)
 
@@ -102,11 +102,11 @@ class _Lanes(Dispatch[Stmt, None, list[Stmt]]):
         made: Stmt = refresh_binders(body)
         return made
 
-    def at(self, expr: Any) -> Any:
+    def at(self, expr: Expr) -> Expr:
         """An expression with what its names stand for."""
         return substitute(expr, self.values) if self.values else expr
 
-    def varies(self, *exprs: Any) -> bool:
+    def varies(self, *exprs: Expr) -> bool:
         """Whether expressions may differ between lanes."""
         own = {var for var, _, _ in self.axes}
         return any(depends_on(self.at(expr), own) for expr in exprs)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tirlower.analysis.aliasing import Aliases
 from tirlower.analysis.purity import side_effect
@@ -18,6 +17,7 @@ from tirlower.ir import build
 from tirlower.ir.annotations import NO_UNROLL
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import (
+    BinaryOp,
     BufferLoad,
     Div,
     Expr,
@@ -164,7 +164,7 @@ def _nodes(expr: Expr) -> list[Expr]:
     return list(each(Expr, expr))
 
 
-def _constant_divisor(op: Any) -> bool:
+def _constant_divisor(op: BinaryOp) -> bool:
     return isinstance(op.b, IntImm) and op.b.value != 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 from tirlower.analysis.condition_ranges import Interval, Solver
 from tirlower.analysis.purity import side_effect
@@ -84,8 +83,8 @@ class _Conditions(Visitor):
         self.frozen: set[Expr] = set()
         self.allreduce = self.barrier = False
 
-    def note(self, condition: Any) -> None:
-        inner = condition
+    def note(self, condition: Expr) -> None:
+        inner: Expr = condition
         if condition.__class__ is Call and condition.op is _IGNORE:
             cuts = condition.annotations.get(CUTS)
             if not isinstance(cuts, tuple) or not (self.hinted or condition.annotations[MARKED]):

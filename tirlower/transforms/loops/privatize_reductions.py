@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 from tirlower import poly
 from tirlower.diagnostics import Label, LegalityError
@@ -19,6 +18,7 @@ from tirlower.ir.annotations import REDUCTION, UNCHECKED
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.expr import Expr, IntImm, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.functor import Kept
 from tirlower.ir.query import statements
 from tirlower.ir.splice import as_scope, jumps_out, returns
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, DeclBuffer, For, ForKind, Seq, Stmt
@@ -100,7 +100,7 @@ class _Privatizer(FactMutator):
         left, self.pending = self.pending, saved
         return new, left
 
-    def visit(self, op: Any) -> Any:
+    def visit(self, op: Kept) -> Kept:
         if isinstance(op, Expr):
             return op
         if not isinstance(op, Stmt):

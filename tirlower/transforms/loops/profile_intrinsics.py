@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from tirlower.ir.expr import Call, Expr, IntImm, const
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import StmtMutator
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Evaluate, For, ForKind, Seq, Stmt
 from tirlower.rewrite.base import Fact, ModulePass
@@ -55,7 +55,7 @@ class _Analysis:
         self.next = first
         self.loops: dict[int, _Loop] = {}
 
-    def visit(self, stmt: Any, depth: int, in_parallel: bool) -> int:
+    def visit(self, stmt: Node, depth: int, in_parallel: bool) -> int:
         """The levels of loops in a statement, itself included."""
         if isinstance(stmt, For):
             loop = self.loops[id(stmt)] = _Loop(self.next, depth, in_parallel=in_parallel)
@@ -109,7 +109,7 @@ def profile_sites(mod: IRModule) -> list[ProfileSite]:
     """What the marks of a module enclose, by id, read off the module as the pass left it."""
     found: dict[int, ProfileSite] = {}
 
-    def look(stmt: Any, name: str, depth: int) -> None:
+    def look(stmt: Node, name: str, depth: int) -> None:
         started: int | None = None
         for child in stmt.stmts if isinstance(stmt, Seq) else (stmt,):
             if isinstance(child, For):
@@ -138,12 +138,12 @@ def _enclosing(body: Stmt) -> int | None:
     return number if number is not None and _marked(body.stmts[-1], _END) == number else None
 
 
-def _started(stmt: Stmt) -> int | None:
+def _started(stmt: Node) -> int | None:
     """The id of a start mark."""
     return _marked(stmt, _START)
 
 
-def _marked(stmt: Stmt, op: Op) -> int | None:
+def _marked(stmt: Node, op: Op) -> int | None:
     call = stmt.value if isinstance(stmt, Evaluate) else None
     if isinstance(call, Call) and call.op is op and isinstance(call.args[0], IntImm):
         return call.args[0].value

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from tirlower.diagnostics import Span
 from tirlower.ir import build
 from tirlower.ir.dtype import BOOL
 from tirlower.ir.expr import And, Broadcast, BufferLoad, Call, Expr, IntImm, Let, Or, Ramp, Shuffle, const
 from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Dispatch, StmtMutator
+from tirlower.ir.functor import Dispatch, NodeT, StmtMutator
 from tirlower.ir.op import Op
 from tirlower.ir.query import has
 from tirlower.ir.refresh import refresh_binders
@@ -122,7 +122,7 @@ _Entry = tuple[Expr, Place, bool]
 class AccessGuardBuilder(Dispatch[Expr, list[_Entry], Place]):
     """Collects the asserts of one statement, in the order in which its accesses are evaluated."""
 
-    def __init__(self, span: Any) -> None:
+    def __init__(self, span: Span | None) -> None:
         self.asserts: list[Stmt] = []
         self.span = span
         self.seen: set[tuple[int, int]] = set()
@@ -141,6 +141,7 @@ class AccessGuardBuilder(Dispatch[Expr, list[_Entry], Place]):
         while stack:
             op, place, ready = stack.pop()
             if ready:
+                assert isinstance(op, BufferLoad)
                 self.access(op, place)
                 continue
             if op.is_leaf or (id(op), id(place)) in self.seen:
@@ -178,7 +179,7 @@ class AccessGuardBuilder(Dispatch[Expr, list[_Entry], Place]):
     def on_BufferLoad(self, op: BufferLoad, place: Place) -> list[_Entry]:
         return [*self.otherwise(op, place), (op, place, True)]
 
-    def otherwise(self, op: Any, place: Place) -> list[_Entry]:
+    def otherwise(self, op: Expr, place: Place) -> list[_Entry]:
         """An operation that evaluates its operands, one after the other."""
         return [(child, place, False) for child in op.children()]
 
@@ -192,7 +193,7 @@ class AccessGuardBuilder(Dispatch[Expr, list[_Entry], Place]):
         text = f"{node.buffer.name}: index {{0}}{which} of dimension {axis} is outside the bounds 0 <= index < {{1}}"
         return failure("IndexError", text, shown.index, shown.extent)
 
-    def access(self, node: Any, place: Place) -> None:
+    def access(self, node: BufferLoad | BufferStore, place: Place) -> None:
         """The asserts of one access: each index at least 0 and less than its extent, in the lanes that are not masked."""
         indices, predicate = node.indices, node.predicate
         for axis, (index, extent) in enumerate(zip(indices, node.buffer.shape, strict=True)):
@@ -205,12 +206,14 @@ class AccessGuardBuilder(Dispatch[Expr, list[_Entry], Place]):
                 lanes = lanes_of(index)
             for number, (which, scalar) in enumerate(lanes):
                 mask = None
-                if masked:
+                if masked and predicate is not None:
                     mask = _lane(predicate, number) if predicate.dtype.is_vector else predicate
                 here = place if mask is None else Place(place, condition=mask)
                 self._index(node, axis, which, scalar, extent, here)
 
-    def _index(self, node: Any, axis: int, which: str, index: Expr, extent: Expr, place: Place) -> None:
+    def _index(
+        self, node: BufferLoad | BufferStore, axis: int, which: str, index: Expr, extent: Expr, place: Place
+    ) -> None:
         index, extent = build.match_types(index, extent)
         # Each copy of a Let has a variable of its own.
         copy: Callable[[Expr], Expr] = refresh_binders if self.lets else lambda expr: expr
@@ -223,7 +226,7 @@ class AccessGuardBuilder(Dispatch[Expr, list[_Entry], Place]):
         shown = Shown(copy(place.value(index)), extent, lambda expr: copy(place.value(expr)))
         self.require(copy(place.fact(inside)), self.message(node, axis, which, shown), node)
 
-    def require(self, condition: Expr, message: Expr, node: object) -> None:
+    def require(self, condition: Expr, message: Expr, node: BufferLoad | BufferStore) -> None:
         """Add an assertion about an access."""
         self.asserts.append(Assert(condition, message, span=self.span))
 
@@ -302,7 +305,7 @@ class AccessGuards(StmtMutator):
     def visit_IfThenElse(self, op: IfThenElse) -> Stmt:
         return self.guarded(op, self.generic(op), op.condition)
 
-    def nested(self, op: Any) -> Any:
+    def nested(self, op: NodeT) -> NodeT:
         """A loop or block with its body rewritten."""
         return self.generic(op)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from tirlower.arith import Analyzer
 from tirlower.ir.buffer import Buffer, BufferRegion, pointer_dtype
@@ -114,7 +114,7 @@ class _Accesses(Visitor):
             self.memory[op.args[1]].lanes.add(1)
         return None
 
-    def note(self, buffer: Buffer, index: Any, load: bool, masked: bool = False) -> None:
+    def note(self, buffer: Buffer, index: Expr | None, load: bool, masked: bool = False) -> None:
         memory = self.memory.get(buffer.data)
         if memory is None:
             return

@@ -86,7 +86,7 @@ class _Rewriter(Substituter):
         """The function's new body."""
         return self._headed(self.func, self.visit(self.func.body), self.func.body)
 
-    def _headed(self, owner: Any, body: Stmt, old: Stmt) -> Stmt:
+    def _headed(self, owner: object, body: Stmt, old: Stmt) -> Stmt:
         """A body with the memory allocated at its head; the same object when that is how it was."""
         head = self.heads.get(owner)
         if not head:

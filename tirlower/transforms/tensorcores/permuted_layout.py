@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tirlower.diagnostics import Span, TransformError
 from tirlower.ir import build
@@ -148,7 +148,7 @@ class _Permuter(FactMutator):
         pointer, offset = op.args[at], op.args[at + 1]
         buffer = self.permuted[data]
         element = buffer.dtype.bits // 8 * buffer.dtype.lanes
-        size: Any = 16
+        size: int | None = 16
         if op.op is Op.get("tir.ptx_cp_async"):
             size = op.args[4].value if isinstance(op.args[4], IntImm) else None
         if size is None or size % element or CHUNK % (size // element):

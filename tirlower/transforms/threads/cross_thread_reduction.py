@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tirlower.analysis.purity import side_effect
 from tirlower.analysis.reduction_form import ReductionForm, reduction_form
@@ -315,7 +314,7 @@ def _whole(buffer: Buffer) -> BufferRegion:
     return BufferRegion(buffer, (Range(const(0), const(1)),))
 
 
-def _sequence(stmts: Any) -> Stmt:
+def _sequence(stmts: Sequence[Stmt]) -> Stmt:
     made: Stmt = stmts[0] if len(stmts) == 1 else Seq(tuple(stmts))
     return made
 

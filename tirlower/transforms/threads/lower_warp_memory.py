@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tirlower.arith import detect_linear_equation
 from tirlower.diagnostics import Span, TransformError
@@ -153,7 +153,7 @@ class _Finder(Visitor):
         warp.m = factor.value
 
 
-def _pairs(root: Node, found: Mapping[Any, Any]) -> list[tuple[Call, int]]:
+def _pairs(root: Node, found: Mapping[Expr, object]) -> list[tuple[Call, int]]:
     """The operands of operations of warps (``ptx_ldmatrix``, ``ptx_mma`` …) in such memory: calls, and where in them the
     data variable stands; its offset follows."""
     calls = (op for op in each(Call, root) if isinstance(op.op, Op) and op.op in _OF_WARPS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
 
 from tirlower.analysis.barriers import BarrierPlanner
 from tirlower.analysis.thread_conflicts import Meetings
@@ -191,7 +190,10 @@ class _Lives(Visitor):
         self.bound.add(op.var)
         if op.value.dtype.is_handle:
             for node in nodes(op.value):
-                self.escape(node if node.__class__ is Var else getattr(getattr(node, "buffer", None), "data", None))
+                if isinstance(node, Var):
+                    self.escape(node)
+                elif isinstance(node, BufferLoad):
+                    self.escape(node.buffer.data)
         self.generic(op)
 
     def visit_BufferStore(self, op: BufferStore) -> None:
@@ -246,7 +248,7 @@ class _Lives(Visitor):
         part.end = max(part.end, self.time)
         part.used = True
 
-    def escape(self, data: Any) -> None:
+    def escape(self, data: Var) -> None:
         """In use from here to the end of the kernel, and before where it is in a loop."""
         self.touch(data)
         part = self.parts.get(data)
