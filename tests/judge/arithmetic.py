@@ -7,7 +7,18 @@ from collections.abc import Callable
 
 from tests.judge.program import SIZES, Expr
 
-__all__ = ["ARITHMETIC", "RULES", "Meaningless", "folded", "is_zero", "literal", "narrow", "wrap"]
+__all__ = [
+    "ARITHMETIC",
+    "RULES",
+    "Meaningless",
+    "folded",
+    "has_wide_numbers",
+    "is_zero",
+    "known",
+    "literal",
+    "narrow",
+    "wrap",
+]
 
 
 class Meaningless(Exception):
@@ -84,6 +95,11 @@ _LITERAL = {
 _NEUTRAL = {"+": 0, "-": 0, "*": 1, "//": 1, "tdiv": 1}
 
 
+_COMPARISONS = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+
+
 def literal(expr: Expr) -> int | None:
     """The number that the script has in the place of an expression, of which it evaluates nothing then."""
     kind = expr[0]
@@ -109,6 +125,20 @@ def is_zero(expr: Expr) -> bool:
     return expr[0] != "c" and literal(expr) == 0
 
 
+def known(condition: Expr) -> bool | None:
+    """The value of a condition that the script has in its place: one part of it can be enough."""
+    kind = condition[0]
+    if kind in ("and", "or"):
+        parts = [known(part) for part in condition[1:]]
+        enough = kind == "or"
+        return enough if enough in parts else None if None in parts else not enough
+    if kind == "not":
+        inner = known(condition[1])
+        return None if inner is None else not inner
+    a, b = (literal(part) for part in condition[-2:]) if kind == "cmp" else (None, None)
+    return None if a is None or b is None else _COMPARISONS[condition[1]](a, b)
+
+
 def folded(expr: Expr) -> Expr:
     """An expression as the script has it: numbers in the place of those of numbers, and no operation that does nothing."""
     number = literal(expr)
@@ -121,3 +151,12 @@ def folded(expr: Expr) -> Expr:
     return tuple(
         folded(part) if isinstance(part, tuple) and part and isinstance(part[0], str) else part for part in expr
     )
+
+
+def has_wide_numbers(part: object) -> bool:
+    """Whether some number needs 64 bits: what the script adds to it has 64 bits too, which the judge does not follow."""
+    if not isinstance(part, tuple):
+        return False
+    if len(part) == 2 and part[0] == "c" and isinstance(part[1], int):
+        return wrap(part[1]) != part[1]
+    return any(map(has_wide_numbers, part))

@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tests.judge.arithmetic import RULES, Meaningless, narrow, wrap
-from tests.judge.program import SIZES, Expr, Program
-from tests.judge.translate import expression, translated
+from tests.judge.program import SIZES, Program
+from tests.judge.translate import translated
 
-__all__ = ["Event", "Run", "TooLong", "constant", "dense", "run_program"]
+__all__ = ["Event", "Run", "TooLong", "dense", "run_program"]
 
 MAX_STEPS = 6000
 
@@ -227,14 +227,6 @@ _new = tuple.__new__
 
 _NAMES = {"Meaningless": Meaningless, "Stopped": _Stopped, "wrap": wrap, "narrow": narrow, **RULES}
 """What a translated program calls."""
-
-
-def constant(expr: Expr) -> int | None:
-    """The value of an expression that reads nothing; None of others, and of what has no value."""
-    try:
-        return int(eval(expression(expr), dict(_NAMES)))
-    except (NameError, Meaningless):
-        return None
 
 
 @lru_cache(maxsize=64)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.judge.arithmetic import Meaningless
+from tests.judge.arithmetic import Meaningless, has_wide_numbers
 from tests.judge.evaluate import Run, TooLong, run_program
 from tests.judge.oracle import happened, keeps_order, parallel_conflict, vector_conflict
 from tests.judge.program import Program, Text, print_program, statements
@@ -77,6 +77,9 @@ class _Judge:
         self.environments = environments(program, seed)
         self.runs: list[Run] = []
         self.ran: list[tuple[dict[str, int], int, Run]] = []
+        if has_wide_numbers(program.body):
+            self.judged.asked["discarded"] += 1
+            return
         self.by_sizes: dict[tuple[tuple[str, int], ...], list[Run]] = {}
         for sizes, data in self.environments:
             try:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.judge.arithmetic import is_zero
-from tests.judge.evaluate import constant
+from tests.judge.arithmetic import is_zero, known
 from tests.judge.program import Program, Stmt
 
 __all__ = ["Question", "questions"]
@@ -73,21 +72,8 @@ def _is_decided(one: Any) -> bool:
     if not isinstance(one, tuple) or not one:
         return False
     if one[0] in ("and", "or"):
-        return _known(one) is not None
-    return (one[0] in ("if", "ite", "sel") and _known(one[1]) is not None) or is_zero(one)
-
-
-def _known(condition: Any) -> bool | None:
-    """The value of a condition that the script knows without values of variables: one part of it can be enough."""
-    if condition[0] in ("and", "or"):
-        parts = [_known(part) for part in condition[1:]]
-        enough = condition[0] == "or"
-        return enough if enough in parts else None if None in parts else not enough
-    if condition[0] == "not":
-        inner = _known(condition[1])
-        return None if inner is None else not inner
-    value = constant(condition)
-    return None if value is None else bool(value)
+        return known(one) is not None
+    return (one[0] in ("if", "ite", "sel") and known(one[1]) is not None) or is_zero(one)
 
 
 def _names_used(one: Any, names: set[str]) -> bool:
