@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from tests.generate.nodes import Nodes, nest
 from tirlower import ir
 from tirlower.analysis import get_block_access_region, get_block_read_write_region
 from tirlower.arith import Analyzer
@@ -152,16 +153,13 @@ def _random_block(rng):
     variables = [ir.Var(name) for name in "ijk"[: rng.randint(1, 3)]]
     ranges = [(rng.randint(0, 3), rng.randint(1, 5)) for _ in variables]
 
+    nodes = Nodes(rng, variables)
+
     def affine():
-        total = ir.IntImm("int32", rng.randint(20, 30))
-        for var in variables:
-            total = ir.Add(total, ir.Mul(var, rng.choice((0, 1, 1, 2, 3, -1))))
-        return total
+        return nodes.affine(20, 30, (0, 1, 1, 2, 3, -1))
 
     def guard():
-        var = rng.choice(variables)
-        kind = rng.choice((ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ))
-        return kind(ir.Mul(var, rng.choice((1, 1, 2, -1))), ir.IntImm("int32", rng.randint(-3, 6)))
+        return nodes.compared(ir.Mul(rng.choice(variables), rng.choice((1, 1, 2, -1))), -3, 6)
 
     C, D = ir.Buffer("C", (100,), "int32"), ir.Buffer("D", (100,), "int32")
     load, other = ir.BufferLoad(C, (affine(),)), ir.BufferLoad(C, (affine(),))
@@ -169,9 +167,7 @@ def _random_block(rng):
     body = ir.BufferStore(D, value, (affine(),))
     for _ in range(rng.randint(0, 2)):
         body = ir.IfThenElse(guard(), body, None if rng.random() < 0.5 else ir.BufferStore(D, other, (affine(),)))
-    for var, (low, extent) in reversed(list(zip(variables, ranges, strict=True))):
-        body = ir.For(var, low, extent, "serial", None, {}, body)
-    return block(body)
+    return block(nest([(var, *span) for var, span in zip(variables, ranges, strict=True)], body))
 
 
 def _accesses(stmt, env, found):

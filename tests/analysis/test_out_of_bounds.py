@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from tests.generate.nodes import Nodes, nest
 from tirlower import ir
 from tirlower.analysis import find_out_of_bounds
 from tirlower.diagnostics import BoundsError
@@ -134,24 +135,21 @@ def _random_program(rng):
     variables = [ir.Var(name) for name in "ijk"[: rng.randint(1, 3)]]
     A = ir.Buffer("A", (rng.randint(4, 12),), "int32")
 
-    def affine():
-        total = ir.IntImm("int32", rng.randint(-1, 4))
-        for var in variables:
-            total = ir.Add(total, ir.Mul(var, rng.choice((0, 1, 1, 2, -1))))
-        return rng.choice((total, total, ir.FloorMod(total, rng.randint(2, 9)), ir.FloorDiv(total, rng.randint(2, 3))))
+    nodes = Nodes(rng, variables)
+
+    def index():
+        return nodes.digit(nodes.affine(-1, 4, (0, 1, 1, 2, -1)))
 
     def guard():
-        kind = rng.choice((ir.LT, ir.LE, ir.GT, ir.GE, ir.NE))
-        return kind(affine(), ir.IntImm("int32", rng.randint(-1, 8)))
+        return nodes.compared(index(), -1, 8)
 
-    value = ir.BufferLoad(A, (affine(),)) if rng.random() < 0.5 else ir.IntImm("int32", 1)
+    value = ir.BufferLoad(A, (index(),)) if rng.random() < 0.5 else ir.IntImm("int32", 1)
     if rng.random() < 0.3:
         value = ir.build.if_then_else(guard(), value, 0)
-    body = ir.BufferStore(A, value, (affine(),))
+    body = ir.BufferStore(A, value, (index(),))
     for _ in range(rng.randint(0, 2)):
         body = ir.IfThenElse(guard(), body, None)
-    for var in reversed(variables):
-        body = ir.For(var, rng.randint(0, 2), rng.randint(0, 5), "serial", None, {}, body)
+    body = nest([(var, rng.randint(0, 2), rng.randint(0, 5)) for var in variables], body)
     handle = ir.Var("a", "handle")
     return ir.PrimFunc((handle,), {handle: A}, "void", {}, body), A.shape[0].value
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from tirlower import ir
 from tirlower.ir import IntImm, Var
 
-__all__ = ["Nodes"]
+__all__ = ["Nodes", "nest"]
 
 
 class Nodes:
@@ -65,3 +66,27 @@ class Nodes:
         if roll < 0.9:
             return ir.Or(self.condition(depth - 1), self.condition(depth - 1))
         return ir.Not(self.condition(depth - 1))
+
+    def affine(self, low: int, high: int, factors: Sequence[int]) -> Any:
+        """A multiple of each variable, by one of some factors, and a constant of a range."""
+        total: Any = IntImm(self.dtype, self.rng.randint(low, high))
+        for var in self.variables:
+            total = ir.Add(total, ir.Mul(var, self.rng.choice(factors)))
+        return total
+
+    def digit(self, value: Any) -> Any:
+        """A value, or a remainder or quotient of it by a small number."""
+        rng = self.rng
+        return rng.choice((value, value, ir.FloorMod(value, rng.randint(2, 9)), ir.FloorDiv(value, rng.randint(2, 3))))
+
+    def compared(self, value: Any, low: int, high: int) -> Any:
+        """A value compared with a constant of a range."""
+        kind = self.rng.choice((ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE))
+        return kind(value, IntImm(self.dtype, self.rng.randint(low, high)))
+
+
+def nest(loops: Sequence[tuple[Var, int, int]], body: ir.Stmt) -> ir.Stmt:
+    """Loops, outermost first, each with its first value and its extent, around a statement."""
+    for var, low, extent in reversed(loops):
+        body = ir.For(var, low, extent, "serial", None, {}, body)
+    return body
