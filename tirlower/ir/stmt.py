@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 
-_PLAIN: dict[str, Callable[[Any], object]] = {"bool": bool, "int32": int, "float32": float}
+_PLAIN: dict[str, Callable[[float | str], object]] = {"bool": bool, "int32": int, "float32": float}
 
 
 def normalize_attr(value: object) -> object:
