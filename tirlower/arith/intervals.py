@@ -86,6 +86,9 @@ def multiply(a: Bound, b: Bound) -> Bound:
 
 def _divide(a: Bound, b: Bound, quotient: Callable[[num, num], num]) -> Bound:
     """Both divisions are monotone in each operand while the divisor keeps its sign."""
+    c = b[0]
+    if c == b[1] and c > 0:
+        return (quotient(a[0], c), quotient(a[1], c))
     parts = []
     if b[1] > 0:
         parts.append((max(b[0], 1), b[1]))

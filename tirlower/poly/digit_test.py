@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tirlower.arith.intervals import EVERYTHING, INF, Bound, floordiv_num, num
+from tirlower.arith.intervals import EVERYTHING, INF, Bound, num
 from tirlower.ir import Var
 from tirlower.poly.affine import Space
 from tirlower.poly.forms import Atom, Dim, Form
@@ -121,7 +121,8 @@ class _Digits:
             rest_low = -INF if open_low > alone_low else low if alone_low else low - c * least
             rest_high = INF if open_high > alone_high else high if alone_high else high - c * most
             first, last = (-rest_high, -rest_low) if c > 0 else (rest_low, rest_high)
-            self.bound(key, -floordiv_num(-first, abs(c)), floordiv_num(last, abs(c)))
+            least = -(-first // abs(c)) if isinstance(first, int) else -INF
+            self.bound(key, least, last // abs(c) if isinstance(last, int) else INF)
 
 
 def disjoint(
