@@ -11,7 +11,7 @@ from tirlower.analysis.index_loads import WriteLog, memory_read
 from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
-from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion
+from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
 from tirlower.ir.cancel import expr_key
 from tirlower.ir.expr import And, BufferLoad, Call, Expr, IntImm, Let, Or, PointerType, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
@@ -19,7 +19,8 @@ from tirlower.ir.functor import substitute
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import mentions
 from tirlower.ir.stmt import AllocBuffer, Bind, Block, BufferStore, DeclBuffer, For, ForKind, Seq, Stmt, While
-from tirlower.rewrite.fact_mutator import FactMutator, conjuncts, stated_fact
+from tirlower.rewrite.fact_mutator import FactMutator, conjuncts, know_shapes, stated_fact
+from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["Region", "accessed_regions"]
 
@@ -89,6 +90,9 @@ class _Collector(FactMutator):
     def __init__(self, func: PrimFunc, strict: bool) -> None:
         super().__init__(func)
         self.strict = strict
+        self.always, _ = analyzer_of(func)
+        know_shapes(self.always, func)
+        """What holds wherever a loop's variable is seen: what is accessed under a condition counts when it does not hold."""
         self.regions: dict[Buffer, Region] = {}
         self.open: dict[Buffer, _Allocation] = {}
         self.by_data: dict[Var, _Allocation] = {}
@@ -108,6 +112,8 @@ class _Collector(FactMutator):
 
     def push(self, item: For | tuple[Var, Expr | None]) -> None:
         self.stack.append(item)
+        if isinstance(item, For):
+            self.always.bind(item.loop_var, Range(item.min, item.extent), True)
         self._cache.clear()
 
     def pop(self) -> None:
@@ -391,8 +397,8 @@ class _Collector(FactMutator):
         if any(side_effect(end) is not Purity.PURE for end in (*a, *b)):
             # What one access reads may not be readable where another one is.
             return a if all(expr_key(x) == expr_key(y) for x, y in zip(a, b, strict=True)) else None
-        low = a[0] if a[0] is b[0] else self.analyzer.simplify(build.min_(a[0], b[0]))
-        high = a[1] if a[1] is b[1] else self.analyzer.simplify(build.max_(a[1], b[1]))
+        low = a[0] if a[0] is b[0] else self.always.simplify(build.min_(a[0], b[0]))
+        high = a[1] if a[1] is b[1] else self.always.simplify(build.max_(a[1], b[1]))
         return (low, high) if _size(low) + _size(high) <= MAX_TERMS else None
 
     # Results
@@ -437,7 +443,7 @@ class _Collector(FactMutator):
         if ends is None or not (stable or all(side_effect(end) is Purity.PURE for end in ends)):
             return zero, shape
         simplify = self.analyzer.simplify
-        low, high = (build.cast(shape.dtype, end) for end in ends)
+        low, high = (simplify(build.cast(shape.dtype, end)) for end in ends)
         low = plainer_start(low, high, self.analyzer)
         extent = simplify(build.add(build.sub(high, low), const(1, shape.dtype)))
         if self.strict:
@@ -451,8 +457,8 @@ class _Collector(FactMutator):
             extent = simplify(build.min_(shape, extent))
         if isinstance(extent, IntImm):
             return (low, extent) if extent.value > 0 else (zero, shape)
-        if side_effect(extent) is not Purity.PURE:
-            return zero, shape
+        if side_effect(extent) is not Purity.PURE or self.wrapping.wraps(extent):
+            return zero, shape  # an extent that wraps may be too small
         if self.analyzer.can_prove_equal(extent, shape):
             return (low, shape)
         bounded = self.without_loops(extent, shape)

@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tirlower as tl
 from tests.checking import check
 from tirlower.analysis.compaction_check import verify_compaction
-from tirlower.diagnostics import TransformError
+from tirlower.diagnostics import TirError, TransformError
 from tirlower.ir import AllocBuffer, BufferLoad, Mutator, PrimFunc, build, pre_order_visit
 from tirlower.script import parse
 from tirlower.script import tir as T
@@ -547,3 +548,32 @@ def transpose(A: T.Buffer((32, 32), "float32"), B: T.Buffer((32, 32), "float32")
     assert "wide = T.alloc_buffer((32, 32)" in kept and "own = T.alloc_buffer((8, 1)" in kept
     assert "tile = T.alloc_buffer((32, 32)" in CompactBufferAllocation()(func).script()
     check(CompactBufferAllocation(keep_padding=True), func)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["if 0 <= n and n < 3:\n        c[n] = 9", 'assert 0 <= n and n < 3, "no"\n    c[n] = 9'],
+    ids=["under a condition", "behind an assertion"],
+)
+def test_what_a_condition_says_does_not_hold_where_the_buffer_is_allocated(body: str) -> None:
+    before = parse(f"""
+@T.prim_func
+def before(O: T.Buffer((2,), "int32"), n: T.int32):
+    c = T.alloc_buffer((30,), "int32")
+    c[2] = 1
+    O[0] = c[2]
+    {body}
+    O[1] = c[2]
+""")
+    after = COMPACT(before)
+    verify_compaction(before, after)
+    for n in (-100, -1, 0, 1, 2, 3, 100):
+        results = []
+        for func in (before, after):
+            out = np.zeros(2, "int32")
+            try:
+                tl.interpret(func, out, n)
+            except TirError as error:
+                assert "no" in str(error)
+            results.append(out.tolist())
+        assert results[0] == results[1] and results[0][0] == 1, n
