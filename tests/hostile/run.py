@@ -68,6 +68,9 @@ def run_program(program: Path, seconds: float = SECONDS, part: int = 0) -> Outco
     """Run a program, or a part of it, under its limits of memory and time."""
 
     def limit() -> None:
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # what runs in the background of a shell ignores Ctrl-C, and so would this
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

@@ -223,7 +223,7 @@ VARIANTS = (
         Wrong.WRONG_DTYPE,
         "an int32 extent becomes one of its int64 indices",
         "rewrite/touched_regions.py",
-        "low, high = (build.cast(shape.dtype, end) for end in ends)",
+        "low, high = (simplify(build.cast(shape.dtype, end)) for end in ends)",
         "low, high = ends",
     ),
     # -- FlattenBuffer -----------------------------------------------------------------------------------------------
