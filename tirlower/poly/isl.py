@@ -24,10 +24,11 @@ MAX_OPERATIONS = 200_000
 """isl's operations for one question: some 50 ms (a usual one takes a few hundred)."""
 
 QUESTION_WORK = 10_000_000
-"""The operations of one question times the numbers in its matrix (:func:`_cells`): some 50 ms."""
+"""The operations of one question times the numbers in its matrix (:func:`_cells`): 50 to 200 ms."""
 
-VERDICT_WORK = 20_000_000
-"""The same for all questions of one verdict."""
+VERDICT_WORK = 10_000_000
+"""The same for all questions of one verdict. Twice as much takes up to half a second, and decides one in 400 more, no proof among
+them."""
 
 _SOON = 16
 """The part of a question's work after which an answer that is not needed, but of use, is given up."""
@@ -41,7 +42,7 @@ _LEVELS = (256, 64, 16, 4, 1)
 _SMALLEST_WORK = 200_000
 """A point is as good as one of small numbers, if those take long to find: an operation takes ten times as long there."""
 
-_SHOWN_WORK = 1_000_000
+_SHOWN_WORK = 500_000
 """The same for a point that is shown: with a size of 2**31 - 1 nobody can try it, and sums of sizes leave their type."""
 
 _LEXMIN_SHARE = 8
