@@ -8,6 +8,8 @@ import time
 
 import numpy as np
 
+os.environ["TIRLOWER_CACHE"] = "off"  # what is there already is not built
+
 import tirlower as tl
 from tirlower.script import parse
 
