@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 
 import pytest
 
@@ -42,9 +43,12 @@ def boxes() -> list[Bound]:
     return [*closed[::3], *[(low, INF) for low in ENDS[::3]], *[(-INF, high) for high in ENDS[::3]], EVERYTHING]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
-def test_an_operation_holds_all_results(operation):
-    meaning = OPERATIONS[operation]
+@pytest.mark.parametrize(
+    ("operation", "meaning"),
+    [*OPERATIONS.items(), (intervals.bitwise_or_xor, operator.xor)],
+    ids=[*[operation.__name__ for operation in OPERATIONS], "bitwise_xor"],
+)
+def test_an_operation_holds_all_results(operation, meaning):
     for a, b in itertools.product(boxes(), repeat=2):
         low, high = operation(a, b)
         for x, y in itertools.product(NUMBERS, repeat=2):

@@ -7,6 +7,7 @@ asks what is visible where; here an attribute may name what is defined behind it
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from tirlower.ir.buffer import Buffer
@@ -63,7 +64,7 @@ class Scopes:
         self.table[item] = value
 
 
-class FieldWalk:
+class FieldWalk(ABC):
     """Goes through a node; subclasses say what they do with expressions, buffers, definitions, attributes and data."""
 
     def __init__(self) -> None:
@@ -73,37 +74,37 @@ class FieldWalk:
 
     # What is met
 
+    @abstractmethod
     def expr(self, root: Any) -> Any:
         """An expression."""
-        raise NotImplementedError
 
+    @abstractmethod
     def attr(self, value: Any) -> None:
         """An attribute, or annotations."""
-        raise NotImplementedError
 
+    @abstractmethod
     def use_var(self, var: Var) -> None:
         """A variable that an axis names, and does not define."""
-        raise NotImplementedError
 
+    @abstractmethod
     def use_buffer(self, buffer: Buffer) -> None:
         """A use of a buffer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def define_var(self, var: Var) -> None:
         """A definition of a variable."""
-        raise NotImplementedError
 
+    @abstractmethod
     def define_buffer(self, kind: str, buffer: Buffer) -> None:
         """A definition of a buffer, by a node of a class of this name."""
-        raise NotImplementedError
 
-    def enter(self, op: Any) -> None:
+    def enter(self, op: Any) -> None:  # noqa: B027 - nothing, unless a subclass says so
         """A node that is no expression and no buffer, before its fields."""
 
-    def data(self, value: Any) -> None:
+    def data(self, value: Any) -> None:  # noqa: B027
         """A field of plain data."""
 
-    def shape(self, token: bytes) -> None:
+    def shape(self, token: bytes) -> None:  # noqa: B027
         """How many nodes stand in a field, and the like."""
 
     # The walk
