@@ -317,3 +317,60 @@ def test_random_gathers_agree_with_the_interpreter():
             assert failed[0] == failed[1], text
             for a, b in zip(want, got, strict=True):
                 np.testing.assert_array_equal(a, b, err_msg=text)
+
+
+class Checked(list[int]):
+    """A list that has no elements below 0."""
+
+    def __getitem__(self, index: Any) -> Any:
+        if index < 0:
+            raise IndexError(index)
+        return super().__getitem__(index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if index < 0:
+            raise IndexError(index)
+        super().__setitem__(index, value)
+
+
+def _error_of(run: Any, *args: Any) -> str:
+    try:
+        run(*args)
+    except Exception as error:
+        kinds = [kind for kind in (IndexError, ZeroDivisionError) if isinstance(error, kind)]
+        text = "ZeroDivisionError" if "division by zero" in str(error) else ""
+        return kinds[0].__name__ if kinds else text or f"{type(error).__name__}: {error}"
+    return "none"
+
+
+STATEMENTS = [
+    "B[m] = m // n",
+    "B[m] = A[m // n]",
+    "B[m // n] = A[m]",
+    "B[m // n] = A[k]",
+    "B[k] = A[m] + m % n",
+    "B[k] = m % n + A[m]",
+    "B[A[k] % n] = A[m]",
+    "B[A[m] % n] = A[k] // n",
+    "for i in range(k): B[m + i] = A[i] + i // n",
+    "for i in range(3): B[m] = i // n",
+    "B[k] = T.if_then_else(n > 0, m // n + A[m], A[k])",
+    "B[k] = T.Let(m // n + A[m], where={w: m + 1})",
+]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_of_two_errors_the_one_is_raised_that_python_comes_to_first(statement):
+    head = "@T.prim_func\ndef f(A: T.Buffer((4,), 'int32'), B: T.Buffer((4,), 'int32'), m: T.int32, n: T.int32, k: T.int32):\n"
+    func = parse(head + ("    w = T.int32()\n" if "Let" in statement else "") + f"    {statement}\n")
+    plain = statement.replace("T.if_then_else(n > 0, m // n + A[m], A[k])", "(m // n + A[m] if n > 0 else A[k])")
+    plain = plain.replace("T.Let(m // n + A[m], where={w: m + 1})", "m // n + A[m]")
+    kernel, low = tl.build(func), tl.lower(func)
+
+    def python(A: Any, B: Any, m: int, n: int, k: int) -> None:
+        exec(plain, {}, {"A": A, "B": B, "m": m, "n": n, "k": k})
+
+    for m, n, k in [(9, 0, 1), (-1, 0, 9), (1, 0, 9), (9, 2, -3), (9, 2, 1), (1, 1, 1), (2, 0, 0), (9, 3, 9)]:
+        want = _error_of(python, Checked([0, 1, 2, 3]), Checked([0, 0, 0, 0]), m, n, k)
+        for run in (kernel, lambda *args: tl.interpret(func, *args), lambda *args: tl.interpret(low, *args)):
+            assert _error_of(run, ints(0, 1, 2, 3), ints(0, 0, 0, 0), m, n, k) == want, (m, n, k)

@@ -148,20 +148,21 @@ class Access:
         return view, found
 
     def store(self, value: Value, vector: bool) -> Callable[[Team], None]:
-        """The compiled store of a team: all values and places are found first, then written in order."""
+        """The compiled store of a team: all values and places are found first, the value before its place as in Python's
+        assignments, then written in order."""
         if vector or self.predicate is not None:
 
             def store_lanes(team: Team) -> None:
-                pending = [(frame, *self.positions(frame), value(frame)) for frame in team]
-                for frame, view, positions, lanes in pending:
+                pending = [(frame, value(frame), *self.positions(frame)) for frame in team]
+                for frame, lanes, view, positions in pending:
                     self._commit(frame, view, positions, lane_values(lanes))
 
             return store_lanes
         locate, refuse = self.locate(), self._refuse
 
         def store(team: Team) -> None:
-            pending = [(frame, *locate(frame), value(frame)) for frame in team]
-            for frame, view, position, scalar in pending:
+            pending = [(frame, value(frame), *locate(frame)) for frame in team]
+            for frame, scalar, view, position in pending:
                 try:
                     view.put(position, scalar)
                 except (OutsideMemory, ReadOnlyMemory) as error:

@@ -9,23 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tirlower.analysis.purity import side_effect
-from tirlower.diagnostics import Label, LegalityError
+from tirlower.diagnostics import Label, LegalityError, Span
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
 from tirlower.ir.data import stop_of
-from tirlower.ir.expr import BufferLoad, Expr, Var, const, is_const_int
+from tirlower.ir.expr import BufferLoad, Div, Expr, FloorDiv, FloorMod, IntImm, Mod, Var, const, is_const_int
 from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import NodeT
+from tirlower.ir.functor import NodeT, pre_order_visit
 from tirlower.ir.op import GlobalVar, Purity
+from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import Assert, Bind, Block, BufferStore, For, Seq, Stmt, seq
 from tirlower.legality.bounds import BoundVerdicts, OpenAccess
 from tirlower.legality.hoisted_guards import is_pipelined, lifted
 from tirlower.legality.notes import AccessNote
 from tirlower.legality.views import View
-from tirlower.transforms.memory.bound_checkers import AccessGuardBuilder, AccessGuards, Place, Shown, lanes_of
+from tirlower.transforms.memory.bound_checkers import AccessGuardBuilder, AccessGuards, Place, Shown, lane_of, lanes_of
 
 __all__ = ["insert_guards"]
+
+_Division = Div | Mod | FloorDiv | FloorMod
+_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 MAX_SHOWN = 14
 """The values that a message shows beside the index and its bound."""
@@ -86,6 +90,22 @@ class _GuardBuilder(AccessGuardBuilder):
     def __init__(self, op: Stmt, owner: _Guards) -> None:
         super().__init__(op.span)
         self.owner = owner
+        self.divisions: list[tuple[_Division, Place]] = []
+        """What the statement has divided so far, and no guard in front of it has asked for its divisor."""
+
+    def on_FloorDiv(self, op: _Division, place: Place) -> list[tuple[Expr, Place, bool]]:
+        """A division of integers may fail before the accesses behind it are reached."""
+        fails = op.dtype.is_integral and not (isinstance(op.b, IntImm) and op.b.value)
+        return [*self.otherwise(op, place), *([(op, place, True)] if fails else [])]
+
+    on_FloorMod = on_Div = on_Mod = on_FloorDiv
+
+    def evaluated(self, op: Expr, place: Place) -> None:
+        """The guards of an access; a division is remembered for the guards behind it."""
+        if isinstance(op, _DIVISIONS):
+            self.divisions.append((op, place))
+        else:
+            super().evaluated(op, place)
 
     def wanted(self, node: BufferLoad | BufferStore, axis: int) -> bool:
         """Whether a subscript is open. What the analysis did not come across is."""
@@ -177,7 +197,25 @@ class _GuardBuilder(AccessGuardBuilder):
                 help="bind the value to a variable first: `k: T.int32 = …`, then use k",
             )
         self.owner.note(node)
-        guard = Assert(condition, message, span=node.span or self.span)
+        self._divided(condition)
+        self._add(condition, message, node.span)
+
+    def _divided(self, condition: Expr) -> None:
+        """Guards of the divisions in front of an access, whose error comes first. ``condition`` evaluates its own."""
+        inside: set[int] = set()
+        if self.divisions:
+            pre_order_visit(condition, lambda op: inside.add(id(op)))
+        for op, place in self.divisions:
+            for lane in () if id(op) in inside else range(op.dtype.lanes):
+                a, b = (op.a, op.b) if op.dtype.is_scalar else (lane_of(op.a, lane), lane_of(op.b, lane))
+                # Each copy of a Let has a variable of its own.
+                copy: Callable[[Expr], Expr] = refresh_binders if self.lets else lambda expr: expr
+                message = failure("ZeroDivisionError", "division by zero: {0} divided by 0", copy(place.value(a)))
+                self._add(copy(place.fact(build.ne(b, const(0, b.dtype)))), message, op.span)
+        self.divisions.clear()
+
+    def _add(self, condition: Expr, message: Expr, span: Span | None) -> None:
+        guard = Assert(condition, message, span=span or self.span)
         self.owner.kept.append(guard)
         self.owner.guards.add(id(guard))
         self.asserts.append(guard)

@@ -34,7 +34,7 @@ from tirlower.ir.stmt import (
 from tirlower.rewrite.base import FuncPass, Stage
 from tirlower.rewrite.context import PassContext
 
-__all__ = ["AccessGuardBuilder", "AccessGuards", "InstrumentBoundCheckers", "Place", "Shown", "lanes_of"]
+__all__ = ["AccessGuardBuilder", "AccessGuards", "InstrumentBoundCheckers", "Place", "Shown", "lane_of", "lanes_of"]
 
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 _ADDRESS_OF = Op.get("tir.address_of")
@@ -87,7 +87,7 @@ def lanes_of(index: Expr) -> list[tuple[str, Expr]]:
     if isinstance(index, Ramp) and isinstance(index.lanes, int) and _reaches(index):
         last = build.add(index.base, build.mul(index.stride, const(index.lanes - 1, index.base.dtype)))
         return [(" (lane 0)", index.base), (f" (lane {index.lanes - 1})", last)]
-    return [(f" (lane {lane})", _lane(index, lane)) for lane in range(index.dtype.lanes)]
+    return [(f" (lane {lane})", lane_of(index, lane)) for lane in range(index.dtype.lanes)]
 
 
 def _reaches(ramp: Ramp) -> bool:
@@ -98,7 +98,8 @@ def _reaches(ramp: Ramp) -> bool:
     return kind.min_value <= stride.value * (ramp.lanes - 1) <= kind.max_value
 
 
-def _lane(vector: Expr, lane: int) -> Expr:
+def lane_of(vector: Expr, lane: int) -> Expr:
+    """A lane of a vector, as a scalar."""
     if isinstance(vector, Broadcast) and vector.value.dtype.is_scalar:
         return vector.value
     if isinstance(vector, Ramp):
@@ -116,7 +117,7 @@ class Shown:
 
 
 _Entry = tuple[Expr, Place, bool]
-"""A node at a place; True: an access whose indices are done."""
+"""A node at a place; True: one whose operands are done."""
 
 
 class AccessGuardBuilder(Dispatch[Expr, list[_Entry], Place]):
@@ -141,14 +142,18 @@ class AccessGuardBuilder(Dispatch[Expr, list[_Entry], Place]):
         while stack:
             op, place, ready = stack.pop()
             if ready:
-                assert isinstance(op, BufferLoad)
-                self.access(op, place)
+                self.evaluated(op, place)
                 continue
             if op.is_leaf or (id(op), id(place)) in self.seen:
                 continue
             self.seen.add((id(op), id(place)))
             steps = self.dispatch(op, place)
             stack += reversed(steps)
+
+    def evaluated(self, op: Expr, place: Place) -> None:
+        """What is asserted of a node once its operands are evaluated."""
+        assert isinstance(op, BufferLoad)
+        self.access(op, place)
 
     def on_Let(self, op: Let, place: Place) -> list[_Entry]:
         return [(op.value, place, False), (op.body, Place(place, let=op), False)]
@@ -201,13 +206,13 @@ class AccessGuardBuilder(Dispatch[Expr, list[_Entry], Place]):
                 continue
             masked = predicate is not None and axis == len(indices) - 1
             if masked and index.dtype.is_vector:
-                lanes = [(f" (lane {lane})", _lane(index, lane)) for lane in range(index.dtype.lanes)]
+                lanes = [(f" (lane {lane})", lane_of(index, lane)) for lane in range(index.dtype.lanes)]
             else:
                 lanes = lanes_of(index)
             for number, (which, scalar) in enumerate(lanes):
                 mask = None
                 if masked and predicate is not None:
-                    mask = _lane(predicate, number) if predicate.dtype.is_vector else predicate
+                    mask = lane_of(predicate, number) if predicate.dtype.is_vector else predicate
                 here = place if mask is None else Place(place, condition=mask)
                 self._index(node, axis, which, scalar, extent, here)
 
