@@ -42,7 +42,7 @@ _LEVELS = (256, 64, 16, 4, 1)
 _SMALLEST_WORK = 200_000
 """A point is as good as one of small numbers, if those take long to find: an operation takes ten times as long there."""
 
-_SHOWN_WORK = 500_000
+_SHOWN_WORK = 800_000
 """The same for a point that is shown: with a size of 2**31 - 1 nobody can try it, and sums of sizes leave their type."""
 
 _LEXMIN_SHARE = 8
@@ -101,10 +101,11 @@ _TOO_MUCH = Answer(reason=TOO_MUCH)
 
 def _cells(columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> int:
     """The numbers of a matrix, those of many bits counted several times: an operation's time was measured to grow with the
-    square of the bits of a row's largest number, on the average, beyond 8 (from 4 ns for a number to 90)."""
+    square of the bits of a row's largest number beyond 8 (from 4 ns for a number to 90). A few great rows are enough, so
+    that the squares have their mean taken, not the bits."""
     rows = max(len(equations) + len(inequalities), 1)
-    bits = sum(max(map(abs, row)).bit_length() for row in itertools.chain(equations, inequalities))
-    return _numbers(columns, equations, inequalities) * max(bits * bits // (64 * rows * rows), 1)
+    bits = sum(max(map(abs, row)).bit_length() ** 2 for row in itertools.chain(equations, inequalities))
+    return _numbers(columns, equations, inequalities) * max(bits // (64 * rows), 1)
 
 
 def _numbers(columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> int:
@@ -255,7 +256,7 @@ class Solver:
                 high = [size] + [0] * columns
                 high[column + 1] = -1
                 box += [tuple(low), tuple(high)]
-            most = self._smallest_work // _numbers(columns, equations, box)
+            most = self._smallest_work // _cells(columns, equations, box)
             with self.limited(most):
                 try:
                     point = basic_set(columns, equations, box).sample_point()
