@@ -53,6 +53,12 @@ JOBS = (
     Job("fuzz", "random programs keep their meaning", "python -m tests.fuzz --count 50000 --workers 2", 6.0),
     Job("fuzz-expressions", "expressions keep their value", "python -m tests.arith.fuzz --count 1000000 --workers 2"),
     Job("mutants", "wrong variants of passes are noticed by their tests", "python -m tests.mutation --workers 2", 6.0),
+    Job(
+        "sampled-mutants",
+        "small wrong edits of every room are noticed by its tests and the fuzzers",
+        "python -m tests.mutation --sample 800 --workers 2",
+        12.0,
+    ),
     Job("hostile", "hostile programs end as they announce", "python -m pytest tests/hostile -n 2"),
     Job("index-page", "index expressions reach their form", "python tools/make_index_page.py --check"),
     Job("pass-page", "the catalog shows what passes do", "python tools/make_pass_page.py --check"),
