@@ -26,9 +26,9 @@ MAX_OPERATIONS = 200_000
 QUESTION_WORK = 10_000_000
 """The operations of one question times the numbers in its matrix (:func:`_cells`): 50 to 200 ms."""
 
-VERDICT_WORK = 10_000_000
-"""The same for all questions of one verdict. Twice as much takes up to half a second, and decides one in 400 more, no proof among
-them."""
+VERDICT_WORK = 15_000_000
+"""The same for all questions of one verdict: up to 0.2 s. With two thirds of it one program in 200 has an answer less; with
+twice as much verdicts take 0.4 s."""
 
 _SOON = 16
 """The part of a question's work after which an answer that is not needed, but of use, is given up."""
