@@ -13,6 +13,7 @@ from tirlower.legality.bounds import judge_accesses
 from tirlower.legality.guards import insert_guards
 from tirlower.legality.loops import check_loops, loop_notes, without_idle_jumps
 from tirlower.legality.notes import AccessNote, CheckReport
+from tirlower.legality.regions import with_regions_held
 from tirlower.legality.strides import require_nested_strides
 from tirlower.legality.words import require_words
 from tirlower.transforms import PassContext
@@ -65,7 +66,8 @@ def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False, l
     for name, func in mod.items():
         if ELSEWHERE in func.attrs:
             continue  # checked where it is defined
-        scop = poly.extract(func, mod, wrapping=ctx.option("tir.scalar_overflow") != "none", strides_checked=True)
+        held = with_regions_held(func, poly.PureFunctions(mod).has)
+        scop = poly.extract(held, mod, wrapping=ctx.option("tir.scalar_overflow") != "none", strides_checked=True)
         loops = tuple(loop_notes(name, func, "in order")) if in_order else check_loops(name, scop)
         guarded, found = _check_accesses(name, scop, mod, mode, debug, lifts)
         if "global_symbol" in func.attrs:
