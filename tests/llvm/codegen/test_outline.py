@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.emit.test_statements import Heap
 from tirlower.diagnostics import CodegenError, RuntimeAssertError
 
 from .conftest import build, build_module, count, llvm_text
-from .test_statements import Heap
 
 SUM = """
     @T.prim_func

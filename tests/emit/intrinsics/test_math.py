@@ -8,10 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests.llvm.codegen.conftest import build, elementwise, llvm_text, with_operation
 from tirlower.diagnostics import CodegenError, RuntimeAssertError
 from tirlower.ir.dtype import DataType
-
-from .conftest import build, elementwise, llvm_text, with_operation
 
 UNARY = {
     "exp": (np.exp, -4, 4), "exp2": (np.exp2, -4, 4), "exp10": (lambda x: 10.0**x, -2, 2), "expm1": (np.expm1, -2, 2),

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 import tirlower as tl
+from tests.llvm.codegen.conftest import build, count, llvm_text
 from tirlower.diagnostics import AllocationError, CodegenError
 from tirlower.ir.build import gt
 from tirlower.ir.dtype import DataType
 from tirlower.script import parse
 from tirlower.transforms import FlattenBuffer
-
-from .conftest import build, count, llvm_text
 
 DTYPES = [
     "bool",

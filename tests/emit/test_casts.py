@@ -8,9 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.llvm.codegen.conftest import build, elementwise
 from tirlower.ir.dtype import FLOAT8_KINDS, DataType
-
-from .conftest import build, elementwise
 
 NARROW = ["bfloat16", "float16", *FLOAT8_KINDS]
 

@@ -7,10 +7,9 @@ import ctypes
 import numpy as np
 import pytest
 
+from tests.llvm.codegen.conftest import build, build_module, count, llvm_text
 from tirlower.diagnostics import CodegenError, LoweringError, RuntimeAssertError
 from tirlower.script import parse
-
-from .conftest import build, build_module, count, llvm_text
 
 
 def test_loops_with_dynamic_bounds_and_empty_ranges() -> None:

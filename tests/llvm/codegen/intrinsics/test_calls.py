@@ -10,12 +10,11 @@ import sys
 import numpy as np
 import pytest
 
+from tests.llvm.codegen.conftest import build, build_module, elementwise, llvm_text
 from tirlower.diagnostics import ArgumentTypeError, CodegenError, RuntimeAssertError
 from tirlower.llvm.codegen import generate, register_symbol, resolve_imports, unregister_symbol
 from tirlower.machine import cpu as host
 from tirlower.script import parse
-
-from .conftest import build, build_module, elementwise, llvm_text
 
 
 @pytest.fixture
