@@ -255,6 +255,26 @@ def test_modules_of_transforms_without_a_pass() -> None:
     assert not modules("", "tirlower/transforms/loops/__init__.py") and not modules("", "tirlower/rewrite/facts.py")
 
 
+def test_modules_and_the_tests_of_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+
+    def missing(path: str, text: str = "LIMIT = 1\n") -> list[str]:
+        return [place.path for place in tool.modules_without_test([tool.File(path, text)])]
+
+    (tmp_path / "tests" / "ir").mkdir(parents=True)
+    assert missing("tirlower/ir/query.py") == ["tirlower/ir/query.py"]
+    (tmp_path / "tests" / "test_query.py").touch()
+    assert missing("tirlower/ir/query.py")
+    (tmp_path / "tests" / "ir" / "test_query.py").touch()
+    assert not missing("tirlower/ir/query.py")
+    assert missing("tirlower/__main__.py") and not missing("tirlower/query.py")
+    (tmp_path / "tests" / "test_main.py").touch()
+    assert not missing("tirlower/__main__.py")
+    # What only imports, and what is no module of the package.
+    assert not missing("tirlower/ir/names.py", 'from tirlower.ir.query import each\n\n__all__ = ["each"]\n')
+    assert not missing("tirlower/ir/__init__.py") and not missing("bench/kernels.py")
+
+
 @pytest.mark.parametrize(
     ("text", "seen"),
     [
@@ -288,7 +308,8 @@ def test_statements_are_counted_without_prose() -> None:
 LIMITS = {
     "who accesses what": 0, "affine forms": 0, "intervals of expressions": 0, "scopes of binders": 0,
     "random programs": 0, "wrong arguments": 0, "mutable process-wide values": 0,
-    "chains of five class tests on one name": 0, "modules of transforms without a pass": 0, "statements": 9,
+    "chains of five class tests on one name": 0, "modules of transforms without a pass": 0,
+    "modules without a test of their name": 0, "statements": 9,
 }  # fmt: skip
 
 
@@ -297,6 +318,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str = "", **limit
     for folder in ("tirlower", "tests", "bench"):
         (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / "tirlower" / "uses.py").write_text(COLLECTOR)
+    (tmp_path / "tests" / "test_uses.py").touch()
     listed = LIMITS | {name.replace("_", " "): limit for name, limit in limits.items()}
     rows = "".join(f'"{name}" = {limit}\n' for name, limit in listed.items())
     (tmp_path / "one_of_each.toml").write_text(f"[limits]\n{rows}{text}")
@@ -323,10 +345,14 @@ def test_exceptions_have_reasons_and_name_what_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = '["who accesses what"]\n'
-    for key in ("tirlower/uses.py:Uses", "tirlower/uses.py"):
+    for key in ("tirlower/uses.py:Uses", "tirlower/uses.py", "tirlower/"):
         assert run(tmp_path, monkeypatch, f'{table}"{key}" = "a reason"\n', statements=6) == 0
         assert capsys.readouterr().out == "as listed\n"
     assert run(tmp_path, monkeypatch, f'{table}"tirlower/uses.py:Uses" = " "\n') == 1
     assert "who accesses what: tirlower/uses.py:Uses has no reason" in capsys.readouterr().out
     assert run(tmp_path, monkeypatch, f'{table}"tirlower/uses.py" = "a reason"\n"tirlower/gone.py" = "another"\n') == 1
     assert "who accesses what: tirlower/gone.py is there no more" in capsys.readouterr().out
+    reason = '{}"tirlower/uses.py" = "asked in tests/test_uses.py, tests/gone/test_uses.py"\n'
+    assert run(tmp_path, monkeypatch, reason.format(table)) == 1
+    said = "who accesses what: the reason of tirlower/uses.py names tests/gone/test_uses.py, which is not there\n"
+    assert said in capsys.readouterr().out

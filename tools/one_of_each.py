@@ -1,10 +1,10 @@
 """Whether each concept has one home: where code betrays a second one, and how many of those are left.
 
 ``python tools/one_of_each.py`` reads the code and looks, outside the home of each concept, for the syntax that betrays
-another one. ``tools/one_of_each.toml`` lists exceptions (a definition, or a file), each with the reason that makes it
-another concept, and limits: how many second ones are left. The command ends with 1 where there are more, or where an
-exception names what is there no more; where there are fewer it says so, and the limit is to be lowered. ``--all`` prints
-every place that a detector sees outside the homes, ``--homes`` what it sees at home.
+another one. ``tools/one_of_each.toml`` lists exceptions (a definition, a file, or a folder), each with the reason that
+makes it another concept, and limits: how many second ones are left. The command ends with 1 where there are more, or
+where an exception names what is there no more; where there are fewer it says so, and the limit is to be lowered.
+``--all`` prints every place that a detector sees outside the homes, ``--homes`` what it sees at home.
 """
 
 from __future__ import annotations
@@ -307,6 +307,26 @@ def modules_without_pass(files: Iterable[File]) -> list[Place]:
     ]
 
 
+def modules_without_test(files: Iterable[File]) -> list[Place]:
+    """The modules of the package without a test file of their name at the place that mirrors theirs.
+
+    ``tirlower/ir/query.py`` is tested by ``tests/ir/test_query.py``. What only imports has nothing to test.
+    """
+    return [
+        Place(file.path, "", 1)
+        for file in files
+        if file.path.startswith("tirlower/") and not file.path.endswith("__init__.py")
+        if any(found.name != "__all__" for found in file.definitions)
+        if not (ROOT / _mirrored(file.path)).exists()
+    ]
+
+
+def _mirrored(path: str) -> str:
+    """Where the test of a module stands."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder.replace('tirlower', 'tests', 1)}/test_{name.removesuffix('.py').strip('_')}.py"
+
+
 MUTABLE = _names("dict list set WeakValueDictionary WeakKeyDictionary WeakSet defaultdict Counter OrderedDict deque")
 AMBIENT = _names("ContextVar local")
 CHANGES = _names("append add update setdefault pop clear extend insert remove discard popitem")
@@ -419,21 +439,33 @@ def main(argv: list[str] | None = None) -> int:
     seen["mutable process-wide values"] = mutable_values(package)
     seen["chains of five class tests on one name"] = long_chains(package)
     seen["modules of transforms without a pass"] = modules_without_pass(package)
+    seen["modules without a test of their name"] = modules_without_test(package)
     wrong, notes = [], []
     listed = tomllib.loads(LIST.read_text(encoding="utf-8"))
     for name, places in seen.items():
         excused, limit = listed.get(name, {}), listed["limits"][name]
-        left = [place for place in places if not {str(place), place.path} & excused.keys()]
+        left = [place for place in places if not excused.keys() & _keys(place)]
         for place in places if chosen.all else left if len(left) > limit else []:
-            reason = excused.get(str(place), excused.get(place.path, "no reason is listed"))
+            reason = next((excused[key] for key in _keys(place) if key in excused), "no reason is listed")
             print(f"{place.path}:{place.line}: {place.name}: {name}: {reason}")
         wrong += _against(name, len(left), limit, notes)
-        known = {text for place in places for text in (str(place), place.path)}
+        known = {key for place in places for key in _keys(place)}
         wrong += [f"{name}: {key} is there no more" for key in sorted(excused.keys() - known)]
         wrong += [f"{name}: {key} has no reason" for key, reason in excused.items() if not reason.strip()]
+        wrong += [
+            f"{name}: the reason of {key} names {path}, which is not there"
+            for key, reason in excused.items()
+            for path in re.findall(r"\btests/[\w/.]*\w", reason)
+            if not (ROOT / path).exists()
+        ]
     wrong += _against("statements", statements(package), listed["limits"]["statements"], notes)
     print("\n".join(wrong + notes) or "as listed")
     return 1 if wrong else 0
+
+
+def _keys(place: Place) -> dict[str, None]:
+    """What an exception may name a place by: the definition, the file, the folder."""
+    return dict.fromkeys((str(place), place.path, place.path.rpartition("/")[0] + "/"))
 
 
 def _against(name: str, count: int, limit: int, notes: list[str]) -> list[str]:
