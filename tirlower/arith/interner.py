@@ -8,7 +8,7 @@ pointers, and the cost of walking an expression is paid once. The table dies wit
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import Any
 
 from tirlower.ir import (
     EQ,
@@ -35,12 +35,10 @@ from tirlower.ir import (
     Sub,
     Var,
 )
-from tirlower.ir.expr import BinaryOp, CompareOp
 from tirlower.ir.op import Op, Purity
 
 __all__ = ["Interner", "is_impure_call"]
 
-Binary: TypeAlias = BinaryOp | CompareOp | And | Or
 BINARY = frozenset((Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, EQ, NE, LT, LE, GT, GE, And, Or))
 """The classes with exactly the operands ``a`` and ``b``."""
 

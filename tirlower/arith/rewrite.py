@@ -14,7 +14,7 @@ from tirlower import ir
 from tirlower.arith import rules
 from tirlower.arith.bounds import is_index_type
 from tirlower.arith.fold import FOLD, fold_call, fold_float, holds_values_of
-from tirlower.arith.interner import BINARY, Binary, is_impure_call
+from tirlower.arith.interner import BINARY, is_impure_call
 from tirlower.arith.matcher import Key, RuleIndex
 from tirlower.arith.prove import Prover
 from tirlower.diagnostics import Span
@@ -34,7 +34,7 @@ from tirlower.ir import (
     build,
     wrap_int,
 )
-from tirlower.ir.expr import Let
+from tirlower.ir.expr import Binary, Let
 from tirlower.ir.op import GlobalVar, Op
 
 if TYPE_CHECKING:

@@ -529,6 +529,10 @@ class Or(Expr):
         _check_bool(self, self.a, self.b)
 
 
+Binary: TypeAlias = BinaryOp | CompareOp | And | Or
+"""What has exactly the operands ``a`` and ``b``."""
+
+
 @node
 class Not(Expr):
     """Logical negation."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, TypeVarTuple, cast
+from typing import TYPE_CHECKING, ClassVar, Generic, Never, TypeVar, TypeVarTuple, cast
 
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir import build
@@ -54,6 +54,7 @@ __all__ = [
     "StmtMutator",
     "Substituter",
     "Visitor",
+    "by_class",
     "fold",
     "ir_transform",
     "post_order_visit",
@@ -67,6 +68,7 @@ Kept = TypeVar("Kept", Expr, Stmt, Buffer, BlockIter, Range, BufferRegion, Node)
 Tree = TypeVar("Tree", Expr, Node)
 """Expressions have expressions inside, other nodes any."""
 NodeT = TypeVar("NodeT", bound=Node)
+Owner = TypeVar("Owner")
 Op = TypeVar("Op", bound=Node)
 Result = TypeVar("Result")
 Rest = TypeVarTuple("Rest")
@@ -93,6 +95,11 @@ def _handlers(cls: type, prefix: str) -> dict[type, FunctionType]:
                 if closer is target:
                     found[kind] = fn
     return found
+
+
+def by_class(table: Mapping[type, Callable[[Owner, Never], Result]]) -> dict[type, Callable[[Owner, object], Result]]:
+    """Methods by the class of what they take: the table promises each of them an object of its class."""
+    return cast("dict[type, Callable[[Owner, object], Result]]", dict(table))
 
 
 class Dispatch(Generic[Op, Result, *Rest]):

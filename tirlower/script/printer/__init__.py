@@ -7,8 +7,6 @@ no script can say is a comment itself; the printer never raises for it.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.diagnostics import Span, TirError, deep_recursion
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
 from tirlower.ir.expr import Expr
@@ -31,12 +29,12 @@ HEADER = "# from tirlower.script import tir as T"
 MODULE_HEADER = "# from tirlower.script import ir as I\n" + HEADER
 
 
-def _lookup(name: str) -> Any:
+def _lookup(name: str) -> object:
     """A function of the dialect by its name after ``T.``."""
     return NAMESPACES["tirlower.script.tir"].find(name)
 
 
-def _document(node: Any, indent: int, marks: bool, header: bool) -> Document:
+def _document(node: object, indent: int, marks: bool, header: bool) -> Document:
     doc = Document(indent, marks)
     if header and isinstance(node, (IRModule, PrimFunc)):
         doc.lines += [*(MODULE_HEADER if isinstance(node, IRModule) else HEADER).split("\n"), ""]
@@ -56,7 +54,7 @@ def _document(node: Any, indent: int, marks: bool, header: bool) -> Document:
     return doc
 
 
-def _fragment(doc: Document, node: Any) -> StmtPrinter:
+def _fragment(doc: Document, node: object) -> StmtPrinter:
     """A printer for something outside a function, in which what is free has its name from the start."""
     scan = Scan()
     scan.node(node)
@@ -66,7 +64,7 @@ def _fragment(doc: Document, node: Any) -> StmtPrinter:
     return printer
 
 
-def _print_part(doc: Document, node: Any) -> None:
+def _print_part(doc: Document, node: object) -> None:
     """A node that is no statement: an expression, or an object of one."""
     printer = _fragment(doc, node)
     if isinstance(node, Expr):
@@ -83,7 +81,7 @@ def _print_part(doc: Document, node: Any) -> None:
     printer.emit(pieces)
 
 
-def script(node: Any, *, header: bool = False, indent: int = 4) -> str:
+def script(node: object, *, header: bool = False, indent: int = 4) -> str:
     """The script of a function or module (or the text of any other node).
 
     ``header`` puts the import line, as a comment, on top; ``indent`` is the width of an indentation. ``parse`` of a
@@ -92,13 +90,13 @@ def script(node: Any, *, header: bool = False, indent: int = 4) -> str:
     return _document(node, indent, False, header).text()
 
 
-def print_with_spans(node: Any, name: str = "<printed>", *, header: bool = False, indent: int = 4) -> PrintedScript:
+def print_with_spans(node: object, name: str = "<printed>", *, header: bool = False, indent: int = 4) -> PrintedScript:
     """The script with the place of every node: ``printed.spans[node]``; ``name`` is what messages call the text."""
     doc = _document(node, indent, True, header)
     return PrintedScript(node, doc.text(), doc.places, name)
 
 
-def show(node: Any, *, color: bool | None = None, header: bool = False, indent: int = 4) -> None:
+def show(node: object, *, color: bool | None = None, header: bool = False, indent: int = 4) -> None:
     """Print the script to standard output; in colour on a terminal, or as ``color`` says."""
     text = script(node, header=header, indent=indent)
     print(colored(text) if (wants_color() if color is None else color) else text)
@@ -128,6 +126,6 @@ def text(node: Node) -> str:
     return f"{node.min}:{node.min + node.extent}" if isinstance(node, Range) else script(node)
 
 
-def locate(root: Any, name: str, chain: list[Any]) -> Span | None:
+def locate(root: object, name: str, chain: list[object]) -> Span | None:
     """Where the last of the nodes of a chain (from the root down) that has a place stands in the root's script."""
     return print_with_spans(root, name).spans.locate(chain)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer, MatchBufferRegion, pointer_dtype
-from tirlower.ir.dtype import INT32, DataType
+from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer, BufferRegion, MatchBufferRegion, pointer_dtype
+from tirlower.ir.dtype import INT32, Array, DataType
 from tirlower.ir.expr import Expr, IntImm, PointerType, Var
 from tirlower.ir.stmt import AllocBuffer, AllocConst, DeclBuffer, true_condition
 from tirlower.script.printer.deep import cuts
-from tirlower.script.printer.document import CLOSE, Document, Piece, open_mark
-from tirlower.script.printer.expressions import ExprPrinter
+from tirlower.script.printer.document import Document, Piece
+from tirlower.script.printer.expressions import ExprPrinter, Item
 from tirlower.script.printer.literals import float_text, new_var, string_text
 from tirlower.script.printer.names import Names, identifier
 from tirlower.script.printer.scan import Scan
@@ -24,7 +23,7 @@ __all__ = ["BufferPrinter"]
 class BufferPrinter(ExprPrinter):
     """An expression printer that writes to a document, and knows how buffers are declared."""
 
-    def __init__(self, doc: Document, lookup: Callable[[str], Any], scan: Scan) -> None:
+    def __init__(self, doc: Document, lookup: Callable[[str], object], scan: Scan) -> None:
         super().__init__(Names(), lookup, doc.marks)
         self.doc = doc
         self.scan = scan
@@ -59,7 +58,7 @@ class BufferPrinter(ExprPrinter):
         self.prelude = {}
         self.meta = {}
 
-    def emit(self, pieces: Sequence[Piece], *nodes: Any) -> None:
+    def emit(self, pieces: Sequence[Piece], *nodes: object) -> None:
         """Write a line for nodes, after those that its expressions need."""
         for name, made in self.prelude.items():
             self.doc.line([name, " = ", made])
@@ -84,10 +83,6 @@ class BufferPrinter(ExprPrinter):
             made.append(name)
         if made:
             self.doc.line([", ".join(made), " = ", ", ".join(new_var(var) for var in variables)])
-
-    def mark(self, node: Any, text: str) -> list[Piece]:
-        """A text that stands for a node."""
-        return [open_mark(node), text, CLOSE] if self.marks else [text]
 
     def listed(self, exprs: Sequence[Expr]) -> list[Piece]:
         """Expressions separated by commas."""
@@ -180,11 +175,11 @@ class BufferPrinter(ExprPrinter):
         name = self.introduce(buffer)
         self.emit([*self.mark(buffer, name), " = T.match_buffer(", *source, ", ", *spec, ")"], op)
 
-    def attr_region(self, region: Any) -> list[Any]:
+    def attr_region(self, region: BufferRegion) -> Sequence[Item]:
         """A region; the statement printer knows how."""
         return self.attr_object(region)
 
-    def declaration(self, op: AllocBuffer | AllocConst | DeclBuffer) -> tuple[str, list[Piece], Any] | None:
+    def declaration(self, op: AllocBuffer | AllocConst | DeclBuffer) -> tuple[str, list[Piece], Var | Buffer] | None:
         """The name, the form and the named object of a declaration, or None where the dialect has no form."""
         buffer = op.buffer
         if isinstance(op, DeclBuffer):
@@ -232,18 +227,18 @@ class BufferPrinter(ExprPrinter):
 
 def _usual_offset(buffer: Buffer) -> bool:
     """Whether a buffer has the offset that a new one has: 0, of the type of its shape."""
-    offset: Any = buffer.elem_offset
+    offset = buffer.elem_offset
     index_type = buffer.shape[0].dtype if buffer.shape else INT32
     return offset.__class__ is IntImm and offset.dtype is index_type and offset.value == 0
 
 
-def array_text(array: np.ndarray[Any, Any], dtype: DataType) -> str | None:
+def array_text(array: Array, dtype: DataType) -> str | None:
     """An array's elements as a flat list, or None where the dtype cannot hold them."""
     flat = np.ascontiguousarray(array).reshape(-1)
     if dtype.is_bool:
         return "[" + ", ".join(str(bool(v)) for v in flat.tolist()) + "]"
     if dtype.is_integral:
-        return "[" + ", ".join(str(int(v)) for v in flat.tolist()) + "]"
+        return "[" + ", ".join(str(int(v)) for v in flat.astype(object)) + "]"
     if not dtype.is_float:
         return None
     parts = []

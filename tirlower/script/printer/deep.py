@@ -6,8 +6,6 @@ that is cut out is printed before the statement as ``x = T.meta_var(…)``, whic
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.ir.expr import Expr, Let, Var
 
 __all__ = ["cuts"]
@@ -23,7 +21,7 @@ SHARED = 48
 
 
 def _expands_beyond(root: Expr, limit: int) -> bool:
-    stack: list[Any] = [root]
+    stack = [root]
     for _ in range(limit):
         if not stack:
             return False
@@ -40,11 +38,11 @@ def cuts(root: Expr, deep: bool = True) -> list[Expr]:
     """
     if getattr(root, "is_leaf", True) or not _expands_beyond(root, SMALL):
         return []
-    order: list[Any] = []
+    order: list[Expr] = []
     uses: dict[int, int] = {}
     bound: set[Var] = set()
     state: dict[int, bool] = {}
-    stack: list[Any] = [root]
+    stack = [root]
     while stack:
         op = stack[-1]
         if state.get(id(op)):

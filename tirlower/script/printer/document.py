@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TypeAlias, cast
 
 from tirlower.diagnostics import Source, Span
 
 __all__ = ["CLOSE", "Document", "NodeSpans", "Piece", "PrintedScript", "open_mark"]
 
-Piece = Any
+Piece: TypeAlias = str | tuple[object] | None
 """A part of a line: a text, or a mark: ``(node,)`` where a node's text starts, ``CLOSE`` where the last one ends."""
 
 CLOSE = None
 
 
-def open_mark(node: Any) -> tuple[Any]:
+def open_mark(node: object) -> tuple[object]:
     """The mark at which a node's text starts."""
     return (node,)
 
@@ -33,15 +33,15 @@ class Document:
         self.level = 0
         self._tab = " " * indent
 
-    def line(self, pieces: Iterable[Piece], *nodes: Any) -> None:
+    def line(self, pieces: Iterable[Piece], *nodes: object) -> None:
         """Add a line at the current indentation; the whole of it stands for ``nodes``."""
         start = self._tab * self.level
         if not self.marks:
-            self.lines.append(start + "".join(pieces))
+            self.lines.append(start + "".join(cast("Iterable[str]", pieces)))  # there are no marks
             return
         texts = [start]
         col = len(start)
-        opened: list[tuple[Any, int]] = []
+        opened: list[tuple[object, int]] = []
         number = len(self.lines)
         for piece in pieces:
             if piece.__class__ is str:
@@ -78,25 +78,25 @@ class NodeSpans:
         line, start, end = place
         return Span(self.source, line + 1, start, line + 1, end)
 
-    def every(self, node: Any) -> list[Span]:
+    def every(self, node: object) -> list[Span]:
         """Every place of a node, in the order of the text (a shared expression has several)."""
         return [self._span(place) for place in self._places.get(id(node), ())]
 
-    def get(self, node: Any) -> Span | None:
+    def get(self, node: object) -> Span | None:
         """The first place of a node, or None where it has none of its own."""
         places = self._places.get(id(node))
         return self._span(places[0]) if places else None
 
-    def __getitem__(self, node: Any) -> Span:
+    def __getitem__(self, node: object) -> Span:
         return self._span(self._places[id(node)][0])
 
-    def __contains__(self, node: Any) -> bool:
+    def __contains__(self, node: object) -> bool:
         return id(node) in self._places
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def locate(self, chain: Sequence[Any]) -> Span | None:
+    def locate(self, chain: Sequence[object]) -> Span | None:
         """The place of the last node of a chain from the root down that has one, inside its ancestors' places."""
         found: Place | None = None
         for node in chain:
@@ -114,7 +114,7 @@ class PrintedScript:
 
     __slots__ = ("root", "source", "spans", "text")
 
-    def __init__(self, root: Any, text: str, places: dict[int, list[Place]], name: str) -> None:
+    def __init__(self, root: object, text: str, places: dict[int, list[Place]], name: str) -> None:
         self.root = root  # keeps the nodes alive, so that their ids stay theirs
         self.text = text
         self.source = Source(text, name)

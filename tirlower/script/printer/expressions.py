@@ -9,16 +9,18 @@ asked, so the two cannot come apart.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
 from tirlower.ir import expr as nodes
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.build import BinaryBuilder
 from tirlower.ir.cancel import span_difference
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BufferLoad, Call, Expr, FloatImm, IntImm, Let, Ramp, StringImm, Var
+from tirlower.ir.expr import Binary, BufferLoad, Call, Expr, FloatImm, IntImm, Let, Ramp, StringImm, Var
+from tirlower.ir.functor import by_class
 from tirlower.ir.op import GlobalVar, Op
 from tirlower.script.printer.document import CLOSE, Piece, open_mark
 from tirlower.script.printer.literals import imm_text, new_var, plain_text, string_text
@@ -29,7 +31,7 @@ __all__ = ["ExprPrinter"]
 # Python's precedence of what is printed; higher binds tighter.
 OR, AND, NOT, COMPARE, SUM, PRODUCT, UNARY, ATOM = range(1, 9)
 
-_OPERATORS: dict[type, tuple[str, int, Callable[..., Expr]]] = {
+_OPERATORS: dict[type, tuple[str, int, BinaryBuilder]] = {
     nodes.Add: (" + ", SUM, build.add),
     nodes.Sub: (" - ", SUM, build.sub),
     nodes.Mul: (" * ", PRODUCT, build.mul),
@@ -45,7 +47,7 @@ _OPERATORS: dict[type, tuple[str, int, Callable[..., Expr]]] = {
     nodes.Or: (" or ", OR, build.logical_or),
 }
 
-_FUNCTIONS: dict[type, tuple[str, Callable[..., Expr]]] = {
+_FUNCTIONS: dict[type, tuple[str, BinaryBuilder]] = {
     nodes.Min: ("min", build.min_),
     nodes.Max: ("max", build.max_),
     nodes.Mod: ("truncmod", build.truncmod),
@@ -55,15 +57,19 @@ _CONSTANTS = (IntImm, FloatImm, nodes.Broadcast)
 _DTYPE_LAST = frozenset(("tvm_struct_get", "tvm_thread_context", "tvm_thread_invariant"))
 
 
-def _keeps(build_it: Callable[..., Expr], op: Any) -> bool:
+def _keeps(op: Expr, build_it: BinaryBuilder) -> TypeGuard[Binary]:
     """Whether the parser's function makes this very node of the operands."""
+    if TYPE_CHECKING:
+        assert isinstance(op, Binary)
     a, b = op.a, op.b
     if a is not b and not isinstance(a, _CONSTANTS) and not isinstance(b, _CONSTANTS):
         return not (op.dtype.is_float and op.__class__ in (nodes.FloorDiv, nodes.FloorMod, nodes.Mod))
     try:
-        made: Any = build_it(a, b)
+        made = build_it(a, b)
     except (TirError, ArithmeticError, ValueError):
         return False
+    if TYPE_CHECKING:
+        assert isinstance(made, Binary)
     return made.__class__ is op.__class__ and made.a is a and made.b is b
 
 
@@ -77,6 +83,12 @@ class _LetStep:
         self.name = ""
 
 
+Item: TypeAlias = Piece | tuple[Expr, int]
+"""What is still to be printed: a part of the text, or an expression with the precedence that it needs."""
+Printed: TypeAlias = tuple[int, list[Item | _LetStep]]
+"""How tight a text binds, and its items."""
+
+
 class ExprPrinter:
     """Prints expressions under the names of a table.
 
@@ -85,21 +97,21 @@ class ExprPrinter:
     of Lets (name and constructor), which a script declares before the statement.
     """
 
-    def __init__(self, names: Names, lookup: Callable[[str], Any], marks: bool = False) -> None:
+    def __init__(self, names: Names, lookup: Callable[[str], object], marks: bool = False) -> None:
         self.names = names
         self.lookup = lookup
         self.marks = marks
         self.prelude: dict[str, str] = {}
         self.lets: dict[str, Var] = {}
         self.meta: dict[int, str] = {}
-        self.undefined: Callable[[Any], str] = self.name_free
+        self.undefined: Callable[[Var | Buffer], str] = self.name_free
         self.module: str | None = None
         self.ret_types: dict[str, DataType] = {}
-        self.known_calls: dict[Any, bool] = {}
+        self.known_calls: dict[object, bool] = {}
 
     # Names
 
-    def name_free(self, item: Any) -> str:
+    def name_free(self, item: Var | Buffer) -> str:
         """Name something that nothing defines."""
         return self.names.define(item, item.name, "v" if isinstance(item, Var) else "buffer", outermost=True)
 
@@ -126,11 +138,11 @@ class ExprPrinter:
             text = imm_text(root, explicit)
             return [open_mark(root), text, CLOSE] if self.marks else [text]
         out: list[Piece] = []
-        stack: list[Any] = [(root, need)]
+        stack: list[Item | _LetStep] = [(root, need)]
         while stack:
             item = stack.pop()
-            if item.__class__ is not tuple:
-                if item.__class__ is _LetStep:
+            if not isinstance(item, tuple):
+                if isinstance(item, _LetStep):
                     self._let_step(item, out)
                 else:
                     out.append(item)
@@ -145,13 +157,13 @@ class ExprPrinter:
                 stack.append(CLOSE)
             if id(op) in self.meta:
                 out.append(self.meta[id(op)])
-            elif cls is Var:
+            elif op.__class__ is Var:
                 out.append(self.var(op))
-            elif cls is IntImm:
+            elif op.__class__ is IntImm:
                 out.append(imm_text(op))
             else:
                 operator = _OPERATORS.get(cls)
-                if operator is not None and _keeps(operator[2], op):
+                if operator is not None and _keeps(op, operator[2]):
                     sign, level, _ = operator
                     loose = level < need
                     if loose:
@@ -159,13 +171,12 @@ class ExprPrinter:
                         stack.append(")")
                     stack += ((op.b, level + 1), sign, (op.a, level + (level == COMPARE)))
                 else:
-                    handler: Callable[[Any, Any], list[Any]] | None = _HANDLERS.get(cls)
-                    parts = self.print_other(op) if handler is None else handler(self, op)
-                    level = parts[0]
+                    handler = _HANDLERS.get(cls)
+                    level, parts = self.print_other(op) if handler is None else handler(self, op)
                     if level < need:
                         out.append("(")
                         stack.append(")")
-                    stack += parts[:0:-1]
+                    stack += parts[::-1]
         return out
 
     def _let_step(self, step: _LetStep, out: list[Piece]) -> None:
@@ -184,9 +195,9 @@ class ExprPrinter:
         self.lets[name] = var
         step.name = name
 
-    def arguments(self, values: Any, close: str = ")") -> list[Any]:
+    def arguments(self, values: Iterable[Expr], close: str = ")") -> list[Item]:
         """Items for a list of arguments."""
-        items: list[Any] = []
+        items: list[Item] = []
         for value in values:
             if items:
                 items.append(", ")
@@ -194,66 +205,67 @@ class ExprPrinter:
         items.append(close)
         return items
 
-    def print_constructor(self, op: Any) -> list[Any]:
+    def print_constructor(self, op: Expr) -> Printed:
         """``T.Add(a, b)``: the node of that name, which never folds."""
-        return [ATOM, f"T.{type(op).__name__}(", *self.arguments(op.children())]
+        return ATOM, [f"T.{type(op).__name__}(", *self.arguments(op.children())]
 
-    def print_min_max(self, op: Any) -> list[Any]:
+    def print_min_max(self, op: Binary) -> Printed:
         """``T.min(a, b)`` and the like."""
         name, make = _FUNCTIONS[op.__class__]
-        if not _keeps(make, op):
+        if not _keeps(op, make):
             return self.print_constructor(op)
-        return [ATOM, f"T.{name}(", *self.arguments((op.a, op.b))]
+        return ATOM, [f"T.{name}(", *self.arguments((op.a, op.b))]
 
-    def print_div(self, op: Any) -> list[Any]:
+    def print_div(self, op: nodes.Div) -> Printed:
         """``a / b`` of floats; of integers, ``T.Div(a, b)``, which truncates."""
-        if op.dtype.is_float and _keeps(build.true_div, op):
-            return [PRODUCT, (op.a, PRODUCT), " / ", (op.b, UNARY)]
+        if op.dtype.is_float and _keeps(op, build.true_div):
+            return PRODUCT, [(op.a, PRODUCT), " / ", (op.b, UNARY)]
         return self.print_constructor(op)
 
-    def print_not(self, op: Any) -> list[Any]:
+    def print_not(self, op: nodes.Not) -> Printed:
         """``not a``."""
         if isinstance(op.a, IntImm):
             return self.print_constructor(op)
-        return [NOT, "not ", (op.a, NOT)]
+        return NOT, ["not ", (op.a, NOT)]
 
-    def print_float(self, op: FloatImm) -> list[Any]:
+    def print_float(self, op: FloatImm) -> Printed:
         """A float constant with its type."""
-        return [ATOM, imm_text(op)]
+        return ATOM, [imm_text(op)]
 
-    def print_string(self, op: StringImm) -> list[Any]:
+    def print_string(self, op: StringImm) -> Printed:
         """A string."""
-        return [ATOM, string_text(op.value)]
+        return ATOM, [string_text(op.value)]
 
-    def print_cast(self, op: nodes.Cast) -> list[Any]:
+    def print_cast(self, op: nodes.Cast) -> Printed:
         """``T.Cast("int64", x)``."""
-        return [ATOM, f'T.Cast("{op.dtype}", ', (op.value, 0), ")"]
+        return ATOM, [f'T.Cast("{op.dtype}", ', (op.value, 0), ")"]
 
-    def print_load(self, op: BufferLoad) -> list[Any]:
+    def print_load(self, op: BufferLoad) -> Printed:
         """``A[i, j]``; with a predicate, ``A.vload([i, j], predicate=p)``."""
         name = self.buffer(op.buffer)
         if op.predicate is None:
-            return [ATOM, *self._marked(op.buffer, name), "[", *self.indices(op.indices), "]"]
-        return [
-            ATOM, *self._marked(op.buffer, name), ".vload([", *self.arguments(op.indices, "]"), ", predicate=",
+            return ATOM, [*self.mark(op.buffer, name), "[", *self.indices(op.indices), "]"]
+        return ATOM, [
+            *self.mark(op.buffer, name), ".vload([", *self.arguments(op.indices, "]"), ", predicate=",
             (op.predicate, 0), ")",
         ]  # fmt: skip
 
-    def _marked(self, node: Any, text: str) -> list[Any]:
+    def mark(self, node: object, text: str) -> list[Piece]:
+        """A text that stands for a node."""
         return [open_mark(node), text, CLOSE] if self.marks else [text]
 
-    def indices(self, indices: tuple[Expr, ...]) -> list[Any]:
+    def indices(self, indices: tuple[Expr, ...]) -> list[Item]:
         """Items for the indices of an access; a ramp of constant length is a slice."""
         if not indices:
             return ["()"]
-        items: list[Any] = []
+        items: list[Item] = []
         for index in indices:
             if items:
                 items.append(", ")
             items += self.slice_of(index) if index.__class__ is Ramp else [(index, 0)]
         return items
 
-    def slice_of(self, op: Any) -> list[Any]:
+    def slice_of(self, op: Ramp) -> list[Item]:
         """``base:base + lanes:stride`` for a ramp, if the parser reads that as this ramp."""
         lanes, stride, base = op.lanes, op.stride, op.base
         if lanes.__class__ is not int or lanes < 2 or stride.__class__ is not IntImm or stride.value < 1:
@@ -265,26 +277,26 @@ class ExprPrinter:
         found = span_difference(base, stop)
         if not isinstance(found, IntImm) or found.value != length.value:
             return [(op, 0)]
-        items: list[Any] = [(base, 0), ":", (stop, 0)]
+        items: list[Item] = [(base, 0), ":", (stop, 0)]
         if stride.value != 1:
             items += [":", (stride, 0)]
         return [open_mark(op), *items, CLOSE] if self.marks else items
 
-    def print_vector(self, op: Any) -> list[Any]:
+    def print_vector(self, op: Ramp | nodes.Broadcast) -> Printed:
         """``T.Ramp(base, stride, lanes)`` and ``T.Broadcast(value, lanes)``."""
         lanes = (op.lanes, 0) if isinstance(op.lanes, Expr) else str(op.lanes)
-        return [ATOM, f"T.{type(op).__name__}(", *self.arguments(op.children(), ", "), lanes, ")"]
+        return ATOM, [f"T.{type(op).__name__}(", *self.arguments(op.children(), ", "), lanes, ")"]
 
-    def print_shuffle(self, op: nodes.Shuffle) -> list[Any]:
+    def print_shuffle(self, op: nodes.Shuffle) -> Printed:
         """``T.Shuffle([a, b], [0, 2])``."""
-        return [ATOM, "T.Shuffle([", *self.arguments(op.vectors, "], ["), *self.arguments(op.indices, "])")]
+        return ATOM, ["T.Shuffle([", *self.arguments(op.vectors, "], ["), *self.arguments(op.indices, "])")]
 
-    def print_let(self, op: Let) -> list[Any]:
+    def print_let(self, op: Let) -> Printed:
         """``T.Let(body, where={x: value})``."""
         step = _LetStep(op)
-        return [ATOM, "T.Let(", step, (op.body, 0), step, (op.value, 0), "})"]
+        return ATOM, ["T.Let(", step, (op.body, 0), step, (op.value, 0), "})"]
 
-    def print_call(self, op: Call) -> list[Any]:
+    def print_call(self, op: Call) -> Printed:
         """``T.exp(x)`` where that makes this call; else ``T.call_intrin`` with the type and the full name."""
         target = op.op
         if isinstance(target, GlobalVar):
@@ -295,23 +307,23 @@ class ExprPrinter:
             comma = ", " if op.args else ""
             if target.infer is not None and not target.dtype_first:
                 if self._means(op, target, op.args, None):
-                    return [ATOM, f"T.{target.short}(", *args]
+                    return ATOM, [f"T.{target.short}(", *args]
             elif target.short in _DTYPE_LAST:
                 if self._means(op, target, op.args, "last"):
-                    return [ATOM, f"T.{target.short}(", *self.arguments(op.args, comma), dtype, ")"]
+                    return ATOM, [f"T.{target.short}(", *self.arguments(op.args, comma), dtype, ")"]
             elif self._means(op, target, op.args, "first"):
-                return [ATOM, f"T.{target.short}({dtype}{comma}", *args]
+                return ATOM, [f"T.{target.short}({dtype}{comma}", *args]
         head = f'T.call_intrin("{op.dtype}", "{target.name}"' + (", " if op.args else "")
         if op.annotations:
-            tail: list[Any] = [", annotations=", *self.attr(op.annotations), ")"]
-            return [ATOM, head, *self.arguments(op.args, ""), *tail]
-        return [ATOM, head, *args]
+            tail: list[Item] = [", annotations=", *self.attr(op.annotations), ")"]
+            return ATOM, [head, *self.arguments(op.args, ""), *tail]
+        return ATOM, [head, *args]
 
-    def _print_global(self, op: Call, target: GlobalVar) -> list[Any]:
+    def _print_global(self, op: Call, target: GlobalVar) -> Printed:
         if self.module is not None and not op.annotations and self.ret_types.get(target.name) == op.dtype:
-            return [ATOM, f"{self.module}.{target.name}(", *self.arguments(op.args)]
-        return [
-            ATOM, f'T.Call("{op.dtype}", I.GlobalVar({string_text(target.name)}), [', *self.arguments(op.args, "])"),
+            return ATOM, [f"{self.module}.{target.name}(", *self.arguments(op.args)]
+        return ATOM, [
+            f'T.Call("{op.dtype}", I.GlobalVar({string_text(target.name)}), [', *self.arguments(op.args, "])"),
         ]  # fmt: skip
 
     def _means(self, op: Call, target: Op, args: tuple[Expr, ...], dtype: str | None) -> bool:
@@ -329,7 +341,7 @@ class ExprPrinter:
             given.insert(0 if dtype == "first" else len(given), str(op.dtype))
         function = self.lookup(target.short)
         try:
-            made = function(*given)
+            made = function(*given) if callable(function) else None
         except (TirError, TypeError, ValueError, ArithmeticError):
             made = None
         same = (
@@ -344,13 +356,13 @@ class ExprPrinter:
             self.known_calls[key] = same
         return same
 
-    def print_other(self, op: Any) -> list[Any]:
+    def print_other(self, op: object) -> Printed:
         """A node that the dialect does not know."""
-        return [ATOM, f"<{type(op).__name__}>"]
+        return ATOM, [f"<{type(op).__name__}>"]
 
     # Attribute values
 
-    def attr(self, value: Any) -> list[Any]:
+    def attr(self, value: object) -> Sequence[Item]:
         """Items for an attribute's value."""
         text = plain_text(value)
         if text is not None:
@@ -358,9 +370,9 @@ class ExprPrinter:
         if isinstance(value, Expr):
             return [(value, 0)]
         if isinstance(value, (tuple, list)):
-            items: list[Any] = ["["]
+            items: list[Item] = ["["]
             for i, part in enumerate(value):
-                items += [", "] * (i > 0) + self.attr(part)
+                items += [*[", "] * (i > 0), *self.attr(part)]
             return [*items, "]"]
         if isinstance(value, dict):
             items = ["{"]
@@ -369,23 +381,23 @@ class ExprPrinter:
             return [*items, "}"]
         return self.attr_object(value)
 
-    def attr_object(self, value: Any) -> list[Any]:
+    def attr_object(self, value: object) -> Sequence[Item]:
         """Items for another object as an attribute's value; a statement printer knows more of them."""
         if isinstance(value, Buffer):
-            return self._marked(value, self.buffer(value))
+            return self.mark(value, self.buffer(value))
         if isinstance(value, GlobalVar):
             return [f"I.GlobalVar({string_text(value.name)})"]
         return [string_text(re.sub(r" at 0x[0-9a-f]+", "", repr(value)))]
 
-    def attr_pieces(self, value: Any) -> list[Piece]:
+    def attr_pieces(self, value: object) -> list[Piece]:
         """The parts of an attribute value's text."""
         return self.flatten(self.attr(value))
 
-    def flatten(self, items: list[Any]) -> list[Piece]:
+    def flatten(self, items: Iterable[Item]) -> list[Piece]:
         """Items (texts, marks, expressions with their precedence) as parts of text."""
         out: list[Piece] = []
         for item in items:
-            if item.__class__ is tuple and len(item) == 2:
+            if isinstance(item, tuple) and len(item) == 2:
                 out += self.pieces(item[0], item[1])
             else:
                 out.append(item)
@@ -398,7 +410,7 @@ def _fits(value: int, dtype: DataType) -> bool:
 
 def _is_long(expr: Expr) -> bool:
     """Whether an expression has over 64 nodes: it is not printed twice."""
-    stack: list[Any] = [expr]
+    stack = [expr]
     for _ in range(64):
         if not stack:
             return False
@@ -406,32 +418,34 @@ def _is_long(expr: Expr) -> bool:
     return True
 
 
-def _as_written(arg: Any) -> Any:
+def _as_written(arg: Expr) -> Expr | int | str:
     """An argument as the parser will have it: a bare number or a string is Python's."""
     if arg.__class__ is IntImm and arg.dtype == "int32":
         return arg.value
     return arg.value if isinstance(arg, StringImm) else arg
 
 
-def _same_constant(a: Any, b: Any) -> bool:
+def _same_constant(a: Expr, b: Expr) -> bool:
     if a.__class__ is not b.__class__ or not isinstance(a, (IntImm, StringImm)):
         return False
-    return a.dtype is b.dtype and bool(a.value == b.value)
+    return a.dtype is b.dtype and isinstance(b, (IntImm, StringImm)) and a.value == b.value
 
 
-_HANDLERS: dict[type, Callable[[Any, Any], list[Any]]] = {
-    **dict.fromkeys(_OPERATORS, ExprPrinter.print_constructor),
-    **dict.fromkeys(_FUNCTIONS, ExprPrinter.print_min_max),
-    nodes.Div: ExprPrinter.print_div,
-    nodes.Not: ExprPrinter.print_not,
-    nodes.Select: ExprPrinter.print_constructor,
-    FloatImm: ExprPrinter.print_float,
-    StringImm: ExprPrinter.print_string,
-    nodes.Cast: ExprPrinter.print_cast,
-    BufferLoad: ExprPrinter.print_load,
-    Ramp: ExprPrinter.print_vector,
-    nodes.Broadcast: ExprPrinter.print_vector,
-    nodes.Shuffle: ExprPrinter.print_shuffle,
-    Let: ExprPrinter.print_let,
-    Call: ExprPrinter.print_call,
-}
+_HANDLERS: dict[type, Callable[[ExprPrinter, object], Printed]] = by_class(
+    {
+        **dict.fromkeys(_OPERATORS, ExprPrinter.print_constructor),
+        **dict.fromkeys(_FUNCTIONS, ExprPrinter.print_min_max),
+        nodes.Div: ExprPrinter.print_div,
+        nodes.Not: ExprPrinter.print_not,
+        nodes.Select: ExprPrinter.print_constructor,
+        FloatImm: ExprPrinter.print_float,
+        StringImm: ExprPrinter.print_string,
+        nodes.Cast: ExprPrinter.print_cast,
+        BufferLoad: ExprPrinter.print_load,
+        Ramp: ExprPrinter.print_vector,
+        nodes.Broadcast: ExprPrinter.print_vector,
+        nodes.Shuffle: ExprPrinter.print_shuffle,
+        Let: ExprPrinter.print_let,
+        Call: ExprPrinter.print_call,
+    }
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.digest import variables_of_buffer
@@ -140,7 +139,7 @@ def _return_text(kind: DataType | PointerType) -> str:
 def print_function(
     doc: Document,
     func: PrimFunc,
-    lookup: Callable[[str], Any],
+    lookup: Callable[[str], object],
     name: str | None = None,
     module: IRModule | None = None,
 ) -> None:
@@ -159,7 +158,7 @@ def print_function(
     printer.function(func, identifier(name if name is not None else func.name, "main"))
 
 
-def print_module(doc: Document, module: IRModule, lookup: Callable[[str], Any]) -> None:
+def print_module(doc: Document, module: IRModule, lookup: Callable[[str], object]) -> None:
     """Print a module as a class."""
     doc.line(["@I.ir_module"])
     doc.line([f"class {MODULE}:"], module)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import FloatImm, IntImm, PointerType, Var, round_float
@@ -83,7 +82,7 @@ def new_var(var: Var) -> str:
     return f'{made}({string_text(var.name)}, "{kind}")'
 
 
-def plain_text(value: Any) -> str | None:
+def plain_text(value: object) -> str | None:
     """A Python value of an attribute as text, or None for what is no plain value."""
     if value is None or value is True or value is False:
         return str(value)

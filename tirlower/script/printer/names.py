@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import keyword
 import re
-from typing import Any
 
 __all__ = ["Names", "identifier"]
 
@@ -31,10 +30,10 @@ class Names:
     """
 
     def __init__(self) -> None:
-        self.of: dict[Any, str] = {}
+        self.of: dict[object, str] = {}
         self._taken: set[str] = set()
         self._next: dict[str, int] = {}
-        self._scopes: list[list[tuple[Any, str | None, str, str, int]]] = [[]]
+        self._scopes: list[list[tuple[object, str | None, str, str, int]]] = [[]]
 
     def push(self) -> None:
         """Enter a scope."""
@@ -67,7 +66,7 @@ class Names:
         """A free name close to a wanted one, taken for the current scope."""
         return self.define(None, wanted, fallback)
 
-    def define(self, item: Any, wanted: str, fallback: str = "v", outermost: bool = False) -> str:
+    def define(self, item: object, wanted: str, fallback: str = "v", outermost: bool = False) -> str:
         """Give an object a free name for the rest of the current scope (or, ``outermost``, for good)."""
         base = identifier(wanted, fallback)
         name, suffix = base, 0
@@ -90,7 +89,7 @@ class Names:
             self._taken.add(name)
             self._scopes[-1].append((None, None, name, name, 0))
 
-    def alias(self, item: Any, text: str) -> None:
+    def alias(self, item: object, text: str) -> None:
         """Let a text that is no name (``A.data``) stand for an object for the rest of the current scope."""
         self._scopes[-1].append((item, self.of.get(item), "", "", 0))
         self.of[item] = text

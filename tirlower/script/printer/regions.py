@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from tirlower.ir import build
 from tirlower.ir.buffer import BufferRegion, CommReducer, IterVar, Range
@@ -11,10 +10,12 @@ from tirlower.ir.cancel import linear_difference
 from tirlower.ir.digest import expr_deep_equal
 from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import Expr, IntImm, is_const_int
+from tirlower.ir.functor import by_class
 from tirlower.ir.index_map import IndexMap
 from tirlower.machine.target import Target
 from tirlower.script.printer.buffers import BufferPrinter
 from tirlower.script.printer.document import CLOSE, Piece, open_mark
+from tirlower.script.printer.expressions import Item
 from tirlower.script.printer.literals import string_text
 
 __all__ = ["EXACT", "RegionPrinter"]
@@ -30,7 +31,7 @@ class RegionPrinter(BufferPrinter):
         """``T.Range(start, extent=extent)``: nothing of it is simplified."""
         return [EXACT, *self.pieces(start), ", extent=", *self.pieces(extent), ")"]
 
-    def attr_region(self, region: Any) -> list[Any]:
+    def attr_region(self, region: BufferRegion) -> list[Piece]:
         """The region that ``T.match_buffer`` names."""
         return self.region(region)
 
@@ -57,30 +58,30 @@ class RegionPrinter(BufferPrinter):
 
     # Objects in attributes
 
-    def attr_object(self, value: Any) -> list[Any]:
+    def attr_object(self, value: object) -> Sequence[Item]:
         """Ranges, regions, iteration variables and reducers as attribute values."""
         method = _OBJECTS.get(value.__class__)
         return super().attr_object(value) if method is None else method(self, value)
 
-    def _range(self, value: Range) -> list[Any]:
+    def _range(self, value: Range) -> list[Piece]:
         return self.exact_range(value.min, value.extent)
 
-    def _region(self, value: BufferRegion) -> list[Any]:
-        ranges: list[Any] = []
+    def _region(self, value: BufferRegion) -> list[Piece]:
+        ranges: list[Piece] = []
         for part in value.region:
             ranges += ([", "] if ranges else []) + self.exact_range(part.min, part.extent)
         name = self.mark(value.buffer, self.buffer(value.buffer))
         return ["T.BufferRegion(", *name, ", [", *ranges, "])"]
 
-    def _iter_var(self, value: IterVar) -> list[Any]:
+    def _iter_var(self, value: IterVar) -> list[Item]:
         domain = ["None"] if value.dom is None else self.attr_object(value.dom)
         kinds = f", {string_text(value.kind)}, {string_text(value.thread_tag)})"
         return ["T.iter_var(", *self.mark(value.var, self.var(value.var)), ", ", *domain, kinds]
 
-    def _target(self, value: Target) -> list[Any]:
+    def _target(self, value: Target) -> list[Item]:
         return ["T.target(", *self.attr(value.export()), ")"]
 
-    def _reducer(self, value: CommReducer) -> list[Any]:
+    def _reducer(self, value: CommReducer) -> list[Item]:
         self.names.push()
         names = [self.names.define(var, var.name) for var in (*value.lhs, *value.rhs)]
         results = self.listed(value.result)
@@ -89,7 +90,7 @@ class RegionPrinter(BufferPrinter):
         self.names.pop()
         return [f"T.comm_reducer(lambda {', '.join(names)}: ", *results, ", [", *self.listed(value.identity), "])"]
 
-    def _index_map(self, value: IndexMap) -> list[Any]:
+    def _index_map(self, value: IndexMap) -> Sequence[Item]:
         kinds = {var.dtype for var in value.initial_indices}
         if len(kinds) > 1:
             return super().attr_object(value)
@@ -97,7 +98,7 @@ class RegionPrinter(BufferPrinter):
         names = [self.names.define(var, var.name) for var in value.initial_indices]
         results = self.listed(value.final_indices)
         self.names.pop()
-        options: list[Any] = []
+        options: list[Item] = []
         if value.inverse_index_map is not None:
             options += [", inverse_index_map=", *self.attr_object(value.inverse_index_map)]
         if kinds - {INT32}:
@@ -105,11 +106,13 @@ class RegionPrinter(BufferPrinter):
         return [f"T.index_map(lambda {', '.join(names)}: [", *results, "]", *options, ")"]
 
 
-_OBJECTS: dict[type, Callable[[RegionPrinter, Any], list[Any]]] = {
-    Range: RegionPrinter._range,
-    BufferRegion: RegionPrinter._region,
-    IterVar: RegionPrinter._iter_var,
-    CommReducer: RegionPrinter._reducer,
-    IndexMap: RegionPrinter._index_map,
-    Target: RegionPrinter._target,
-}
+_OBJECTS: dict[type, Callable[[RegionPrinter, object], Sequence[Item]]] = by_class(
+    {
+        Range: RegionPrinter._range,
+        BufferRegion: RegionPrinter._region,
+        IterVar: RegionPrinter._iter_var,
+        CommReducer: RegionPrinter._reducer,
+        IndexMap: RegionPrinter._index_map,
+        Target: RegionPrinter._target,
+    }
+)

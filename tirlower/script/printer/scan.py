@@ -7,8 +7,6 @@ declared before the attribute.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.digest import variables_of_buffer
 from tirlower.ir.expr import BufferLoad, Expr, FloatImm, IntImm, Let, Var
@@ -41,10 +39,10 @@ class Scan(FieldWalk):
         self.early: set[Var] = set()
         """Variables that an attribute names before a binder inside it binds them."""
         self.blocks = 0
-        self._bound: dict[Any, tuple[int, int]] = self.scopes.table  # object -> (depth, key of its binder)
+        self._bound: dict[object, tuple[int, int]] = self.scopes.table  # object -> (depth, key of its binder)
         self._key = ROOT
 
-    def _bind(self, item: Any, key: int | None = None, depth: int | None = None) -> None:
+    def _bind(self, item: object, key: int | None = None, depth: int | None = None) -> None:
         if depth is None:
             depth = self.scopes.depth
         self.scopes.bind(item, (depth, self._key if key is None else key), depth)
@@ -76,18 +74,18 @@ class Scan(FieldWalk):
     def expr(self, root: Expr) -> None:
         """Look at an expression."""
         bound = self._bound
-        stack: list[Any] = [root]
+        stack: list[Expr | tuple[object, Let]] = [root]
         seen: set[int] = set()
         while stack:
-            op: Any = stack.pop()
+            op = stack.pop()
             cls = op.__class__
-            if cls is Var:
+            if op.__class__ is Var:
                 if op not in bound or op not in self.used:
                     self.use_var(op)
                 continue
             if cls is IntImm or cls is FloatImm:
                 continue
-            if cls is tuple:
+            if isinstance(op, tuple):
                 mark, let = op
                 if mark is _ENTER:
                     self.scopes.push()
@@ -98,15 +96,15 @@ class Scan(FieldWalk):
             if id(op) in seen or not issubclass(cls, Expr):
                 continue
             seen.add(id(op))
-            if cls is Let:
+            if op.__class__ is Let:
                 stack += ((_LEAVE, op), op.body, (_ENTER, op), op.value)
                 continue
-            if cls is BufferLoad:
+            if op.__class__ is BufferLoad:
                 self.use_buffer(op.buffer)
             if not op.is_leaf:
                 stack += reversed(list(op.children()))
 
-    def attr(self, value: Any) -> None:
+    def attr(self, value: object) -> None:
         """Look at an attribute."""
         if isinstance(value, Node):
             self.node(value)
@@ -137,14 +135,14 @@ class Scan(FieldWalk):
             self.symbolic[id(buffer)] = made
         self._bind(buffer)
 
-    def node(self, op: Any) -> None:
+    def node(self, op: object) -> None:
         """Look at a statement or another node."""
         before = self._key
         if isinstance(op, Node):
             super().node(op)
         self._key = before
 
-    def enter(self, op: Any) -> None:
+    def enter(self, op: object) -> None:
         if isinstance(op, Stmt | PrimFunc):
             self._key = id(op)
         self.blocks += op.__class__ is Block

@@ -8,7 +8,7 @@ loop whose extent the parser would simplify, a Seq that is no scope of a declara
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import NoReturn
 
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
@@ -17,6 +17,7 @@ from tirlower.ir.cancel import linear_difference
 from tirlower.ir.digest import expr_deep_equal
 from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import Call, Expr, StringImm, Var, is_const_int
+from tirlower.ir.functor import by_class
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
@@ -32,6 +33,7 @@ from tirlower.ir.stmt import (
     ForKind,
     IfThenElse,
     Seq,
+    Stmt,
     While,
     true_condition,
 )
@@ -52,7 +54,7 @@ _DECLARATIONS = (Bind, AllocBuffer, AllocConst, DeclBuffer)
 class StmtPrinter(RegionPrinter):
     """Prints statements into a document."""
 
-    def statement(self, op: Any) -> None:
+    def statement(self, op: Stmt) -> None:
         """Print a statement into the scope at hand."""
         handler = _STATEMENTS.get(op.__class__)
         if handler is None:
@@ -68,18 +70,15 @@ class StmtPrinter(RegionPrinter):
             self.discard()
             self.ill_formed(op, f"{type(err).__name__}: {err}")
 
-    def ill_formed(self, op: Any, why: str) -> None:
+    def ill_formed(self, op: object, why: str) -> None:
         """Mark something that no script can say."""
         self.doc.line([f"# ill-formed: {type(op).__name__}: {' '.join(why.split())}"], op)
 
-    def body(self, op: Any, views_of: Any = None) -> None:
+    def body(self, op: Stmt) -> None:
         """Print the body of a statement, indented, in a scope of its own."""
         self.doc.level += 1
         self.names.push()
         before = len(self.doc.lines)
-        if views_of is not None:
-            for view in self.scan.views.get(id(views_of), ()):
-                self.view(view)
         self.rest(op)
         self._need_line(before)
         self.names.pop()
@@ -90,7 +89,7 @@ class StmtPrinter(RegionPrinter):
         if all(line.lstrip().startswith("#") for line in self.doc.lines[before:]):
             self.doc.line(["pass"])
 
-    def rest(self, op: Any) -> None:
+    def rest(self, op: Stmt) -> None:
         """Print what fills the rest of a scope: the statements of a Seq stand in it directly."""
         if op.__class__ is Seq and len(op.stmts) > 1:
             for stmt in op.stmts:
@@ -98,7 +97,7 @@ class StmtPrinter(RegionPrinter):
         else:
             self.statement(op)
 
-    def print_other(self, op: Any) -> list[Any]:
+    def print_other(self, op: object) -> NoReturn:
         """What is no expression of the dialect makes its statement ill-formed. Raises TypeError."""
         raise TypeError(f"{type(op).__name__} is no expression of the dialect")
 
@@ -123,14 +122,14 @@ class StmtPrinter(RegionPrinter):
         self.doc.level -= 1
         self.names.pop()
 
-    def _after(self, op: Any) -> None:
+    def _after(self, op: Stmt) -> None:
         """What follows a declaration: the buffer of a data variable, and views that can be declared now."""
         if isinstance(op, (AllocConst, AllocBuffer)) and op.buffer in self.claims:
             self.claim(op.buffer)
         for view in self.scan.views.get(id(op), ()):
             self.view(view)
 
-    def declare(self, op: Any, scope: Seq | None = None) -> bool:
+    def declare(self, op: Bind | AllocBuffer | AllocConst | DeclBuffer, scope: Seq | None = None) -> bool:
         """Print a declaration; with ``scope``, as the head of a ``with``. Whether the dialect can say it."""
         if isinstance(op, Bind):
             self._bind(op, scope)
@@ -145,7 +144,7 @@ class StmtPrinter(RegionPrinter):
             self.emit(["with ", *form, " as ", *self.mark(item, name), ":"], scope, op)
         return True
 
-    def print_declaration(self, op: Any) -> None:
+    def print_declaration(self, op: Bind | AllocBuffer | AllocConst | DeclBuffer) -> None:
         """``x: T.int32 = value``, ``A = T.alloc_buffer(…)``, ``B = T.decl_buffer(…, data=…)`` …"""
         if self.declare(op):
             self._after(op)
@@ -312,7 +311,7 @@ class StmtPrinter(RegionPrinter):
         self.body(op.body)
         self.names.pop()
 
-    def _named_early(self, node: Any) -> list[Var]:
+    def _named_early(self, node: object) -> list[Var]:
         if not self.scan.early:
             return []
         parts = node if isinstance(node, tuple) else (node,)
@@ -420,7 +419,7 @@ class StmtPrinter(RegionPrinter):
 
 
 def _mentions(expr: Expr, variables: set[Var]) -> bool:
-    stack: list[Any] = [expr]
+    stack = [expr]
     seen: set[int] = set()
     while stack:
         op = stack.pop()
@@ -432,18 +431,20 @@ def _mentions(expr: Expr, variables: set[Var]) -> bool:
     return False
 
 
-_STATEMENTS: dict[type, Callable[[Any, Any], None]] = {
-    Seq: StmtPrinter.print_seq,
-    For: StmtPrinter.print_for,
-    While: StmtPrinter.print_while,
-    IfThenElse: StmtPrinter.print_if,
-    BufferStore: StmtPrinter.print_store,
-    Bind: StmtPrinter.print_declaration,
-    AllocBuffer: StmtPrinter.print_declaration,
-    AllocConst: StmtPrinter.print_declaration,
-    DeclBuffer: StmtPrinter.print_declaration,
-    Evaluate: StmtPrinter.print_evaluate,
-    Assert: StmtPrinter.print_assert,
-    AttrStmt: StmtPrinter.print_attr,
-    Block: StmtPrinter.print_block,
-}
+_STATEMENTS: dict[type, Callable[[StmtPrinter, object], None]] = by_class(
+    {
+        Seq: StmtPrinter.print_seq,
+        For: StmtPrinter.print_for,
+        While: StmtPrinter.print_while,
+        IfThenElse: StmtPrinter.print_if,
+        BufferStore: StmtPrinter.print_store,
+        Bind: StmtPrinter.print_declaration,
+        AllocBuffer: StmtPrinter.print_declaration,
+        AllocConst: StmtPrinter.print_declaration,
+        DeclBuffer: StmtPrinter.print_declaration,
+        Evaluate: StmtPrinter.print_evaluate,
+        Assert: StmtPrinter.print_assert,
+        AttrStmt: StmtPrinter.print_attr,
+        Block: StmtPrinter.print_block,
+    }
+)
