@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -151,12 +153,17 @@ def sample(seed: int, count: int, least: int = 20) -> list[Mutant]:
 
 
 def tests_of(path: str) -> list[str]:
-    """The tests of a file: those of its name, else those of the nearest folder that has some."""
+    """The tests of a file: those of its name, those that ``tools/one_of_each.toml`` lists instead, or the nearest ones."""
     inside = Path(path).relative_to("tirlower")
     name = f"{inside.parent.name}.py" if inside.name == "__init__.py" else inside.name
-    own = ROOT / "tests" / inside.parent / f"test_{name}"
-    if own.is_file():
-        return [own.relative_to(ROOT).as_posix()]
+    own = Path("tests", inside.parent, f"test_{name.removeprefix('_')}")
+    if (ROOT / own).is_file():
+        return [own.as_posix()]
+    listed = tomllib.loads((ROOT / "tools" / "one_of_each.toml").read_text(encoding="utf-8"))
+    reasons = listed["modules without a test of their name"]
+    reason = reasons.get(path) or reasons.get(f"{Path(path).parent.as_posix()}/", "")
+    if found := re.findall(r"\btests/[\w/.]*\w", reason):
+        return found
     folder = ROOT / "tests" / inside.with_suffix("")
     while not any(folder.glob("test_*.py")):
         folder = folder.parent
