@@ -75,6 +75,14 @@ def _first_lane(form: LaneForm, kind: DataType) -> LaneForm:
     return LaneForm(((1, total),), _in_type(stride, kind) if isinstance(stride, int) else stride)
 
 
+def _stays_near(run: Run, form: LaneForm, kind: DataType) -> bool:
+    """Whether no two lanes are as far apart as the type has numbers: two in the buffer may then be lanes between which
+    others, which are masked, have wrapped."""
+    stride = form.stride
+    low, high = (stride, stride) if isinstance(stride, int) else run.em.facts.range_of(stride)
+    return max(-low, high) * (kind.lanes - 1) <= int(kind.max_value)
+
+
 def _in_type(value: int, kind: DataType) -> int:
     least, size = int(kind.min_value), 1 << kind.bits
     return (value - least) % size + least
@@ -112,8 +120,8 @@ class Access:
         return self.count * self.group
 
 
-def schedule_access(run: Run, buffer: Buffer, indices: Sequence[Expr]) -> LaneForm | None:
-    """Schedule what the address needs; gives the form of a vector index that has one."""
+def schedule_access(run: Run, buffer: Buffer, indices: Sequence[Expr], masked: bool = False) -> LaneForm | None:
+    """Schedule what the address needs; gives the form of a vector index that has one. ``masked`` lanes may be outside."""
     if len(indices) == 1 and indices[0].dtype.is_scalar and _is_flat(buffer):
         run.evaluate_index(indices[0])
         return None
@@ -122,9 +130,12 @@ def schedule_access(run: Run, buffer: Buffer, indices: Sequence[Expr]) -> LaneFo
     if indices and indices[-1].dtype.is_vector:
         last = scalars.pop()
         form = affine_lanes(last)
-        if form is not None and form.terms != ((1, form.terms[0][1]),) and run.em.facts.data_wraps(last):
-            form = _first_lane(form, last.dtype.element)
-            run.em.facts.kept += [term for _, term in form.terms]
+        if form is not None and run.em.facts.data_wraps(last):
+            if masked and not _stays_near(run, form, last.dtype):
+                form = None
+            elif form.terms != ((1, form.terms[0][1]),):
+                form = _first_lane(form, last.dtype.element)
+                run.em.facts.kept += [term for _, term in form.terms]
         if form is None:
             evaluate_lanes(run, last)
         else:

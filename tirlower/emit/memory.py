@@ -57,7 +57,7 @@ def _load(run: Run, op: BufferLoad) -> None:
     run.then(finish)
     if predicate is not None:
         run.evaluate(predicate)
-    form = schedule_access(run, op.buffer, op.indices)
+    form = schedule_access(run, op.buffer, op.indices, predicate is not None or run.em.lane_mask is not None)
 
 
 def _with_lane_mask(em: Emitter, mask: Value | None, count: int) -> Value | None:
@@ -160,7 +160,7 @@ def emit_store(em: Emitter, op: BufferStore) -> None:
         return
     em.type_of(op.value.dtype)  # refuses scalable vectors
     run = Run(em)
-    form = schedule_access(run, op.buffer, op.indices)
+    form = schedule_access(run, op.buffer, op.indices, predicate is not None)
     if predicate is not None:
         run.evaluate(predicate)
     run.evaluate(op.value)

@@ -465,7 +465,7 @@ def index_of(state: FunctionState, op: Expr) -> Value:
     if known is not None:
         return known
     cls, kind = op.__class__, op.dtype.element
-    if cls is Ramp:
+    if cls is Ramp and not is_data(state, op):
         assert state.lane is not None
         base, stride = index_of(state, op.base), index_of(state, op.stride)  # type: ignore[attr-defined]
         made = arithmetic(state, Add, INDEX, base, arithmetic(state, Mul, INDEX, state.lane, stride))
