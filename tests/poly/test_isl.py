@@ -183,6 +183,7 @@ def test_questions_that_find_too_little_work_left_use_it_up(monkeypatch):
 
 def test_what_is_of_use_but_not_needed_gets_little_of_the_work(monkeypatch):
     monkeypatch.setattr(isl, "QUESTION_WORK", 400_000)
+    monkeypatch.setattr(isl, "_SOON", 16)
     solver = Counting()
     with solver.verdict():
         with solver.soon():

@@ -30,7 +30,7 @@ VERDICT_WORK = 15_000_000
 """The same for all questions of one verdict: up to 0.2 s. With two thirds of it one program in 200 has an answer less; with
 twice as much verdicts take 0.4 s."""
 
-_SOON = 16
+_SOON = 4
 """The part of a question's work after which an answer that is not needed, but of use, is given up."""
 
 _ASKING = 16_000
@@ -42,7 +42,7 @@ _LEVELS = (256, 64, 16, 4, 1)
 _SMALLEST_WORK = 200_000
 """A point is as good as one of small numbers, if those take long to find: an operation takes ten times as long there."""
 
-_SHOWN_WORK = 800_000
+_SHOWN_WORK = 1_600_000
 """The same for a point that is shown: with a size of 2**31 - 1 nobody can try it, and sums of sizes leave their type."""
 
 _LEXMIN_SHARE = 8
