@@ -17,7 +17,17 @@ def f(s: T.{kind}, t: T.{kind}, B: T.Buffer((16,), "int32"), O: T.Buffer((64,), 
         if {index} >= 0 and {index} < 16:
             {statement}
 """
-INDICES = ("s * i", "s * (i + s)", "s * i + t", "t - i * s", "i * 1073741824 + t", "(i + t) * 65536 * s", "i * -3 + t")
+INDICES = (
+    "s * i",
+    "s * (i + s)",
+    "s * i + t",
+    "t - i * s",
+    "i * 1073741824 + t",
+    "(i + t) * 65536 * s",
+    "i * -3 + t",
+    "T.Cast('int64', s * i)",
+    "T.Cast('int64', (i - t) * s)",
+)
 STATEMENTS = ("O[i] = B[{index}]", "B[{index}] = t + i", "O[i] = B[{index}] + B[15 - i % 16]")
 ENDS = (0, 1, 3, -1, 15, 65536, 46341, 2**30, -(2**30), 2**31 - 1, 2**31 - 9, -(2**31), -(2**31) + 5)
 

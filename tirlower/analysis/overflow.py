@@ -486,6 +486,10 @@ class DataAnalyzer(Analyzer):
         self._opaque = {}
         super().leave_constraint()
 
+    def wraps_around(self, expr: Expr) -> bool:
+        """Whether arithmetic of an index type wraps around where it leaves it: that on data does."""
+        return self.wrapping.is_data(expr)
+
     def simplify(self, expr: Any, steps: int = 2) -> Expr:
         """The simplest form known."""
         plain = super().simplify

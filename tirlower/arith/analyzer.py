@@ -339,6 +339,10 @@ class Analyzer:
         return self.canonical.simplify(as_expr(expr))
 
     # -- questions ---------------------------------------------------------------------------------------------------
+    def wraps_around(self, expr: Expr) -> bool:
+        """Whether arithmetic of an index type wraps around where it leaves it: here, none does (TIR's convention)."""
+        return False
+
     def const_int_bound(self, expr: ExprLike) -> ConstIntBound:
         """Constant bounds of an integer expression."""
         low, high = self.bounds.of(as_expr(expr))

@@ -443,11 +443,8 @@ class Rewriter(Prover):
         (low, high), (least, most) = bounds.of(value.base), bounds.of(value.stride)
         last = value.lanes - 1
         ends = (low, high, low + min(least * last, 0), high + max(most * last, 0), least, most)
-        kinds = (
-            [dtype.element]
-            if value.dtype.is_int and value.dtype.bits in (32, 64)
-            else [dtype.element, value.dtype.element]
-        )
+        exact = is_index_type(value.base.dtype) and not self._analyzer.wraps_around(value)
+        kinds = [dtype.element] if exact else [dtype.element, value.dtype.element]
         return all(kind.min_value <= min(ends) and max(ends) <= kind.max_value for kind in kinds)
 
     def _any_impure(self, parts: tuple[Expr, ...]) -> bool:
