@@ -12,6 +12,7 @@ from tirlower.analysis import get_block_access_region, get_block_read_write_regi
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import WellFormedError
 from tirlower.ir import build
+from tirlower.ir.evaluator import Evaluator
 from tirlower.script import tir as T
 
 A = ir.Buffer("A", (16, 16))
@@ -171,14 +172,12 @@ def _random_block(rng):
 
 
 def _accesses(stmt, env, found):
-    from tirlower.analysis.bounds_search import integer_value
-
     def expr(op):
         if isinstance(op, ir.BufferLoad):
-            found["reads"].add(integer_value(op.indices[0], env))
+            found["reads"].add(Evaluator(op.indices[0]).at(env))
         elif isinstance(op, ir.Select) or (isinstance(op, ir.Call) and op.op.name == "tir.if_then_else"):
             condition, then_value, else_value = op.children()
-            expr(then_value if integer_value(condition, env) else else_value)
+            expr(then_value if Evaluator(condition).at(env) else else_value)
         else:
             for child in op.children():
                 expr(child)
@@ -187,11 +186,11 @@ def _accesses(stmt, env, found):
         for value in range(stmt.min.value, stmt.min.value + stmt.extent.value):
             _accesses(stmt.body, {**env, stmt.loop_var: value}, found)
     elif isinstance(stmt, ir.IfThenElse):
-        taken = stmt.then_case if integer_value(stmt.condition, env) else stmt.else_case
+        taken = stmt.then_case if Evaluator(stmt.condition).at(env) else stmt.else_case
         if taken is not None:
             _accesses(taken, env, found)
     else:
-        found["writes"].add(integer_value(stmt.indices[0], env))
+        found["writes"].add(Evaluator(stmt.indices[0]).at(env))
         expr(stmt.value)
 
 

@@ -183,6 +183,30 @@ def test_a_division_by_zero_counts_where_it_is_chosen(probe):
         call(6, 0, np.zeros(6, F32))
 
 
+def test_what_a_condition_does_not_ask_for_needs_no_value(probe):
+    ratio = compound_of(
+        lambda m, n: build.if_then_else(build.logical_and(n > 0, m // n > 1), ~n & 7, 2), m="int64", n="int64"
+    )
+    sig = Signature("f", (ScalarParam("m", "int64"), ScalarParam("n", "int64"), BufferParam("A", "float32", (ratio,))))
+    call = probe(sig)
+    call(6, 0, np.zeros(2, F32))
+    call(6, 1, np.zeros(6, F32))
+    assert call.runs == 2
+
+
+@pytest.mark.parametrize("amount", [-1, 32, 64, 1 << 30])
+def test_a_compound_extent_that_shifts_too_far_is_refused(probe, amount):
+    shifted = compound_of(lambda n, m: n << m, n="int32", m="int32")
+    sig = Signature(
+        "f", (ScalarParam("n", "int32"), ScalarParam("m", "int32"), BufferParam("A", "float32", (shifted,)))
+    )
+    call = probe(sig)
+    call(0, 31, np.zeros(0, F32))
+    with pytest.raises(ArgumentValueError, match=f"a shift is by 0 to 31 bits, got {amount}"):
+        call(0, amount, np.zeros(0, F32))
+    assert call.runs == 1
+
+
 def test_a_scalar_parameter_may_be_an_extent(probe):
     sig = Signature("f", (BufferParam("A", "float32", (N,)), ScalarParam("n", "int32")))
     call = probe(sig)

@@ -7,32 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tirlower import ir
-from tirlower.arith.matcher import truncdiv, truncmod
 from tirlower.ir import BOOL, DataType, Expr, FloatImm, IntImm, wrap_int
+from tirlower.ir.integers import EXACT, operation
 from tirlower.ir.op import Op
 
-__all__ = ["FOLD", "LOG2_LIMITS", "fold_call", "fold_float", "holds_values_of"]
-
-FOLD: dict[object, Callable[[int, int], int]] = {
-    ir.Add: lambda a, b: a + b,
-    ir.Sub: lambda a, b: a - b,
-    ir.Mul: lambda a, b: a * b,
-    ir.Min: min,
-    ir.Max: max,
-    ir.FloorDiv: lambda a, b: a // b,
-    ir.FloorMod: lambda a, b: a % b,
-    ir.Div: truncdiv,
-    ir.Mod: truncmod,
-    ir.LT: lambda a, b: a < b,
-    ir.LE: lambda a, b: a <= b,
-    ir.GT: lambda a, b: a > b,
-    ir.GE: lambda a, b: a >= b,
-    ir.EQ: lambda a, b: a == b,
-    ir.NE: lambda a, b: a != b,
-    ir.And: lambda a, b: a and b,
-    ir.Or: lambda a, b: a or b,
-}
-"""What each binary operation makes of two integers."""
+__all__ = ["LOG2_LIMITS", "fold_call", "fold_float", "holds_values_of"]
 
 
 def fold_float(kind: Any, a: Any, b: Any) -> Expr | None:
@@ -43,7 +22,7 @@ def fold_float(kind: Any, a: Any, b: Any) -> Expr | None:
         return None
     if kind in (ir.Add, ir.Sub, ir.Mul, ir.Min, ir.Max):
         # float32 and narrower: the exact float64 sum or product of two rounds as the operation itself does.
-        value: Any = FOLD[kind](a.value, b.value)  # type: ignore[arg-type]
+        value: Any = EXACT[kind](a.value, b.value)
     elif kind is ir.Div and b.value != 0:
         value = a.value / b.value
     else:
@@ -56,13 +35,6 @@ def holds_values_of(wide: DataType, narrow: DataType) -> bool:
     return bool(wide.min_value <= narrow.min_value and narrow.max_value <= wide.max_value)
 
 
-_INT_CALLS: dict[str, Callable[[int, int, DataType], int | None]] = {
-    "tir.bitwise_and": lambda a, b, t: a & b,
-    "tir.bitwise_or": lambda a, b, t: a | b,
-    "tir.bitwise_xor": lambda a, b, t: a ^ b,
-    "tir.shift_left": lambda a, b, t: a << b if 0 <= b < t.bits else None,
-    "tir.shift_right": lambda a, b, t: a >> b if 0 <= b < t.bits else None,
-}
 _FLOAT_CALLS: dict[str, Callable[[float], float]] = {
     "tir.floor": math.floor,
     "tir.ceil": math.ceil,
@@ -92,13 +64,13 @@ def fold_call(op: Op, args: tuple[Any, ...], dtype: DataType | None) -> Expr | N
         return None
     first = args[0]
     if len(args) == 2 and first.__class__ is IntImm and args[1].__class__ is IntImm:
-        whole = _INT_CALLS.get(op.name)
-        value = whole(first.value, args[1].value, first.dtype) if whole is not None else None
-        return (
-            None
-            if value is None
-            else IntImm(first.dtype, wrap_int(value, first.dtype) if not first.dtype.is_bool else value)
-        )
+        whole = operation(op.name, first.dtype)
+        try:
+            return (
+                None if whole is None else IntImm(first.dtype, wrap_int(whole(*[x.value for x in args]), first.dtype))
+            )
+        except ArithmeticError:
+            return None
     if first.__class__ is IntImm:
         bits = first.dtype.bits
         pattern = first.value & ((1 << bits) - 1)

@@ -30,12 +30,13 @@ from tirlower.arith.pattern import (
     is_constant,
 )
 from tirlower.ir.expr import BinaryOp, Expr, IntImm
+from tirlower.ir.integers import truncdiv, truncmod
 from tirlower.ir.node import NODES
 
 if TYPE_CHECKING:
     from tirlower.arith.rewrite import Rewriter
 
-__all__ = ["Matcher", "RuleIndex", "compile_variant", "matcher_source", "truncdiv", "truncmod"]
+__all__ = ["Matcher", "RuleIndex", "compile_variant", "matcher_source"]
 
 
 class Matcher(Protocol):
@@ -60,17 +61,6 @@ _OPERANDS: dict[type | str, tuple[str, ...]] = {
 
 Key: TypeAlias = "tuple[str | type, ...]"
 """The root (a class, or an operation's name), and the classes of the operands."""
-
-
-def truncdiv(a: int, b: int) -> int:
-    """The quotient rounded toward zero."""
-    q = abs(a) // abs(b)
-    return q if (a < 0) == (b < 0) else -q
-
-
-def truncmod(a: int, b: int) -> int:
-    """The remainder of :func:`truncdiv`."""
-    return a - truncdiv(a, b) * b
 
 
 _SCOPE: dict[str, object] = {

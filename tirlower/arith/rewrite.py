@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from tirlower import ir
 from tirlower.arith import rules
 from tirlower.arith.bounds import is_index_type
-from tirlower.arith.fold import FOLD, fold_call, fold_float, holds_values_of
+from tirlower.arith.fold import fold_call, fold_float, holds_values_of
 from tirlower.arith.interner import BINARY, is_impure_call
 from tirlower.arith.matcher import Key, RuleIndex
 from tirlower.arith.prove import Prover
@@ -35,6 +35,7 @@ from tirlower.ir import (
     wrap_int,
 )
 from tirlower.ir.expr import Binary, Let
+from tirlower.ir.integers import EXACT
 from tirlower.ir.op import GlobalVar, Op
 
 if TYPE_CHECKING:
@@ -579,7 +580,7 @@ class Rewriter(Prover):
     def _fold(self, kind: Any, a: Any, b: Any) -> Expr | None:
         if kind in _DIVISIONS and b.value == 0:
             return None
-        value = FOLD[kind](a.value, b.value)
+        value = EXACT[kind](a.value, b.value)
         if kind in _ORDER:
             return self.true if value else self.false
         return IntImm(a.dtype, wrap_int(value, a.dtype) if not a.dtype.is_bool else int(bool(value)))
@@ -611,7 +612,7 @@ class Rewriter(Prover):
             if kind is ir.LE and a.dtype.is_integral and self._literal(ir.EQ, a, b) is False:
                 return self.binary(ir.LT, a, b)
         if a.__class__ is FloatImm and b.__class__ is FloatImm:
-            return self.true if FOLD[kind](a.value, b.value) else self.false  # type: ignore[arg-type]
+            return self.true if EXACT[kind](a.value, b.value) else self.false
         return None
 
     def _known_vector(self, kind: Any, a: Any, b: Any) -> Expr | None:

@@ -2,57 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from tirlower.diagnostics import LoweringError
-from tirlower.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    Call,
-    Cast,
-    Div,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Or,
-    Select,
-    Sub,
-    Var,
-    wrap_int,
-)
+from tirlower.ir.evaluator import Evaluator
+from tirlower.ir.expr import Add, Call, Expr, IntImm, Mul, Sub, Var
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import post_order_visit
+from tirlower.ir.integers import within, wrapped
 from tirlower.ir.op import Op
+from tirlower.ir.query import each
 from tirlower.ir.stmt import Evaluate
 
 __all__ = ["Compound", "Extent", "Sym", "compound", "extent_of", "extent_text", "names_in"]
 
-IF: Final = Op.get("tir.if_then_else")
-LIKELY: Final = Op.get("tir.likely")
-SHL: Final = Op.get("tir.shift_left")
-SHR: Final = Op.get("tir.shift_right")
-AND: Final = Op.get("tir.bitwise_and")
-OR: Final = Op.get("tir.bitwise_or")
-XOR: Final = Op.get("tir.bitwise_xor")
 _RET: Final = Op.get("tir.ret")
-_OPERATIONS: Final = frozenset((IF, LIKELY, SHL, SHR, AND, OR, XOR))
-_KINDS: Final[frozenset[type]] = frozenset(
-    (IntImm, Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, Select, Cast, And, Or, Not, EQ, NE, LT, LE, GT, GE)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +47,15 @@ class Compound:
     """An expression of symbols that is checked and never solved, like the ``n * 2`` of a shape.
 
     ``variables`` has the name of the symbol or scalar parameter behind each variable, in the order in which ``expr``
-    reads them; ``nodes`` (derived) are the expression's, operands first, and ``strange`` one of them that is no arithmetic
-    of integers, if there is one.
+    reads them.
     """
 
     expr: Expr
     variables: Mapping[Var, str]
-    nodes: tuple[Any, ...] = field(init=False)
-    strange: Any = field(init=False)
+    evaluator: Evaluator = field(init=False)
 
     def __post_init__(self) -> None:
-        nodes: list[Any] = []
-        post_order_visit(self.expr, nodes.append)
-        object.__setattr__(self, "nodes", tuple(nodes))
-        strange = (node for node in nodes if not (node.__class__ is Var or _is_integral(node)))
-        object.__setattr__(self, "strange", next(strange, None))
+        object.__setattr__(self, "evaluator", Evaluator(self.expr))
 
     @property
     def text(self) -> str:
@@ -110,20 +69,9 @@ class Compound:
 
     def evaluate(self, env: Mapping[str, int]) -> int:
         """The value. Raises ZeroDivisionError where it has none, and OverflowError where it leaves its type."""
-        if self.strange is not None:
+        if self.evaluator.strange is not None:
             return self._interpreted(env)
-        done: dict[int, int | ArithmeticError] = {}
-        for node in self.nodes:
-            if node.__class__ is Var:
-                done[id(node)] = int(env[self.variables[node]])
-            elif node.__class__ is IntImm:
-                done[id(node)] = node.value
-            else:
-                done[id(node)] = _combined(node, [done[id(child)] for child in node.children()])
-        result = done[id(self.expr)]
-        if isinstance(result, ArithmeticError):
-            raise result
-        return result
+        return int(self.evaluator.at({var: int(env[name]) for var, name in self.variables.items()}, _checked))
 
     def _interpreted(self, env: Mapping[str, int]) -> int:
         # What has more in it is rare, and not worth the import before.
@@ -165,17 +113,11 @@ def extent_of(expr: Expr, names: Mapping[Var, str], what: str, *, integral: bool
 
 def compound(expr: Expr, names: Mapping[Var, str], what: str, *, integral: bool = True) -> Compound:
     """A compound expression of symbols; the arguments are those of :func:`extent_of`, and so are the errors."""
-    used: dict[Var, str] = {}
-
-    def look(node: Any) -> None:
-        if isinstance(node, Var):
-            used[node] = _name(node, names, what)
-
-    post_order_visit(expr, look)
-    made = Compound(expr, used)
-    if integral and made.strange is not None:
+    made = Compound(expr, {var: _name(var, names, what) for var in each(Var, expr)})
+    strange = made.evaluator.strange
+    if integral and strange is not None:
         raise LoweringError(
-            f"{what} is `{expr}`, which has more in it than integer arithmetic: {type(made.strange).__name__}",
+            f"{what} is `{expr}`, which has more in it than integer arithmetic: {type(strange).__name__}",
             origin="call",
             help="use + - * // % min max and comparisons of integer symbols",
         )
@@ -193,63 +135,6 @@ def _name(var: Var, names: Mapping[Var, str], what: str) -> str:
     return found
 
 
-def _is_integral(node: Any) -> bool:
-    if isinstance(node, Call):
-        return node.op in _OPERATIONS
-    return type(node) in _KINDS and bool(node.dtype.is_integral and node.dtype.is_scalar)
-
-
-def _truncated(a: int, b: int) -> int:
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
-
-
-_PYTHON: Final[dict[Any, Callable[..., int]]] = {
-    Add: lambda a, b: a + b,
-    Sub: lambda a, b: a - b,
-    Mul: lambda a, b: a * b,
-    Div: _truncated,
-    Mod: lambda a, b: a - b * _truncated(a, b),
-    FloorDiv: lambda a, b: a // b,
-    FloorMod: lambda a, b: a % b,
-    Min: min,
-    Max: max,
-    And: lambda a, b: a & b,
-    Or: lambda a, b: a | b,
-    Not: lambda a: 1 - a,
-    EQ: lambda a, b: int(a == b),
-    NE: lambda a, b: int(a != b),
-    LT: lambda a, b: int(a < b),
-    LE: lambda a, b: int(a <= b),
-    GT: lambda a, b: int(a > b),
-    GE: lambda a, b: int(a >= b),
-    LIKELY: lambda a: a,
-    SHL: lambda a, b: a << (b & 63),
-    SHR: lambda a, b: a >> (b & 63),
-    AND: lambda a, b: a & b,
-    OR: lambda a, b: a | b,
-    XOR: lambda a, b: a ^ b,
-}
-
-
-def _combined(node: Any, args: list[int | ArithmeticError]) -> int | ArithmeticError:
-    """What a node makes of its operands, or why it has no value: no matter where a choice does not choose it."""
-    word = node.op if node.__class__ is Call else node.__class__
-    if word in (IF, Select) and not isinstance(args[0], ArithmeticError):
-        return args[1] if args[0] else args[2]
-    values = []
-    for arg in args:
-        if isinstance(arg, ArithmeticError):
-            return arg
-        values.append(arg)
-    if word is Cast:
-        exact = int(values[0] != 0) if node.dtype.is_bool else values[0]
-    else:
-        try:
-            exact = _PYTHON[word](*values)
-        except ZeroDivisionError as error:
-            return error
-    value = wrap_int(exact, node.dtype)
-    if value != exact and word in (Add, Sub, Mul) and node.dtype.is_int:
-        return OverflowError(f"{node} = {exact} does not fit {node.dtype}")
-    return value
+def _checked(op: Expr, exact: int) -> int:
+    """What leaves its type: a sum, difference or product with a sign has no value, anything else wraps."""
+    return int((within if isinstance(op, (Add, Sub, Mul)) and op.dtype.is_int else wrapped)(op, exact))

@@ -9,9 +9,7 @@ algebra. On floats only what changes no bit of any value is folded. The node con
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from tirlower.diagnostics import Span, TirError
 from tirlower.ir import expr as ir
@@ -33,6 +31,7 @@ from tirlower.ir.expr import (
     is_const_int,
     wrap_int,
 )
+from tirlower.ir.integers import EXACT
 from tirlower.ir.op import Op
 
 __all__ = [
@@ -43,7 +42,6 @@ __all__ = [
 ]  # fmt: skip
 
 _LITERALS = (bool, int, float)
-Number = TypeVar("Number", int, float)
 
 
 class BinaryBuilder(Protocol):
@@ -51,13 +49,6 @@ class BinaryBuilder(Protocol):
 
     def __call__(self, a: ExprLike, b: ExprLike, span: Span | None = None, /) -> Expr:
         """The operation on them, or what it folds to."""
-
-
-class Arithmetic(Protocol):
-    """An operation on two constants of one kind."""
-
-    def __call__(self, a: Number, b: Number, /) -> Number:
-        """The constant that it folds to."""
 
 
 def _fits(value: float, dtype: DataType) -> bool:
@@ -168,19 +159,19 @@ def _prepare(a: ExprLike, b: ExprLike, span: Span | None) -> tuple[Expr, Expr]:
     return (a, b) if a.dtype is b.dtype else match_types(a, b, span)
 
 
-def _fold(fn: Arithmetic, a: Expr, b: Expr, span: Span | None) -> Expr | None:
+def _fold(node: type[ir.BinaryOp], a: Expr, b: Expr, span: Span | None) -> Expr | None:
     if a.__class__ is IntImm and b.__class__ is IntImm:
         kind = a.dtype
-        return IntImm(kind, wrap_int(fn(a.value, b.value), kind), span=span)
+        return IntImm(kind, wrap_int(EXACT[node](a.value, b.value), kind), span=span)
     if a.__class__ is FloatImm and b.__class__ is FloatImm and not a.dtype.is_custom:
-        return FloatImm(a.dtype, fn(a.value, b.value), span=span)
+        return FloatImm(a.dtype, EXACT[node](a.value, b.value), span=span)
     return None
 
 
 def add(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """``a + b``."""
     a, b = _prepare(a, b, span)
-    folded = _fold(operator.add, a, b, span)
+    folded = _fold(ir.Add, a, b, span)
     if folded is not None:
         return folded
     if a.dtype.is_integral:
@@ -194,7 +185,7 @@ def add(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
 def sub(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """``a - b``."""
     a, b = _prepare(a, b, span)
-    folded = _fold(operator.sub, a, b, span)
+    folded = _fold(ir.Sub, a, b, span)
     if folded is not None:
         return folded
     if a.dtype.is_integral and is_const_int(b, 0):
@@ -205,7 +196,7 @@ def sub(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
 def mul(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """``a * b``."""
     a, b = _prepare(a, b, span)
-    folded = _fold(operator.mul, a, b, span)
+    folded = _fold(ir.Mul, a, b, span)
     if folded is not None:
         return folded
     if a.dtype.is_integral:
@@ -258,7 +249,7 @@ def truncdiv(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     a, b = _prepare(a, b, span)
     _need_ints("truncdiv", a, span)
     _need_divisor(b, span)
-    folded = _fold(lambda x, y: abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1), a, b, span)
+    folded = _fold(ir.Div, a, b, span)
     if folded is not None:
         return folded
     if is_const_int(a, 0) or is_const_int(b, 1):
@@ -272,7 +263,7 @@ def truncmod(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     if a.dtype.is_float:
         return call("tir.fmod", a, b, span=span)
     _need_divisor(b, span)
-    folded = _fold(lambda x, y: int(math.copysign(1, x)) * (abs(x) % abs(y)), a, b, span)
+    folded = _fold(ir.Mod, a, b, span)
     if folded is not None:
         return folded
     if is_const_int(a, 0):
@@ -288,7 +279,7 @@ def floordiv(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     if a.dtype.is_float:
         return call("tir.floor", true_div(a, b, span), span=span)
     _need_divisor(b, span)
-    folded = _fold(operator.floordiv, a, b, span)
+    folded = _fold(ir.FloorDiv, a, b, span)
     if folded is not None:
         return folded
     if is_const_int(a, 0) or is_const_int(b, 1):
@@ -302,7 +293,7 @@ def floormod(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     if a.dtype.is_float:
         return sub(a, mul(floordiv(a, b, span), b, span), span)
     _need_divisor(b, span)
-    folded = _fold(operator.mod, a, b, span)
+    folded = _fold(ir.FloorMod, a, b, span)
     if folded is not None:
         return folded
     if is_const_int(a, 0):
@@ -323,7 +314,7 @@ def min_(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     a, b = _prepare(a, b, span)
     if a is b:
         return a
-    folded = _fold(min, a, b, span) if not _has_nan(a, b) else None
+    folded = _fold(ir.Min, a, b, span) if not _has_nan(a, b) else None
     return folded if folded is not None else ir.Min(a, b, span=span)
 
 
@@ -332,7 +323,7 @@ def max_(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     a, b = _prepare(a, b, span)
     if a is b:
         return a
-    folded = _fold(max, a, b, span) if not _has_nan(a, b) else None
+    folded = _fold(ir.Max, a, b, span) if not _has_nan(a, b) else None
     return folded if folded is not None else ir.Max(a, b, span=span)
 
 
@@ -340,24 +331,24 @@ def _has_nan(a: Expr, b: Expr) -> bool:
     return any(isinstance(x, FloatImm) and (x.value != x.value or x.value == 0.0) for x in (a, b))
 
 
-def _compare(fn: Callable[[float, float], bool], node: type[CompareOp]) -> BinaryBuilder:
+def _compare(node: type[CompareOp]) -> BinaryBuilder:
     def build(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
         a, b = _prepare(a, b, span)
         pair = _const_pair(a, b)
         if pair is not None:
-            return IntImm(BOOL, int(fn(*pair)), span=span)
+            return IntImm(BOOL, int(EXACT[node](*pair)), span=span)
         return node(a, b, span=span)
 
     build.__doc__ = f"The comparison {node.__name__}, folded on constants."
     return build
 
 
-eq = _compare(operator.eq, ir.EQ)
-ne = _compare(operator.ne, ir.NE)
-lt = _compare(operator.lt, ir.LT)
-le = _compare(operator.le, ir.LE)
-gt = _compare(operator.gt, ir.GT)
-ge = _compare(operator.ge, ir.GE)
+eq = _compare(ir.EQ)
+ne = _compare(ir.NE)
+lt = _compare(ir.LT)
+le = _compare(ir.LE)
+gt = _compare(ir.GT)
+ge = _compare(ir.GE)
 
 
 def as_bool(a: ExprLike, span: Span | None = None) -> Expr:
@@ -479,7 +470,7 @@ def likely(condition: ExprLike, span: Span | None = None) -> Expr:
     return Call(Op.get("tir.likely"), (condition,), condition.dtype, span=span)
 
 
-def _bit_op(short: str, fn: Callable[[int, int], int]) -> BinaryBuilder:
+def _bit_op(short: str) -> BinaryBuilder:
     name = f"tir.{short}"
 
     def build(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
@@ -490,7 +481,7 @@ def _bit_op(short: str, fn: Callable[[int, int], int]) -> BinaryBuilder:
         if a.dtype.is_bool and short.startswith("bitwise") and a.dtype is b.dtype and _const_pair(a, b) is None:
             return Call(Op.get(name), (a, b), a.dtype, span=span)
         if isinstance(a, IntImm) and isinstance(b, IntImm):
-            return IntImm(a.dtype, wrap_int(fn(a.value, b.value), a.dtype), span=span)
+            return IntImm(a.dtype, wrap_int(EXACT[name](a.value, b.value), a.dtype), span=span)
         if short.startswith("shift") and is_const_int(b, 0):
             return a
         return Call(Op.get(name), (a, b), a.dtype, span=span)
@@ -499,11 +490,11 @@ def _bit_op(short: str, fn: Callable[[int, int], int]) -> BinaryBuilder:
     return build
 
 
-bitwise_and = _bit_op("bitwise_and", operator.and_)
-bitwise_or = _bit_op("bitwise_or", operator.or_)
-bitwise_xor = _bit_op("bitwise_xor", operator.xor)
-shift_left = _bit_op("shift_left", operator.lshift)
-shift_right = _bit_op("shift_right", operator.rshift)
+bitwise_and = _bit_op("bitwise_and")
+bitwise_or = _bit_op("bitwise_or")
+bitwise_xor = _bit_op("bitwise_xor")
+shift_left = _bit_op("shift_left")
+shift_right = _bit_op("shift_right")
 
 
 def bitwise_not(a: ExprLike, span: Span | None = None) -> Expr:

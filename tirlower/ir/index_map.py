@@ -13,25 +13,19 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.cancel import linear_difference
 from tirlower.ir.dtype import DataType
+from tirlower.ir.evaluator import Evaluator, NoValue
 from tirlower.ir.expr import (
-    Add,
     Call,
-    Cast,
     Expr,
-    FloorDiv,
-    FloorMod,
     IntImm,
-    Max,
-    Min,
-    Mul,
-    Sub,
     Var,
     as_expr,
     const,
     is_const_int,
 )
-from tirlower.ir.functor import Substituter, post_order_visit
+from tirlower.ir.functor import Substituter
 from tirlower.ir.index_inverse import NotInvertible, invert, ranges_of
+from tirlower.ir.integers import kept
 from tirlower.ir.node import Node, binds, child, hint, node
 from tirlower.ir.regions import relax_region
 from tirlower.ir.structural import structural_equal
@@ -312,15 +306,6 @@ def _same(a: Expr, b: Expr) -> bool:
     return a.dtype is b.dtype and a.dtype.is_integral and is_const_int(linear_difference(a, b), 0)
 
 
-_NUMPY: dict[type, np.ufunc] = {
-    Add: np.add,
-    Sub: np.subtract,
-    Mul: np.multiply,
-    FloorDiv: np.floor_divide,
-    FloorMod: np.mod,
-    Min: np.minimum,
-    Max: np.maximum,
-}
 _BIT_OPERATIONS: dict[str, Callable[..., Expr]] = {
     "tir.bitwise_and": build.bitwise_and,
     "tir.bitwise_or": build.bitwise_or,
@@ -329,32 +314,12 @@ _BIT_OPERATIONS: dict[str, Callable[..., Expr]] = {
     "tir.shift_left": build.shift_left,
     "tir.shift_right": build.shift_right,
 }
-_NUMPY_CALLS: dict[str, np.ufunc] = {
-    "tir.bitwise_and": np.bitwise_and,
-    "tir.bitwise_or": np.bitwise_or,
-    "tir.bitwise_xor": np.bitwise_xor,
-    "tir.bitwise_not": np.invert,
-    "tir.shift_left": np.left_shift,
-    "tir.shift_right": np.right_shift,
-}
 
 
 def _evaluate(root: Expr, values: dict[Var, Any]) -> Any:
     """An index expression on arrays of indices (int64)."""
-    memo: dict[int, Any] = {}
-
-    def look(op: Node) -> None:
-        if isinstance(op, IntImm):
-            memo[id(op)] = np.int64(op.value)
-        elif isinstance(op, Var) and op in values:
-            memo[id(op)] = values[op]
-        elif isinstance(op, Cast) and op.dtype.is_integral:
-            memo[id(op)] = memo[id(op.value)]
-        else:
-            fn = _NUMPY_CALLS.get(op.op.name) if isinstance(op, Call) else _NUMPY.get(op.__class__)
-            if fn is None:
-                raise TirError(f"the index {root} is not computed from constants and the indices alone: {op}")
-            memo[id(op)] = fn(*[memo[id(c)] for c in op.children()])
-
-    post_order_visit(root, look)
-    return memo[id(root)]
+    try:
+        return Evaluator(root).at(values, kept)
+    except ArithmeticError as error:
+        reason = error.op if isinstance(error, NoValue) else error
+        raise TirError(f"the index {root} is not computed from constants and the indices alone: {reason}") from None

@@ -31,8 +31,8 @@ from tirlower.poly.conditions import (
     equal,
     negate,
 )
+from tirlower.poly.evaluate import operation_of
 from tirlower.poly.forms import Dim, Div, Form, constant, single
-from tirlower.poly.operations import operands_of, operation_of
 
 __all__ = ["Converter"]
 
@@ -252,7 +252,7 @@ class Converter:
         compute = operation_of(op)
         key = None if compute is None else self._key(op)
         if compute is not None and key is not None:
-            operands = tuple(self.lin(each) for each in operands_of(op))
+            operands = tuple(self.lin(each) for each in op.children())
             return self.space.computed(key, _short(op), self.deps_of(op), self._interval(op), operands, compute, limits)
         return self.space.opaque(self._key(op), _short(op), self.deps_of(op), self._interval(op), limits)
 

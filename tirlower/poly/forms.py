@@ -8,22 +8,23 @@ a product or a division by a symbol, or an opaque value (a load, a call) of whic
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+import functools
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tirlower.arith.affine import Affine
 from tirlower.arith.intervals import Bound
-from tirlower.ir import Var
+from tirlower.ir import FloorDiv, FloorMod, Max, Min, Mul, Select, Var
+from tirlower.ir.integers import Compute, exact
 
 if TYPE_CHECKING:
     from tirlower.poly.conditions import Condition
+    from tirlower.poly.evaluate import Valuation
 
 __all__ = [
     "Atom", "Choice", "Computed", "Dim", "Div", "Extremum", "Form", "Opaque", "Piecewise", "Product",
     "SymbolicDiv", "constant", "single", "weight_of",
 ]  # fmt: skip
-
-Compute = Callable[..., Any]
 
 
 class Atom(abc.ABC):
@@ -42,6 +43,10 @@ class Atom(abc.ABC):
     @abc.abstractmethod
     def name(self) -> str:
         """Its text, made when asked for: it is as long as the atom is heavy."""
+
+    @abc.abstractmethod
+    def at(self, point: Valuation) -> Any:
+        """Its value at a point, or its values at a vector of points; None where that is not known."""
 
     def __repr__(self) -> str:
         return self.name
@@ -74,6 +79,10 @@ class Div(Atom):
         """``(of // divisor)``."""
         return f"({self.of} // {self.divisor})"
 
+    def at(self, point: Valuation) -> Any:
+        """The quotient."""
+        return exact(FloorDiv, point.value(self.of), self.divisor)
+
 
 class SymbolicDiv(Atom):
     """``floor(of / divisor)``, or its remainder, for a divisor that is no number (but has one sign, and is not 0)."""
@@ -90,6 +99,10 @@ class SymbolicDiv(Atom):
     def name(self) -> str:
         """``((of) // (divisor))``, or with ``%``."""
         return f"(({self.of}) {'%' if self.remainder else '//'} ({self.divisor}))"
+
+    def at(self, point: Valuation) -> Any:
+        """The quotient, or the remainder."""
+        return exact(FloorMod if self.remainder else FloorDiv, point.value(self.of), point.value(self.divisor))
 
 
 class Piecewise(Atom):
@@ -120,6 +133,10 @@ class Extremum(Piecewise):
         """``min(options)`` or ``max(options)``."""
         return f"{'max' if self.is_max else 'min'}({', '.join(map(repr, self.options))})"
 
+    def at(self, point: Valuation) -> Any:
+        """The least value, or the greatest."""
+        return functools.reduce(partial(exact, Max if self.is_max else Min), map(point.value, self.options))
+
 
 class Choice(Piecewise):
     """The first option where a condition holds, else the second."""
@@ -137,6 +154,13 @@ class Choice(Piecewise):
         """``select(condition, then, other)``."""
         return f"select({self.condition!r}, {', '.join(map(repr, self.options))})"
 
+    def at(self, point: Valuation) -> Any:
+        """The value of the option that the condition chooses; the other one may be unknown."""
+        holds = point.holds(self.condition)
+        if isinstance(holds, bool):
+            return point.value(self.options[0 if holds else 1])
+        return None if holds is None else exact(Select, holds, *map(point.value, self.options))
+
 
 class Product(Atom):
     """A product of two or more dims (repeated where squared)."""
@@ -151,6 +175,10 @@ class Product(Atom):
     def name(self) -> str:
         """The factors with ``*`` between them."""
         return "*".join(f.name for f in self.factors)
+
+    def at(self, point: Valuation) -> Any:
+        """The product."""
+        return functools.reduce(partial(exact, Mul), map(point.of, self.factors))
 
 
 class Opaque(Atom):
@@ -170,6 +198,10 @@ class Opaque(Atom):
     def name(self) -> str:
         """What it was made from."""
         return self.text
+
+    def at(self, point: Valuation) -> Any:
+        """Not known."""
+        return None
 
 
 class Computed(Opaque):
@@ -191,6 +223,11 @@ class Computed(Opaque):
         self.weight += sum(map(weight_of, operands))
         self.operands = operands
         self.compute = compute
+
+    def at(self, point: Valuation) -> Any:
+        """What is computed of the operands' values."""
+        values = [point.value(lin) for lin in self.operands]
+        return None if any(value is None for value in values) else self.compute(*values)
 
 
 def constant(value: int) -> Form:

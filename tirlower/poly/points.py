@@ -8,17 +8,18 @@ than a budget allows. What a table cannot say (a load, a size) makes it cover mo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tirlower.ir import Var
+from tirlower.ir.integers import LIMIT, magnitude
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import AllOf, AnyOf, AtLeast, Condition, Equal
 from tirlower.poly.constraint_system import BOTH, EMPTY, SINK, SOURCE, Outcome, System
 from tirlower.poly.digit_test import Sign
-from tirlower.poly.forms import Choice, Computed, Dim, Div, Extremum, Form, Product, SymbolicDiv, single
+from tirlower.poly.evaluate import Valuation
+from tirlower.poly.forms import Dim, Form
 from tirlower.poly.scop import Access, Loop, Scop
 
 __all__ = ["Points", "Table", "may_happen"]
@@ -32,7 +33,6 @@ MAX_WORK = 1 << 19
 MAX_PAIRS = 1 << 18
 """The pairs of rows with equal elements that are compared one by one."""
 
-_SAFE = 1 << 62
 Array = Any
 """A vector of int64 or of bool, or a number where all rows have one value."""
 
@@ -46,85 +46,42 @@ class _NeedsLane(Exception):
         self.lane = lane
 
 
-@dataclass
-class Table:
+class Table(Valuation):
     """Iterations: ``columns`` gives the values of the loops' variables (and lanes) by row. ``exact`` says that all rows
     certainly happen, not only that no other does."""
 
-    space: Space
-    columns: dict[Dim, Array]
-    rows: int
-    exact: bool = True
-
-    def __post_init__(self) -> None:
-        self.known: dict[Dim, Array | None] = {}
+    def __init__(self, space: Space, columns: dict[Dim, Array], rows: int, exact: bool = True) -> None:
+        super().__init__(columns)
+        self.space, self.columns, self.rows, self.exact = space, columns, rows, exact
 
     def value(self, lin: Form) -> Array | None:
         """The values of a form; None where it has a part of unknown value."""
         reach = abs(lin.const)
-        if reach >= _SAFE:
-            raise _GiveUp
-        if abs(lin.const) >= _SAFE:
+        if reach >= LIMIT:
             raise _GiveUp
         total: Array = np.full(self.rows, lin.const, np.int64)
         for dim, c in lin.terms.items():
             part = self.of(dim)
             if part is None:
                 return None
-            reach += abs(c) * _greatest(part)
-            if reach >= _SAFE:
+            reach += abs(c) * magnitude(part)
+            if reach >= LIMIT:
                 raise _GiveUp
             total = total + c * part
         return total
 
     def of(self, dim: Dim) -> Array | None:
         """The values of a dim."""
-        found = self.columns.get(dim)
-        if found is None:
-            if isinstance(dim, Var):
-                if dim in self.space.lanes:
-                    raise _NeedsLane(dim)
-                return None
-            if dim not in self.known:
-                self.known[dim] = self._compute(dim)
-            found = self.known[dim]
-        return found
+        if isinstance(dim, Var) and dim in self.space.lanes and dim not in self.columns:
+            raise _NeedsLane(dim)
+        return super().of(dim)
 
-    def _compute(self, dim: Any) -> Array | None:
-        if isinstance(dim, Div):
-            of = self.value(dim.of)
-            if dim.divisor >= _SAFE:
-                raise _GiveUp
-            return None if of is None else of // dim.divisor
-        if isinstance(dim, SymbolicDiv):
-            of, by = self.value(dim.of), self.value(dim.divisor)
-            if of is None or by is None or not by.all():
-                return None
-            return of % by if dim.remainder else of // by
-        if isinstance(dim, Choice):
-            holds, exact = self.holds(dim.condition)
-            then, other = map(self.value, dim.options)
-            return None if not exact or then is None or other is None else np.where(holds, then, other)
-        if isinstance(dim, Computed):
-            operands = [self.value(lin) for lin in dim.operands]
-            return None if any(each is None for each in operands) else dim.compute(*operands)
-        if isinstance(dim, Extremum):
-            parts: list[Any] = [self.value(option) for option in dim.options]
-            pick = np.maximum if dim.is_max else np.minimum
-            return None if any(part is None for part in parts) else pick.reduce(parts)
-        if isinstance(dim, Product):
-            total: Array = 1
-            for factor in dim.factors:
-                part = self.value(single(factor))
-                if part is None:
-                    return None
-                if _greatest(total) * _greatest(part) >= _SAFE:
-                    raise _GiveUp
-                total = total * part
-            return total
-        return None
+    def holds(self, condition: Condition) -> Array | None:
+        """The rows in which a condition holds; None where it is not known of some."""
+        rows, certain = self.may_hold(condition)
+        return rows if certain else None
 
-    def holds(self, condition: Condition) -> tuple[Array, bool]:
+    def may_hold(self, condition: Condition) -> tuple[Array, bool]:
         """The rows in which a condition may hold, and whether it certainly does in those."""
         if isinstance(condition, (AtLeast, Equal)):
             value = self.value(condition.lin)
@@ -136,7 +93,7 @@ class Table:
             result: Array = np.full(self.rows, conjunction)
             exact = True
             for part in condition.parts:
-                mask, certain = self.holds(part)
+                mask, certain = self.may_hold(part)
                 result = result & mask if conjunction else result | mask
                 exact = exact and certain
             return result, exact
@@ -163,12 +120,6 @@ class Table:
     def point(self, row: int) -> dict[Dim, int]:
         """The values of one row."""
         return {dim: int(values[row]) for dim, values in self.columns.items()}
-
-
-def _greatest(values: Array) -> int:
-    if isinstance(values, int):
-        return abs(values)
-    return max(abs(int(values.max())), abs(int(values.min()))) if values.size else 0
 
 
 class Points:
@@ -219,7 +170,7 @@ class Points:
             ones = np.ones(table.rows, np.int64)
             table = table.extended(lane, low * ones, (high - low + 1) * ones)
         for condition in conditions:
-            mask, certain = table.holds(condition)
+            mask, certain = table.may_hold(condition)
             self.spend(table.rows)
             table = table.where(np.broadcast_to(mask, table.rows))
             table.exact = table.exact and certain
@@ -242,7 +193,7 @@ class Points:
         if not table.rows:
             return EMPTY
         try:
-            found = [table.holds(way) for way in ways]
+            found = [table.may_hold(way) for way in ways]
         except (_GiveUp, _NeedsLane):
             return None
         mask: Array = np.zeros(table.rows, bool)
@@ -261,7 +212,7 @@ class Points:
         if table is None or not table.exact:
             return False
         try:
-            return all(table.holds(way)[1] for way in ways)
+            return all(table.may_hold(way)[1] for way in ways)
         except (_GiveUp, _NeedsLane):
             return False
 
@@ -395,11 +346,10 @@ def _keys(pairs: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
         least = min(int(x.min()), int(y.min()))
         span = max(int(x.max()), int(y.max())) - least + 1
         reach *= span
-        if reach >= _SAFE:
+        if reach >= LIMIT:
             raise _GiveUp
         mine, theirs = mine * span + (x - least), theirs * span + (y - least)
     return mine, theirs
 
 
 _COMPARE: dict[Sign, Any] = {"<": np.less, ">": np.greater, "!": np.not_equal}
-_MISSING: Any = object()

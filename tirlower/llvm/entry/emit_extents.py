@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tirlower.call.extents import AND, IF, LIKELY, OR, SHL, SHR, XOR, Compound
+from tirlower.call.extents import Compound
 from tirlower.emit.llvm_text import I1, I64, Builder, Value, const, int_type, struct
 from tirlower.ir.dtype import INT64, DataType
 from tirlower.ir.expr import (
@@ -34,11 +34,16 @@ from tirlower.ir.expr import (
     Var,
     wrap_int,
 )
+from tirlower.ir.op import Op
 
 __all__ = ["emit_compound"]
 
+_IF: Final = Op.get("tir.if_then_else")
+_LIKELY: Final = Op.get("tir.likely")
+_NOT: Final = Op.get("tir.bitwise_not")
+_SHIFTS: Final = {Op.get("tir.shift_left"): "shl", Op.get("tir.shift_right"): "ashr"}
 _COMPARE: Final = {EQ: "eq", NE: "ne", LT: "slt", LE: "sle", GT: "sgt", GE: "sge"}
-_WORDS: Final = {SHL: "shl", SHR: "ashr", AND: "and", OR: "or", XOR: "xor"}
+_BITWISE: Final = {Op.get(f"tir.bitwise_{word}"): word for word in ("and", "or", "xor")}
 _EXACT: Final[dict[type, str]] = {Add: "add", Sub: "sub", Mul: "mul"}
 _DIVISIONS: Final = frozenset((Div, Mod, FloorDiv, FloorMod))
 _SIMPLE: Final = {**_EXACT, And: "and", Or: "or"}
@@ -49,17 +54,17 @@ def emit_compound(b: Builder, extent: Compound, env: Mapping[str, Value]) -> Val
     """Append the code of a compound extent; ``env`` has the symbols in their dtypes' LLVM types.
 
     All in 64 bits; each node's value is an i64 (a bool is 0 or 1), wrapped to its own width. Nothing traps. Where a sum,
-    difference or product leaves its type, or something is divided by zero, the least int64 comes out: no extent of an
-    array, so that the call goes to Python, which raises.
+    difference or product leaves its type, or something is divided by zero or shifted too far, the least int64 comes out:
+    no extent of an array, so that the call goes to Python, which raises.
     """
     done: dict[int, Value] = {}
     over: Value | None = None
-    for node in extent.nodes:
+    for node in extent.evaluator.nodes:
         cls = node.__class__
-        if cls is Var:
+        if isinstance(node, Var):
             value = env[extent.variables[node]]
             made = value if value.type is I64 else (b.sext if node.dtype.is_int else b.zext)(value, I64)
-        elif cls is IntImm:
+        elif isinstance(node, IntImm):
             made = const(I64, wrap_int(node.value, INT64))
         else:
             args = [done[id(child)] for child in node.children()]
@@ -72,12 +77,23 @@ def emit_compound(b: Builder, extent: Compound, env: Mapping[str, Value]) -> Val
                 over = left if over is None else b.or_(over, left)
             else:
                 made = _wrapped(b, _combine(b, node, args), node.dtype)
-                if cls in _DIVISIONS and not (isinstance(node.b, IntImm) and node.b.value):
-                    by_zero = b.icmp("eq", args[1], const(I64, 0))
-                    over = by_zero if over is None else b.or_(over, by_zero)
+                undefined = _undefined(b, node, args)
+                if undefined is not None:
+                    over = undefined if over is None else b.or_(over, undefined)
         done[id(node)] = made
     result = done[id(extent.expr)]
     return result if over is None else b.select(over, const(I64, -(1 << 63)), result)
+
+
+def _undefined(b: Builder, node: Any, args: list[Value]) -> Value | None:
+    """Whether an operation has no value: the quotient by zero, the shift by more bits than there are."""
+    if node.__class__ in _DIVISIONS and not (isinstance(node.b, IntImm) and node.b.value):
+        return b.icmp("eq", args[1], const(I64, 0))
+    if node.__class__ is Call and node.op in _SHIFTS:
+        amount, bits = node.args[1], node.dtype.bits
+        if not (isinstance(amount, IntImm) and 0 <= amount.value < bits):
+            return b.icmp("uge", args[1], const(I64, bits))
+    return None
 
 
 def _wrapped(b: Builder, value: Value, kind: DataType) -> Value:
@@ -95,14 +111,16 @@ def _combine(b: Builder, node: Any, args: list[Value]) -> Value:
         return b.zext(b.icmp(_COMPARE[cls], args[0], args[1]), I64)
     if cls is Not:
         return b.xor(args[0], const(I64, 1))
-    if cls is Select or (cls is Call and node.op is IF):
+    if cls is Select or (cls is Call and node.op is _IF):
         return b.select(b.trunc(args[0], I1), args[1], args[2])
     if cls is Call:
-        if node.op is LIKELY:
+        if node.op is _LIKELY:
             return args[0]
-        word = _WORDS[node.op]
-        amount = b.and_(args[1], const(I64, 63)) if node.op in (SHL, SHR) else args[1]
-        return b.binary(word, args[0], amount)
+        if node.op is _NOT:
+            return b.xor(args[0], const(I64, -1))
+        if node.op in _SHIFTS:
+            return b.binary(_SHIFTS[node.op], args[0], b.and_(args[1], const(I64, 63)))
+        return b.binary(_BITWISE[node.op], args[0], args[1])
     simple = _SIMPLE.get(cls)
     if simple is not None:
         return b.binary(simple, args[0], args[1])
