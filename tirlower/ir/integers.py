@@ -29,15 +29,12 @@ Value: TypeAlias = Any
 Compute: TypeAlias = Callable[..., Value]
 Word: TypeAlias = "type[Expr] | str"
 """A class of nodes, or the name of an operation that is called."""
-
-
-def _is_vector(value: object) -> bool:
-    return isinstance(value, np.ndarray)
+_Vector: Final = np.ndarray
 
 
 def magnitude(value: Value) -> int:
     """How far a number, or the farthest of a vector, is from 0; 0 of none."""
-    if not _is_vector(value):
+    if value.__class__ is not _Vector:
         return abs(int(value))
     return max(abs(int(value.max())), abs(int(value.min()))) if value.size else 0
 
@@ -48,22 +45,22 @@ def _need(reach: int) -> None:
 
 
 def _product(a: Value, b: Value) -> Value:
-    if _is_vector(a) or _is_vector(b):
+    if a.__class__ is _Vector or b.__class__ is _Vector:
         _need(magnitude(a) * magnitude(b))
     return a * b
 
 
 def _shift_left(a: Value, b: Value) -> Value:
-    if _is_vector(a) or _is_vector(b):
+    if a.__class__ is _Vector or b.__class__ is _Vector:
         _need(magnitude(a) << magnitude(b))
     return a << b
 
 
 def _divisor(a: Value, b: Value) -> Value:
     """The divisor, which NumPy would let be 0."""
-    if _is_vector(a) or _is_vector(b):
+    if a.__class__ is _Vector or b.__class__ is _Vector:
         _need(magnitude(b))
-        if not np.all(b):
+        if not (b.all() if b.__class__ is _Vector else b):
             raise ZeroDivisionError("division by zero")
     return b
 
@@ -87,7 +84,7 @@ def _value(part: Value) -> Value:
 
 
 def _chosen(condition: Value, a: Value, b: Value) -> Value:
-    if _is_vector(_value(condition)):
+    if _value(condition).__class__ is _Vector:
         return np.where(condition, _value(a), _value(b))
     return _value(a if condition else b)
 
@@ -100,8 +97,8 @@ EXACT: Final[dict[Word, Compute]] = {
     ir.Mod: truncmod,
     ir.FloorDiv: lambda a, b: a // _divisor(a, b),
     ir.FloorMod: lambda a, b: a % _divisor(a, b),
-    ir.Min: lambda a, b: np.minimum(a, b) if _is_vector(a) or _is_vector(b) else min(a, b),
-    ir.Max: lambda a, b: np.maximum(a, b) if _is_vector(a) or _is_vector(b) else max(a, b),
+    ir.Min: lambda a, b: np.minimum(a, b) if a.__class__ is _Vector or b.__class__ is _Vector else min(a, b),
+    ir.Max: lambda a, b: np.maximum(a, b) if a.__class__ is _Vector or b.__class__ is _Vector else max(a, b),
     ir.EQ: lambda a, b: a == b,
     ir.NE: lambda a, b: a != b,
     ir.LT: lambda a, b: a < b,
@@ -167,7 +164,7 @@ def _shift(compute: Compute, bits: int) -> Compute:
 
 def kept(op: Expr, value: Value) -> Value:
     """It stays what it is, as if types had no ends."""
-    if _is_vector(value):
+    if value.__class__ is _Vector:
         _need(magnitude(value))
     return value
 
@@ -175,7 +172,7 @@ def kept(op: Expr, value: Value) -> Value:
 def wrapped(op: Expr, value: Value) -> Value:
     """It keeps its last bits."""
     dtype = op.dtype
-    if not _is_vector(value):
+    if value.__class__ is not _Vector:
         return wrap_int(value, dtype)
     if dtype.bits >= LIMIT.bit_length():
         if not dtype.is_int and np.any(value < 0):
