@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypeAlias
 
 from tirlower.diagnostics import ScriptError, Span, TirError
 from tirlower.ir import build
+from tirlower.ir.block_builder import Domain
 from tirlower.ir.buffer import BufferRegion, IterKind, IterVar, Range
-from tirlower.ir.expr import Expr, Var, as_expr, const
+from tirlower.ir.expr import Expr, ExprLike, Var, as_expr, const
 from tirlower.ir.regions import block_access_regions
-from tirlower.ir.stmt import Block, BlockIter
+from tirlower.ir.stmt import Block, BlockIter, Stmt
 from tirlower.script.builder import BlockState, Builder
 from tirlower.script.forms import Frame, as_region, is_number
 from tirlower.script.scope import active
@@ -31,7 +32,7 @@ class _BlockFrame(Frame):
         """Under a predicate, perhaps."""
         return "always" if self.state.predicate is None else "perhaps"
 
-    def begin(self, builder: Builder, name: str | None) -> Any:
+    def begin(self, builder: Builder, name: str | None) -> None:
         builder.need_function(self.what).has_block = True
         self.state = BlockState(self.name)
         builder.open(self.state)
@@ -91,7 +92,7 @@ def _with_variables(made: Block, builder: Builder) -> Block:
     return made.with_(reads=added(made.reads, found.reads), writes=added(made.writes, found.writes))
 
 
-def block(name: str = "", no_realize: bool = False, **_: Any) -> Any:
+def block(name: str = "", no_realize: bool = False, **_: object) -> Frame:
     """A block: ``with T.block("C"):``. Missing reads and writes are inferred at its end."""
     return _BlockFrame(str(name))
 
@@ -105,7 +106,7 @@ class _InitFrame(Frame):
         """In the first step of the reduction."""
         return "perhaps"
 
-    def begin(self, builder: Builder, name: str | None) -> Any:
+    def begin(self, builder: Builder, name: str | None) -> None:
         self.block = builder.need_block("T.init()")
         if self.block.init is not None:
             raise TirError(f"block {self.block.name!r} has an init already")
@@ -115,12 +116,12 @@ class _InitFrame(Frame):
         self.block.init = builder.close()
 
 
-def init() -> Any:
+def init() -> Frame:
     """The initialisation of a reduction block: ``with T.init():``."""
     return _InitFrame()
 
 
-def where(predicate: Any, *choices: Any) -> None:
+def where(predicate: ExprLike, *choices: object) -> None:
     """The condition under which an instance of the block exists. Raises :class:`TirError` where it has one."""
     if choices:
         raise TirError(
@@ -132,26 +133,26 @@ def where(predicate: Any, *choices: Any) -> None:
     state.predicate = build.as_bool(predicate)
 
 
-def _only_once(what: str, state: BlockState, before: Any, help: str) -> None:
+def _only_once(what: str, state: BlockState, before: object, help: str) -> None:
     if before is not None:
         raise TirError(f"block {state.name!r} has two {what}", help=help)
 
 
-def _regions(args: Sequence[Any], what: str) -> list[BufferRegion]:
-    flat: list[Any] = []
+def _regions(args: Sequence[object], what: str) -> list[BufferRegion]:
+    flat: list[object] = []
     for arg in args:
         flat += arg if isinstance(arg, (list, tuple)) else [arg]
     return [as_region(arg, what) for arg in flat]
 
 
-def reads(*regions: Any) -> None:
+def reads(*regions: object) -> None:
     """The regions that the block reads; none at all when there is no argument."""
     state = active("T.reads").need_block("T.reads")
     _only_once("T.reads", state, state.reads, "state all regions in one")
     state.reads = _regions(regions, "T.reads")
 
 
-def writes(*regions: Any) -> None:
+def writes(*regions: object) -> None:
     """The regions that the block writes; none at all when there is no argument."""
     state = active("T.writes").need_block("T.writes")
     _only_once("T.writes", state, state.writes, "state all regions in one")
@@ -167,13 +168,13 @@ def block_attr(attrs: Mapping[str, object]) -> None:
     state.annotations.update(attrs)
 
 
-def _domain(dom: Any, binding: Any) -> Range:
+def _domain(dom: Domain, binding: ExprLike | None) -> Range:
     """The domain of an axis: an extent, a pair (start, stop) or a Range; a literal takes the binding's dtype."""
     like = None
     if isinstance(binding, (Expr, IterVar)) and as_expr(binding).dtype.is_integral:
         like = as_expr(binding)
 
-    def bound(value: Any) -> Expr:
+    def bound(value: ExprLike) -> Expr:
         if isinstance(value, bool) or not isinstance(value, int):
             return as_expr(value)
         return as_expr(value) if like is None else const(value, like.dtype)
@@ -191,7 +192,7 @@ def _domain(dom: Any, binding: Any) -> Range:
     return Range(const(0, extent.dtype), extent)
 
 
-def _add_axis(what: str, kind: IterKind, dom: Any, binding: Any) -> Var:
+def _add_axis(what: str, kind: IterKind, dom: Domain, binding: ExprLike | None) -> Var:
     builder = active(what)
     state = builder.need_block(what)
     domain = _domain(dom, binding)
@@ -207,32 +208,35 @@ def _add_axis(what: str, kind: IterKind, dom: Any, binding: Any) -> Var:
     return var
 
 
+Binding: TypeAlias = Expr | IterVar
 _KINDS = {"S": IterKind.SPATIAL, "R": IterKind.REDUCE, "O": IterKind.OPAQUE, "C": IterKind.SCAN}
 
 
 class _Axis:
     """``T.axis``: the iterators of a block."""
 
-    def spatial(self, dom: Any, binding: Any = None, dtype: Any = None) -> Var:
+    def spatial(self, dom: Domain, binding: ExprLike | None = None, dtype: object = None) -> Var:
         """An iterator whose instances are independent."""
         return _add_axis("T.axis.spatial", IterKind.SPATIAL, dom, binding)
 
-    def reduce(self, dom: Any, binding: Any = None, dtype: Any = None) -> Var:
+    def reduce(self, dom: Domain, binding: ExprLike | None = None, dtype: object = None) -> Var:
         """An iterator over which the block reduces."""
         return _add_axis("T.axis.reduce", IterKind.REDUCE, dom, binding)
 
-    def scan(self, dom: Any, binding: Any = None, dtype: Any = None) -> Var:
+    def scan(self, dom: Domain, binding: ExprLike | None = None, dtype: object = None) -> Var:
         """An iterator whose instances run in order."""
         return _add_axis("T.axis.scan", IterKind.SCAN, dom, binding)
 
-    def opaque(self, dom: Any, binding: Any = None, dtype: Any = None) -> Var:
+    def opaque(self, dom: Domain, binding: ExprLike | None = None, dtype: object = None) -> Var:
         """An iterator of which nothing is known."""
         return _add_axis("T.axis.opaque", IterKind.OPAQUE, dom, binding)
 
     S = spatial
     R = reduce
 
-    def remap(self, kinds: str, bindings: Any, dtype: Any = None) -> Any:
+    def remap(
+        self, kinds: str, bindings: Binding | list[Binding] | tuple[Binding, ...], dtype: object = None
+    ) -> Var | list[Var]:
         """Iterators bound to loops one by one, each with its loop's range: ``T.axis.remap("SSR", [i, j, k])``.
 
         Returns a list of variables, or the variable when there is one.
@@ -269,6 +273,6 @@ class _Axis:
 axis = _Axis()
 
 
-def implicit_root(body: Any) -> bool:
+def implicit_root(body: Stmt) -> bool:
     """Whether a function's body that contains blocks needs the root block around it."""
     return not (isinstance(body, Block) and not body.iters)

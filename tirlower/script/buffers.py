@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import SupportsInt, cast
 
 import numpy as np
 
 from tirlower.diagnostics import TirError
-from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion
+from tirlower.ir.buffer import Buffer, BufferOptions, BufferRegion, MatchBufferRegion, Shape
 from tirlower.ir.buffer import decl_buffer as make_buffer
 from tirlower.ir.changes import may_change
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BufferLoad, Expr, PointerType, Var, as_expr
+from tirlower.ir.expr import BufferLoad, Expr, ExprLike, IntImm, PointerType, Var, as_expr
 from tirlower.ir.stmt import AllocConst, DeclBuffer
 from tirlower.script.builder import Builder, name_buffer
 from tirlower.script.forms import Frame, Sliced, as_region
@@ -24,12 +24,19 @@ __all__ = [
 ]  # fmt: skip
 
 
+class Options(BufferOptions, total=False):
+    """What the forms take that make a buffer."""
+
+    shape: Shape | None
+    dtype: object
+
+
 class BufferSpec:
     """The arguments of ``T.Buffer`` where its symbolic dimensions are named by strings: made when it is used."""
 
     __slots__ = ("options",)
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: Options) -> None:
         self.options = options
 
     def make(self, builder: Builder, name: str) -> Buffer:
@@ -40,36 +47,37 @@ class BufferSpec:
         return f"T.Buffer({self.options['shape']!r}, {self.options['dtype']!r})"
 
 
-def _dims(builder: Builder | None, dims: Any) -> list[Any]:
+def _dims(builder: Builder | None, dims: Shape | None) -> list[ExprLike]:
     if dims is None:
         return []
     if isinstance(dims, (int, str, Expr)):
         dims = (dims,)
-    found = []
+    found: list[ExprLike] = []
     for dim in dims:
         if isinstance(dim, str):
             if builder is None:
                 raise TirError(f"the dimension {dim!r} is symbolic, which has a meaning only in a prim_func")
-            found.append(builder.symbolic(dim))
+            found.append(as_expr(builder.symbolic(dim)))
         else:
             found.append(dim)
     return found
 
 
-def _fixed(builder: Builder, name: str, options: dict[str, Any]) -> dict[str, Any]:
+def _fixed(builder: Builder, name: str, options: Options) -> Options:
     """The options of a buffer that the body makes, with what its layout reads from memory bound in front: the buffer
     stays as it was made when that memory changes."""
 
-    def bound(part: Any, word: str) -> Any:
+    def bound(part: object, word: str) -> object:
         if isinstance(part, (tuple, list)):
             return tuple(bound(one, word) for one in part)
         return builder.bind(f"{name}_{word}", part) if isinstance(part, Expr) and may_change(part) else part
 
     words = {"shape": "extent", "strides": "stride", "elem_offset": "offset"}
-    return {key: bound(value, words[key]) if key in words else value for key, value in options.items()}
+    found = {key: bound(value, words[key]) if key in words else value for key, value in options.items()}
+    return cast("Options", found)
 
 
-def _has_strings(*parts: Any) -> bool:
+def _has_strings(*parts: object) -> bool:
     return any(
         isinstance(p, str) or (isinstance(p, (tuple, list)) and any(isinstance(d, str) for d in p)) for p in parts
     )
@@ -78,16 +86,16 @@ def _has_strings(*parts: Any) -> bool:
 def _declare(
     builder: Builder | None,
     name: str,
-    shape: Any,
-    dtype: Any = "float32",
-    data: Any = None,
-    strides: Any = None,
-    elem_offset: Any = None,
+    shape: Shape | None,
+    dtype: object = "float32",
+    data: Var | Buffer | None = None,
+    strides: Shape | None = None,
+    elem_offset: ExprLike | None = None,
     scope: str = "global",
-    align: int = 0,
+    data_alignment: int = 0,
     offset_factor: int = 0,
     buffer_type: str = "",
-    axis_separators: Any = None,
+    axis_separators: Iterable[IntImm | SupportsInt] | None = None,
 ) -> Buffer:
     if isinstance(data, Buffer):
         data = data.data
@@ -98,7 +106,7 @@ def _declare(
             f"the data {data.name!r} of a buffer is a typed pointer, got {data.dtype!s}",
             help=f"declare it as T.handle({str(dtype)!r})",
         )
-    if _has_strings(elem_offset):
+    if isinstance(elem_offset, str):
         elem_offset = _dims(builder, elem_offset)[0]
     buffer = make_buffer(
         _dims(builder, shape),
@@ -108,7 +116,7 @@ def _declare(
         _dims(builder, strides),
         elem_offset,
         str(scope or "global"),
-        int(align) if align else 0,
+        int(data_alignment) if data_alignment else 0,
         int(offset_factor) if offset_factor else 0,
         "" if buffer_type in ("", "default", None) else buffer_type,
         axis_separators,
@@ -121,21 +129,21 @@ class Buffer_:
 
     def __call__(
         self,
-        shape: Any,
-        dtype: Any = "float32",
+        shape: Shape,
+        dtype: object = "float32",
         data: Var | None = None,
-        strides: Any = None,
-        elem_offset: Any = None,
+        strides: Shape | None = None,
+        elem_offset: ExprLike | None = None,
         scope: str = "global",
         align: int = 0,
         offset_factor: int = 0,
         buffer_type: str = "",
         axis_separators: Sequence[int] | None = None,
-    ) -> Any:
+    ) -> object:
         """A buffer. With ``data=x`` of ``x = T.allocate(…)``, of its shape, dtype and scope, the allocated one."""
-        options = {
+        options: Options = {
             "shape": shape, "dtype": dtype, "data": data, "strides": strides, "elem_offset": elem_offset,
-            "scope": scope, "align": align, "offset_factor": offset_factor, "buffer_type": buffer_type,
+            "scope": scope, "data_alignment": align, "offset_factor": offset_factor, "buffer_type": buffer_type,
             "axis_separators": axis_separators,
         }  # fmt: skip
         builder = active_or_none()
@@ -148,7 +156,7 @@ class Buffer_:
             return builder.claim(buffer, None) or _remember(builder, buffer)
         return buffer
 
-    def __getitem__(self, args: Any) -> Any:
+    def __getitem__(self, args: Shape) -> object:
         """``T.Buffer[shape, dtype]``, the older spelling of the annotation."""
         return self(*args) if isinstance(args, tuple) and not all(isinstance(a, int) for a in args) else self(args)
 
@@ -165,12 +173,12 @@ class _MatchBuffer(Frame):
     __slots__ = ("options", "source")
     what = "T.match_buffer"
 
-    def __init__(self, source: Any, options: dict[str, Any]) -> None:
+    def __init__(self, source: object, options: Options) -> None:
         super().__init__()
         self.source = source
         self.options = options
 
-    def enter(self, builder: Builder, name: str | None) -> Any:
+    def enter(self, builder: Builder, name: str | None) -> object:
         source, options = self.source, self.options
         if isinstance(source, Var):
             func = builder.need_function(self.what)
@@ -205,18 +213,18 @@ class _MatchBuffer(Frame):
 
 
 def match_buffer(
-    param: Any,
-    shape: Any = None,
-    dtype: Any = None,
+    param: object,
+    shape: Shape | None = None,
+    dtype: object = None,
     data: Var | None = None,
-    strides: Any = None,
-    elem_offset: Any = None,
+    strides: Shape | None = None,
+    elem_offset: ExprLike | None = None,
     scope: str = "global",
     align: int = 0,
     offset_factor: int = 0,
     buffer_type: str = "",
     axis_separators: Sequence[int] | None = None,
-) -> Any:
+) -> Frame:
     """A buffer for a handle parameter, or inside a block for a region of another buffer.
 
     For a region the shape, dtype and scope default to the region's.
@@ -227,7 +235,7 @@ def match_buffer(
         param,
         {
             "shape": shape, "dtype": dtype, "data": data, "strides": strides, "elem_offset": elem_offset,
-            "scope": scope, "align": align, "offset_factor": offset_factor, "buffer_type": buffer_type,
+            "scope": scope, "data_alignment": align, "offset_factor": offset_factor, "buffer_type": buffer_type,
             "axis_separators": axis_separators,
         },
     )  # fmt: skip
@@ -240,39 +248,39 @@ class _AllocBuffer(Frame):
     what = "T.alloc_buffer"
 
     def __init__(
-        self, options: dict[str, Any], annotations: dict[str, Any] | None = None, condition: Any = True
+        self, options: Options, annotations: dict[str, object] | None = None, condition: ExprLike = True
     ) -> None:
         super().__init__()
         self.options = options
         self.annotations = annotations
         self.condition = condition
 
-    def enter(self, builder: Builder, name: str | None) -> Any:
+    def enter(self, builder: Builder, name: str | None) -> object:
         buffer = _declare(builder, name or "", **_fixed(builder, name or "", self.options))
         builder.allocate(buffer, self.condition, self.annotations)
         return buffer
 
 
 def alloc_buffer(
-    shape: Any,
-    dtype: Any = "float32",
+    shape: Shape,
+    dtype: object = "float32",
     data: Var | None = None,
-    strides: Any = None,
-    elem_offset: Any = None,
+    strides: Shape | None = None,
+    elem_offset: ExprLike | None = None,
     scope: str = "global",
     align: int = 0,
     offset_factor: int = 0,
     buffer_type: str = "",
     axis_separators: Sequence[int] | None = None,
     *,
-    annotations: dict[str, Any] | None = None,
-    condition: Any = True,
-) -> Any:
+    annotations: dict[str, object] | None = None,
+    condition: ExprLike = True,
+) -> Frame:
     """New memory for the rest of the scope, as a buffer; where the condition is false, none is needed."""
     return _AllocBuffer(
         {
             "shape": shape, "dtype": dtype, "data": data, "strides": strides, "elem_offset": elem_offset,
-            "scope": scope, "align": align, "offset_factor": offset_factor, "buffer_type": buffer_type,
+            "scope": scope, "data_alignment": align, "offset_factor": offset_factor, "buffer_type": buffer_type,
             "axis_separators": axis_separators,
         },
         annotations,
@@ -280,12 +288,12 @@ def alloc_buffer(
     )  # fmt: skip
 
 
-def alloc_shared(shape: Any, dtype: Any = "float32", scope: str = "shared") -> Any:
+def alloc_shared(shape: Shape, dtype: object = "float32", scope: str = "shared") -> Frame:
     """New memory shared by the threads of a block."""
     return alloc_buffer(shape, dtype, scope=scope)
 
 
-def alloc_local(shape: Any, dtype: Any = "float32", scope: str = "local") -> Any:
+def alloc_local(shape: Shape, dtype: object = "float32", scope: str = "local") -> Frame:
     """New memory of one thread."""
     return alloc_buffer(shape, dtype, scope=scope)
 
@@ -296,7 +304,14 @@ class _Allocate(Frame):
     __slots__ = ("annotations", "condition", "dtype", "extents", "scope")
     what = "T.allocate"
 
-    def __init__(self, extents: Any, dtype: Any, scope: str, condition: Any, annotations: Any) -> None:
+    def __init__(
+        self,
+        extents: Shape,
+        dtype: object,
+        scope: str,
+        condition: ExprLike | None,
+        annotations: dict[str, object] | None,
+    ) -> None:
         super().__init__()
         self.extents = extents
         self.dtype = dtype
@@ -304,7 +319,7 @@ class _Allocate(Frame):
         self.condition = condition
         self.annotations = annotations
 
-    def enter(self, builder: Builder, name: str | None) -> Any:
+    def enter(self, builder: Builder, name: str | None) -> object:
         extents = _fixed(builder, name or "", {"shape": self.extents})["shape"]
         buffer = _declare(builder, name or "", extents, self.dtype, scope=self.scope)
         condition = True if self.condition is None else self.condition
@@ -313,8 +328,12 @@ class _Allocate(Frame):
 
 
 def allocate(
-    extents: Any, dtype: Any, scope: str = "global", condition: Any = None, annotations: dict[str, Any] | None = None
-) -> Any:
+    extents: Shape,
+    dtype: object,
+    scope: str = "global",
+    condition: ExprLike | None = None,
+    annotations: dict[str, object] | None = None,
+) -> Frame:
     """New memory for the rest of the scope, as its data variable; ``T.decl_buffer(…, data=x)`` names it as a buffer."""
     return _Allocate(extents, dtype, scope, condition, annotations)
 
@@ -323,28 +342,28 @@ class _AllocateConst(Frame):
     __slots__ = ("annotations", "array", "dtype", "extents")
     what = "T.allocate_const"
 
-    def __init__(self, array: Any, dtype: Any, extents: Any, annotations: Any) -> None:
+    def __init__(self, array: object, dtype: object, extents: Shape, annotations: dict[str, object] | None) -> None:
         super().__init__()
         self.array = array
         self.dtype = dtype
         self.extents = extents
         self.annotations = annotations
 
-    def enter(self, builder: Builder, name: str | None) -> Any:
+    def enter(self, builder: Builder, name: str | None) -> object:
         buffer = _declare(builder, name or "", self.extents, self.dtype)
         values = [v.value if isinstance(v, Expr) and hasattr(v, "value") else v for v in _flat(self.array)]
         array = np.asarray(values).astype(buffer.dtype.numpy)
         wanted = [e.value if hasattr(e, "value") else None for e in buffer.shape]
         if None not in wanted and array.size == int(np.prod(wanted, dtype=np.int64)):  # type: ignore[arg-type]
             array = array.reshape(wanted)  # type: ignore[arg-type]
-        builder.emit(AllocConst(buffer, array, self.annotations))
+        builder.emit(AllocConst(buffer, array, self.annotations or {}))
         builder.know_buffer(buffer)
         if builder.func is not None:
             builder.func.unclaimed[buffer.data] = buffer
         return buffer.data
 
 
-def _flat(values: Any) -> list[Any]:
+def _flat(values: object) -> list[object]:
     if isinstance(values, np.ndarray):
         return list(values.reshape(-1))
     if isinstance(values, (list, tuple)):
@@ -352,7 +371,7 @@ def _flat(values: Any) -> list[Any]:
     return [values]
 
 
-def allocate_const(data: Any, dtype: Any, extents: Any, annotations: dict[str, Any] | None = None) -> Any:
+def allocate_const(data: object, dtype: object, extents: Shape, annotations: dict[str, object] | None = None) -> Frame:
     """A constant array (nested lists or NumPy) for the rest of the scope, as its data variable."""
     return _AllocateConst(data, dtype, extents, annotations)
 
@@ -361,11 +380,11 @@ class _DeclBuffer(Frame):
     __slots__ = ("options",)
     what = "T.decl_buffer"
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: Options) -> None:
         super().__init__()
         self.options = options
 
-    def enter(self, builder: Builder, name: str | None) -> Any:
+    def enter(self, builder: Builder, name: str | None) -> object:
         buffer = _declare(builder, name or "", **_fixed(builder, name or "", self.options))
         if self.options["data"] is None:
             builder.allocate(buffer)
@@ -379,22 +398,22 @@ class _DeclBuffer(Frame):
 
 
 def decl_buffer(
-    shape: Any,
-    dtype: Any = "float32",
+    shape: Shape,
+    dtype: object = "float32",
     data: Var | None = None,
-    strides: Any = None,
-    elem_offset: Any = None,
+    strides: Shape | None = None,
+    elem_offset: ExprLike | None = None,
     scope: str = "global",
     align: int = 0,
     offset_factor: int = 0,
     buffer_type: str = "",
     axis_separators: Sequence[int] | None = None,
-) -> Any:
+) -> Frame:
     """A buffer over existing memory (``data=``) for the rest of the scope; without ``data`` it allocates."""
     return _DeclBuffer(
         {
             "shape": shape, "dtype": dtype, "data": data, "strides": strides, "elem_offset": elem_offset,
-            "scope": scope, "align": align, "offset_factor": offset_factor, "buffer_type": buffer_type,
+            "scope": scope, "data_alignment": align, "offset_factor": offset_factor, "buffer_type": buffer_type,
             "axis_separators": axis_separators,
         }
     )  # fmt: skip
@@ -405,16 +424,17 @@ def parameter_buffer(builder: Builder, name: str, value: Buffer | BufferSpec) ->
     if isinstance(value, BufferSpec):
         return value.make(builder, name)
     if value.name:
-        options = {k: getattr(value, k) for k in ("shape", "dtype", "strides", "elem_offset", "scope", "align")}
+        options = {k: getattr(value, k) for k in ("shape", "dtype", "strides", "elem_offset", "scope")}
         return _declare(
-            builder, name, **options, offset_factor=value.offset_factor, axis_separators=value.axis_separators,
+            builder, name, **options, data_alignment=value.align, offset_factor=value.offset_factor,
+            axis_separators=value.axis_separators,
             buffer_type=value.buffer_type,
         )  # fmt: skip
     name_buffer(value, name)
     return value
 
 
-def load_at(buffer: Buffer, indices: Sequence[Any], predicate: Any = None) -> Expr:
+def load_at(buffer: Buffer, indices: Sequence[object], predicate: ExprLike | None = None) -> Expr:
     """A load as ``T.BufferLoad`` writes it."""
     mask = None if predicate is None else as_expr(predicate)
     if any(isinstance(i, slice) for i in indices):

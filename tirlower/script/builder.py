@@ -10,18 +10,17 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from tirlower.diagnostics import Span, TirError
 from tirlower.ir import build
-from tirlower.ir.buffer import Buffer, IterVar, MatchBufferRegion, Range
+from tirlower.ir.buffer import Buffer, BufferRegion, IterVar, MatchBufferRegion, Range
 from tirlower.ir.buffer import decl_buffer as make_buffer
 from tirlower.ir.cancel import expr_key
 from tirlower.ir.data import may_be_data
-from tirlower.ir.dtype import INT32, DataType
-from tirlower.ir.expr import Call, Expr, IntImm, PointerType, Var, as_expr, const
+from tirlower.ir.dtype import INT32, Array, DataType
+from tirlower.ir.expr import Call, Expr, ExprLike, IntImm, PointerType, Var, as_expr, const
 from tirlower.ir.functor import substitute
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import (
@@ -55,11 +54,11 @@ class BlockState:
         self.name = name
         self.iters: list[BlockIter] = []
         self.predicate: Expr | None = None
-        self.reads: list[Any] | None = None
-        self.writes: list[Any] | None = None
+        self.reads: list[BufferRegion] | None = None
+        self.writes: list[BufferRegion] | None = None
         self.init: Stmt | None = None
         self.matches: list[MatchBufferRegion] = []
-        self.annotations: dict[str, Any] = {}
+        self.annotations: dict[str, object] = {}
 
 
 class FunctionState:
@@ -69,7 +68,7 @@ class FunctionState:
         self.name = name
         self.params: list[Var] = []
         self.buffer_map: dict[Var, Buffer] = {}
-        self.attrs: dict[str, Any] = {}
+        self.attrs: dict[str, object] = {}
         self.thread_vars: dict[str, Var] = {}
         self.open_threads: list[str] = []
         self.loops: dict[Var, Range] = {}
@@ -87,7 +86,7 @@ class FunctionState:
         """The types of the symbols that the body declares, as in ``n = T.int64()``."""
         self.ret_type: DataType | None = None
         """The type of the value that the function is stated to return."""
-        self.tables: dict[int, tuple[Any, Buffer]] = {}
+        self.tables: dict[int, tuple[Array, Buffer]] = {}
         """The constants made of captured arrays, with the arrays, by their identity."""
         self.start = 0
         """The depth of the scope that is the function's body."""
@@ -122,8 +121,8 @@ class Builder:
         self.names = Names()
         self.func: FunctionState | None = None
         self._levels: list[Level] = [Level(None)]
-        self.ifs: list[Any] = []
-        """The ``T.If`` forms that are open."""
+        self.ifs: list[dict[str, Stmt]] = []
+        """The arms of each ``T.If`` that is open, by their words."""
         self.current: ast.AST | None = None
         """The statement that is being parsed."""
         self._defined: dict[Buffer, ast.AST | None] = {}
@@ -145,7 +144,7 @@ class Builder:
 
     # Symbols
 
-    def symbolic(self, text: str) -> Any:
+    def symbolic(self, text: str) -> object:
         """The value of a symbolic dimension given as a string: a variable of the function, made at its first use."""
         known = self.names.table.get(text)
         if known is None:
@@ -230,7 +229,7 @@ class Builder:
 
     # Statements that several forms share
 
-    def bind(self, name: str, value: Any, var: Var | None = None) -> Var:
+    def bind(self, name: str, value: object, var: Var | None = None) -> Var:
         """Emit ``var = value`` and return the variable (a new one of the value's type without ``var``)."""
         if var is None:
             expr = const(value, default_float(value)) if value.__class__ is float else as_expr(value)
@@ -247,7 +246,7 @@ class Builder:
         self.emit(Bind(var, expr))
         return var
 
-    def convert(self, value: Any, wanted: DataType, what: str) -> Expr:
+    def convert(self, value: object, wanted: DataType, what: str) -> Expr:
         """A value for something of a dtype: literals take it, integers and floats are converted within reason.
 
         Raises :class:`TirError` where the value would be cut (a float for an integer) or the kinds do not mix.
@@ -281,23 +280,20 @@ class Builder:
             help=f"convert the value with T.Cast({str(wanted)!r}, …)",
         )
 
+    def _kinds(self) -> list[DataType]:
+        """The types of the parameters of the function, those of their elements for buffers."""
+        if self.func is None:
+            return []
+        buffers = self.func.buffer_map
+        return [buffers[p].dtype.element if p in buffers else p.dtype.element for p in self.func.params]
+
     def wide_floats(self) -> bool:
         """Whether a float that meets none is float64: all floats among the parameters of the function are."""
-        if self.func is None:
-            return False
-        buffers = self.func.buffer_map
-        kinds = [buffers[p].dtype.element if p in buffers else p.dtype.element for p in self.func.params]
-        floats = [kind for kind in kinds if kind.is_float]
-        return bool(floats) and all(kind.bits == 64 for kind in floats)
+        return {kind.bits for kind in self._kinds() if kind.is_float} == {64}
 
     def wide_ints(self) -> bool:
         """Whether a variable that holds integer literals alone is int64: all integers among the parameters are."""
-        if self.func is None:
-            return False
-        buffers = self.func.buffer_map
-        kinds = [buffers[p].dtype.element if p in buffers else p.dtype.element for p in self.func.params]
-        ints = [kind for kind in kinds if kind.is_int]
-        return bool(ints) and all(kind.bits == 64 for kind in ints)
+        return {kind.bits for kind in self._kinds() if kind.is_int} == {64}
 
     # Variables
 
@@ -310,7 +306,7 @@ class Builder:
             variable.of_kernel = None
             self.allocate(variable.buffer)
 
-    def assign_variable(self, variable: Variable, value: Any) -> None:
+    def assign_variable(self, variable: Variable, value: object) -> None:
         """Emit an assignment of a variable, and take note of the type of what it is given."""
         assert self.flow is not None
         if variable.buffer is None:
@@ -368,7 +364,7 @@ class Builder:
         self._levels[-2].out.append(bind)
         return var
 
-    def store_indices(self, buffer: Buffer, indices: Sequence[Any]) -> tuple[tuple[Expr, ...], DataType]:
+    def store_indices(self, buffer: Buffer, indices: Sequence[object]) -> tuple[tuple[Expr, ...], DataType]:
         """The indices of a store as expressions, and the dtype of the value that it takes."""
         if len(indices) != len(buffer.shape):
             raise TirError(
@@ -385,7 +381,7 @@ class Builder:
             wanted = wanted.with_lanes(wanted.lanes * last.lanes, wanted.scalable or last.scalable)
         return exprs, wanted
 
-    def store(self, buffer: Buffer, indices: Sequence[Any], value: Any, predicate: Any = None) -> None:
+    def store(self, buffer: Buffer, indices: Sequence[object], value: object, predicate: object = None) -> None:
         """Emit ``buffer[indices] = value``."""
         exprs, wanted = self.store_indices(buffer, indices)
         value = self.convert(value, wanted, f"buffer {buffer.name!r}")
@@ -419,7 +415,7 @@ class Builder:
         if all(tag.startswith("vthread") for tag in func.open_threads):
             self.kernel = None
 
-    def thread_loop(self, var: Var, tag: str, extent: Any, annotations: dict[str, Any] | None = None) -> None:
+    def thread_loop(self, var: Var, tag: str, extent: ExprLike, annotations: dict[str, object] | None = None) -> None:
         """Make the rest of the scope the body of a loop over a thread axis."""
         func = self.need_function("a thread axis")
         shared = self.thread_var(tag, var.dtype, var.name)
@@ -440,7 +436,11 @@ class Builder:
     # Buffers
 
     def allocate(
-        self, buffer: Buffer, condition: Any = True, annotations: dict[str, Any] | None = None, claimable: bool = False
+        self,
+        buffer: Buffer,
+        condition: object = True,
+        annotations: dict[str, object] | None = None,
+        claimable: bool = False,
     ) -> None:
         """Emit an allocation; ``claimable`` lets the first matching declaration take over the buffer."""
         self.emit(AllocBuffer(buffer, as_expr(condition), annotations or {}))
@@ -448,7 +448,7 @@ class Builder:
         if claimable and self.func is not None:
             self.func.unclaimed[buffer.data] = buffer
 
-    def table(self, array: Any, name: str) -> Buffer:
+    def table(self, array: Array, name: str) -> Buffer:
         """A captured NumPy array as a constant at the head of the function: a copy of what it holds now."""
         func = self.need_function("an array of the Python scope")
         known = func.tables.get(id(array))
@@ -496,7 +496,7 @@ class Builder:
 
     # Naming
 
-    def take_name(self, value: Any, name: str) -> None:
+    def take_name(self, value: object, name: str) -> None:
         """Give the name of an assignment's target to what waits for one."""
         if is_unnamed(value):
             value.name = name
@@ -521,7 +521,7 @@ def name_buffer(buffer: Buffer, name: str) -> None:
             part.name = name + part.name
 
 
-def need_fit(value: Any, element: DataType, what: str) -> None:
+def need_fit(value: int | float, element: DataType, what: str) -> None:
     """Raise :class:`TirError` where a literal is none of a type's values, or rounds from a finite number to infinity."""
     if element.is_float and math.isfinite(value):
         with np.errstate(over="ignore"):

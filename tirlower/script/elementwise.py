@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tirlower.diagnostics import Span, TirError
 from tirlower.ir import build
@@ -42,7 +41,7 @@ class Elements:
         self.target = target
         self.place, self.lengths = _steps(target)
         self.vars: list[Expr] = []
-        self._bound: dict[Any, Expr] = {}
+        self._bound: dict[object, Expr] = {}
 
     def once(self, bind: Callable[[str, Expr], Expr]) -> list[Expr]:
         """Bind in front what of the target's place is read from memory; returns the extents of the loops."""
@@ -65,7 +64,7 @@ class Elements:
         """The element that an iteration assigns."""
         return _indices(self.place, self.vars)
 
-    def load(self, buffer: Buffer, indices: Sequence[Any], span: Span | None) -> BufferLoad:
+    def load(self, buffer: Buffer, indices: Sequence[object], span: Span | None) -> BufferLoad:
         """The element of a value's slice, aligned at the last dimensions. Raises :class:`TirError` as NumPy would."""
         value = Sliced(buffer, indices, span)
         place, lengths = _steps(value)
@@ -102,7 +101,7 @@ class Elements:
         """
         own = [expr_key(index) for index in self.indices()]
 
-        def visit(expr: Any) -> None:
+        def visit(expr: object) -> None:
             if isinstance(expr, BufferLoad) and expr.buffer.data is self.target.buffer.data:
                 if expr.buffer is not self.target.buffer or [expr_key(index) for index in expr.indices] != own:
                     raise TirError(
@@ -146,7 +145,7 @@ def _indices(place: Sequence[Expr | tuple[Expr, Expr]], elements: Sequence[Expr]
 
 
 def _text(value: Sliced) -> str:
-    def index(part: Any) -> str:
+    def index(part: object) -> str:
         if not isinstance(part, slice):
             return str(part)
         ends = ["" if end is None else str(end) for end in (part.start, part.stop)]

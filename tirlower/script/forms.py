@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
@@ -13,7 +13,20 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
 from tirlower.ir.cancel import range_between, span_difference
 from tirlower.ir.dtype import HANDLE, DataType, DataTypeError
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Mul, PointerType, Ramp, Var, as_expr, const, is_const_int
+from tirlower.ir.expr import (
+    BufferLoad,
+    Call,
+    Expr,
+    ExprLike,
+    IntImm,
+    Mul,
+    PointerType,
+    Ramp,
+    Var,
+    as_expr,
+    const,
+    is_const_int,
+)
 from tirlower.ir.op import Op
 
 if TYPE_CHECKING:
@@ -25,12 +38,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[int | float]:
     """Whether a value is a Python number (bool too)."""
     return isinstance(value, (int, float))
 
 
-def is_unnamed(value: Any) -> bool:
+def is_unnamed(value: object) -> TypeGuard[Var]:
     """Whether a value is a variable that waits for its name (``x = T.int32()``)."""
     return value.__class__ is Var and not value.name
 
@@ -43,7 +56,7 @@ class TypeFunc(str):
 
     __slots__ = ()
 
-    def __call__(self, value: Any = None, *, is_size_var: bool = False, dtype: Any = None) -> Expr:
+    def __call__(self, value: ExprLike | None = None, *, is_size_var: bool = False, dtype: str | None = None) -> Expr:
         """A new variable without a value; a constant of a number or ``"inf"``, ``"-inf"``, ``"nan"``; else a cast.
 
         ``is_size_var`` states that the variable is at least 0. Raises :class:`TirError` for other values.
@@ -88,7 +101,12 @@ class HandleType(TypeFunc):
     __slots__ = ()
 
     def __call__(
-        self, value: Any = None, storage_scope: str = "", *, dtype: Any = None, is_size_var: bool = False
+        self,
+        value: ExprLike | None = None,
+        storage_scope: str = "",
+        *,
+        dtype: str | None = None,
+        is_size_var: bool = False,
     ) -> Expr:
         """A new pointer variable: untyped, or to elements of a dtype in a storage scope; an expression is cast."""
         target = value if value is not None else dtype
@@ -106,11 +124,11 @@ class PtrType:
 
     __slots__ = ()
 
-    def __call__(self, dtype: Any, storage_scope: str = "global") -> Var:
+    def __call__(self, dtype: object, storage_scope: str = "global") -> Var:
         """A new variable that points to elements of ``dtype`` in a storage scope."""
         return Var("", PointerType(str(dtype), storage_scope))
 
-    def __getitem__(self, args: Any) -> Var:
+    def __getitem__(self, args: object) -> Var:
         return self(*args) if isinstance(args, tuple) else self(args)
 
 
@@ -119,11 +137,11 @@ class LetAnnotation:
 
     __slots__ = ("type",)
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, kind: object) -> None:
         self.type = kind
 
 
-def type_of_annotation(value: Any) -> DataType | PointerType | None:
+def type_of_annotation(value: object) -> DataType | PointerType | None:
     """The type that an annotation names, or None where it names none."""
     if isinstance(value, LetAnnotation):
         return type_of_annotation(value.type)
@@ -148,7 +166,7 @@ class ScopeName(str):
         return str(self)
 
 
-def _is_scalable(lanes: Any) -> bool:
+def _is_scalable(lanes: object) -> bool:
     """Whether a length is ``T.vscale()``, or that times a constant."""
     if isinstance(lanes, Mul):
         lanes = lanes.b if isinstance(lanes.a, IntImm) else lanes.a if isinstance(lanes.b, IntImm) else lanes
@@ -160,7 +178,7 @@ class Sliced:
 
     __slots__ = ("buffer", "indices", "span")
 
-    def __init__(self, buffer: Buffer, indices: Sequence[Any], span: Span | None = None) -> None:
+    def __init__(self, buffer: Buffer, indices: Sequence[object], span: Span | None = None) -> None:
         self.buffer = buffer
         self.indices = tuple(indices)
         self.span = span
@@ -190,9 +208,14 @@ class Sliced:
             found.append(start if lanes.value == 1 else Ramp(start, step, lanes.value, span=self.span))
         return tuple(found)
 
+    def _slice(self, axis: int) -> slice[object, object, object]:
+        part = self.indices[axis]
+        assert isinstance(part, slice)
+        return part
+
     def span_of(self, axis: int) -> tuple[Expr, Expr, Expr]:
         """The first index, the step and the length of a slice."""
-        part = self.indices[axis]
+        part = self._slice(axis)
         step = as_expr(1 if part.step is None else part.step)
         if is_const_int(step, 0):
             raise TirError(f"the step of a slice of buffer {self.buffer.name!r} is zero", span=self.span)
@@ -211,7 +234,7 @@ class Sliced:
         length = self.span_of(axis)[2]
         return isinstance(length, IntImm) or _is_scalable(length)
 
-    def _ends(self, part: slice, axis: int, backwards: bool = False) -> tuple[Expr, Expr]:
+    def _ends(self, part: slice[object, object, object], axis: int, backwards: bool = False) -> tuple[Expr, Expr]:
         extent = self.buffer.shape[axis]
         first, last = const(0, extent.dtype), extent
         if backwards:
@@ -222,15 +245,14 @@ class Sliced:
 
     def front(self, axis: int) -> str | None:
         """What to write for an end that counts from the back, where a slice has one."""
-        part = self.indices[axis]
+        part = self._slice(axis)
         for end in (part.start, part.stop):
             if end is not None and isinstance(end := as_expr(end), IntImm) and end.value < 0:
                 return f"ends count from the front: write {self.buffer.shape[axis]} - {-end.value} for {end}"
         return None
 
     def _slice_text(self, axis: int) -> str:
-        part = self.indices[axis]
-        start, stop = self._ends(part, axis)
+        start, stop = self._ends(self._slice(axis), axis)
         return f"the slice {start}:{stop} of buffer {self.buffer.name!r}"
 
     def as_expr(self) -> Expr:
@@ -277,8 +299,8 @@ class Sliced:
         return self.as_expr().astype(dtype)
 
 
-def _delegate(name: str) -> Any:
-    def method(self: Sliced, *args: Any) -> Any:
+def _delegate(name: str) -> object:
+    def method(self: Sliced, *args: object) -> object:
         return getattr(self.as_expr(), name)(*args)
 
     return method
@@ -292,7 +314,7 @@ for _op in ("neg", "pos", "invert", "lt", "le", "gt", "ge"):
     setattr(Sliced, f"__{_op}__", _delegate(f"__{_op}__"))
 
 
-def as_region(value: Any, what: str) -> BufferRegion:
+def as_region(value: object, what: str) -> BufferRegion:
     """A region from what scripts write for one: a slice, an element, a whole buffer, a region.
 
     Raises :class:`TirError` naming ``what`` takes regions when it is something else.
@@ -325,7 +347,7 @@ class MetaVar:
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
 
 
@@ -340,11 +362,11 @@ class Frame:
     def __init__(self) -> None:
         self.span: Span | None = None
 
-    def enter(self, builder: Builder, name: str | None) -> Any:
+    def enter(self, builder: Builder, name: str | None) -> object:
         """Start the form in the current scope; returns the value it binds."""
         raise TirError(f"{self.what} is used as `with {self.what}(…):`", span=self.span)
 
-    def begin(self, builder: Builder, name: str | None) -> Any:
+    def begin(self, builder: Builder, name: str | None) -> object:
         """Start the form as a ``with``; returns the value after ``as``."""
         builder.open()
         return self.enter(builder, name)
@@ -366,13 +388,13 @@ class Let(Frame):
 
     what = "T.LetStmt"
 
-    def __init__(self, value: Any, type_annotation: Any = None, *, var: Var | None = None) -> None:
+    def __init__(self, value: object, type_annotation: object = None, *, var: Var | None = None) -> None:
         super().__init__()
         self.value = value
         self.type = type_annotation
         self.var = var
 
-    def enter(self, builder: Builder, name: str | None) -> Any:
+    def enter(self, builder: Builder, name: str | None) -> object:
         """Emit the binding; returns the variable."""
         kind = None if self.type is None else type_of_annotation(self.type)
         if self.type is not None and kind is None:

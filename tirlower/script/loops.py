@@ -6,14 +6,13 @@ A stepped loop becomes one of unit steps, its name standing for ``start + i * st
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tirlower.diagnostics import Span, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
 from tirlower.ir.cancel import linear_difference
 from tirlower.ir.dtype import INT32, INT64
-from tirlower.ir.expr import Expr, IntImm, Var, as_expr, const
+from tirlower.ir.expr import Expr, ExprLike, IntImm, Var, as_expr, const
 from tirlower.ir.failure_message import failure
 from tirlower.ir.stmt import Assert, For, ForKind, Stmt, seq
 from tirlower.script.builder import Builder
@@ -38,7 +37,9 @@ class _Loop:
     counted: Expr | None
     """The condition under which the extent is a number of its type; None where it certainly is."""
 
-    def __init__(self, start: Any, stop: Any, step: Any = None, var: Any = None) -> None:
+    def __init__(
+        self, start: ExprLike | Range, stop: ExprLike | None, step: ExprLike | None = None, var: Var | None = None
+    ) -> None:
         if isinstance(start, Range):
             # Stated as a Range, the extent is taken as it is; start and stop leave it to be simplified.
             if stop is not None or step is not None:
@@ -108,12 +109,12 @@ def _counting_type(first: Expr, last: Expr) -> str | None:
     return _WIDER.get(str(kind))
 
 
-def _literals(start: Any, stop: Any, first: Expr, last: Expr) -> tuple[Any, Any]:
+def _literals(start: ExprLike, stop: ExprLike, first: Expr, last: Expr) -> tuple[ExprLike, ExprLike]:
     """Python numbers stay literals, which take the other bound's dtype."""
     return (start if isinstance(start, int) else first, stop if isinstance(stop, int) else last)
 
 
-def _integer(value: Any) -> Expr:
+def _integer(value: ExprLike) -> Expr:
     expr = as_expr(value)
     if not expr.dtype.is_integral or expr.dtype.is_vector:
         raise TirError(f"the bounds of a loop are integers, got {expr.dtype!s}: {expr}", span=expr.span)
@@ -130,7 +131,7 @@ class LoopFrame:
         kind: ForKind,
         loops: list[_Loop],
         tag: str | None = None,
-        annotations: dict[str, Any] | None = None,
+        annotations: dict[str, object] | None = None,
         var: Var | None = None,
     ) -> None:
         self.kind = kind
@@ -181,40 +182,60 @@ class LoopFrame:
 
 
 def serial(
-    start: Any, stop: Any = None, *, annotations: dict[str, Any] | None = None, step: Any = None, var: Any = None
+    start: ExprLike | Range,
+    stop: ExprLike | None = None,
+    *,
+    annotations: dict[str, object] | None = None,
+    step: ExprLike | None = None,
+    var: Var | None = None,
 ) -> LoopFrame:
     """A loop in order, from ``start`` (0 where only the extent is given) up to, not including, ``stop``."""
     return LoopFrame(ForKind.SERIAL, [_Loop(start, stop, step, var)], None, annotations, var)
 
 
 def parallel(
-    start: Any, stop: Any = None, *, annotations: dict[str, Any] | None = None, step: Any = None, var: Any = None
+    start: ExprLike | Range,
+    stop: ExprLike | None = None,
+    *,
+    annotations: dict[str, object] | None = None,
+    step: ExprLike | None = None,
+    var: Var | None = None,
 ) -> LoopFrame:
     """A loop whose iterations may run at the same time."""
     return LoopFrame(ForKind.PARALLEL, [_Loop(start, stop, step, var)], None, annotations, var)
 
 
 def vectorized(
-    start: Any, stop: Any = None, *, annotations: dict[str, Any] | None = None, step: Any = None, var: Any = None
+    start: ExprLike | Range,
+    stop: ExprLike | None = None,
+    *,
+    annotations: dict[str, object] | None = None,
+    step: ExprLike | None = None,
+    var: Var | None = None,
 ) -> LoopFrame:
     """A loop whose iterations are the lanes of vectors."""
     return LoopFrame(ForKind.VECTORIZED, [_Loop(start, stop, step, var)], None, annotations, var)
 
 
 def unroll(
-    start: Any, stop: Any = None, *, annotations: dict[str, Any] | None = None, step: Any = None, var: Any = None
+    start: ExprLike | Range,
+    stop: ExprLike | None = None,
+    *,
+    annotations: dict[str, object] | None = None,
+    step: ExprLike | None = None,
+    var: Var | None = None,
 ) -> LoopFrame:
     """A loop that is written out iteration by iteration."""
     return LoopFrame(ForKind.UNROLLED, [_Loop(start, stop, step, var)], None, annotations, var)
 
 
 def thread_binding(
-    start: Any,
-    stop: Any = None,
+    start: ExprLike | Range,
+    stop: ExprLike | None = None,
     thread: str | None = None,
     *,
-    annotations: dict[str, Any] | None = None,
-    var: Any = None,
+    annotations: dict[str, object] | None = None,
+    var: Var | None = None,
 ) -> LoopFrame:
     """A loop over the threads of an axis: ``T.thread_binding(128, thread="threadIdx.x")``."""
     if thread is None:
@@ -226,7 +247,9 @@ def thread_binding(
     return LoopFrame(ForKind.THREAD_BINDING, [_Loop(start, stop, None, var)], str(thread), annotations, var)
 
 
-def grid(*extents: Any, annotations: dict[str, Any] | None = None) -> LoopFrame:
+def grid(
+    *extents: ExprLike | Range | tuple[ExprLike, ExprLike], annotations: dict[str, object] | None = None
+) -> LoopFrame:
     """A nest of serial loops; an extent may be a pair (start, stop)."""
     if not extents:
         raise TirError("T.grid takes at least one extent")
@@ -234,7 +257,7 @@ def grid(*extents: Any, annotations: dict[str, Any] | None = None) -> LoopFrame:
     return LoopFrame(ForKind.SERIAL, loops, None, annotations)
 
 
-def python_range(*args: Any, annotations: dict[str, Any] | None = None, **others: Any) -> LoopFrame:
+def python_range(*args: ExprLike, annotations: dict[str, object] | None = None, **others: object) -> LoopFrame:
     """``range`` as a loop of a script, which may have annotations as ``T.serial`` has."""
     if not 1 <= len(args) <= 3:
         raise TirError(f"range takes 1 to 3 arguments, got {len(args)}")

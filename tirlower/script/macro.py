@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from types import FrameType, FunctionType
+from typing import TYPE_CHECKING
 
 from tirlower.diagnostics import Source, TirError
 from tirlower.script.rebind import MacroRebinds
@@ -53,17 +53,17 @@ class Macro:
         self.own = None if hygienic else assigned_names(definition.body) | set(params)
 
     @classmethod
-    def of_function(cls, func: FunctionType, hygienic: bool, frame: Any) -> Macro:
+    def of_function(cls, func: FunctionType, hygienic: bool, frame: FrameType) -> Macro:
         """The macro of a decorated Python function."""
         definition, source, shift = definition_at(func.__code__, func.__globals__, func.__name__)
         scope = PythonScope.of_function(func, frame)
         return cls(func.__name__, definition, source, shift, scope, hygienic, inspect.signature(func))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         """Raises: a macro is called inside a prim_func only."""
         raise TirError(f"the macro {self.__name__!r} is called inside a prim_func only")
 
-    def expand_in(self, parser: Parser, args: list[Any], kwargs: dict[str, Any], node: ast.AST) -> Any:
+    def expand_in(self, parser: Parser, args: list[object], kwargs: dict[str, object], node: ast.AST) -> object:
         """Parse the body at a call; returns the value of its ``return``, if it ends with one."""
         bound = self.signature.bind(*[parser.enter_value(a) for a in args], **kwargs)
         bound.apply_defaults()
@@ -101,9 +101,9 @@ class Macro:
                 names.discard()
             parser.helper_depth -= 1
 
-    def _names_before(self, parser: Parser, node: ast.AST) -> dict[str, Any]:
+    def _names_before(self, parser: Parser, node: ast.AST) -> dict[str, object]:
         """What the names that a macro assigns stand for at its call: they begin as these, and are its own."""
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         with parser.values_only():
             for name in sorted(self.follows - set(self.signature.parameters)):
                 if parser.flow is not None and parser.flow.seen(node, name, parser.names.table):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any
 
 from tirlower.ir.dtype import DataType
 from tirlower.script.scope import MISSING
@@ -16,13 +15,15 @@ __all__ = ["NAMESPACES", "GlobalCallee", "ModuleRef", "Namespace", "computes", "
 class Namespace:
     """What a module of the dialect (``T``, ``I``) offers to scripts: its members, and those made on demand."""
 
-    def __init__(self, module: ModuleType, members: dict[str, Any], make: Callable[[str], Any] | None = None) -> None:
+    def __init__(
+        self, module: ModuleType, members: dict[str, object], make: Callable[[str], object] | None = None
+    ) -> None:
         self.module = module
         self.members = members
         self.make = make
         self.more: list[str] = []
 
-    def find(self, name: str) -> Any:
+    def find(self, name: str) -> object:
         """The member of that name, or ``MISSING``."""
         found = self.members.get(name, MISSING)
         if found is MISSING and self.make is not None:
@@ -67,7 +68,7 @@ _POINTERS = ("address_of",)
 _BUILTINS = {min, max, abs}
 
 
-def computes(func: Any) -> bool:
+def computes(func: object) -> bool:
     """Whether calling a value of the script makes an expression of the arguments: an operation, a type, a function.
 
     Everything else is a form, a macro or a helper of the user's.
@@ -79,13 +80,13 @@ def computes(func: Any) -> bool:
     return isinstance(func, FunctionType) and func.__module__ in _OPERATIONS and func.__name__ not in _POINTERS
 
 
-def is_header(func: Any) -> bool:
+def is_header(func: object) -> bool:
     """Whether a function is a form of a block's header, whose arguments belong in front of the block."""
     name, module = getattr(func, "__name__", ""), getattr(func, "__module__", "")
     return module == "tirlower.script.blocks" or (module == "tirlower.script.buffers" and name == "match_buffer")
 
 
-def infers_dtype(func: Any) -> bool:
+def infers_dtype(func: object) -> bool:
     """Whether a function makes an operation, and has no parameter for the type of the result."""
     if not isinstance(func, FunctionType):
         return False

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import ParamSpec, Protocol, TypeGuard, Unpack
+from typing import cast as typing_cast
 
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
@@ -20,6 +21,7 @@ from tirlower.ir.expr import (
     BufferLoad,
     Call,
     Expr,
+    ExprLike,
     FloatImm,
     IntImm,
     PointerType,
@@ -35,10 +37,11 @@ from tirlower.script.buffers import load_at
 
 __all__ = ["NODE_CONSTRUCTORS", "OpFunction", "operation"]
 
+P = ParamSpec("P")
 _ROUNDING = ("floor", "ceil", "round", "trunc", "nearbyint")
 
 
-def _arg(value: Any, name: str) -> Expr:
+def _arg(value: ExprLike | Buffer, name: str) -> Expr:
     if isinstance(value, Buffer):
         raise TirError(
             f"T.{name} takes expressions, got the buffer {value.name!r}",
@@ -60,23 +63,25 @@ class OpFunction:
         self.op = op
         self.name = op.short
 
-    def __call__(self, *args: Any, dtype: Any = None, annotations: Mapping[str, object] | None = None) -> Expr:
+    def __call__(
+        self, *args: ExprLike, dtype: str | None = None, annotations: Mapping[str, object] | None = None
+    ) -> Expr:
         """The call. Raises :class:`TirError` for a wrong number or type of arguments."""
         op, name = self.op, self.name
         values = list(args)
         if op.dtype_first:
             if dtype is None:
                 if values and isinstance(values[0], str) and values[0] and _is_dtype(values[0]):
-                    dtype = values.pop(0)
+                    dtype = str(values.pop(0))
                 elif op.infer is None:
                     raise TirError(
                         f"T.{name} needs the dtype of its result first", help=f'write T.{name}("float32", …)'
                     )
         elif op.infer is None and dtype is None:
             if len(values) == op.arity[0] + 1 and isinstance(values[-1], str):
-                dtype = values.pop()
+                dtype = str(values.pop())
             elif values and isinstance(values[0], str) and _is_dtype(values[0]):
-                dtype = values.pop(0)
+                dtype = str(values.pop(0))
             else:
                 raise TirError(f"T.{name} needs the dtype of its result", help="add dtype=…")
         least, most = op.arity
@@ -100,7 +105,7 @@ class OpFunction:
             kind = DataType(str(dtype))
         return Call(op, exprs, kind, annotations=annotations)  # type: ignore[arg-type]
 
-    def _math(self, values: list[Any]) -> Expr:
+    def _math(self, values: list[ExprLike]) -> Expr:
         name = self.name
         if len(values) == 2 and name != "ldexp":
             pair = build.operands(*[float(v) if _is_int(v) else v for v in values])
@@ -127,11 +132,11 @@ class OpFunction:
 _MATH = {*UNARY_MATH, *BINARY_MATH, "ldexp", "fma", "isnan", "isinf", "isfinite"}
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _like(value: Any, first: Expr, name: str) -> Expr:
+def _like(value: ExprLike, first: Expr, name: str) -> Expr:
     if name == "ldexp":
         return as_expr(value)
     if isinstance(value, (int, float)):
@@ -171,17 +176,16 @@ def operation_names() -> list[str]:
 # Node constructors: literals take the other operand's type, nothing folds.
 
 
-def _binary_node(node: Any) -> Callable[[Any, Any], Expr]:
-    def make(a: Any, b: Any) -> Expr:
-        made: Expr = node(*build.operands(a, b))
-        return made
+def _binary_node(node: type[nodes.BinaryOp | nodes.CompareOp]) -> Callable[[ExprLike, ExprLike], Expr]:
+    def make(a: ExprLike, b: ExprLike) -> Expr:
+        return node(*build.operands(a, b))
 
     make.__name__ = make.__qualname__ = node.__name__
     make.__doc__ = f"The node ``{node.__name__}(a, b)``, not folded; a literal takes the other operand's type."
     return make
 
 
-NODE_CONSTRUCTORS: dict[str, Any] = {
+NODE_CONSTRUCTORS: dict[str, Callable[[ExprLike, ExprLike], Expr]] = {
     cls.__name__: _binary_node(cls)
     for cls in (
         nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.Mod, nodes.FloorDiv, nodes.FloorMod, nodes.Min, nodes.Max,
@@ -191,58 +195,57 @@ NODE_CONSTRUCTORS: dict[str, Any] = {
 """The constructors of two operands by node name."""
 
 
-def And(a: Any, b: Any) -> Expr:
+def And(a: ExprLike, b: ExprLike) -> Expr:
     """The node ``And(a, b)``, not folded."""
     return nodes.And(_condition(a), _condition(b))
 
 
-def Or(a: Any, b: Any) -> Expr:
+def Or(a: ExprLike, b: ExprLike) -> Expr:
     """The node ``Or(a, b)``, not folded."""
     return nodes.Or(_condition(a), _condition(b))
 
 
-def Not(a: Any) -> Expr:
+def Not(a: ExprLike) -> Expr:
     """The node ``Not(a)``, not folded."""
     return nodes.Not(_condition(a))
 
 
-def _condition(value: Any) -> Expr:
+def _condition(value: ExprLike) -> Expr:
     return const(bool(value), "bool") if isinstance(value, (bool, int)) else as_expr(value)
 
 
-def Select_(condition: Any, true_value: Any, false_value: Any) -> Expr:
+def Select_(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> Expr:
     """One of two values, both of which are evaluated; they are brought to one type."""
     t, f = build.match_types(*build.operands(true_value, false_value))
     return Select(build.as_bool(condition), t, f)
 
 
-def Cast(dtype: Any, value: Any) -> Expr:
+def Cast(dtype: str, value: ExprLike) -> Expr:
     """The node that converts ``value`` to a dtype, not folded."""
     return nodes.Cast(DataType(str(dtype)), as_expr(value))
 
 
-def cast(value: Any, dtype: Any) -> Expr:
+def cast(value: ExprLike, dtype: str) -> Expr:
     """``value`` converted to a dtype (folds)."""
     return build.cast(str(dtype), value)
 
 
-def Ramp(base: Any, stride: Any, lanes: Any) -> Expr:
+def Ramp(base: ExprLike, stride: ExprLike, lanes: int | Expr) -> Expr:
     """The vector ``base, base + stride, …`` of that many lanes."""
-    base, stride = build.operands(base, stride)
-    return nodes.Ramp(*build.match_types(base, stride), lanes)
+    return nodes.Ramp(*build.match_types(*build.operands(base, stride)), lanes)
 
 
-def Broadcast(value: Any, lanes: Any) -> Expr:
+def Broadcast(value: ExprLike, lanes: int | Expr) -> Expr:
     """The vector with ``value`` in each of its lanes."""
     return nodes.Broadcast(as_expr(value), lanes)
 
 
-def Shuffle(vectors: Sequence[Any], indices: Sequence[Any]) -> Expr:
+def Shuffle(vectors: Sequence[ExprLike], indices: Sequence[ExprLike]) -> Expr:
     """The lanes of the concatenated vectors chosen by indices."""
     return nodes.Shuffle(tuple(as_expr(v) for v in vectors), tuple(as_expr(i) for i in indices))
 
 
-def Let(expr: Any, where: Mapping[Any, Any]) -> Expr:
+def Let(expr: ExprLike, where: Mapping[Var, ExprLike]) -> Expr:
     """``expr`` with variables bound: ``T.Let(x + 1, where={x: 3})``; several nest, the first outermost."""
     if not isinstance(where, Mapping) or not where:
         raise TirError("T.Let takes where={variable: value}")
@@ -255,33 +258,33 @@ def Let(expr: Any, where: Mapping[Any, Any]) -> Expr:
     return body
 
 
-def Call_(dtype: Any, op: Any, args: Sequence[Any] = ()) -> Expr:
+def Call_(dtype: str, op: Op | GlobalVar | str, args: Sequence[ExprLike] = ()) -> Expr:
     """The node of a call, by operation, name or global variable."""
     target = op if isinstance(op, (Op, GlobalVar)) else _op_named(op)
     return Call(target, tuple(as_expr(a) for a in args), DataType(str(dtype)))
 
 
-def Var_(name: str, dtype: Any = "int32") -> Var:
+def Var_(name: str, dtype: PointerType | str = "int32") -> Var:
     """A new variable of a name."""
     return Var(str(name), dtype if isinstance(dtype, PointerType) else str(dtype))  # type: ignore[arg-type]
 
 
-def SizeVar(name: str, dtype: Any = "int32") -> Var:
+def SizeVar(name: str, dtype: str = "int32") -> Var:
     """A new variable that is at least 0."""
     return Var(str(name), DataType(str(dtype)), True)
 
 
-def var(dtype: Any, name: str = "") -> Var:
+def var(dtype: PointerType | str, name: str = "") -> Var:
     """A new variable of a dtype."""
     return Var_(name, dtype)
 
 
-def IntImm_(dtype: Any, value: int) -> Expr:
+def IntImm_(dtype: str, value: int) -> Expr:
     """An integer constant."""
     return IntImm(DataType(str(dtype)), value)
 
 
-def FloatImm_(dtype: Any, value: float) -> Expr:
+def FloatImm_(dtype: str, value: float) -> Expr:
     """A float constant."""
     return FloatImm(DataType(str(dtype)), float(value))
 
@@ -291,64 +294,64 @@ def StringImm_(value: str) -> Expr:
     return StringImm(str(value))
 
 
-def BufferLoad_(buffer: Buffer, indices: Sequence[Any], predicate: Any = None) -> Expr:
+def BufferLoad_(buffer: Buffer, indices: Sequence[object], predicate: ExprLike | None = None) -> Expr:
     """The load ``buffer[indices]``, with a mask of the lanes that are read."""
     return load_at(buffer, indices, predicate)
 
 
-def min_(a: Any, b: Any, *more: Any) -> Expr:
+def min_(a: ExprLike, b: ExprLike, *more: ExprLike) -> Expr:
     """The least of two or more."""
     return functools.reduce(build.min_, more, build.min_(a, b))
 
 
-def max_(a: Any, b: Any, *more: Any) -> Expr:
+def max_(a: ExprLike, b: ExprLike, *more: ExprLike) -> Expr:
     """The greatest of two or more."""
     return functools.reduce(build.max_, more, build.max_(a, b))
 
 
-def abs_(x: Any) -> Expr:
+def abs_(x: ExprLike) -> Expr:
     """The absolute value."""
     return build.abs_(x)
 
 
-def clamp(x: Any, low: Any, high: Any) -> Expr:
+def clamp(x: ExprLike, low: ExprLike, high: ExprLike) -> Expr:
     """The nearest value to ``x`` that is at least ``low`` and at most ``high``."""
     return build.min_(build.max_(x, low), high)
 
 
-def any_(*conditions: Any) -> Expr:
+def any_(*conditions: ExprLike) -> Expr:
     """Whether one of the conditions holds."""
     return build.any_of(*conditions)
 
 
-def all_(*conditions: Any) -> Expr:
+def all_(*conditions: ExprLike) -> Expr:
     """Whether all conditions hold."""
     return build.all_of(*conditions)
 
 
-def pow_(x: Any, y: Any) -> Expr:
+def pow_(x: ExprLike, y: ExprLike) -> Expr:
     """``x`` to the power ``y``, of floats."""
     found = operation("pow")
     assert found is not None
     return found(x, y)
 
 
-def infinity(dtype: Any) -> Expr:
+def infinity(dtype: str) -> Expr:
     """Infinity of a float dtype."""
     return const(float("inf"), str(dtype))
 
 
-def min_value(dtype: Any) -> Expr:
+def min_value(dtype: str) -> Expr:
     """The least finite value of a dtype."""
     return build.min_value(str(dtype))
 
 
-def max_value(dtype: Any) -> Expr:
+def max_value(dtype: str) -> Expr:
     """The greatest finite value of a dtype."""
     return build.max_value(str(dtype))
 
 
-def reinterpret(*args: Any, dtype: Any = None) -> Expr:
+def reinterpret(*args: ExprLike, dtype: str | None = None) -> Expr:
     """The bits of a value seen as another dtype: ``T.reinterpret("int32", x)``."""
     if dtype is None:
         if len(args) != 2:
@@ -359,43 +362,52 @@ def reinterpret(*args: Any, dtype: Any = None) -> Expr:
     return build.reinterpret(str(dtype), args[0])
 
 
-def undef(dtype: Any = "int32") -> Expr:
+def undef(dtype: str = "int32") -> Expr:
     """A value that may be anything; stored without a dtype it takes the buffer's."""
     return Call(Op.get("tir.undef"), (), DataType(str(dtype)))
 
 
-def clz(x: Any) -> Expr:
+def clz(x: ExprLike) -> Expr:
     """The number of leading zero bits."""
     return build.call("tir.clz", x)
 
 
-def address_of(load: Any) -> Expr:
+def address_of(load: ExprLike | Buffer) -> Expr:
     """The address of a buffer element; of a buffer, of its first one."""
     if isinstance(load, Buffer):
         load = BufferLoad(load, tuple(const(0, extent.dtype) for extent in load.shape))
-    load = as_expr(load)
-    if not isinstance(load, BufferLoad):
-        raise TirError(f"T.address_of takes an element of a buffer, got {load}", span=load.span)
-    return build.call("tir.address_of", load)
+    element = as_expr(load)
+    if not isinstance(element, BufferLoad):
+        raise TirError(f"T.address_of takes an element of a buffer, got {element}", span=element.span)
+    return build.call("tir.address_of", element)
 
 
-def _op_named(name: Any) -> Op:
+def _op_named(name: str) -> Op:
     if not isinstance(name, str):
         raise TirError(f"an operation is named by a string, got {type(name).__name__}")
     return Op.find(f"tir.{name}") or Op.get(str(name))
 
 
-def call_intrin(dtype: Any, func_name: Any, *args: Any, annotations: Mapping[str, object] | None = None) -> Expr:
+def call_intrin(
+    dtype: str, func_name: Op | str, *args: ExprLike | Buffer, annotations: Mapping[str, object] | None = None
+) -> Expr:
     """A call of an operation by its full name: ``T.call_intrin("float32", "tir.exp", x)``."""
     op = func_name if isinstance(func_name, Op) else _op_named(func_name)
     exprs = tuple(_arg(a, "call_intrin") for a in args)
     return Call(op, exprs, DataType(str(dtype)), annotations=annotations)  # type: ignore[arg-type]
 
 
-def _packed(name: str) -> Callable[..., Expr]:
+class Operation(Protocol):
+    """A function that makes an operation of its arguments, however many they are."""
+
+    def __call__(self, *args: ExprLike | Buffer) -> Expr:
+        """The operation."""
+
+
+def _packed(name: str) -> Operation:
     op = Op.get(f"tir.{name}")
 
-    def make(*args: Any) -> Expr:
+    def make(*args: ExprLike | Buffer) -> Expr:
         return Call(op, tuple(_array_argument(a) if isinstance(a, Buffer) else as_expr(a) for a in args), "int32")  # type: ignore[arg-type]
 
     make.__name__ = make.__qualname__ = name
@@ -405,7 +417,7 @@ def _packed(name: str) -> Callable[..., Expr]:
 
 def _array_argument(buffer: Buffer) -> Expr:
     shape = build.call("tir.tvm_stack_make_shape", *buffer.shape)
-    strides: Any = build.call("tir.tvm_stack_make_shape", *buffer.strides) if buffer.strides else 0
+    strides: ExprLike = build.call("tir.tvm_stack_make_shape", *buffer.strides) if buffer.strides else 0
     dtype = const(0, buffer.dtype)
     return build.call(
         "tir.tvm_stack_make_array", buffer.data, shape, strides, len(buffer.shape), dtype, buffer.elem_offset
@@ -418,7 +430,7 @@ call_packed_lowered = tvm_call_packed_lowered = _packed("tvm_call_packed_lowered
 call_cpacked_lowered = tvm_call_cpacked_lowered = _packed("tvm_call_cpacked_lowered")
 
 
-def comm_reducer(combiner: Callable[..., Any], identity: Sequence[Any]) -> CommReducer:
+def comm_reducer(combiner: Callable[P, object], identity: Sequence[ExprLike]) -> CommReducer:
     """A reducer from a function of the left and right values: ``T.comm_reducer(lambda x, y: x + y, [T.float32(0)])``.
 
     For n values the function takes 2n arguments, left ones first, and returns n results.
@@ -428,6 +440,6 @@ def comm_reducer(combiner: Callable[..., Any], identity: Sequence[Any]) -> CommR
     if len(names) != 2 * len(values):
         raise TirError(f"a reducer of {len(values)} values takes {2 * len(values)} arguments, got {len(names)}")
     params = [Var(name, values[i % len(values)].dtype) for i, name in enumerate(names)]
-    result = combiner(*params)
+    result = typing_cast("Callable[[Unpack[tuple[Var, ...]]], object]", combiner)(*params)
     results = tuple(result) if isinstance(result, (tuple, list)) else (result,)
     return CommReducer(tuple(params[: len(values)]), tuple(params[len(values) :]), results, tuple(values))

@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from types import FrameType, FunctionType
-from typing import Any
+from typing import ParamSpec, TypeAlias, TypeVar, cast, overload
 
 from tirlower.diagnostics import ScriptError, Source, TirError, deep_recursion, paused_collection, user_frames
 from tirlower.ir.dtype import DataType
@@ -23,14 +23,32 @@ from tirlower.script.source import class_at, definition_at, parse_text, source_l
 __all__ = ["ir_module", "macro", "parse", "prim_func"]
 
 
+P = ParamSpec("P")
+Written: TypeAlias = Callable[P, object]
+"""What a decorator is given: a function."""
+
+
+@overload
 def prim_func(
-    func: FunctionType | None = None,
+    func: Written[P], private: bool = ..., check_well_formed: bool = ..., s_tir: bool = ..., tirx: bool = ...
+) -> PrimFunc: ...
+@overload
+def prim_func(
+    func: None = None,
+    private: bool = ...,
+    check_well_formed: bool = ...,
+    s_tir: bool = ...,
+    tirx: bool = ...,
+    **options: object,
+) -> Callable[[Written[P]], PrimFunc]: ...
+def prim_func(
+    func: Written[P] | None = None,
     private: bool = False,
     check_well_formed: bool = True,
     s_tir: bool = False,
     tirx: bool = False,
-    **options: Any,
-) -> Any:
+    **options: object,
+) -> PrimFunc | Callable[[Written[P]], PrimFunc]:
     """Decorator: the function of a script, as a :class:`~tirlower.ir.PrimFunc`.
 
     ``private=True`` leaves out the attribute ``global_symbol``; ``check_well_formed=False`` skips
@@ -40,13 +58,13 @@ def prim_func(
     """
     frame = sys._getframe(1)
 
-    def decorate(target: Any, where: FrameType = frame) -> Any:
+    def decorate(target: object, where: FrameType = frame) -> PrimFunc:
         if isinstance(target, PrimFunc):
             return target
         if not isinstance(target, FunctionType):
             raise TirError(f"@T.prim_func decorates a function, got {type(target).__name__}")
         if _in_ir_module(target, where):
-            return target
+            return cast("PrimFunc", target)  # till the class's decorator makes it one
         with user_frames(), deep_recursion(), paused_collection():
             tree, source, shift = definition_at(target.__code__, target.__globals__, target.__name__)
             parser = Parser(source, PythonScope.of_function(target, where), shift)
@@ -60,7 +78,10 @@ def _written(function: FunctionType, made: PrimFunc) -> PrimFunc:
     return made.with_(origin=Origin(made.origin.doc, function.__module__, function))
 
 
-def _parsed(run: Callable[[], Any], source: Source, check: bool) -> Any:
+Parsed = TypeVar("Parsed", bound=PrimFunc | IRModule)
+
+
+def _parsed(run: Callable[[], Parsed], source: Source, check: bool) -> Parsed:
     try:
         made = run()
         if check:
@@ -73,11 +94,15 @@ def _parsed(run: Callable[[], Any], source: Source, check: bool) -> Any:
         ) from None
 
 
-def macro(func: FunctionType | None = None, *, hygienic: bool = True) -> Any:
+@overload
+def macro(func: Written[P], *, hygienic: bool = ...) -> Macro: ...
+@overload
+def macro(func: None = None, *, hygienic: bool = ...) -> Callable[[Written[P]], Macro]: ...
+def macro(func: Written[P] | None = None, *, hygienic: bool = True) -> Macro | Callable[[Written[P]], Macro]:
     """Decorator: a piece of script that is parsed at each of its calls (see :class:`~tirlower.script.macro.Macro`)."""
     frame = sys._getframe(1)
 
-    def decorate(target: Any) -> Macro:
+    def decorate(target: object) -> Macro:
         if not isinstance(target, FunctionType):
             raise TirError(f"@T.macro decorates a function, got {type(target).__name__}")
         with user_frames():
@@ -108,11 +133,19 @@ def _in_ir_module(func: FunctionType, frame: FrameType) -> bool:
     return False
 
 
-def ir_module(mod: type | None = None, check_well_formed: bool = True, s_tir: bool = False, **options: Any) -> Any:
+@overload
+def ir_module(mod: type, check_well_formed: bool = ..., s_tir: bool = ...) -> IRModule: ...
+@overload
+def ir_module(
+    mod: None = None, check_well_formed: bool = ..., s_tir: bool = ..., **options: object
+) -> Callable[[type], IRModule]: ...
+def ir_module(
+    mod: type | None = None, check_well_formed: bool = True, s_tir: bool = False, **options: object
+) -> IRModule | Callable[[type], IRModule]:
     """Decorator: the functions of a class as an :class:`~tirlower.ir.IRModule`."""
     frame = sys._getframe(1)
 
-    def decorate(cls: Any) -> IRModule:
+    def decorate(cls: object) -> IRModule:
         with user_frames():
             if not isinstance(cls, type):
                 raise TirError(f"@I.ir_module decorates a class, got {type(cls).__name__}")
@@ -124,15 +157,13 @@ def ir_module(mod: type | None = None, check_well_formed: bool = True, s_tir: bo
             outer = PythonScope.of_frame(cls.__qualname__, frame, _class_values(cls))
             scopes = {name: PythonScope.of_function(f, frame) for name, f in functions.items()}
             with deep_recursion():
-                made: IRModule = _parsed(
-                    lambda: _module(tree, source, shift, outer, scopes, False), source, check_well_formed
-                )
+                made = _parsed(lambda: _module(tree, source, shift, outer, scopes, False), source, check_well_formed)
                 return made.with_functions({name: _written(functions[name], func) for name, func in made.items()})
 
     return decorate if mod is None else decorate(mod)
 
 
-def _class_values(cls: type) -> dict[str, Any]:
+def _class_values(cls: type) -> dict[str, object]:
     return {k: v for k, v in vars(cls).items() if not k.startswith("__") and not isinstance(v, FunctionType)}
 
 
@@ -145,7 +176,7 @@ def _module(
     text_only: bool,
 ) -> IRModule:
     parser = Parser(source, outer, shift, text_only)
-    attrs: dict[str, Any] = {}
+    attrs: dict[str, object] = {}
     definitions: list[tuple[ast.FunctionDef, bool]] = []
     callees: dict[str, GlobalCallee] = {}
     for node in tree.body:
@@ -162,7 +193,7 @@ def _module(
             call = node.value
             name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
             if name == "module_attrs":
-                attrs.update(parser.eval(call.args[0]))
+                attrs.update(parser.entries_of(call.args[0]))
                 continue
             if name == "module_global_infos":
                 continue
@@ -191,7 +222,7 @@ def _module(
     return IRModule(functions, attrs)
 
 
-def _decorator(parser: Parser, node: ast.FunctionDef | ast.ClassDef) -> dict[str, Any] | str | None:
+def _decorator(parser: Parser, node: ast.FunctionDef | ast.ClassDef) -> dict[str, object] | str | None:
     """What a definition is decorated as: a prim_func (its options), "macro", "ir_module", or nothing known."""
     for decorator in node.decorator_list:
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -226,7 +257,7 @@ def parse(
     >>> func.body.kind.name, func.body.extent.value
     ('PARALLEL', 8)
     """
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "T": NAMESPACES["tirlower.script.tir"].module,
         "I": NAMESPACES["tirlower.script.ir"].module,
         **(extra_vars or {}),
@@ -235,15 +266,14 @@ def parse(
         return _parse_text(text, name, values, check_well_formed)
 
 
-def _parse_text(text: str, name: str, values: dict[str, Any], check_well_formed: bool) -> PrimFunc | IRModule:
+def _parse_text(text: str, name: str, values: dict[str, object], check_well_formed: bool) -> PrimFunc | IRModule:
     # A function of its own, so that the syntax tree is gone before the garbage collector looks around again.
     scope = PythonScope([values, SAFE_BUILTINS])
     tree, source = parse_text(text, name)
-    found: PrimFunc | IRModule = _parsed(lambda: _text(tree, source, scope, values), source, check_well_formed)
-    return found
+    return _parsed(lambda: _text(tree, source, scope, values), source, check_well_formed)
 
 
-def _text(tree: ast.Module, source: Source, scope: PythonScope, values: dict[str, Any]) -> PrimFunc | IRModule:
+def _text(tree: ast.Module, source: Source, scope: PythonScope, values: dict[str, object]) -> PrimFunc | IRModule:
     found: PrimFunc | IRModule | None = None
     for node in tree.body:
         parser = Parser(source, scope, 0, True)
@@ -282,7 +312,7 @@ def _text(tree: ast.Module, source: Source, scope: PythonScope, values: dict[str
     return found
 
 
-def _import(parser: Parser, node: ast.Import | ast.ImportFrom, values: dict[str, Any]) -> None:
+def _import(parser: Parser, node: ast.Import | ast.ImportFrom, values: dict[str, object]) -> None:
     """Imports of the dialect's namespaces bind their names; nothing is imported."""
     for alias in node.names:
         module = NAMESPACES.get(f"tirlower.script.{alias.name}")

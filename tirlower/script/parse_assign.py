@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Any
 
 from tirlower.diagnostics import ScriptError, TirError
 from tirlower.ir.buffer import Buffer, IterVar
@@ -33,13 +32,13 @@ __all__ = ["Assignments"]
 class Assignments(Evaluator):
     """The statements that assign. What a name stands for afterwards is decided by :meth:`bound`."""
 
-    def annotation(self, node: ast.expr) -> Any:
+    def annotation(self, node: ast.expr) -> object:
         """The value of an annotation; one given as a string is an expression too."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return self.text_expression(node.value, node)
         return self.eval(node)
 
-    def text_expression(self, text: str, node: ast.AST) -> Any:
+    def text_expression(self, text: str, node: ast.AST) -> object:
         """The value of an expression given as a string at a node."""
         try:
             tree = ast.parse(text, mode="eval").body
@@ -69,7 +68,7 @@ class Assignments(Evaluator):
         else:
             self._assign(target, value, node.value)
 
-    def assign_name(self, node: ast.AST, name: str, value: Any) -> None:
+    def assign_name(self, node: ast.AST, name: str, value: object) -> None:
         """``name = value``: a binding, or an assignment of a variable."""
         flow = self.flow
         if flow is None:
@@ -86,14 +85,14 @@ class Assignments(Evaluator):
             flow.assign(node, name, "scalar", None, None)
             self.assign_variable(variable, value)
 
-    def define_form(self, node: ast.AST, name: str, value: Any) -> None:
+    def define_form(self, node: ast.AST, name: str, value: object) -> None:
         """A name for what a form of a ``with`` gives, which is no scalar."""
         self.names.set(name, value)
         if self.flow is not None:
             kind = f"the buffer {value.name!r}" if isinstance(value, Buffer) else "the value of a `with`"
             self.flow.assign(node, name, kind, value, self.span(node))
 
-    def define(self, node: ast.AST, name: str, value: Any) -> None:
+    def define(self, node: ast.AST, name: str, value: object) -> None:
         """A name for a value that the program has already (a loop's variable, a parameter); a copy for a variable."""
         flow = self.flow
         self.names.set(name, value)
@@ -103,7 +102,7 @@ class Assignments(Evaluator):
             if variable is not None:
                 self.assign_variable(variable, value)
 
-    def _assign(self, target: ast.expr, value: Any, source: ast.AST) -> None:
+    def _assign(self, target: ast.expr, value: object, source: ast.AST) -> None:
         if isinstance(target, ast.Name):
             self.assign_name(target, target.id, value)
         elif isinstance(target, ast.Subscript):
@@ -130,7 +129,7 @@ class Assignments(Evaluator):
         else:
             raise self.error("a name, an element of a buffer, or a tuple of names is assigned", target)
 
-    def _values_first(self, targets: list[ast.expr], values: Sequence[Any]) -> list[Any]:
+    def _values_first(self, targets: list[ast.expr], values: Sequence[object]) -> list[object]:
         """The values of several targets; those that a store to an earlier target may change are bound before it."""
         found = list(values)
         stored = False
@@ -146,7 +145,9 @@ class Assignments(Evaluator):
     def _is_variable(self, target: ast.Name) -> bool:
         return self.flow is not None and self.flow.variable_at(target, target.id) is not None
 
-    def _store(self, buffer: Buffer, indices: tuple[Any, ...], value: Any, target: ast.AST, source: ast.AST) -> None:
+    def _store(
+        self, buffer: Buffer, indices: tuple[object, ...], value: object, target: ast.AST, source: ast.AST
+    ) -> None:
         try:
             exprs, wanted = self.store_indices(buffer, indices)
         except Exception as err:
@@ -202,7 +203,7 @@ class Assignments(Evaluator):
         span = self.span(node)
         self.emit(finish(self.close(), span), span)
 
-    def bound(self, name: str, value: Any) -> Any:
+    def bound(self, name: str, value: object) -> object:
         """What a name stands for after ``name = value``: expressions are bound in the program."""
         if isinstance(value, MetaVar):
             self.take_name(value.value, name)
@@ -228,7 +229,7 @@ class Assignments(Evaluator):
         self._need_new(name, value)
         return self._bound_value(name, value)
 
-    def _bound_value(self, name: str, value: Any) -> Any:
+    def _bound_value(self, name: str, value: object) -> object:
         """The same of a value that is no form."""
         if isinstance(value, (Buffer, IterVar)) or (value.__class__ is Var and not self._is_known(value)):
             self.take_name(value, name)
@@ -245,7 +246,7 @@ class Assignments(Evaluator):
             raise self.error(f"there is no value to assign to {name!r}")
         return value  # a Python value: strings, dtypes, functions, reducers, regions …
 
-    def _need_new(self, name: str, value: Any) -> None:
+    def _need_new(self, name: str, value: object) -> None:
         """A buffer is not assigned to another one's name, an axis not to that of another axis of its block."""
         before = self.names.table.get(name)
         if isinstance(value, Buffer) and isinstance(before, Buffer) and value is not before and value.name:
@@ -342,7 +343,7 @@ class Assignments(Evaluator):
         else:
             raise self.error("a name or an element of a buffer is assigned", target)
 
-    def _combined(self, node: ast.AugAssign, old: Any) -> Any:
+    def _combined(self, node: ast.AugAssign, old: object) -> object:
         right = self.eval(node.value)
         try:
             return self.binary(node.op, old, right, node)
@@ -357,7 +358,7 @@ def _has_slice(index: ast.expr) -> bool:
     return isinstance(index, ast.Slice) or (isinstance(index, ast.Tuple) and any(map(_has_slice, index.elts)))
 
 
-def _kind(value: Any, made: Any) -> str:
+def _kind(value: object, made: object) -> str:
     """What ``name = value`` made: a scalar, or in words what cannot be a variable."""
     if isinstance(value, MetaVar):
         return "a name by T.meta_var"

@@ -9,18 +9,19 @@ from __future__ import annotations
 import ast
 import functools
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
 from tirlower.diagnostics import ScriptError, nearest_name
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, IterVar, MatchBufferRegion, Range
+from tirlower.ir.build import BinaryBuilder
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, as_expr, const
+from tirlower.ir.expr import BufferLoad, Call, Expr, ExprLike, IntImm, PointerType, as_expr, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import Stmt
@@ -46,7 +47,8 @@ from tirlower.script.weak import Weak, combine
 
 __all__ = ["Evaluator"]
 
-_BINARY: dict[type, tuple[str, Callable[[Any, Any], Any], Callable[..., Any]]] = {
+_Python: TypeAlias = Callable[[object, object], object]
+_BINARY: dict[type, tuple[str, _Python, BinaryBuilder]] = {
     ast.Add: ("+", operator.add, build.add),
     ast.Sub: ("-", operator.sub, build.sub),
     ast.Mult: ("*", operator.mul, build.mul),
@@ -59,17 +61,17 @@ _BINARY: dict[type, tuple[str, Callable[[Any, Any], Any], Callable[..., Any]]] =
     ast.BitOr: ("|", operator.or_, build.bitwise_or),
     ast.BitXor: ("^", operator.xor, build.bitwise_xor),
 }
-_COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any], Callable[..., Any] | None]] = {
+_COMPARE: dict[type, tuple[str, _Python, BinaryBuilder | None]] = {
     ast.Eq: ("==", operator.eq, build.eq),
     ast.NotEq: ("!=", operator.ne, build.ne),
-    ast.Lt: ("<", operator.lt, build.lt),
-    ast.LtE: ("<=", operator.le, build.le),
-    ast.Gt: (">", operator.gt, build.gt),
-    ast.GtE: (">=", operator.ge, build.ge),
+    ast.Lt: ("<", cast("_Python", operator.lt), build.lt),
+    ast.LtE: ("<=", cast("_Python", operator.le), build.le),
+    ast.Gt: (">", cast("_Python", operator.gt), build.gt),
+    ast.GtE: (">=", cast("_Python", operator.ge), build.ge),
     ast.Is: ("is", operator.is_, None),
     ast.IsNot: ("is not", operator.is_not, None),
-    ast.In: ("in", lambda a, b: a in b, None),
-    ast.NotIn: ("not in", lambda a, b: a not in b, None),
+    ast.In: ("in", cast("_Python", lambda a, b: a in b), None),
+    ast.NotIn: ("not in", cast("_Python", lambda a, b: a not in b), None),
 }
 
 
@@ -79,7 +81,7 @@ _TEXT_ATTRIBUTES = (
 """What a script given as text may read attributes of."""
 
 _SYMBOLIC = (Expr, Sliced, IterVar, Weak)
-_CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
+_CONVERSIONS: dict[int, Callable[[object], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
 
 
 class Evaluator(Places):
@@ -87,7 +89,7 @@ class Evaluator(Places):
 
     # Evaluation
 
-    def eval(self, node: ast.AST) -> Any:
+    def eval(self, node: ast.AST) -> object:
         """The value of an expression. Raises :class:`ScriptError` at the part that is wrong."""
         handler = _EVAL.get(node.__class__)
         if handler is None:
@@ -99,14 +101,14 @@ class Evaluator(Places):
         except Exception as err:
             raise self.explain(err, node) from err
 
-    def eval_Constant(self, node: ast.Constant) -> Any:
+    def eval_Constant(self, node: ast.Constant) -> object:
         """A literal."""
         value = node.value
         if isinstance(value, (complex, bytes)):
             raise self.error(f"a {type(value).__name__} literal is not part of the dialect", node)
         return value
 
-    def eval_Name(self, node: ast.Name) -> Any:
+    def eval_Name(self, node: ast.Name) -> object:
         """A name of the script, or of the Python scope around it."""
         flow = self.flow
         if flow is not None:
@@ -124,7 +126,7 @@ class Evaluator(Places):
             return found
         return self.outer_name(node.id, node)
 
-    def outer_name(self, name: str, node: ast.AST) -> Any:
+    def outer_name(self, name: str, node: ast.AST) -> object:
         """A name of the Python scope."""
         found = self.scope.lookup(name)
         if found is not MISSING:
@@ -140,7 +142,7 @@ class Evaluator(Places):
             or (f"did you mean {near!r}?" if near else "define it before its use, or in the Python scope around"),
         )
 
-    def eval_Attribute(self, node: ast.Attribute) -> Any:
+    def eval_Attribute(self, node: ast.Attribute) -> object:
         """An attribute: of a namespace, of a node, of a Python object."""
         value = self.eval(node.value)
         attr = node.attr
@@ -158,7 +160,7 @@ class Evaluator(Places):
             return callee
         return self._field(value.enter(self, None) if isinstance(value, Frame) else value, attr, node)
 
-    def _member(self, value: ModuleType, attr: str, node: ast.Attribute) -> Any:
+    def _member(self, value: ModuleType, attr: str, node: ast.Attribute) -> object:
         """What a namespace of the dialect, or a Python module, has under a name."""
         space = NAMESPACES.get(value.__name__)
         if space is None and self.text_only and not is_value_of(value, attr):
@@ -175,7 +177,7 @@ class Evaluator(Places):
             help=way or (f"did you mean `{shown}.{near}`?" if near else None),
         )
 
-    def _field(self, value: Any, attr: str, node: ast.Attribute) -> Any:
+    def _field(self, value: object, attr: str, node: ast.Attribute) -> object:
         """An attribute of a node, or of a Python object."""
         if attr.startswith("_"):
             raise self.error(f"names with a leading underscore are not part of the dialect: {attr!r}", node)
@@ -202,7 +204,7 @@ class Evaluator(Places):
                 f"a {what} has no {attr!r}", node, help=way or (f"did you mean {near!r}?" if near else None)
             ) from None
 
-    def eval_BinOp(self, node: ast.BinOp) -> Any:
+    def eval_BinOp(self, node: ast.BinOp) -> object:
         """``a op b``; the left spine of a chain is walked in a loop."""
         chain = [node]
         left: ast.AST = node.left
@@ -220,14 +222,14 @@ class Evaluator(Places):
                 raise self.explain(err, part) from err
         return value
 
-    def binary(self, op: ast.operator, a: Any, b: Any, node: ast.AST) -> Any:
+    def binary(self, op: ast.operator, a: object, b: object, node: ast.AST) -> object:
         """The operator on two values: Python's on Python values, else the node."""
         entry = _BINARY.get(op.__class__)
         if entry is None:
             if op.__class__ is ast.Pow:
                 if not isinstance(a, _SYMBOLIC) and not isinstance(b, _SYMBOLIC):
-                    return a**b
-                x, y = build.match_types(*build.operands(a, b))
+                    return operator.pow(a, b)
+                x, y = build.match_types(*build.operands(self._operand(a, node), self._operand(b, node)))
                 if not x.dtype.is_float and not (isinstance(b, int) and b >= 0 and x.dtype.is_integral):
                     raise self.error(
                         f"** is for floats, and for integers with a constant exponent of at least 0; got {x.dtype!s}",
@@ -242,22 +244,23 @@ class Evaluator(Places):
                 help="write loops of products, as in docs/tutorial.md" if matmul else None,
             )
         if isinstance(a, Expr) or isinstance(b, Expr) or isinstance(a, _SYMBOLIC) or isinstance(b, _SYMBOLIC):
-            self._need_value(a, node)
-            self._need_value(b, node)
-            span = self.span(node)
-            waiting = combine(entry[2], a, b, span)
-            return entry[2](a, b, span) if waiting is None else waiting
+            first, second = self._operand(a, node), self._operand(b, node)
+            return combine(entry[2], first, second, self.span(node))
         if isinstance(a, (Buffer, Frame, BufferRegion)) or isinstance(b, (Buffer, Frame, BufferRegion)):
             wrong = a if isinstance(a, (Buffer, Frame, BufferRegion)) else b
             raise self.error(f"{entry[0]} takes numbers, got {kind_of(wrong)}", node, help="index it: A[i, j]")
         return entry[1](a, b)
 
-    def _need_value(self, value: Any, node: ast.AST) -> None:
+    def _operand(self, value: object, node: ast.AST) -> ExprLike:
+        """A value as an operand of an operation, which refuses what is none; a buffer is refused here."""
         if isinstance(value, (Buffer, BufferRegion)):
             name = value.name if isinstance(value, Buffer) else value.buffer.name
             raise self.error(f"a buffer is no value: {name!r}", node, help=f"index it: {name}[…]")
+        if TYPE_CHECKING:
+            assert isinstance(value, Expr)
+        return value
 
-    def eval_UnaryOp(self, node: ast.UnaryOp) -> Any:
+    def eval_UnaryOp(self, node: ast.UnaryOp) -> object:
         """``-a``, ``+a``, ``~a``, ``not a``."""
         value = self.eval(node.operand)
         op = node.op.__class__
@@ -272,16 +275,18 @@ class Evaluator(Places):
             if op is ast.Invert:
                 return build.bitwise_not(value, span)
             return as_expr(value)
+        if TYPE_CHECKING:
+            assert isinstance(value, int)
         if op is ast.USub:
             return -value
         if op is ast.Not:
             return not value
         return ~value if op is ast.Invert else +value
 
-    def eval_Compare(self, node: ast.Compare) -> Any:
+    def eval_Compare(self, node: ast.Compare) -> object:
         """``a < b < c``: the conjunction of its pairs."""
         left = self.eval(node.left)
-        result: Any = None
+        result: object = None
         for op, operand in zip(node.ops, node.comparators, strict=True):
             right = self.eval(operand)
             name, python, symbolic = _COMPARE[op.__class__]
@@ -294,31 +299,28 @@ class Evaluator(Places):
                                 node,
                                 help="compare with each element of a buffer in a loop",
                             )
-                        same = build.any_of(*[build.eq(left, as_expr(part)) for part in right])
-                        found = same if op.__class__ is ast.In else build.logical_not(same)
+                        same = build.any_of(*[build.eq(self._operand(left, node), as_expr(part)) for part in right])
+                        found: object = same if op.__class__ is ast.In else build.logical_not(same)
                     else:
                         found = python(left, right)
                 else:
-                    self._need_value(left, node)
-                    self._need_value(right, node)
-                    span = self.span(node)
-                    waiting = combine(symbolic, left, right, span, decides=True)
-                    found = symbolic(left, right, span) if waiting is None else waiting
+                    x, y = self._operand(left, node), self._operand(right, node)
+                    found = combine(symbolic, x, y, self.span(node), decides=True)
             else:
                 if symbolic is not None:
-                    self._need_value(left, node)
-                    self._need_value(right, node)
+                    self._operand(left, node)
+                    self._operand(right, node)
                 found = python(left, right)
             if result is None:
                 result = found
             elif isinstance(result, Expr) or isinstance(found, Expr):
-                result = build.logical_and(result, found, self.span(node))
+                result = build.logical_and(self._operand(result, node), self._operand(found, node), self.span(node))
             else:
                 result = result and found
             left = right
         return result
 
-    def eval_BoolOp(self, node: ast.BoolOp) -> Any:
+    def eval_BoolOp(self, node: ast.BoolOp) -> object:
         """``a and b``, ``a or b``: short-circuit on Python values, nodes otherwise."""
         is_and = node.op.__class__ is ast.And
         join = build.logical_and if is_and else build.logical_or
@@ -335,7 +337,7 @@ class Evaluator(Places):
             result = join(result, value, self.span(node))
         return result
 
-    def eval_IfExp(self, node: ast.IfExp) -> Any:
+    def eval_IfExp(self, node: ast.IfExp) -> object:
         """``a if c else b``: chosen at once by a Python condition, else only the chosen arm is evaluated at run time."""
         condition = self.eval(node.test)
         if not isinstance(condition, _SYMBOLIC):
@@ -343,37 +345,52 @@ class Evaluator(Places):
         test = build.as_bool(condition)
         first, second = self.eval(node.body), self.eval(node.orelse)
         choose = build.select if test.dtype.is_vector else build.if_then_else
-        waiting = combine(lambda a, b, span: choose(test, a, b, span), first, second, self.span(node))
-        return choose(test, first, second, self.span(node)) if waiting is None else waiting
+        if TYPE_CHECKING:
+            assert isinstance(first, Expr) and isinstance(second, Expr)
+        return combine(lambda a, b, span=None: choose(test, a, b, span), first, second, self.span(node))
 
-    def eval_Tuple(self, node: ast.Tuple) -> Any:
+    def eval_Tuple(self, node: ast.Tuple) -> object:
         """A tuple."""
         return tuple(self._elements(node.elts))
 
-    def eval_List(self, node: ast.List) -> Any:
+    def eval_List(self, node: ast.List) -> object:
         """A list."""
         return self._elements(node.elts)
 
-    def _elements(self, parts: list[ast.expr]) -> list[Any]:
-        found: list[Any] = []
+    def items_of(self, node: ast.expr) -> Iterable[object]:
+        """The value of an expression that Python runs over, or unpacks."""
+        value = self.eval(node)
+        if TYPE_CHECKING:
+            assert isinstance(value, Iterable)
+        return value
+
+    def entries_of(self, node: ast.expr) -> Mapping[str, object]:
+        """The value of an expression that is unpacked by keys."""
+        value = self.eval(node)
+        if TYPE_CHECKING:
+            assert isinstance(value, Mapping)
+        return value
+
+    def _elements(self, parts: list[ast.expr]) -> list[object]:
+        found: list[object] = []
         for part in parts:
             if part.__class__ is ast.Starred:
-                found += self.eval(part.value)
+                found += self.items_of(part.value)
             else:
                 found.append(self.eval(part))
         return found
 
-    def eval_Dict(self, node: ast.Dict) -> Any:
+    def eval_Dict(self, node: ast.Dict) -> object:
         """A dictionary."""
-        found: dict[Any, Any] = {}
+        found: dict[object, object] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
-                found.update(self.eval(value))
+                found.update(self.entries_of(value))
             else:
                 found[self.eval(key)] = self.eval(value)
         return found
 
-    def eval_Slice(self, node: ast.Slice) -> Any:
+    def eval_Slice(self, node: ast.Slice) -> object:
         """``a:b:c`` inside an index."""
         return slice(
             None if node.lower is None else self.eval(node.lower),
@@ -381,7 +398,7 @@ class Evaluator(Places):
             None if node.step is None else self.eval(node.step),
         )
 
-    def eval_Subscript(self, node: ast.Subscript) -> Any:
+    def eval_Subscript(self, node: ast.Subscript) -> object:
         """``A[i, j]``: a load or region of a buffer; an element of a Python sequence."""
         value = self.eval(node.value)
         if value.__class__ is Buffer:
@@ -407,24 +424,26 @@ class Evaluator(Places):
             help="index a buffer; a pointer becomes one by T.decl_buffer(shape, dtype, data=…)",
         )
 
-    def _element(self, value: Any, index: Any, node: ast.Subscript) -> Any:
+    def _element(self, value: object, index: object, node: ast.Subscript) -> object:
         """An element of a Python value; where an index of an array is of the program, of the table that the array becomes."""
         if isinstance(value, np.ndarray) and symbolic(index):
             table = self.table(value, ast.unparse(node.value))
             return self.access(table, index if isinstance(index, tuple) else (index,), node)
+        if TYPE_CHECKING:
+            assert isinstance(value, Mapping)
         return as_number(value[index])
 
-    def indices(self, node: ast.expr) -> tuple[Any, ...]:
+    def indices(self, node: ast.expr) -> tuple[object, ...]:
         """The indices of an access."""
         if node.__class__ is ast.Tuple:
             return tuple(self._elements(node.elts))
         if node.__class__ is ast.Starred:
-            return tuple(self.eval(node.value))
+            return tuple(self.items_of(node.value))
         value = self.eval(node)
         # The iterators of T.axis.remap or of T.grid under one name are a list.
         return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
-    def access(self, buffer: Buffer, indices: tuple[Any, ...], node: ast.AST) -> Any:
+    def access(self, buffer: Buffer, indices: tuple[object, ...], node: ast.AST) -> object:
         """A load, or what is a region or a vector load by its place."""
         span = self.span(node)
         if self.elements is not None and any(index.__class__ is slice for index in indices):
@@ -434,19 +453,19 @@ class Evaluator(Places):
                 return Sliced(buffer, indices, span)
         if len(indices) < len(buffer.shape):
             return Sliced(buffer, indices, span)
-        return BufferLoad(buffer, indices, span=span)
+        return BufferLoad(buffer, cast("tuple[Expr, ...]", indices), span=span)  # as expressions, each
 
-    def eval_Call(self, node: ast.Call) -> Any:
+    def eval_Call(self, node: ast.Call) -> object:
         """A call: of a form or function of the dialect, of a function of the module, a macro, a Python helper."""
         func = self.eval(node.func)
         operation = computes(func) or is_word(func)
-        kwargs: dict[str, Any] = {}
+        kwargs: dict[str, object] = {}
         # What is no operation takes the values of variables: a load would be another value where it is used later.
         with nullcontext() if operation or self.flow is None else self.values_only(is_header(func)):
             args = self._elements(node.args)
             for keyword in node.keywords:
                 if keyword.arg is None:
-                    kwargs.update(self.eval(keyword.value))
+                    kwargs.update(self.entries_of(keyword.value))
                 else:
                     kwargs[keyword.arg] = self.eval(keyword.value)
         made = self.call_with_weak(func, args, kwargs, node) if operation else self.call(func, args, kwargs, node)
@@ -473,7 +492,7 @@ class Evaluator(Places):
             flow.as_value -= 1
             flow.in_header = before
 
-    def call_with_weak(self, func: Any, args: list[Any], kwargs: dict[str, Any], node: ast.Call) -> Any:
+    def call_with_weak(self, func: object, args: list[object], kwargs: dict[str, object], node: ast.Call) -> object:
         """Call an operation, whose floats that meet no other are of the function's type."""
         values = [*args, *kwargs.values()]
         bare = [v for v in values if v.__class__ is Weak and v.bare]
@@ -489,7 +508,7 @@ class Evaluator(Places):
         made = self.call(func, args, kwargs, node)
         return bare[0] if bare and isinstance(made, (bool, int, float)) else made
 
-    def call(self, func: Any, args: list[Any], kwargs: dict[str, Any], node: ast.Call) -> Any:
+    def call(self, func: object, args: list[object], kwargs: dict[str, object], node: ast.Call) -> object:
         """Call a value of the script."""
         expand = getattr(func, "expand_in", None)
         if expand is not None:
@@ -516,7 +535,7 @@ class Evaluator(Places):
         except TypeError as err:
             raise self.call_error(func, args, kwargs, node, err) from err
 
-    def _callee(self, func: Any) -> Any:
+    def _callee(self, func: object) -> object:
         """A function of the program, called by what names it."""
         if isinstance(func, PrimFunc):
             return GlobalCallee(
@@ -526,7 +545,7 @@ class Evaluator(Places):
             return self.functions.get(func.name) or GlobalCallee(func.name, DataType("void"))
         return func
 
-    def eval_Lambda(self, node: ast.Lambda) -> Any:
+    def eval_Lambda(self, node: ast.Lambda) -> object:
         """A function of the script, as for ``T.comm_reducer``: its body is evaluated by the dialect."""
         spec = node.args
         if spec.vararg or spec.kwarg or spec.kwonlyargs or spec.defaults:
@@ -534,16 +553,16 @@ class Evaluator(Places):
         names = [a.arg for a in [*spec.posonlyargs, *spec.args]]
         return ScriptLambda(self, names, node)
 
-    def eval_ListComp(self, node: ast.ListComp | ast.GeneratorExp) -> Any:
+    def eval_ListComp(self, node: ast.ListComp | ast.GeneratorExp) -> object:
         """A comprehension over Python sequences."""
-        found: list[Any] = []
+        found: list[object] = []
         with self.hiding_targets(node):
             self._comprehend(node.generators, lambda: found.append(self.eval(node.elt)))
         return found
 
-    def eval_DictComp(self, node: ast.DictComp) -> Any:
+    def eval_DictComp(self, node: ast.DictComp) -> object:
         """A dictionary comprehension over Python sequences."""
-        found: dict[Any, Any] = {}
+        found: dict[object, object] = {}
         with self.hiding_targets(node):
             self._comprehend(node.generators, lambda: found.update({self.eval(node.key): self.eval(node.value)}))
         return found
@@ -559,7 +578,7 @@ class Evaluator(Places):
             yield_one()
             return
         first, rest = generators[0], generators[1:]
-        items = self.eval(first.iter)
+        items = self.items_of(first.iter)
         if hasattr(items, "loops"):
             raise self.error("a comprehension runs over Python sequences, not over a loop of the program", first.iter)
         for item in items:
@@ -572,7 +591,7 @@ class Evaluator(Places):
                 self.names.pop()
 
     def assign_names(
-        self, target: ast.AST, value: Any, define: Callable[[ast.AST, str, Any], None] | None = None
+        self, target: ast.AST, value: object, define: Callable[[ast.AST, str, object], None] | None = None
     ) -> None:
         """Python's assignment to names (with unpacking), without effect in the program.
 
@@ -585,6 +604,8 @@ class Evaluator(Places):
                 define(target, target.id, value)
             return
         if isinstance(target, (ast.Tuple, ast.List)):
+            if TYPE_CHECKING:
+                assert isinstance(value, Iterable)
             parts = list(value)
             starred = [i for i, t in enumerate(target.elts) if isinstance(t, ast.Starred)]
             if starred:
@@ -598,34 +619,33 @@ class Evaluator(Places):
             return
         raise self.error("a name or a tuple of names is expected here", target)
 
-    def eval_JoinedStr(self, node: ast.JoinedStr) -> Any:
+    def eval_JoinedStr(self, node: ast.JoinedStr) -> object:
         """An f-string of Python values."""
         parts: list[str] = []
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 value = self.eval(part.value)
                 spec = self.eval(part.format_spec) if part.format_spec is not None else ""
-                convert: Callable[[Any], Any] | None = _CONVERSIONS.get(part.conversion)
-                value = value if convert is None else convert(value)
-                parts.append(format(value, spec))
+                convert: Callable[[object], object] | None = _CONVERSIONS.get(part.conversion)
+                parts.append(format(value if convert is None else convert(value), str(spec)))
             else:
                 parts.append(str(self.eval(part)))
         return "".join(parts)
 
-    def eval_Starred(self, node: ast.Starred) -> Any:
+    def eval_Starred(self, node: ast.Starred) -> object:
         """``*a`` where it means nothing."""
         raise self.error("`*` unpacks arguments and indices only", node)
 
-    def enter_value(self, value: Any) -> Any:
+    def enter_value(self, value: object) -> object:
         """A form met as an argument takes effect where it stands."""
         if isinstance(value, Frame):
             return value.enter(self, None)
         return value.value if isinstance(value, MetaVar) else value
 
 
-_EVAL: dict[type, Callable[[Any, Any], Any]] = {
+_EVAL: dict[type, Callable[[Evaluator, ast.AST], object]] = {
     getattr(ast, name.removeprefix("eval_")): method
     for name, method in vars(Evaluator).items()
     if name.startswith("eval_")
 }
-_EVAL[ast.GeneratorExp] = Evaluator.eval_ListComp
+_EVAL[ast.GeneratorExp] = _EVAL[ast.ListComp]

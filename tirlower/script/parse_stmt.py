@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import cast
 
 from tirlower.diagnostics import ScriptError, Span, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterVar
 from tirlower.ir.dtype import HANDLE, DataType
-from tirlower.ir.expr import Call, Expr, IntImm, PointerType, StringImm, Var, as_expr, const
+from tirlower.ir.expr import Call, Expr, ExprLike, IntImm, PointerType, StringImm, Var, as_expr, const
 from tirlower.ir.func import Origin, PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Assert, Block, Evaluate, IfThenElse, Stmt, While
@@ -62,7 +62,7 @@ class Parser(Assignments):
             self.func, self.flow = outer, None
             deactivate(before)
 
-    def _restore(self, known: dict[str, Any]) -> None:
+    def _restore(self, known: dict[str, object]) -> None:
         """Begin again with the names known before: what a parse left open is gone."""
         self.names = Names()
         self.names.table.update(known)
@@ -71,7 +71,7 @@ class Parser(Assignments):
         self.kernel = None
         self.helper_depth = 0
 
-    def _rounds(self, node: ast.FunctionDef, private: bool, follows: set[str], known: dict[str, Any]) -> PrimFunc:
+    def _rounds(self, node: ast.FunctionDef, private: bool, follows: set[str], known: dict[str, object]) -> PrimFunc:
         """Parse a function some of whose names may be variables: once to follow them, then for their types."""
         flow = self.flow = Rebinding(node.name, follows)
         self._function(node, private)
@@ -153,7 +153,7 @@ class Parser(Assignments):
             raise self.error("a function returns a type such as T.int32, or None", node.returns)
         return kind
 
-    def symbolic(self, text: str) -> Any:
+    def symbolic(self, text: str) -> object:
         """A symbolic dimension given as a string: a name (made at its first use) or an expression of such names."""
         if text.isidentifier():
             return super().symbolic(text)
@@ -217,7 +217,7 @@ class Parser(Assignments):
         if defaults:
             func.attrs["tir.defaults"] = {name: self._default(made.get(name), part) for name, part in defaults.items()}
 
-    def _default(self, param: Var | None, node: ast.expr) -> Any:
+    def _default(self, param: Var | None, node: ast.expr) -> object:
         """The value that a scalar parameter has where a call does not pass it."""
         value = self.eval(node)
         if param is None or not param.dtype.is_scalar or param.dtype.is_handle or not is_number(value):
@@ -256,7 +256,7 @@ class Parser(Assignments):
             except Exception as err:
                 raise self.explain(err, stmt) from err
 
-    def _tolerant(self, handler: Callable[[Any, Any], None], stmt: ast.stmt, flow: Rebinding) -> None:
+    def _tolerant(self, handler: Callable[[object, object], None], stmt: ast.stmt, flow: Rebinding) -> None:
         """A simple statement, while types are being found: an error counts only if they turn out to be right."""
         depth, levels, scopes = flow.depth(), len(self._levels), self.names.depth
         try:
@@ -282,7 +282,7 @@ class Parser(Assignments):
                 flow.add(Jump(kind))
         super().emit(stmt, span)
 
-    def macro_body(self, stmts: list[ast.stmt]) -> Any:
+    def macro_body(self, stmts: list[ast.stmt]) -> object:
         """Parse the statements of a macro; the value of a final ``return``."""
         last = stmts[-1]
         if isinstance(last, ast.Return) and last.value is not None:
@@ -325,7 +325,7 @@ class Parser(Assignments):
         if flow is not None:
             flow.pop()
 
-    def _python_loop(self, node: ast.For, items: list[Any]) -> None:
+    def _python_loop(self, node: ast.For, items: list[object]) -> None:
         """A loop over a Python sequence: its body once for each item, where it stands."""
         jump = next((part for part in _own_jumps(node.body)), None)
         if jump is not None:
@@ -345,7 +345,7 @@ class Parser(Assignments):
             self.assign_names(node.target, item, self.define)
             self.body(node.body)
 
-    def _loop(self, node: ast.expr) -> LoopFrame | list[Any]:
+    def _loop(self, node: ast.expr) -> LoopFrame | list[object]:
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -354,7 +354,8 @@ class Parser(Assignments):
         ):
             try:
                 options = {word.arg: self.eval(word.value) for word in node.keywords if word.arg is not None}
-                return python_range(*[self.eval(arg) for arg in node.args], **options)
+                bounds = cast("list[ExprLike]", [self.eval(arg) for arg in node.args])
+                return python_range(*bounds, **cast("dict[str, dict[str, object]]", options))
             except ScriptError:
                 raise
             except Exception as err:
@@ -438,7 +439,7 @@ class Parser(Assignments):
         """A condition of the program."""
         value = self.eval(node)
         try:
-            return build.as_bool(bool(value) if is_number(value) else value, self.span(node))
+            return build.as_bool(bool(value) if is_number(value) else cast("ExprLike", value), self.span(node))
         except ScriptError:
             raise
         except Exception as err:
@@ -565,7 +566,7 @@ class Parser(Assignments):
             if value is not None and stated is not None and stated.is_scalar and not stated.is_handle:
                 # Converted as a store is, within the kinds of numbers.
                 value = self.convert(value, stated, "the value that the function returns")
-            made = build.call("tir.ret") if value is None else build.call("tir.ret", value)
+            made = build.call("tir.ret") if value is None else build.call("tir.ret", as_expr(value))
         made.span = self.here()
         self.emit(Evaluate(made))
 
@@ -610,7 +611,7 @@ def _names_a_type(node: ast.expr) -> bool:
     return True
 
 
-_STMT: dict[type, Callable[[Any, Any], None]] = {
+_STMT: dict[type, Callable[[object, object], None]] = {
     getattr(ast, name.removeprefix("stmt_")): getattr(Parser, name) for name in dir(Parser) if name.startswith("stmt_")
 }
 

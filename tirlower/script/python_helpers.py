@@ -13,11 +13,12 @@ import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tirlower.diagnostics import ScriptError
+from tirlower.diagnostics import ScriptError, Source
 from tirlower.ir.buffer import Buffer, IterVar
 from tirlower.ir.expr import Expr
+from tirlower.ir.functor import by_class
 from tirlower.script.forms import Sliced
 from tirlower.script.scope import MISSING, PythonScope
 from tirlower.script.source import definition_at
@@ -37,8 +38,8 @@ def is_helper(func: FunctionType) -> bool:
 
 
 def call_helper(
-    evaluator: Evaluator, func: FunctionType, args: list[Any], kwargs: dict[str, Any], node: ast.AST
-) -> Any:
+    evaluator: Evaluator, func: FunctionType, args: list[object], kwargs: dict[str, object], node: ast.AST
+) -> object:
     """The value of a helper's call; read as script where it is given expressions and can be read."""
     symbolic = any(isinstance(a, (Expr, Sliced, IterVar, Buffer, Weak)) for a in [*args, *kwargs.values()])
     tree = _readable(func) if symbolic else None
@@ -65,7 +66,7 @@ def call_helper(
         evaluator.source, evaluator.line_shift, evaluator.scope, evaluator.names.table, evaluator.current = state
 
 
-def _readable(func: FunctionType) -> Any:
+def _readable(func: FunctionType) -> tuple[ast.FunctionDef, Source, int] | None:
     if func.__name__ == "<lambda>" or func.__code__.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
         return None
     try:
@@ -90,7 +91,7 @@ def _readable(func: FunctionType) -> Any:
     return found
 
 
-def _run(evaluator: Evaluator, body: list[ast.stmt]) -> Any:
+def _run(evaluator: Evaluator, body: list[ast.stmt]) -> object:
     """Run statements; the returned value, or ``MISSING`` where none returns."""
     for stmt in body:
         evaluator.current = stmt
@@ -103,21 +104,21 @@ def _run(evaluator: Evaluator, body: list[ast.stmt]) -> Any:
     return MISSING
 
 
-def _assign(evaluator: Evaluator, stmt: ast.Assign) -> Any:
+def _assign(evaluator: Evaluator, stmt: ast.Assign) -> object:
     value = evaluator.enter_value(evaluator.eval(stmt.value))
     for target in stmt.targets:
         evaluator.assign_names(target, value)
     return MISSING
 
 
-def _augment(evaluator: Evaluator, stmt: ast.AugAssign) -> Any:
+def _augment(evaluator: Evaluator, stmt: ast.AugAssign) -> object:
     assert isinstance(stmt.target, ast.Name)
     old = evaluator.eval(ast.copy_location(ast.Name(stmt.target.id, ast.Load()), stmt.target))
     evaluator.names.set(stmt.target.id, evaluator.binary(stmt.op, old, evaluator.eval(stmt.value), stmt))
     return MISSING
 
 
-def _branch(evaluator: Evaluator, stmt: ast.If) -> Any:
+def _branch(evaluator: Evaluator, stmt: ast.If) -> object:
     test = evaluator.eval(stmt.test)
     if isinstance(test, (Expr, Sliced, IterVar, Weak)):
         raise evaluator.error(
@@ -128,8 +129,8 @@ def _branch(evaluator: Evaluator, stmt: ast.If) -> Any:
     return _run(evaluator, stmt.body if test else stmt.orelse)
 
 
-def _loop(evaluator: Evaluator, stmt: ast.For) -> Any:
-    for item in evaluator.eval(stmt.iter):
+def _loop(evaluator: Evaluator, stmt: ast.For) -> object:
+    for item in evaluator.items_of(stmt.iter):
         evaluator.assign_names(stmt.target, item)
         returned = _run(evaluator, stmt.body)
         if returned is not MISSING:
@@ -137,18 +138,20 @@ def _loop(evaluator: Evaluator, stmt: ast.For) -> Any:
     return MISSING
 
 
-def _effect(evaluator: Evaluator, stmt: ast.Expr) -> Any:
+def _effect(evaluator: Evaluator, stmt: ast.Expr) -> object:
     evaluator.enter_value(evaluator.eval(stmt.value))
     return MISSING
 
 
-_STATEMENTS: dict[type[ast.stmt], Callable[[Evaluator, Any], Any]] = {
-    ast.Assign: _assign,
-    ast.AugAssign: _augment,
-    ast.If: _branch,
-    ast.For: _loop,
-    ast.Expr: _effect,
-}
+_STATEMENTS: dict[type, Callable[[Evaluator, object], object]] = by_class(
+    {
+        ast.Assign: _assign,
+        ast.AugAssign: _augment,
+        ast.If: _branch,
+        ast.For: _loop,
+        ast.Expr: _effect,
+    }
+)
 
 
 class ScriptLambda:
@@ -164,7 +167,7 @@ class ScriptLambda:
             [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
         )
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> object:
         """The value of the body. Raises TypeError for a wrong number of arguments."""
         if len(args) != len(self.names):
             raise TypeError(f"the lambda takes {len(self.names)} arguments, got {len(args)}")

@@ -10,18 +10,20 @@ from __future__ import annotations
 import builtins
 import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
+from typing import TypeAlias
 
 import numpy as np
 
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, IterVar
+from tirlower.ir.build import BinaryBuilder
 from tirlower.ir.dtype import DataType, DataTypeError
-from tirlower.ir.expr import Expr, as_expr
+from tirlower.ir.expr import Expr, ExprLike, as_expr
 from tirlower.script.forms import Sliced, TypeFunc
-from tirlower.script.operators import clamp, operation
+from tirlower.script.operators import Operation, clamp, operation
 from tirlower.script.weak import Weak
 
 __all__ = [
@@ -36,17 +38,18 @@ __all__ = [
     "symbolic",
 ]
 
+Items: TypeAlias = list[ExprLike] | tuple[ExprLike, ...]
 _SYMBOLIC = (Expr, Sliced, IterVar, Buffer, BufferRegion, Weak)
 
 
-def symbolic(value: Any) -> bool:
+def symbolic(value: object) -> bool:
     """Whether a value, or an element of a list of them, is one of the program."""
     if isinstance(value, (list, tuple)):
         return any(symbolic(v) for v in value)
     return isinstance(value, _SYMBOLIC)
 
 
-def as_dtype(value: Any) -> Any:
+def as_dtype(value: object) -> object:
     """The data type that a Python or NumPy type means (``float``, ``np.float32``, ``np.dtype``); else the value."""
     if isinstance(value, (np.dtype, type)):
         try:
@@ -56,12 +59,12 @@ def as_dtype(value: Any) -> Any:
     return value
 
 
-def as_number(value: Any) -> Any:
+def as_number(value: object) -> object:
     """A NumPy scalar as the constant that it is; anything else as it is."""
     return as_expr(value) if isinstance(value, np.generic) and not isinstance(value, np.str_) else value
 
 
-def sequence_of(value: Any) -> list[Any] | None:
+def sequence_of(value: object) -> list[object] | None:
     """The items of a Python value over which a ``for`` runs while the script is read; None for anything else.
 
     Raises :class:`TirError` for a buffer, whose elements are not known then.
@@ -73,18 +76,18 @@ def sequence_of(value: Any) -> list[Any] | None:
         )
     if isinstance(value, np.ndarray):
         return [as_number(item) if isinstance(item, np.generic) else item for item in value]
-    if isinstance(value, (list, tuple, dict, set, frozenset, range, zip, enumerate, map, filter)) or (
-        type(value).__name__ in ("list_reverseiterator", "range_iterator", "dict_keys", "dict_values", "dict_items")
-        or isinstance(value, reversed)
+    if isinstance(value, Iterable) and (
+        isinstance(value, (list, tuple, dict, set, frozenset, range, zip, enumerate, map, filter, reversed))
+        or type(value).__name__ in ("list_reverseiterator", "range_iterator", "dict_keys", "dict_values", "dict_items")
     ):
         return list(value)
     return None
 
 
-def _math(name: str) -> Callable[..., Expr]:
+def _math(name: str) -> Operation:
     """An operation of floats, which takes integers as float64."""
 
-    def make(*args: Any) -> Expr:
+    def make(*args: ExprLike | Buffer) -> Expr:
         op = operation(name)
         assert op is not None
         floats = [_as_float(arg, args) for arg in args]
@@ -93,21 +96,21 @@ def _math(name: str) -> Callable[..., Expr]:
     return make
 
 
-def _as_float(value: Any, among: Sequence[Any]) -> Any:
+def _as_float(value: ExprLike | Buffer, among: Sequence[object]) -> ExprLike:
     if isinstance(value, (int, float)):
         return value if len(among) > 1 else build.cast("float64", value)
     expr = as_expr(value)
     return build.cast("float64", expr) if expr.dtype.is_integral else expr
 
 
-def _to_int(x: Any) -> Expr:
+def _to_int(x: ExprLike) -> Expr:
     expr = as_expr(x)
     if expr.dtype.is_integral and not expr.dtype.is_bool:
         return expr
     return build.cast("int64", expr)
 
 
-def _rounded(x: Any, digits: Any = None) -> Expr:
+def _rounded(x: ExprLike, digits: object = None) -> Expr:
     if digits is not None:
         raise TirError(
             "round(x, digits) is not part of the dialect",
@@ -116,23 +119,23 @@ def _rounded(x: Any, digits: Any = None) -> Expr:
     return _integer_of("nearbyint")(x)
 
 
-def _integer_of(name: str) -> Callable[[Any], Expr]:
+def _integer_of(name: str) -> Callable[[ExprLike], Expr]:
     """``math.floor`` and its kin: of an integer itself, of a float the integer."""
 
-    def make(x: Any) -> Expr:
+    def make(x: ExprLike) -> Expr:
         expr = as_expr(x)
         return expr if expr.dtype.is_integral else build.cast("int64", _math(name)(expr))
 
     return make
 
 
-def _power(x: Any, y: Any, modulus: Any = None) -> Expr:
+def _power(x: ExprLike, y: ExprLike, modulus: object = None) -> Expr:
     if modulus is not None:
         raise TirError("pow(x, y, modulus) is not part of the dialect", help="write a loop of products and remainders")
     return _math("pow")(x, y)
 
 
-def _length(x: Any) -> Any:
+def _length(x: object) -> ExprLike:
     if isinstance(x, (list, tuple)):
         return len(x)
     if not isinstance(x, Buffer) or not x.shape:
@@ -140,10 +143,10 @@ def _length(x: Any) -> Any:
     return x.shape[0]
 
 
-def _of_items(name: str, fold: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """``min(a, b, …)`` and ``min([a, b, …])``."""
+def _of_items(name: str, fold: BinaryBuilder) -> object:
+    """The function ``min(a, b, …)`` and ``min([a, b, …])``."""
 
-    def make(*args: Any) -> Any:
+    def make(*args: object) -> object:
         items = args if len(args) > 1 else args[0]
         if isinstance(items, (Buffer, BufferRegion)) or not isinstance(items, (list, tuple)) or not items:
             raise TirError(
@@ -155,7 +158,7 @@ def _of_items(name: str, fold: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return make
 
 
-def _sum(items: Any, start: Any = 0) -> Any:
+def _sum(items: Items, start: ExprLike = 0) -> ExprLike:
     if not isinstance(items, (list, tuple)):
         raise TirError(
             "sum() takes a Python sequence of values, not a buffer",
@@ -164,21 +167,21 @@ def _sum(items: Any, start: Any = 0) -> Any:
     return functools.reduce(build.add, items, start) if items else start
 
 
-def _where(condition: Any, yes: Any, no: Any) -> Expr:
+def _where(condition: ExprLike, yes: ExprLike, no: ExprLike) -> Expr:
     return build.select(build.as_bool(condition), yes, no)
 
 
-def _square(x: Any) -> Expr:
+def _square(x: ExprLike) -> Expr:
     return build.mul(x, x)
 
 
-def _sign(x: Any) -> Expr:
+def _sign(x: ExprLike) -> Expr:
     expr = as_expr(x)
     return build.select(build.gt(expr, 0), 1, build.select(build.lt(expr, 0), -1, expr))
 
 
-def _not_a_value(what: str, remedy: str) -> Callable[..., Any]:
-    def make(*args: Any, **kwargs: Any) -> Any:
+def _not_a_value(what: str, remedy: str) -> object:
+    def make(*args: object, **kwargs: object) -> object:
         raise TirError(f"{what} is not known when the program is built", help=remedy)
 
     return make
@@ -188,13 +191,13 @@ _SAME_NAME = (
     "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh",
     "hypot", "copysign", "nextafter", "fmod", "isnan", "isinf", "isfinite", "fabs",
 )  # fmt: skip
-_MATH_ONLY: dict[str, Callable[..., Any]] = {
+_MATH_ONLY: dict[str, object] = {
     "asin": _math("asin"), "acos": _math("acos"), "atan": _math("atan"), "atan2": _math("atan2"),
     "asinh": _math("asinh"), "acosh": _math("acosh"), "atanh": _math("atanh"), "erf": _math("erf"),
     "pow": _power, "ldexp": _math("ldexp"),
     "floor": _integer_of("floor"), "ceil": _integer_of("ceil"), "trunc": _integer_of("trunc"),
 }  # fmt: skip
-_NUMPY_ONLY: dict[str, Callable[..., Any]] = {
+_NUMPY_ONLY: dict[str, object] = {
     "arcsin": _math("asin"), "arccos": _math("acos"), "arctan": _math("atan"), "arctan2": _math("atan2"),
     "arcsinh": _math("asinh"), "arccosh": _math("acosh"), "arctanh": _math("atanh"),
     "floor": _math("floor"), "ceil": _math("ceil"), "trunc": _math("trunc"), "rint": _math("nearbyint"),
@@ -213,7 +216,7 @@ _NUMPY_ONLY: dict[str, Callable[..., Any]] = {
 _LOOP = "write a loop over the elements: acc = 0.0, then acc += A[i] for each i"
 _NO_REDUCTION = dict.fromkeys(("sum", "mean", "prod", "dot", "matmul", "max", "min", "argmax", "cumsum"), _LOOP)
 
-_MEANINGS: dict[int, Callable[..., Any]] = {
+_MEANINGS: dict[int, object] = {
     id(int): _to_int,
     id(float): lambda x: build.cast("float64", x),
     id(bool): lambda x: build.as_bool(x),
@@ -246,14 +249,14 @@ _MEANINGS: dict[int, Callable[..., Any]] = {
 _NAMED = (math, np)
 
 
-def _print(*args: Any, **kwargs: Any) -> Any:
+def _print(*args: object, **kwargs: object) -> object:
     raise TirError(
         "a prim_func prints nothing",
         help="store the value in a buffer and print that after the call; tl.interpret runs the function step by step",
     )
 
 
-def is_value_of(module: Any, name: str) -> bool:
+def is_value_of(module: ModuleType, name: str) -> bool:
     """Whether a text may read that attribute of a module: numbers, types, and functions with a meaning here, of
     :mod:`math` and NumPy."""
     if module not in _NAMED:
@@ -262,12 +265,12 @@ def is_value_of(module: Any, name: str) -> bool:
     return isinstance(found, (int, float)) or is_word(found)
 
 
-def is_word(func: Any) -> bool:
+def is_word(func: object) -> bool:
     """Whether calling a function with expressions computes what it means, and nothing else."""
     return id(func) in _MEANINGS or (isinstance(func, type) and isinstance(as_dtype(func), TypeFunc))
 
 
-def meaning_of(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Callable[..., Any] | None:
+def meaning_of(func: object, args: Sequence[object], kwargs: dict[str, object]) -> object:
     """What takes the place of a Python or NumPy function in a call, or None where it is called as it is.
 
     Raises :class:`TirError` for a function of :mod:`math` or NumPy that has no meaning on expressions.

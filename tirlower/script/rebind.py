@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from tirlower.diagnostics import Label, ScriptError, Span, TirError
 from tirlower.ir import build
@@ -20,7 +19,17 @@ from tirlower.ir.buffer import Buffer, decl_buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, as_expr
 from tirlower.script.forms import Sliced, is_number
-from tirlower.script.rebind_trace import Assignment, Branch, Jump, Loop, Missing, Read, Sequence, solve
+from tirlower.script.rebind_trace import (
+    Assignment,
+    Branch,
+    Chain,
+    Missing,
+    Part,
+    Read,
+    Scope,
+    Sequence,
+    solve,
+)
 from tirlower.script.scope import MISSING
 from tirlower.script.weak import Weak, default_float, default_int
 
@@ -28,9 +37,6 @@ __all__ = ["MacroRebinds", "Rebinding", "Variable"]
 
 ROUNDS = 3
 """How often a function is parsed for the types of its variables."""
-
-Scope = tuple[Any, ...]
-"""A scope by the way to it: the statements that hold it, and which of the scopes in them it is."""
 
 
 class MacroRebinds(BaseException):
@@ -49,7 +55,7 @@ class Evidence:
         self.typed: list[DataType] = []
         self.literals: list[bool | int | float] = []
 
-    def add(self, value: Any) -> None:
+    def add(self, value: object) -> None:
         """Take an assigned value into account."""
         if isinstance(value, Weak):
             if value.bare:
@@ -94,7 +100,7 @@ class Variable:
         self.on_host = True
         self.of_kernel: tuple[object, Var] | None = None
         """The kernel that reads it last, and its value there."""
-        self.touched: set[Any] = set()
+        self.touched: set[object] = set()
         """The builder's levels in which it has been assigned, in this round."""
 
     def load(self, span: Span | None) -> Expr:
@@ -207,7 +213,7 @@ class Rebinding:
         """The sequence ends."""
         self._sequences.pop()
 
-    def add(self, part: Loop | Branch | Jump | Sequence) -> None:
+    def add(self, part: Part) -> None:
         """Something happens."""
         self._sequences[-1].parts.append(part)
 
@@ -220,7 +226,8 @@ class Rebinding:
             self.add(Branch((body, Sequence()), ("where the block runs", "where the block does not run"), span))
         else:
             first = next((i for i, part in enumerate(body.parts) if isinstance(part, Sequence)), len(body.parts))
-            head, arms = Sequence(), [*body.parts[first:], Sequence(), Sequence()][:2]
+            arms = [*[part for part in body.parts if isinstance(part, Sequence)], Sequence(), Sequence()]
+            head = Sequence()
             head.parts = body.parts[:first]
             self.add(head)
             self.add(Branch((arms[0], arms[1]), ("where T.If holds", "where T.If does not hold"), span))
@@ -275,7 +282,7 @@ class Rebinding:
             body = body.outer
         return None
 
-    def seen(self, node: ast.AST, name: str, table: dict[str, Any]) -> bool:
+    def seen(self, node: ast.AST, name: str, table: dict[str, object]) -> bool:
         """Whether a name has a value at a call, as the trial met it."""
         event = self._event(node, f"{name} at the call")
         if self.trial:
@@ -290,10 +297,12 @@ class Rebinding:
         self._counts[counted] = number + 1
         return (id(node), name, number)
 
-    def _chain(self) -> tuple[tuple[Any, int], ...]:
+    def _chain(self) -> Chain:
         return ((self._root.key, self._root.ordinal), *[(s.key, s.ordinal) for s in self._scopes if s.emits])
 
-    def read(self, node: ast.AST, name: str, span_of: Callable[[ast.AST], Span | None], table: dict[str, Any]) -> Any:
+    def read(
+        self, node: ast.AST, name: str, span_of: Callable[[ast.AST], Span | None], table: dict[str, object]
+    ) -> object:
         """What a read of a followed name gives: a variable, or ``MISSING`` for what the table of names says."""
         owner = self.owner(name)
         if owner is None:
@@ -314,7 +323,7 @@ class Rebinding:
         found = {id(a.variable): a.variable for a in self._known.get((owner, name), ())}
         return next(iter(found.values())) if len(found) == 1 else None
 
-    def _trial_value(self, read: Read, table: dict[str, Any]) -> Any:
+    def _trial_value(self, read: Read, table: dict[str, object]) -> object:
         known = self._known.get(read.key)
         if not known:
             return MISSING if read.key[1] in table else Weak(_placeholder(read.key[1]), "int", bare=True)
@@ -339,7 +348,7 @@ class Rebinding:
         return Weak(_placeholder(read.key[1]), kind_of, bare=True)
 
     def assign(
-        self, node: ast.AST, name: str, kind: str, value: Any, span: Span | None, stated: DataType | None = None
+        self, node: ast.AST, name: str, kind: str, value: object, span: Span | None, stated: DataType | None = None
     ) -> None:
         """Write down an assignment, in the trial."""
         owner = self.owner(name)
@@ -367,8 +376,7 @@ class Rebinding:
         if found is None:
             return self._only(owner, name)
         assert isinstance(found, Assignment)
-        variable: Variable | None = found.variable
-        return variable
+        return found.variable
 
     def failed(self, stmt: ast.stmt, span_of: Callable[[ast.AST], Span | None]) -> None:
         """A statement of the trial could not be evaluated: its reads and assignments count all the same."""
@@ -407,7 +415,7 @@ class Rebinding:
             for one in assignments:
                 members.setdefault(top(one), []).append(one)
         tops = {top(one) for one in split}
-        chains: dict[Assignment, list[Any]] = {head: [one.scopes for one in members[head]] for head in tops}
+        chains: dict[Assignment, list[Chain]] = {head: [one.scopes for one in members[head]] for head in tops}
         readers: list[tuple[Read, Assignment]] = []
         for read in self._reads:
             head = next((top(one) for one in read.reached if isinstance(one, Assignment)), None)
@@ -423,9 +431,7 @@ class Rebinding:
             self._of_read[id(read)] = made[head]
         self.trial = False
 
-    def _variable(
-        self, assignments: list[Assignment], chains: list[tuple[tuple[Any, int], ...]], reads: list[Read]
-    ) -> Variable:
+    def _variable(self, assignments: list[Assignment], chains: list[Chain], reads: list[Read]) -> Variable:
         name = assignments[0].key[1]
         for one in assignments:
             if one.kind != "scalar":
@@ -530,7 +536,7 @@ def _placeholder(name: str) -> Callable[[DataType], Expr]:
     return lambda dtype: BufferLoad(decl_buffer((1,), str(dtype), name), (IntImm(DataType("int32"), 0),))
 
 
-def kind_of_value(value: Any) -> str:
+def kind_of_value(value: object) -> str:
     """What an assigned value is: "scalar", or in words what cannot be a variable."""
     if isinstance(value, (Expr, Sliced, Weak)):
         kind = value.dtype

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from typing import Any
 
 __all__ = ["assigned_names", "rebound_names", "target_names"]
 
@@ -88,16 +87,15 @@ class _Look:
         """The names that an expression reads."""
         if node is None:
             return
-        stack: list[Any] = [node]
+        stack: list[object] = [node]
         own = self.own
         while stack:
             part = stack.pop()
-            kind = part.__class__
-            if kind is ast.Name:
+            if part.__class__ is ast.Name:
                 name = part.id
                 if name in own and seen.get(name) is not _CLEAN:
                     self.found.add(name)
-            elif kind is ast.Constant:
+            elif part.__class__ is ast.Constant:
                 if part.value.__class__ is str:
                     self._text(part.value, seen)
             else:

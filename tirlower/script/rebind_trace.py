@@ -7,14 +7,22 @@ assignments in place of values (reaching definitions).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from tirlower.diagnostics import Span
+from tirlower.ir.dtype import DataType
 
 __all__ = ["Assignment", "Branch", "Jump", "Loop", "Missing", "Read", "Sequence", "solve"]
 
-Key = tuple[int, str]
+if TYPE_CHECKING:
+    from tirlower.script.rebind import Variable
+
+Key: TypeAlias = tuple[int, str]
 """A name: the body that owns it (the function's, or one expansion of a macro), and its text."""
+Scope: TypeAlias = "tuple[int | Scope, ...]"
+"""A scope by the way to it: the statements that hold it, and which of the scopes in them it is."""
+Chain: TypeAlias = tuple[tuple[Scope, int], ...]
+"""The scopes around a place, outermost first, each with the number of the statement in it."""
 
 
 class Missing:
@@ -38,15 +46,15 @@ class Assignment:
 
     __slots__ = ("key", "kind", "scopes", "span", "stated", "value", "variable")
 
-    def __init__(self, key: Key, kind: str, scopes: tuple[tuple[int, int], ...], span: Span | None) -> None:
+    def __init__(self, key: Key, kind: str, scopes: Chain, span: Span | None) -> None:
         self.key = key
         self.kind = kind
         self.scopes = scopes
         self.span = span
-        self.value: Any = None
-        self.stated: Any = None
+        self.value: object = None
+        self.stated: DataType | None = None
         """The type of an annotation."""
-        self.variable: Any = None
+        self.variable: Variable | None = None
 
 
 class Read:
@@ -54,7 +62,7 @@ class Read:
 
     __slots__ = ("key", "reached", "scopes", "span")
 
-    def __init__(self, key: Key, scopes: tuple[tuple[int, int], ...], span: Span | None) -> None:
+    def __init__(self, key: Key, scopes: Chain, span: Span | None) -> None:
         self.key = key
         self.scopes = scopes
         self.span = span
@@ -76,7 +84,7 @@ class Sequence:
     __slots__ = ("parts",)
 
     def __init__(self) -> None:
-        self.parts: list[Any] = []
+        self.parts: list[Part] = []
 
 
 class Branch:
@@ -105,6 +113,8 @@ class Loop:
         self.seen: _State | None = None
         self.leaving: _State | None = None
 
+
+Part: TypeAlias = Assignment | Read | Jump | Sequence | Branch | Loop
 
 _State = dict[Key, frozenset[Assignment | Missing]]
 """What each name may hold; a name that is not in it holds nothing. None in place of a state: no path leads here."""
@@ -159,23 +169,22 @@ class _Run:
         for part in node.parts:
             if state is None:
                 return None
-            kind = part.__class__
-            if kind is Read:
+            if part.__class__ is Read:
                 part.reached |= state.get(part.key, _NOTHING)
-            elif kind is Assignment:
+            elif part.__class__ is Assignment:
                 if not own:
                     state, own = dict(state), True
                 state[part.key] = frozenset((part,))
             else:
                 own = False
-                if kind is Branch:
+                if part.__class__ is Branch:
                     first, second = [self.sequence(arm, state) for arm in part.arms]
                     state = self.join(first, second, part, *part.when)
-                elif kind is Loop:
+                elif part.__class__ is Loop:
                     state = self.loop(part, state)
-                elif kind is Sequence:
+                elif part.__class__ is Sequence:
                     state = self.sequence(part, state)
-                else:
+                elif part.__class__ is Jump:
                     if self.loops and part.kind != "return":
                         self.loops[-1][part.kind == "continue"].append(state)
                     return None

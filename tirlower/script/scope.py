@@ -6,7 +6,7 @@ import builtins
 import threading
 from collections.abc import Iterable, Mapping
 from types import CellType, FrameType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tirlower.diagnostics import TirError
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["MISSING", "SAFE_BUILTINS", "Names", "PythonScope", "activate", "active", "active_or_none", "deactivate"]
 
-MISSING: Any = object()
+MISSING: object = object()
 """What a lookup gives when there is no such name."""
 
-SAFE_BUILTINS: dict[str, Any] = {
+SAFE_BUILTINS: dict[str, object] = {
     name: getattr(builtins, name)
     for name in (
         "abs", "all", "any", "bool", "dict", "divmod", "enumerate", "float", "int", "len", "list", "max", "min",
@@ -34,8 +34,8 @@ class Names:
     __slots__ = ("_undo", "table")
 
     def __init__(self) -> None:
-        self.table: dict[str, Any] = {}
-        self._undo: list[list[tuple[str, Any]]] = []
+        self.table: dict[str, object] = {}
+        self._undo: list[list[tuple[str, object]]] = []
 
     @property
     def depth(self) -> int:
@@ -59,13 +59,13 @@ class Names:
         """Leave a scope whose table was replaced as a whole: nothing is restored."""
         self._undo.pop()
 
-    def set_outermost(self, name: str, value: Any) -> None:
+    def set_outermost(self, name: str, value: object) -> None:
         """Define a name that is not defined in any scope, in the outermost one."""
         if self._undo:
             self._undo[0].append((name, MISSING))
         self.table[name] = value
 
-    def set(self, name: str, value: Any) -> None:
+    def set(self, name: str, value: object) -> None:
         """Define a name in the current scope."""
         if self._undo:
             self._undo[-1].append((name, self.table.get(name, MISSING)))
@@ -96,7 +96,7 @@ class PythonScope:
         """The scope of a class or text met in a frame."""
         return cls([extra or {}, *enclosing_locals(qualname, frame), frame.f_globals, vars(builtins)])
 
-    def lookup(self, name: str) -> Any:
+    def lookup(self, name: str) -> object:
         """The value of a name, or ``MISSING``. A variable of a closure is read as it is now."""
         cell = self.cells.get(name)
         if cell is not None:

@@ -6,14 +6,11 @@ import ast
 import linecache
 import re
 from types import CodeType
-from typing import Any
 
 from tirlower.diagnostics import ScriptError, Source, Span, deep_recursion
 from tirlower.script.unkept import UNKEPT, lines_of
 
 __all__ = ["class_at", "definition_at", "parse_text", "source_lines"]
-
-Definition = ast.FunctionDef | ast.ClassDef
 
 
 def parse_text(text: str, name: str, first_line: int = 1) -> tuple[ast.Module, Source]:
@@ -54,14 +51,14 @@ def _syntax_error(err: SyntaxError, source: Source, shift: int) -> ScriptError:
     )
 
 
-def source_lines(code: CodeType, name: str, scope: dict[str, Any]) -> list[str]:
+def source_lines(code: CodeType, name: str, scope: dict[str, object]) -> list[str]:
     """The lines of the text that a code object comes from, which defines ``name``; none where Python keeps no text."""
     if code.co_filename in UNKEPT:
         return lines_of(code, name, scope)
     return linecache.getlines(code.co_filename, scope)
 
 
-def _lines(code: CodeType, name: str, scope: dict[str, Any]) -> list[str]:
+def _lines(code: CodeType, name: str, scope: dict[str, object]) -> list[str]:
     lines = source_lines(code, name, scope)
     if not lines:
         raise ScriptError(
@@ -72,7 +69,7 @@ def _lines(code: CodeType, name: str, scope: dict[str, Any]) -> list[str]:
     return lines
 
 
-def definition_at(code: CodeType, scope: dict[str, Any], name: str) -> tuple[ast.FunctionDef, Source, int]:
+def definition_at(code: CodeType, scope: dict[str, object], name: str) -> tuple[ast.FunctionDef, Source, int]:
     """The definition of a function from its code object.
 
     Returns the syntax tree, the source, and what to add to the tree's line numbers. The end of the definition is the
@@ -85,7 +82,7 @@ def definition_at(code: CodeType, scope: dict[str, Any], name: str) -> tuple[ast
     return tree, source, shift
 
 
-def class_at(cls: type, first: int, code: CodeType, scope: dict[str, Any]) -> tuple[ast.ClassDef, Source, int]:
+def class_at(cls: type, first: int, code: CodeType, scope: dict[str, object]) -> tuple[ast.ClassDef, Source, int]:
     """The definition of a class that has a line numbered ``first`` in its body; ``code`` is of the same text."""
     filename = code.co_filename
     lines = _lines(code, cls.__name__, scope)
@@ -100,7 +97,7 @@ def class_at(cls: type, first: int, code: CodeType, scope: dict[str, Any]) -> tu
     return tree, source, shift
 
 
-def _block_at(lines: list[str], first: int, filename: str, name: str) -> tuple[Definition, Source, int]:
+def _block_at(lines: list[str], first: int, filename: str, name: str) -> tuple[ast.stmt, Source, int]:
     start = first - 1
     if start >= len(lines):
         raise ScriptError(
@@ -137,8 +134,8 @@ def _block_at(lines: list[str], first: int, filename: str, name: str) -> tuple[D
                 help="bind parts of the expression with `x = T.meta_var(…)`",
             ) from None
     source = Source("".join(block).rstrip("\n"), filename, first)
-    body: Any = module.body[0].body if indent else module.body  # type: ignore[attr-defined]
-    return body[0], source, shift
+    found = module.body[0]
+    return found.body[0] if indent and isinstance(found, ast.If) else found, source, shift
 
 
 def _ends(line: str, indent: int) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import ParamSpec
 
 from tirlower.diagnostics import Label, ScriptError, Source, Span, TirError, nearest_name
 from tirlower.ir.buffer import Buffer
@@ -14,6 +14,8 @@ from tirlower.script.builder import Builder
 from tirlower.script.forms import Frame
 from tirlower.script.namespace import GlobalCallee
 from tirlower.script.scope import PythonScope
+
+P = ParamSpec("P")
 
 __all__ = ["Places", "describe", "kind_of"]
 
@@ -75,7 +77,7 @@ class Places(Builder):
         return self.error(f"{type(err).__name__}: {err}" if not isinstance(err, TypeError) else str(err), node)
 
     def call_error(
-        self, func: Any, args: list[Any], kwargs: dict[str, Any], node: ast.Call, err: TypeError
+        self, func: Callable[P, object], args: list[object], kwargs: dict[str, object], node: ast.Call, err: TypeError
     ) -> Exception:
         """A TypeError of a call as the script's error: wrong arguments are shown with the ones expected."""
         if isinstance(err, TirError):
@@ -129,7 +131,7 @@ def describe(node: ast.AST) -> str:
     return _NAMES_OF_SYNTAX.get(node.__class__, f"`{type(node).__name__}`")
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """A value in the words of a user."""
     if isinstance(value, Buffer):
         return f"the buffer {value.name!r}"

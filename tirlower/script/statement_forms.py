@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
-from tirlower.ir.buffer import Buffer, IterVar, Range
+from tirlower.ir.buffer import Buffer, Index, IterVar, Range
 from tirlower.ir.dtype import INT32, DataType
-from tirlower.ir.expr import Expr, Var, as_expr
+from tirlower.ir.expr import Expr, ExprLike, Var, as_expr
 from tirlower.ir.stmt import Assert, AttrStmt, Evaluate, IfThenElse, Stmt
 from tirlower.script.builder import Builder
 from tirlower.script.forms import Frame, Let, LetAnnotation, MetaVar
@@ -24,7 +23,7 @@ THREAD_KEYS = ("thread_extent", "virtual_thread")
 """The attribute keys that make a thread loop."""
 
 
-def evaluate(value: Any) -> None:
+def evaluate(value: object) -> None:
     """Evaluate an expression for its effects."""
     builder = active("T.evaluate")
     if isinstance(value, Stmt):
@@ -33,12 +32,12 @@ def evaluate(value: Any) -> None:
         builder.emit(Evaluate(as_expr(value)))
 
 
-def ret(value: Any = None) -> Expr:
+def ret(value: ExprLike | None = None) -> Expr:
     """Return from the function, with a value or without."""
     return build.call("tir.ret") if value is None else build.call("tir.ret", value)
 
 
-def assume(condition: Any) -> Expr:
+def assume(condition: ExprLike) -> Expr:
     """State a fact: where it is false, the program has no meaning."""
     return build.call("tir.assume", build.as_bool(condition))
 
@@ -51,7 +50,9 @@ def func_attr(attrs: Mapping[str, object]) -> None:
     func.attrs.update(attrs)
 
 
-def buffer_store(buffer: Buffer, value: Any, indices: Any, predicate: Any = None) -> None:
+def buffer_store(
+    buffer: Buffer, value: ExprLike, indices: Index | Sequence[Index], predicate: ExprLike | None = None
+) -> None:
     """``buffer[indices] = value``, with a mask of the lanes that are written."""
     if not isinstance(buffer, Buffer):
         raise TirError(f"T.buffer_store takes a buffer first, got {type(buffer).__name__}")
@@ -59,7 +60,7 @@ def buffer_store(buffer: Buffer, value: Any, indices: Any, predicate: Any = None
     active("T.buffer_store").store(buffer, listed, value, predicate)
 
 
-def meta_var(value: Any) -> Any:
+def meta_var(value: object) -> MetaVar:
     """A name for the expression itself: ``x = T.meta_var(e)`` binds nothing in the program."""
     return MetaVar(value)
 
@@ -67,11 +68,11 @@ def meta_var(value: Any) -> Any:
 class _LetForm:
     """``T.let[T.int32]`` annotates a scalar; ``x = T.let(value)`` binds one."""
 
-    def __call__(self, value: Any, type_annotation: Any = None, *, var: Any = None) -> Any:
+    def __call__(self, value: object, type_annotation: object = None, *, var: Var | None = None) -> Frame:
         """A binding of a value."""
         return Let(value, type_annotation, var=var)
 
-    def __getitem__(self, kind: Any) -> LetAnnotation:
+    def __getitem__(self, kind: object) -> LetAnnotation:
         """The annotation."""
         return LetAnnotation(kind)
 
@@ -82,12 +83,12 @@ class _LetForm:
 let = _LetForm()
 
 
-def LetStmt(value: Any, type_annotation: Any = None, *, var: Any = None) -> Any:
+def LetStmt(value: object, type_annotation: object = None, *, var: Var | None = None) -> Frame:
     """Bind a value to ``var``, or to the name it is assigned to, for the rest of the scope (or of the ``with``)."""
     return Let(value, type_annotation, var=var)
 
 
-def bind(value: Any, type_annotation: Any = None, *, var: Any = None) -> Any:
+def bind(value: object, type_annotation: object = None, *, var: Var | None = None) -> Frame:
     """Bind a value: the newer name of ``T.LetStmt``."""
     return Let(value, type_annotation, var=var)
 
@@ -96,19 +97,19 @@ class _AssertFrame(Frame):
     __slots__ = ("condition", "message")
     what = "T.Assert"
 
-    def __init__(self, condition: Any, message: Any) -> None:
+    def __init__(self, condition: ExprLike, message: object) -> None:
         super().__init__()
         self.condition = condition
         self.message = message
 
-    def enter(self, builder: Builder, name: str | None) -> Any:
+    def enter(self, builder: Builder, name: str | None) -> None:
         message = self.message
         if not isinstance(message, (str, Expr)):
             raise TirError(f"the message of an assertion is a string, got {type(message).__name__}")
         builder.emit(Assert(build.as_bool(self.condition), as_expr(message)), self.span)
 
 
-def Assert_(condition: Any, message: Any = "") -> Any:
+def Assert_(condition: ExprLike, message: object = "") -> Frame:
     """Stop with a message when the condition is false."""
     if isinstance(message, (list, tuple)):
         message = "".join(str(getattr(m, "value", m)) for m in message)
@@ -119,13 +120,13 @@ class _AttrFrame(Frame):
     __slots__ = ("key", "node", "value")
     what = "T.attr"
 
-    def __init__(self, node: Any, key: str, value: Any) -> None:
+    def __init__(self, node: object, key: str, value: ExprLike) -> None:
         super().__init__()
         self.node = node
         self.key = key
         self.value = value
 
-    def enter(self, builder: Builder, name: str | None) -> Any:
+    def enter(self, builder: Builder, name: str | None) -> object:
         node, key = self.node, self.key
         if not isinstance(key, str):
             raise TirError(f"the key of T.attr is a string, got {type(key).__name__}")
@@ -140,7 +141,7 @@ class _AttrFrame(Frame):
         return None
 
 
-def attr(node: Any, attr_key: str, value: Any) -> Any:
+def attr(node: object, attr_key: str, value: ExprLike) -> Frame:
     """An attribute of a region: the rest of the scope, or the body of the ``with``.
 
     ``thread_extent`` and ``virtual_thread`` of an ``T.iter_var`` make a thread loop.
@@ -153,14 +154,14 @@ class _SeqFrame(Frame):
     what = "T.Seq"
     only_with = True
 
-    def begin(self, builder: Builder, name: str | None) -> Any:
+    def begin(self, builder: Builder, name: str | None) -> None:
         builder.open()
 
     def end(self, builder: Builder) -> None:
         builder.emit(builder.close_seq(), self.span)
 
 
-def Seq_() -> Any:
+def Seq_() -> Frame:
     """``with T.Seq():`` a scope of its own for what is declared in it, and exactly that node, also of one statement."""
     return _SeqFrame()
 
@@ -169,12 +170,12 @@ class _LaunchFrame(Frame):
     __slots__ = ("extent", "thread")
     what = "T.launch_thread"
 
-    def __init__(self, thread: Any, extent: Any) -> None:
+    def __init__(self, thread: IterVar | str, extent: ExprLike) -> None:
         super().__init__()
         self.thread = thread
         self.extent = extent
 
-    def enter(self, builder: Builder, name: str | None) -> Any:
+    def enter(self, builder: Builder, name: str | None) -> object:
         thread, extent = self.thread, self.extent
         if isinstance(thread, str):
             dtype = as_expr(extent).dtype
@@ -187,7 +188,7 @@ class _LaunchFrame(Frame):
         return thread.var
 
 
-def launch_thread(thread: Any, extent: Any) -> Any:
+def launch_thread(thread: IterVar | str, extent: ExprLike) -> Frame:
     """A loop over the threads of an axis: the rest of the scope, or the body of the ``with``."""
     return _LaunchFrame(thread, extent)
 
@@ -201,16 +202,16 @@ class _EnvThreadFrame(Frame):
         self.tag = tag
         self.dtype = dtype
 
-    def enter(self, builder: Builder, name: str | None) -> Any:
+    def enter(self, builder: Builder, name: str | None) -> object:
         return IterVar(None, builder.thread_var(self.tag, self.dtype, name or ""), "ThreadIndex", self.tag)
 
 
-def env_thread(thread_tag: str, dtype: Any = "int32") -> Any:
+def env_thread(thread_tag: str, dtype: str = "int32") -> Frame:
     """The thread axis of a tag, to be given its extent by ``T.launch_thread`` or ``T.attr``."""
     return _EnvThreadFrame(str(thread_tag), DataType(str(dtype)))
 
 
-def range_(begin: Any, end: Any = None, *, extent: Any = None) -> Range:
+def range_(begin: ExprLike, end: ExprLike | None = None, *, extent: ExprLike | None = None) -> Range:
     """``T.Range(begin, end)``: the integers from begin up to, not including, end; one argument is the end.
 
     ``T.Range(begin, extent=n)`` states how many there are.
@@ -223,7 +224,12 @@ def range_(begin: Any, end: Any = None, *, extent: Any = None) -> Range:
     return Range(start, build.sub(stop, start))
 
 
-def iter_var(var: Any, dom: Any = None, iter_type: str = "DataPar", thread_tag: str = "") -> IterVar:
+def iter_var(
+    var: Var | IterVar | str,
+    dom: Range | tuple[ExprLike, ...] | list[ExprLike] | ExprLike | None = None,
+    iter_type: str = "DataPar",
+    thread_tag: str = "",
+) -> IterVar:
     """An iteration variable with its domain (a Range, a pair, or None), kind and thread tag."""
     if isinstance(var, str):
         var = Var(str(var), INT32)
@@ -247,16 +253,16 @@ class _IfFrame(Frame):
         """One of its arms does."""
         return "arms"
 
-    def __init__(self, condition: Any) -> None:
+    def __init__(self, condition: ExprLike) -> None:
         super().__init__()
         self.condition = build.as_bool(condition)
         self.arms: dict[str, Stmt] = {}
 
-    def begin(self, builder: Builder, name: str | None) -> Any:
+    def begin(self, builder: Builder, name: str | None) -> None:
         builder.open()
         if builder.flow is not None:
             builder.flow.scope.emits = False
-        builder.ifs.append(self)
+        builder.ifs.append(self.arms)
 
     def end(self, builder: Builder) -> None:
         if builder.close_seq().stmts:
@@ -280,26 +286,26 @@ class _ArmFrame(Frame):
         super().__init__()
         self.arm = arm
 
-    def begin(self, builder: Builder, name: str | None) -> Any:
+    def begin(self, builder: Builder, name: str | None) -> None:
         if not builder.ifs:
             raise TirError(f"T.{self.arm.capitalize()} stands inside `with T.If(…):`")
         builder.open()
 
     def end(self, builder: Builder) -> None:
-        builder.ifs[-1].arms[self.arm] = builder.close()
+        builder.ifs[-1][self.arm] = builder.close()
 
 
-def If(condition: Any) -> Any:
+def If(condition: ExprLike) -> Frame:
     """``with T.If(c):`` around ``with T.Then():`` and ``with T.Else():``."""
     return _IfFrame(condition)
 
 
-def Then() -> Any:
+def Then() -> Frame:
     """The arm of ``T.If`` for a true condition."""
     return _ArmFrame("then")
 
 
-def Else() -> Any:
+def Else() -> Frame:
     """The arm of ``T.If`` for a false condition."""
     return _ArmFrame("else")
 

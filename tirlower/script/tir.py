@@ -56,7 +56,7 @@ from tirlower.script.statement_forms import (
 
 Buffer = Buffer_()
 
-_MEMBERS: dict[str, Any] = {
+_MEMBERS: dict[str, object] = {
     # functions and modules
     "prim_func": prim_func, "macro": macro, "func_attr": func_attr, "ret": ret,
     # buffers
@@ -107,14 +107,14 @@ TYPE_NAMES = (
 """The common types, for suggestions."""
 
 
-def _make(name: str) -> Any:
+def _make(name: str) -> object:
     """A type or operation by name, or ``MISSING``."""
     if name.startswith("_"):
         return MISSING
     try:
         kind = DataType(name)
     except ValueError:
-        found: Any = _ops.operation(name)
+        found: object = _ops.operation(name)
         if found is None:
             return MISSING
     else:
@@ -128,7 +128,7 @@ _SPACE.more = [*TYPE_NAMES, *_ops.operation_names()]
 NAMESPACES[__name__] = _SPACE
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Any:  # a call, a type, a constant: no checker of Python knows what a script writes
     """A member by name; an unknown one is reported with the nearest known one."""
     found = _SPACE.find(name)
     if found is MISSING:

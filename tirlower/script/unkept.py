@@ -15,7 +15,6 @@ import stat
 import sys
 from collections.abc import Iterator
 from types import CodeType
-from typing import Any
 
 __all__ = ["UNKEPT", "lines_of"]
 
@@ -31,7 +30,7 @@ for _name in __future__.all_feature_names:
     _FUTURES |= getattr(__future__, _name).compiler_flag
 
 
-def lines_of(code: CodeType, name: str, scope: dict[str, Any]) -> list[str]:
+def lines_of(code: CodeType, name: str, scope: dict[str, object]) -> list[str]:
     """The lines of the text that a code object was compiled from, or none where no candidate compiles to it.
 
     ``code`` is that of a function, a class's body or a module, and ``name`` one that the text defines. The text is
@@ -43,7 +42,7 @@ def lines_of(code: CodeType, name: str, scope: dict[str, Any]) -> list[str]:
     return []
 
 
-def _candidates(code: CodeType, name: str, scope: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _candidates(code: CodeType, name: str, scope: dict[str, object]) -> Iterator[tuple[str, str]]:
     kept = linecache.getlines(code.co_filename, scope)
     if kept:
         yield "".join(kept), "exec"

@@ -7,12 +7,12 @@ lose half of the digits. So the arithmetic waits: it is built when it meets a fl
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tirlower.diagnostics import Span
 from tirlower.ir import build
+from tirlower.ir.build import BinaryBuilder
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Expr, as_expr, const
+from tirlower.ir.expr import Expr, ExprLike, as_expr, const
 from tirlower.script.scope import active_or_none
 
 __all__ = ["Weak", "at_type", "combine", "default_float", "default_int"]
@@ -20,8 +20,6 @@ __all__ = ["Weak", "at_type", "combine", "default_float", "default_int"]
 _FLOAT32, _FLOAT64 = DataType("float32"), DataType("float64")
 _LARGEST = 3.4028235677973366e38
 """From here on a finite number rounds to infinity in float32."""
-
-Operator = Callable[[Any, Any, Span | None], Expr]
 
 
 def default_float(value: float = 0.0) -> DataType:
@@ -84,11 +82,9 @@ class Weak:
         return build.cast(kind, self.at(kind) if kind.element.is_float else self.plain)
 
 
-def _delegate(operator: Operator, swapped: bool, decides: bool) -> Callable[[Weak, Any], Any]:
-    def method(self: Weak, other: Any) -> Any:
-        return (
-            combine(operator, other, self, None, decides) if swapped else combine(operator, self, other, None, decides)
-        )
+def _delegate(operator: BinaryBuilder, swapped: bool, decides: bool) -> Callable[[Weak, ExprLike], Expr | Weak]:
+    def method(self: Weak, other: ExprLike) -> Expr | Weak:
+        return combine(operator, other if swapped else self, self if swapped else other, None, decides)
 
     return method
 
@@ -105,24 +101,24 @@ for _name in ("lt", "le", "gt", "ge"):
     setattr(Weak, f"__{_name}__", _delegate(getattr(build, _name), False, True))
 
 
-def at_type(value: Any, dtype: DataType) -> Any:
+def at_type(value: ExprLike, dtype: DataType) -> ExprLike:
     """An operand where the float type is decided: literals and what waits take it, typed expressions stay."""
     if isinstance(value, Weak):
         return value.at(dtype)
     return const(value, dtype) if value.__class__ is float else value
 
 
-def _waits(value: Any) -> bool:
+def _waits(value: object) -> bool:
     return value.__class__ is float or value.__class__ is Weak
 
 
-def combine(operator: Operator, a: Any, b: Any, span: Span | None, decides: bool = False) -> Any:
-    """``a operator b`` where one is a float literal or waits for its type; None where the usual rules say it.
+def combine(operator: BinaryBuilder, a: ExprLike, b: ExprLike, span: Span | None, decides: bool = False) -> Expr | Weak:
+    """``a operator b``: by the usual rules, unless one is a float literal or waits for its type.
 
     ``decides``: the result has a type of its own (a comparison), so nothing waits any longer.
     """
     if not (_waits(a) or _waits(b)):
-        return None
+        return operator(a, b, span)
     if not _waits(a) and not isinstance(a, (bool, int, float)):
         a = as_expr(a)
     if not _waits(b) and not isinstance(b, (bool, int, float)):
@@ -135,10 +131,10 @@ def combine(operator: Operator, a: Any, b: Any, span: Span | None, decides: bool
                 return operator(x, y, span)
             if not element.is_integral:
                 if one.__class__ is float:
-                    return None
+                    return operator(a, b, span)
                 return operator(at_type(a, element), at_type(b, element), span)
     if not isinstance(a, Weak) and not isinstance(b, Weak) and not (isinstance(a, Expr) or isinstance(b, Expr)):
-        return None
+        return operator(a, b, span)
     bare = all(not isinstance(v, Expr) and (not isinstance(v, Weak) or v.bare) for v in (a, b))
     kinds = [v.kind if isinstance(v, Weak) else "float" if isinstance(v, float) else "int" for v in (a, b)]
     kind = "float" if "float" in kinds else "int"
