@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from tirlower.diagnostics import BoundsError, InterpreterError, TirError, UnboundError
 from tirlower.interp.memory import (
@@ -16,7 +16,7 @@ from tirlower.interp.memory import (
     compact_strides,
 )
 from tirlower.interp.scope import Frame, Place, Team, Value
-from tirlower.interp.values import UNDEF, lane_values
+from tirlower.interp.values import UNDEF, Datum, lane_values
 from tirlower.ir.buffer import Buffer
 
 __all__ = ["Access", "Layout", "make_view"]
@@ -38,7 +38,7 @@ class Layout(NamedTuple):
         return shape, strides, self.offset(frame)
 
 
-def make_view(layout: Layout, pointer: Any, frame: Frame, place: Place) -> View:
+def make_view(layout: Layout, pointer: Datum, frame: Frame, place: Place) -> View:
     """The view of a buffer through a pointer. Raises InterpreterError when the pointer is null or is none."""
     if not isinstance(pointer, Pointer):
         what = "null" if pointer is None else f"a {type(pointer).__name__}, not memory"
@@ -74,7 +74,7 @@ class Access:
             return lambda frame: self._load_lanes(frame)[0]
         locate, refuse = self.locate(), self._refuse
 
-        def load(frame: Frame) -> Any:
+        def load(frame: Frame) -> Datum:
             view, position = locate(frame)
             try:
                 return view.get(position)
@@ -110,9 +110,9 @@ class Access:
 
         return locate
 
-    def _load_lanes(self, frame: Frame) -> tuple[Any, ...]:
+    def _load_lanes(self, frame: Frame) -> tuple[Datum, ...]:
         view, positions = self.positions(frame)
-        lanes: list[Any] = []
+        lanes: list[Datum] = []
         try:
             for position in positions:
                 if position is None:
@@ -170,7 +170,7 @@ class Access:
 
         return store
 
-    def _commit(self, frame: Frame, view: View, positions: list[int | None], lanes: tuple[Any, ...]) -> None:
+    def _commit(self, frame: Frame, view: View, positions: list[int | None], lanes: tuple[Datum, ...]) -> None:
         width = view.lanes
         try:
             for number, position in enumerate(positions):
@@ -242,7 +242,7 @@ class Access:
         return "an index is outside its dimension"
 
 
-def _index_text(value: Any) -> str:
+def _index_text(value: Datum) -> str:
     if value.__class__ is not tuple:
         return str(int(value) if isinstance(value, bool) else value)
     if len(value) > 1 and all(b - a == value[1] - value[0] for a, b in itertools.pairwise(value)):

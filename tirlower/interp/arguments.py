@@ -7,7 +7,7 @@ offset); every other occurrence is checked. Scalar parameters are bound before a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,11 +16,12 @@ from tirlower.interp.access import Layout, make_view
 from tirlower.interp.memory import Memory, Pointer, compact_strides, join_overlapping
 from tirlower.interp.scope import Frame, Value
 from tirlower.interp.statements import StatementCompiler
+from tirlower.interp.values import Datum
 from tirlower.ir.annotations import mapping_of
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
 from tirlower.ir.custom_datatype import element_numpy, storage_dtype
 from tirlower.ir.dlpack import pending
-from tirlower.ir.dtype import DataType
+from tirlower.ir.dtype import Array, DataType
 from tirlower.ir.expr import Call, Expr, IntImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
@@ -86,7 +87,7 @@ def written_data(func: PrimFunc) -> set[Var]:
     return found
 
 
-def as_array(value: Any, name: str) -> np.ndarray[Any, Any]:
+def as_array(value: Datum, name: str) -> Array:
     """An argument as a NumPy array on the same memory. Raises ArgumentTypeError when it is none."""
     if isinstance(value, np.ndarray):
         return value
@@ -112,7 +113,7 @@ def as_array(value: Any, name: str) -> np.ndarray[Any, Any]:
         ) from None
 
 
-def as_scalar(value: Any, dtype: DataType, name: str) -> Any:
+def as_scalar(value: object, dtype: DataType, name: str) -> Datum:
     """An argument as a scalar of a type. Raises ArgumentTypeError or ArgumentValueError."""
     if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0:
         value = value.item()
@@ -175,7 +176,7 @@ class Parameters:
 
     # ------------------------------------------------------------ binding
 
-    def bind(self, frame: Frame, args: Sequence[Any], outputs: Sequence[str]) -> list[np.ndarray[Any, Any]]:
+    def bind(self, frame: Frame, args: Sequence[object], outputs: Sequence[str]) -> list[Array]:
         """Put arguments into a fresh frame; the arrays allocated for ``outputs``.
 
         Raises ArgumentTypeError or ArgumentValueError, naming the argument, what is expected and what was given.
@@ -197,12 +198,12 @@ class Parameters:
         for position, value in values.items():
             if position not in buffers:
                 frame[self.slots[position]] = self._plain(position, value)
-        arrays: dict[int, np.ndarray[Any, Any] | Pointer] = {}
+        arrays: dict[int, Array | Pointer] = {}
         for parameter in self.buffers:
             value = values.get(parameter.position)
             if parameter.position not in chosen:
                 arrays[parameter.position] = self._array(frame, parameter, value)
-        made: dict[int, np.ndarray[Any, Any]] = {}
+        made: dict[int, Array] = {}
         memories: list[Memory] = []
         for parameter, layout in zip(self.buffers, self.layouts, strict=True):
             if parameter.position in chosen:
@@ -244,7 +245,7 @@ class Parameters:
             found.append(known[name])
         return found
 
-    def _plain(self, position: int, value: Any) -> Any:
+    def _plain(self, position: int, value: object) -> Datum:
         param = self.func.params[position]
         if not param.dtype.is_handle:
             return as_scalar(value, param.dtype, param.name)
@@ -252,7 +253,7 @@ class Parameters:
             return value  # a pointer, a structure, or an object that only externs understand
         return Pointer.of_array(as_array(value, param.name), param.name)
 
-    def _array(self, frame: Frame, parameter: BufferParameter, value: Any) -> np.ndarray[Any, Any] | Pointer:
+    def _array(self, frame: Frame, parameter: BufferParameter, value: object) -> Array | Pointer:
         """Check what does not depend on other arguments, and bind the bare dimensions."""
         if isinstance(value, Pointer):
             for part in (*parameter.shape, *parameter.strides):
@@ -298,7 +299,7 @@ class Parameters:
         return array
 
     @staticmethod
-    def _strides(parameter: BufferParameter, array: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    def _strides(parameter: BufferParameter, array: Array) -> tuple[int, ...]:
         """The strides of an array in elements of the buffer."""
         buffer = parameter.buffer
         unit = array.itemsize * buffer.dtype.lanes
@@ -324,7 +325,7 @@ class Parameters:
                 )
             frame[part.slot] = value
 
-    def _allocate(self, frame: Frame, parameter: BufferParameter, layout: Layout) -> np.ndarray[Any, Any]:
+    def _allocate(self, frame: Frame, parameter: BufferParameter, layout: Layout) -> Array:
         for part in parameter.shape:
             if part.slot is not None and frame[part.slot] is None:
                 raise ArgumentValueError(
@@ -339,9 +340,7 @@ class Parameters:
         kind = parameter.buffer.dtype
         return np.zeros(shape + ((kind.lanes,) if kind.lanes > 1 else ()), element_numpy(kind))
 
-    def _check(
-        self, frame: Frame, parameter: BufferParameter, layout: Layout, array: np.ndarray[Any, Any] | Pointer | None
-    ) -> None:
+    def _check(self, frame: Frame, parameter: BufferParameter, layout: Layout, array: Array | Pointer | None) -> None:
         """Check the parts that are not bound here against the array."""
         if not isinstance(array, np.ndarray):
             return
@@ -370,7 +369,7 @@ class Parameters:
         parts: Sequence[Part],
         expected: Sequence[Value],
         values: Sequence[int],
-        array: np.ndarray[Any, Any],
+        array: Array,
         skip_units: bool = False,
     ) -> None:
         for axis, (part, wanted) in enumerate(zip(parts, expected, strict=True)):
@@ -384,7 +383,7 @@ class Parameters:
                     origin="interpret",
                 )
 
-    def _check_overlap(self, arrays: dict[int, np.ndarray[Any, Any] | Pointer]) -> None:
+    def _check_overlap(self, arrays: dict[int, Array | Pointer]) -> None:
         if not self.func.attrs.get("tir.noalias"):
             return
         held = [(p, arrays[p.position]) for p in self.buffers]
@@ -400,7 +399,7 @@ class Parameters:
                     )
 
 
-def _overlap(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+def _overlap(a: Array, b: Array) -> bool:
     if not np.may_share_memory(a, b):
         return False
     try:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from tirlower.interp.clocks import Agent
 from tirlower.interp.scope import Frame, State
-from tirlower.interp.values import Fault
+from tirlower.interp.values import Datum, Fault
 
 __all__ = [
     "Barrier",
@@ -152,14 +151,14 @@ class Barrier:
         return f"phase {self.phase} of barrier {self.number} is not complete: {came}"
 
 
-def _shared(frame: Frame) -> dict[Any, Any]:
+def _shared(frame: Frame) -> dict[object, Datum]:
     state: State = frame[0]
     return state.own if state.group is None else state.group.block.shared
 
 
 def groups_of(frame: Frame, kind: str) -> Groups:
     """The groups of a kind of work of a thread."""
-    own: dict[Any, Any] = frame[0].own
+    own: dict[object, Datum] = frame[0].own
     found: Groups | None = own.get(kind)
     if found is None:
         found = own[kind] = Groups()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from tirlower.diagnostics import InterpreterError
-from tirlower.interp.values import Fault, coerce
+from tirlower.interp.values import Datum, Fault, Function, coerce
 from tirlower.ir.custom_datatype import custom_name, find_op
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Call, Expr, FloatImm
+from tirlower.ir.expr import BinaryOp, Call, Cast, CompareOp, Expr, FloatImm
 from tirlower.ir.op import Op
 
 __all__ = ["custom_call", "custom_cast", "custom_constant", "custom_operation", "is_custom_call"]
@@ -19,7 +16,7 @@ _REINTERPRET = Op.get("tir.reinterpret")
 
 def _meaning(
     node: Expr, bits: int, op_name: str, source: str, target: str | None = None, intrinsic: str | None = None
-) -> Callable[..., Any]:
+) -> Function:
     found = find_op(op_name, None, source, target, intrinsic)
     function = None if found is None else found.meaning(bits)
     if function is None:
@@ -33,10 +30,10 @@ def _meaning(
     return function
 
 
-def _typed(function: Callable[..., Any], result: DataType) -> Callable[..., Any]:
+def _typed(function: Function, result: DataType) -> Function:
     element = result.element
 
-    def run(*values: Any) -> Any:
+    def run(*values: Datum) -> Datum:
         made = function(*values)
         try:
             return coerce(made, element)
@@ -46,13 +43,13 @@ def _typed(function: Callable[..., Any], result: DataType) -> Callable[..., Any]
     return run
 
 
-def custom_operation(node: Any) -> Callable[..., Any]:
+def custom_operation(node: BinaryOp | CompareOp) -> Function:
     """The scalar function of a binary node or a comparison. Raises InterpreterError when none is registered."""
     kind = node.a.dtype
     return _typed(_meaning(node, kind.bits, type(node).__name__, custom_name(kind)), node.dtype)
 
 
-def custom_cast(node: Any) -> Callable[..., Any]:
+def custom_cast(node: Cast) -> Function:
     """The scalar function of a cast from or to a custom type."""
     source, target = node.value.dtype, node.dtype
     if source.element is target.element:
@@ -79,7 +76,7 @@ def is_custom_call(node: Call) -> bool:
     return node.dtype.is_custom or any(arg.dtype.is_custom for arg in node.args)
 
 
-def custom_call(node: Call) -> Callable[..., Any]:
+def custom_call(node: Call) -> Function:
     """The scalar function of a call of an operation on a custom type."""
     assert isinstance(node.op, Op)
     kind = next((arg.dtype for arg in node.args if arg.dtype.is_custom), node.dtype)

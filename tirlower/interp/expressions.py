@@ -7,20 +7,31 @@ evaluation of the whole, so that a chain of ``e + e`` costs its distinct nodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp.access import Access, Layout, make_view
 from tirlower.interp.custom import custom_call, custom_cast, custom_constant, custom_operation, is_custom_call
-from tirlower.interp.indices import ARITHMETIC, SHIFTS, is_exact, number_of, takes_exact, wrapped
+from tirlower.interp.indices import SHIFTS, is_exact, number_of, takes_exact, wrapped
 from tirlower.interp.memory import Pointer, View
 from tirlower.interp.races import WatchedAccess
 from tirlower.interp.scope import Frame, Place, Scope, Value, shared_nodes
-from tirlower.interp.values import UNDEF, Binary, caster, integer_wrapper, lane_values, operation, shift
+from tirlower.interp.values import (
+    UNDEF,
+    Binary,
+    Datum,
+    Function,
+    caster,
+    integer_wrapper,
+    lane_values,
+    operation,
+    shift,
+)
 from tirlower.ir import expr as ir
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import INT64, DataType
 from tirlower.ir.expr import BinaryOp, Call, CompareOp, Expr, IntImm
+from tirlower.ir.functor import by_class
 from tirlower.ir.op import GlobalVar, Op, Purity
 
 if TYPE_CHECKING:
@@ -32,6 +43,7 @@ VSCALE = 2
 """What ``T.vscale()`` is here: a legal value that is not 1, so that code which forgets it shows."""
 
 Builder = Callable[["ExpressionCompiler", Call, list[Value]], Value]
+NodeBuilder = Callable[["ExpressionCompiler", object, list[Value]], Value]
 INTRINSICS: dict[Op, Builder] = {}
 """How a call of each operation becomes a closure, from the closures of its arguments."""
 
@@ -55,7 +67,7 @@ def intrinsic(*names: str, own_arguments: bool = False) -> Callable[[Builder], B
     return register
 
 
-def lifted(fn: Callable[..., Any], args: Sequence[Value], vector: bool) -> Value:
+def lifted(fn: Function, args: Sequence[Value], vector: bool) -> Value:
     """A scalar function applied to evaluated arguments, lane by lane when ``vector``.
 
     Lanes in which an argument is undefined are undefined; scalar arguments of a vector call serve every lane.
@@ -69,7 +81,7 @@ def lifted(fn: Callable[..., Any], args: Sequence[Value], vector: bool) -> Value
             return lambda frame: fn(a(frame), b(frame))
         return lambda frame: fn(*[arg(frame) for arg in args])
 
-    def run(frame: Frame) -> tuple[Any, ...]:
+    def run(frame: Frame) -> tuple[Datum, ...]:
         values = [arg(frame) for arg in args]
         lanes = max(len(v) for v in values if v.__class__ is tuple)
         columns = [v if v.__class__ is tuple else (v,) * lanes for v in values]
@@ -81,7 +93,7 @@ def lifted(fn: Callable[..., Any], args: Sequence[Value], vector: bool) -> Value
 def _lanewise(left: Value, right: Value, decisive: bool) -> Value:
     """And (``decisive`` False) or Or (True) of vectors: lanes that the left side decides do not use the right one."""
 
-    def lane(x: Any, y: Any) -> Any:
+    def lane(x: Datum, y: Datum) -> Datum:
         if x is UNDEF:
             return UNDEF
         return decisive if bool(x) is decisive else UNDEF if y is UNDEF else bool(y)
@@ -89,19 +101,18 @@ def _lanewise(left: Value, right: Value, decisive: bool) -> Value:
     return lambda frame: tuple([lane(x, y) for x, y in zip(left(frame), right(frame), strict=True)])
 
 
-def _any_undefined(row: tuple[Any, ...]) -> bool:
+def _any_undefined(row: tuple[Datum, ...]) -> bool:
     return any(value is UNDEF for value in row)
 
 
 _BINARY = frozenset((*BinaryOp.__subclasses__(), *CompareOp.__subclasses__()))
 
 
-def operands(node: Any) -> tuple[Expr, ...]:
+def operands(node: Expr) -> tuple[Expr, ...]:
     """The expressions that are evaluated for a node: its children, unless its builder sees to them."""
-    kind = node.__class__
-    if node.is_leaf or (kind is Call and node.op in _OWN_ARGUMENTS):
+    if node.is_leaf or (node.__class__ is Call and node.op in _OWN_ARGUMENTS):
         return ()
-    if kind in _BINARY:
+    if isinstance(node, (BinaryOp, CompareOp)):
         return node.a, node.b
     return tuple(node.children())
 
@@ -109,7 +120,7 @@ def operands(node: Any) -> tuple[Expr, ...]:
 class ExpressionCompiler(Scope):
     """Compiles expressions in a scope."""
 
-    _builders: ClassVar[dict[type, Callable[..., Value]]] = {}
+    _builders: ClassVar[dict[type, NodeBuilder]] = {}
 
     def __init__(self, program: Program) -> None:
         super().__init__()
@@ -163,7 +174,7 @@ class ExpressionCompiler(Scope):
         if not memo_slots:
             return result
 
-        def with_memo(frame: Frame) -> Any:
+        def with_memo(frame: Frame) -> Datum:
             for slot in memo_slots:
                 frame[slot] = _MISSING
             return result(frame)
@@ -203,9 +214,9 @@ class ExpressionCompiler(Scope):
         past = index and var.dtype.bits == 32 and number is None
         (self.beyond.add if past else self.beyond.discard)(var)
 
-    def _exact(self, node: Any, args: list[Value]) -> Value:
+    def _exact(self, node: Expr, args: list[Value]) -> Value:
         """Index arithmetic of 32 bits, computed in 64."""
-        if node.__class__ in ARITHMETIC:
+        if isinstance(node, BinaryOp):
             return lifted(operation(type(node).__name__, INT64), args, node.dtype.is_vector)  # type: ignore[arg-type]
         if node.__class__ is Call and node.op in SHIFTS:
             return lifted(shift(node.op.name, INT64), args, node.dtype.is_vector)
@@ -332,8 +343,8 @@ class ExpressionCompiler(Scope):
         vectors, indices = args[: len(node.vectors)], args[len(node.vectors) :]
         scalar = node.dtype.is_scalar
 
-        def run(frame: Frame) -> Any:
-            lanes: list[Any] = []
+        def run(frame: Frame) -> Datum:
+            lanes: list[Datum] = []
             for vector in vectors:
                 lanes += lane_values(vector(frame))
             picked = [lanes[index(frame)] for index in indices]
@@ -345,7 +356,7 @@ class ExpressionCompiler(Scope):
         value, body = args
         slot = self.slots[node.var]
 
-        def run(frame: Frame) -> Any:
+        def run(frame: Frame) -> Datum:
             frame[slot] = value(frame)
             return body(frame)
 
@@ -375,16 +386,16 @@ def selection(args: Sequence[Value], vector: bool) -> Value:
     condition, true_value, false_value = args
     if not vector:
 
-        def run(frame: Frame) -> Any:
+        def run(frame: Frame) -> Datum:
             chosen, a, b = condition(frame), true_value(frame), false_value(frame)
             return a if chosen else b
 
         return run
 
-    def run_lanes(frame: Frame) -> tuple[Any, ...]:
+    def run_lanes(frame: Frame) -> tuple[Datum, ...]:
         chosen, a, b = condition(frame), true_value(frame), false_value(frame)
         if chosen.__class__ is not tuple:
-            whole: tuple[Any, ...] = a if chosen else b
+            whole: tuple[Datum, ...] = a if chosen else b
             return whole
         return tuple([UNDEF if c is UNDEF else x if c else y for c, x, y in zip(chosen, a, b, strict=True)])
 
@@ -398,7 +409,7 @@ def _has_effect(node: Expr) -> bool:
 
 
 def _remembered(closure: Value, slot: int) -> Value:
-    def run(frame: Frame) -> Any:
+    def run(frame: Frame) -> Datum:
         value = frame[slot]
         if value is _MISSING:
             value = frame[slot] = closure(frame)
@@ -407,32 +418,29 @@ def _remembered(closure: Value, slot: int) -> Value:
     return run
 
 
-def _builders_of() -> dict[type, Callable[..., Value]]:
-    compiler = ExpressionCompiler
-    table: dict[type, Callable[..., Value]] = {
-        ir.Var: compiler._var,
-        IntImm: compiler._int,
-        ir.FloatImm: compiler._literal,
-        ir.StringImm: compiler._literal,
-        ir.Cast: compiler._cast,
-        ir.And: compiler._and,
-        ir.Or: compiler._or,
-        ir.Not: compiler._not,
-        ir.Select: compiler._select,
-        ir.BufferLoad: compiler._load,
-        ir.Ramp: compiler._ramp,
-        ir.Broadcast: compiler._broadcast,
-        ir.Shuffle: compiler._shuffle,
-        ir.Let: compiler._let,
-        Call: compiler._call,
+ExpressionCompiler._builders = by_class(
+    {
+        **dict.fromkeys(_BINARY, ExpressionCompiler._binary),
+        ir.Var: ExpressionCompiler._var,
+        IntImm: ExpressionCompiler._int,
+        ir.FloatImm: ExpressionCompiler._literal,
+        ir.StringImm: ExpressionCompiler._literal,
+        ir.Cast: ExpressionCompiler._cast,
+        ir.And: ExpressionCompiler._and,
+        ir.Or: ExpressionCompiler._or,
+        ir.Not: ExpressionCompiler._not,
+        ir.Select: ExpressionCompiler._select,
+        ir.BufferLoad: ExpressionCompiler._load,
+        ir.Ramp: ExpressionCompiler._ramp,
+        ir.Broadcast: ExpressionCompiler._broadcast,
+        ir.Shuffle: ExpressionCompiler._shuffle,
+        ir.Let: ExpressionCompiler._let,
+        Call: ExpressionCompiler._call,
     }
-    return table | dict.fromkeys(_BINARY, compiler._binary)
+)
 
 
-ExpressionCompiler._builders = _builders_of()
-
-
-def pointer_value(value: Any, what: str, place: Place) -> Pointer:
+def pointer_value(value: Datum, what: str, place: Place) -> Pointer:
     """A value that must be a pointer. Raises InterpreterError when it is null or anything else."""
     if isinstance(value, Pointer):
         return value

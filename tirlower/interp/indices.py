@@ -8,38 +8,30 @@ the number, as the machine code does, and ``A[0] = i * 65536`` stores its last 3
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
 from tirlower.interp.scope import Value
 from tirlower.interp.values import UNDEF, Fault, integer_wrapper, operation
 from tirlower.ir.data import follows_bits
 from tirlower.ir.dtype import INT64, DataType
 from tirlower.ir.expr import (
-    Add,
+    BinaryOp,
     Broadcast,
     BufferLoad,
     Call,
     Cast,
     CompareOp,
-    Div,
-    FloorDiv,
-    FloorMod,
+    Expr,
     IntImm,
     Let,
-    Max,
-    Min,
-    Mod,
-    Mul,
     Ramp,
     Select,
-    Sub,
     Var,
 )
 from tirlower.ir.op import Op
 
-__all__ = ["ARITHMETIC", "SHIFTS", "is_exact", "number_of", "takes_exact", "wrapped"]
+__all__ = ["SHIFTS", "is_exact", "number_of", "takes_exact", "wrapped"]
 
-ARITHMETIC: Final = frozenset((Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max))
 _SAME: Final = frozenset((Op.get("tir.likely"), Op.get("tir.ignore_loop_partition")))
 _IF: Final = Op.get("tir.if_then_else")
 SHIFTS: Final = frozenset((Op.get("tir.shift_left"), Op.get("tir.shift_right")))
@@ -50,43 +42,39 @@ def _is_index_type(dtype: DataType) -> bool:
     return dtype.is_int and dtype.bits in (32, 64)
 
 
-def number_of(node: Any, numbers: Mapping[int, int], known: Mapping[Any, int]) -> int | None:
+def number_of(node: Expr, numbers: Mapping[int, int], known: Mapping[Var, int]) -> int | None:
     """The number that a node is, exact, if it is made of numbers alone; those of its operands, and of variables."""
-    kind = node.__class__
-    if kind is IntImm:
-        return int(node.value)
-    if kind is Var:
+    if node.__class__ is IntImm:
+        return node.value
+    if node.__class__ is Var:
         return known.get(node)
-    if kind not in ARITHMETIC or id(node.a) not in numbers or id(node.b) not in numbers:
+    if not isinstance(node, BinaryOp) or id(node.a) not in numbers or id(node.b) not in numbers:
         return None
-    compute = operation(kind.__name__, INT64)
+    compute = operation(type(node).__name__, INT64)
     try:
         return None if compute is None else compute(numbers[id(node.a)], numbers[id(node.b)])
     except Fault:
         return None
 
 
-def is_exact(node: Any, exact: Collection[int], data: Collection[Var], number: int | None) -> bool:
+def is_exact(node: Expr, exact: Collection[int], data: Collection[Var], number: int | None) -> bool:
     """Whether a node is index arithmetic; ``exact`` holds the ids of those of its operands that are, ``data`` the variables
     that are not. A ``number`` that leaves its type is none: arithmetic on numbers wraps."""
-    kind = node.__class__
     if not _is_index_type(node.dtype):
         return False
     if number is not None and not node.dtype.element.min_value <= number <= node.dtype.element.max_value:
         return False
-    if kind is IntImm:
+    if node.__class__ is IntImm:
         return True
-    if kind is Var:
+    if node.__class__ is Var:
         return node not in data
-    if kind in ARITHMETIC:
-        return id(node.a) in exact and id(node.b) in exact
-    if kind is Call:
+    if node.__class__ is Call:
         if node.op is _IF:
             return id(node.args[1]) in exact and id(node.args[2]) in exact
         return (node.op in _SAME or follows_bits(node)) and id(node.args[0]) in exact
-    if kind is Cast and node.dtype.bits != 64:
+    if node.__class__ is Cast and node.dtype.bits != 64:
         return False
-    parts = _PARTS.get(kind)
+    parts = _PARTS.get(node.__class__)
     return parts is not None and all(id(getattr(node, part)) in exact for part in parts)
 
 
@@ -96,18 +84,18 @@ _PARTS: Final[dict[type, tuple[str, ...]]] = {
     Ramp: ("base", "stride"),
     Broadcast: ("value",),
     Let: ("body",),
+    **dict.fromkeys(BinaryOp.__subclasses__(), ("a", "b")),
 }
-"""The operands of further nodes that must be index arithmetic for a node to be some."""
+"""The operands of other nodes that must be index arithmetic for a node to be some."""
 
 
-def takes_exact(node: Any, exact: bool) -> bool:
+def takes_exact(node: Expr, exact: bool) -> bool:
     """Whether a node, ``exact`` or not, takes indices as the numbers that they are; all others take what their type holds."""
-    kind = node.__class__
-    if exact or isinstance(node, CompareOp) or kind is BufferLoad or kind is Let:
+    if exact or isinstance(node, (CompareOp, BufferLoad, Let)):
         return True
-    if kind is Call and node.op is _MASK:
+    if node.__class__ is Call and node.op is _MASK:
         return True
-    return kind is Cast and node.dtype.is_int and node.dtype.bits == 64
+    return node.__class__ is Cast and node.dtype.is_int and node.dtype.bits == 64
 
 
 def wrapped(value: Value, dtype: DataType) -> Value:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -208,7 +207,8 @@ class Interleaver:
         if not free and len(left) > sum(len(group) for group in places.values()):
             return []  # a barrier for which some cannot come
         group = (free or list(places.values()))[self.order(len(free or places))[0]]
-        call: Any = group[0].waiting
+        call = group[0].waiting
+        assert call is not None
         call.run([frame for worker in group for frame in worker.waiters])
         return group
 
@@ -247,10 +247,10 @@ def _whole_warps(group: list[_Worker], left: list[_Worker]) -> list[list[_Worker
     """The parts of a group that are all that is left of their warps, or of the warps that make the call together."""
     call = group[0].waiting
     size = _WARP_SIZE if call is None else call.size
-    waiting: dict[Any, list[_Worker]] = {}
+    waiting: dict[object, list[_Worker]] = {}
     for worker in group:
         waiting.setdefault(_warp(worker.team[0], size), []).append(worker)
-    counts: dict[Any, int] = {}
+    counts: dict[object, int] = {}
     for worker in left:
         counts[_warp(worker.team[0], size)] = counts.get(_warp(worker.team[0], size), 0) + 1
     whole = [part for warp, part in waiting.items() if counts[warp] == len(part)]

@@ -8,7 +8,6 @@ every read against what was written, every division and conversion.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +34,7 @@ from tirlower.interp.races import RaceDetector
 from tirlower.interp.scope import Frame, Place, State
 from tirlower.interp.statements import StatementCompiler
 from tirlower.interp.structs import FieldKind, Struct, pack_arguments
-from tirlower.interp.values import Fault
+from tirlower.interp.values import Datum, Fault
 from tirlower.ir.annotations import entries_of
 from tirlower.ir.custom_datatype import extern_meaning
 from tirlower.ir.data import data_parameters
@@ -78,7 +77,7 @@ class _Function:
         self.body = compiler.statement(func.body)
         self.width = compiler.width
 
-    def run(self, prepare: Callable[[Frame], Any], caller: Frame | None = None) -> tuple[Any, Any]:
+    def run(self, prepare: Callable[[Frame], object], caller: Frame | None = None) -> tuple[Datum, Datum]:
         """A fresh frame, prepared (the arguments bound), run; what ``prepare`` and ``T.ret`` returned.
 
         Called by a thread, the function is run by that thread alone: it keeps its indices, its clock and what is its own.
@@ -132,7 +131,7 @@ class Program:
                 help=f"did you mean {near!r}?" if near else "interpret the whole module, not one function of it",
             )
 
-    def call_function(self, name: str, values: Sequence[Any], dtype: DataType, caller: Frame | None = None) -> Any:
+    def call_function(self, name: str, values: Sequence[Datum], dtype: DataType, caller: Frame | None = None) -> Datum:
         """Call a function of the module with evaluated arguments, from a frame (that of a thread, maybe)."""
         function = self.function(name)
         # A kernel's launch parameters follow its own; its thread loops have to state the same extents.
@@ -146,7 +145,7 @@ class Program:
         finally:
             self.launched.clear()
 
-    def call_extern(self, name: str, values: Sequence[Any], dtype: DataType, place: Place) -> Any:
+    def call_extern(self, name: str, values: Sequence[Datum], dtype: DataType, place: Place) -> Datum:
         """Call a registered extern, a function of the module by its symbol, or one of the C library."""
         fn = EXTERNS.get(name)
         if fn is None:
@@ -234,7 +233,7 @@ class Interpreter:
             help="say which with name=",
         )
 
-    def call(self, name: str | None, *args: Any, outputs: Sequence[str] | None = None) -> Any:
+    def call(self, name: str | None, *args: object, outputs: Sequence[str] | None = None) -> Datum:
         """Call a function; see :func:`interpret`."""
         key = self.entry(name)
         with deep_recursion(), np.errstate(all="ignore"):
@@ -250,7 +249,7 @@ class Interpreter:
             finally:
                 self.program.interleaver.close()
 
-    def _call(self, key: str, args: Sequence[Any], outputs: Sequence[str] | None) -> Any:
+    def _call(self, key: str, args: Sequence[object], outputs: Sequence[str] | None) -> Datum:
         function = self.program.function(key)
         attrs = function.func.attrs
         if attrs.get("calling_conv") == _PACKED_CONVENTION and not function.func.buffer_map:
@@ -263,7 +262,7 @@ class Interpreter:
         return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
     @staticmethod
-    def _call_packed(function: _Function, args: Sequence[Any]) -> Any:
+    def _call_packed(function: _Function, args: Sequence[object]) -> Datum:
         """Call a function of the packed convention: (args, type codes, count, result, result code, resource)."""
         values, codes, count = pack_arguments(args, _device_type(function.func))
         result = Struct("the result")
@@ -277,12 +276,12 @@ class Interpreter:
 
 def interpret(
     program: PrimFunc | IRModule,
-    *args: Any,
+    *args: object,
     name: str | None = None,
     outputs: Sequence[str] | None = None,
     seed: int | None = None,
     races: bool = False,
-) -> Any:
+) -> Datum:
     """Run a function, or a function of a module, on arrays and scalars.
 
     ``args`` are NumPy arrays (or objects with ``__dlpack__`` or the buffer protocol) for buffers, numbers for scalars;

@@ -8,7 +8,6 @@ that both matter to the race detector only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic, pointer_value
@@ -16,7 +15,7 @@ from tirlower.interp.intrinsics_memory import memory_error
 from tirlower.interp.memory import OutsideMemory, ReadOnlyMemory, UnwrittenMemory
 from tirlower.interp.races import touch_atomic
 from tirlower.interp.scope import Frame, Value
-from tirlower.interp.values import operation
+from tirlower.interp.values import Datum, operation
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, StringImm
 
@@ -25,7 +24,7 @@ __all__: list[str] = []
 ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 SCOPES = ("device", "block", "system")
 
-Update = Callable[[Any, Any], Any]
+Update = Callable[[Datum, Datum], Datum]
 
 _ARITHMETIC = {"add": "Add", "max": "Max", "min": "Min"}
 _BITWISE: dict[str, Update] = {
@@ -73,7 +72,7 @@ def _atomic(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Valu
     order, scope = _order_and_scope(call, 3 if swaps else 2)
     place, detector = compiler.place(call.span), compiler.program.detector
 
-    def run(frame: Frame) -> Any:
+    def run(frame: Frame) -> Datum:
         pointer = pointer_value(address(frame), call.op.name, place)
         new = value(frame)
         wanted = None if expected is None else expected(frame)

@@ -9,7 +9,7 @@ stored. In shared memory a box lies row-major, and its 16-byte chunks change pla
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,16 +17,19 @@ from tirlower.diagnostics import InterpreterError
 from tirlower.interp.asynchronous import Work, barrier_of, groups_of, start
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic
 from tirlower.interp.intrinsics_async import barrier_key, group_calls
+from tirlower.interp.mma_layouts import Indices
 from tirlower.interp.operands import Operand, Run, constant_int
 from tirlower.interp.scope import Frame, Place, Value
 from tirlower.interp.values import Fault
 from tirlower.ir.custom_datatype import element_numpy
 from tirlower.ir.expr import Call
 
+if TYPE_CHECKING:
+    from tirlower.interp.interpreter import Program
+
 __all__ = ["SWIZZLES", "swizzled"]
 
-Positions = np.ndarray[Any, Any]
-
+Address = TypeVar("Address", int, Indices)
 SWIZZLES = (0, 32, 64, 128)
 """Bytes within which the chunks of a row change places; 0 for none."""
 
@@ -35,7 +38,7 @@ _MAX_BOX = 256
 _MAX_RANK = 5
 
 
-def swizzled(address: Any, span: int) -> Any:
+def swizzled(address: Address, span: int) -> Address:
     """The byte of shared memory at which a byte of an unswizzled tile lies: an int, or an array of them.
 
     The number of the 16-byte chunk in its span changes by the number of the 128-byte line, as far as it fits.
@@ -123,12 +126,12 @@ class _TileCall:
             )
         return made
 
-    def shared(self, operand: Operand, frame: Frame, tile: _Tile) -> tuple[Run, Positions]:
+    def shared(self, operand: Operand, frame: Frame, tile: _Tile) -> tuple[Run, Indices]:
         """The bytes of shared memory that the box takes, and where in them each of its bytes lies."""
         size = int(np.prod(tile.box)) * self.kind.itemsize
         run = operand.aligned(frame, size, 128)
         offset = run.pointer.offset
-        places = swizzled(offset + np.arange(size), self.swizzle) - offset
+        places = swizzled(offset + np.arange(size, dtype=np.int64), self.swizzle) - offset
         # Chunks stay within their span, which a box that is no multiple of it does not have to itself.
         if int(places.min()) < 0 or int(places.max()) >= size:
             raise self.refuse(
@@ -197,7 +200,7 @@ def _hold(frame: Frame, place: Place, work: Work, remedy: str) -> None:
 class _Arrival:
     """A copy whose bytes are counted at a barrier."""
 
-    def __init__(self, program: Any, frame: Frame, number: int, count: int) -> None:
+    def __init__(self, program: Program, frame: Frame, number: int, count: int) -> None:
         self.program, self.frame, self.count = program, frame, count
         self.barrier = barrier_of(frame, number)
         self.agent = None

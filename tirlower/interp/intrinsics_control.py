@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.diagnostics import InterpreterError, RuntimeAssertError
 from tirlower.interp.expressions import VSCALE, ExpressionCompiler, intrinsic, selection
 from tirlower.interp.memory import Pointer
 from tirlower.interp.scope import Frame, Value
-from tirlower.interp.values import UNDEF, bits_of, decoder, encoder, from_bits, lane_values
+from tirlower.interp.values import UNDEF, Datum, bits_of, decoder, encoder, from_bits, lane_values
 from tirlower.ir.expr import Call
 
 __all__: list[str] = []
@@ -82,7 +80,7 @@ def _reinterpret(compiler: ExpressionCompiler, call: Call, args: list[Value]) ->
         return to_pointer
     if source.is_handle:
 
-        def to_address(frame: Frame) -> Any:
+        def to_address(frame: Frame) -> Datum:
             pointer = value(frame)
             address = 0 if pointer is None else pointer.address if isinstance(pointer, Pointer) else id(pointer)
             return from_bits(address, target, 1)
@@ -92,7 +90,7 @@ def _reinterpret(compiler: ExpressionCompiler, call: Call, args: list[Value]) ->
     if source.is_vector and source.bits == target.bits:
         encode, decode = encoder(source.element), decoder(target.element)
 
-        def to_lanes(frame: Frame) -> Any:
+        def to_lanes(frame: Frame) -> Datum:
             return tuple([UNDEF if lane is UNDEF else decode(encode(lane)) for lane in lane_values(value(frame))])
 
         return to_lanes

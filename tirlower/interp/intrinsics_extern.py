@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from tirlower.diagnostics import InterpreterError, TirError
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic, lifted
@@ -13,7 +12,9 @@ from tirlower.interp.memory import Memory, Pointer
 from tirlower.interp.scope import Frame, Value
 from tirlower.interp.structs import FieldKind, Struct
 from tirlower.interp.values import (
+    Datum,
     Fault,
+    Function,
     coerce,
     integer_wrapper,
     operation,
@@ -24,11 +25,11 @@ from tirlower.ir.expr import Call, IntImm, StringImm
 
 __all__ = ["EXTERNS", "register_extern"]
 
-EXTERNS: dict[str, Callable[..., Any]] = {}
+EXTERNS: dict[str, Function] = {}
 """Python implementations of external functions, by symbol name."""
 
 
-def register_extern(name: str, fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
+def register_extern(name: str, fn: Function | None) -> Function | None:
     """Say what ``T.call_extern(dtype, name, …)`` does in the interpreter; None takes it back. Returns what was there.
 
     The function gets ints, floats, tuples (vectors), strings, and :class:`~tirlower.interp.memory.Pointer` objects for
@@ -58,7 +59,7 @@ def _memset(target: Pointer, value: int, size: int) -> Pointer:
     return target
 
 
-LIBC: dict[str, Callable[..., Any]] = {
+LIBC: dict[str, Function] = {
     "memcpy": _memcpy,
     "memmove": _memcpy,
     "memset": _memset,
@@ -80,7 +81,7 @@ def _dma_copy(queue: int, target: Pointer, source: Pointer, size: int, bypass: i
 
 
 # The packed functions of a device, "device_api.<device>.<name>"; its copies are complete at once.
-_DEVICE_API: dict[str, Callable[..., Any]] = {
+_DEVICE_API: dict[str, Function] = {
     "alloc_nd": _alloc_nd,
     "free_nd": lambda *_: 0,
     "dma_copy": _dma_copy,
@@ -94,7 +95,7 @@ _LIBM = {name: name for name in FLOAT_FUNCTIONS if name not in ("rsqrt", "sigmoi
 _LIBM |= {"rint": "nearbyint", "fma": "fma", "nextafter": "nextafter"}
 
 
-def libm_function(name: str) -> Callable[..., Any] | None:
+def libm_function(name: str) -> Function | None:
     """The function of the C library of that name (``expf``, ``pow`` …), or None."""
     if name in LIBC:
         return LIBC[name]
@@ -124,7 +125,7 @@ def _call_packed_lowered(compiler: ExpressionCompiler, call: Call, args: list[Va
     name, values, _, begin, end = args[:5]
     place, program, dtype = compiler.place(call.span), compiler.program, call.dtype
 
-    def run(frame: Frame) -> Any:
+    def run(frame: Frame) -> Datum:
         stack = values(frame)
         if not isinstance(stack, Struct):
             raise InterpreterError(f"the argument stack of a packed call is {stack!r}", span=place.span)
@@ -165,7 +166,7 @@ def _signed(value: int, bits: int) -> int:
     return int(integer_wrapper(DataType.of("int", bits))(value)) if bits > 1 else value
 
 
-def _integer_functions(kind: DataType) -> dict[str, Callable[..., int]]:
+def _integer_functions(kind: DataType) -> dict[str, Function]:
     bits = kind.bits
     wrap, mask = integer_wrapper(kind), (1 << bits) - 1
 
@@ -175,7 +176,7 @@ def _integer_functions(kind: DataType) -> dict[str, Callable[..., int]]:
     def clamp(value: int, low: int, high: int) -> int:
         return int(wrap(min(max(value, low), high)))
 
-    def trailing(x: int, *_: Any) -> int:
+    def trailing(x: int, *_: Datum) -> int:
         x &= mask
         return bits if x == 0 else (x & -x).bit_length() - 1
 
@@ -206,10 +207,10 @@ def _integer_functions(kind: DataType) -> dict[str, Callable[..., int]]:
     }
 
 
-def _reduction(name: str, kind: DataType) -> Callable[..., Any] | None:
+def _reduction(name: str, kind: DataType) -> Function | None:
     """``llvm.vector.reduce.*``: lanes combined from the first on; fadd and fmul start with their first argument."""
     element = kind.element
-    steps: dict[str, Callable[[Any, Any], Any] | None] = {
+    steps: dict[str, Callable[[Datum, Datum], Datum] | None] = {
         "and": lambda a, b: a & b,
         "or": lambda a, b: a | b,
         "xor": lambda a, b: a ^ b,
@@ -227,7 +228,7 @@ def _reduction(name: str, kind: DataType) -> Callable[..., Any] | None:
         return None
     combine = step
 
-    def reduce(*args: Any) -> Any:
+    def reduce(*args: Datum) -> Datum:
         lanes = [*args[:-1], *args[-1]]
         total = lanes[0]
         for lane in lanes[1:]:
@@ -271,7 +272,7 @@ def _call_llvm(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> V
         nodes, rest = nodes[1:], rest[1:]
     if base in ("prefetch", "assume", "donothing", "sideeffect"):
         return lambda frame: 0
-    fn: Callable[..., Any] | None = None
+    fn: Function | None = None
     if base.startswith("vector.reduce."):
         fn = _reduction(base.removeprefix("vector.reduce."), nodes[-1].dtype)
         if fn is not None:
@@ -298,7 +299,7 @@ def _call_llvm(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> V
     return lifted(fn, rest, kind.is_vector)
 
 
-def checked_result(value: Any, dtype: DataType, name: str) -> Any:
+def checked_result(value: Datum, dtype: DataType, name: str) -> Datum:
     """The result of a foreign function in the type of the call. Raises Fault when it has none of that type."""
     if dtype in ("void", "handle"):
         return value

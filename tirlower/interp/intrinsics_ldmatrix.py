@@ -7,12 +7,11 @@ of each matrix the two 16-bit elements ``2 * (l % 4)`` and the next of row ``l /
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic
+from tirlower.interp.mma_layouts import Indices
 from tirlower.interp.operands import Operand, Run, constant_int, constant_text
 from tirlower.interp.scope import Frame, Value
 from tirlower.interp.threads import WARP_SIZE, together
@@ -21,9 +20,9 @@ from tirlower.ir.expr import Call
 
 __all__: list[str] = []
 
-_LANES = np.arange(WARP_SIZE)
+_LANES = np.arange(WARP_SIZE, dtype=np.int64)
 _ROW = np.broadcast_to(_LANES[:, None] // 4, (WARP_SIZE, 2))
-_COLUMN = 2 * (_LANES[:, None] % 4) + np.arange(2)
+_COLUMN = 2 * (_LANES[:, None] % 4) + np.arange(2, dtype=np.int64)
 
 
 def _matrices(call: Call) -> int:
@@ -38,12 +37,12 @@ def _matrices(call: Call) -> int:
     return count
 
 
-def _of_lanes(trans: bool) -> tuple[Any, Any]:
+def _of_lanes(trans: bool) -> tuple[Indices, Indices]:
     """Row and column of the two elements that each lane holds of a matrix."""
     return (_COLUMN, _ROW) if trans else (_ROW, _COLUMN)
 
 
-def _touch(rows: list[Run], frames: list[Frame], at: tuple[Any, Any], memory: Operand) -> None:
+def _touch(rows: list[Run], frames: list[Frame], at: tuple[Indices, Indices], memory: Operand) -> None:
     """Tell a race detector of the rows that lanes name, and of the elements that each lane gets."""
     if memory.detector is not None:
         for row in rows:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,9 @@ from tirlower.diagnostics import InterpreterError
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic, lifted
 from tirlower.interp.scope import Value
 from tirlower.interp.values import (
+    Datum,
     Fault,
+    Function,
     bits_of,
     from_bits,
     fused_multiply_add,
@@ -57,7 +58,7 @@ def _ldexp(x: float, power: float) -> float:
         return math.copysign(math.inf, x)
 
 
-FLOAT_FUNCTIONS: dict[str, Callable[..., Any]] = {
+FLOAT_FUNCTIONS: dict[str, Function] = {
     "exp": np.exp,
     "exp2": np.exp2,
     "exp10": lambda x: np.power(10.0, x),
@@ -103,7 +104,7 @@ FLOAT_FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 @functools.cache
-def float_function(name: str, dtype: DataType) -> Callable[..., float]:
+def float_function(name: str, dtype: DataType) -> Function:
     """A mathematical function on the scalars of a float type, rounded to it."""
     if name == "nextafter":
         return lambda x, y: next_after(x, y, dtype.element)
@@ -163,7 +164,7 @@ def _math(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
         return lifted(float_function(name, kind), args, kind.is_vector)
     if kind.is_integral:
         wrap = integer_wrapper(kind.element)
-        exact: dict[str, Callable[..., int]] = {
+        exact: dict[str, Function] = {
             "pow": _integer_power(kind),
             "fabs": lambda x: wrap(abs(x)),
             "fma": lambda a, b, c: wrap(a * b + c),
@@ -189,7 +190,7 @@ def _classify(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Va
 @intrinsic("tir.bitwise_and", "tir.bitwise_or", "tir.bitwise_xor", "tir.bitwise_not")
 def _bitwise(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
     wrap = integer_wrapper(call.dtype.element)
-    table: dict[str, Callable[..., int]] = {
+    table: dict[str, Function] = {
         "tir.bitwise_and": lambda a, b: a & b,
         "tir.bitwise_or": lambda a, b: a | b,
         "tir.bitwise_xor": lambda a, b: a ^ b,
@@ -249,13 +250,13 @@ def _dp4a(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
     wrap = integer_wrapper(call.dtype)
     a_kind, b_kind = call.args[0].dtype, call.args[1].dtype
 
-    def quarters(value: Any, kind: DataType) -> tuple[int, ...]:
+    def quarters(value: Datum, kind: DataType) -> tuple[int, ...]:
         if kind.is_vector:
             return tuple(value)
         byte = DataType("uint8x4" if kind.is_uint else "int8x4")
         return tuple(from_bits(bits_of(value, kind), byte, 4))
 
-    def dot(a: Any, b: Any, c: int) -> int:
+    def dot(a: Datum, b: Datum, c: int) -> int:
         pairs = zip(quarters(a, a_kind), quarters(b, b_kind), strict=True)
         return int(wrap(c + sum(x * y for x, y in pairs)))
 

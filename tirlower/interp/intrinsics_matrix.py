@@ -9,7 +9,7 @@ once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic, pointer_value
@@ -17,7 +17,7 @@ from tirlower.interp.memory import OutsideMemory, ReadOnlyMemory, UnwrittenMemor
 from tirlower.interp.operands import element_bytes
 from tirlower.interp.scope import Frame, Place, State, Team, Value
 from tirlower.interp.threads import WARP_SIZE, collective
-from tirlower.interp.values import Fault, coerce
+from tirlower.interp.values import Datum, Fault, coerce
 from tirlower.ir.expr import Call, Expr, PointerType, Var
 
 __all__: list[str] = []
@@ -31,10 +31,10 @@ class _Fragment(NamedTuple):
     rows: int
     columns: int
 
-    def get(self, row: int, column: int) -> Any:
+    def get(self, row: int, column: int) -> Datum:
         return self.view.get(self.start + row * self.columns + column)
 
-    def put(self, row: int, column: int, value: Any) -> None:
+    def put(self, row: int, column: int, value: Datum) -> None:
         self.view.put(self.start + row * self.columns + column, value)
 
 
@@ -74,7 +74,7 @@ def _once_per_warp(
     """A call that the threads of a warp make together and that has its effect once."""
 
     def run(team: Team, slot: int) -> None:
-        done: set[Any] = set()
+        done: set[object] = set()
         for frame in team:
             state: State = frame[0]
             frame[slot] = 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from tirlower.diagnostics import BoundsError, InterpreterError, TirError, UnboundError
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic, pointer_value
 from tirlower.interp.memory import Memory, OutsideMemory, Pointer, ReadOnlyMemory, UnwrittenMemory
 from tirlower.interp.scope import Frame, Place, Value
 from tirlower.interp.structs import FieldKind, Struct, int64_array, stack_memory
+from tirlower.interp.values import Datum
 from tirlower.ir.custom_datatype import element_numpy
 from tirlower.ir.expr import BufferLoad, Call, Var
 
@@ -78,7 +78,7 @@ def _lookup_param(compiler: ExpressionCompiler, call: Call, args: list[Value]) -
 # ---------------------------------------------------------------- structures
 
 
-def _struct(value: Any, place: Place) -> Struct:
+def _struct(value: Datum, place: Place) -> Struct:
     if isinstance(value, Struct):
         return value
     raise InterpreterError(

@@ -8,7 +8,7 @@ where ``saturate`` is set. TF32 operands are float32 of which the lowest 13 bits
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,34 +19,32 @@ from tirlower.interp.operands import Operand, constant_text
 from tirlower.interp.scope import Frame, Value
 from tirlower.interp.threads import together
 from tirlower.interp.values import fused_multiply_add
-from tirlower.ir.dtype import DataType
+from tirlower.ir.dtype import Array, DataType
 from tirlower.ir.expr import Call
 
 __all__ = ["as_tf32", "exact_product", "matrix_values"]
 
-Matrix = np.ndarray[Any, Any]
+Matrix: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float64 | np.int64]]"
 
 
-def as_tf32(values: Matrix) -> Matrix:
+def as_tf32(values: Array) -> Array:
     """Float32 values with the 13 bits cleared that TF32 does not have.
 
     >>> float(as_tf32(np.array([1 + 2.0**-10 + 2.0**-11], np.float32))[0]) == 1 + 2.0**-10
     True
     """
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)
-    cut: Matrix = bits.view(np.float32)
-    return cut
+    return bits.view(np.float32)
 
 
-def matrix_values(values: Matrix, name: str) -> Matrix:
+def matrix_values(values: Array, name: str) -> Matrix:
     """Elements of a type by PTX's name, as float64 or int64."""
     if name == "tf32":
         values = as_tf32(values)
-    wide: Matrix = values.astype(np.int64 if values.dtype.kind in "iu" else np.float64)
-    return wide
+    return values.astype(np.int64) if values.dtype.kind in "iu" else values.astype(np.float64)
 
 
-def exact_product(a: Matrix, b: Matrix, c: Matrix, result: DataType, saturate: bool = False) -> Matrix:
+def exact_product(a: Matrix, b: Matrix, c: Matrix, result: DataType, saturate: bool = False) -> Array:
     """``a @ b + c`` of float64 or int64 matrices, as elements of the result's type.
 
     >>> exact_product(np.array([[100]]), np.array([[100]]), np.array([[2**31 - 1]]), DataType("int32"), True)
@@ -63,11 +61,10 @@ def exact_product(a: Matrix, b: Matrix, c: Matrix, result: DataType, saturate: b
     total: Matrix = np.einsum("ik,kj->ij", a, b) + c
     if saturate and result.is_integral:
         total = np.clip(total, int(result.min_value), int(result.max_value))
-    rounded: Matrix = total.astype(result.numpy)
-    return rounded
+    return total.astype(result.numpy)
 
 
-def _gather(operand: Operand, frames: list[Frame], fragment: Fragment, kind: str, extents: tuple[int, int]) -> Matrix:
+def _gather(operand: Operand, frames: list[Frame], fragment: Fragment, kind: str, extents: tuple[int, int]) -> Array:
     count = fragment.rows.shape[1]
     held = np.stack([operand.read(frame, kind, count) for frame in frames])
     matrix = np.zeros(extents, held.dtype)

@@ -10,7 +10,6 @@ and the wait for their group.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 
@@ -19,8 +18,8 @@ from tirlower.interp.asynchronous import Work, groups_of, start
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic
 from tirlower.interp.intrinsics_async import group_calls
 from tirlower.interp.intrinsics_bulk import swizzled
-from tirlower.interp.intrinsics_mma import exact_product, matrix_values
-from tirlower.interp.mma_layouts import PTX_TYPES, wgmma_accumulator
+from tirlower.interp.intrinsics_mma import Matrix, exact_product, matrix_values
+from tirlower.interp.mma_layouts import PTX_TYPES, Indices, wgmma_accumulator
 from tirlower.interp.operands import Operand, Run, constant_int, constant_text
 from tirlower.interp.scope import Frame, Place, Value
 from tirlower.interp.threads import together
@@ -61,11 +60,11 @@ class _Tile:
                 span=call.span,
                 help="give the operand with its rows along k, or use smaller products",
             )
-        row, step = np.arange(rows)[:, None], np.arange(k)[None, :]
+        row, step = np.arange(rows, dtype=np.int64)[:, None], np.arange(k, dtype=np.int64)[None, :]
         self.offsets = swizzle * step + self.size * row if trans else swizzle * row + self.size * step
         self.swizzle = swizzle
 
-    def run(self, frame: Frame) -> tuple[Run, Any]:
+    def run(self, frame: Frame) -> tuple[Run, Indices]:
         """The bytes of memory that hold the tile, and the first byte of each element in them."""
         first = self.operand.pointer(frame)
         places = swizzled(first.offset + self.offsets, self.swizzle)
@@ -74,7 +73,7 @@ class _Tile:
             first + (low - first.offset), high - low, frame, self.operand.place, self.operand.detector
         ), places - low
 
-    def read(self, run: Run, places: Any) -> Any:
+    def read(self, run: Run, places: Indices) -> Matrix:
         """The elements, as float64 or int64."""
         parts = run.read("uint8", known=False)[places[..., None] + np.arange(self.size)]
         flags = run.known()

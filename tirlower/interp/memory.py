@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tirlower.diagnostics import InterpreterError
-from tirlower.interp.values import UNDEF, Fault, Unary, decoder, encoder, integer_wrapper
+from tirlower.interp.values import UNDEF, Datum, Fault, Unary, decoder, encoder, integer_wrapper
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.custom_datatype import element_numpy, storage_dtype
-from tirlower.ir.dtype import DataType
+from tirlower.ir.dtype import Array, DataType
+
+if TYPE_CHECKING:
+    from tirlower.interp.races import Shadow
 
 __all__ = [
     "Memory",
@@ -61,7 +64,7 @@ def join_overlapping(memories: Sequence[Memory]) -> None:
 class _Window:
     """The bytes that an array spans, for NumPy: from its lowest element to its highest, gaps included."""
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+    def __init__(self, array: Array) -> None:
         reach = [(extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True)]
         self.below = -sum(r for r in reach if r < 0)
         size = self.below + sum(r for r in reach if r > 0) + array.itemsize
@@ -85,17 +88,17 @@ class Memory:
 
     __slots__ = ("copies", "fragments", "name", "objects", "private", "raw", "readonly", "shadow", "within", "written")
 
-    def __init__(self, raw: np.ndarray[Any, Any], name: str, *, known: bool, readonly: bool = False) -> None:
+    def __init__(self, raw: Array, name: str, *, known: bool, readonly: bool = False) -> None:
         self.raw = raw
         self.name = name
         self.written = None if known else bytearray(len(raw))
         self.readonly = readonly
-        self.objects: dict[int, Any] = {}
+        self.objects: dict[int, Datum] = {}
         self.fragments: dict[int, tuple[int, int]] = {}
         self.private = False
-        self.shadow: Any = None
+        self.shadow: Shadow | None = None
         self.within: tuple[Memory, int] | None = None
-        self.copies: tuple[dict[Any, Memory], bytes] | None = None
+        self.copies: tuple[dict[object, Memory], bytes] | None = None
 
     @classmethod
     def allocate(cls, size: int, name: str) -> Memory:
@@ -129,7 +132,7 @@ class Memory:
         if self.written is not None:
             self.written[start:stop] = (b"\1" if written else b"\0") * (stop - start)
 
-    def of_threads(self, keys: list[Any]) -> list[Memory]:
+    def of_threads(self, keys: list[object]) -> list[Memory]:
         """The memory of each of some threads: what it had, with what was written here since; else a copy of this."""
         copies, before = self.copies or ({}, b"")
         if copies and before != (now := self.raw.tobytes()):
@@ -174,7 +177,7 @@ class Pointer:
         self.offset = offset
 
     @classmethod
-    def of_array(cls, array: np.ndarray[Any, Any], name: str, *, known: bool = True) -> Pointer:
+    def of_array(cls, array: Array, name: str, *, known: bool = True) -> Pointer:
         """The pointer to the first element of a NumPy array, in place; any strides will do."""
         readonly = not array.flags.writeable
         if array.size == 0:
@@ -206,7 +209,7 @@ class Pointer:
             count = max(0, self.memory.size - self.offset) // (element_numpy(kind).itemsize * kind.lanes)
         return View(self, kind, (count,), (1,), 0)
 
-    def array(self, dtype: DataType | str, count: int) -> np.ndarray[Any, Any]:
+    def array(self, dtype: DataType | str, count: int) -> Array:
         """``count`` elements from here on as a NumPy array on the same bytes, for a foreign function to fill.
 
         The bytes count as written from then on. Raises Fault when they reach outside the allocation.
@@ -296,8 +299,8 @@ class View:
         base = pointer.offset % size
         self.length = max(0, (memory.size - base) // size)
         # A memoryview of no bytes cannot be cast; nothing will be read from it.
-        whole: Any = memoryview(memory.raw.data)
-        self._data: Any = whole[base : base + self.length * size].cast(code) if self.length else b""
+        whole: Datum = memoryview(memory.raw.data)
+        self._data: Datum = whole[base : base + self.length * size].cast(code) if self.length else b""
         self._base, self._size, self._written = base, size, memory.written
         self.memory, self.dtype, self.lanes = memory, dtype, dtype.lanes
         self.shape, self.strides = shape, strides
@@ -317,7 +320,7 @@ class View:
         """The first byte of the element at a position, and its bytes."""
         return self._base + position * self._size, self._size * self.lanes
 
-    def get(self, position: int) -> Any:
+    def get(self, position: int) -> Datum:
         """The scalar at a position. Raises OutsideMemory or UnwrittenMemory."""
         if not 0 <= position < self.length:
             raise OutsideMemory(position)
@@ -332,7 +335,7 @@ class View:
         decode = self._decode
         return value if decode is None else decode(value)
 
-    def put(self, position: int, value: Any) -> None:
+    def put(self, position: int, value: Datum) -> None:
         """Store a scalar; an undefined one leaves the place unwritten. Raises OutsideMemory or ReadOnlyMemory."""
         if not 0 <= position < self.length:
             raise OutsideMemory(position)

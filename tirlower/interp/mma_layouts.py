@@ -13,13 +13,13 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 __all__ = ["PTX_TYPES", "Fragment", "MmaShape", "mma_shape", "wgmma_accumulator"]
 
-Indices = np.ndarray[Any, Any]
+Indices: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 PTX_TYPES = {
     "fp16": "float16", "bf16": "bfloat16", "tf32": "float32", "fp32": "float32", "fp64": "float64",
@@ -64,7 +64,7 @@ class MmaShape(NamedTuple):
 
 def _fragment(lanes: Indices, count: int, per_register: int, rows: int) -> tuple[Indices, Indices]:
     """For the elements of a register file: the position across k (row of A, column of B) and along k."""
-    index = np.arange(count)
+    index = np.arange(count, dtype=np.int64)
     register, inside = index // per_register, index % per_register
     group, thread = lanes[:, None] // 4, lanes[:, None] % 4
     across = group + 8 * (register % 2) * (rows == 16)
@@ -95,14 +95,14 @@ def mma_shape(shape: str, a_type: str, b_type: str, c_type: str) -> MmaShape | N
         return None
     m, n, k = (int(part) for part in shape[1:].replace("n", " ").replace("k", " ").split())
     per_register = 32 // _BITS.get(names[0], 8)
-    lanes = np.arange(32)
+    lanes = np.arange(32, dtype=np.int64)
     rows, columns = _fragment(lanes, m * k // 32, per_register, m)
     b_columns, b_rows = _fragment(lanes, k * n // 32, per_register, 8)
     return MmaShape(m, n, k, Fragment(rows, columns), Fragment(b_rows, b_columns), _accumulator(lanes, m * n // 32))
 
 
 def _accumulator(lanes: Indices, count: int) -> Fragment:
-    index = np.arange(count)
+    index = np.arange(count, dtype=np.int64)
     rows = lanes[:, None] // 4 + 8 * (index // 2 % 2)
     columns = 8 * (index // 4) + 2 * (lanes[:, None] % 4) + index % 2
     return Fragment(rows, np.broadcast_to(columns, rows.shape))
@@ -116,6 +116,6 @@ def wgmma_accumulator(n: int) -> Fragment:
     >>> made.rows[37].tolist(), made.columns[37].tolist()
     ([17, 17, 25, 25], [2, 3, 2, 3])
     """
-    lanes = np.arange(128)
+    lanes = np.arange(128, dtype=np.int64)
     inside = _accumulator(lanes % 32, n // 2)
     return Fragment(inside.rows + 16 * (lanes[:, None] // 32), inside.columns)

@@ -6,8 +6,6 @@ lies inside its allocation, what is read was written, and a race detector hears 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tirlower.diagnostics import BoundsError, InterpreterError
@@ -18,7 +16,7 @@ from tirlower.interp.memory import Pointer, ReadOnlyMemory, UnwrittenMemory
 from tirlower.interp.races import RaceDetector
 from tirlower.interp.scope import Frame, Place
 from tirlower.ir.custom_datatype import element_numpy
-from tirlower.ir.dtype import DataType
+from tirlower.ir.dtype import Array, DataType
 from tirlower.ir.expr import Call, Expr, IntImm, PointerType, StringImm, Var
 from tirlower.ir.op import Op
 
@@ -91,7 +89,7 @@ class Run:
         """The same run, of whose accesses the race detector has heard."""
         return Run(self.pointer, self.size, self.frame, self.place)
 
-    def read(self, kind: DataType | str, *, known: bool = True) -> np.ndarray[Any, Any]:
+    def read(self, kind: DataType | str, *, known: bool = True) -> Array:
         """The bytes as elements of a type, a copy. With ``known`` raises UnboundError where one was never written."""
         start, memory = self.pointer.offset, self.pointer.memory
         if known and memory.written is not None and memory.written.find(0, start, start + self.size) >= 0:
@@ -99,7 +97,7 @@ class Run:
         self.touch(False)
         return memory.raw[start : start + self.size].copy().view(element_numpy(DataType(kind)))
 
-    def write(self, values: np.ndarray[Any, Any], written: bytes | bytearray | None = None) -> None:
+    def write(self, values: Array, written: bytes | bytearray | None = None) -> None:
         """Store elements; ``written`` says which bytes hold a value (all, by default).
 
         Raises InterpreterError where the memory is read-only.
@@ -147,11 +145,11 @@ class Operand:
         """``size`` bytes from there on. Raises BoundsError where they reach outside the allocation."""
         return Run(self.pointer(frame), size, frame, self.place, self.detector)
 
-    def read(self, frame: Frame, kind: DataType | str, count: int) -> np.ndarray[Any, Any]:
+    def read(self, frame: Frame, kind: DataType | str, count: int) -> Array:
         """``count`` elements of a type."""
         return self.run(frame, count * element_numpy(DataType(kind)).itemsize).read(kind)
 
-    def write(self, frame: Frame, values: np.ndarray[Any, Any]) -> None:
+    def write(self, frame: Frame, values: Array) -> None:
         """Store elements."""
         self.run(frame, values.nbytes).write(values)
 

@@ -11,7 +11,6 @@ races of all orders that take the same branches.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
 
 from tirlower.diagnostics import InterpreterError, Label
 from tirlower.interp.access import Access
@@ -19,7 +18,7 @@ from tirlower.interp.clocks import Agent, BlockClocks, Clock, Meeting, Stream, m
 from tirlower.interp.memory import Memory, OutsideMemory, Pointer, UnwrittenMemory, View
 from tirlower.interp.proxies import Fences
 from tirlower.interp.scope import Frame, Place, State, Team, Value
-from tirlower.interp.values import lane_values
+from tirlower.interp.values import Datum, lane_values
 from tirlower.ir.dtype import DataType
 
 __all__ = ["RaceDetector", "WatchedAccess", "touch_atomic"]
@@ -82,7 +81,7 @@ class _Cell:
         return made
 
 
-class _Shadow:
+class Shadow:
     """The cells of one memory, in units of the smallest access so far."""
 
     __slots__ = ("cells", "kernel", "unit")
@@ -141,16 +140,16 @@ class RaceDetector:
 
     def barrier(self, scope: str, team: Team) -> None:
         """The threads of a team (of one block) meet; with the scope ``warp``, those of each warp among them."""
-        parts: dict[Any, list[Clock]] = {}
+        parts: dict[object, list[Clock]] = {}
         for frame in team:
             state: State = frame[0]
             if state.clock is not None:
                 warp = state.linear_thread() // _WARP_SIZE if scope == "warp" else None
                 parts.setdefault((state.clock.block, warp), []).append(state.clock)
-        for (block, _), clocks in parts.items():
+        for clocks in parts.values():
             meet(clocks)
             if scope == "global":
-                block.era += 1
+                clocks[0].block.era += 1
 
     def release(self, frame: Frame, key: Hashable) -> None:
         """All that the thread has done is before what follows an :meth:`acquire` of the key."""
@@ -208,7 +207,7 @@ class RaceDetector:
 
         Raises InterpreterError with the write and the operation where no fence stands between them.
         """
-        shadow: _Shadow | None = memory.shadow
+        shadow = memory.shadow
         if agent is None or shadow is None or shadow.kernel is not self._kernel:
             return
         fences = self._fences.get(agent.block)
@@ -255,11 +254,11 @@ class RaceDetector:
     def note(self, memory: Memory, start: int, size: int, mark: _Mark) -> None:
         """What :meth:`touch` does, for an access that is told already."""
         memory, start = memory.place(start)
-        shadow: _Shadow | None = memory.shadow
+        shadow = memory.shadow
         if memory.private and shadow is None and isinstance(mark.actor, Clock):
             return  # what a thread has to itself is of interest once a copy or product of it goes on by itself
         if shadow is None or shadow.kernel is not self._kernel:
-            shadow = memory.shadow = _Shadow(self._kernel, size & -size)
+            shadow = memory.shadow = Shadow(self._kernel, size & -size)
         actor, write = mark.actor, mark.write
         cells = shadow.cells
         if start % shadow.unit == 0 and size == shadow.unit:
@@ -365,7 +364,7 @@ class WatchedAccess(Access):
         """The compiled load."""
         if vector or self.predicate is not None:
 
-            def load_lanes(frame: Frame) -> Any:
+            def load_lanes(frame: Frame) -> Datum:
                 view, found = self.positions(frame)
                 self._note_lanes(frame, view, found, False)
                 lanes = self._load_lanes(frame)
@@ -374,7 +373,7 @@ class WatchedAccess(Access):
             return load_lanes
         locate, note, refuse = self.locate(), self._note, self._refuse
 
-        def load(frame: Frame) -> Any:
+        def load(frame: Frame) -> Datum:
             view, position = locate(frame)
             note(frame, view, position, False)
             try:

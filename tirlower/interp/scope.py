@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tirlower.diagnostics import InterpreterError, Span, UnboundError
-from tirlower.interp.values import Fault
+from tirlower.interp.values import Datum, Fault
 from tirlower.ir.buffer import Buffer, CommReducer
 from tirlower.ir.expr import Expr, Var
 
@@ -34,9 +35,11 @@ __all__ = [
     "shared_nodes",
 ]
 
-Frame = list[Any]
+Frame = list[Datum]
 Team = list[Frame]
-Value = Callable[[Frame], Any]
+Named = TypeVar("Named")
+Kept = TypeVar("Kept")
+Value = Callable[[Frame], Datum]
 """A compiled expression."""
 
 WAITING_OPS = frozenset({"tir.ptx_wait_barrier"})
@@ -56,8 +59,8 @@ class ThreadGroup:
     def __init__(self, block: ThreadGroup | None = None) -> None:
         self.block = block or self
         self.live = 0
-        self.memories: dict[Any, Memory] = {}
-        self.shared: dict[Any, Any] = {}
+        self.memories: dict[object, Memory] = {}
+        self.shared: dict[object, Datum] = {}
 
 
 class State:
@@ -77,11 +80,11 @@ class State:
         group: ThreadGroup | None = None,
     ) -> None:
         self.signal: str | None = None
-        self.result: Any = None
+        self.result: Datum = None
         self.threads = threads or {}
         self.extents = extents or {}
         self.group = group
-        self.own: dict[Any, Any] = {}
+        self.own: dict[object, Datum] = {}
         self.clock: Clock | None = None
         self._linear = -1
 
@@ -164,9 +167,9 @@ class Scope:
     def __init__(self) -> None:
         self.width = 1
         self.slots: dict[Var, int] = {}
-        self.data: set[Any] = set()
-        self.beyond: set[Any] = set()
-        self.numbers: dict[Any, int] = {}
+        self.data: set[Var] = set()
+        self.beyond: set[Expr] = set()
+        self.numbers: dict[Var, int] = {}
         self.views: dict[Buffer, int] = {}
         self.tags: dict[Var, str] = {}
         self.loops: Loops | None = None
@@ -175,7 +178,7 @@ class Scope:
         self.schedule = "lockstep"
         self.in_thread = False
         self.meets = False
-        self._log: list[tuple[dict[Any, Any], Any, Any]] = []
+        self._log: list[Callable[[], None]] = []
 
     def hidden(self) -> int:
         """A slot for a value without a name."""
@@ -204,8 +207,9 @@ class Scope:
         """Note that a variable is the index of a thread axis."""
         self._set(self.tags, var, tag)
 
-    def _set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
-        self._log.append((table, key, table.get(key)))
+    def _set(self, table: dict[Named, Kept], key: Named, value: Kept) -> None:
+        old = table.get(key)
+        self._log.append(partial(table.__delitem__, key) if old is None else partial(table.__setitem__, key, old))
         table[key] = value
 
     def mark(self) -> tuple[int, Loops | None]:
@@ -216,11 +220,7 @@ class Scope:
         """End a scope: what it defined is gone, what it hid is visible again."""
         size, self.loops = mark
         while len(self._log) > size:
-            table, key, old = self._log.pop()
-            if old is None:
-                del table[key]
-            else:
-                table[key] = old
+            self._log.pop()()
 
     def place(self, span: Span | None) -> Place:
         """A place for messages."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from tirlower.diagnostics import ArgumentValueError, InterpreterError
 from tirlower.interp.arguments import as_array
 from tirlower.interp.interpreter import Interpreter
 from tirlower.interp.launching import Limits
+from tirlower.interp.values import Datum
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.machine.target import Target
 
@@ -63,7 +63,7 @@ def _target_of(program: PrimFunc | IRModule) -> Target | None:
 
 def simulate(
     program: PrimFunc | IRModule,
-    *args: Any,
+    *args: object,
     name: str | None = None,
     outputs: Sequence[str] | None = None,
     seed: int | None = None,
@@ -71,7 +71,7 @@ def simulate(
     races: bool = True,
     target: Target | str | None = None,
     rtol: float = 0.0,
-) -> Any:
+) -> Datum:
     """Run a function with its kernels, at any stage from the script to host code that launches, on NumPy arrays.
 
     Arguments, outputs and the value are those of :func:`interpret`. Threads are real: blocks have shared memory that
@@ -108,7 +108,7 @@ def simulate(
     orders = list(seeds)
     if not orders:
         return Interpreter(program, seed=seed, races=races, limits=limits).call(name, *args, outputs=outputs)
-    arguments = [arg if isinstance(arg, (int, float, complex, np.generic)) or arg is None else as_array(arg, f"#{at}")
+    arguments: list[object] = [arg if isinstance(arg, (int, float, complex, np.generic)) or arg is None else as_array(arg, f"#{at}")
                  for at, arg in enumerate(args)]  # fmt: skip
     before = [_copy(arg) for arg in arguments]
     result = Interpreter(program, seed=seed, races=races, limits=limits).call(name, *arguments, outputs=outputs)
@@ -126,18 +126,18 @@ def simulate(
     return result
 
 
-def _copy(value: Any) -> Any:
+def _copy(value: object) -> object:
     """A copy of an array with the same strides; anything else itself."""
     if not isinstance(value, np.ndarray):
         return value
     return value.copy(order="K") if value.flags.writeable else value
 
 
-def _several(result: Any) -> tuple[Any, ...]:
+def _several(result: object) -> tuple[object, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
-def _need_same(what: str, x: Any, y: Any, first: int | None, second: int, rtol: float) -> None:
+def _need_same(what: str, x: Datum, y: Datum, first: int | None, second: int, rtol: float) -> None:
     """Refuse a result that depends on the order of the threads."""
     a, b = np.asarray(x), np.asarray(y)
     if a.tobytes() == b.tobytes():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tirlower.diagnostics import InterpreterError, RuntimeAssertError, TirError
 from tirlower.interp.access import make_view
@@ -29,7 +29,7 @@ from tirlower.interp.loops import (
 from tirlower.interp.memory import Memory, Pointer, layout_size
 from tirlower.interp.scope import Collective, Frame, Place, State, Team, Value
 from tirlower.interp.threads import WARP_SIZE
-from tirlower.interp.values import Fault
+from tirlower.interp.values import Datum, Fault
 from tirlower.ir import stmt as ir
 from tirlower.ir.annotations import REDUCTION
 from tirlower.ir.buffer import CommReducer
@@ -37,7 +37,7 @@ from tirlower.ir.custom_datatype import element_numpy
 from tirlower.ir.data import stop_of
 from tirlower.ir.expr import Call, Expr, Var
 from tirlower.ir.failure_message import failure_of
-from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.functor import by_class, pre_order_visit
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, ForKind, Stmt
@@ -60,7 +60,7 @@ _SIGNALS = {
 class StatementCompiler(ExpressionCompiler):
     """Compiles statements in a scope."""
 
-    _runners: ClassVar[dict[type, Callable[..., Runner]]] = {}
+    _runners: ClassVar[dict[type, Callable[[StatementCompiler, object], Runner]]] = {}
 
     def statement(self, stmt: Stmt) -> Runner:
         """The runner of a statement, with the calls that its threads make together in front."""
@@ -157,7 +157,7 @@ class StatementCompiler(ExpressionCompiler):
             return memory
 
         def run(team: Team) -> Team:
-            fresh: dict[Any, Memory] = {}
+            fresh: dict[object, Memory] = {}
             for frame in team:
                 if not condition(frame):
                     # A null pointer; the buffer has no memory, which every access of it finds out.
@@ -431,7 +431,7 @@ class StatementCompiler(ExpressionCompiler):
                 views.setdefault(buffer.data, []).append(slot)
         if not views:
             return ()
-        used: set[Any] = set()
+        used: set[object] = set()
 
         def look(op: Node) -> None:
             used.add(op if op.__class__ is Var else getattr(getattr(op, "buffer", None), "data", None))
@@ -443,11 +443,11 @@ class StatementCompiler(ExpressionCompiler):
         return compile_block(self, stmt)
 
 
-def _own_state(frame: Frame) -> Any:
+def _own_state(frame: Frame) -> Datum:
     return frame[0]
 
 
-def _owner(scope: str) -> Callable[[Frame], Any]:
+def _owner(scope: str) -> Callable[[Frame], Datum]:
     """What has memory of a scope to itself: a block (of a virtual thread), a warp, or each thread."""
     if scope.startswith("shared"):
         return lambda frame: frame[0].group
@@ -465,18 +465,20 @@ def _after(calls: list[Callable[[Team], None]], run: Runner) -> Runner:
     return run_after
 
 
-StatementCompiler._runners = {
-    ir.Seq: StatementCompiler._seq,
-    ir.Bind: StatementCompiler._bind,
-    AllocBuffer: StatementCompiler._alloc,
-    ir.AllocConst: StatementCompiler._alloc_const,
-    ir.DeclBuffer: StatementCompiler._decl,
-    ir.BufferStore: StatementCompiler._store,
-    ir.Evaluate: StatementCompiler._evaluate,
-    ir.Assert: StatementCompiler._assert,
-    ir.AttrStmt: StatementCompiler._attr,
-    ir.IfThenElse: StatementCompiler._if,
-    ir.While: StatementCompiler._while,
-    ir.For: StatementCompiler._for,
-    ir.Block: StatementCompiler._block,
-}
+StatementCompiler._runners = by_class(
+    {
+        ir.Seq: StatementCompiler._seq,
+        ir.Bind: StatementCompiler._bind,
+        AllocBuffer: StatementCompiler._alloc,
+        ir.AllocConst: StatementCompiler._alloc_const,
+        ir.DeclBuffer: StatementCompiler._decl,
+        ir.BufferStore: StatementCompiler._store,
+        ir.Evaluate: StatementCompiler._evaluate,
+        ir.Assert: StatementCompiler._assert,
+        ir.AttrStmt: StatementCompiler._attr,
+        ir.IfThenElse: StatementCompiler._if,
+        ir.While: StatementCompiler._while,
+        ir.For: StatementCompiler._for,
+        ir.Block: StatementCompiler._block,
+    }
+)

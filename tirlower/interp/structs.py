@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tirlower.interp.memory import Memory, Pointer
-from tirlower.interp.values import Fault
-from tirlower.ir.dtype import DataType
+from tirlower.interp.values import Datum, Fault
+from tirlower.ir.dtype import Array, DataType
 
 __all__ = ["FieldKind", "Struct", "TypeCode", "pack_arguments", "tensor_struct"]
 
@@ -55,12 +54,12 @@ class Struct:
 
     __slots__ = ("base", "fields", "name")
 
-    def __init__(self, name: str, fields: dict[tuple[int, int], Any] | None = None, base: int = 0) -> None:
+    def __init__(self, name: str, fields: dict[tuple[int, int], Datum] | None = None, base: int = 0) -> None:
         self.name = name
         self.fields = {} if fields is None else fields
         self.base = base
 
-    def get(self, index: int, kind: int) -> Any:
+    def get(self, index: int, kind: int) -> Datum:
         """A field. Raises Fault when it was never set."""
         if kind == FieldKind.ADDRESS:
             return Struct(self.name, self.fields, self.base + index)
@@ -69,7 +68,7 @@ class Struct:
             raise Fault(f"field {kind} of element {index} of {self.name} was never set")
         return self.fields[key]
 
-    def set(self, index: int, kind: int, value: Any) -> None:
+    def set(self, index: int, kind: int, value: Datum) -> None:
         """Set a field."""
         self.fields[self.base + index, kind] = value
 
@@ -95,7 +94,7 @@ def int64_array(values: Sequence[int], name: str) -> Pointer:
     return Pointer.of_array(np.array(values, np.int64), name)
 
 
-def tensor_struct(array: np.ndarray[Any, Any], name: str, device_type: int = 1) -> Struct:
+def tensor_struct(array: Array, name: str, device_type: int = 1) -> Struct:
     """The descriptor of a NumPy array: its fields as DLPack has them (strides null when row-major)."""
     dtype = DataType.from_numpy(array.dtype)
     strides = None
@@ -116,7 +115,7 @@ def tensor_struct(array: np.ndarray[Any, Any], name: str, device_type: int = 1) 
     return Struct(name, {(0, kind): value for kind, value in fields.items()})
 
 
-def pack_arguments(args: Sequence[Any], device_type: int = 1) -> tuple[Struct, Pointer, int]:
+def pack_arguments(args: Sequence[Datum], device_type: int = 1) -> tuple[Struct, Pointer, int]:
     """The packed form of arguments: their values, their type codes (int32), and how many they are.
 
     ``device_type`` is DLPack's number of the device that arrays are said to live on.

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic
 from tirlower.interp.memory import Pointer
 from tirlower.interp.scope import Collective, Frame, Place, State, Team, ThreadGroup, Value
-from tirlower.interp.values import Fault
+from tirlower.interp.values import Datum, Fault
 from tirlower.ir.buffer import CommReducer
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, StringImm, Var
 
@@ -112,9 +111,9 @@ def _by_block(team: Team) -> dict[ThreadGroup | None, Team]:
     return blocks
 
 
-def _by_warp(team: Team, size: int = WARP_SIZE) -> dict[Any, dict[int, Frame]]:
+def _by_warp(team: Team, size: int = WARP_SIZE) -> dict[object, dict[int, Frame]]:
     """The frames of each warp (or other run of ``size`` threads) by lane."""
-    warps: dict[Any, dict[int, Frame]] = {}
+    warps: dict[object, dict[int, Frame]] = {}
     for frame in team:
         state: State = frame[0]
         linear = state.linear_thread()
@@ -301,7 +300,7 @@ def _vote(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
         for lanes in _by_warp(team).values():
             for named, frames in _named_lanes(lanes, mask, "a vote", place):
                 votes = [bool(condition(frame)) for frame in frames]
-                result: Any = {"any": any, "all": all}.get(kind, bool)(votes)
+                result: Datum = {"any": any, "all": all}.get(kind, bool)(votes)
                 if kind == "ballot":
                     result = sum(1 << lane for lane, vote in zip(named, votes, strict=True) if vote)
                 for frame in frames:
@@ -366,7 +365,7 @@ def _allreduce(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> V
     identities = [compiler.expression(value) for value in reducer.identity]
 
     def run(team: Team, slot: int) -> None:
-        parts: dict[Any, Team] = {}
+        parts: dict[object, Team] = {}
         for frame in team:
             state: State = frame[0]
             others = tuple((tag, index) for tag, index in state.threads.items() if tag not in axes)
@@ -389,13 +388,13 @@ def _allreduce(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> V
     return collective(compiler, run)
 
 
-def _target(compiler: ExpressionCompiler, node: Expr, place: Place) -> Callable[[Frame, Any], None]:
+def _target(compiler: ExpressionCompiler, node: Expr, place: Place) -> Callable[[Frame, Datum], None]:
     """How a result of an allreduce is written: to a buffer element, or to the first element of a pointer."""
     if isinstance(node, BufferLoad):
         indices = [compiler.expression(index, exact=True) for index in node.indices]
         locate = compiler.access(node.buffer, indices, None, place).locate()
 
-        def write_element(frame: Frame, value: Any) -> None:
+        def write_element(frame: Frame, value: Datum) -> None:
             view, position = locate(frame)
             view.put(position, value)
 
@@ -403,7 +402,7 @@ def _target(compiler: ExpressionCompiler, node: Expr, place: Place) -> Callable[
     pointer = compiler.expression(node)
     pointee = getattr(getattr(node, "type", None), "element", None)
 
-    def write_pointer(frame: Frame, value: Any) -> None:
+    def write_pointer(frame: Frame, value: Datum) -> None:
         target = pointer(frame)
         if not isinstance(target, Pointer) or pointee is None:
             raise Fault(f"the result of an allreduce is no buffer element: {node}")

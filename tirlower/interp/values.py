@@ -15,7 +15,7 @@ import math
 import struct
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from tirlower.ir.dtype import DataType
 __all__ = [
     "UNDEF",
     "Binary",
+    "Datum",
     "Fault",
+    "Function",
     "Unary",
     "bits_of",
     "caster",
@@ -40,8 +42,15 @@ __all__ = [
     "true_divide",
 ]
 
-Unary = Callable[[Any], Any]
-Binary = Callable[[Any, Any], Any]
+Datum: TypeAlias = Any
+"""What a program computes at run time: a number, a tuple of them (a vector), a pointer, a structure, a text, None or
+:data:`UNDEF`; also what an operation keeps for its threads. Data types of nodes say which, and no type checker reads
+those: this is the one place that says Any.
+"""
+Unary: TypeAlias = Callable[[Datum], Datum]
+Binary: TypeAlias = Callable[[Datum, Datum], Datum]
+Function: TypeAlias = Callable[..., Datum]
+"""A function of values, however many it takes."""
 
 
 class Fault(Exception):
@@ -61,7 +70,7 @@ class Undefined:
 
     __slots__ = ()
 
-    def _refuse(self, *_: Any) -> NoReturn:
+    def _refuse(self, *_: Datum) -> NoReturn:
         raise UndefinedFault("an undefined value is used: T.undef(), or a lane that a predicate masked off")
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
@@ -155,7 +164,7 @@ def round_exact(value: Fraction | int, dtype: DataType) -> float:
     return rounder(dtype.element)(_odd_float64(Fraction(value)))
 
 
-def lane_values(value: Any) -> tuple[Any, ...]:
+def lane_values(value: Datum) -> tuple[Any, ...]:
     """The lanes of a value: itself when it is a vector, one lane when it is a scalar."""
     return value if value.__class__ is tuple else (value,)
 
@@ -341,7 +350,7 @@ def caster(source: DataType, target: DataType) -> Unary:
     return lambda value: value
 
 
-def coerce(value: Any, dtype: DataType) -> Any:
+def coerce(value: Any, dtype: DataType) -> Datum:
     """A Python value (of a foreign function) as a value of a type: wrapped, rounded, lanes converted."""
     dtype = storage_dtype(dtype)
     if dtype.is_vector:
@@ -408,7 +417,7 @@ def bits_of(value: Any, dtype: DataType) -> int:
     return total
 
 
-def from_bits(bits: int, dtype: DataType, lanes: int) -> Any:
+def from_bits(bits: int, dtype: DataType, lanes: int) -> Datum:
     """The value of a type (with that many lanes) which has these bits."""
     decode, mask = decoder(dtype.element), (1 << dtype.bits) - 1
     if dtype.is_scalar:

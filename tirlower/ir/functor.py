@@ -97,9 +97,11 @@ def _handlers(cls: type, prefix: str) -> dict[type, FunctionType]:
     return found
 
 
-def by_class(table: Mapping[type, Callable[[Owner, Never], Result]]) -> dict[type, Callable[[Owner, object], Result]]:
-    """Methods by the class of what they take: the table promises each of them an object of its class."""
-    return cast("dict[type, Callable[[Owner, object], Result]]", dict(table))
+def by_class(
+    table: Mapping[type, Callable[[Owner, Never, *Rest], Result]],
+) -> dict[type, Callable[[Owner, object, *Rest], Result]]:
+    """Methods by the class of what they take first: the table promises each of them an object of its class."""
+    return cast("dict[type, Callable[[Owner, object, *Rest], Result]]", dict(table))
 
 
 class Dispatch(Generic[Op, Result, *Rest]):
