@@ -15,6 +15,7 @@ from tirlower import ir
 from tirlower.ir import NODES, DataType, Node, PointerType, Role
 from tirlower.ir.field_order import DECLARING, DEFINES, ORDER, data_key, plan_of
 from tirlower.ir.op import GlobalVar, Op
+from tirlower.ir.path import Key, Path, node_at, replace_at
 from tirlower.ir.structural import (
     StructuralMismatch,
     assert_structural_equal,
@@ -186,37 +187,20 @@ def test_a_renamed_copy_of_every_node_is_equal():
 # Every node, with the way to rebuild the root with another node in its place.
 
 
-def nodes_of(root: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+def nodes_of(root: Any) -> Iterator[tuple[Any, Path]]:
     """The nodes under a root, each with its path; a variable or buffer that is defined is visited where it is."""
-    stack: list[tuple[Any, tuple[Any, ...]]] = [(root, ())]
+    stack: list[tuple[Any, Path]] = [(root, Path())]
     while stack:
         value, path = stack.pop()
         if isinstance(value, Node):
             yield value, path
             for field in value.fields:
                 if field.role in (Role.CHILD, Role.ATTRS, Role.DATA):
-                    stack.append((getattr(value, field.name), (*path, field.name)))
+                    stack.append((getattr(value, field.name), path / field.name))
         elif isinstance(value, (tuple, list)):
-            stack += [(v, (*path, i)) for i, v in enumerate(value)]
+            stack += [(v, path / i) for i, v in enumerate(value)]
         elif isinstance(value, dict):
-            stack += [(v, (*path, k)) for k, v in value.items() if isinstance(k, str)]
-
-
-def rebuilt(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    if not path:
-        return new
-    step, rest = path[0], path[1:]
-    if isinstance(value, Node):
-        return value.with_(**{step: rebuilt(getattr(value, step), rest, new)})
-    if isinstance(value, dict):
-        return {**value, step: rebuilt(value[step], rest, new)}
-    return type(value)(rebuilt(v, rest, new) if i == step else v for i, v in enumerate(value))
-
-
-def at_path(value: Any, path: tuple[Any, ...]) -> Any:
-    for step in path:
-        value = getattr(value, step) if isinstance(value, Node) else value[step]
-    return value
+            stack += [(v, path / Key(k)) for k, v in value.items() if isinstance(k, str)]
 
 
 def mutants(value: Any) -> Iterator[Any]:
@@ -320,10 +304,10 @@ def test_any_one_change_of_a_compared_field_is_unequal():
                     after = getattr(changed, field.name)
                     if not isinstance(after, (Node, dict, tuple)) and data_key_safe(after) == data_key_safe(old):
                         continue
-                    whole = rebuilt(func, path, changed)
+                    whole = replace_at(func, path, changed)
                 except (ValueError, TypeError, AttributeError, ir_error()):
                     continue
-                if at_path(whole, path) is not changed:
+                if node_at(whole, path) is not changed:
                     continue  # a constructor on the way brought it back
                 tried[key] = tried.get(key, 0) + 1
                 assert not structural_equal(func, whole), (path, field.name, old, new)

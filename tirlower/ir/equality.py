@@ -13,7 +13,7 @@ after a skip (which has not recorded the buffers inside), the walk starts again 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir.buffer import Buffer
@@ -23,28 +23,35 @@ from tirlower.ir.field_order import DECLARING, DEFINES, plan_of, same_data
 from tirlower.ir.field_walk import Scopes
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.node import Node, Role
+from tirlower.ir.path import Key, Path, Step
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, Seq, Stmt, normalize_attr
 
-__all__ = ["Equality", "Key", "Path", "compare"]
+__all__ = ["Equality", "compare", "path_of"]
 
 
 class _Restart(Exception):
     """Raised inside the walk when a skipped subtree would have to be known after all."""
 
 
-class Key:
-    """A step of a path into a mapping; the two sides may have different keys (parameters)."""
+class Keys(NamedTuple):
+    """A step into a mapping; the two sides may have different keys (parameters)."""
 
-    __slots__ = ("lhs", "rhs")
-
-    def __init__(self, lhs: Any, rhs: Any) -> None:
-        self.lhs = lhs
-        self.rhs = rhs
+    lhs: object
+    rhs: object
 
 
-Step: TypeAlias = "str | int | Key"
-Path: TypeAlias = "tuple[Path | None, Step]"
-"""The path before, and a step: a field's name, an index, or a key."""
+Trail: TypeAlias = "tuple[Trail | None, str | int | Keys]"
+"""The way to the two values at hand: the trail before, and a step, a field's name, an index or keys."""
+
+
+def path_of(trail: Trail | None, side: int) -> Path:
+    """A trail as the path in one of the trees."""
+    steps: list[Step] = []
+    while trail is not None:
+        trail, step = trail
+        steps.append(Key(step[side]) if isinstance(step, Keys) else step)
+    return Path(tuple(reversed(steps)))
+
 
 _ENTER, _LEAVE = object(), object()  # marks on the expression stack around the body of a Let
 
@@ -62,19 +69,19 @@ class Equality:
         self.renamed = 0
         self.skipped = False
         self.defining = False
-        self.naming: list[tuple[Any, Any, Path | None]] | None = None
+        self.naming: list[tuple[Any, Any, Trail | None]] | None = None
         self.named_a: dict[Any, Any] = {}
         self.named_b: dict[Any, Any] = {}
-        self.mismatch: tuple[Path | None, Any, Any, str] | None = None
+        self.mismatch: tuple[Trail | None, Any, Any, str] | None = None
 
     # Numbers and scopes
 
-    def fail(self, path: Path | None, a: Any, b: Any, why: str = "") -> bool:
+    def fail(self, path: Trail | None, a: Any, b: Any, why: str = "") -> bool:
         if self.mismatch is None:
             self.mismatch = (path, a, b, why)
         return False
 
-    def bind(self, a: Any, b: Any, path: Path | None, depth: int | None = None) -> bool:
+    def bind(self, a: Any, b: Any, path: Trail | None, depth: int | None = None) -> bool:
         if self.named_a:
             if self.named_a.get(a, b) is not b or self.named_b.get(b, a) is not a:
                 return self.fail(path, a, b, "an attribute around them names another one")
@@ -108,14 +115,14 @@ class Equality:
 
     # Variables and buffers
 
-    def same_type(self, a: Var, b: Var, path: Path | None) -> bool:
+    def same_type(self, a: Var, b: Var, path: Trail | None) -> bool:
         if not same_data(a.type, b.type):
             return self.fail(path, a, b, f"of type {_type_text(a)} and {_type_text(b)}")
         if a.nonneg is not b.nonneg:
             return self.fail(path, a, b, "only one of them is known to be at least 0")
         return True
 
-    def use_var(self, a: Var, b: Var, path: Path | None) -> bool:
+    def use_var(self, a: Var, b: Var, path: Trail | None) -> bool:
         x, y = self.numbers_a.get(a), self.numbers_b.get(b)
         if x is not None or y is not None:
             return x == y or self.fail(path, a, b, "variables bound in different places")
@@ -128,7 +135,7 @@ class Equality:
             return self.same_type(a, b, path) and self.bind(a, b, path, 0)
         return a is b or self.fail(path, a, b, "different free variables")
 
-    def use_buffer(self, a: Buffer, b: Buffer, path: Path | None) -> bool:
+    def use_buffer(self, a: Buffer, b: Buffer, path: Trail | None) -> bool:
         x, y = self.numbers_a.get(a), self.numbers_b.get(b)
         if x is not None or y is not None:
             return x == y or self.fail(path, a, b, "different buffers")
@@ -146,7 +153,7 @@ class Equality:
         number = self.numbers_a.get(var)
         return 0 if number is None else self.depths[number]
 
-    def contents(self, a: Buffer, b: Buffer, path: Path | None, defines: frozenset[str]) -> bool:
+    def contents(self, a: Buffer, b: Buffer, path: Trail | None, defines: frozenset[str]) -> bool:
         for name, role in plan_of(Buffer):
             x, y = getattr(a, name), getattr(b, name)
             if role is Role.CHILD:
@@ -159,7 +166,7 @@ class Equality:
                 return self.fail((path, name), x, y)
         return True
 
-    def define(self, kind: str, a: Any, b: Any, path: Path | None) -> bool:
+    def define(self, kind: str, a: Any, b: Any, path: Trail | None) -> bool:
         if isinstance(a, Var):
             if kind == "IterVar" and (self.naming is not None or a in self.numbers_a or b in self.numbers_b):
                 return self.use_var(a, b, path)
@@ -176,7 +183,7 @@ class Equality:
 
     # Expressions: an explicit stack, so that a chain of any length fits
 
-    def expr(self, root_a: Any, root_b: Any, root_path: Path | None) -> bool:
+    def expr(self, root_a: Any, root_b: Any, root_path: Trail | None) -> bool:
         stack: list[tuple[Any, Any, Any]] = [(root_a, root_b, root_path)]
         seen: set[tuple[int, int]] = set()
         outer: list[set[tuple[int, int]]] = []
@@ -224,7 +231,7 @@ class Equality:
                 return False
         return True
 
-    def operands(self, a: Any, b: Any, path: Path | None, stack: list[tuple[Any, Any, Any]]) -> bool:
+    def operands(self, a: Any, b: Any, path: Trail | None, stack: list[tuple[Any, Any, Any]]) -> bool:
         """Compare the data of two expressions of one class, and put their operands on the stack."""
         found: list[tuple[Any, Any, Any]] = []
         for name, role in plan_of(a.__class__):
@@ -255,7 +262,7 @@ class Equality:
 
     # Other nodes
 
-    def attr(self, a: Any, b: Any, path: Path | None) -> bool:
+    def attr(self, a: Any, b: Any, path: Trail | None) -> bool:
         a, b = normalize_attr(a), normalize_attr(b)
         if isinstance(a, Expr) and isinstance(b, Expr):
             return self.expr(a, b, path)
@@ -265,7 +272,7 @@ class Equality:
             for key in [*a, *[k for k in b if k not in a]]:
                 if key not in a or key not in b:
                     return self.fail(path, a, b, f"only the {'left' if key in a else 'right'} one has {key!r}")
-                if not self.attr(a[key], b[key], (path, Key(key, key))):
+                if not self.attr(a[key], b[key], (path, Keys(key, key))):
                     return False
             return True
         if isinstance(a, tuple) and isinstance(b, tuple):
@@ -274,7 +281,7 @@ class Equality:
             return all(self.attr(x, y, (path, i)) for i, (x, y) in enumerate(zip(a, b, strict=True)))
         return same_data(a, b) or self.fail(path, a, b)
 
-    def child(self, a: Any, b: Any, path: Path | None) -> bool:
+    def child(self, a: Any, b: Any, path: Trail | None) -> bool:
         if a.__class__ is tuple and b.__class__ is tuple:
             for i, (x, y) in enumerate(zip(a, b, strict=False)):
                 if not (self.expr(x, y, (path, i)) if isinstance(x, Expr) else self.node(x, y, (path, i))):
@@ -291,7 +298,7 @@ class Equality:
             return agree
         return self.node(a, b, path)
 
-    def node(self, a: Any, b: Any, path: Path | None) -> bool:
+    def node(self, a: Any, b: Any, path: Trail | None) -> bool:
         cls = a.__class__
         if cls is not b.__class__:
             return self.fail(path, a, b)
@@ -304,12 +311,12 @@ class Equality:
         if self.same(a, b):
             return True
         self.push()
-        special: Callable[[Any, Any, Path | None], bool] | None = _SPECIAL.get(cls)
+        special: Callable[[Any, Any, Trail | None], bool] | None = _SPECIAL.get(cls)
         agree = self.fields(a, b, path) if special is None else special(self, a, b, path)  # type: ignore[call-arg]
         self.pop()
         return agree
 
-    def fields(self, a: Any, b: Any, path: Path | None, without: tuple[str, ...] = ()) -> bool:
+    def fields(self, a: Any, b: Any, path: Trail | None, without: tuple[str, ...] = ()) -> bool:
         cls = a.__class__
         for name, role in plan_of(cls):
             if name in without:
@@ -330,7 +337,7 @@ class Equality:
                 return False
         return True
 
-    def attr_stmt(self, a: AttrStmt, b: AttrStmt, path: Path | None) -> bool:
+    def attr_stmt(self, a: AttrStmt, b: AttrStmt, path: Trail | None) -> bool:
         """The node may name what is bound inside: it must be the same binder there, or agree as a free one."""
         before, self.naming = self.naming, []
         agree = self.attr(a.node, b.node, (path, "node"))
@@ -372,7 +379,7 @@ class Equality:
                     stack += [(m, n) for m, n in items if isinstance(m, Node) and not isinstance(m, Expr)]
         return pairs
 
-    def block(self, a: Block, b: Block, path: Path | None) -> bool:
+    def block(self, a: Block, b: Block, path: Trail | None) -> bool:
         """The allocations that head the body are in scope in the init, and in matched regions of them."""
         own = a.matches_own and b.matches_own
         if not self.fields(a, b, path, without=("init", "body", "match_buffers") if own else ("init", "body")):
@@ -401,12 +408,12 @@ class Equality:
         self.pop()
         return True
 
-    def function(self, a: PrimFunc, b: PrimFunc, path: Path | None) -> bool:
+    def function(self, a: PrimFunc, b: PrimFunc, path: Trail | None) -> bool:
         if not self.define("PrimFunc", a.params, b.params, (path, "params")):
             return False
         for p, q in zip(a.params, b.params, strict=True):
             x, y = a.buffer_map.get(p), b.buffer_map.get(q)
-            at = ((path, "buffer_map"), Key(p, q))
+            at = ((path, "buffer_map"), Keys(p, q))
             if x is None or y is None:
                 if x is not y:
                     return self.fail(at, x, y, "only one of the parameters is a buffer")
@@ -419,7 +426,7 @@ class Equality:
     def root(self, a: Any, b: Any) -> bool:
         if isinstance(a, IRModule) and isinstance(b, IRModule):
             for name in [*a.functions, *[n for n in b.functions if n not in a.functions]]:
-                at = ((None, "functions"), Key(name, name))
+                at = ((None, "functions"), Keys(name, name))
                 if name not in a.functions or name not in b.functions:
                     side = "left" if name in a.functions else "right"
                     return self.fail(at, None, None, f"only the {side} module has this function")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from tirlower.diagnostics import Label, TirError
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.digest import expr_deep_equal, expr_digest, structural_hash
-from tirlower.ir.equality import Key, Path, Step, compare
-from tirlower.ir.expr import Expr, Var
+from tirlower.ir.equality import compare, path_of
+from tirlower.ir.expr import Expr
 from tirlower.ir.node import Node
-from tirlower.ir.stmt import Stmt, normalize_attr
+from tirlower.ir.stmt import Stmt
 from tirlower.ir.text import locate
 
 __all__ = [
@@ -57,12 +57,11 @@ def assert_structural_equal(a: object, b: object, map_free_vars: bool = False) -
     failed = compare(a, b, map_free_vars)
     if failed is None:
         return
-    path, x, y, why = failed.mismatch or (None, a, b, "")
-    steps = _steps(path)
-    where = _path_text(steps)
+    trail, x, y, why = failed.mismatch or (None, a, b, "")
+    where = str(path_of(trail, 0))
     labels = []
     for root, side, name, value in ((a, 0, "<left>", x), (b, 1, "<right>", y)):
-        span = locate(root, name, _chain(root, steps, side))
+        span = locate(root, name, path_of(trail, side).chain(root))
         if span is not None:
             labels.append(Label(span, _describe(value), primary=True))
     what = f"{_describe(x)} and {_describe(y)}"
@@ -70,50 +69,6 @@ def assert_structural_equal(a: object, b: object, map_free_vars: bool = False) -
     error = StructuralMismatch(f"{raise_at}: {why + ' (' + what + ')' if why else what}", labels=labels)
     error.path, error.lhs, error.rhs = where, x, y
     raise error
-
-
-def _steps(path: Path | None) -> list[Step]:
-    steps: list[Step] = []
-    while path is not None:
-        path, step = path
-        steps.append(step)
-    steps.reverse()
-    return steps
-
-
-def _path_text(steps: list[Step]) -> str:
-    text = ""
-    for step in steps:
-        if isinstance(step, str):
-            text += f".{step}" if text else step
-        elif isinstance(step, Key):
-            text += f"[{step.lhs.name if isinstance(step.lhs, Var) else repr(step.lhs)}]"
-        else:
-            text += f"[{step}]"
-    return text
-
-
-def _chain(root: object, steps: list[Step], side: int) -> list[object]:
-    """The values from the root along a path, on one side."""
-    chain = [root]
-    value: object = root
-    for step in steps:
-        try:
-            if isinstance(step, str):
-                value = getattr(value, step)
-            elif isinstance(step, Key):
-                if not isinstance(value, dict):
-                    break
-                value = value[step.rhs if side else step.lhs]
-            else:
-                value = normalize_attr(value)
-                if not isinstance(value, (tuple, dict)):
-                    break
-                value = value[step]
-        except (AttributeError, KeyError, IndexError, TypeError):
-            break  # the side ends here: that is the difference
-        chain.append(value)
-    return chain
 
 
 def _describe(value: object) -> str:

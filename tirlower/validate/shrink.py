@@ -16,16 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tirlower.diagnostics import TirError, deep_recursion
-from tirlower.ir.buffer import Buffer
+from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion
 from tirlower.ir.expr import Expr, FloatImm, IntImm, Let, StringImm, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import post_order_visit, substitute
-from tirlower.ir.node import Node
+from tirlower.ir.path import places, replace_at
 from tirlower.ir.stmt import (
     AllocBuffer,
     AttrStmt,
     Bind,
     Block,
+    BlockIter,
     DeclBuffer,
     Evaluate,
     For,
@@ -238,38 +239,21 @@ def _values(case: Case) -> Iterator[_Try]:
 
 # -- statements ----------------------------------------------------------------------------------------------------------
 
-_Rebuild = Callable[[Any], Case]
-
 
 def _statements(case: Case) -> Iterator[_Try]:
     """Fewer statements, shorter and plainer loops."""
     func = case.func
-    return _statement(func.body, lambda body: case.with_func(func.with_body(body)))
+    for path, stmt in places(func, lambda op: not isinstance(op, Expr)):
+        for make in _edits(stmt) if isinstance(stmt, Stmt) else ():
+            yield lambda path=path, make=make: case.with_func(replace_at(func, path, make()))  # type: ignore[misc]
 
 
-def _statement(stmt: Stmt, rebuild: _Rebuild) -> Iterator[_Try]:
-    for make in _edits(stmt):
-        yield lambda make=make: rebuild(make())  # type: ignore[misc]
-    for name in stmt.child_names:
-        value = getattr(stmt, name)
-        if isinstance(value, Stmt):
-            yield from _statement(value, lambda new, name=name: rebuild(stmt.with_(**{name: new})))  # type: ignore[misc]
-        elif isinstance(value, tuple) and value and isinstance(value[0], Stmt):
-            for at, one in enumerate(value):
-                yield from _statement(
-                    one,
-                    lambda new, at=at, name=name, value=value: rebuild(  # type: ignore[misc]
-                        stmt.with_(**{name: (*value[:at], new, *value[at + 1 :])})
-                    ),
-                )
-
-
-def _edits(stmt: Node | None) -> Iterator[Callable[[], Any]]:
+def _edits(stmt: Stmt) -> Iterator[Callable[[], Any]]:
     """What a statement may become, the smallest first."""
     nothing = isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
     if not nothing:
         yield lambda: Evaluate(const(0))
-    edits = _EDITS.get(stmt.__class__) if isinstance(stmt, Stmt) else None
+    edits = _EDITS.get(stmt.__class__)
     if edits is not None:
         yield from edits(stmt)
 
@@ -341,33 +325,16 @@ _EDITS: dict[type[Stmt], Callable[[Any], Iterator[Callable[[], Any]]]] = {
 # -- expressions ---------------------------------------------------------------------------------------------------------
 
 
-_BLOCK_PARTS = ("iters", "reads", "writes", "match_buffers")
+_KEPT = (AllocBuffer, BlockIter, BufferRegion, MatchBufferRegion)
+"""Where expressions say how much memory there is and what a block touches: they stay."""
 
 
 def _expressions(case: Case) -> Iterator[_Try]:
     """Expressions become an operand, or a constant."""
     func = case.func
-    return _inside(func.body, lambda body: case.with_func(func.with_body(body)))
-
-
-def _inside(op: Any, rebuild: _Rebuild) -> Iterator[_Try]:
-    if isinstance(op, Expr):
-        for new in _shrunk(op):
-            yield lambda new=new: rebuild(new)  # type: ignore[misc]
-    for name in op.child_names:
-        value = getattr(op, name)
-        if isinstance(op, AllocBuffer) or (isinstance(op, Block) and name in _BLOCK_PARTS):
-            continue
-        if isinstance(value, tuple):
-            for at, one in enumerate(value):
-                yield from _inside(
-                    one,
-                    lambda new, at=at, name=name, value=value: rebuild(  # type: ignore[misc]
-                        op.with_(**{name: (*value[:at], new, *value[at + 1 :])})
-                    ),
-                )
-        elif value is not None:
-            yield from _inside(value, lambda new, name=name: rebuild(op.with_(**{name: new})))  # type: ignore[misc]
+    for path, op in places(func, lambda op: not isinstance(op, _KEPT)):
+        for new in _shrunk(op) if isinstance(op, Expr) else ():
+            yield lambda path=path, new=new: case.with_func(replace_at(func, path, new))  # type: ignore[misc]
 
 
 def _shrunk(op: Any) -> Iterator[Expr]:
