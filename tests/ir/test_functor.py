@@ -228,6 +228,19 @@ def test_substitute_folds_what_changes():
     assert substitute(ir.Cast("int64", x), {x: 1}).dtype == "int64"
 
 
+def test_folding_keeps_divisions_by_what_may_be_zero():
+    x, y, never = ir.Var("x", "int32"), ir.Var("y", "int32"), ir.IntImm("bool", 0)
+    quotient, sure = ir.FloorDiv(x, y), ir.FloorDiv(x, ir.IntImm("int32", 4))
+    for kept in (
+        ir.And(quotient > 3, never),
+        ir.Mul(quotient, ir.IntImm("int32", 0)),
+        ir.FloorDiv(ir.IntImm("int32", 0), y),
+    ):
+        assert ir.fold(kept) is kept
+    for gone in (ir.And(sure > 3, never), ir.Mul(sure, ir.IntImm("int32", 0)), ir.And(never, quotient > 3)):
+        assert isinstance(ir.fold(gone), ir.IntImm) and ir.fold(gone).value == 0
+
+
 def test_fold():
     x = ir.Var("x")
     assert fold(ir.Add(x, 0)) is x and fold(ir.Add(2, 3)).value == 5

@@ -377,13 +377,15 @@ _FOLDS: dict[type, BinaryBuilder] = {
     Add: build.add, Sub: build.sub, Mul: build.mul, Min: build.min_, Max: build.max_, EQ: build.eq, NE: build.ne,
     LT: build.lt, LE: build.le, GT: build.gt, GE: build.ge, And: build.logical_and, Or: build.logical_or,
 }  # fmt: skip
+_LOGICAL = frozenset((And, Or))
 _DIVISIONS: dict[type, BinaryBuilder] = {
     FloorDiv: build.floordiv, FloorMod: build.floormod, Div: build.truncdiv, Mod: build.truncmod,
 }  # fmt: skip
 
 
 def fold(expr: Expr) -> Expr:
-    """An expression folded at its root as the operators of ``ir.build`` fold; the same object where nothing folds."""
+    """An expression folded at its root as the operators of ``ir.build`` fold; the same object where nothing folds, or where
+    a division by what may be zero would be gone."""
     kind = expr.__class__
     fn = _FOLDS.get(kind)
     if fn is None:
@@ -402,12 +404,32 @@ def fold(expr: Expr) -> Expr:
     if TYPE_CHECKING:
         assert isinstance(expr, BinaryOp)
     folded = fn(expr.a, expr.b, expr.span)
+    if folded.__class__ is IntImm and not (
+        expr.a.__class__ is IntImm and (kind in _LOGICAL or expr.b.__class__ is IntImm)
+    ):
+        return expr if _may_fail(expr.a if kind in _LOGICAL else expr) else folded
     if folded.__class__ is not kind:
         return folded
     if TYPE_CHECKING:
         assert isinstance(folded, BinaryOp)
     # An operand of the same kind may be what is left: x + y of (x + y) + 0.
     return expr if folded.a is expr.a and folded.b is expr.b else folded
+
+
+def _may_fail(expr: Expr) -> bool:
+    """Whether an expression divides by what is not known to be other than zero."""
+    failing = False
+
+    def look(op: Expr) -> bool:
+        nonlocal failing
+        if op.__class__ in _DIVISIONS and op.dtype.is_integral:
+            if TYPE_CHECKING:
+                assert isinstance(op, BinaryOp)
+            failing = failing or not (isinstance(op.b, IntImm) and op.b.value)
+        return not failing
+
+    pre_order_visit(expr, look)
+    return failing
 
 
 class Substituter(Mutator):

@@ -48,6 +48,12 @@ BODIES = [
     'V = T.decl_buffer((2,), "int32", data=A.data, elem_offset=s // s)\n    O[0] = V[0]',
     'V = T.decl_buffer((2,), "int32", data=A.data, elem_offset=s // s)\n    O[0] = 3',
     "if s != 0:\n        O[0] = s // s + (k - k) // s",
+    "m: T.int32 = T.int32(-1)\n    if k // s >= 3 and m >= 0:\n        O[0] = 9",
+    "m: T.int32 = T.int32(-1)\n    if k // s >= 3 or m < 0:\n        O[0] = 9",
+    "m: T.int32 = T.int32(0)\n    O[0] = (k // s) * m",
+    "for i in T.unroll(4):\n        if k // s >= i and i > 7:\n            O[i] = 2",
+    "for i in T.unroll(4):\n        O[i] = (k // s) * (i - i)",
+    "m: T.int32 = T.int32(-1)\n    if m >= 0 and k // s >= 3:\n        O[0] = 9",
 ]
 
 

@@ -192,7 +192,7 @@ class _Simplifier(FactMutator):
                 return without_likely(found)
         if self.bound and any(var in self.bound for var in _variables(made)):
             found = self.visit(substitute(without_likely(made), self.bound))
-            if isinstance(found, IntImm):
+            if isinstance(found, IntImm) and not self.wrapping.may_fail(made):
                 return found
         return made
 
