@@ -10,13 +10,27 @@ from __future__ import annotations
 import contextvars
 import shlex
 from collections.abc import Mapping
-from typing import Any
+from typing import SupportsInt, TypedDict, TypeVar, overload
 
 from tirlower.diagnostics import TirError, nearest_name
 
 __all__ = ["KINDS", "TAGS", "Target"]
 
-KINDS: dict[str, dict[str, Any]] = {
+T = TypeVar("T")
+
+
+class Kind(TypedDict, total=False):
+    """What a kind of target says itself: the families it belongs to, its device, default limits."""
+
+    keys: tuple[str, ...]
+    device: str
+    max_num_threads: int
+    thread_warp_size: int
+    max_shared_memory_per_block: int
+    max_threads_per_block: int
+
+
+KINDS: dict[str, Kind] = {
     "llvm": {"keys": ("cpu",), "device": "cpu"},
     "c": {"keys": ("cpu",), "device": "cpu"},
     "hexagon": {"keys": ("hexagon", "cpu"), "device": "cpu"},
@@ -38,7 +52,7 @@ _NVIDIA = {"geforce-rtx-2080-ti": "sm_75", "geforce-rtx-3070": "sm_86", "geforce
            "geforce-rtx-3090": "sm_86", "geforce-rtx-4090": "sm_89", "nvidia-t4": "sm_75", "nvidia-v100": "sm_70",
            "nvidia-a10": "sm_86", "nvidia-a100": "sm_80", "nvidia-l4": "sm_89", "nvidia-l40": "sm_89",
            "nvidia-h100": "sm_90a", "nvidia-h200": "sm_90a"}  # fmt: skip
-TAGS: dict[str, dict[str, Any]] = {
+TAGS: dict[str, dict[str, object]] = {
     f"nvidia/{model}": {"kind": "cuda", "arch": arch, "registers_per_block": 65536} for model, arch in _NVIDIA.items()
 }
 """Machines by name, as targets."""
@@ -81,9 +95,9 @@ class Target:
     kind: str
     host: Target | None
 
-    def __init__(self, spec: object = "llvm", host: Any = None, **options: Any) -> None:
+    def __init__(self, spec: object = "llvm", host: object = None, **options: object) -> None:
         if isinstance(spec, Target):
-            kind, given = spec.kind, dict(spec._attrs)
+            kind, given = spec.kind, {**spec._attrs}
             host = host if host is not None else spec.host
         elif isinstance(spec, Mapping):
             given = {str(k): v for k, v in spec.items()}
@@ -106,7 +120,7 @@ class Target:
                 help=f"did you mean {near!r}?" if near else f"the targets are {', '.join(KINDS)}",
             )
         self.kind = kind
-        self._attrs: dict[str, Any] = {}
+        self._attrs: dict[str, object] = {}
         for name, value in given.items():
             if value is None:
                 continue
@@ -117,7 +131,7 @@ class Target:
                     f"target {kind!r} has no option {name!r}", help=f"did you mean {near!r}?" if near else None
                 )
             made = _convert(kind, name, value, wanted)
-            if wanted is int and not 0 <= made < 1 << 31:
+            if wanted is int and isinstance(made, int) and not 0 <= made < 1 << 31:
                 raise TirError(
                     f"target {kind!r}: {name} is at least 0 and fits an int32, got {made}",
                     help="leave it out for the default",
@@ -144,7 +158,7 @@ class Target:
         _CURRENT.set(_CURRENT.get()[:-1])
 
     @property
-    def attrs(self) -> dict[str, Any]:
+    def attrs(self) -> dict[str, object]:
         """The options given and the kind's default limits."""
         limits = {k: v for k, v in KINDS[self.kind].items() if k not in ("keys", "device")}
         return {**limits, **self._attrs}
@@ -152,7 +166,8 @@ class Target:
     @property
     def keys(self) -> tuple[str, ...]:
         """The families it belongs to, such as ``cpu`` or ``gpu``."""
-        return tuple(dict.fromkeys((*self._attrs.get("keys", ()), *KINDS[self.kind]["keys"])))
+        own: tuple[str, ...] = self.get("keys", ())
+        return tuple(dict.fromkeys((*own, *KINDS[self.kind]["keys"])))
 
     @property
     def device(self) -> str:
@@ -164,11 +179,15 @@ class Target:
         """Whether it runs kernels on a device of its own."""
         return "gpu" in self.keys
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """An option by its name, or the default."""
+    @overload
+    def get(self, name: str) -> object: ...
+    @overload
+    def get(self, name: str, default: T) -> T: ...
+    def get(self, name: str, default: T | None = None) -> object:
+        """An option by its name, or the default, which is of the option's type."""
         return self.attrs.get(_option_name(name), default)
 
-    def with_host(self, host: Any) -> Target:
+    def with_host(self, host: object) -> Target:
         """The same target with a host."""
         return Target(self, host=host)
 
@@ -178,11 +197,11 @@ class Target:
         made._attrs = dict(self._attrs)
         return made
 
-    def with_options(self, **options: Any) -> Target:
+    def with_options(self, **options: object) -> Target:
         """The same target with options added or replaced."""
         return Target(self, **options)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("_"):
             raise AttributeError(name)
         option = _option_name(name)
@@ -190,14 +209,14 @@ class Target:
             return self.attrs.get(option)
         raise AttributeError(f"target {self.kind!r} has no option {name!r}")
 
-    def export(self) -> dict[str, Any]:
+    def export(self) -> dict[str, object]:
         """The target as a mapping that makes it again."""
-        out: dict[str, Any] = {"kind": self.kind, **self._attrs}
+        out: dict[str, object] = {"kind": self.kind, **self._attrs}
         if self.host is not None:
             out["host"] = self.host.export()
         return out
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return (self.kind, tuple(sorted((k, str(v)) for k, v in self._attrs.items())), self.host)
 
     def __eq__(self, other: object) -> bool:
@@ -217,7 +236,7 @@ class Target:
         host = f", host={str(self.host)!r}" if self.host is not None else ""
         return f"Target({str(self)!r}{host})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[Target], tuple[dict[str, object]]]:
         return (Target, (self.export(),))
 
 
@@ -231,14 +250,14 @@ def _option_name(name: str) -> str:
     return name
 
 
-def _parse(spec: str) -> tuple[str, dict[str, Any]]:
+def _parse(spec: str) -> tuple[str, dict[str, object]]:
     try:
         words = shlex.split(spec)
     except ValueError as error:
         raise TirError(f"cannot read the target {spec!r}: {error}") from None
     if not words:
         raise TirError("an empty target", help="for example 'llvm' or 'nvptx -arch=sm_90a'")
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     index = 1
     while index < len(words):
         word = words[index]
@@ -257,12 +276,14 @@ def _parse(spec: str) -> tuple[str, dict[str, Any]]:
     return words[0], options
 
 
-def _convert(kind: str, name: str, value: Any, wanted: type) -> Any:
+def _convert(kind: str, name: str, value: object, wanted: type) -> object:
     try:
-        if wanted is tuple:
-            return tuple(value.split(",")) if isinstance(value, str) else tuple(value)
-        if wanted is bool:
-            return value if isinstance(value, bool) else bool(int(value))
+        if wanted is tuple and isinstance(value, str):
+            return tuple(value.split(","))
+        if wanted is bool and not isinstance(value, bool):
+            if not isinstance(value, (str, SupportsInt)):
+                raise TypeError
+            return bool(int(value))
         if wanted is int and isinstance(value, float):
             raise ValueError  # int() would cut it
         return wanted(value)

@@ -98,7 +98,7 @@ def machine_of(target: Target) -> Machine:
             help="use a target of kind 'nvptx'",
         )
     arch = architecture(target)
-    version = ptx_version(arch, int(target.get("ptx") or 0))
+    version = ptx_version(arch, target.get("ptx", 0))
     text = f"+ptx{version}"
     return Machine(
         "nvptx64-nvidia-cuda",
@@ -109,7 +109,7 @@ def machine_of(target: Target) -> Machine:
         bool(target.get("fast-vector-math", False) or target.get("fast-math", False)),
         128,
         1,
-        int(target.get("opt-level", 3)),
+        target.get("opt-level", 3),
     )
 
 

@@ -38,7 +38,8 @@ def machine_of(target: Target) -> Machine:
             help="leave out mtriple",
         )
     cpu = str(target.get("mcpu") or "native")
-    extra = [item if item[:1] in "+-" else f"+{item}" for item in target.get("mattr") or ()]
+    asked: tuple[str, ...] = target.get("mattr", ())
+    extra = [item if item[:1] in "+-" else f"+{item}" for item in asked]
     if cpu == "native":
         found = host.host_cpu()
         cpu, text, features = found.name, found.features, set(found.enabled)
@@ -58,9 +59,9 @@ def machine_of(target: Target) -> Machine:
         frozenset(features),
         fast_math_of(target),
         bool(target.get("fast-vector-math", False)),
-        int(target.get("vector-width") or widest),
-        int(target.get("num_threads") or 0),
-        int(target.get("opt-level", 3)),
+        target.get("vector-width", 0) or widest,
+        target.get("num_threads", 0),
+        target.get("opt-level", 3),
     )
 
 

@@ -370,7 +370,7 @@ def _is_scalable(extent: Expr) -> bool:
 def _has_scalable_vectors(target: Target | None) -> bool:
     if target is None:
         return False
-    features = target.get("mattr") or ()
+    features: tuple[str, ...] = target.get("mattr", ())
     return any(f in features for f in ("+sve", "+sve2", "+sme", "+v"))
 
 

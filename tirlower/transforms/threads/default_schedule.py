@@ -396,7 +396,7 @@ class DefaultGPUSchedule(FuncPass):
         target = Target(bound)
         if not target.is_gpu or _is_device_function(func, target):
             return func
-        threads = int(target.get("max_num_threads") or target.get("max_threads_per_block") or 256)
+        threads = target.get("max_num_threads", 0) or target.get("max_threads_per_block", 0) or 256
         body = _Scheduler(func, threads).visit(func.body)
         if isinstance(func.body, Block) and not isinstance(body, Block):
             body = Block("root", (), const(True, "bool"), (), (), None, (), {}, body)
