@@ -19,7 +19,8 @@ The walk is linear in the distinct nodes of each expression, and in the statemen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from types import FunctionType
+from typing import ClassVar
 
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir.buffer import Buffer, BufferRegion, IterVar, MatchBufferRegion, Range
@@ -40,8 +41,6 @@ from tirlower.ir.stmt import (
 )
 
 __all__ = ["ScopeWalker", "buffer_variables", "names_in"]
-
-_LEAVE_LET = object()
 
 
 def buffer_variables(buffer: Buffer) -> Iterator[Var]:
@@ -68,7 +67,7 @@ def _variables_of(root: Node) -> Iterator[Var]:
             stack += reversed(list(op.children()))
 
 
-def names_in(value: Any) -> Iterator[Var | Buffer]:
+def names_in(value: object) -> Iterator[Var | Buffer]:
     """The variables and buffers that an attribute value names without binding them itself."""
     stack = [value]
     seen: set[int] = set()
@@ -116,7 +115,7 @@ class ScopeWalker:
         AttrStmt: "visit_attr",
         Block: "visit_block",
     }
-    _table: ClassVar[dict[type, Callable[..., None]]]
+    _table: ClassVar[dict[type, FunctionType]]
 
     def __init_subclass__(cls) -> None:
         """Look the methods up once, for the class with its overrides."""
@@ -124,11 +123,11 @@ class ScopeWalker:
         cls._table = {kind: getattr(cls, name) for kind, name in ScopeWalker._methods.items()}
 
     def __init__(self) -> None:
-        self.visible: set[Any] = set()
-        self.order: dict[Any, int] = {}
+        self.visible: set[Var | Buffer] = set()
+        self.order: dict[Var | Buffer, int] = {}
         self.watched: dict[Var, int] = {}
         self.stmt: Stmt | None = None
-        self._undo: list[list[Any]] = [[]]
+        self._undo: list[list[Var | Buffer]] = [[]]
 
     # Hooks
 
@@ -144,7 +143,7 @@ class ScopeWalker:
     def on_watched(self, var: Var, site: Node) -> None:
         """Called at a use of a watched variable."""
 
-    def on_stmt(self, stmt: Any, field: str, owner: Node) -> None:
+    def on_stmt(self, stmt: Stmt, field: str, owner: Node) -> None:
         """Called before a statement that is a child of another node is visited."""
 
     def on_load(self, load: BufferLoad) -> None:
@@ -192,7 +191,7 @@ class ScopeWalker:
 
     def define_buffer(self, buffer: Buffer, site: Node) -> None:
         """A declaration of a buffer by a statement or block."""
-        parts: Iterable[Any]
+        parts: Iterable[Expr]
         if isinstance(site, (AllocBuffer, AllocConst)):
             for extent in buffer.shape:
                 self.use(extent, site)
@@ -213,14 +212,14 @@ class ScopeWalker:
             self.use(part, site)
         self.define(buffer, site)
 
-    def _define_bare(self, parts: Iterable[Any], site: Node) -> None:
+    def _define_bare(self, parts: Iterable[Expr], site: Node) -> None:
         for part in parts:
             if part.__class__ is Var and part not in self.visible:
                 self.define(part, site)
 
     # Entry points
 
-    def walk(self, node: Any) -> None:
+    def walk(self, node: Node) -> None:
         """Walk a function, statement, expression, buffer or region."""
         with deep_recursion():
             if isinstance(node, PrimFunc):
@@ -255,7 +254,7 @@ class ScopeWalker:
 
     # Statements
 
-    def visit(self, op: Any) -> None:
+    def visit(self, op: Stmt) -> None:
         """Walk a statement."""
         outer, self.stmt = self.stmt, op
         method = self._table.get(op.__class__)
@@ -286,7 +285,7 @@ class ScopeWalker:
         self.visit(stmt)
         self.pop()
 
-    def body_with_names(self, value: Any, site: Node, body: Callable[[], None]) -> None:
+    def body_with_names(self, value: object, site: Node, body: Callable[[], None]) -> None:
         """A region with an attribute value; what it names is in scope around, or defined in the region."""
         named = [item for item in names_in(value) if item not in self.visible]
         start = len(self.order)
@@ -301,7 +300,7 @@ class ScopeWalker:
                     if var not in self.visible and self.order.get(var, -1) < start:
                         self.on_missing(var, site, item)
 
-    def visit_part(self, op: Any) -> None:
+    def visit_part(self, op: Node) -> None:
         """A data object: a region, range or the like."""
         if isinstance(op, BufferRegion):
             self.use_buffer(op.buffer, op)
@@ -335,7 +334,7 @@ class ScopeWalker:
         if isinstance(op, AllocConst):
             self._names(op.annotations, op)
 
-    def _names(self, value: Any, site: Node) -> None:
+    def _names(self, value: object, site: Node) -> None:
         if value:
             for item in names_in(value):
                 if item not in self.visible and isinstance(item, Var):
@@ -434,7 +433,7 @@ class ScopeWalker:
 
     # Expressions
 
-    def use(self, root: Any, site: Node) -> None:
+    def use(self, root: Expr, site: Node) -> None:
         """Walk an expression; its places are reported at the expression's node, or at ``site``."""
         if root.is_leaf:
             if root.__class__ is Var:
@@ -442,39 +441,41 @@ class ScopeWalker:
             return
         seen: set[int] = set()
         inner: list[list[int]] = []  # for each Let entered, what was first seen inside it
-        stack: list[Any] = [root]
+        # None: the value of the last of `lets` is done, or (None there) the body of one is.
+        stack: list[Expr | None] = [root]
+        lets: list[Let | None] = []
         visible = self.visible
         while stack:
             op = stack.pop()
-            kind = op.__class__
-            if kind is Var:
+            if op.__class__ is Var:
                 if op not in visible or op in self.watched:
                     self._use_var(op, site)
                 continue
-            if kind is tuple:
-                if op[0] is _LEAVE_LET:
+            if op is None:
+                let = lets.pop()
+                if let is None:
                     self.pop()
                     seen.difference_update(inner.pop())
-                else:  # the value of the Let is done: enter its body
+                else:
                     self.push()
-                    self.define(op[1].var, op[1])
+                    self.define(let.var, let)
                     inner.append([])
-                    stack.append((_LEAVE_LET, op[1]))
-                    stack.append(op[1].body)
+                    lets.append(None)
+                    stack += (None, let.body)
                 continue
             if id(op) in seen:
                 continue
             seen.add(id(op))
             if inner:
                 inner[-1].append(id(op))
-            if kind is Let:
-                stack.append((None, op))
-                stack.append(op.value)
+            if op.__class__ is Let:
+                lets.append(op)
+                stack += (None, op.value)
                 continue
-            if kind is BufferLoad:
+            if op.__class__ is BufferLoad:
                 self.use_buffer(op.buffer, op)
                 self.on_load(op)
-            elif kind is Call:
+            elif op.__class__ is Call:
                 self.on_call(op)
                 if op.annotations:
                     self._names(op.annotations, op)

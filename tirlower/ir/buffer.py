@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, SupportsInt, TypeAlias, TypedDict
 
 from tirlower.diagnostics import Span, TirError, WellFormedError
@@ -54,7 +54,8 @@ def pointer_dtype(dtype: DataType) -> DataType:
 
 Shape: TypeAlias = "Expr | int | Iterable[ExprLike]"
 """Extents; one stands for itself."""
-Index: TypeAlias = "ExprLike | slice | Range"
+Slice: TypeAlias = "slice[object, object, object]"
+Index: TypeAlias = "ExprLike | Slice | Range"
 """What stands between the brackets of an access, for one dimension."""
 
 
@@ -111,6 +112,11 @@ class Buffer(Node):
     offset_factor: int = plain(default=0)
     axis_separators: tuple[int, ...] = plain(default=(), convert=_separators)
     buffer_type: str = plain(default="default", convert=lambda v: v or "default")
+
+    if TYPE_CHECKING:
+
+        def children(self) -> Iterator[Expr]:
+            """Its extents, data variable, strides and offset."""
 
     def check(self) -> None:
         """Fill in the data variable, the offset and the alignment; refuse shapes and strides that do not fit."""
@@ -175,7 +181,7 @@ class Buffer(Node):
             return self.region(indices)
         return BufferLoad(self, (*as_exprs(plain), self._ramp(last)))
 
-    def _ramp(self, part: slice) -> Expr:
+    def _ramp(self, part: Slice) -> Expr:
         start = as_expr(0 if part.start is None else part.start)
         stop = as_expr(self.shape[-1] if part.stop is None else part.stop)
         step = as_expr(1 if part.step is None else part.step)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from tirlower.ir.func import PrimFunc
 
 __all__ = ["FunctionLike", "ObjectDoc", "Origin", "of_objects"]
+
+Owner = TypeVar("Owner")
+Got = TypeVar("Got")
 
 
 class Origin:
@@ -49,16 +55,42 @@ class ObjectDoc:
         return cls.__doc__
 
 
-class of_objects:
+class of_objects(Generic[Owner, Got]):
     """A property that the class itself does not have: ``inspect`` would take it for the class's."""
 
-    def __init__(self, get: Callable[[Any], Any]) -> None:
+    def __init__(self, get: Callable[[Owner], Got]) -> None:
         self.get = get
 
-    def __get__(self, instance: Any, owner: type) -> Any:
+    def __get__(self, instance: Owner | None, owner: type) -> Got:
         if instance is None:
             raise AttributeError(f"{self.get.__name__} is of objects of {owner.__name__}")
         return self.get(instance)
+
+
+class _Parameter(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> object: ...
+
+
+class _Signature(Protocol):
+    @property
+    def inputs(self) -> Sequence[_Parameter]: ...
+
+
+class _Function(Protocol):
+    """What a kernel has: its prim func, its signature, and what :class:`FunctionLike` makes of them."""
+
+    name: str
+
+    @property
+    def func(self) -> PrimFunc: ...
+    @property
+    def signature(self) -> _Signature: ...
+    @property
+    def call_text(self) -> str: ...
+    def passed(self) -> Iterable[str]: ...
 
 
 class FunctionLike:
@@ -66,46 +98,44 @@ class FunctionLike:
 
     __slots__ = ()
 
-    func: Any
-    name: Any
-    signature: Any
+    name: str
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         # Python looks for a docstring on the object's own class: one there would hide that of the function.
         cls.__doc__ = ObjectDoc(cls.__dict__.get("__doc__"))  # type: ignore[assignment]
 
-    def named(self, func: Any, name: str) -> None:
+    def named(self, func: PrimFunc, name: str) -> None:
         """Give the object the names of a function."""
         self.__dict__.update(name=name, __name__=name, __qualname__=name)
         if func.origin.module:
             self.__dict__["__module__"] = func.origin.module
 
-    def passed(self) -> Iterable[str]:
+    def passed(self: _Function) -> Iterable[str]:
         """The names of the parameters that a call passes."""
         return [param.name for param in self.signature.inputs]
 
     @property
-    def call_text(self) -> str:
+    def call_text(self: _Function) -> str:
         """The call as texts show it: ``f(A, B)``."""
         return f"{self.name}({', '.join(self.passed())})"
 
     @property
-    def doc(self) -> str:
+    def doc(self: _Function) -> str:
         """The function's docstring; where it has none, how it is called."""
         return self.func.origin.doc or self.call_text
 
     @of_objects
-    def __wrapped__(self) -> FunctionType:
+    def __wrapped__(self: _Function) -> FunctionType:
         # How inspect.unwrap, inspect.getsource and doctest find what the user wrote.
-        found: FunctionType = self.func.origin.definition(self.name)
-        return found
+        return self.func.origin.definition(self.name)
 
     @of_objects
-    def __signature__(self) -> inspect.Signature:
+    def __signature__(self: _Function) -> inspect.Signature:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         made = []
-        defaults = self.func.attrs.get("tir.defaults", {})
+        stated = self.func.attrs.get("tir.defaults")
+        defaults = stated if isinstance(stated, dict) else {}
         for param in self.signature.inputs:
             made.append(
                 inspect.Parameter(

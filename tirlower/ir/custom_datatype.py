@@ -21,12 +21,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple, TypeAlias
 
 from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError, nearest_name
-from tirlower.ir.dtype import DataType, DataTypeError
+from tirlower.ir.dtype import DataType, DataTypeError, NumpyDType
 from tirlower.ir.op import Op
 
 __all__ = [
@@ -49,7 +47,9 @@ __all__ = [
     "unregister",
 ]
 
-PythonFunction = Callable[..., Any]
+PythonFunction: TypeAlias = Callable[..., float]
+Given: TypeAlias = "PythonFunction | Mapping[int, PythonFunction] | ExternFunction"
+"""What an operation is registered as: a function, one for each width, or one outside of Python."""
 
 BINARY = ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max")
 COMPARISONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
@@ -77,7 +77,7 @@ class ExternFunction:
     interpreter: a function of the bit patterns, or a mapping from the bits of the type to functions.
     """
 
-    symbols: str | Mapping[Any, str]
+    symbols: str | Mapping[int | tuple[int, int], str]
     python: PythonFunction | Mapping[int, PythonFunction] | None = None
     llvm: str | None = field(default=None, repr=False)
 
@@ -97,16 +97,14 @@ class Implementation:
 
     __slots__ = ("extern", "key", "python")
 
-    def __init__(self, key: OpKey, given: Any) -> None:
+    def __init__(self, key: OpKey, given: Given) -> None:
         self.key = key
         self.extern = given if isinstance(given, ExternFunction) else None
-        self.python: Any = self.extern.python if self.extern is not None else given
+        self.python = given.python if isinstance(given, ExternFunction) else given
 
     def meaning(self, bits: int) -> PythonFunction | None:
         """The Python function of bit patterns of that width, or None."""
-        found: PythonFunction | None
-        found = self.python.get(bits) if isinstance(self.python, Mapping) else self.python
-        return found
+        return self.python.get(bits) if isinstance(self.python, Mapping) else self.python
 
 
 @dataclass
@@ -116,7 +114,7 @@ class CustomType:
     name: str
     operations: dict[OpKey, Implementation] = field(default_factory=dict)
 
-    def op(self, given: Any, op_name: str, intrinsic_name: str | None = None) -> None:
+    def op(self, given: Given, op_name: str, intrinsic_name: str | None = None) -> None:
         """Register an operation on the type itself for the host; as :func:`register_op`."""
         register_op(given, op_name, "llvm", self.name, None, intrinsic_name)
 
@@ -161,7 +159,7 @@ def get_type_registered(type_name: str) -> bool:
     return type_name in _types
 
 
-def _check(given: Any, op_name: str) -> None:
+def _check(given: Given, op_name: str) -> None:
     python = given.python if isinstance(given, ExternFunction) else given
     functions = list(python.values()) if isinstance(python, Mapping) else [python]
     allowed_missing = isinstance(given, ExternFunction)
@@ -173,7 +171,7 @@ def _check(given: Any, op_name: str) -> None:
 
 
 def register_op(
-    lower_func: PythonFunction | Mapping[int, PythonFunction] | ExternFunction,
+    lower_func: Given,
     op_name: str,
     target: str,
     src_type_name: str,
@@ -255,7 +253,7 @@ def storage_dtype(kind: DataType) -> DataType:
     return DataType.of("uint", kind.bits, kind.lanes, kind.scalable)
 
 
-def element_numpy(kind: DataType) -> np.dtype[Any]:
+def element_numpy(kind: DataType) -> NumpyDType:
     """NumPy's dtype of one lane in memory: of a custom type, that of its bits."""
     return storage_dtype(kind).numpy
 
@@ -349,8 +347,7 @@ def extern_meaning(symbol: str) -> PythonFunction | None:
     if found is None or found.extern is None or found.python is None:
         return None
     if not isinstance(found.python, Mapping):
-        function: PythonFunction = found.python
-        return function
+        return found.python
     symbols = found.extern.symbols
     if isinstance(symbols, str):
         return next(iter(found.python.values())) if len(found.python) == 1 else None

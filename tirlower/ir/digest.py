@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -30,7 +30,9 @@ from tirlower.ir.stmt import normalize_attr
 
 __all__ = ["expr_deep_equal", "expr_digest", "structural_hash", "variables_of_buffer"]
 
-Token = Callable[[Any], bytes]
+ExprToken: TypeAlias = Callable[[Expr], bytes]
+OtherToken: TypeAlias = Callable[[object], bytes]
+"""What stands in a digest for an expression, and for another object."""
 
 
 def _short(content: bytes) -> bytes:
@@ -40,16 +42,15 @@ def _short(content: bytes) -> bytes:
 _PLAIN = (str, int, float, bool, tuple, list, dict, type(None), np.ndarray, GlobalVar, PointerType, Op, enum.Enum)
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     return isinstance(value, _PLAIN)
 
 
-def _data_token(value: Any) -> bytes:
+def _data_token(value: object) -> bytes:
     """Bytes for plain data; of an object of another kind, the name of its class."""
     kind = value.__class__
-    if kind is Op:
-        name: str = value.name
-        return name.encode()
+    if value.__class__ is Op:
+        return value.name.encode()
     if kind is GlobalVar or kind is PointerType:
         return repr(value).encode()
     if isinstance(value, enum.Enum):
@@ -57,7 +58,7 @@ def _data_token(value: Any) -> bytes:
     return repr(data_key(value)).encode() if _is_plain(value) else kind.__name__.encode()
 
 
-def _attr_token(value: Any, expr: Token, other: Token) -> bytes:
+def _attr_token(value: object, expr: ExprToken, other: OtherToken) -> bytes:
     """Bytes of an annotation value; expressions and other nodes by the functions given."""
     value = normalize_attr(value)
     if isinstance(value, Expr):
@@ -74,7 +75,13 @@ def _attr_token(value: Any, expr: Token, other: Token) -> bytes:
     return b"o" + other(value)
 
 
-def _combine(op: Expr, digest_of: Token, buffer: Token, var: Token, other: Token) -> bytes:
+def _combine(
+    op: Expr,
+    digest_of: ExprToken,
+    buffer: Callable[[Buffer], bytes],
+    var: Callable[[Var], bytes],
+    other: OtherToken,
+) -> bytes:
     """The digest of an expression node from those of its operands."""
     cls = op.__class__
     parts = [cls.__name__.encode()]
@@ -99,13 +106,13 @@ def _combine(op: Expr, digest_of: Token, buffer: Token, var: Token, other: Token
     return _short(b"\0".join(parts))
 
 
-def _identity(value: Any) -> bytes:
+def _identity(value: object) -> bytes:
     return b"@%d" % id(value)
 
 
 def _pending(op: Expr) -> list[Expr]:
     """The operands that must have digests first (those in data and annotations too)."""
-    found: list[Any] = [] if op.is_leaf else list(op.children())
+    found: list[Expr] = [] if op.is_leaf else list(op.children())
     lanes = getattr(op, "lanes", None)
     if isinstance(lanes, Expr):
         found.append(lanes)
@@ -114,7 +121,7 @@ def _pending(op: Expr) -> list[Expr]:
     return found
 
 
-def _collect(value: Any, into: list[Any]) -> None:
+def _collect(value: object, into: list[Expr]) -> None:
     if isinstance(value, Expr):
         into.append(value)
     elif isinstance(value, (tuple, list)):
@@ -125,7 +132,7 @@ def _collect(value: Any, into: list[Any]) -> None:
             _collect(item, into)
 
 
-def _known_digest(op: Any) -> bytes:
+def _known_digest(op: Expr) -> bytes:
     # Only annotation values are normalised into new expressions on the way; all others are filled in already.
     return op.digest if op.digest is not None else expr_digest(op)
 
@@ -134,16 +141,15 @@ def expr_digest(root: Expr) -> bytes:
     """The digest of an expression, variables and buffers by identity; kept in the node."""
     if root.digest is not None:
         return root.digest
-    stack: list[Any] = [root]
+    stack: list[Expr] = [root]
     while stack:
-        op: Any = stack[-1]
+        op = stack[-1]
         if op.digest is not None:
             stack.pop()
             continue
-        cls = op.__class__
-        if cls is Var:
+        if op.__class__ is Var:
             op.digest = b"v@%d" % id(op)
-        elif cls is IntImm:
+        elif op.__class__ is IntImm:
             op.digest = b"i" + op.dtype.encode() + b"%d" % op.value
         else:
             waiting = [c for c in _pending(op) if c.digest is None]
@@ -170,7 +176,7 @@ def expr_deep_equal(a: Expr, b: Expr) -> bool:
     """
     if a is b:
         return True
-    stack: list[Any] = [(a, b)]
+    stack: list[tuple[Expr, Expr]] = [(a, b)]
     left = _WALK
     while stack:
         x, y = stack.pop()
@@ -180,6 +186,8 @@ def expr_deep_equal(a: Expr, b: Expr) -> bool:
         if cls is not y.__class__ or cls is Var or x.dtype is not y.dtype:
             return False
         if cls is IntImm:
+            if TYPE_CHECKING:
+                assert isinstance(x, IntImm) and isinstance(y, IntImm)
             if x.value != y.value:
                 return False
             continue
@@ -222,12 +230,12 @@ class _Hasher(FieldWalk):
         super().__init__()
         self.stream = blake2b(digest_size=8)
         self.map_free_vars = map_free_vars
-        self.numbers: dict[Any, tuple[int, int]] = self.scopes.table  # object -> (number, depth of its scope)
+        self.numbers = self.scopes.table  # object -> (number, depth of its scope)
         self.count = 0
         self.lets = 0
         self.defining = False
 
-    def bind(self, item: Any, depth: int | None = None) -> None:
+    def bind(self, item: object, depth: int | None = None) -> None:
         if depth is None:
             depth = self.scopes.depth
         self.scopes.bind(item, (self.count, depth), depth)
@@ -286,13 +294,12 @@ class _Hasher(FieldWalk):
             if id(op) in memo:
                 stack.pop()
                 continue
-            cls = op.__class__
-            if cls is Var:
-                memo[id(op)] = self.var_token(op)  # type: ignore[arg-type]
-            elif cls is IntImm or cls is FloatImm:
+            if op.__class__ is Var:
+                memo[id(op)] = self.var_token(op)
+            elif op.__class__ is IntImm or op.__class__ is FloatImm:
                 memo[id(op)] = expr_digest(op)
-            elif cls is Let:
-                if not self.let_stage(op, stage, stack, memos):  # type: ignore[arg-type]
+            elif op.__class__ is Let:
+                if not self.let_stage(op, stage, stack, memos):
                     continue
             else:
                 waiting = [c for c in _pending(op) if id(c) not in memo]
@@ -329,7 +336,7 @@ class _Hasher(FieldWalk):
         memos[-1][id(op)] = _short(b"let" + self.var_type(op.var) + memos[-1][id(op.value)] + body)
         return True
 
-    def other(self, value: Any) -> bytes:
+    def other(self, value: object) -> bytes:
         """A node inside an annotation is fed to the stream; an object of an unknown kind counts by its class."""
         if isinstance(value, Buffer):
             return self.buffer_token(value)
@@ -339,13 +346,12 @@ class _Hasher(FieldWalk):
         return b"node"
 
     def expr(self, root: Expr) -> None:
-        cls = root.__class__
-        if cls is Var:
-            self.stream.update(self.var_token(root))  # type: ignore[arg-type]
+        if root.__class__ is Var:
+            self.stream.update(self.var_token(root))
         else:
-            self.stream.update(expr_digest(root) if cls is IntImm else self.digest_of(root))
+            self.stream.update(expr_digest(root) if root.__class__ is IntImm else self.digest_of(root))
 
-    def attr(self, value: Any) -> None:
+    def attr(self, value: object) -> None:
         self.stream.update(_attr_token(value, self.digest_of, self.other))
 
     def use_var(self, var: Var) -> None:
@@ -364,16 +370,16 @@ class _Hasher(FieldWalk):
         self.contents(buffer, DEFINES[kind])
         self.bind(buffer)
 
-    def enter(self, op: Any) -> None:
+    def enter(self, op: Node) -> None:
         self.shape(op.__class__.__name__.encode())
 
-    def data(self, value: Any) -> None:
+    def data(self, value: object) -> None:
         self.stream.update(_data_token(value))
 
     def shape(self, token: bytes) -> None:
         self.stream.update(token)
 
-    def root(self, value: Any) -> None:
+    def root(self, value: object) -> None:
         if isinstance(value, IRModule):
             for name in sorted(value.functions):
                 self.stream.update(name.encode())
@@ -388,7 +394,7 @@ class _Hasher(FieldWalk):
 def variables_of_buffer(buffer: Buffer) -> list[Var]:
     """The variables of a buffer's data, shape, strides and offset."""
     found: list[Var] = []
-    stack: list[Any] = list(buffer.children())
+    stack: list[Expr] = list(buffer.children())
     seen: set[int] = set()
     while stack:
         op = stack.pop()
@@ -404,7 +410,7 @@ def variables_of_buffer(buffer: Buffer) -> list[Var]:
     return found
 
 
-def structural_hash(node: Any, map_free_vars: bool = False) -> int:
+def structural_hash(node: object, map_free_vars: bool = False) -> int:
     """A 64-bit hash that agrees with ``structural_equal(…, map_free_vars)``.
 
     Takes what ``structural_equal`` takes. What has no free variables (a function, a module) hashes alike in every

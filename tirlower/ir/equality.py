@@ -62,7 +62,8 @@ class Equality:
     def __init__(self, map_free_vars: bool, exact: bool) -> None:
         self.map_free_vars = map_free_vars
         self.exact = exact or map_free_vars
-        self.left, self.right = Scopes(), Scopes()
+        self.left: Scopes[object, int] = Scopes()
+        self.right: Scopes[object, int] = Scopes()
         self.numbers_a: dict[Any, int] = self.left.table
         self.numbers_b: dict[Any, int] = self.right.table
         self.depths: list[int] = []  # of each number, the depth of its scope

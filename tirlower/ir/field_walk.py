@@ -8,19 +8,22 @@ asks what is visible where; here an attribute may name what is defined behind it
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Generic, TypeVar
 
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Expr, Var
 from tirlower.ir.field_order import DECLARING, plan_of
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.node import Role
+from tirlower.ir.node import Node, Role
 from tirlower.ir.stmt import AttrStmt, Block, Seq, Stmt
 
 __all__ = ["FieldWalk", "Scopes"]
 
+Item = TypeVar("Item")
+Meaning = TypeVar("Meaning")
 
-class Scopes:
+
+class Scopes(Generic[Item, Meaning]):
     """What variables and buffers stand for (``table``); leaving a scope brings back what they stood for before it.
 
     >>> scopes = Scopes()
@@ -35,8 +38,8 @@ class Scopes:
     """
 
     def __init__(self) -> None:
-        self.table: dict[Any, Any] = {}
-        self._hidden: list[list[tuple[Any, Any]]] = [[]]
+        self.table: dict[Item, Meaning] = {}
+        self._hidden: list[list[tuple[Item, Meaning | None]]] = [[]]
 
     @property
     def depth(self) -> int:
@@ -47,7 +50,7 @@ class Scopes:
         """Enter a scope."""
         self._hidden.append([])
 
-    def pop(self) -> list[tuple[Any, Any]]:
+    def pop(self) -> list[tuple[Item, Meaning | None]]:
         """Leave a scope; what it bound, in order, each with what it stood for before."""
         bound = self._hidden.pop()
         table = self.table
@@ -58,7 +61,7 @@ class Scopes:
                 table[item] = before
         return bound
 
-    def bind(self, item: Any, value: Any, depth: int = -1) -> None:
+    def bind(self, item: Item, value: Meaning, depth: int = -1) -> None:
         """Let an item stand for a value, which is not None, till the end of the scope at hand, or of one around it."""
         self._hidden[depth].append((item, self.table.get(item)))
         self.table[item] = value
@@ -68,18 +71,19 @@ class FieldWalk(ABC):
     """Goes through a node; subclasses say what they do with expressions, buffers, definitions, attributes and data."""
 
     def __init__(self) -> None:
-        self.scopes = Scopes()
+        self.scopes: Scopes[object, tuple[int, int]] = Scopes()
+        """Of each variable and buffer two numbers: its place among all, and the depth of its scope, or the like."""
         self.naming = False
         """Inside the attribute of a region, which may name what the region defines."""
 
     # What is met
 
     @abstractmethod
-    def expr(self, root: Any) -> Any:
+    def expr(self, root: Expr) -> None:
         """An expression."""
 
     @abstractmethod
-    def attr(self, value: Any) -> None:
+    def attr(self, value: object) -> None:
         """An attribute, or annotations."""
 
     @abstractmethod
@@ -98,10 +102,10 @@ class FieldWalk(ABC):
     def define_buffer(self, kind: str, buffer: Buffer) -> None:
         """A definition of a buffer, by a node of a class of this name."""
 
-    def enter(self, op: Any) -> None:  # noqa: B027 - nothing, unless a subclass says so
+    def enter(self, op: Node) -> None:  # noqa: B027 - nothing, unless a subclass says so
         """A node that is no expression and no buffer, before its fields."""
 
-    def data(self, value: Any) -> None:  # noqa: B027
+    def data(self, value: object) -> None:  # noqa: B027
         """A field of plain data."""
 
     def shape(self, token: bytes) -> None:  # noqa: B027
@@ -109,12 +113,12 @@ class FieldWalk(ABC):
 
     # The walk
 
-    def node(self, op: Any) -> None:
+    def node(self, op: Node) -> None:
         """Go through a statement, an expression or another node."""
         cls = op.__class__
         if isinstance(op, Expr):
             self.expr(op)
-        elif cls is Buffer:
+        elif op.__class__ is Buffer:
             self.use_buffer(op)
         else:
             self.enter(op)
@@ -122,18 +126,18 @@ class FieldWalk(ABC):
                 self._fields(op)
                 return
             self.scopes.push()
-            if cls is PrimFunc:
+            if op.__class__ is PrimFunc:
                 self._function(op)
             else:
                 self._fields(op)
-                if cls is Block:
+                if op.__class__ is Block:
                     self._init_and_body(op)
             self.scopes.pop()
 
-    def _fields(self, op: Any) -> None:
+    def _fields(self, op: Node) -> None:
         cls = op.__class__
         later: tuple[str, ...] = ()
-        if cls is Block:
+        if op.__class__ is Block:
             later = ("init", "body", "match_buffers") if op.matches_own else ("init", "body")
         for field, role in plan_of(cls):
             if field in later:
@@ -152,12 +156,12 @@ class FieldWalk(ABC):
                 self.attr(value)
                 self.naming = before
 
-    def _child(self, value: Any) -> None:
+    def _child(self, value: Node | tuple[Node, ...] | None) -> None:
         if value is None:
             self.shape(b"none")
         elif isinstance(value, Expr):
             self.expr(value)
-        elif value.__class__ is tuple:
+        elif isinstance(value, tuple):
             self.shape(b"%d" % len(value))
             for item in value:
                 if isinstance(item, Expr):
@@ -171,7 +175,7 @@ class FieldWalk(ABC):
         else:
             self.node(value)
 
-    def _define(self, kind: str, value: Any) -> None:
+    def _define(self, kind: str, value: Var | Buffer | tuple[Var | Buffer, ...]) -> None:
         if isinstance(value, Buffer):
             self.define_buffer(kind, value)
         elif not isinstance(value, Var):

@@ -16,14 +16,14 @@ import binascii
 import enum
 import json
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TypeGuard
 
 import numpy as np
 
 from tirlower.diagnostics import TirError, nearest_name
 from tirlower.ir.buffer import IterKind
-from tirlower.ir.dtype import DataType
+from tirlower.ir.dtype import Array, DataType
 from tirlower.ir.expr import PointerType
 from tirlower.ir.func import IRModule
 from tirlower.ir.node import NODES, Node
@@ -42,15 +42,15 @@ _PLACES = ("span", "origin")
 """Where a node was written: of the process that wrote it, and no part of the program."""
 
 
-def _is_shared(value: Any) -> bool:
+def _is_shared(value: object) -> TypeGuard[Node | IRModule]:
     return isinstance(value, (Node, IRModule))
 
 
-def _parts(value: Any) -> dict[str, Any]:
+def _parts(value: Node | IRModule) -> dict[str, object]:
     """The fields of a node or module that are written."""
     if isinstance(value, IRModule):
         return {"functions": value.functions, "attrs": value.attrs}
-    found = {}
+    found: dict[str, object] = {}
     for field in value.fields:
         part = getattr(value, field.name)
         # What stands there by default is left out: most nodes have no predicate, no annotations of their own.
@@ -64,11 +64,11 @@ def _parts(value: Any) -> dict[str, Any]:
 class _Writer:
     def __init__(self) -> None:
         self.places: dict[int, int] = {}
-        self.table: list[Any] = []
+        self.table: list[object] = []
 
-    def add(self, root: Any) -> None:
+    def add(self, root: object) -> None:
         """Put the nodes under a value into the table, operands first."""
-        stack: list[tuple[Any, bool]] = [(root, False)]
+        stack: list[tuple[object, bool]] = [(root, False)]
         while stack:
             value, ready = stack.pop()
             if isinstance(value, (tuple, list)):
@@ -87,7 +87,7 @@ class _Writer:
                 stack.append((value, True))
                 stack += [(part, False) for part in reversed(_parts(value).values())]
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: object) -> object:
         """A field's value; its nodes are in the table already."""
         if value is None or value is True or value is False or value.__class__ is int:
             return value
@@ -108,11 +108,11 @@ class _Writer:
         )
 
 
-def _listed(writer: _Writer, value: Any) -> list[Any]:
+def _listed(writer: _Writer, value: Iterable[object]) -> list[object]:
     return [writer.value(item) for item in value]
 
 
-_ENCODE: dict[type, Callable[[_Writer, Any], Any]] = {
+_ENCODE: dict[type, Callable[..., object]] = {
     DataType: lambda _, value: {"t": str(value)},
     float: lambda _, value: value if math.isfinite(value) else {"f": str(value)},
     tuple: _listed,
@@ -128,7 +128,7 @@ _ENCODE: dict[type, Callable[[_Writer, Any], Any]] = {
 """The forms of values that JSON has not, read back by :data:`_DECODE`."""
 
 
-def _array_text(array: np.ndarray[Any, Any]) -> list[Any]:
+def _array_text(array: Array) -> list[object]:
     if array.dtype.hasobject or array.dtype.names is not None:
         raise TirError(f"an array of dtype {array.dtype} has no form in JSON", origin="save_json")
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
@@ -136,7 +136,7 @@ def _array_text(array: np.ndarray[Any, Any]) -> list[Any]:
     return [array.dtype.name, list(array.shape), data]
 
 
-def save_json(value: Any) -> str:
+def save_json(value: object) -> str:
     """The JSON text of a node (a function, statement, expression, buffer ...), a module, or a tuple of them.
 
     Shared nodes stay shared; spans are left out. The cost is linear in the distinct nodes. Raises :class:`TirError`
@@ -160,20 +160,20 @@ def _bad(message: str, help: str | None = None) -> TirError:
 
 class _Reader:
     def __init__(self) -> None:
-        self.nodes: list[Any] = []
+        self.nodes: list[object] = []
 
-    def node(self, entry: Any) -> Any:
+    def node(self, entry: object) -> object:
         """Build the next node of the table."""
         place = len(self.nodes)
         if not (isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str) and type(entry[1]) is dict):
             raise _bad(f"node {place} is [kind, fields], got {_short(entry)}")
         kind: str = entry[0]
         fields = {name: self.value(part, f"field {name!r} of node {place} ({kind})") for name, part in entry[1].items()}
-        cls: Any = IRModule if kind == _MODULE else NODES.get(kind)
-        if cls is None:
+        cls = NODES.get(kind)
+        if cls is None and kind != _MODULE:
             near = nearest_name(kind, NODES)
             raise _bad(f"node {place} is of an unknown kind {kind!r}", f"did you mean {near!r}?" if near else None)
-        if kind != _MODULE:
+        if cls is not None:
             known = [field.name for field in cls.fields]
             for name in fields:
                 if name not in known or name in _PLACES:
@@ -182,12 +182,13 @@ class _Reader:
                 if field.required and field.name not in fields:
                     raise _bad(f"node {place} ({kind}) lacks the field {field.name!r}")
         try:
-            return cls(**fields)
+            build: Callable[..., object] = IRModule if cls is None else cls
+            return build(**fields)
         except (TypeError, ValueError, AttributeError, KeyError, TirError) as error:
             reason = error.message if isinstance(error, TirError) else str(error)
             raise _bad(f"node {place} ({kind}) cannot be built: {reason}") from error
 
-    def value(self, value: Any, where: str) -> Any:
+    def value(self, value: object, where: str) -> object:
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
         if isinstance(value, list):
@@ -211,10 +212,10 @@ class _Reader:
                     raise _bad(f"{where}: cannot read {_short(value)}: {reason}") from error
         raise _bad(f"{where}: cannot read {_short(value)}")
 
-    def mapping(self, content: Any, where: str) -> dict[Any, Any]:
+    def mapping(self, content: object, where: str) -> dict[object, object]:
         if not isinstance(content, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in content):
             raise _bad(f"{where}: a mapping is a list of pairs, got {_short(content)}")
-        made: dict[Any, Any] = {}
+        made: dict[object, object] = {}
         for key, item in content:
             read = self.value(key, where)
             if isinstance(read, (dict, np.ndarray)):
@@ -223,7 +224,7 @@ class _Reader:
         return made
 
 
-def _array(content: Any) -> np.ndarray[Any, Any]:
+def _array(content: tuple[str, tuple[int, ...], str]) -> Array:
     name, shape, text = content
     kind = np.dtype(name) if name in np.sctypeDict else DataType(name).numpy
     try:
@@ -234,7 +235,7 @@ def _array(content: Any) -> np.ndarray[Any, Any]:
     return little.astype(kind)
 
 
-_DECODE: dict[str, Callable[[Any], Any]] = {
+_DECODE: dict[str, Callable[..., object]] = {
     "t": DataType,
     "f": lambda text: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[text],
     "p": lambda pair: PointerType(str(pair[0]), str(pair[1])),
@@ -247,12 +248,12 @@ _DECODE: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def load_json(text: str) -> Any:
+def load_json(text: str) -> object:
     """What :func:`save_json` wrote, structurally equal, with new variables and buffers.
 
     Raises :class:`TirError` for text that is no JSON, of another version, or that describes no well-typed nodes; it

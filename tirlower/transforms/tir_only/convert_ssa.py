@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from tirlower.ir.binding import buffer_variables
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Let, Var
+from tirlower.ir.expr import Expr, Let, Var
 from tirlower.ir.field_walk import Scopes
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Substituter
 from tirlower.ir.refresh import copy_var
-from tirlower.ir.stmt import AllocBuffer, AllocConst, AttrStmt, Bind, Block, DeclBuffer, For, ForKind, Seq, Stmt
+from tirlower.ir.stmt import (
+    AllocBuffer,
+    AllocConst,
+    AttrStmt,
+    Bind,
+    Block,
+    BufferStore,
+    DeclBuffer,
+    For,
+    ForKind,
+    Seq,
+    Stmt,
+)
 from tirlower.rewrite.base import ModulePass
 from tirlower.rewrite.context import PassContext
 
@@ -22,28 +33,34 @@ __all__ = ["ConvertSSA"]
 
 class _Converter(Substituter):
     """Walks the functions of a module in order. ``taken`` are the variables and buffers defined so far, ``scopes`` what
-    stands for each in the scope at hand."""
+    stands for each variable in the scope at hand, ``declared`` what stands for each buffer."""
 
     folds = False
 
     def __init__(self) -> None:
         super().__init__({})
-        self.taken: set[Any] = set()
-        self.scopes = Scopes()
+        self.taken: set[Var | Buffer] = set()
+        self.scopes: Scopes[Var, Expr] = Scopes()
         self.vmap = self.scopes.table
+        self.declared: Scopes[Buffer, Buffer] = Scopes()
         self.axes: dict[tuple[str, DataType], Var] = {}
         # What a name last stood for: an attribute may name what its region defined.
-        self.latest: dict[object, Any] = {}
+        self.latest: dict[Var, Var] = {}
+        self.latest_buffers: dict[Buffer, Buffer] = {}
         self.in_attr = False
         # The buffers whose cached rewriting depends on a variable.
         self.uses: dict[Var, list[Buffer]] = {}
 
     # Scopes
 
+    def begin(self) -> None:
+        self.scopes.push()
+        self.declared.push()
+
     def leave(self) -> None:
-        for item, _ in self.scopes.pop():
-            if isinstance(item, Var):
-                self.forget(item)
+        for var, _ in self.scopes.pop():
+            self.forget(var)
+        self.declared.pop()
 
     def forget(self, var: Var) -> None:
         for buffer in self.uses.pop(var, ()):
@@ -70,18 +87,18 @@ class _Converter(Substituter):
         if new in self.taken:
             new = Buffer(*[getattr(buffer, field.name) for field in buffer.fields])
         self.taken.add(new)
-        self.scopes.bind(buffer, new)
-        self.latest[buffer] = new
+        self.declared.bind(buffer, new)
+        self.latest_buffers[buffer] = new
         return new
 
     def scoped(self, stmt: Stmt) -> object:
         """A statement that is a scope of its own."""
-        self.scopes.push()
+        self.begin()
         new = self.visit(stmt)
         self.leave()
         return new
 
-    def named(self, value: Any) -> object:
+    def named(self, value: object) -> object:
         """An attribute's value, after its region."""
         outer, self.in_attr = self.in_attr, True
         new = self.map_attr(value)
@@ -90,18 +107,17 @@ class _Converter(Substituter):
 
     # Uses
 
-    def visit_Var(self, op: Var) -> Var:
+    def visit_Var(self, op: Var) -> Expr:
         if self.in_attr and op not in self.vmap:
-            found: Var = self.latest.get(op, op)
-            return found
-        return self.vmap.get(op, op)  # type: ignore[return-value]
+            return self.latest.get(op, op)
+        return self.vmap.get(op, op)
 
     def map_buffer(self, buffer: Buffer) -> Buffer:
-        known: Buffer | None = self.scopes.table.get(buffer)
+        known = self.declared.table.get(buffer)
         if known is not None:
             return known
         if self.in_attr:
-            known = self.latest.get(buffer)
+            known = self.latest_buffers.get(buffer)
             return known if known is not None else buffer.map_children(self.visit_expr)
         known = self.buffers.get(buffer)
         if known is None:
@@ -112,7 +128,7 @@ class _Converter(Substituter):
 
     def enter_Let(self, op: Let) -> object:
         value = self.visit_expr(op.value)
-        self.scopes.push()
+        self.begin()
         var = self.define(op.var)
         body = self.visit_expr(op.body)
         self.leave()
@@ -121,15 +137,15 @@ class _Converter(Substituter):
     # Statements
 
     def visit_Seq(self, op: Seq) -> Stmt:
-        self.scopes.push()
+        self.begin()
         done = tuple([self.visit(stmt) for stmt in op.stmts])
         self.leave()
         return op if all(a is b for a, b in zip(done, op.stmts, strict=True)) else op.with_(stmts=done)
 
-    def visit_Stmt(self, op: Any) -> object:
+    def visit_Stmt(self, op: Stmt) -> object:
         """Statements inside are scopes of their own."""
-        changes: dict[str, Any] = {}
-        if "buffer" in op.__slots__:
+        changes: dict[str, object] = {}
+        if isinstance(op, BufferStore):
             changes["buffer"] = self.map_buffer(op.buffer)
         for name in op.child_names:
             old = getattr(op, name)
@@ -162,7 +178,7 @@ class _Converter(Substituter):
 
     def visit_For(self, op: For) -> Stmt:
         low, extent = self.visit_expr(op.min), self.visit_expr(op.extent)
-        self.scopes.push()
+        self.begin()
         tag = op.thread_tag or ""
         if op.kind is ForKind.THREAD_BINDING and not tag.startswith("vthread"):
             # The loops over one thread axis of a function share their variable.
@@ -182,12 +198,12 @@ class _Converter(Substituter):
     def visit_Block(self, op: Block) -> Stmt:
         outside = [(self.visit(it.domain), None if it.value is None else self.visit_expr(it.value)) for it in op.iters]
         predicate = self.visit_expr(op.predicate)
-        self.scopes.push()
+        self.begin()
         iters = tuple(
             it.with_(var=self.define(it.var), domain=domain, value=value)
             for it, (domain, value) in zip(op.iters, outside, strict=True)
         )
-        changes: dict[str, Any] = {"predicate": predicate}
+        changes: dict[str, object] = {"predicate": predicate}
         if any(a is not b for a, b in zip(iters, op.iters, strict=True)):
             changes["iters"] = iters
         own = op.matches_own
@@ -226,9 +242,10 @@ class _Converter(Substituter):
     # Functions
 
     def function(self, func: PrimFunc) -> PrimFunc:
-        self.scopes.push()
+        self.begin()
         self.axes = {}
         self.latest = {}
+        self.latest_buffers = {}
         params = tuple([self.define(param) for param in func.params])
         for buffer in func.buffers:
             self.define_bare((buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset))
@@ -237,7 +254,7 @@ class _Converter(Substituter):
             for param in func.params
             if param in func.buffer_map
         }
-        changes: dict[str, Any] = {"body": self.scoped(func.body)}
+        changes: dict[str, object] = {"body": self.scoped(func.body)}
         if any(a is not b for a, b in zip(params, func.params, strict=True)):
             changes["params"] = params
         if any(made.get(param) is not buffer for param, buffer in func.buffer_map.items()):
