@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tirlower.analysis.purity import side_effect
 from tirlower.ir import build
@@ -223,13 +222,20 @@ class CopyFinder(FactMutator):
         return self._divides(index, number)
 
     def _instructions(
-        self, op: BufferStore, source: Buffer, starts: list[Any], guard: Expr | None, size: int, count: int
+        self,
+        op: BufferStore,
+        source: Buffer,
+        starts: list[tuple[Expr, int] | None],
+        guard: Expr | None,
+        size: int,
+        count: int,
     ) -> tuple[Stmt, ...] | None:
-        if None in starts or any(size % step for _, step in starts):
+        known = [start for start in starts if start is not None]
+        if len(known) < len(starts) or any(size % step for _, step in known):
             return None
         made = []
         for piece in range(count):
-            into, out_of = (_plus(start, piece * (size // step)) for start, step in starts)
+            into, out_of = (_plus(start, piece * (size // step)) for start, step in known)
             args = [op.buffer.data, into, source.data, out_of, const(size)]
             if guard is not None:
                 args.append(guard)
@@ -248,8 +254,7 @@ class CopyFinder(FactMutator):
             var = copy_var(loop.loop_var)
             self.analyzer.bind(var, Range(substitute(loop.min, others), substitute(loop.extent, others)))
             others[loop.loop_var] = var
-        moved: Expr = substitute(start, others)
-        return moved
+        return substitute(start, others)
 
     def _gap(self, a: Expr, b: Expr, lanes: int) -> bool:
         """Whether ``b`` is always at least so many elements behind ``a``, or always before it."""

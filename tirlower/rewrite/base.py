@@ -9,15 +9,15 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, overload
+from dataclasses import dataclass, replace
+from typing import ClassVar, Generic, TypeAlias, TypeVar, overload
 
 from tirlower.diagnostics import TirError, TransformError, deep_recursion, nearest_name, paused_collection
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.facts import Fact
 from tirlower.rewrite.order import Placed, check_order
-from tirlower.rewrite.registry import declare, load, load_all
+from tirlower.rewrite.registry import declare, home, load_all
 from tirlower.rewrite.rewrite import Rewrite
 from tirlower.support.literals import literals
 
@@ -37,6 +37,10 @@ __all__ = [
 ]
 
 M = TypeVar("M", IRModule, PrimFunc)
+FunctionBody: TypeAlias = Callable[[PrimFunc, IRModule, PassContext], PrimFunc]
+ModuleBody: TypeAlias = Callable[[IRModule, PassContext], IRModule]
+Body = TypeVar("Body")
+Made = TypeVar("Made", bound="Pass")
 
 
 class Stage(enum.Enum):
@@ -120,7 +124,7 @@ class Pass(Rewrite):
         That the result is well formed and computes what the input computes is checked of every pass; one that promises
         more checks that too.
         """
-        load("validate_pass")(self, before, after, ctx)
+        home("validate_pass").validate_pass(self, before, after, ctx)
 
     def construction(self) -> str | None:
         """The Python expression that makes this pass; None where a file of its own cannot name it."""
@@ -178,7 +182,7 @@ class FuncPass(Pass):
 class PrimFuncPass(Pass):
     """A pass made by :func:`prim_func_pass` from a function ``(func, mod, ctx) -> func``."""
 
-    def __init__(self, fn: Callable[[PrimFunc, IRModule, PassContext], PrimFunc], info: PassInfo) -> None:
+    def __init__(self, fn: FunctionBody, info: PassInfo) -> None:
         super().__init__()
         self._fn = fn
         self._info = info
@@ -208,7 +212,7 @@ class PrimFuncPass(Pass):
 
 
 class _FunctionModulePass(ModulePass):
-    def __init__(self, fn: Callable[[IRModule, PassContext], IRModule], info: PassInfo) -> None:
+    def __init__(self, fn: ModuleBody, info: PassInfo) -> None:
         super().__init__()
         self._fn = fn
         self._info = info
@@ -224,14 +228,21 @@ class _FunctionModulePass(ModulePass):
         return new
 
 
-def _info(
-    pass_func: Any, opt_level: int | None, name: str | None, required: Sequence[str] | None, traceable: bool
-) -> PassInfo:
-    if not callable(pass_func):
-        raise TransformError(f"a pass is made of a function or a class, got {pass_func!r}")
-    return PassInfo(
-        name or str(getattr(pass_func, "__name__", "pass")), opt_level or 0, tuple(required or ()), traceable
-    )
+class _Maker(Generic[Body, Made]):
+    """Makes a pass of a function, or of a plain class that defines ``method``."""
+
+    def __init__(self, base: type[Made], method: str, info: PassInfo) -> None:
+        self.base, self.method, self.info = base, method, info
+
+    @overload
+    def __call__(self, target: Body) -> Made: ...
+    @overload
+    def __call__(self, target: type) -> type[Pass]: ...
+    def __call__(self, target: Body | type) -> Made | type[Pass]:
+        if not callable(target):
+            raise TransformError(f"a pass is made of a function or a class, got {target!r}")
+        info = self.info if self.info.name else replace(self.info, name=str(getattr(target, "__name__", "pass")))
+        return _class_pass(target, self.method, self.base, info) if inspect.isclass(target) else self.base(target, info)
 
 
 def _class_pass(cls: type, method: str, base: type[Pass], info: PassInfo) -> type[Pass]:
@@ -240,11 +251,11 @@ def _class_pass(cls: type, method: str, base: type[Pass], info: PassInfo) -> typ
         raise TransformError(f"the class {cls.__name__} of a pass defines {method}")
 
     class Wrapped(base):  # type: ignore[misc,valid-type]
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
+        def __init__(self, *args: object, **kwargs: object) -> None:
             self.inst = cls(*args, **kwargs)
             base.__init__(self, getattr(self.inst, method), info)
 
-        def __getattr__(self, key: str) -> Any:
+        def __getattr__(self, key: str) -> object:
             if key == "inst":
                 raise AttributeError(key)
             return getattr(self.inst, key)
@@ -262,22 +273,30 @@ def prim_func_pass(
     name: str | None = None,
     required: Sequence[str] | None = None,
     traceable: bool = False,
-) -> Callable[[Any], Any]: ...
+) -> _Maker[FunctionBody, PrimFuncPass]: ...
 @overload
 def prim_func_pass(
-    pass_func: Any,
+    pass_func: type,
     opt_level: int | None = None,
     name: str | None = None,
     required: Sequence[str] | None = None,
     traceable: bool = False,
-) -> Any: ...
+) -> type[Pass]: ...
+@overload
 def prim_func_pass(
-    pass_func: Any = None,
+    pass_func: FunctionBody,
     opt_level: int | None = None,
     name: str | None = None,
     required: Sequence[str] | None = None,
     traceable: bool = False,
-) -> Any:
+) -> PrimFuncPass: ...
+def prim_func_pass(
+    pass_func: FunctionBody | type | None = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> _Maker[FunctionBody, PrimFuncPass] | type[Pass] | PrimFuncPass:
     """Make a pass of a function ``(func, mod, ctx) -> func``, or of a class with ``transform_function``.
 
     Without ``pass_func`` it returns the decorator.
@@ -288,32 +307,46 @@ def prim_func_pass(
     >>> keep.info
     PassInfo(name='keep', opt_level=1, required=(), traceable=False)
     """
-
-    def decorate(target: Any) -> Any:
-        info = _info(target, opt_level, name, required, traceable)
-        if inspect.isclass(target):
-            return _class_pass(target, "transform_function", PrimFuncPass, info)
-        return PrimFuncPass(target, info)
-
-    return decorate if pass_func is None else decorate(pass_func)
+    info = PassInfo(name or "", opt_level or 0, tuple(required or ()), traceable)
+    maker: _Maker[FunctionBody, PrimFuncPass] = _Maker(PrimFuncPass, "transform_function", info)
+    return maker if pass_func is None else maker(pass_func)
 
 
+@overload
 def module_pass(
-    pass_func: Any = None,
+    pass_func: None = None,
     opt_level: int | None = None,
     name: str | None = None,
     required: Sequence[str] | None = None,
     traceable: bool = False,
-) -> Any:
+) -> _Maker[ModuleBody, ModulePass]: ...
+@overload
+def module_pass(
+    pass_func: type,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> type[Pass]: ...
+@overload
+def module_pass(
+    pass_func: ModuleBody,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> ModulePass: ...
+def module_pass(
+    pass_func: ModuleBody | type | None = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> _Maker[ModuleBody, ModulePass] | type[Pass] | ModulePass:
     """Make a pass of a function ``(mod, ctx) -> mod``, or of a class with ``transform_module``."""
-
-    def decorate(target: Any) -> Any:
-        info = _info(target, opt_level, name, required, traceable)
-        if inspect.isclass(target):
-            return _class_pass(target, "transform_module", _FunctionModulePass, info)
-        return _FunctionModulePass(target, info)
-
-    return decorate if pass_func is None else decorate(pass_func)
+    info = PassInfo(name or "", opt_level or 0, tuple(required or ()), traceable)
+    maker: _Maker[ModuleBody, ModulePass] = _Maker(_FunctionModulePass, "transform_module", info)
+    return maker if pass_func is None else maker(pass_func)
 
 
 class Sequential(Pass):

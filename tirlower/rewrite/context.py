@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from tirlower.diagnostics import TransformError, nearest_name
 from tirlower.ir.func import IRModule
@@ -17,13 +17,13 @@ from tirlower.rewrite.registry import known_passes, options_of
 if TYPE_CHECKING:
     from tirlower.rewrite.base import PassInfo
 
-__all__ = ["CONFIG_KEYS", "LOWER_PHASES", "PassContext"]
+__all__ = ["CONFIG_KEYS", "LOWER_PHASES", "Choices", "PassContext"]
 
 LOWER_PHASES = 4
 """Phases of ``tir.add_lower_pass``: 0 before all passes, 1 once buffers are flat, 2 once loops are, 3 after cleaning."""
 
 
-def _is_added(entry: Any) -> bool:
+def _is_added(entry: object) -> bool:
     match entry:
         case (int() as phase, pass_) if 0 <= phase < LOWER_PHASES and not isinstance(phase, bool):
             return callable(getattr(pass_, "transform_module", None)) and not isinstance(pass_, type)
@@ -93,6 +93,15 @@ _ENTERED: contextvars.ContextVar[tuple[PassContext, ...]] = contextvars.ContextV
 """The contexts that are entered here, innermost last: each thread, and each task, has its own."""
 
 
+class Choices(TypedDict):
+    """What decides the passes that run and what they do, as arguments of a :class:`PassContext`."""
+
+    opt_level: int
+    required_pass: tuple[str, ...]
+    disabled_pass: tuple[str, ...]
+    config: dict[str, object]
+
+
 class PassContext:
     """The options under which passes run; used with ``with``.
 
@@ -117,7 +126,7 @@ class PassContext:
         opt_level: int = 2,
         required_pass: Sequence[str] | None = None,
         disabled_pass: Sequence[str] | None = None,
-        instruments: Sequence[Any] | None = None,
+        instruments: Sequence[object] | None = None,
         config: Mapping[str, object] | None = None,
         *,
         trace: bool = False,
@@ -128,7 +137,7 @@ class PassContext:
         self.opt_level = opt_level
         self.required_pass = _names("required_pass", required_pass)
         self.disabled_pass = _names("disabled_pass", disabled_pass)
-        self.instruments = list(instruments or ())
+        self.instruments: list[object] = list(instruments or ())
         self.config: Mapping[str, object] = _checked(config) if config else _NOTHING
         self.trace = bool(trace)
         self.validate = bool(validate)
@@ -151,7 +160,7 @@ class PassContext:
         made: _Traces = found if found is not None else self.__dict__.setdefault("_kept", _Traces())
         return made
 
-    def child(self, *instruments: Any) -> PassContext:
+    def child(self, *instruments: object) -> PassContext:
         """A context with the same options for one piece of work: more instruments, and a trace of its own.
 
         What runs under it leaves nothing in this one.
@@ -163,7 +172,7 @@ class PassContext:
         return made
 
     @property
-    def choices(self) -> dict[str, Any]:
+    def choices(self) -> Choices:
         """What decides the passes that run and what they do, as arguments of a context: its level, passes, configuration.
 
         >>> ctx = PassContext(1, disabled_pass=["tir.UnrollLoop"], trace=True)
@@ -221,7 +230,7 @@ class PassContext:
                 break
         self.notify("exit_pass_ctx")
 
-    def option(self, key: str, default: Any = None) -> Any:
+    def option(self, key: str, default: object = None) -> object:
         """A global configuration value; where it is not set ``default``, or else the one that it is declared with."""
         if key not in self.config:
             key = _ALSO.get(key, key)
@@ -241,7 +250,7 @@ class PassContext:
         name = info.name.removeprefix("tir.")
         return any(name == other.removeprefix("tir.") for other in self.required_pass)
 
-    def notify(self, event: str, *args: Any) -> None:
+    def notify(self, event: str, *args: object) -> None:
         """Call a hook of each instrument that has it."""
         for instrument in self.instruments:
             _call(instrument, event, *args)
@@ -261,7 +270,7 @@ class _Traces(threading.local):
         self.modules[free] = mod
 
 
-def _names(word: str, given: Any) -> tuple[str, ...]:
+def _names(word: str, given: object) -> tuple[str, ...]:
     """Names of passes. A name that nobody declares may be that of a user's pass, but not one misspelt."""
     if given is None:
         return ()
@@ -287,7 +296,7 @@ def _checked(config: Mapping[str, object]) -> Mapping[str, object]:
     """A configuration, not to be changed any more, of declared keys with values that they take."""
     if not isinstance(config, Mapping):
         raise TransformError(f"config is a mapping, got {config!r}", origin="PassContext")
-    made: dict[str, Any] = {}
+    made: dict[str, object] = {}
     for key, value in config.items():
         declared = CONFIG_KEYS.get(key)
         if declared is not None:
@@ -316,7 +325,7 @@ def _checked(config: Mapping[str, object]) -> Mapping[str, object]:
     return MappingProxyType(made)
 
 
-def _call(instrument: Any, event: str, *args: Any) -> None:
+def _call(instrument: object, event: str, *args: object) -> None:
     hook = getattr(instrument, event, None)
     if hook is not None:
         hook(*args)

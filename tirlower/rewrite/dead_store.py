@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
 from tirlower.analysis.access_summary import Access, Summarizer, Summary, contains, disjoint
 from tirlower.analysis.aliasing import Aliases
@@ -34,6 +34,10 @@ class _After:
     """All reads until the memory ends; None where it outlives the scope at hand."""
 
 
+_Known: TypeAlias = "tuple[dict[Var, _After], dict[Var, None]]"
+"""What is known after a point, and of what memory from elsewhere."""
+
+
 class Liveness:
     """What happens to memory after a point of a Seq, walked backward.
 
@@ -48,13 +52,13 @@ class Liveness:
         # Those of them that are not allocations of the function: one read may be of any of these.
         self._outside: dict[Var, None] = {}
 
-    def begin(self, local: set[Var]) -> object:
+    def begin(self, local: set[Var]) -> _Known:
         """A new Seq, whose own allocations end with it; returns what :meth:`end` takes back."""
         outer = self.after, self._outside
         self.after, self._outside = {data: _After(read=[]) for data in local}, {}
         return outer
 
-    def end(self, outer: Any) -> None:
+    def end(self, outer: _Known) -> None:
         """Out of the Seq."""
         self.after, self._outside = outer
 

@@ -16,7 +16,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast
 
 import numpy as np
 
@@ -24,32 +24,36 @@ from tirlower.diagnostics import TransformError, nearest_name
 
 __all__ = ["Option", "anything", "check_options", "flag", "integer", "one_of", "option", "path", "refuse_unknown"]
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Option:
     """An option: its default, the values that it takes in words and as a test, what it means."""
 
-    default: Any
+    default: object
     takes: str
-    fits: Callable[[Any], bool]
+    fits: Callable[[object], bool]
     about: str = ""
     useless: str = ""
     """Why it changes nothing here, where it is one of TIR's that does not."""
-    convert: Callable[[Any], Any] | None = None
-    """Makes a value of the declared type of one that fits: True of 1."""
+    convert: Callable[[float], object] | None = None
+    """Makes a value of the declared type of a number that fits: True of 1."""
     key: str = ""
     """The global configuration key that says it too."""
 
-    def accepts(self, value: Any) -> bool:
+    def accepts(self, value: object) -> bool:
         """Whether it takes a value; what has no default may be left open by None."""
         return (value is None and self.default is None) or self.fits(value)
 
-    def value(self, given: Any) -> Any:
+    def value(self, given: object) -> object:
         """A value that it takes, in its declared type."""
+        if TYPE_CHECKING:
+            assert isinstance(given, float)
         return given if given is None or self.convert is None else self.convert(given)
 
     @staticmethod
-    def of(kind: Any, default: Any, least: int | None = None) -> Option:
+    def of(kind: object, default: object, least: int | None = None) -> Option:
         """The option that a type declares: a switch, an integer, a word of some, an enumeration's, an object of a class.
 
         >>> Option.of(int, 8).takes
@@ -69,26 +73,26 @@ class Option:
             words = f"a {kind.__name__} or its number, 0 to {top}"
             return Option(default, words, lambda v: _is_integer(v) and 0 <= v <= top, convert=lambda v: kind(int(v)))
         simple: dict[type, Callable[[], Option]] = {
-            bool: lambda: flag(default),
-            int: lambda: integer(default, least=least),
-            float: lambda: Option(default, "a number", _is_number, convert=float),
-            str: lambda: Option(default, "a string", lambda value: isinstance(value, str)),
+            bool: flag,
+            int: lambda: integer(None, least=least),
+            float: lambda: Option(None, "a number", _is_number, convert=float),
+            str: lambda: Option(None, "a string", lambda value: isinstance(value, str)),
         }
         if kind in simple:
-            return simple[kind]()
+            return dataclasses.replace(simple[kind](), default=default)
         return Option(default, f"a {kind.__name__}", lambda value: isinstance(value, kind))
 
 
 def option(
     *,
-    default: Any = dataclasses.MISSING,
+    default: T | dataclasses._MISSING_TYPE = dataclasses.MISSING,
     about: str = "",
     least: int | None = None,
     takes: str = "",
-    fits: Callable[[Any], bool] | None = None,
+    fits: Callable[[T], bool] | None = None,
     key: str = "",
     kw_only: bool = True,
-) -> Any:
+) -> T:
     """A field of a pass that says more than its type and default.
 
     ``least`` of an integer; ``takes`` and ``fits``: which values, where the type does not say it; ``key``: the global key
@@ -96,21 +100,22 @@ def option(
     """
     said = {"about": about, "takes": takes, "fits": fits, "key": key, "least": least}
     metadata = {name: value for name, value in said.items() if value not in ("", None)}
-    return dataclasses.field(default=default, kw_only=kw_only, metadata=metadata)
+    # To the type checker it is a value of the field's type, so that `times: int = option(…)` type-checks.
+    return cast(T, dataclasses.field(default=default, kw_only=kw_only, metadata=metadata))
 
 
-def _is_integer(value: Any) -> bool:
+def _is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return _is_integer(value) or isinstance(value, float)
 
 
 def flag(default: bool | None = False, about: str = "", useless: str = "") -> Option:
     """A switch: True or False, or 1 or 0 as TVM takes them."""
 
-    def fits(value: Any) -> bool:
+    def fits(value: object) -> bool:
         return isinstance(value, (bool, np.bool_)) or (_is_integer(value) and value in (0, 1))
 
     return Option(default, "True or False", fits, about, useless, bool)
@@ -151,7 +156,9 @@ def refuse_unknown(what: str, key: object, known: Iterable[str], origin: str | N
     )
 
 
-def check_options(what: str, given: Mapping[Any, Any], known: Mapping[str, Option], origin: str | None = None) -> None:
+def check_options(
+    what: str, given: Mapping[str, object], known: Mapping[str, Option], origin: str | None = None
+) -> None:
     """Raise :class:`TransformError` unless every option is declared and takes its value.
 
     ``what`` is whose options they are.

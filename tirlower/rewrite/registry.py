@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from types import ModuleType
 
 from tirlower.rewrite.options import Option
 
-__all__ = ["WHERE", "declare", "known_passes", "load", "load_all", "options_of"]
+__all__ = ["WHERE", "declare", "home", "known_passes", "load", "load_all", "options_of"]
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "blocks.convert_to_opaque": ("ConvertBlocksToOpaque",),
@@ -152,9 +152,14 @@ def _full(module: str) -> str:
     return module if module.startswith("tirlower.") else f"tirlower.transforms.{module}"
 
 
-def load(name: str) -> Any:
+def home(name: str) -> ModuleType:
+    """The module in which a name of :data:`WHERE` stands, imported when it is first asked for."""
+    return importlib.import_module(_full(WHERE[name]))
+
+
+def load(name: str) -> object:
     """What a name of :data:`WHERE` stands for: a pass, imported when it is first asked for."""
-    return getattr(importlib.import_module(_full(WHERE[name])), name)
+    return getattr(home(name), name)
 
 
 def load_all() -> None:

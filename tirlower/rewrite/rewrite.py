@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 import typing
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from tirlower.diagnostics import TransformError
 from tirlower.rewrite.context import CONFIG_KEYS, PassContext
@@ -37,7 +37,7 @@ class Rewrite:
     gives: ClassVar[tuple[str | Fact, ...]] = ()
     declared: ClassVar[Mapping[str, Option]] = {}
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         what = type(self).__name__
         positional = _positional(type(self))
         if len(args) > len(positional):
@@ -51,7 +51,7 @@ class Rewrite:
         for key, declared in self.declared.items():
             if key not in given and declared.default is dataclasses.MISSING:
                 raise TransformError(f"{what} has no value for its option {key!r}", help=f"give {declared.takes}")
-        self.given: dict[str, Any] = {key: self.declared[key].value(value) for key, value in given.items()}
+        self.given: dict[str, object] = {key: self.declared[key].value(value) for key, value in given.items()}
         self.__dict__.update(self.given)
 
     def __init_subclass__(cls) -> None:
@@ -87,7 +87,7 @@ class Rewrite:
         configured = ctx.config.get(self.name)
         if not isinstance(configured, Mapping):
             configured = {}
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         for key, declared in self.declared.items():
             value = configured[key] if key in configured else ctx.option(declared.key) if declared.key else None
             if key not in self.given and value is not None:

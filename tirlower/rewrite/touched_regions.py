@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 
 from tirlower.analysis.extremes import Domain, Extremes, plainer_start
 from tirlower.analysis.index_loads import WriteLog, memory_read
@@ -106,7 +105,7 @@ class _Collector(FactMutator):
         """How many loops are around."""
         self.matched: dict[Stmt, tuple[MatchBufferRegion, ...]] = {}
         """Regions of allocations that head a body, matched by the block around it."""
-        self._cache: dict[object, Any] = {}
+        self._cache: dict[object, tuple[dict[Var, Expr], Extremes]] = {}
 
     # Context
 
@@ -149,8 +148,7 @@ class _Collector(FactMutator):
                     domains.append(Domain(item[0], [] if low is None else [low]))
             guards = [substitute(guard, values) for guard in self.guards]
             known = self._cache[key] = (values, Extremes(self.analyzer, domains, guards))
-        found: tuple[dict[Var, Expr], Extremes] = known
-        return found
+        return known
 
     # Statements
 

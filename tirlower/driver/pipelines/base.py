@@ -112,8 +112,8 @@ class Pipeline:
         return mod
 
     def _with_added(self, ctx: PassContext) -> tuple[Step, ...]:
-        asked = ctx.option("tir.add_lower_pass") or ()
-        if not asked:
+        asked = ctx.option("tir.add_lower_pass")
+        if not asked or not isinstance(asked, (list, tuple)):
             return self.steps
         added: list[list[Step]] = [[] for _ in range(LOWER_PHASES)]
         for phase, pass_ in asked:

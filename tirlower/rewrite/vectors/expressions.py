@@ -6,8 +6,8 @@ changed; what does not depend on the loop stays and is repeated where it meets a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Container
+from typing import TypeAlias
 
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
@@ -38,6 +38,8 @@ from tirlower.ir.expr import (
     const,
 )
 from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import Dispatch
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each, nodes
 from tirlower.rewrite.scalar_overflow import analyzer_of
@@ -45,8 +47,11 @@ from tirlower.rewrite.vectors.masks import Masker, Scalarize, mask_of
 
 __all__ = ["ExprVectorizer", "depends_on"]
 
+New: TypeAlias = Callable[[Expr], Expr]
+"""What an operand became."""
 
-def depends_on(node: Any, names: Any) -> bool:
+
+def depends_on(node: Node, names: Container[object]) -> bool:
     """Whether a node mentions one of some variables (a set or mapping of them)."""
     return any(
         # An undeclared view is defined where it is used.
@@ -55,7 +60,7 @@ def depends_on(node: Any, names: Any) -> bool:
     )
 
 
-class ExprVectorizer:
+class ExprVectorizer(Dispatch[Expr, Expr, New]):
     """Rewrites expressions for the lanes of a loop.
 
     ``lets`` maps the variables bound to vectors to their vector forms; the statements' half adds to it. With
@@ -125,7 +130,7 @@ class ExprVectorizer:
         if root.is_leaf:
             return self._leaf(root)
         memo: dict[int, Expr] = {}
-        stack: list[Any] = [root]
+        stack: list[Expr] = [root]
         while stack:
             op = stack[-1]
             if id(op) in memo:
@@ -150,7 +155,7 @@ class ExprVectorizer:
             return self.ramp
         return self.lets.get(op, op) if isinstance(op, Var) else op
 
-    def _let(self, op: Let, memo: dict[int, Expr], stack: list[object]) -> None:
+    def _let(self, op: Let, memo: dict[int, Expr], stack: list[Expr]) -> None:
         if id(op.value) not in memo:
             stack.append(op.value)
             return
@@ -178,45 +183,50 @@ class ExprVectorizer:
             raise Scalarize(f"{op.op.name} has effects: it runs once for each lane")
         if all(memo[id(c)] is c for c in op.children()):
             return op
-        handler = _HANDLERS.get(op.__class__)
-        if handler is None:
-            raise Scalarize(f"{type(op).__name__} has no vector form")
-        return handler(self, op, new)
+        return self.dispatch(op, new)
+
+    def otherwise(self, op: Expr, new: New) -> Expr:
+        raise Scalarize(f"{type(op).__name__} has no vector form")
 
     # -- nodes of which an operand changed ---------------------------------------------------------------------------
 
-    def sum(self, op: Any, new: Callable[[Expr], Expr]) -> Expr:
+    def on_Add(self, op: Add | Sub, new: New) -> Expr:
         a, b = new(op.a), new(op.b)
         fn = build.add if isinstance(op, Add) else build.sub
         if isinstance(a, Ramp) and b.dtype.is_scalar:
             return Ramp(fn(a.base, b), a.stride, a.lanes, span=op.span)
         if isinstance(b, Ramp) and a.dtype.is_scalar:
             return Ramp(fn(a, b.base), fn(const(0, b.stride.dtype), b.stride), b.lanes, span=op.span)
-        return self.pair(op, new)
+        return self.on_BinaryOp(op, new)
 
-    def product(self, op: Any, new: Callable[[Expr], Expr]) -> Expr:
+    on_Sub = on_Add
+
+    def on_Mul(self, op: Mul, new: New) -> Expr:
         a, b = new(op.a), new(op.b)
         for ramp, factor in ((a, b), (b, a)):
             if isinstance(ramp, Ramp) and factor.dtype.is_scalar and self._positive(factor):
                 return Ramp(build.mul(ramp.base, factor), build.mul(ramp.stride, factor), ramp.lanes, span=op.span)
-        return self.pair(op, new)
+        return self.on_BinaryOp(op, new)
 
     def _positive(self, factor: Expr) -> bool:
         if isinstance(factor, IntImm):
             return factor.value > 0
         return self.analyzer.can_prove(build.gt(factor, const(0, factor.dtype)))
 
-    def pair(self, op: Any, new: Callable[[Expr], Expr]) -> Expr:
-        made: Expr = type(op)(self.widen(op.a, new(op.a)), self.widen(op.b, new(op.b)), span=op.span)
-        return made
+    def on_BinaryOp(self, op: BinaryOp | CompareOp | And | Or, new: New) -> Expr:
+        return type(op)(self.widen(op.a, new(op.a)), self.widen(op.b, new(op.b)), span=op.span)
 
-    def logical(self, op: Any, new: Callable[[Expr], Expr]) -> Expr:
+    on_CompareOp = on_BinaryOp
+
+    def on_And(self, op: And | Or, new: New) -> Expr:
         """A conjunction or disjunction: vectors evaluate both sides in every lane."""
         if self._may_fault(op.b, op.a, new):
             raise Scalarize("the right side of an and or or is evaluated in some lanes only")
-        return self.pair(op, new)
+        return self.on_BinaryOp(op, new)
 
-    def _may_fault(self, expr: Expr, before: Expr, new: Callable[[Expr], Expr]) -> bool:
+    on_Or = on_And
+
+    def _may_fault(self, expr: Expr, before: Expr, new: New) -> bool:
         """Whether evaluating an expression may fail where evaluating ``before`` does not: by loads and divisions of
         its own."""
         done = set(map(id, nodes(before)))
@@ -241,19 +251,19 @@ class ExprVectorizer:
         zero = const(0, extent.dtype)
         return all(self.analyzer.can_prove(build.logical_and(build.ge(e, zero), build.lt(e, extent))) for e in ends)
 
-    def negation(self, op: Not, new: Callable[[Expr], Expr]) -> Expr:
+    def on_Not(self, op: Not, new: New) -> Expr:
         return Not(new(op.a), span=op.span)
 
-    def select(self, op: Select, new: Callable[[Expr], Expr]) -> Expr:
+    def on_Select(self, op: Select, new: New) -> Expr:
         t, f = op.true_value, op.false_value
         condition = self.widen(op.condition, new(op.condition), t.dtype.lanes)
         return Select(condition, self.widen(t, new(t)), self.widen(f, new(f)), span=op.span)
 
-    def cast(self, op: Cast, new: Callable[[Expr], Expr]) -> Expr:
+    def on_Cast(self, op: Cast, new: New) -> Expr:
         value = new(op.value)
         return Cast(op.dtype.element.with_lanes(value.dtype.lanes, value.dtype.scalable), value, span=op.span)
 
-    def inner_ramp(self, op: Ramp, new: Callable[[Expr], Expr]) -> Expr:
+    def on_Ramp(self, op: Ramp, new: New) -> Expr:
         base, stride = new(op.base), new(op.stride)
         if not isinstance(op.lanes, int) or not isinstance(self.lanes, int):
             raise Scalarize("a vector inside a loop of scalable lanes")
@@ -265,12 +275,12 @@ class ExprVectorizer:
         parts = [Ramp(_lane(base, i), _lane(stride, i), op.lanes, span=op.span) for i in range(self.lanes)]
         return Shuffle(tuple(parts), tuple(const(i, "int32") for i in range(self.lanes * op.lanes)), span=op.span)
 
-    def broadcast(self, op: Broadcast, new: Callable[[Expr], Expr]) -> Expr:
+    def on_Broadcast(self, op: Broadcast, new: New) -> Expr:
         if not isinstance(op.lanes, int) or op.value.dtype.is_vector:
             raise Scalarize("a repeated vector that differs between lanes")
         return self._each(new(op.value), op.lanes)
 
-    def shuffle(self, op: Shuffle, new: Callable[[Expr], Expr]) -> Expr:
+    def on_Shuffle(self, op: Shuffle, new: New) -> Expr:
         if not isinstance(self.lanes, int) or any(not isinstance(new(i), IntImm) for i in op.indices):
             raise Scalarize("a shuffle whose indices differ between lanes")
         wide = tuple(self.widen(v, new(v)) for v in op.vectors)
@@ -287,7 +297,7 @@ class ExprVectorizer:
                 picked.append(const(first + lane * count + position, "int32"))
         return Shuffle(wide, tuple(picked), span=op.span)
 
-    def load(self, op: BufferLoad, new: Callable[[Expr], Expr]) -> Expr:
+    def on_BufferLoad(self, op: BufferLoad, new: New) -> Expr:
         indices, predicate = self.access(op.buffer, op.indices, op.predicate, new)
         return BufferLoad(op.buffer, indices, predicate, span=op.span)
 
@@ -296,7 +306,7 @@ class ExprVectorizer:
         buffer: Buffer,
         indices: tuple[Expr, ...],
         predicate: Expr | None,
-        new: Callable[[Expr], Expr],
+        new: New,
         wide: bool = False,
     ) -> tuple[tuple[Expr, ...], Expr | None]:
         """The indices and predicate of a vector access; ``wide`` when its value is one whatever they are."""
@@ -313,7 +323,7 @@ class ExprVectorizer:
                 mask = self.widen(predicate, mask)
         return tuple(rewritten), mask
 
-    def call(self, op: Call, new: Callable[[Expr], Expr]) -> Expr:
+    def on_Call(self, op: Call, new: New) -> Expr:
         callee = op.op
         assert isinstance(callee, Op)  # other callees have effects, which were refused before
         args = [new(a) for a in op.args]
@@ -357,22 +367,3 @@ def _lane(vector: Expr, lane: int) -> Expr:
     if isinstance(vector, Ramp):
         return build.add(vector.base, build.mul(vector.stride, const(lane, vector.stride.dtype)))
     return Shuffle((vector,), (const(lane, "int32"),))
-
-
-_HANDLERS: dict[type, Callable[[ExprVectorizer, Any, Callable[[Expr], Expr]], Expr]] = {
-    Add: ExprVectorizer.sum,
-    Sub: ExprVectorizer.sum,
-    Mul: ExprVectorizer.product,
-    **{kind: ExprVectorizer.pair for kind in (*BinaryOp.__subclasses__(), *CompareOp.__subclasses__())
-       if kind not in (Add, Sub, Mul)},
-    And: ExprVectorizer.logical,
-    Or: ExprVectorizer.logical,
-    Not: ExprVectorizer.negation,
-    Select: ExprVectorizer.select,
-    Cast: ExprVectorizer.cast,
-    Ramp: ExprVectorizer.inner_ramp,
-    Broadcast: ExprVectorizer.broadcast,
-    Shuffle: ExprVectorizer.shuffle,
-    BufferLoad: ExprVectorizer.load,
-    Call: ExprVectorizer.call,
-}  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 from tirlower.ir import build
 from tirlower.ir.expr import (
@@ -26,6 +25,7 @@ from tirlower.ir.expr import (
     Var,
     const,
 )
+from tirlower.ir.functor import Dispatch
 from tirlower.ir.op import Op, Purity
 
 __all__ = ["IF_THEN_ELSE", "NoSlice", "Slicer", "narrow_ramp"]
@@ -46,7 +46,7 @@ def narrow_ramp(op: Ramp) -> bool:
     return op.dtype.bits < 32
 
 
-class Slicer:
+class Slicer(Dispatch[Expr, Expr, int | Expr, int]):
     """Lanes ``start .. start + count - 1`` of expressions; ``start`` is a number, or a scalar int32 expression.
 
     ``spill(vector)`` gives a load of a vector that was computed before into memory, for lanes that are picked from all
@@ -76,25 +76,25 @@ class Slicer:
         key = (op, start if isinstance(start, int) else id(start), count)
         found = self.memo.get(key)
         if found is None:
-            handler = _HANDLERS.get(op.__class__)
-            if handler is None:
-                raise NoSlice(f"{type(op).__name__} {op}")
-            found = self.memo[key] = handler(self, op, start, count)
+            found = self.memo[key] = self.dispatch(op, start, count)
         return found
+
+    def otherwise(self, op: Expr, start: int | Expr, count: int) -> Expr:
+        raise NoSlice(f"{type(op).__name__} {op}")
 
     # -- leaves ------------------------------------------------------------------------------------------------------
 
-    def ramp(self, op: Ramp, start: int | Expr, count: int) -> Expr:
+    def on_Ramp(self, op: Ramp, start: int | Expr, count: int) -> Expr:
         if narrow_ramp(op):
             wide = "int64" if op.dtype.is_int else "uint64"
             long = Ramp(build.cast(wide, op.base), build.cast(wide, op.stride), op.lanes, span=op.span)
-            part = self.ramp(long, start, count)
+            part = self.on_Ramp(long, start, count)
             return Cast(op.dtype.element.with_lanes(count), part, span=op.span)
         first = build.mul(op.stride, _as(op.stride, start))
         base = build.add(op.base, first)
         return base if count == 1 else Ramp(base, op.stride, count, span=op.span)
 
-    def broadcast(self, op: Broadcast, start: int | Expr, count: int) -> Expr:
+    def on_Broadcast(self, op: Broadcast, start: int | Expr, count: int) -> Expr:
         inner = op.value.dtype.lanes
         if inner == 1:
             return op.value if count == 1 else Broadcast(op.value, count, span=op.span)
@@ -106,12 +106,12 @@ class Slicer:
         place = build.floormod(_ramp(start, count), Broadcast(const(inner, "int32"), count))
         return _picked(load, place)
 
-    def var(self, op: Var, start: int | Expr, count: int) -> Expr:
+    def on_Var(self, op: Var, start: int | Expr, count: int) -> Expr:
         if not isinstance(start, int) or op.dtype.lanes in self.cut:
             return self._slice(self.spill(op), start, count)
         return Shuffle((op,), tuple(const(start + i, "int32") for i in range(count)), span=op.span)
 
-    def load(self, op: BufferLoad, start: int | Expr, count: int) -> Expr:
+    def on_BufferLoad(self, op: BufferLoad, start: int | Expr, count: int) -> Expr:
         group = op.buffer.dtype.lanes
         if not op.indices or op.indices[-1].dtype.lanes * group != op.dtype.lanes or count % group:
             raise NoSlice(f"a part of an element of {op.buffer.name!r}")
@@ -126,22 +126,23 @@ class Slicer:
 
     # -- lane by lane ------------------------------------------------------------------------------------------------
 
-    def pair(self, op: Any, start: int | Expr, count: int) -> Expr:
-        made: Expr = type(op)(self._slice(op.a, start, count), self._slice(op.b, start, count), span=op.span)
-        return made
+    def on_BinaryOp(self, op: BinaryOp | CompareOp | And | Or, start: int | Expr, count: int) -> Expr:
+        return type(op)(self._slice(op.a, start, count), self._slice(op.b, start, count), span=op.span)
 
-    def negation(self, op: Not, start: int | Expr, count: int) -> Expr:
+    on_CompareOp = on_And = on_Or = on_BinaryOp
+
+    def on_Not(self, op: Not, start: int | Expr, count: int) -> Expr:
         return Not(self._slice(op.a, start, count), span=op.span)
 
-    def cast(self, op: Cast, start: int | Expr, count: int) -> Expr:
+    def on_Cast(self, op: Cast, start: int | Expr, count: int) -> Expr:
         return Cast(op.dtype.element.with_lanes(count), self._slice(op.value, start, count), span=op.span)
 
-    def select(self, op: Select, start: int | Expr, count: int) -> Expr:
+    def on_Select(self, op: Select, start: int | Expr, count: int) -> Expr:
         condition = op.condition if op.condition.dtype.is_scalar else self._slice(op.condition, start, count)
         parts = [self._slice(arm, start, count) for arm in (op.true_value, op.false_value)]
         return Select(condition, *parts, span=op.span)
 
-    def call(self, op: Call, start: int | Expr, count: int) -> Expr:
+    def on_Call(self, op: Call, start: int | Expr, count: int) -> Expr:
         callee, lanes = op.op, op.dtype.lanes
         kind = op.dtype.element.with_lanes(count)
         if not isinstance(callee, Op) or callee.purity >= Purity.WRITES:
@@ -191,7 +192,7 @@ class Slicer:
         total = sum(part.dtype.lanes for part in taken)
         return Shuffle(tuple(taken), tuple(const(i, "int32") for i in range(total)))
 
-    def shuffle(self, op: Shuffle, start: int | Expr, count: int) -> Expr:
+    def on_Shuffle(self, op: Shuffle, start: int | Expr, count: int) -> Expr:
         if not all(isinstance(index, IntImm) for index in op.indices):
             raise NoSlice("a shuffle whose indices are no constants")
         picks = [index.value for index in op.indices if isinstance(index, IntImm)]
@@ -247,17 +248,3 @@ def _constants(values: list[int]) -> Expr:
 def _picked(load: BufferLoad, lanes: Expr) -> Expr:
     """Elements of a buffer that a vector was spilled to."""
     return BufferLoad(load.buffer, (lanes,), None, span=load.span)
-
-
-_HANDLERS: dict[type, Callable[[Slicer, Any, int | Expr, int], Expr]] = {
-    Ramp: Slicer.ramp,
-    Broadcast: Slicer.broadcast,
-    Var: Slicer.var,
-    BufferLoad: Slicer.load,
-    **dict.fromkeys((*BinaryOp.__subclasses__(), *CompareOp.__subclasses__(), And, Or), Slicer.pair),
-    Not: Slicer.negation,
-    Cast: Slicer.cast,
-    Select: Slicer.select,
-    Call: Slicer.call,
-    Shuffle: Slicer.shuffle,
-}

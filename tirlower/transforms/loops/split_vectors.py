@@ -396,7 +396,7 @@ class _Inner(Mutator):
             return BufferLoad(load.buffer, (build.cast("int32", op.indices[0]),), span=op.span)
         if len(picks) != lanes:
             raise NoSlice("a shuffle whose indices are no constants")
-        return Slicer(0, lanes, outer._spill, outer.cut).shuffle(op, 0, lanes)
+        return Slicer(0, lanes, outer._spill, outer.cut).on_Shuffle(op, 0, lanes)
 
 
 def _plain(expr: Expr) -> bool:
