@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.analysis.occurrences import (
     TEXT_LIMIT,
     Computation,
@@ -70,7 +68,7 @@ class _Region:
         self.interner = Interner()
         self.analyzer = analyzer_of(owner.func)[0] if owner.identify else None
         self.classes: dict[Expr, Computation] = {}
-        self.of_form: dict[Any, Computation] = {}
+        self.of_form: dict[object, Computation] = {}
         self.local: set[Var] = set()
         self.scopes = 0
         self.bound: dict[Computation, Var] = {}
@@ -83,16 +81,15 @@ class _Region:
         self.scopes += 1
         return Scope(parent, at, self.scopes)
 
-    def collect(self, stmt: Any, scope: Scope, at: int) -> None:
+    def collect(self, stmt: Stmt, scope: Scope, at: int) -> None:
         """The expressions of a statement and of those inside it."""
         place = (scope, at)
-        kind = stmt.__class__
-        if kind is Seq:
+        if stmt.__class__ is Seq:
             inner = self.scope(scope, at)
             for index, child in enumerate(stmt.stmts):
                 self.collect(child, inner, index)
             return
-        if kind is Block:
+        if stmt.__class__ is Block:
             for it in stmt.iters:
                 self.note(it.value, place)
             self.note(stmt.predicate, place)
@@ -123,7 +120,7 @@ class _Region:
         found = self.classes.get(rep(root))
         if found is not None:
             return found
-        stack: list[Any] = [root]
+        stack: list[Expr] = [root]
         while stack:
             op = stack[-1]
             key = rep(op)
@@ -140,7 +137,7 @@ class _Region:
             self.classes[key] = self._new_class(op, operands)
         return self.classes[rep(root)]
 
-    def _new_class(self, op: Any, operands: list[Expr]) -> Computation:
+    def _new_class(self, op: Expr, operands: list[Expr]) -> Computation:
         parts = [self.classes[self.interner.representative(c)] for c in operands]
         if op.__class__ is Let:
             self.local.add(op.var)
@@ -183,8 +180,8 @@ class _Region:
 
     def _address(self, op: Call) -> list[tuple[Computation, bool]]:
         """The element of an address is named, not loaded: its indices are computed."""
-        load: Any = op.args[0]
-        return [(self.classes[self.interner.representative(index)], True) for index in load.children()]
+        element = op.args[0]
+        return [(self.classes[self.interner.representative(index)], True) for index in element.children()]
 
     # Choosing
 
@@ -249,7 +246,7 @@ def _is_atom(expr: Expr) -> bool:
     return expr.is_leaf and not expr.dtype.is_handle
 
 
-def _is_arithmetic(op: Any) -> bool:
+def _is_arithmetic(op: Expr) -> bool:
     """Whether a node may be part of a bound computation: no loads, calls or pointers."""
     return not (op.is_leaf or isinstance(op, (BufferLoad, Call, Let)) or op.dtype.is_handle)
 
@@ -276,7 +273,7 @@ class _Replacer(Mutator):
         self.root: Expr | None = None
         self.visible: set[Var] = set()
 
-    def enter_Expr(self, op: Any) -> Expr | None:
+    def enter_Expr(self, op: Expr) -> Expr | None:
         if op.is_leaf or op is self.root:
             return None
         found = self.region.classes.get(self.region.interner.representative(op))
@@ -286,7 +283,7 @@ class _Replacer(Mutator):
     def value(self, expr: Expr) -> Expr:
         """What a variable is bound to: the expression with its parts replaced, not itself."""
         self.root = expr
-        new: Expr = self.visit_expr(expr)
+        new = self.visit_expr(expr)
         self.root = None
         return new
 
@@ -343,20 +340,19 @@ class _Placer:
     def _single(self, op: Stmt) -> Stmt:
         """A scope of one statement."""
         binds = self._binds(self._enter(), 0)
-        new: Stmt = self.stmt(op)
+        new = self.stmt(op)
         self._leave(binds)
         return Seq((*binds, new)) if binds else new
 
     def body(self, op: Stmt) -> Stmt:
         return self.stmt(op) if op.__class__ is Seq else self._single(op)
 
-    def stmt(self, op: Any) -> Any:
-        kind = op.__class__
-        if kind is Seq:
+    def stmt(self, op: Stmt) -> Stmt:
+        if op.__class__ is Seq:
             return self._sequence(op)
-        if kind is Block:
+        if op.__class__ is Block:
             return self._block(op)
-        changes: dict[str, Any] = {}
+        changes: dict[str, object] = {}
         for name in op.child_names:
             old = getattr(op, name)
             if old.__class__ is tuple:
@@ -381,7 +377,10 @@ class _Placer:
 
     def _block(self, op: Block) -> Block:
         iters = [it if it.value is None else it.with_(value=self.replacer.visit(it.value)) for it in op.iters]
-        changes: dict[str, Any] = {"predicate": self.replacer.visit(op.predicate), "body": self.owner.region(op.body)}
+        changes: dict[str, object] = {
+            "predicate": self.replacer.visit(op.predicate),
+            "body": self.owner.region(op.body),
+        }
         if any(a is not b for a, b in zip(iters, op.iters, strict=True)):
             changes["iters"] = tuple(iters)
         if op.init is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
@@ -203,7 +202,7 @@ class _Lowerer(FactMutator):
         rounded = build.add(rest, build.bitwise_and(b, _correction(b, rest)))
         return self._by_signs(op, build.truncmod, rounded)
 
-    def _by_signs(self, op: Any, divide: Callable[[Expr, Expr], Expr], rounded: Expr) -> Expr:
+    def _by_signs(self, op: FloorDiv | FloorMod, divide: Callable[[Expr, Expr], Expr], rounded: Expr) -> Expr:
         """Operands that turn out not to be negative are divided without signs: nothing waits for the correction then.
 
         Only where a division takes so long that a branch is worth it, which processors foresee as long as the signs
@@ -237,11 +236,10 @@ class _Lowerer(FactMutator):
     def enter_NE(self, op: NE) -> Expr | None:
         return self._divisibility(op, NE)
 
-    def _divisibility(self, op: Any, kind: Any) -> Expr | None:
+    def _divisibility(self, op: EQ | NE, kind: type[EQ] | type[NE]) -> Expr | None:
         if isinstance(op.a, FloorMod) and is_const_int(op.b, 0) and op.a.dtype.is_integral:
             rest = Mod(self.visit(op.a.a), self.visit(op.a.b), span=op.a.span)
-            made: Expr = kind(rest, op.b, span=op.span)
-            return made
+            return kind(rest, op.b, span=op.span)
         return None
 
 

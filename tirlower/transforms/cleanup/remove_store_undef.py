@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
@@ -162,7 +162,7 @@ def _only_reads(value: Expr, what: str, site: Stmt) -> None:
         )
 
 
-def _in_index(name: str, index: Expr | None, site: Any) -> TransformError:
+def _in_index(name: str, index: Expr | None, site: Expr | Stmt) -> TransformError:
     return TransformError(
         f"T.undef() is used in an index of buffer {name!r}: {index}",
         span=site.span,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
@@ -194,22 +193,21 @@ class _Lowerer(Retyper):
         names = ("FloatImm", name, None, None) if whole is not None else ("Cast", "float", name, None)
         return self.call(op, storage, (number,), names, (kind.bits, 64, kind.bits))
 
-    def rebuild(self, op: Any, operands: list[Expr]) -> Expr:
+    def rebuild(self, op: Expr, operands: list[Expr]) -> Expr:
         """Operations become calls; what only moves values moves their bits."""
-        kind = op.__class__
-        if kind is Cast:
+        if op.__class__ is Cast:
             if op.value.dtype.is_custom or op.dtype.is_custom:
                 return self._cast(op, operands[0])
         elif isinstance(op, (BinaryOp, CompareOp)):
             custom = op.a.dtype
             if custom.is_custom:
-                names = (kind.__name__, custom_name(custom), None, None)
+                names = (op.__class__.__name__, custom_name(custom), None, None)
                 result = storage_dtype(op.dtype.element)
                 bits = (custom.bits, custom.bits, result.bits)
                 return self.lanewise(op, operands, lambda row: self.call(op, result, row, names, bits))
-        elif kind is Call:
+        elif op.__class__ is Call:
             return self._call(op, operands)
-        elif kind is Ramp and op.dtype.is_custom:
+        elif op.__class__ is Ramp and op.dtype.is_custom:
             raise TransformError(
                 f"a ramp of {op.dtype!s} is not lowered: {op}", span=op.span, help="convert a ramp of integers"
             )

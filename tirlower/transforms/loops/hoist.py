@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, Literal
+from typing import Literal
 
 from tirlower.analysis.purity import side_effect
 from tirlower.ir.buffer import Buffer
@@ -205,10 +205,10 @@ def _lets(root: Expr) -> list[Let]:
     """The lets inside an expression, each after those in its value and before those in its body."""
     found: list[Let] = []
     seen: set[Expr] = set()
-    stack: list[Any] = [root]
+    stack: list[Expr | tuple[Let]] = [root]
     while stack:
         op = stack.pop()
-        if op.__class__ is tuple:
+        if isinstance(op, tuple):
             found.append(op[0])
         elif op not in seen and not op.is_leaf:
             seen.add(op)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, pointer_dtype
 from tirlower.ir.cancel import expr_key
@@ -232,7 +230,7 @@ class StorageRewrite(FuncPass):
     breaks = (Fact.LANES, Fact.OWN_STORAGE, Fact.SINGLE_STATEMENTS)
     keep_shared_apart: bool = False
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
         self.reports: dict[str, StorageReport] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
@@ -31,7 +31,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
 from tirlower.ir.op import Op
 from tirlower.ir.query import each
-from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, BufferStore, Evaluate, Stmt
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, BufferStore, DeclBuffer, Evaluate, Stmt
 from tirlower.machine.target import Target
 from tirlower.rewrite.base import FuncPass
 from tirlower.rewrite.context import PassContext
@@ -118,7 +118,7 @@ class _Temporaries(Visitor):
         if not self.matches(buffer.dtype):
             self.opaque.add(buffer.data)
 
-    def visit_DeclBuffer(self, op: Any) -> None:
+    def visit_DeclBuffer(self, op: DeclBuffer) -> None:
         self.visit_buffer(op.buffer)
 
     def visit_MatchBufferRegion(self, op: MatchBufferRegion) -> None:
@@ -365,7 +365,7 @@ class FP8ComputeLegalize(_ComputeLegalize):
     matched = staticmethod(lambda kind: kind.is_float8)
     native_arch = 89
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         # TIR's parameter has this name.
         if "promote_dtype_str" in kwargs and "promote_dtype" not in kwargs:
             kwargs["promote_dtype"] = kwargs.pop("promote_dtype_str")

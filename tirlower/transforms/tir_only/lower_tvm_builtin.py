@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
@@ -12,7 +11,20 @@ from tirlower.ir.dtype import HANDLE, INT32, DataType
 from tirlower.ir.expr import Call, Expr, IntImm, PointerType, StringImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import AllocBuffer, Assert, AttrStmt, Bind, Block, DeclBuffer, Evaluate, For, ForKind, Seq, Stmt
+from tirlower.ir.stmt import (
+    AllocBuffer,
+    Assert,
+    AttrStmt,
+    Bind,
+    Block,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    Seq,
+    Stmt,
+    While,
+)
 from tirlower.machine.target import Target
 from tirlower.rewrite.base import FuncPass, Stage
 from tirlower.rewrite.context import PassContext
@@ -113,7 +125,7 @@ class _Lowerer(CallLowerer):
         self.loops -= 1
         return made
 
-    def visit_While(self, op: Any) -> Stmt:
+    def visit_While(self, op: While) -> Stmt:
         self.refuse_calls(op.condition, "the condition of a while loop, which is evaluated again and again")
         self.loops += 1
         made = self.statement(op)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
@@ -122,16 +122,15 @@ class _StorageLegalizer(Retyper):
             return op if made is load else op.with_(args=(made,))
         return None
 
-    def rebuild(self, op: Any, operands: list[Expr]) -> Expr:
+    def rebuild(self, op: Expr, operands: list[Expr]) -> Expr:
         """Moves work on bits, conversions are spelled out; arithmetic on the type must be gone."""
-        kind = op.__class__
-        if kind is Cast:
+        if op.__class__ is Cast:
             return self._cast(op, operands[0])
-        if kind is Call:
+        if op.__class__ is Call:
             return self._call(op, operands)
         if isinstance(op, (BinaryOp, CompareOp)) and self.matches(op.a.dtype):
             raise self.left_over(op, op.a.dtype)
-        if kind in (Select, Broadcast, Shuffle, BufferLoad) or not self.matches(op.dtype):
+        if op.__class__ in (Select, Broadcast, Shuffle, BufferLoad) or not self.matches(op.dtype):
             return super().rebuild(op, operands)
         raise self.left_over(op, op.dtype)
 
