@@ -17,11 +17,12 @@ array([0., 2., 4., 6.], dtype=float32)
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from tirlower import analysis, arith, gpu, interp, ir, llvm, poly, script, transforms
     from tirlower.diagnostics import (
         AllocationError,
         ArgumentError,
@@ -93,7 +94,7 @@ _ROOMS = ("analysis", "arith", "gpu", "interp", "ir", "llvm", "poly", "script", 
 __all__ = [*_WHERE, *_ROOMS, "__version__"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     where = _WHERE.get(name)
     if where is not None:
         from tirlower.diagnostics import keep_for_good, paused_collection

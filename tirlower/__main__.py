@@ -7,7 +7,6 @@ import importlib.util
 import pathlib
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from tirlower import demo
 from tirlower.diagnostics import TirError, nearest_name
 from tirlower.driver.backend import SOURCE_KINDS
 from tirlower.ir import IRModule, PrimFunc
+from tirlower.ir.dtype import Array
 from tirlower.ir.expr import IntImm
 from tirlower.transforms import catalog
 
@@ -39,7 +39,7 @@ def load_function(where: str) -> PrimFunc | IRModule:
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
-    found: Any = module.__dict__.get(name)
+    found: object = module.__dict__.get(name)
     if found is None:
         known = [k for k, v in vars(module).items() if isinstance(v, (PrimFunc, IRModule, tl.Kernel))]
         near = nearest_name(name, known)
@@ -59,10 +59,10 @@ def load_function(where: str) -> PrimFunc | IRModule:
     return found
 
 
-def random_arguments(func: PrimFunc, size: int, seed: int = 0) -> list[Any]:
+def random_arguments(func: PrimFunc, size: int, seed: int = 0) -> list[Array | float]:
     """Random arguments for a function, every symbolic extent being ``size``."""
     rng = np.random.default_rng(seed)
-    values: list[Any] = []
+    values: list[Array | float] = []
     for param in func.params:
         buffer = func.buffer_map.get(param)
         if buffer is None:

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, no_type_check
+from typing import TypeAlias, no_type_check
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from tirlower.script import tir as T
 
 __all__ = ["main", "time_call"]
 
+Floats: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
 
-def time_call(fn: Callable[[], Any], budget: float = 0.3, least: int = 5) -> float:
+
+def time_call(fn: Callable[[], object], budget: float = 0.3, least: int = 5) -> float:
     """The median seconds of a call, over as many calls as fit into the budget (at least ``least``)."""
     fn()
     times: list[float] = []
@@ -35,8 +37,8 @@ class Case:
 
     name: str
     func: PrimFunc
-    arguments: list[Any]
-    reference: Callable[..., Any]
+    arguments: list[Floats]
+    reference: Callable[[list[Floats]], object]
     rtol: float
 
 
@@ -115,23 +117,24 @@ def cases(quick: bool) -> list[Case]:
     rng = np.random.default_rng(0)
     n, side = (1 << 14, 256) if quick else (1 << 20, 512)
 
-    def vector(size: int) -> np.ndarray[Any, Any]:
+    def vector(size: int) -> Floats:
         return rng.standard_normal(size, dtype=np.float32)
 
-    def matrix(size: int) -> np.ndarray[Any, Any]:
+    def matrix(size: int) -> Floats:
         return rng.standard_normal((size, size), dtype=np.float32)
 
-    def numpy_gelu(x: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> None:
+    def numpy_gelu(given: list[Floats]) -> None:
+        x, out = given
         out[...] = 0.5 * x * (1 + np.tanh(np.float32(0.79788456) * (x + np.float32(0.044715) * x * x * x)))
 
     return [
         Case("vector add", _vector_add(n), [vector(n), vector(n), np.empty(n, np.float32)],
-             lambda a, b, c: np.add(a, b, out=c), 0.0),
+             lambda given: np.add(given[0], given[1], out=given[2]), 0.0),
         Case("matmul", _matmul(side), [matrix(side), matrix(side), np.empty((side, side), np.float32)],
-             lambda a, b, c: np.matmul(a, b, out=c), 1e-3),
+             lambda given: np.matmul(given[0], given[1], out=given[2]), 1e-3),
         Case("gelu", _gelu(n), [vector(n), np.empty(n, np.float32)], numpy_gelu, 1e-4),
         Case("row sum", _row_sum(side), [matrix(side), np.empty(side, np.float32)],
-             lambda a, b: np.sum(a, axis=1, out=b), 1e-3),
+             lambda given: np.sum(given[0], axis=1, out=given[1]), 1e-3),
     ]  # fmt: skip
 
 
@@ -144,11 +147,11 @@ def main(quick: bool = False) -> None:
         compile_ms = (time.perf_counter() - start) * 1e3
         kernel(*case.arguments)
         result = case.arguments[-1].copy()
-        case.reference(*case.arguments)
+        case.reference(case.arguments)
         np.testing.assert_allclose(result, case.arguments[-1], rtol=case.rtol, atol=case.rtol)
         args, reference = case.arguments, case.reference
         ours = time_call(lambda kernel=kernel, args=args: kernel(*args))  # type: ignore[misc]
-        theirs = time_call(lambda reference=reference, args=args: reference(*args))  # type: ignore[misc]
+        theirs = time_call(lambda reference=reference, args=args: reference(args))  # type: ignore[misc]
         print(
             f"{case.name:<12} {compile_ms:>7.1f} ms {ours * 1e6:>9.1f} us {theirs * 1e6:>9.1f} us {theirs / ours:>7.2f}x"
         )

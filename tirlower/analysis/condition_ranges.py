@@ -8,7 +8,6 @@ domains to the worst case.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer, IntervalSet
@@ -108,23 +107,22 @@ class Solver:
             return None
         return worst_low, worst_high
 
-    def _solve(self, form: Any, upper: Expr | None, lower: Expr | None) -> Interval | None:
+    def _solve(self, form: Expr, upper: Expr | None, lower: Expr | None) -> Interval | None:
         """The ends of the variable where ``lower <= form <= upper``; sides without limit are None."""
         while form is not self.var:
-            kind = form.__class__
-            if kind is Add or kind is Sub:
+            if form.__class__ is Add or form.__class__ is Sub:
                 left, right = mentions(form.a, (self.var,)), mentions(form.b, (self.var,))
                 if left and right:
                     return None
                 other = form.b if left else form.a
-                if kind is Add:
+                if form.__class__ is Add:
                     upper, lower = _each(build.sub, upper, other), _each(build.sub, lower, other)
                 elif left:
                     upper, lower = _each(build.add, upper, other), _each(build.add, lower, other)
                 else:  # other - form
                     upper, lower = _flipped(other, lower), _flipped(other, upper)
                 form = form.a if left else form.b
-            elif kind is Mul:
+            elif form.__class__ is Mul:
                 form, factor = (form.a, form.b) if mentions(form.a, (self.var,)) else (form.b, form.a)
                 if mentions(factor, self.inside):
                     return None
@@ -135,7 +133,7 @@ class Solver:
                 elif not self.analyzer.can_prove_greater_equal(factor, 1):
                     return None
                 upper, lower = _each(build.floordiv, upper, factor), _each(build.ceildiv, lower, factor)
-            elif kind is FloorDiv and isinstance(form.b, IntImm) and form.b.value > 0:
+            elif form.__class__ is FloorDiv and isinstance(form.b, IntImm) and form.b.value > 0:
                 size = form.b
                 if upper is not None:
                     upper = build.add(build.mul(upper, size), const(size.value - 1, size.dtype))

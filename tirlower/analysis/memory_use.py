@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TypeAlias
 
 from tirlower.diagnostics import ArgumentValueError
 from tirlower.ir.buffer import Buffer
@@ -38,10 +38,13 @@ def allocation_bytes(buffer: Buffer) -> int:
     return count * buffer.dtype.bytes * buffer.dtype.lanes
 
 
+_Allocation: TypeAlias = AllocBuffer | AllocConst
+
+
 class _Peak(Visitor):
     """The most bytes alive at once in each scope; what a Seq allocates lives until its end."""
 
-    def __init__(self, size_of: Callable[[Any], tuple[str, int] | None]) -> None:
+    def __init__(self, size_of: Callable[[_Allocation], tuple[str, int] | None]) -> None:
         self.size_of = size_of
         self.live: dict[str, int] = {}
         self.peak: dict[str, int] = {}
@@ -72,7 +75,7 @@ class _Peak(Visitor):
         self.peak[scope] = max(self.peak.get(scope, 0), self.live[scope])
 
 
-def _by_scope(op: Any) -> tuple[str, int]:
+def _by_scope(op: _Allocation) -> tuple[str, int]:
     return op.buffer.scope, allocation_bytes(op.buffer)
 
 
@@ -98,11 +101,11 @@ def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[str, dic
     return result
 
 
-def _aligned_peak(func: PrimFunc, alignment: int, kind: Any, what: str) -> int:
+def _aligned_peak(func: PrimFunc, alignment: int, kind: type[_Allocation], what: str) -> int:
     if isinstance(alignment, bool) or not isinstance(alignment, int) or alignment <= 0:
         raise ArgumentValueError(f"{what} is a positive number of bytes, got {alignment!r}")
 
-    def size_of(op: Any) -> tuple[str, int] | None:
+    def size_of(op: _Allocation) -> tuple[str, int] | None:
         return ("", -(-allocation_bytes(op.buffer) // alignment) * alignment) if op.__class__ is kind else None
 
     worker = _Peak(size_of)

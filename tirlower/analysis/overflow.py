@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from tirlower.analysis.evaluated import conditions_of, evaluations
 from tirlower.analysis.purity import side_effect
@@ -62,7 +61,6 @@ _ITE = Op.get("tir.if_then_else")
 
 
 _DIVISIONS = frozenset((Div, Mod, FloorDiv, FloorMod))
-_NOT_FOLLOWED = frozenset((Call, Cast))
 _VALUES = frozenset((Var, IntImm, BufferLoad))
 _SHIFT_LEFT = Op.get("tir.shift_left")
 _RESULT_MAY_LEAVE = frozenset((Add, Sub, Mul, Div, FloorDiv))
@@ -79,10 +77,9 @@ def _leaves(bound: ConstIntBound, kind: DataType) -> bool:
     return low < kind.min_value or high > kind.max_value
 
 
-def may_overflow(op: Any) -> bool:
+def may_overflow(op: Expr) -> bool:
     """Whether a node is an operation whose exact result may be outside its type."""
-    kind = op.__class__
-    if kind in _RESULT_MAY_LEAVE or (kind is Call and op.op is _SHIFT_LEFT):
+    if op.__class__ in _RESULT_MAY_LEAVE or (op.__class__ is Call and op.op is _SHIFT_LEFT):
         return is_index_type(op.dtype)
     return False
 
@@ -126,7 +123,7 @@ class Wrapping:
         """Whether an expression divides by data that may be zero: its error stays, whatever its value is for."""
         return self.keeps_errors and bool(self._failing(self._classify(root)[1]))
 
-    def _failing(self, quotients: list[Any]) -> list[Expr]:
+    def _failing(self, quotients: list[BinaryOp]) -> list[BinaryOp]:
         """The divisions whose divisor is not known to be other than zero."""
         prove = self.analyzer.can_prove
         return [op for op in quotients if not prove(build.ne(op.b, const(0, op.b.dtype)))]
@@ -162,11 +159,11 @@ class Wrapping:
             name = self.atoms[rep] = Var("atom", expr.dtype)
         return name
 
-    def _classify(self, root: Expr) -> tuple[set[int], list[Expr]]:
+    def _classify(self, root: Expr) -> tuple[set[int], list[BinaryOp]]:
         """The ids of the wrapping nodes (operations and everything around them), and the divisions by data."""
         data: dict[int, bool] = {}
         wrapping: set[int] = set()
-        quotients: list[Expr] = []
+        quotients: list[BinaryOp] = []
         stack: list[Expr] = [root]
         while stack:
             op = stack[-1]
@@ -192,17 +189,21 @@ class Wrapping:
                 quotients.append(op)
         return wrapping, quotients
 
-    def is_data_node(self, op: Any) -> bool:
+    def is_data_node(self, op: Node) -> bool:
         """Whether a node gives data, whatever its operands are."""
         kind = op.__class__
         if kind is BufferLoad:
             return True
         if kind is Var:
             return op in self.data
-        if kind is Call and (not isinstance(op.op, Op) or op.op.purity is not Purity.PURE):
+        if op.__class__ is Call and (not isinstance(op.op, Op) or op.op.purity is not Purity.PURE):
             return True
         # A number that no rule computes may be any of its type.
-        return kind in _NOT_FOLLOWED and op.dtype.is_integral and all(map(_is_number, op.children()))
+        return (
+            (op.__class__ is Call or op.__class__ is Cast)
+            and op.dtype.is_integral
+            and all(map(_is_number, op.children()))
+        )
 
     def _wraps_here(self, op: Expr, data: dict[int, bool]) -> bool:
         if isinstance(op, (BinaryOp, CompareOp)):
@@ -252,7 +253,7 @@ class Wrapping:
         decided = kept.__class__ in (And, Or) and kept.a.__class__ is IntImm
         return fold(kept) if decided else kept
 
-    def _keeps(self, root: Expr, made: Expr, failing: list[Any], simplify: Callable[[Expr], Expr]) -> bool:
+    def _keeps(self, root: Expr, made: Expr, failing: list[BinaryOp], simplify: Callable[[Expr], Expr]) -> bool:
         """Whether what became of an expression divides by all that it divided by and that may be zero, and where it did."""
         if not failing:
             return True
@@ -298,7 +299,7 @@ class Wrapping:
         finally:
             self.visited.pop()
 
-    def _decided(self, op: Any) -> Any:
+    def _decided(self, op: BinaryOp) -> Expr:
         """A minimum or maximum, or the operand that it is: what wraps may be bounded all the same, a remainder is."""
         if not (is_index_type(op.dtype) and op.dtype.is_scalar):
             return op
@@ -321,9 +322,9 @@ class Wrapping:
         finally:
             self.visited.pop()
 
-    def _choice(self, op: Any, visit: Callable[[Expr], Expr]) -> Expr:
+    def _choice(self, op: Call, visit: Callable[[Expr], Expr]) -> Expr:
         """An if_then_else, each arm under the condition: a fact where it does not depend on memory."""
-        test: Any = visit(op.args[0])
+        test = visit(op.args[0])
         if test.__class__ is IntImm or side_effect(test) is not Purity.PURE or self.wraps(test):
             return _chosen(op.map_children(lambda c: test if c is op.args[0] else visit(c)))
         with self._scope(test):
@@ -332,11 +333,10 @@ class Wrapping:
             self.analyzer.facts.deny(test)
             no = visit(op.args[2])
         same = test is op.args[0] and yes is op.args[1] and no is op.args[2]
-        made: Expr = op if same else op.with_(args=(test, yes, no))
-        return made
+        return op if same else op.with_(args=(test, yes, no))
 
     def _ring(
-        self, root: Any, wrapping: set[int], visit: Callable[[Expr], Expr], simplify: Callable[[Expr], Expr]
+        self, root: Expr, wrapping: set[int], visit: Callable[[Expr], Expr], simplify: Callable[[Expr], Expr]
     ) -> Expr:
         """A sum or product that wraps. Its identities hold modulo ``2**bits``, with anything in place of its operands:
         they are simplified, then stand as variables of which nothing is known.
@@ -349,7 +349,7 @@ class Wrapping:
         constants = 0
         worthwhile = False
         used: set[int] = set()
-        stack: list[Any] = [root]
+        stack: list[Expr] = [root]
         while stack:
             op = stack[-1]
             if id(op) in plain:
@@ -389,15 +389,13 @@ class Wrapping:
         found = simplify(start)
         if found is start or interner.same(found, start):
             return result
-        simpler: Expr = substitute(found, values)
-        return simpler
+        return substitute(found, values)
 
 
-def _chosen(op: Any) -> Expr:
+def _chosen(op: Call) -> Expr:
     """An if_then_else whose condition is constant is the arm chosen."""
     test = op.args[0]
-    made: Expr = op if test.__class__ is not IntImm else op.args[1] if test.value else op.args[2]
-    return made
+    return op if test.__class__ is not IntImm else op.args[1] if test.value else op.args[2]
 
 
 class DataAnalyzer(Analyzer):
@@ -471,7 +469,7 @@ class DataAnalyzer(Analyzer):
             ends.append(made if made is end or side_effect(end) is Purity.PURE else Var("atom", end.dtype))
         return value if ends[0] is value.min and ends[1] is value.extent else Range(*ends)
 
-    def enter_constraint(self, condition: Any) -> None:
+    def enter_constraint(self, condition: ExprLike) -> None:
         """Take a condition as true, but for the parts that read memory."""
         condition = as_expr(condition)
         if side_effect(condition) is not Purity.PURE:
@@ -490,7 +488,7 @@ class DataAnalyzer(Analyzer):
         """Whether arithmetic of an index type wraps around where it leaves it: that on data does."""
         return self.wrapping.is_data(expr)
 
-    def simplify(self, expr: Any, steps: int = 2) -> Expr:
+    def simplify(self, expr: ExprLike, steps: int = 2) -> Expr:
         """The simplest form known."""
         plain = super().simplify
         return self.wrapping.simplify(as_expr(expr), lambda part: plain(part, steps))
@@ -515,7 +513,7 @@ class DataAnalyzer(Analyzer):
         """The interval that an expression ranges over."""
         return super().int_set(self.opaque(as_expr(expr)), dom_map)
 
-    def can_prove(self, condition: Any, strength: ProofStrength | int = ProofStrength.DEFAULT) -> bool:
+    def can_prove(self, condition: ExprLike, strength: ProofStrength | int = ProofStrength.DEFAULT) -> bool:
         """Whether a condition is certainly true under what is known."""
         return super().can_prove(self.opaque(as_expr(condition)), strength)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import TypedDict, TypeVar
 
 __all__ = ["AccessNote", "CheckReport", "LoopNote"]
 
@@ -41,6 +41,17 @@ class AccessNote:
 
 
 _Note = TypeVar("_Note", LoopNote, AccessNote)
+
+
+class SavedReport(TypedDict):
+    """A :class:`CheckReport` as plain values."""
+
+    on: bool
+    loops: list[dict[str, str]]
+    proved: dict[str, int]
+    guarded: list[dict[str, str]]
+    trusted: list[dict[str, str]]
+    assumed: list[dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -90,14 +101,15 @@ class CheckReport:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> CheckReport:
+    def from_json(cls, data: SavedReport) -> CheckReport:
         """The inverse of :meth:`to_json`."""
 
-        def notes(key: str) -> tuple[AccessNote, ...]:
-            return tuple(AccessNote(**one) for one in data[key])
+        def notes(saved: list[dict[str, str]]) -> tuple[AccessNote, ...]:
+            return tuple(AccessNote(**one) for one in saved)
 
         loops = tuple(LoopNote(**one) for one in data["loops"])
-        return cls(data["on"], loops, dict(data["proved"]), notes("guarded"), notes("trusted"), notes("assumed"))
+        guarded, trusted, assumed = (notes(data[word]) for word in ("guarded", "trusted", "assumed"))
+        return cls(data["on"], loops, dict(data["proved"]), guarded, trusted, assumed)
 
     def lines(self) -> Iterable[str]:
         """As the report prints it."""

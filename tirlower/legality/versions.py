@@ -11,8 +11,6 @@ A function of a module calls the version that its arguments are proved to fit.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.ir.annotations import NOALIAS, REDUCTION
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var
@@ -221,7 +219,7 @@ class _Calls(Mutator):
 class _Place:
     """Where an argument points: the memory, and the bytes of it that the callee's array has, where they are known."""
 
-    def __init__(self, calls: _Calls, arg: Any, buffer: Buffer | None) -> None:
+    def __init__(self, calls: _Calls, arg: Expr, buffer: Buffer | None) -> None:
         self.root: Var | None = None
         self.start: int | None = 0
         self.size = None if buffer is None else _bytes(buffer)
