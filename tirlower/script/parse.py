@@ -94,10 +94,6 @@ def _parsed(run: Callable[[], Parsed], source: Source, check: bool) -> Parsed:
         ) from None
 
 
-@overload
-def macro(func: Written[P], *, hygienic: bool = ...) -> Macro: ...
-@overload
-def macro(func: None = None, *, hygienic: bool = ...) -> Callable[[Written[P]], Macro]: ...
 def macro(func: Written[P] | None = None, *, hygienic: bool = True) -> Macro | Callable[[Written[P]], Macro]:
     """Decorator: a piece of script that is parsed at each of its calls (see :class:`~tirlower.script.macro.Macro`)."""
     frame = sys._getframe(1)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
-from tirlower.diagnostics import ScriptError, nearest_name
+from tirlower.diagnostics import ScriptError, Span, nearest_name
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, IterVar, MatchBufferRegion, Range
 from tirlower.ir.build import BinaryBuilder
@@ -60,6 +60,12 @@ _BINARY: dict[type, tuple[str, _Python, BinaryBuilder]] = {
     ast.BitAnd: ("&", operator.and_, build.bitwise_and),
     ast.BitOr: ("|", operator.or_, build.bitwise_or),
     ast.BitXor: ("^", operator.xor, build.bitwise_xor),
+}
+_UNARY: dict[type, tuple[Callable[[object], object], Callable[[ExprLike, Span | None], Expr]]] = {
+    ast.USub: (cast("Callable[[object], object]", operator.neg), build.neg),
+    ast.UAdd: (cast("Callable[[object], object]", operator.pos), lambda value, span: as_expr(value)),
+    ast.Invert: (cast("Callable[[object], object]", operator.invert), build.bitwise_not),
+    ast.Not: (operator.not_, build.logical_not),
 }
 _COMPARE: dict[type, tuple[str, _Python, BinaryBuilder | None]] = {
     ast.Eq: ("==", operator.eq, build.eq),
@@ -263,25 +269,14 @@ class Evaluator(Places):
     def eval_UnaryOp(self, node: ast.UnaryOp) -> object:
         """``-a``, ``+a``, ``~a``, ``not a``."""
         value = self.eval(node.operand)
-        op = node.op.__class__
-        if isinstance(value, _SYMBOLIC):
-            span = self.span(node)
-            if isinstance(value, Weak) and op in (ast.USub, ast.UAdd) and value.kind != "bool":
-                return Weak(lambda dtype: build.neg(value.at(dtype), span), value.kind, value.bare)
-            if op is ast.USub:
-                return build.neg(value, span)
-            if op is ast.Not:
-                return build.logical_not(value, span)
-            if op is ast.Invert:
-                return build.bitwise_not(value, span)
-            return as_expr(value)
-        if TYPE_CHECKING:
-            assert isinstance(value, int)
-        if op is ast.USub:
-            return -value
-        if op is ast.Not:
-            return not value
-        return ~value if op is ast.Invert else +value
+        kind = node.op.__class__
+        python, symbolic = _UNARY[kind]
+        if not isinstance(value, _SYMBOLIC):
+            return python(value)
+        span = self.span(node)
+        if isinstance(value, Weak) and kind in (ast.USub, ast.UAdd) and value.kind != "bool":
+            return Weak(lambda dtype: build.neg(value.at(dtype), span), value.kind, value.bare)
+        return symbolic(value, span)
 
     def eval_Compare(self, node: ast.Compare) -> object:
         """``a < b < c``: the conjunction of its pairs."""
