@@ -54,10 +54,10 @@ def node(word: Word, dtype: DataType) -> Expr:
 
 
 def values_of(dtype: DataType) -> list[int]:
-    """The ends of a type, what lies around zero, and the powers of two."""
+    """The ends of a type, what lies around zero, and some powers of two."""
     low, high = int(dtype.min_value), int(dtype.max_value)
-    near = [*range(-9, 10), low, low + 1, low // 2, high // 2, high - 1, high]
-    powers = [1 << k for k in range(dtype.bits)] + [-(1 << k) for k in range(dtype.bits)]
+    near = [*range(-5, 6), low, low + 1, low // 2, high // 2, high - 1, high]
+    powers = [sign << k for k in range(3, dtype.bits, max(1, dtype.bits // 6)) for sign in (1, -1)]
     return sorted({v for v in near + powers if low <= v <= high})
 
 
