@@ -99,8 +99,7 @@ class _Lanes(Dispatch[Stmt, None, list[Stmt]]):
         for var, low, extent in reversed(self.axes):
             lane = Var(var.name, var.dtype, span=var.span)
             body = For(lane, low, extent, ForKind.SERIAL, None, {}, substitute(body, {var: lane}), span=body.span)
-        made: Stmt = refresh_binders(body)
-        return made
+        return refresh_binders(body)
 
     def at(self, expr: Expr) -> Expr:
         """An expression with what its names stand for."""

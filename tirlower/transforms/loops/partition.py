@@ -180,8 +180,7 @@ class _Cleaner(Mutator):
         return op.with_(annotations={key: value for key, value in op.annotations.items() if key != HINT})
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
-        made: Stmt = self.visit(op.body) if op.key == HINT else self.generic(op)
-        return made
+        return self.visit(op.body) if op.key == HINT else self.generic(op)
 
 
 class _Partitioner(FactMutator, StmtMutator):
@@ -197,8 +196,7 @@ class _Partitioner(FactMutator, StmtMutator):
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
         if op.key == HINT and isinstance(op.body, For) and not is_const_int(op.value, 0):
             self.hinted.add(op.body.loop_var)
-        made: Stmt = self.generic(op)
-        return made
+        return self.generic(op)
 
     def visit_For(self, op: For) -> Stmt:
         hinted = bool(op.annotations.get(HINT)) or op.loop_var in self.hinted

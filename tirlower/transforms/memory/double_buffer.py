@@ -77,8 +77,7 @@ class _Ahead(StmtMutator):
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
         if op.key != DOUBLE_BUFFER_SCOPE or data_of(op) not in self.fills:
-            inner: Stmt = op.with_(body=self.visit(op.body))
-            return inner
+            return op.with_(body=self.visit(op.body))
         data = data_of(op)
         if self.condition is None:
             return seq()
@@ -272,8 +271,7 @@ class _Loop:
 
     def _at(self, stmt: Stmt, time: Expr) -> Stmt:
         """A fresh copy of a statement at an iteration."""
-        made: Stmt = as_scope(refresh_binders(substitute(stmt, {self.var: time})))
-        return made
+        return as_scope(refresh_binders(substitute(stmt, {self.var: time})))
 
     def _number(self, value: int) -> Expr:
         return const(value, self.var.dtype)

@@ -90,8 +90,7 @@ class _Roller(Mutator):
         return seq() if self._moves(op) else self.generic(op)
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
-        made: Stmt = self.visit(op.body) if is_rolling_mark(op) else self.generic(op)
-        return made
+        return self.visit(op.body) if is_rolling_mark(op) else self.generic(op)
 
     def visit_Block(self, op: Block) -> Stmt:
         crossing = [plan for plan in self.open if op in plan.alloc.path]

@@ -117,15 +117,13 @@ class _Rewriter(Substituter):
 
     def visit_For(self, op: For) -> Stmt:
         if op not in self.heads:
-            made: Stmt = self.generic(op)
-            return made
+            return self.generic(op)
         body = self._headed(op, self.visit(op.body), op.body)
         return op.with_(min=self.visit(op.min), extent=self.visit(op.extent), body=body)
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
         if op not in self.heads:
-            made: Stmt = self.generic(op)
-            return made
+            return self.generic(op)
         body = self._headed(op, self.visit(op.body), op.body)
         return op.with_(node=self.map_attr(op.node), value=self.visit(op.value), body=body)
 

@@ -86,8 +86,7 @@ class _Transformer(FactMutator):
     def visit_DeclBuffer(self, op: DeclBuffer) -> Stmt:
         if op.buffer.data in self.data:
             _refuse(op.buffer, "it is a view of such a matrix", "access the matrix itself", op.span)
-        made: Stmt = self.generic(op)
-        return made
+        return self.generic(op)
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
         self.at = op.span
@@ -103,8 +102,7 @@ class _Transformer(FactMutator):
         """All of the registers: the rows and columns of a region are spread over threads."""
         new = self._of(op.buffer)
         if new is None:
-            made: BufferRegion = Mutator.generic(self, op)
-            return made
+            return Mutator.generic(self, op)
         outer = op.region[: len(op.region) - 2]
         return op.with_(buffer=new, region=(*outer, *(Range(const(0, e.dtype), e) for e in new.shape[-4:])))
 

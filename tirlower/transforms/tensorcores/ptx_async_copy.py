@@ -53,8 +53,7 @@ class _Waits(FactMutator, StmtMutator):
                 return body
             return Seq((*_stmts(body), Evaluate(build.call("tir.ptx_commit_group"), span=op.span)))
         if op.key != ASYNC_WAIT:
-            other: Stmt = self.generic(op)
-            return other
+            return self.generic(op)
         inner = op.body
         if not isinstance(inner, AttrStmt) or inner.key != ASYNC_WAIT_COUNT:
             raise TransformError(
@@ -96,14 +95,12 @@ class _Kernels(StmtMutator):
 
     def visit_For(self, op: For) -> Stmt:
         if op.kind is not ForKind.THREAD_BINDING:
-            other: Stmt = self.generic(op)
-            return other
+            return self.generic(op)
         finder = CopyFinder(self.func)
         finder.visit(op)
         if not finder.asynchronous:
             return op
-        made: Stmt = _Waits(self.func, finder.made, bool(finder.made) or _copies_already(op)).visit(op)
-        return made
+        return _Waits(self.func, finder.made, bool(finder.made) or _copies_already(op)).visit(op)
 
 
 class InjectPTXAsyncCopy(FuncPass):

@@ -315,8 +315,7 @@ def _whole(buffer: Buffer) -> BufferRegion:
 
 
 def _sequence(stmts: Sequence[Stmt]) -> Stmt:
-    made: Stmt = stmts[0] if len(stmts) == 1 else Seq(tuple(stmts))
-    return made
+    return stmts[0] if len(stmts) == 1 else Seq(tuple(stmts))
 
 
 def _cross(
@@ -360,8 +359,7 @@ def _at_start(func: PrimFunc, block: Block, term: Expr, loops: list[For], others
     with analyzer.constraint_scope(term):
         follows = analyzer.can_prove(first)
     if follows:
-        simple: Expr = analyzer.simplify(first)
-        return simple
+        return analyzer.simplify(first)
     raise TransformError(
         f"whether any iteration of the reduction of block {block.name!r} runs under {term} is not known",
         origin=_ORIGIN,

@@ -126,8 +126,7 @@ class _Scheduler(StmtMutator):
                 tail = self.visit(Seq(rest, span=op.span))
                 made += tail.stmts if isinstance(tail, Seq) else [tail]
             return op.with_(stmts=tuple(made)) if len(made) > 1 else made[0]
-        grouped: Stmt = self.generic(op)
-        return grouped
+        return self.generic(op)
 
     def visit_While(self, op: While) -> Stmt:
         return self.alone(op)
@@ -137,17 +136,15 @@ class _Scheduler(StmtMutator):
             return self.alone(op)
         if _is_leaf(op):
             unit = BlockIter(Var("vu", INT32), Range(const(0), const(1)), IterKind.SPATIAL, const(0))
-            made: Stmt = self.alone(op.with_(iters=(unit,)))
+            made = self.alone(op.with_(iters=(unit,)))
             return made if isinstance(made, For) else op
-        made = self.generic(op)
-        return made
+        return self.generic(op)
 
     def visit_For(self, op: For) -> Stmt:
         if op.kind is ForKind.THREAD_BINDING:
             return op
         if not _on_device(op):
-            made: Stmt = self.generic(op) if not jumps_out(op.body) else op
-            return made
+            return self.generic(op) if not jumps_out(op.body) else op
         chain = self.chain(op)
         leaf = chain[-1].body
         chosen = self.by_block(chain, leaf) if isinstance(leaf, Block) else None
@@ -336,8 +333,7 @@ class _Scheduler(StmtMutator):
             body = loop.with_(body=body)
         if needed:
             body = IfThenElse(inside, body if not isinstance(body, AllocBuffer) else Seq((body,)))
-        made: Stmt = Substituter(values).visit(body)
-        return made
+        return Substituter(values).visit(body)
 
 
 def _is_device_function(func: PrimFunc, target: Target) -> bool:

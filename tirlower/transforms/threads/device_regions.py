@@ -33,8 +33,7 @@ class _Annotator(StmtMutator):
         """An outermost thread axis is a region; what is inside belongs to it."""
         if is_thread_axis(op):
             return self.region(op)
-        made: Stmt = self.generic(op)
-        return made
+        return self.generic(op)
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
         """A region that is marked stays; one of another mark is one of the device."""
@@ -42,8 +41,7 @@ class _Annotator(StmtMutator):
             return op
         if op.key in _REGIONS:
             return self.region(op)
-        made: Stmt = self.generic(op)
-        return made
+        return self.generic(op)
 
 
 class AnnotateDeviceRegions(FuncPass):

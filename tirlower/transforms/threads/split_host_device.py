@@ -106,8 +106,7 @@ class _Splitter(StmtMutator):
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
         if op.key != TARGET or not isinstance(op.node, Target):
-            made: Stmt = self.generic(op)
-            return made
+            return self.generic(op)
         return self.split(op.body, op.node, op)
 
     def split(self, region: Stmt, target: Target, site: AttrStmt) -> Stmt:

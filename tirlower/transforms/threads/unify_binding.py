@@ -42,8 +42,7 @@ class _Unifier(AxisMutator):
 
     def visit_For(self, op: For) -> Stmt:
         if not is_thread_axis(op):
-            same: Stmt = self.generic(op)
-            return same
+            return self.generic(op)
         return self.axis(op) if self.in_kernel else self.kernel(op)
 
     def kernel(self, op: For) -> Stmt:

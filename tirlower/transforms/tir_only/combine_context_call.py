@@ -95,8 +95,7 @@ class _Combiner(Mutator):
     def visit_Block(self, op: Block) -> Stmt:
         for it in op.iters:
             self.levels[-1].inner.add(it.var)
-        made: Stmt = self.generic(op)
-        return made
+        return self.generic(op)
 
 
 class CombineContextCall(FuncPass):

@@ -88,8 +88,7 @@ class _Reducer(KnownMutator, StmtMutator):
             if always is None:
                 self.known.facts = after
                 return made
-        found: Stmt = self.visit(as_scope(always))
-        return found
+        return self.visit(as_scope(always))
 
     def _always(self, op: IfThenElse) -> Stmt | None:
         """The case that may run whatever the condition."""
