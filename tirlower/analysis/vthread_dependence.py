@@ -77,12 +77,12 @@ class _Uses(Visitor):
         return None
 
 
-def uses_of(*exprs: Expr | None) -> Uses:
-    """What expressions use."""
+def uses_of(*roots: Expr | Stmt | None) -> Uses:
+    """What expressions use, and those of statements."""
     worker = _Uses()
-    for expr in exprs:
-        if expr is not None:
-            worker.visit_expr(expr)
+    for root in roots:
+        if root is not None:
+            worker.visit(root)
     return worker.made
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tirlower.analysis.purity import side_effect
+from tirlower.analysis.vthread_dependence import uses_of
 from tirlower.ir import build
 from tirlower.ir.annotations import ASYNC_COMMIT, ASYNC_SCOPE, ASYNC_WAIT
 from tirlower.ir.buffer import Buffer, Range
@@ -25,8 +26,9 @@ from tirlower.ir.expr import (
     is_const_int,
 )
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Visitor, substitute
+from tirlower.ir.functor import substitute
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import each
 from tirlower.ir.refresh import copy_var
 from tirlower.ir.stmt import AttrStmt, Bind, BufferStore, Evaluate, For, ForKind, Seq, Stmt, While
 from tirlower.rewrite.fact_mutator import FactMutator
@@ -52,30 +54,6 @@ class _Copy:
     loops: tuple[For, ...]
 
 
-class _Uses(Visitor):
-    """The data variables that are read, written, or handed on."""
-
-    def __init__(self) -> None:
-        self.read: set[Var] = set()
-        self.written: set[Var] = set()
-
-    def visit_BufferStore(self, op: BufferStore) -> None:
-        self.written.add(op.buffer.data)
-        self.generic(op)
-
-    def visit_BufferLoad(self, op: BufferLoad) -> None:
-        self.read.add(op.buffer.data)
-
-    def visit_Call(self, op: Call) -> None:
-        if op.op is Op.get("tir.address_of") and isinstance(op.args[0], BufferLoad):
-            self.written.add(op.args[0].buffer.data)
-
-    def visit_Var(self, op: Var) -> None:
-        if op.dtype.is_handle:
-            self.read.add(op)
-            self.written.add(op)
-
-
 class CopyFinder(FactMutator):
     """Finds the copies of a kernel (rewriting nothing): ``made`` has the instructions of each store that becomes some.
 
@@ -89,7 +67,8 @@ class CopyFinder(FactMutator):
         self._inside = False
         self._loops: list[For] = []
         self._copies: dict[Var, list[_Copy]] = {}
-        self._uses = _Uses()
+        self._read: set[Var] = set()
+        self._written: set[Var] = set()
         self._bound: dict[Var, Expr] = {}
 
     def visit_Bind(self, op: Bind) -> Stmt:
@@ -102,8 +81,14 @@ class CopyFinder(FactMutator):
     def visit_expr(self, root: Expr) -> Expr:
         """Expressions hold no stores; what those of a scope use is noted."""
         if self._inside:
-            self._uses.visit(root)
+            self._note(root)
         return root
+
+    def _note(self, op: Expr | Stmt) -> None:
+        """What is read, written, or handed on."""
+        uses = uses_of(op)
+        self._read |= uses.loaded | uses.pointers
+        self._written |= uses.pointers | {store.buffer.data for store in each(BufferStore, op)}
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
         """A scope: its copies are chosen once all of it was seen."""
@@ -111,7 +96,7 @@ class CopyFinder(FactMutator):
         if op.key != ASYNC_SCOPE or self._inside:
             made: Stmt = self.generic(op)
             return made
-        self._inside, self._loops, self._copies, self._uses = True, [], {}, _Uses()
+        self._inside, self._loops, self._copies, self._read, self._written = True, [], {}, set(), set()
         stmts = op.body.stmts if isinstance(op.body, Seq) else (op.body,)
         end = _waited(stmts)
         for stmt in stmts[:end]:
@@ -120,9 +105,9 @@ class CopyFinder(FactMutator):
         for stmt in stmts[end:]:
             self.visit(stmt)
         for data, copies in self._copies.items():
-            if data in self._uses.read or data in self._uses.written or not self._apart(copies):
+            if data in self._read | self._written or not self._apart(copies):
                 continue
-            if all(copy.source not in self._uses.written for copy in copies):
+            if all(copy.source not in self._written for copy in copies):
                 self.made.update((copy.store, copy.made) for copy in copies)
         return op
 
@@ -138,7 +123,7 @@ class CopyFinder(FactMutator):
     def visit_While(self, op: While) -> Stmt:
         """A loop whose iterations cannot be told apart: what it copies stays."""
         if self._inside:
-            self._uses.visit(op)
+            self._note(op)
         return op if self._inside else super().visit_While(op)
 
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
@@ -147,7 +132,7 @@ class CopyFinder(FactMutator):
             return op
         copy = self._copy(op)
         if copy is None:
-            self._uses.visit(op)
+            self._note(op)
         else:
             self._copies.setdefault(op.buffer.data, []).append(copy)
         return op
@@ -181,7 +166,7 @@ class CopyFinder(FactMutator):
             # What the guard and the indices read is read when the instruction is issued.
             for part in (guard, into[0], out_of[0]):
                 if part is not None:
-                    self._uses.visit(part)
+                    self._note(part)
             return _Copy(op, made, source.data, into[0], lanes, tuple(self._loops))
         return None
 

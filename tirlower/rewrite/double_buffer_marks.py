@@ -6,9 +6,10 @@ import warnings
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from tirlower.analysis.vthread_dependence import uses_of
 from tirlower.diagnostics import TransformError
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import BufferLoad, Expr, Var, is_const_int
+from tirlower.ir.expr import Expr, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, BufferStore, For, ForKind, While
@@ -130,11 +131,10 @@ class _Uses(Visitor):
         self._use(op.buffer.data)
         self.generic(op)
 
-    def visit_BufferLoad(self, op: BufferLoad) -> None:
-        self._use(op.buffer.data)
-
-    def visit_Var(self, op: Var) -> None:
-        self._use(op)
+    def visit_expr(self, root: Expr) -> None:
+        uses = uses_of(root)
+        for data in uses.loaded | uses.pointers:
+            self._use(data)
 
 
 def data_of(mark: AttrStmt) -> Var:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tirlower.analysis.purity import side_effect
 from tirlower.analysis.reduction_form import ReductionForm, reduction_form
+from tirlower.analysis.vthread_dependence import uses_of
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, IterKind, Range, decl_buffer
@@ -291,9 +292,8 @@ class _Repeats(Visitor):
         self.fine = self.fine and not before & targets
         self.read = before | (self.read - targets)
 
-    def visit_BufferLoad(self, op: BufferLoad) -> None:
-        self.read.add(op.buffer.data)
-        self.generic(op)
+    def visit_expr(self, root: Expr) -> None:
+        self.read |= uses_of(root).loaded
 
     def visit_BufferStore(self, op: BufferStore) -> None:
         self.generic(op)

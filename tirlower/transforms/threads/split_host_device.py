@@ -11,7 +11,7 @@ from tirlower.ir.binding import buffer_variables
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.data import DATA_PARAMS
 from tirlower.ir.dtype import INT32, DataType
-from tirlower.ir.expr import EQ, BufferLoad, Call, Expr, StringImm, Var, const
+from tirlower.ir.expr import EQ, Call, Expr, StringImm, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import StmtMutator, Substituter, Visitor
 from tirlower.ir.op import GlobalVar, Op
@@ -24,7 +24,6 @@ from tirlower.ir.stmt import (
     AttrStmt,
     Bind,
     Block,
-    BufferStore,
     DeclBuffer,
     Evaluate,
     For,
@@ -56,13 +55,6 @@ class _Uses(Visitor):
 
     def visit_buffer(self, buffer: Buffer) -> None:
         self.used.setdefault(buffer)
-
-    def visit_BufferLoad(self, op: BufferLoad) -> None:
-        """Its buffer is visited by the walk."""
-
-    def visit_BufferStore(self, op: BufferStore) -> None:
-        self.used.setdefault(op.buffer)
-        self.generic(op)
 
     def declare(self, op: AllocBuffer | AllocConst | DeclBuffer) -> None:
         self.own.add(op.buffer)
