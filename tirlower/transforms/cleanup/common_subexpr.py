@@ -94,13 +94,11 @@ class _Region:
                 self.note(it.value, place)
             self.note(stmt.predicate, place)
             return
-        for name in stmt.child_names:
-            value = getattr(stmt, name)
-            for item in value if value.__class__ is tuple else (value,):
-                if isinstance(item, Expr):
-                    self.note(item, place)
-                elif isinstance(item, Stmt):
-                    self.collect_body(item, place)
+        for item in stmt.children():
+            if isinstance(item, Expr):
+                self.note(item, place)
+            elif isinstance(item, Stmt):
+                self.collect_body(item, place)
 
     def collect_body(self, stmt: Stmt, place: Place) -> None:
         if stmt.__class__ is Seq:
@@ -352,18 +350,7 @@ class _Placer:
             return self._sequence(op)
         if op.__class__ is Block:
             return self._block(op)
-        changes: dict[str, object] = {}
-        for name in op.child_names:
-            old = getattr(op, name)
-            if old.__class__ is tuple:
-                new = [self.replacer.visit(item) for item in old]
-                if any(a is not b for a, b in zip(old, new, strict=True)):
-                    changes[name] = tuple(new)
-            elif isinstance(old, Expr):
-                changes[name] = self.replacer.visit(old)
-            elif isinstance(old, Stmt):
-                changes[name] = self.body(old)
-        return op.with_(**changes) if changes else op
+        return op.map_children(lambda part: self.body(part) if isinstance(part, Stmt) else self.replacer.visit(part))
 
     def _sequence(self, op: Seq) -> Stmt:
         number = self._enter()

@@ -144,18 +144,9 @@ class _Converter(Substituter):
 
     def visit_Stmt(self, op: Stmt) -> object:
         """Statements inside are scopes of their own."""
-        changes: dict[str, object] = {}
-        if isinstance(op, BufferStore):
-            changes["buffer"] = self.map_buffer(op.buffer)
-        for name in op.child_names:
-            old = getattr(op, name)
-            if old.__class__ is tuple:
-                new = [self.visit(item) for item in old]
-                if any(a is not b for a, b in zip(old, new, strict=True)):
-                    changes[name] = tuple(new)
-            elif old is not None:
-                changes[name] = self.scoped(old) if isinstance(old, Stmt) else self.visit(old)
-        return op.with_(**changes) if changes else op
+        buffer = {"buffer": self.map_buffer(op.buffer)} if isinstance(op, BufferStore) else {}
+        made = op.map_children(lambda part: self.scoped(part) if isinstance(part, Stmt) else self.visit(part))
+        return made.with_(**buffer)
 
     def visit_Bind(self, op: Bind) -> Stmt:
         value = self.visit_expr(op.value)
