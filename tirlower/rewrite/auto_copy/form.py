@@ -27,7 +27,6 @@ __all__ = [
     "conditional",
     "is_no",
     "linear",
-    "nest",
     "refuse",
     "taken_apart",
 ]
@@ -167,13 +166,6 @@ def conditional(copy: Copy) -> Stmt:
     body: Stmt = copy.store
     for condition in reversed(copy.conditions):
         body = IfThenElse(condition, body)
-    return body
-
-
-def nest(loops: Sequence[For], body: Stmt) -> Stmt:
-    """Loops around a body, the first one outermost."""
-    for loop in reversed(loops):
-        body = loop.with_(body=body)
     return body
 
 

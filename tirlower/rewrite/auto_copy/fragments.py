@@ -11,8 +11,9 @@ from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.functor import substitute
 from tirlower.ir.refresh import copy_var
 from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, Evaluate, For, ForKind, Seq, Stmt
-from tirlower.rewrite.auto_copy.form import Axis, Copy, Order, linear, nest, refuse
+from tirlower.rewrite.auto_copy.form import Axis, Copy, Order, linear, refuse
 from tirlower.rewrite.auto_copy.padding import Conflicts
+from tirlower.rewrite.loop_nests import nest
 
 __all__ = ["FragmentCopies", "is_fragment"]
 

@@ -13,6 +13,7 @@ from tirlower.ir.splice import as_scope, jumps_out
 from tirlower.ir.stmt import Assert, AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt, seq
 from tirlower.rewrite.base import Fact, FuncPass
 from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.loop_nests import strips
 from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["UnrollLoop"]
@@ -133,17 +134,12 @@ class _Unroller(StmtMutator):
 
     def _in_groups(self, op: For, count: int) -> Stmt:
         """A serial loop over groups of iterations, which are copied, as the iterations that are left over are."""
-        kind = op.loop_var.dtype
-        group = Var(f"{op.loop_var.name}_g", kind, span=op.loop_var.span)
-        least = max(2, min(GROUP, MOST_STATEMENTS // max(_size(op.body), 1)))
-        first = build.add(op.min, build.mul(group, const(least, kind)))
-        inside = self._unroll(op.with_(min=first, extent=const(least, kind)), least)
-        whole = count // least
-        rest = op.with_(min=build.add(op.min, const(whole * least, kind)), extent=const(count % least, kind))
-        return seq(
-            For(group, const(0, kind), const(whole, kind), ForKind.SERIAL, None, {}, inside, span=op.span),
-            *([self._unroll(rest, count % least)] if count % least else []),
-        )
+        name = op.loop_var.name
+        width = max(2, min(GROUP, MOST_STATEMENTS // max(_size(op.body), 1)))
+        groups, group, rest = strips(op, width, (f"{name}_g", name, name))
+        inside = self._unroll(group, width)
+        left = [self._unroll(rest, count % width)] if count % width else []
+        return seq(groups.with_(annotations={}, body=inside), *left)
 
     def _unroll(self, op: For, count: int) -> Stmt:
         if self.options.grouped and count > 2 and count * _size(op.body) > MOST_STATEMENTS:

@@ -42,6 +42,7 @@ from tirlower.ir.stmt import (
 from tirlower.machine.target import Target
 from tirlower.rewrite.base import Fact, FuncPass, Stage
 from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.loop_nests import strips
 from tirlower.rewrite.options import option
 from tirlower.rewrite.vectors.expressions import ExprVectorizer, depends_on
 from tirlower.rewrite.vectors.masks import Masker, Scalarize, mask_of, reads_memory
@@ -337,24 +338,11 @@ class _Loops(StmtMutator):
 
         What the lanes of the loop may do in step, they may do in groups: groups in turn are nearer to the serial order.
         """
-        kind = var.dtype
-        lanes = _lanes_for(body)
-        width = const(lanes, kind)
-        extent = build.cast(kind, op.extent)
-        if op.extent not in self.sizes:
-            extent = build.max_(extent, const(0, kind))  # else the rest of a negative one would run
-        group, lane, last = (Var(f"{var.name}_{part}", kind, span=var.span) for part in ("o", "l", "t"))
-        whole = build.floordiv(extent, width)
-        main = substitute(body, {var: build.add(build.mul(group, width), lane)})
-        vectors = _Vectorizer(lane, width, self.predicated, self.func).scope(main)
-        rest = refresh_binders(substitute(body, {var: build.add(build.mul(whole, width), last)}))
-        zero = const(0, kind)
-        return as_scope(
-            seq(
-                For(group, zero, whole, ForKind.SERIAL, None, dict(op.annotations), vectors, span=op.span),
-                For(last, zero, build.floormod(extent, width), ForKind.SERIAL, None, {}, rest, span=op.span),
-            )
-        )
+        names = [f"{var.name}_{part}" for part in ("o", "l", "t")]
+        loop = op.with_(loop_var=var, min=const(0, var.dtype), body=body)
+        whole, strip, rest = strips(loop, _lanes_for(body), names, nonneg=op.extent in self.sizes)
+        vectors = _Vectorizer(strip.loop_var, strip.extent, self.predicated, self.func).scope(strip.body)
+        return as_scope(seq(whole.with_(body=vectors), rest))
 
 
 def _lanes_for(body: Stmt) -> int:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tirlower.analysis.uniformity import Uniformity
-from tirlower.ir import build
 from tirlower.ir.buffer import Range, pointer_dtype
-from tirlower.ir.expr import BufferLoad, Expr, IntImm, const, is_const_int
+from tirlower.ir.expr import BufferLoad, Expr, IntImm, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator, substitute
 from tirlower.ir.query import has
-from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.stmt import Block, For, ForKind, IfThenElse, Seq, Stmt, While
 from tirlower.rewrite.auto_copy.form import (
     AUTO_COPY,
@@ -25,7 +23,6 @@ from tirlower.rewrite.auto_copy.form import (
     annotated_number,
     conditional,
     is_no,
-    nest,
     refuse,
     taken_apart,
 )
@@ -34,6 +31,7 @@ from tirlower.rewrite.auto_copy.padding import Conflicts, padded
 from tirlower.rewrite.auto_copy.threads import ThreadCopies
 from tirlower.rewrite.base import Fact, FuncPass, Stage
 from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.loop_nests import nest, strips
 from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["LowerAutoCopy"]
@@ -192,28 +190,16 @@ class _Lowerer(StmtMutator):
 
     def _split(self, loop: For, body: Stmt, lanes: int) -> Stmt:
         """Vectors of ``lanes`` elements, and a serial loop for the rest."""
-        var, low, extent = loop.loop_var, loop.min, loop.extent
-        factor = const(lanes, var.dtype)
-        zero = const(0, var.dtype)
-        count = self.analyzer.simplify(build.floordiv(build.max_(extent, zero), factor))
-        rest = self.analyzer.simplify(build.floormod(build.max_(extent, zero), factor))
+        name = loop.loop_var.name
+        names = (f"{name}_0", f"{name}_1", name)
+        whole, strip, rest = strips(loop.with_(body=body), lanes, names, self.analyzer.simplify)
         done: list[Stmt] = []
-        if not is_const_int(count, 0):
-            outer, inner = copy_var(var, f"{var.name}_0"), copy_var(var, f"{var.name}_1")
-            at = build.add(low, build.add(build.mul(outer, factor), inner))
-            vector = For(inner, zero, factor, ForKind.VECTORIZED, None, {}, substitute(body, {var: at}), span=loop.span)
-            one = is_const_int(count, 1)
-            done.append(
-                substitute(vector, {outer: zero})
-                if one
-                else For(outer, zero, count, ForKind.SERIAL, None, {}, vector, span=loop.span)
-            )
-        if not is_const_int(rest, 0):
-            tail = copy_var(var)
-            at = build.add(low, build.add(build.mul(count, factor), tail))
-            if done:
-                body = refresh_binders(body)
-            done.append(For(tail, zero, rest, ForKind.SERIAL, None, {}, substitute(body, {var: at}), span=loop.span))
+        if not is_const_int(whole.extent, 0):
+            vector = strip.with_(kind=ForKind.VECTORIZED)
+            one = is_const_int(whole.extent, 1)
+            done.append(substitute(vector, {whole.loop_var: whole.min}) if one else whole.with_(body=vector))
+        if not is_const_int(rest.extent, 0):
+            done.append(rest)
         return done[0] if len(done) == 1 else Seq(tuple(done))
 
 

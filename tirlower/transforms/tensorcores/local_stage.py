@@ -14,6 +14,7 @@ from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, For, ForKind, Seq, Stmt
 from tirlower.rewrite.base import Fact, FuncPass, Stage
 from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.loop_nests import nest, nested
 
 __all__ = ["ManifestSharedMemoryLocalStage"]
 
@@ -81,11 +82,7 @@ class _Stager(StmtMutator):
 
     def _staged(self, stmt: Stmt) -> tuple[AllocBuffer, Stmt, Stmt] | None:
         """The registers, the nest that fills them, and the nest that stores them; None around no marked block."""
-        loops: list[For] = []
-        body = stmt
-        while isinstance(body, For) and body.kind is not ForKind.THREAD_BINDING:
-            loops.append(body)
-            body = body.body
+        loops, body = nested(stmt, lambda loop: loop.kind is not ForKind.THREAD_BINDING)
         if not isinstance(body, Block) or not _is_marked(body):
             return None
         return self._split(loops, body)
@@ -128,13 +125,7 @@ class _Stager(StmtMutator):
         )  # fmt: skip
         load = BufferLoad(local, tuple(indices), store.predicate)
         rest = block.with_(reads=(where,), annotations=kept, body=store.with_(value=load))
-        return AllocBuffer(local), refresh_binders(_nest(loops, fill)), _nest(loops, rest)
-
-
-def _nest(loops: list[For], body: Stmt) -> Stmt:
-    for loop in reversed(loops):
-        body = loop.with_(body=body)
-    return body
+        return AllocBuffer(local), refresh_binders(nest(loops, fill)), nest(loops, rest)
 
 
 class ManifestSharedMemoryLocalStage(FuncPass):

@@ -33,6 +33,7 @@ from tirlower.ir.stmt import (
 from tirlower.rewrite.base import Fact, FuncPass, Stage
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.fact_mutator import conjuncts
+from tirlower.rewrite.loop_nests import nest
 from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["LowerCrossThreadReduction"]
@@ -128,10 +129,7 @@ class _Lowerer(StmtMutator):
         if self.plans and self.plans[-1].loops[0] is op:
             plan = self.plans.pop()
             inner = () if is_const_int(getattr(getattr(new, "value", None), "value", new), 0) else (new,)
-            body: Stmt = Seq((*plan.before, *_flat(inner), *plan.after))
-            for loop in reversed(plan.threads):
-                body = loop.with_(body=body)
-            new = body
+            new = nest(plan.threads, Seq((*plan.before, *_flat(inner), *plan.after)))
         return new
 
     def by_one_thread(self, block: Block) -> Stmt:
@@ -149,10 +147,8 @@ class _Lowerer(StmtMutator):
         predicate: Expr = const(True, "bool")
         for loop in axes.values():
             predicate = build.logical_and(predicate, build.eq(loop.loop_var, loop.min))
-        body: Stmt = block.with_(predicate=build.logical_and(predicate, block.predicate))
-        for loop in reversed(axes.values()):
-            body = loop.with_(body=body, annotations={})
-        return body
+        body = block.with_(predicate=build.logical_and(predicate, block.predicate))
+        return nest([loop.with_(annotations={}) for loop in axes.values()], body)
 
     @staticmethod
     def refuse(block: Block, loop: For) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from tirlower.analysis.purity import side_effect
-from tirlower.analysis.thread_axes import thread_loop
-from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import IterKind, Range
@@ -12,7 +10,7 @@ from tirlower.ir.dtype import INT32, INT64, DataType
 from tirlower.ir.expr import Call, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import StmtMutator, Substituter, pre_order_visit, substitute
+from tirlower.ir.functor import StmtMutator, pre_order_visit
 from tirlower.ir.node import Node
 from tirlower.ir.op import GlobalVar, Op, Purity
 from tirlower.ir.query import mentions, nodes, statements
@@ -26,7 +24,6 @@ from tirlower.ir.stmt import (
     Evaluate,
     For,
     ForKind,
-    IfThenElse,
     Seq,
     Stmt,
     While,
@@ -37,6 +34,7 @@ from tirlower.poly import Scop, extract, is_parallel
 from tirlower.rewrite.base import Fact, FuncPass, Stage
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.fact_mutator import know_shapes
+from tirlower.rewrite.loop_nests import bind, fuse, nest, nested, split
 from tirlower.rewrite.scalar_overflow import analyzer_of, scalars_wrap
 
 __all__ = ["DefaultGPUSchedule"]
@@ -151,7 +149,7 @@ class _Scheduler(StmtMutator):
         if chosen is None:
             chosen = self.by_dependence(chain)
         if chosen:
-            return self.bind(chain, chosen)
+            return self.spread(chain, chosen)
         if self.parallel_below(op):
             # The loop orders what is inside, so that it stays with the host: a kernel for each iteration.
             return op.with_(body=self.visit(op.body))
@@ -172,10 +170,7 @@ class _Scheduler(StmtMutator):
 
     def chain(self, op: For) -> list[For]:
         """The loops that stand directly in each other."""
-        loops = [op]
-        while isinstance(loops[-1].body, For) and self.plain(loops[-1].body):
-            loops.append(loops[-1].body)
-        return loops
+        return [op, *nested(op.body, self.plain)[0]]
 
     @staticmethod
     def plain(op: For) -> bool:
@@ -231,11 +226,11 @@ class _Scheduler(StmtMutator):
     def launch(self, name: str, blocks: Expr, threads: Expr, dtype: DataType, body: Stmt, site: Stmt) -> Stmt:
         """A body in loops over ``blockIdx.x`` and ``threadIdx.x``."""
         for tag, extent, part in (("threadIdx.x", threads, "_1"), ("blockIdx.x", blocks, "_0")):
-            first = For(Var(name, dtype), extent, extent, ForKind.THREAD_BINDING, tag, {}, body, span=site.span)
-            body = thread_loop(first, self.axis(tag, dtype, name + part), extent, body)
+            var = self.axis(tag, dtype, name + part)
+            body = bind(For(var, const(0, dtype), extent, ForKind.SERIAL, None, {}, body, span=site.span), tag)
         return body
 
-    def bind(self, chain: list[For], chosen: list[For]) -> Stmt:
+    def spread(self, chain: list[For], chosen: list[For]) -> Stmt:
         """The chosen loops fused, split and bound; the others inside, in their order."""
         product = 1
         for loop in chosen:
@@ -250,42 +245,16 @@ class _Scheduler(StmtMutator):
         dtype = INT64 if wide else INT32
         analyzer, _ = analyzer_of(self.func)
         know_shapes(analyzer, self.func)
-        extents = [build.cast(dtype, loop.extent) for loop in chosen]
-        if len(extents) > 1:
-            # Two negative extents would make a positive product of loops that never run.
-            zero = const(0, dtype)
-            extents = [one if analyzer.can_prove(build.ge(one, zero)) else build.max_(one, zero) for one in extents]
-        total = extents[0]
-        for extent in extents[1:]:
-            total = build.mul(total, extent)
-        total = analyzer.simplify(total)
-        name = "_".join(loop.loop_var.name for loop in chosen) + "_fused"
+        rest = nest([loop for loop in chain if loop not in chosen], chain[-1].body)
+        fused = fuse(chosen, rest, analyzer, dtype).with_(kind=ForKind.SERIAL)
+        name = fused.loop_var.name
         threads = const(min(product, self.threads) if product else self.threads, dtype)
-        spread = not product or product > self.threads * MAX_BLOCKS
-        if spread:
-            blocks: Expr = const(MAX_BLOCKS, dtype)
-            step = const(MAX_BLOCKS * self.threads, dtype)
-        else:
-            step = threads
-            blocks = analyzer.simplify((total + (threads - 1)) // threads)
-        block, thread = (
-            self.axis(tag, dtype, name + part) for tag, part in (("blockIdx.x", "_0"), ("threadIdx.x", "_1"))
-        )
-        analyzer.bind(block, Range(const(0, dtype), blocks), allow_override=True)
-        analyzer.bind(thread, Range(const(0, dtype), threads), allow_override=True)
-        flat: Expr = build.mul(block, threads) + thread
-        place = flat
-        outer: Var | None = None
-        rounds = analyzer.simplify((total + (step - 1)) // step)
-        if spread:
-            outer = Var(name + "_2", dtype)
-            analyzer.bind(outer, Range(const(0, dtype), rounds))
-            place = (outer * const(MAX_BLOCKS, dtype) + block) * threads + thread
-            flat = outer * step + build.mul(block, threads) + thread
-        body = self.inner(chain, chosen, self.values(analyzer, chosen, extents, total, flat), place < total, analyzer)
-        if outer is not None:
-            body = For(outer, const(0, dtype), rounds, ForKind.SERIAL, None, {}, body, span=chain[0].span)
-        made = self.launch(name, blocks, threads, dtype, body, chain[0])
+        many = not product or product > self.threads * MAX_BLOCKS
+        factors = (None, MAX_BLOCKS, threads) if many else (None, threads)
+        names: list[str | Var] = [f"{name}_2"] if many else []
+        names += [self.axis("blockIdx.x", dtype, f"{name}_0"), self.axis("threadIdx.x", dtype, f"{name}_1")]
+        *rounds, block, thread = nested(split(fused, factors, analyzer, names))[0][: len(names)]
+        made = nest([bind(block, "blockIdx.x"), bind(thread, "threadIdx.x"), *rounds], thread.body)
         return made if fits is None else Seq((fits, made))
 
     def fits(self, chosen: list[For]) -> Assert:
@@ -301,39 +270,6 @@ class _Scheduler(StmtMutator):
         sizes = " x ".join(f"{{{at}}}" for at in range(len(chosen)))
         text = f"the loops over {names} have {sizes} iterations, which int32 cannot count together; give their extents as int64"
         return Assert(within, failure("OverflowError", text, *(loop.extent for loop in chosen)), span=chosen[0].span)
-
-    @staticmethod
-    def values(analyzer: Analyzer, chosen: list[For], extents: list[Expr], total: Expr, flat: Expr) -> dict[Var, Expr]:
-        """What each fused loop's variable is: a part of the fused index, in whose place ``flat`` is put."""
-        fused = Var("fused", flat.dtype)
-        analyzer.bind(fused, Range(const(0, flat.dtype), total))
-        made: dict[Var, Expr] = {}
-        lower: Expr = const(1, fused.dtype)
-        for loop, extent in zip(reversed(chosen), reversed(extents), strict=True):
-            index = fused if loop is chosen[0] else fused % (lower * extent)
-            if is_const_int(extent, 1):
-                value: Expr = const(0, fused.dtype)
-            else:
-                value = substitute(analyzer.simplify(index // lower), {fused: flat})
-            made[loop.loop_var] = build.add(build.cast(loop.loop_var.dtype, value), loop.min)
-            lower = lower * extent
-        return made
-
-    @staticmethod
-    def inner(chain: list[For], chosen: list[For], values: dict[Var, Expr], inside: Expr, analyzer: Analyzer) -> Stmt:
-        """What one thread does: the loops that were not chosen around the body, where the index is one of the loop nest."""
-        body: Stmt = chain[-1].body
-        needed = not analyzer.can_prove(inside)
-        rest = [loop for loop in chain if loop not in chosen]
-        if needed and isinstance(body, Block):
-            predicate = body.predicate
-            body = body.with_(predicate=inside if is_const_int(predicate, 1) else build.logical_and(predicate, inside))
-            needed = False
-        for loop in reversed(rest):
-            body = loop.with_(body=body)
-        if needed:
-            body = IfThenElse(inside, body if not isinstance(body, AllocBuffer) else Seq((body,)))
-        return Substituter(values).visit(body)
 
 
 def _is_device_function(func: PrimFunc, target: Target) -> bool:

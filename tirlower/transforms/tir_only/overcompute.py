@@ -22,6 +22,7 @@ from tirlower.rewrite.buffer_contents import KnownMutator, KnownValues, evaluabl
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.dead_store import BackwardMutator
 from tirlower.rewrite.fact_mutator import FactMutator, without_likely
+from tirlower.rewrite.loop_nests import nested
 
 __all__ = ["ReduceBranchingThroughOvercompute"]
 
@@ -205,10 +206,9 @@ class _Overwritten(BackwardMutator):
         if any(aliases.may_alias(w, r.buffer.data) for w in written for r in summary.reads):
             return stmt
         scopes.enter_context(self.holding(self.analyzer.rewrite_simplify(build.logical_not(condition))))
-        inner: object = stmt.then_case
-        while isinstance(inner, For):
-            scopes.enter_context(self.in_loop(inner.loop_var, inner.min, inner.extent))
-            inner = inner.body
+        loops, inner = nested(stmt.then_case)
+        for loop in loops:
+            scopes.enter_context(self.in_loop(loop.loop_var, loop.min, loop.extent))
         if not isinstance(inner, BufferStore) or not in_bounds(self.analyzer, inner):
             return stmt
         box = tuple(self._bounds(i) for i in inner.indices)
