@@ -11,6 +11,7 @@ from tirlower.ir.expr import Expr, Let, Var
 from tirlower.ir.field_walk import Scopes
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Substituter
+from tirlower.ir.node import Node
 from tirlower.ir.refresh import copy_var
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -91,7 +92,7 @@ class _Converter(Substituter):
         self.latest_buffers[buffer] = new
         return new
 
-    def scoped(self, stmt: Stmt) -> object:
+    def scoped(self, stmt: Stmt) -> Stmt:
         """A statement that is a scope of its own."""
         self.begin()
         new = self.visit(stmt)
@@ -142,11 +143,14 @@ class _Converter(Substituter):
         self.leave()
         return op if all(a is b for a, b in zip(done, op.stmts, strict=True)) else op.with_(stmts=done)
 
-    def visit_Stmt(self, op: Stmt) -> object:
+    def visit_Stmt(self, op: Stmt) -> Stmt:
         """Statements inside are scopes of their own."""
         buffer = {"buffer": self.map_buffer(op.buffer)} if isinstance(op, BufferStore) else {}
-        made = op.map_children(lambda part: self.scoped(part) if isinstance(part, Stmt) else self.visit(part))
-        return made.with_(**buffer)
+
+        def visit(part: Node) -> Node:
+            return self.scoped(part) if isinstance(part, Stmt) else self.visit(part)
+
+        return op.map_children(visit).with_(**buffer)
 
     def visit_Bind(self, op: Bind) -> Stmt:
         value = self.visit_expr(op.value)
