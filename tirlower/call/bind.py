@@ -6,7 +6,6 @@ import ctypes
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,12 +14,12 @@ from tirlower.call.host_arrays import view_of
 from tirlower.call.rules import ArgumentRules
 from tirlower.call.signature import BufferParam, ScalarParam, Signature
 from tirlower.call.views import NotAnArray, View
+from tirlower.ir.dtype import Array, NumpyDType
 
 __all__ = ["OUTPUT_ALIGNMENT", "Binder", "Bound", "aligned_empty"]
 
 #: what outputs are aligned to: a cache line, and the widest vector register
 OUTPUT_ALIGNMENT = 64
-_Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +31,14 @@ class Bound:
     """
 
     slots: ctypes.Array[ctypes.c_uint64]
-    outputs: tuple[_Array, ...]
-    env: Mapping[str, int]
+    outputs: tuple[Array, ...]
+    env: Mapping[str, float]
     elements: int
     keep: Sequence[object]
     overlap: bool = False
 
 
-def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any], alignment: int = OUTPUT_ALIGNMENT) -> _Array:
+def aligned_empty(shape: Sequence[int], dtype: NumpyDType, alignment: int = OUTPUT_ALIGNMENT) -> Array:
     """An uninitialised C-contiguous array whose data is aligned to 64 bytes or more (NumPy alone gives 16)."""
     nbytes = math.prod(shape) * dtype.itemsize
     raw = np.empty(nbytes + alignment, np.uint8)
@@ -59,9 +58,9 @@ class Binder(ArgumentRules):
         self._refuses = refuses
         self._meet = meet
 
-    def bind(self, args: Sequence[Any], kwargs: Mapping[str, object]) -> Bound:
+    def bind(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Bound:
         """Check everything about a call and return what to run. Raises as :class:`ArgumentRules` does."""
-        env: dict[str, Any] = {}
+        env: dict[str, float] = {}
         bits: dict[str, int] = {}
         views: dict[str, View] = {}
         for param, value in zip(self._inputs, self.arrange(args, kwargs), strict=True):
@@ -83,12 +82,12 @@ class Binder(ArgumentRules):
             if isinstance(param, BufferParam):
                 offset = self.value(param.elem_offset, env)
                 bits[param.name] = views[param.name].data - offset * views[param.name].itemsize
-        words = [bits[p.name] for p in self.signature.params] + [env[s.name] for s in self.signature.symbols]
+        words = [bits[p.name] for p in self.signature.params] + [int(env[s.name]) for s in self.signature.symbols]
         slots = (ctypes.c_uint64 * max(1, len(words)))(*[w & 0xFFFF_FFFF_FFFF_FFFF for w in words])
         elements = sum(view.size for view in views.values())
         return Bound(slots, outputs, env, elements, list(views.values()), any(overlap))
 
-    def _view(self, param: BufferParam, value: Any) -> View:
+    def _view(self, param: BufferParam, value: object) -> View:
         try:
             view = view_of(value, param.written, self._meet)
         except NotAnArray as bad:
@@ -106,6 +105,6 @@ class Binder(ArgumentRules):
         spans = [(view.data + low, view.data + high) for view in (a, b) for low, high in [view.span()]]
         raise self.overlap(first, second, spans, "noalias")
 
-    def _allocate(self, param: BufferParam, env: Mapping[str, int]) -> _Array:
+    def _allocate(self, param: BufferParam, env: Mapping[str, float]) -> Array:
         shape = self.output_shape(param, env)
         return aligned_empty(shape, numpy_dtype(param.dtype), max(OUTPUT_ALIGNMENT, param.alignment))

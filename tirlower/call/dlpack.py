@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 from tirlower.call.views import NotAnArray, class_of, compact_strides
 from tirlower.ir.dlpack import READ_ONLY, DLTensor, VersionedTensor, dlpack_name
@@ -75,7 +75,21 @@ def read_capsule(capsule: object) -> Tensor | None:
     )
 
 
-def capsule_of(value: Any, **asked: Any) -> object:
+class Exporter(Protocol):
+    """What gives its memory away by DLPack."""
+
+    def __dlpack__(self, **asked: object) -> object:
+        """A capsule with a tensor."""
+
+
+class DeviceExporter(Exporter, Protocol):
+    """One that says where its memory is."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's kind of device, and its number."""
+
+
+def capsule_of(value: Exporter, **asked: object) -> object:
     """What an object exports; those of before DLPack 1.0 know no ``max_version``."""
     try:
         return value.__dlpack__(max_version=(1, 1), **asked)
@@ -83,7 +97,7 @@ def capsule_of(value: Any, **asked: Any) -> object:
         return value.__dlpack__(**asked)
 
 
-def tensor_of(value: Any, capsule: object, remedy: str) -> Tensor:
+def tensor_of(value: object, capsule: object, remedy: str) -> Tensor:
     """The tensor in what an object exported. Raises :class:`NotAnArray` where there is none."""
     found = read_capsule(capsule)
     if found is None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tirlower.diagnostics import LoweringError
 from tirlower.ir.dlpack import CODES
-from tirlower.ir.dtype import FLOAT8_KINDS
+from tirlower.ir.dtype import FLOAT8_KINDS, NumpyDType
 
 __all__ = ["ElementType", "element_type", "numpy_dtype", "scalar_class"]
 
@@ -110,7 +110,7 @@ def scalar_class(name: str) -> type:
 
 
 @functools.lru_cache(maxsize=256)
-def numpy_dtype(name: str) -> np.dtype[np.generic]:
+def numpy_dtype(name: str) -> NumpyDType:
     """The NumPy dtype object of a dtype name: the singleton that arrays of it share.
 
     Raises:

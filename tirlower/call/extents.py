@@ -37,9 +37,9 @@ class Sym:
         """The symbols that it reads: itself."""
         return (self.name,)
 
-    def evaluate(self, env: Mapping[str, int]) -> int:
+    def evaluate(self, env: Mapping[str, float]) -> int:
         """Its value."""
-        return env[self.name]
+        return int(env[self.name])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,13 +67,13 @@ class Compound:
         """The symbols that it reads."""
         return tuple(dict.fromkeys(self.variables.values()))
 
-    def evaluate(self, env: Mapping[str, int]) -> int:
+    def evaluate(self, env: Mapping[str, float]) -> int:
         """The value. Raises ZeroDivisionError where it has none, and OverflowError where it leaves its type."""
         if self.evaluator.strange is not None:
             return self._interpreted(env)
         return int(self.evaluator.at({var: int(env[name]) for var, name in self.variables.items()}, _checked))
 
-    def _interpreted(self, env: Mapping[str, int]) -> int:
+    def _interpreted(self, env: Mapping[str, float]) -> int:
         # What has more in it is rare, and not worth the import before.
         from tirlower.interp.interpreter import Interpreter
 

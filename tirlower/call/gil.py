@@ -48,7 +48,7 @@ class GilPolicy:
             work = total
         return work >= self.threshold if isinstance(work, int) else None
 
-    def decide(self, env: Mapping[str, int], elements: int) -> bool:
+    def decide(self, env: Mapping[str, float], elements: int) -> bool:
         """The decision for a call where it is not constant: ``env`` has the symbols' values, ``elements`` counts those
         of the arrays.
         """

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from tirlower.call.dlpack import capsule_of, tensor_of
+from tirlower.call.dlpack import Exporter, capsule_of, tensor_of
 from tirlower.call.views import NotAnArray, View, class_of
 from tirlower.ir.dlpack import pending, unflagged_read_only
+from tirlower.ir.dtype import Array, NumpyDType
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 __all__ = ["view_of"]
 
@@ -25,7 +29,7 @@ _PLAIN = (bool, int, float, complex, str, list, tuple, dict)
 _REMEDY = "pass a NumPy array"
 
 
-def view_of(value: Any, written: bool, meet: Callable[[type], None] | None = None) -> View:
+def view_of(value: object, written: bool, meet: Callable[[type], None] | None = None) -> View:
     """The memory of an argument: an ndarray, or an object with ``__dlpack__``, a buffer or ``__array_interface__``.
 
     ``meet`` is told the class of an object with ``__dlpack__``.
@@ -40,7 +44,7 @@ def view_of(value: Any, written: bool, meet: Callable[[type], None] | None = Non
     if hasattr(value, "__dlpack__"):
         return _of_dlpack(value, written, meet)
     try:
-        exported = memoryview(value)
+        exported = memoryview(cast("ReadableBuffer", value))
     except TypeError:
         pass
     except (BufferError, ValueError) as error:
@@ -60,26 +64,26 @@ def view_of(value: Any, written: bool, meet: Callable[[type], None] | None = Non
 
 
 @functools.lru_cache(maxsize=256)
-def _dtype_name(dtype: np.dtype[Any]) -> str:
+def _dtype_name(dtype: NumpyDType) -> str:
     if dtype.hasobject or dtype.fields is not None:
         return str(dtype)
     return dtype.name if dtype.isnative else f"{dtype.name} in swapped byte order ({dtype.str})"
 
 
-def _of_array(array: np.ndarray[Any, np.dtype[Any]]) -> View:
+def _of_array(array: Array) -> View:
     dtype = array.dtype
     address = int(array.__array_interface__["data"][0])
     writeable = array.flags.writeable
     return View(address, _dtype_name(dtype), dtype.itemsize, array.shape, array.strides, not writeable, array)
 
 
-def _of_dlpack(value: Any, written: bool, meet: Callable[[type], None] | None) -> View:
+def _of_dlpack(value: Exporter, written: bool, meet: Callable[[type], None] | None) -> View:
     if meet is not None:
         meet(type(value))
     undone = pending(value)
     if undone is not None:
         raise NotAnArray(f"{class_of(value)} with a pending {undone[0]}", f"pass tensor.{undone[1]}()")
-    if getattr(value, "requires_grad", False) is True:
+    if getattr(value, "requires_grad", False) is True and hasattr(value, "detach"):
         # Reading such a tensor is harmless; a write behind the back of autograd is not.
         if written:
             raise NotAnArray(f"{class_of(value)} that requires grad", "pass tensor.detach()")

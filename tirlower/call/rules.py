@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class ArgumentRules:
 
     # -- which argument is which -------------------------------------------------------------------------------------
 
-    def arrange(self, args: Sequence[Any], kwargs: Mapping[str, object]) -> list[Any]:
+    def arrange(self, args: Sequence[object], kwargs: Mapping[str, object]) -> list[object]:
         """The arguments in the order of the parameters."""
         names, sig = self._names, self.signature
         listed = ", ".join(names) or "none"
@@ -63,7 +63,7 @@ class ArgumentRules:
                 f"`{sig.name}`: expected {len(names)} argument{'s' * (len(names) != 1)}, got {len(args) + len(kwargs)}",
                 help,
             )
-        given: dict[str, Any] = dict(zip(names, args, strict=False))
+        given: dict[str, object] = dict(zip(names, args, strict=False))
         for name, value in kwargs.items():
             if name in given:
                 raise self._error(
@@ -104,7 +104,7 @@ class ArgumentRules:
 
     # -- one argument ------------------------------------------------------------------------------------------------
 
-    def scalar(self, param: ScalarParam, value: Any) -> tuple[int, int | float]:
+    def scalar(self, param: ScalarParam, value: object) -> tuple[int, int | float]:
         """The bits of a scalar argument, and its value in the range and the precision of the parameter."""
         try:
             return converted(param.dtype, value)
@@ -143,7 +143,7 @@ class ArgumentRules:
 
     # -- symbols -----------------------------------------------------------------------------------------------------
 
-    def bind_symbols(self, views: Mapping[str, View], env: dict[str, int]) -> None:
+    def bind_symbols(self, views: Mapping[str, View], env: dict[str, float]) -> None:
         """Add the values of the symbols to those of the scalars."""
         for site in self.signature.sites:
             env[site.symbol.name] = self._bound(site, self._buffers[site.param], views[site.param])
@@ -179,7 +179,7 @@ class ArgumentRules:
             f"pass {self.contiguous}",
         )
 
-    def value(self, extent: Extent, env: Mapping[str, int]) -> int:
+    def value(self, extent: Extent, env: Mapping[str, float]) -> int:
         """The value of an extent."""
         if isinstance(extent, int):
             return extent
@@ -199,20 +199,20 @@ class ArgumentRules:
                 "pass smaller sizes, or declare the symbols as int64",
             ) from None
 
-    def _told(self, extent: Extent, env: Mapping[str, int]) -> str:
+    def _told(self, extent: Extent, env: Mapping[str, float]) -> str:
         """Where the symbols of an extent come from."""
         sites = self._bound_at
         places = {name: sites[name].text if name in sites else f"argument `{name}`" for name in names_in(extent)}
         return ", ".join(f"`{name}` is {env[name]} by {place}" for name, place in places.items())
 
-    def _explain(self, extent: Extent, env: Mapping[str, int]) -> str:
+    def _explain(self, extent: Extent, env: Mapping[str, float]) -> str:
         """An extent for a message: its value, its text, and where its symbols come from."""
         value = self.value(extent, env)
         return str(value) if isinstance(extent, int) else f"{extent_text(extent)} = {value} ({self._told(extent, env)})"
 
     # -- all that needs the symbols ----------------------------------------------------------------------------------
 
-    def check_layout(self, param: BufferParam, view: View, env: Mapping[str, int]) -> None:
+    def check_layout(self, param: BufferParam, view: View, env: Mapping[str, float]) -> None:
         """The extents and the strides."""
         for axis, extent in enumerate(param.shape):
             if view.shape[axis] != self.value(extent, env):
@@ -277,7 +277,7 @@ class ArgumentRules:
             f"pass a copy of `{first.name}` or of `{second.name}`",
         )
 
-    def output_shape(self, param: BufferParam, env: Mapping[str, int]) -> tuple[int, ...]:
+    def output_shape(self, param: BufferParam, env: Mapping[str, float]) -> tuple[int, ...]:
         """The shape of an array that the call allocates."""
         shape = tuple(self.value(extent, env) for extent in param.shape)
         for axis, extent in enumerate(param.shape):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import struct
-from typing import Any
+from typing import SupportsFloat, SupportsIndex, cast
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def _shown(value: object) -> str:
     return f"{type(value).__name__} {text}" if type(value).__name__ not in text else text
 
 
-def scalar_bits(dtype: str, value: Any) -> tuple[int, int | None]:
+def scalar_bits(dtype: str, value: object) -> tuple[int, int | None]:
     """The bits of an argument as a parameter of ``dtype``, and its value where it is an integer.
 
     >>> scalar_bits("int8", -1), hex(scalar_bits("float32", 1.0)[0])
@@ -42,7 +42,7 @@ def scalar_bits(dtype: str, value: Any) -> tuple[int, int | None]:
     return bits, None if element_type(dtype).kind in ("float", "handle") else int(number)
 
 
-def converted(dtype: str, value: Any) -> tuple[int, int | float]:
+def converted(dtype: str, value: object) -> tuple[int, int | float]:
     """The bits of an argument as a parameter of ``dtype``, and its value: an int, a bool, or a float of that precision.
 
     Python and NumPy numbers, 0-d arrays and 0-d tensors are taken. Integers and bools must be in range; a float is
@@ -56,7 +56,9 @@ def converted(dtype: str, value: Any) -> tuple[int, int | float]:
     """
     kind = element_type(dtype)
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        value = _unwrap(value)
+        # The number in a 0-d array or tensor, or a NumPy scalar. The extended floats' scalars stay: item() may be itself.
+        inside = value.item()
+        value = float(inside) if getattr(inside, "dtype", None) is not None and not isinstance(inside, int) else inside
     if kind.kind == "float":
         return _float_bits(kind, value)
     if kind.kind == "handle":
@@ -78,27 +80,22 @@ def converted(dtype: str, value: Any) -> tuple[int, int | float]:
     return number & ((1 << kind.bits) - 1), number
 
 
-def _unwrap(value: Any) -> Any:
-    # The number in a 0-d array or tensor, or a NumPy scalar. The extended floats' scalars stay: item() may be itself.
-    inside = value.item()
-    return float(inside) if getattr(inside, "dtype", None) is not None and not isinstance(inside, int) else inside
-
-
-def _index(kind: ElementType, value: Any, remedy: str) -> int:
+def _index(kind: ElementType, value: object, remedy: str) -> int:
     try:
-        return operator.index(value)
+        return operator.index(cast("SupportsIndex", value))
     except TypeError:
         raise BadScalar(kind.name, _shown(value), f"pass {remedy}") from None
 
 
-def _float_bits(kind: ElementType, value: Any) -> tuple[int, float]:
-    number = value
-    if not isinstance(value, float):
+def _float_bits(kind: ElementType, value: object) -> tuple[int, float]:
+    if isinstance(value, float):
+        number = value
+    else:
         # Text has no __float__ and neither have complex numbers and lists; arrays with dimensions do, for a while yet.
         if isinstance(value, np.ndarray) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
             raise BadScalar(kind.name, _shown(value), "pass float(x)")
         try:
-            number = float(value)
+            number = float(cast("SupportsFloat", value))
         except (TypeError, ValueError):
             raise BadScalar(kind.name, _shown(value), "pass float(x)") from None
         except OverflowError:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tirlower.call.bind import Binder
 from tirlower.call.errors import MAX_ERROR_VALUES, ErrorRecord, ErrorSite
 from tirlower.call.gil import GilPolicy
 from tirlower.call.scalars import returned_value
 from tirlower.call.signature import Signature
+from tirlower.call.views import Result
 from tirlower.diagnostics import TirError, user_frames
 
 __all__ = ["FallbackEntry", "PackedKernel", "SlowPath"]
@@ -72,7 +72,7 @@ class SlowPath:
         self._gil = gil
         self._releases = gil.constant(signature)
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: object, **kwargs: object) -> Result:
         """Check the arguments, run the kernel, return what it gives.
 
         Raises:
@@ -95,7 +95,7 @@ class SlowPath:
         if status:
             with user_frames():
                 raise packed.failure(record, self.signature.name)
-        values = list(bound.outputs)
+        values: list[object] = list(bound.outputs)
         if self.signature.returns is not None:
             values.append(self.box(result.value))
         return None if not values else values[0] if len(values) == 1 else tuple(values)
@@ -105,7 +105,7 @@ class SlowPath:
         with user_frames():
             raise self._packed.failure(ErrorRecord.from_address(address), self.signature.name)
 
-    def box(self, bits: int) -> Any:
+    def box(self, bits: int) -> int | float | bool:
         """The Python value of a return value's bits."""
         return returned_value(self.signature.returns or "int64", bits)
 
@@ -119,7 +119,7 @@ class FallbackEntry:
         self._slow = slow
         self._keep = keep
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: object, **kwargs: object) -> Result:
         """Check the arguments and run the kernel."""
         return self._slow(*args, **kwargs)
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["NotAnArray", "View", "class_of", "compact_strides", "share_memory"]
+__all__ = ["Foreign", "HostArray", "NotAnArray", "Result", "View", "class_of", "compact_strides", "share_memory"]
+
+HostArray: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+"""An array that a caller gets, who knows its dtype."""
+Foreign: TypeAlias = Any
+"""An object of a library that need not be here: what it has is known by its class's name, or by asking."""
+Result: TypeAlias = Any
+"""What a call gives: nothing, a number, an array or a tuple of them; its caller knows which."""
 
 
 class NotAnArray(Exception):
@@ -107,7 +114,7 @@ def share_memory(a: View, data_a: int, b: View, data_b: int) -> bool:
         return True
 
 
-def class_of(value: Any) -> str:
+def class_of(value: object) -> str:
     """The class of an object as messages show it."""
     cls = type(value)
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"

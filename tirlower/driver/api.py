@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import overload
 
 from tirlower.call.gil import GilChoice
 from tirlower.diagnostics import TirError, paused_collection, user_frames
@@ -12,12 +12,13 @@ from tirlower.driver.build import build_module, module_of, target_of
 from tirlower.driver.kernel import Executable, Kernel
 from tirlower.driver.lazy import JitFunction, LazyKernel
 from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.machine.target import TargetLike
 from tirlower.transforms import PassContext
 
 __all__ = ["JitFunction", "build", "jit", "lower"]
 
 
-def lower(program: PrimFunc | IRModule, target: Any = None, *, until: str | None = None) -> IRModule:
+def lower(program: PrimFunc | IRModule, target: TargetLike = None, *, until: str | None = None) -> IRModule:
     """The module after the passes of the target's pipeline, or after the first run of the pass ``until``.
 
     ``target`` is a :class:`Target` or its text; the current one, or ``"llvm"``, when left out.
@@ -50,15 +51,15 @@ def lower(program: PrimFunc | IRModule, target: Any = None, *, until: str | None
 
 @overload
 def build(
-    program: PrimFunc, target: Any = None, *, outputs: Sequence[str] | None = None, gil: GilChoice = "auto"
+    program: PrimFunc, target: TargetLike = None, *, outputs: Sequence[str] | None = None, gil: GilChoice = "auto"
 ) -> Kernel: ...
 @overload
 def build(
-    program: IRModule, target: Any = None, *, outputs: Sequence[str] | None = None, gil: GilChoice = "auto"
+    program: IRModule, target: TargetLike = None, *, outputs: Sequence[str] | None = None, gil: GilChoice = "auto"
 ) -> Executable: ...
 def build(
     program: PrimFunc | IRModule,
-    target: Any = None,
+    target: TargetLike = None,
     *,
     outputs: Sequence[str] | None = None,
     gil: GilChoice = "auto",
@@ -91,11 +92,10 @@ def build(
         if not single:
             return Executable(*made)
         _, kernels = made
-        kernel: Kernel = next(iter(kernels.values()))
-        return kernel
+        return next(iter(kernels.values()))
 
 
-def _check_options(outputs: Any, gil: Any) -> None:
+def _check_options(outputs: object, gil: object) -> None:
     """Raise :class:`TirError` for options that :func:`build` and :func:`jit` do not have."""
     if gil not in (True, False, "auto"):
         raise TirError(f"gil= is True, False or 'auto', got {gil!r}", help="'auto' releases the lock for longer work")
@@ -112,12 +112,12 @@ def _check_options(outputs: Any, gil: Any) -> None:
 def jit(program: PrimFunc) -> JitFunction: ...
 @overload
 def jit(
-    program: None = None, *, target: Any = None, outputs: Sequence[str] | None = None, gil: GilChoice = "auto"
+    program: None = None, *, target: TargetLike = None, outputs: Sequence[str] | None = None, gil: GilChoice = "auto"
 ) -> Callable[[PrimFunc], JitFunction]: ...
 def jit(
     program: PrimFunc | None = None,
     *,
-    target: Any = None,
+    target: TargetLike = None,
     outputs: Sequence[str] | None = None,
     gil: GilChoice = "auto",
 ) -> JitFunction | Callable[[PrimFunc], JitFunction]:
@@ -127,7 +127,6 @@ def jit(
     """
 
     _check_options(outputs, gil)
-    options = {"target": target, "outputs": outputs, "gil": gil}
 
     def decorate(func: PrimFunc) -> JitFunction:
         if not isinstance(func, PrimFunc):
@@ -137,6 +136,6 @@ def jit(
                 )
         if target is not None:
             target_of(target)  # what it names is wrong here, not at the first call
-        return LazyKernel(func, options)
+        return LazyKernel(func, (target, outputs, gil))
 
     return decorate if program is None else decorate(program)

@@ -10,13 +10,15 @@ import functools
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from types import ModuleType
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tirlower.diagnostics import TransformError
 from tirlower.machine.target import Target
 
 if TYPE_CHECKING:
     from tirlower.call.slowpath import PackedKernel
+    from tirlower.driver.kernel import Kernel
     from tirlower.driver.pipelines import Pipeline
     from tirlower.driver.progress import Progress
     from tirlower.driver.result import BuildResult
@@ -37,25 +39,25 @@ class Backend(Protocol):
     def resolve(self, target: Target, ctx: PassContext) -> tuple[Target, CompileOptions]:
         """A target with what the machine here adds, and the options of its compiler."""
 
-    def compiled(self, result: BuildResult, ctx: PassContext) -> Any:
+    def compiled(self, result: BuildResult, ctx: PassContext) -> object:
         """The compiled code of a version."""
 
-    def generate(self, result: BuildResult) -> Any:
+    def generate(self, result: BuildResult) -> object:
         """The code of the lowered module: text."""
 
-    def compile(self, result: BuildResult, code: Any, progress: Progress) -> Any:
+    def compile(self, result: BuildResult, code: object, progress: Progress) -> object:
         """What the compiler makes of that."""
 
-    def bind(self, result: BuildResult, compiled: Any) -> Mapping[str, Any]:
-        """Load the code, and make what Python calls, by symbol."""
+    def bind(self, result: BuildResult, compiled: object) -> Mapping[str, Kernel]:
+        """Load the code, and make what Python calls, by symbol: to a type checker a kernel, whatever the target."""
 
-    def packed(self, result: BuildResult, compiled: Any, name: str) -> PackedKernel:
+    def packed(self, result: BuildResult, compiled: object, name: str) -> PackedKernel:
         """Load the version of a function for arrays that overlap."""
 
     def text(self, result: BuildResult, kind: str) -> str:
         """A stage of the target's own."""
 
-    def report(self, result: BuildResult) -> Any:
+    def report(self, result: BuildResult) -> object:
         """What the build did."""
 
 
@@ -98,7 +100,7 @@ def kind_of(target: Target) -> Kind:
 
 
 @functools.cache
-def _imported(module: str) -> Any:
+def _imported(module: str) -> ModuleType:
     return importlib.import_module(module)
 
 

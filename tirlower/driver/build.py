@@ -5,23 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tirlower.call.gil import GilChoice
 from tirlower.call.parameters import outputs_of
 from tirlower.call.slowpath import PackedKernel
 from tirlower.diagnostics import ArgumentValueError, LoweringError, TirError, paused_collection
 from tirlower.driver.backend import backend_of
-from tirlower.driver.kernel import BuiltKernel
+from tirlower.driver.kernel import BuiltKernel, Kernel
 from tirlower.driver.result import BuildResult, BuildSpec
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.machine.target import Target
+from tirlower.machine.target import Target, TargetLike
 from tirlower.transforms import PassContext
 
 __all__ = ["Overlapping", "build_module", "exported_functions", "module_of", "target_of"]
 
 
-def module_of(program: Any) -> tuple[IRModule, bool]:
+def module_of(program: object) -> tuple[IRModule, bool]:
     """A module, and whether a single function was given."""
     if isinstance(program, PrimFunc):
         name = program.name
@@ -36,7 +35,7 @@ def module_of(program: Any) -> tuple[IRModule, bool]:
     )
 
 
-def target_of(target: Any) -> Target:
+def target_of(target: TargetLike) -> Target:
     """The target that is meant: a value or its text, or without one the current target, or this machine's."""
     found = Target.current() if target is None else Target(target)
     return found if found is not None else Target("llvm")
@@ -54,7 +53,7 @@ def exported_functions(mod: IRModule) -> dict[str, PrimFunc]:
 
 def build_module(
     mod: IRModule, target: Target, ctx: PassContext, outputs: Sequence[str] | None, gil: GilChoice = "auto"
-) -> tuple[BuildResult, Mapping[str, Any]]:
+) -> tuple[BuildResult, Mapping[str, Kernel]]:
     """Compile the exported functions of a module, or find them compiled in the disk cache; the kernels by symbol.
 
     Raises :class:`WellFormedError`, :class:`LegalityError`, :class:`TransformError`, :class:`LoweringError` or

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Final
+from typing import Final
 
 from tirlower.c.codegen.module import CModule, generate
 from tirlower.c.compile import Compiled, compile_text
@@ -21,6 +21,7 @@ from tirlower.emit.compile import CompileOptions
 from tirlower.ir.expr import Call, StringImm
 from tirlower.ir.func import IRModule
 from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.llvm.codegen.symbols import find_symbol
 from tirlower.machine.target import Target
@@ -53,21 +54,21 @@ class CBackend:
     def compiled(self, result: BuildResult, ctx: PassContext) -> Library:
         """A loaded library: compiled for every build."""
         result.miss = lambda: "what the system's C compiler makes is not kept on disk"
-        library: Library = compile_version(result, ctx)
+        library = compile_version(result, ctx)
+        assert isinstance(library, Library)
         return library
 
     def generate(self, result: BuildResult) -> CModule:
         """The C text."""
         spec, lowered = result.spec, result.lowered
         keys = {str(f.attrs.get("global_symbol", key)): key for key, f in lowered.items()}
-        result.code = generate(
+        module = result.code = generate(
             lowered,
             outputs={keys[name]: chosen for name, chosen in spec.outputs.items() if name in keys},
             in_place=result.in_place,
             registered=_registered(lowered),
             check_assumptions=bool(spec.context().option("tir.enable_debug")),
         )
-        module: CModule = result.code
         return module
 
     def compile(self, result: BuildResult, code: CModule, progress: Progress) -> Library:
@@ -120,7 +121,7 @@ def _registered(mod: IRModule) -> dict[str, int]:
     """
     found: dict[str, int] = {}
 
-    def look(op: Any) -> None:
+    def look(op: Node) -> None:
         if op.__class__ is Call and op.op in _EXTERN and isinstance(op.args[0], StringImm):
             address = find_symbol(op.args[0].value)
             if address is not None:

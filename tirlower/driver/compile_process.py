@@ -12,11 +12,12 @@ import pickle
 import struct
 import sys
 import warnings
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
+from tirlower.call.gil import GilChoice
 from tirlower.diagnostics import paused_collection
 from tirlower.driver.backend import backend_of
-from tirlower.driver.result import BuildResult, BuildSpec
+from tirlower.driver.result import BuildResult, BuildSpec, Choices
 from tirlower.driver.steps import compile_version
 from tirlower.emit.compile import CompileOptions
 from tirlower.ir.func import IRModule
@@ -37,10 +38,10 @@ class Question(NamedTuple):
 
     program: Packed[IRModule]
     target: Target
-    choices: dict[str, Any]
+    choices: Choices
     options: CompileOptions
     outputs: dict[str, tuple[str, ...]]
-    gil: Any
+    gil: GilChoice
     home: tuple[str, ...]
     symbols: tuple[str, ...]
 
@@ -60,6 +61,7 @@ class Question(NamedTuple):
         unit = BuildResult(spec, backend_of(self.target), home=self.home)
         with paused_collection():
             entry = compile_version(unit, spec.context())
+        assert isinstance(entry, CacheEntry)
         return Answer(entry, unit.timings, unit.passes)
 
 
@@ -71,7 +73,7 @@ class Answer(NamedTuple):
     passes: dict[str, float]
 
 
-def send(stream: IO[bytes], message: Any) -> None:
+def send(stream: IO[bytes], message: object) -> None:
     """Write a message."""
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     stream.write(_LENGTH.pack(len(data)))
@@ -79,7 +81,7 @@ def send(stream: IO[bytes], message: Any) -> None:
     stream.flush()
 
 
-def receive(stream: IO[bytes]) -> Any:
+def receive(stream: IO[bytes]) -> object:
     """Read a message. Raises EOFError where there is none any more."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
@@ -101,13 +103,13 @@ def serve() -> None:
     send(answers, dict(versions()))
     while True:
         try:
-            question: Question = receive(questions)
+            question = receive(questions)
         except EOFError:
             return
         try:
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")
-                answer = question.answer()
+                answer = question.answer() if isinstance(question, Question) else None
             send(answers, None if told else answer)
         except Exception:
             send(answers, None)

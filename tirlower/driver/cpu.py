@@ -9,9 +9,8 @@ from __future__ import annotations
 import functools
 import importlib
 import time
-from collections.abc import Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tirlower.call.errors import ErrorSite
 from tirlower.call.gil import GilPolicy
@@ -141,7 +140,7 @@ class CpuBackend:
         if kind == "llvm":
             return "".join(code.functions for code in codes)
         make = optimized_ir if kind == "llvm-opt" else emit_assembly
-        symbols = [one["symbol"] for code in codes for one in code.kernels.values()]
+        symbols = [str(one["symbol"]) for code in codes for one in code.kernels.values()]
         return "".join(
             without_entries(make(part, result.spec.options), symbols) for code in codes for part in code.parts
         )
@@ -186,12 +185,13 @@ def _linked(entries: list[CacheEntry]) -> tuple[dict[str, Linked], list[ErrorSit
         linked = engine().link(entry.object, [*exports, *sorted(called)], imports, keep=keep)
         owners.update(dict.fromkeys(called, linked))
         found.update(dict.fromkeys(about["kernels"], linked))
-        errors += _errors(about)
+        errors += _errors(entry)
     return found, errors
 
 
-def _errors(described: Mapping[str, Any]) -> list[ErrorSite]:
-    return [ErrorSite(_error_class(m, k), template, tuple(types)) for m, k, template, types in described["errors"]]
+def _errors(entry: CacheEntry) -> list[ErrorSite]:
+    sites = entry.metadata["errors"]
+    return [ErrorSite(_error_class(m, k), template, tuple(types)) for m, k, template, types in sites]
 
 
 def _error_class(module: str, name: str) -> type[Exception]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tirlower.call.gil import GilPolicy
 from tirlower.call.parameters import call_signature
@@ -32,7 +31,7 @@ class HostCode:
     generated: GeneratedModule
     functions: str
     parts: list[str]
-    kernels: dict[str, Any]
+    kernels: dict[str, dict[str, object]]
     calls: list[str]
     callable: list[str]
 
@@ -50,7 +49,7 @@ def generate_code(lowered: IRModule, spec: BuildSpec, in_place: Mapping[str, Seq
         check_assumptions=bool(spec.context().option("tir.enable_debug")),
     )
     functions = generated.text
-    kernels: dict[str, Any] = {}
+    kernels: dict[str, dict[str, object]] = {}
     for name, info in generated.kernels.items():
         written = [p.name for p in info.signature.buffers if p.written]
         pairs = in_place.get(name, ())

@@ -44,7 +44,8 @@ def units_in(result: BuildResult) -> tuple[BuildResult, ...]:
 def compile_alone(result: BuildResult, ctx: PassContext) -> CacheEntry:
     """The machine code of a build as one unit."""
     result.units = (result,)
-    entry: CacheEntry = compile_version(result, ctx)
+    entry = compile_version(result, ctx)
+    assert isinstance(entry, CacheEntry)
     result.code_bytes = len(entry.object)
     return entry
 

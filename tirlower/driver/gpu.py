@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tirlower.call.slowpath import PackedKernel
+from tirlower.call.views import Result
 from tirlower.diagnostics import DeviceError, TirError
 from tirlower.driver.gpu_host import host_code
 from tirlower.driver.kernel import Built
@@ -19,9 +20,10 @@ from tirlower.gpu.artifact import DeviceModule
 from tirlower.gpu.codegen import GeneratedKernels, compile_options, generate
 from tirlower.gpu.codegen.machine import ARCHITECTURES, ptx_version
 from tirlower.gpu.launch import Driver, GpuKernel, GpuReport, device_of, open_driver
+from tirlower.gpu.launch.report import KernelReport
 from tirlower.ir.annotations import NOALIAS
 from tirlower.ir.func import PrimFunc
-from tirlower.legality.notes import CheckReport
+from tirlower.legality.notes import AccessNote, CheckReport, LoopNote
 from tirlower.llvm.cache import default_cache
 from tirlower.machine.target import Target
 from tirlower.transforms import PassContext
@@ -40,17 +42,17 @@ class DeviceReport:
     cached: bool
 
     @property
-    def kernels(self) -> Any:
+    def kernels(self) -> tuple[KernelReport, ...]:
         """The kernels, with their registers and occupancy where there is a device."""
         return self.device.kernels
 
     @property
-    def loops(self) -> Any:
+    def loops(self) -> tuple[LoopNote, ...]:
         """The loops that are not serial: proved, or trusted with the reason given."""
         return self.checks.loops
 
     @property
-    def guarded(self) -> Any:
+    def guarded(self) -> tuple[AccessNote, ...]:
         """The accesses that are checked as they run."""
         return self.checks.guarded
 
@@ -67,7 +69,7 @@ class DeviceKernel(Built, GpuKernel):
         """As :meth:`Built.source`; ``"host"`` is the LLVM IR of this function's host code."""
         return self.host.text if kind == "host" else super().source(kind)
 
-    def report(self, ordinal: int = 0) -> Any:
+    def report(self, ordinal: int = 0) -> Result:
         """What the build did, and what the kernels need of the device where there is one."""
         return _report(self.artifact, GpuKernel.report(self, ordinal))
 
@@ -79,7 +81,7 @@ def resolved_target(target: Target, driver: Driver | None) -> Target:
     """
     if driver is None:
         return target
-    found: dict[str, Any] = {}
+    found: dict[str, str | int] = {}
     if not target.get("arch") and not target.get("mcpu"):
         have = int(device_of(0, driver).arch.removeprefix("sm_"))
         numbers = [int(name.removeprefix("sm_")) for name in ARCHITECTURES if name[-1].isdigit()]
@@ -110,7 +112,8 @@ class GpuBackend:
     def compiled(self, result: BuildResult, ctx: PassContext) -> DeviceModule:
         """The PTX: generated for every build, compiled where the disk cache has none of the same LLVM IR."""
         result.miss = lambda: "the disk cache had no PTX of the same LLVM IR and options"
-        module: DeviceModule = compile_version(result, ctx)
+        module = compile_version(result, ctx)
+        assert isinstance(module, DeviceModule)
         return module
 
     def generate(self, result: BuildResult) -> GeneratedKernels:
@@ -134,9 +137,8 @@ class GpuBackend:
         if entry is None:
             cache.store(key, ptx.encode())
         result.code_bytes = len(ptx)
-        result.code = DeviceModule(ptx=ptx, llvm=code.text, arch=options.cpu, kernels=code.kernels)
+        module = result.code = DeviceModule(ptx=ptx, llvm=code.text, arch=options.cpu, kernels=code.kernels)
         result.timings["llvm"] = (time.perf_counter() - start) * 1e3
-        module: DeviceModule = result.code
         return module
 
     def bind(self, result: BuildResult, compiled: DeviceModule) -> dict[str, DeviceKernel]:

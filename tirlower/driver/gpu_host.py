@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tirlower.emit.emitter import Emitter
+from tirlower.emit.expressions import call_control
 from tirlower.emit.llvm_text import Value
 from tirlower.gpu.artifact import DeviceModule, HostCode
 from tirlower.gpu.codegen.host_function import PACKED, check_host, with_plain_parameters
@@ -41,7 +42,8 @@ class _LaunchingHost(HostPlatform):
 
     def __init__(self, launches: HostLaunches) -> None:
         self.launches = launches
-        self.controls = {**HOST_CONTROLS, PACKED: launches.launch}
+        self.controls = dict(HOST_CONTROLS)
+        call_control(PACKED.name, table=self.controls)(launches.launch)
 
     def sequence(self, em: Emitter, op: Seq) -> bool:
         """All in one function: what it holds of the device is given back on every way out of it."""
@@ -106,12 +108,13 @@ def host_code(lowered: IRModule, key: str, module: DeviceModule, check_assumptio
     )
 
 
-def _linked(text: str, symbol: str, imports: Sequence[str]) -> Linked:
-    """The machine code: from the disk cache, or compiled."""
+def _linked(text: str, symbol: str, imports: Sequence[str]) -> tuple[int, Linked]:
+    """The address of the machine code, and what keeps it: from the disk cache, or compiled."""
     options, cache = compile_options(TARGET), default_cache()
     key = cache.key({"host of a device": text, **options.key()})
     entry = cache.load(key)
     data = engine().compile_object(text, options).object if entry is None else entry.object
     if entry is None:
         cache.store(key, data)
-    return engine().link(data, [symbol], resolve_imports(imports))
+    linked = engine().link(data, [symbol], resolve_imports(imports))
+    return linked[symbol], linked

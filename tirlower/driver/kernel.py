@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 from tirlower.diagnostics import CodegenError, TirError, nearest_name
 from tirlower.ir.citizens import FunctionLike
@@ -13,9 +13,14 @@ from tirlower.ir.packed import Packed
 from tirlower.llvm.entry import EntryBase
 
 if TYPE_CHECKING:
+    from tirlower.call.gil import GilChoice
     from tirlower.call.signature import Signature
+    from tirlower.call.slowpath import SlowPath
+    from tirlower.call.views import Result
     from tirlower.driver.report import Report
-    from tirlower.driver.result import BuildResult
+    from tirlower.driver.result import BuildResult, Choices
+    from tirlower.llvm.entry import EntryParts
+    from tirlower.machine.target import Target
 
 __all__ = ["Built", "BuiltKernel", "Executable", "ForeignKernel", "Kernel", "rebuilding"]
 
@@ -46,11 +51,11 @@ class Built(FunctionLike):
         """Why the machine code was not in the disk cache; says so when it was."""
         return self.artifact.explain_miss()
 
-    def report(self) -> Any:
+    def report(self) -> Result:
         """What the build did: passes and their times, loops, cache, machine code."""
         return self.artifact.report()
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         # Machine code stays in its process: another one builds the function again, or finds it in the disk cache.
         return self.artifact.rebuilding(self.name)
 
@@ -58,7 +63,11 @@ class Built(FunctionLike):
 class BuiltKernel(Built):
     """What every compiled function of this machine knows, however calls reach it."""
 
-    slow_path: Any
+    if TYPE_CHECKING:
+
+        @property
+        def slow_path(self) -> SlowPath:
+            """The call in Python."""
 
     @property
     def func(self) -> PrimFunc:
@@ -66,15 +75,14 @@ class BuiltKernel(Built):
         return self.artifact.function(self.name)
 
     @property
-    def target(self) -> Any:
+    def target(self) -> Target:
         """The target it was compiled for."""
         return self.artifact.target
 
     @property
     def signature(self) -> Signature:
         """What a call takes."""
-        signature: Signature = self.slow_path.signature
-        return signature
+        return self.slow_path.signature
 
     def __repr__(self) -> str:
         return f"<tirlower.Kernel {self.call_text} for {self.artifact.target}>"
@@ -89,10 +97,10 @@ class Kernel(BuiltKernel, EntryBase):
     """
 
     # The state of the entry is in slots of the base; what follows is plain Python.
-    _parts: tuple[Any, ...]
+    _parts: EntryParts
 
     @classmethod
-    def made(cls, artifact: BuildResult, name: str, parts: tuple[Any, ...]) -> Kernel:
+    def made(cls, artifact: BuildResult, name: str, parts: EntryParts) -> Kernel:
         """A kernel from the parts of its entry (:func:`tirlower.llvm.entry.entry_parts`)."""
         kernel = cls(*parts)
         kernel._parts = parts
@@ -109,11 +117,11 @@ class Kernel(BuiltKernel, EntryBase):
 def rebuilding(
     module: IRModule,
     name: str | None,
-    target: Any,
+    target: Target,
     outputs: Sequence[str] | None,
-    gil: Any,
-    choices: Mapping[str, Any],
-) -> tuple[Any, ...]:
+    gil: GilChoice,
+    choices: Choices,
+) -> tuple[object, ...]:
     """What pickle keeps of a kernel, or of all those of a module (without a name): how it was built."""
     return _rebuilt, (Packed(module), name, target, outputs, gil, choices)
 
@@ -121,11 +129,11 @@ def rebuilding(
 def _rebuilt(
     module: Packed[PrimFunc | IRModule],
     name: str | None,
-    target: Any,
+    target: Target,
     outputs: Sequence[str] | None,
-    gil: Any,
-    choices: Mapping[str, Any],
-) -> Any:
+    gil: GilChoice,
+    choices: Choices,
+) -> object:
     """A kernel, or all those of a module (without a name), from what determined it: what unpickling calls."""
     driver = importlib.import_module("tirlower.driver.api")
     with driver.PassContext(**choices):
@@ -140,7 +148,7 @@ class ForeignKernel(Kernel):  # noqa: D101
 
     lacking: tuple[str, ...] = ()
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: object, **kwargs: object) -> NoReturn:
         """Refuse the call, which would end the process with an illegal instruction."""
         raise CodegenError(
             f"`{self.name}` is code for {self.artifact.target}, and this machine has no {', '.join(self.lacking)}",
@@ -204,7 +212,7 @@ class Executable:
         made: Report = self._artifact.report()
         return made
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return self._artifact.rebuilding(None)
 
     def __repr__(self) -> str:

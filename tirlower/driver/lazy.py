@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeAlias
 
+from tirlower.call.gil import GilChoice
 from tirlower.call.parameters import passed_names
+from tirlower.call.views import Result
 from tirlower.diagnostics import user_frames
 from tirlower.driver.build import build_module, module_of, target_of
 from tirlower.driver.kernel import ForeignKernel, Kernel
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.packed import Packed
+from tirlower.machine.target import TargetLike
 from tirlower.transforms import PassContext
 
 __all__ = ["JitFunction", "LazyKernel"]
+
+
+Options: TypeAlias = tuple[TargetLike, Sequence[str] | None, GilChoice]
+"""How a function is built when it is called: its target, what it returns, whether calls release the lock."""
 
 
 class JitFunction(Kernel):
@@ -25,23 +33,23 @@ class JitFunction(Kernel):
         return self._source
 
     _source: PrimFunc
-    _options: dict[str, Any]
+    _options: Options
 
     def passed(self) -> list[str]:
         """The names of the parameters that a call passes, without compiling."""
-        return passed_names(self._source, self._options["outputs"])
+        return passed_names(self._source, self._options[1])
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return _jit_again, (Packed(self._source), self._options)
 
     def __repr__(self) -> str:
         return f"<tirlower.jit {self.call_text} for {self.artifact.target}>"
 
-    def compile(self) -> Any:
+    def compile(self) -> Kernel:
         """Compile now, if that has not happened."""
         return self
 
-    def script(self, **options: Any) -> str:
+    def script(self, **options: object) -> str:
         """The script of the function."""
         return self._source.script(**options)
 
@@ -51,7 +59,7 @@ class _ForeignJit(ForeignKernel, JitFunction):
     __doc__ = JitFunction.__dict__["__doc__"]
 
 
-def _asked(name: str) -> Any:
+def _asked(name: str) -> Result:
     """What a class knows of a compiled kernel, asked of the one that is compiled."""
     return property(lambda self: getattr(self.compile(), name), doc=getattr(Kernel, name).__doc__)
 
@@ -64,15 +72,15 @@ class LazyKernel(JitFunction):
     source, show, ir_after, explain_miss, report = map(_asked, ("source", "show", "ir_after", "explain_miss", "report"))
     signature, target, slow_path = map(_asked, ("signature", "target", "slow_path"))
 
-    def __init__(self, source: PrimFunc, options: dict[str, Any]) -> None:
+    def __init__(self, source: PrimFunc, options: Options) -> None:
         # The entry's own state comes with the compilation.
         self._source = source
         self._options = options
         self._lock = threading.Lock()
-        self._made: Any = None
+        self._made: Kernel | None = None
         self.named(source, source.name)
 
-    def compile(self) -> Any:
+    def compile(self) -> Kernel:
         """Compile: the kernel, or this object as a :class:`JitFunction`. Of several threads one compiles, the others wait."""
         with self._lock:
             # Once a JitFunction, the object may be executing: its code must not be replaced.
@@ -81,11 +89,9 @@ class LazyKernel(JitFunction):
             return self if self._made is None else self._made
 
     def _make(self) -> None:
-        options = self._options
+        target, outputs, gil = self._options
         mod, _ = module_of(self._source)
-        result, kernels = build_module(
-            mod, target_of(options["target"]), PassContext.current(), options["outputs"], options["gil"]
-        )
+        result, kernels = build_module(mod, target_of(target), PassContext.current(), outputs, gil)
         kernel = kernels[self.name]
         if not isinstance(kernel, Kernel):
             self._made = kernel
@@ -96,7 +102,7 @@ class LazyKernel(JitFunction):
             self.__dict__["lacking"] = kernel.lacking
         self.__class__ = _ForeignJit if isinstance(kernel, ForeignKernel) else JitFunction  # type: ignore[assignment]
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: object, **kwargs: object) -> Result:
         """Compile, then call."""
         with user_frames():
             if self._made is not None:
@@ -107,13 +113,13 @@ class LazyKernel(JitFunction):
     def __repr__(self) -> str:
         return repr(self._made) if self._made is not None else f"<tirlower.jit {self.call_text}, not compiled yet>"
 
-    def __getattr__(self, key: str) -> Any:
+    def __getattr__(self, key: str) -> Result:
         # What a compiled kernel knows (artifact, kernels, …) asks for the compilation.
         if key.startswith("__") or key in ("_source", "_options", "_lock", "_made", "name"):
             raise AttributeError(key)
         return getattr(self.compile(), key)
 
 
-def _jit_again(func: Packed[PrimFunc], options: dict[str, Any]) -> JitFunction:
+def _jit_again(func: Packed[PrimFunc], options: Options) -> JitFunction:
     """What unpickling a function of `jit` calls: it is compiled at its first call there."""
     return LazyKernel(func.unpacked(), options)

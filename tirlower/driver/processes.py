@@ -14,9 +14,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
-from tirlower.driver.compile_process import Question, receive, send
+from tirlower.driver.compile_process import Answer, Question, receive, send
 from tirlower.driver.result import BuildResult
 from tirlower.llvm.cache import CacheEntry, versions
 from tirlower.machine.cpu import effective_cpu_count
@@ -158,8 +158,8 @@ class _Helper:
             while (number := self.batch.take(self)) is not None:
                 unit = self.batch.units[number]
                 send(questions, Question.of(unit))
-                answer: Any = receive(answers)
-                if answer is not None:
+                answer = receive(answers)
+                if isinstance(answer, Answer):
                     unit.timings, unit.passes = answer.timings, answer.passes
                     self.batch.made[number] = answer.entry
         self.is_busy = False
@@ -187,7 +187,7 @@ def _is_python() -> bool:
     return name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """Whether a value is text, numbers, and collections of such: no object of the user's, which only this process knows."""
     if isinstance(value, dict):
         return all(_is_plain(part) for pair in value.items() for part in pair)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import importlib
 import time
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import logging
+
+    from tirlower.transforms import PassInfo
 
 __all__ = ["LOGGER", "Progress"]
 
@@ -25,7 +30,7 @@ class Progress:
         self._start = self._since = time.perf_counter()
         self._phase = ""
         self._silent: list[tuple[str, float]] = []
-        self._logger: Any = None
+        self._logger: logging.Logger | None = None
 
     def begin(self, phase: str) -> None:
         """The phase before is over, and this one begins; ``""`` where nothing follows."""
@@ -38,12 +43,12 @@ class Progress:
             return
         if self._logger is None:
             # Imported by the first build that is slow enough to use it.
-            self._logger = importlib.import_module("logging").getLogger(LOGGER)
+            self._logger = logger = importlib.import_module("logging").getLogger(LOGGER)
             for earlier, taken in self._silent:
-                self._logger.info("building %s: %s took %.2f s", self._what, earlier, taken)
+                logger.info("building %s: %s took %.2f s", self._what, earlier, taken)
         then = f"; {phase} begins" if phase else f"; done after {now - self._start:.2f} s"
         self._logger.info("building %s: %s took %.2f s%s", self._what, last or "preparation", seconds, then)
 
-    def run_before_pass(self, mod: Any, info: Any) -> None:
+    def run_before_pass(self, mod: object, info: PassInfo) -> None:
         """A pass begins."""
         self.begin(f"pass {info.name.removeprefix('tir.')}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tirlower.call.gil import GilChoice
+from tirlower.call.views import Result
 from tirlower.diagnostics import TirError, nearest_name
 from tirlower.driver.backend import KINDS, SOURCE_KINDS, Backend, kind_of, pipeline_for
 from tirlower.driver.kernel import rebuilding
@@ -21,7 +22,10 @@ from tirlower.transforms import PassContext
 if TYPE_CHECKING:
     from tirlower.legality.check import CheckedModule
 
-__all__ = ["BuildResult", "BuildSpec"]
+__all__ = ["BuildResult", "BuildSpec", "Choices"]
+
+Choices: TypeAlias = Mapping[str, Any]
+"""What decides the passes that run: the arguments of a :class:`PassContext`."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class BuildSpec:
 
     module: IRModule
     target: Target
-    choices: Mapping[str, Any]
+    choices: Choices
     options: CompileOptions
     outputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gil: GilChoice = "auto"
@@ -78,7 +82,7 @@ class BuildSpec:
             module = module.with_functions({key: func for key, func in module.items() if key in below})
         return replace(self, module=module, overlap=name, outputs={name: self.outputs.get(name, ())})
 
-    def rebuilding(self, name: str | None) -> tuple[Any, ...]:
+    def rebuilding(self, name: str | None) -> tuple[object, ...]:
         """What pickle keeps of a kernel of this build, or of all of them."""
         outputs = next(iter(self.outputs.values()), ()) or None if name is None else self.outputs.get(name, ())
         return rebuilding(self.module, name, self.asked or self.target, outputs, self.gil, self.choices)
@@ -109,7 +113,7 @@ class BuildResult:
     home: tuple[str, ...] = ()
     code_bytes: int = 0
     checks: CheckReport = field(default_factory=CheckReport)
-    in_place: Mapping[str, Any] = field(default_factory=dict)
+    in_place: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     passes: dict[str, float] = field(default_factory=dict)
     traced: Mapping[str, IRModule] = field(default_factory=dict)
@@ -125,7 +129,7 @@ class BuildResult:
         """A function as it was given."""
         return self.spec.function(name)
 
-    def rebuilding(self, name: str | None) -> tuple[Any, ...]:
+    def rebuilding(self, name: str | None) -> tuple[object, ...]:
         """What pickle keeps of a kernel of this build, or of all of them."""
         return self.spec.rebuilding(name)
 
@@ -181,6 +185,6 @@ class BuildResult:
         """Why the code was compiled rather than read from the disk cache."""
         return "the machine code came from the disk cache" if self.cached else self.miss()
 
-    def report(self) -> Any:
+    def report(self) -> Result:
         """What the build did."""
         return self.backend.report(self)

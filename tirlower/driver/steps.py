@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from tirlower.driver.progress import Progress
 from tirlower.driver.result import BuildResult
@@ -13,7 +12,7 @@ from tirlower.transforms import PassContext, PassTimingInstrument
 __all__ = ["compile_version"]
 
 
-def compile_version(result: BuildResult, ctx: PassContext) -> Any:
+def compile_version(result: BuildResult, ctx: PassContext) -> object:
     """Take the steps for a version; gives what the backend's compiler made, and notes the rest in the result."""
     spec, backend = result.spec, result.backend
     progress = Progress(", ".join(result.home or spec.module))

@@ -9,7 +9,7 @@ is the number.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from tirlower.diagnostics import CodegenError, DivisionByZeroError
 from tirlower.emit import vmath
@@ -31,6 +31,7 @@ from tirlower.ir.expr import (
     NE,
     Add,
     And,
+    BinaryOp,
     Div,
     Expr,
     FloorDiv,
@@ -51,7 +52,7 @@ _RING: Final[dict[type, tuple[str, str]]] = {Add: ("add", "fadd"), Sub: ("sub", 
 
 
 @combine(Add, Sub, Mul)
-def _ring(em: Emitter, op: Any, a: Value, b: Value) -> Value:
+def _ring(em: Emitter, op: BinaryOp, a: Value, b: Value) -> Value:
     kind: DataType = op.dtype
     integer, floating = _RING[op.__class__]
     if kind.is_integral:
@@ -62,7 +63,7 @@ def _ring(em: Emitter, op: Any, a: Value, b: Value) -> Value:
     raise _no_arithmetic(em, op)
 
 
-def _no_arithmetic(em: Emitter, op: Any) -> CodegenError:
+def _no_arithmetic(em: Emitter, op: Expr) -> CodegenError:
     return em.error(f"{type(op).__name__} has no meaning on {op.dtype!s}: {op}", op, "convert the operands first")
 
 
@@ -77,7 +78,7 @@ def binary_float(em: Emitter, kind: DataType, a: Value, b: Value, compute: Calla
 
 
 @combine(Div, Mod, FloorDiv, FloorMod)
-def _division(em: Emitter, op: Any, a: Value, b: Value) -> Value:
+def _division(em: Emitter, op: BinaryOp, a: Value, b: Value) -> Value:
     kind: DataType = op.dtype
     if kind.is_integral:
         facts = em.facts
@@ -109,7 +110,7 @@ def float_remainder(em: Emitter, a: Value, b: Value) -> Value:
     width = "f64" if a.type.scalar is DOUBLE else "f32"
     extra = [attr for attr in em.state.attrs if attr != "nounwind"]
     callee = vmath.emit(em.module, "fmod", width, 1, library=False, features=em.machine.features, attrs=extra)
-    made = map_lanes(em, lambda x, y: em.b.call(callee, [x, y]), [a, b])
+    made = map_lanes(em, lambda xs: em.b.call(callee, xs), [a, b])
     return em.b.fptrunc(made, made.type.with_scalar(HALF)) if narrow else made
 
 
@@ -118,7 +119,13 @@ def _floor(b: Builder, x: Value) -> Value:
 
 
 def divide(
-    em: Emitter, op: Any, a: Value, b: Value, a_range: tuple[int, int], b_range: tuple[int, int], signed: bool = True
+    em: Emitter,
+    op: BinaryOp,
+    a: Value,
+    b: Value,
+    a_range: tuple[int, int],
+    b_range: tuple[int, int],
+    signed: bool = True,
 ) -> Value:
     """An integer quotient or remainder (``op.__class__`` says which), of values in the given ranges."""
     cls, t, builder = op.__class__, a.type, em.b
@@ -160,7 +167,7 @@ def divide(
     return builder.add(result, builder.sext(off, t))
 
 
-def _nonzero(em: Emitter, op: Any, a: Value, b: Value) -> Value:
+def _nonzero(em: Emitter, op: BinaryOp, a: Value, b: Value) -> Value:
     """The divisor, after failing where it (or an active lane of it) is zero."""
     builder = em.b
     zero = builder.icmp("eq", b, constant(b.type, 0))
@@ -182,7 +189,7 @@ def _nonzero(em: Emitter, op: Any, a: Value, b: Value) -> Value:
 
 
 @combine(Min, Max)
-def _extremum(em: Emitter, op: Any, a: Value, b: Value) -> Value:
+def _extremum(em: Emitter, op: BinaryOp, a: Value, b: Value) -> Value:
     return extremum(em, op.__class__ is Min, op.dtype, a, b)
 
 
@@ -215,28 +222,23 @@ def binary_value(em: Emitter, cls: type, kind: DataType, a: Value, b: Value) -> 
 # -- index arithmetic: i64, no wrap-around ---------------------------------------------------------------------------
 
 
-def _index_ring(op_name: str) -> Callable[..., Value]:
-    def emit(em: Emitter, op: Any, a: Value, b: Value) -> Value:
-        return em.b.binary(op_name, a, b)
-
-    return emit
+def _index_ring(em: Emitter, op: BinaryOp, a: Value, b: Value) -> Value:
+    return em.b.binary(f"{_RING[op.__class__][0]} nsw", a, b)
 
 
-def _index_divide(em: Emitter, op: Any, a: Value, b: Value) -> Value:
+def _index_divide(em: Emitter, op: BinaryOp, a: Value, b: Value) -> Value:
     facts = em.facts
     return divide(em, op, a, b, facts.index_range(op.a), facts.index_range(op.b))
 
 
-def _index_extremum(em: Emitter, op: Any, a: Value, b: Value) -> Value:
+def _index_extremum(em: Emitter, op: BinaryOp, a: Value, b: Value) -> Value:
     stem = "llvm.smin" if op.__class__ is Min else "llvm.smax"
     return em.b.intrinsic(stem, a.type, [a, b], [a.type])
 
 
 INDEX.update(
     {
-        Add: _index_ring("add nsw"),
-        Sub: _index_ring("sub nsw"),
-        Mul: _index_ring("mul nsw"),
+        **dict.fromkeys((Add, Sub, Mul), _index_ring),
         **dict.fromkeys((Div, Mod, FloorDiv, FloorMod), _index_divide),
         **dict.fromkeys((Min, Max), _index_extremum),
     }
@@ -265,13 +267,12 @@ def compare(em: Emitter, cls: type, kind: DataType, a: Value, b: Value) -> Value
 # -- logic -----------------------------------------------------------------------------------------------------------
 
 
-@control(And, Or)
-def _logic(run: Run, op: Any) -> None:
+def _logic(run: Run, op: And | Or) -> None:
     """Vectors and cheap scalars are computed; a right side that may fault is evaluated only where it decides."""
     em, both = run.em, op.__class__ is And
     if op.dtype.is_vector or not _may_fault(run, op.b):
 
-        def join(_: Any) -> None:
+        def join(_: object) -> None:
             a, b = run.get(op.a), run.get(op.b)
             run.set(op, em.b.and_(a, b) if both else em.b.or_(a, b))
 
@@ -280,7 +281,7 @@ def _logic(run: Run, op: Any) -> None:
         run.evaluate(op.a)
         return
 
-    def decide(_: Any) -> None:
+    def decide(_: object) -> None:
         first = run.get(op.a)
         then, otherwise = (op.b, FALSE) if both else (TRUE, op.b)
         likely = both if em.choosing and guards(op) else None
@@ -308,12 +309,15 @@ def _may_fault(run: Run, op: Expr) -> bool:
     return False
 
 
+control(And)(_logic)
+control(Or)(_logic)
+
 _TRANSPARENT: Final = (Add, Sub, Mul, Min, Max, EQ, NE, LT, LE, GT, GE, And, Or)
 """Nodes that fail where an operand does, and not by themselves."""
 
 
 @combine(Not)
-def _not(em: Emitter, op: Any, a: Value) -> Value:
+def _not(em: Emitter, op: Not, a: Value) -> Value:
     return em.b.not_(a)
 
 

@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import GE, GT, LE, LT, And, BufferLoad, Expr, Or, is_const_int
@@ -34,7 +33,7 @@ def variables_in(expr: Expr) -> set[Buffer]:
     """The variables that an expression reads."""
     found: set[Buffer] = set()
 
-    def look(node: Any) -> None:
+    def look(node: Expr) -> None:
         if node.__class__ is BufferLoad and is_variable(node.buffer):
             found.add(node.buffer)
 
@@ -98,7 +97,7 @@ def _reads(expr: Expr, counts: Callable[[Buffer], bool]) -> bool:
     """Whether an expression reads a buffer that counts."""
     found = False
 
-    def look(node: Any) -> None:
+    def look(node: Expr) -> None:
         nonlocal found
         found = found or (node.__class__ is BufferLoad and counts(node.buffer))
 

@@ -10,7 +10,7 @@ these processors too.)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from tirlower.emit.llvm_text import FastMath
 from tirlower.emit.machine import Machine
@@ -109,7 +109,7 @@ def _stays(store: BufferStore, changing: set[Var]) -> bool:
     """Whether a store meets the same element in every iteration."""
     moves = False
 
-    def look(node: Any) -> None:
+    def look(node: Expr) -> None:
         nonlocal moves
         moves |= node in changing if node.__class__ is Var else node.__class__ is BufferLoad
 

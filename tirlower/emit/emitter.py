@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 from tirlower.call.errors import ErrorTable
 from tirlower.diagnostics import CodegenError, Span
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from tirlower.ir.stmt import Stmt
 
 __all__ = ["Binding", "Emitter", "FunctionState", "Loop", "ModuleState", "Root"]
+
+Made = TypeVar("Made")
 
 #: stack memory for buffers of one LLVM function, in bytes; what does not fit goes to the heap
 STACK_BUDGET: Final = 128 << 10
@@ -99,7 +101,11 @@ class ModuleState:
     #: names of registered external functions, and of those that the process has (in order of use)
     imports: dict[str, None] = field(default_factory=dict)
     process_symbols: dict[str, None] = field(default_factory=dict)
-    helpers: dict[Any, Any] = field(default_factory=dict)
+    helpers: dict[Hashable, object] = field(default_factory=dict)
+    #: name of a function -> the type of its result
+    returns: dict[str, DataType] = field(default_factory=dict)
+    #: a kernel whose calls may nest deep, as text -> the function that does its work
+    deep: dict[str, FunctionRef] = field(default_factory=dict)
     check_assumptions: bool = False
     num_threads: int = 0
 
@@ -111,12 +117,11 @@ class ModuleState:
             out.append(("prefer-vector-width", str(self.machine.vector_width)))
         return out
 
-    def helper(self, key: Any, make: Callable[[], Any]) -> Any:
+    def helper(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """Something made once a module, at its first use."""
-        found = self.helpers.get(key)
-        if found is None:
-            found = self.helpers[key] = make()
-        return found
+        if key not in self.helpers:
+            self.helpers[key] = make()
+        return cast(Made, self.helpers[key])
 
 
 @dataclass
@@ -280,7 +285,7 @@ class Emitter:
             return value, "uint64" if dtype.is_uint else "int64"
         return (self.b.sext if dtype.is_int else self.b.zext)(value, I64), "int64" if dtype.is_int else "uint64"
 
-    def error(self, message: str, node: Any = None, help: str | None = None) -> CodegenError:
+    def error(self, message: str, node: object = None, help: str | None = None) -> CodegenError:
         """A CodegenError about a node (or the statement around it)."""
         span = getattr(node, "span", None) or (self.statement.span if self.statement is not None else None)
         where = [f"in function `{self.kernel.name}`"]

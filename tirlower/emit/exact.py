@@ -8,7 +8,7 @@ inside an index are indices too. What depends on data wraps in its own type, her
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tirlower.emit.arithmetic import compare, select_lanes
 from tirlower.emit.casts import convert
@@ -29,6 +29,7 @@ from tirlower.ir.expr import (
     Broadcast,
     Call,
     Cast,
+    CompareOp,
     Div,
     Expr,
     FloorDiv,
@@ -42,13 +43,13 @@ from tirlower.ir.expr import (
     Select,
     Sub,
 )
-from tirlower.ir.op import Op
+from tirlower.ir.op import GlobalVar, Op
 
 __all__ = ["evaluate_lanes", "wide_lanes", "widened"]
 
 _IF: Final = Op.get("tir.if_then_else")
-_SHIFTS: Final[dict[Any, str]] = {Op.get("tir.shift_left"): "shl", Op.get("tir.shift_right"): "ashr"}
-_BITS: Final[dict[Any, str]] = {
+_SHIFTS: Final[dict[Op | GlobalVar, str]] = {Op.get("tir.shift_left"): "shl", Op.get("tir.shift_right"): "ashr"}
+_BITS: Final[dict[Op | GlobalVar, str]] = {
     Op.get("tir.bitwise_and"): "and",
     Op.get("tir.bitwise_or"): "or",
     Op.get("tir.bitwise_xor"): "xor",
@@ -65,11 +66,11 @@ def _leaves(run: Run, *operands: Expr) -> bool:
 
 
 @control(EQ, NE, LT, LE, GT, GE)
-def _compare(run: Run, op: Any) -> None:
+def _compare(run: Run, op: CompareOp) -> None:
     a, b = op.a, op.b
     if not _leaves(run, a, b):
 
-        def plain(_: Any) -> None:
+        def plain(_: object) -> None:
             run.set(op, compare(run.em, op.__class__, a.dtype, run.get(a), run.get(b)))
 
         run.then(plain)
@@ -77,7 +78,7 @@ def _compare(run: Run, op: Any) -> None:
         run.evaluate(a)
     elif a.dtype.is_scalar:
 
-        def exact(_: Any) -> None:
+        def exact(_: object) -> None:
             run.set(op, compare(run.em, op.__class__, INT64, run.get_index(a), run.get_index(b)))
 
         run.then(exact)
@@ -118,7 +119,7 @@ def _wide(op: Expr) -> Expr:
     return build.cast(INT64, op)
 
 
-def _compare_lanes(run: Run, op: Any) -> None:
+def _compare_lanes(run: Run, op: CompareOp) -> None:
     """Lanes on two lines are compared by the distance of their first ones: one number in 64 bits for all lanes."""
     em, lanes = run.em, op.a.dtype.lanes
     a, b = _line(op.a), _line(op.b)
@@ -126,7 +127,7 @@ def _compare_lanes(run: Run, op: Any) -> None:
     if a is None or b is None or abs(step) * lanes >= 1 << 30:
         wide_a, wide_b = widened(run, op.a), widened(run, op.b)
 
-        def by_lane(_: Any) -> None:
+        def by_lane(_: object) -> None:
             run.set(op, compare(em, op.__class__, INT64, run.get(wide_a), run.get(wide_b)))
 
         run.then(by_lane)
@@ -136,7 +137,7 @@ def _compare_lanes(run: Run, op: Any) -> None:
     distance = _wide(b.base) - _wide(a.base)
     em.facts.kept.append(distance)
 
-    def by_distance(_: Any) -> None:
+    def by_distance(_: object) -> None:
         # Beyond what the lanes reach, all that is farther is as far.
         reach = (1 << 31) - 1
         least = em.b.intrinsic("llvm.smax", I64, [run.get(distance), em.b.i64(-reach)], [I64])
@@ -172,7 +173,7 @@ def wide_lanes(run: Run, op: Expr) -> Value:
 def widened(run: Run, root: Expr) -> Expr:
     """Lanes of 32 bits as the same lanes of 64 bits, computed in these from the leaves on."""
     done: dict[int, Expr] = {}
-    stack: list[tuple[Any, bool]] = [(root, False)]
+    stack: list[tuple[Expr, bool]] = [(root, False)]
     while stack:
         op, ready = stack.pop()
         if id(op) in done:
@@ -189,7 +190,7 @@ def widened(run: Run, root: Expr) -> Expr:
     return done[id(root)]
 
 
-def _parts(op: Any) -> tuple[Expr, ...]:
+def _parts(op: Expr) -> tuple[Expr, ...]:
     """The operands that are lanes, or numbers, of the same kind as what is computed of them."""
     if not isinstance(op, Call):
         return tuple(getattr(op, name) for name in _parts_of(op))
@@ -221,7 +222,7 @@ def _rebuilt(op: Expr, parts: list[Expr]) -> Expr:
 
 
 @control(Cast)
-def _cast(run: Run, op: Any) -> None:
+def _cast(run: Run, op: Cast) -> None:
     value = op.value
     if not (op.dtype.is_int and op.dtype.bits == 64 and _leaves(run, value)):
         run.then(lambda _: run.set(op, convert(run.em, run.get(value), value.dtype, op.dtype)))
@@ -239,11 +240,11 @@ def _cast(run: Run, op: Any) -> None:
 
 
 @control(Div, Mod, FloorDiv, FloorMod, Min, Max)
-def _value(run: Run, op: Any) -> None:
+def _value(run: Run, op: BinaryOp) -> None:
     """What the last 32 bits of the operands do not decide is computed on the indices, and cut to 32 bits."""
     if not _leaves(run, op.a, op.b) or run.em.facts.of(op).flags & DATA:
 
-        def plain(_: Any) -> None:
+        def plain(_: object) -> None:
             run.set(op, COMBINE[op.__class__](run.em, op, run.get(op.a), run.get(op.b)))
 
         run.then(plain)
@@ -259,13 +260,13 @@ def _value(run: Run, op: Any) -> None:
 
 
 @call_control("tir.shift_right")
-def _shift_right(run: Run, op: Any) -> None:
+def _shift_right(run: Run, op: Call) -> None:
     if op.dtype.is_scalar and _leaves(run, op.args[0]) and run.em.facts.leaves(op):
         run.then(lambda _: run.set(op, run.em.b.trunc(run.get_index(op), I32)))
         run.evaluate_index(op)
         return
 
-    def plain(_: Any) -> None:
+    def plain(_: object) -> None:
         run.set(op, CALLS[op.op](run.em, op, [run.get(arg) for arg in op.args]))
 
     run.then(plain)
@@ -276,12 +277,13 @@ def _shift_right(run: Run, op: Any) -> None:
 # -- what an index may be made of besides sums, products and quotients -------------------------------------------------
 
 
+@control(Select, table=INDEX_CONTROL)
 def _select(run: Run, op: Select) -> None:
     _choose(run, op, op.condition, op.true_value, op.false_value)
 
 
 def _choose(run: Run, op: Expr, condition: Expr, then: Expr, otherwise: Expr) -> None:
-    def choose(_: Any) -> None:
+    def choose(_: object) -> None:
         arms = run.get_index(then), run.get_index(otherwise)
         run.set_index(op, select_lanes(run.em, run.get(condition), *arms))
 
@@ -291,6 +293,7 @@ def _choose(run: Run, op: Expr, condition: Expr, then: Expr, otherwise: Expr) ->
     run.evaluate(condition)
 
 
+@call_control(_IF.name, table=INDEX_CONTROL)
 def _if_then_else(run: Run, op: Call) -> None:
     condition, then, otherwise = op.args
     em = run.em
@@ -303,16 +306,12 @@ def _if_then_else(run: Run, op: Call) -> None:
     run.evaluate(condition)
 
 
+@call_control(*[op.name for op in (*_SHIFTS, *_BITS)], table=INDEX_CONTROL)
 def _bits(run: Run, op: Call) -> None:
-    def combine(_: Any) -> None:
+    def combine(_: object) -> None:
         word = _SHIFTS.get(op.op) or _BITS[op.op]
         run.set_index(op, run.em.b.binary(word, run.get_index(op.args[0]), run.get_index(op.args[1])))
 
     run.then(combine)
     run.evaluate_index(op.args[1])
     run.evaluate_index(op.args[0])
-
-
-INDEX_CONTROL[Select] = _select
-INDEX_CONTROL[_IF] = _if_then_else
-INDEX_CONTROL.update(dict.fromkeys((*_SHIFTS, *_BITS), _bits))

@@ -12,114 +12,100 @@ Each distinct node of a root is emitted once. What was emitted inside a branch i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Concatenate, Final, Never, ParamSpec, TypeVar, cast, overload
 
 from tirlower.emit.emitter import ENGINE, Emitter, constant
 from tirlower.emit.facts import BITS, DATA, LEAVES, WRAPS
 from tirlower.emit.llvm_text import I64, Block, Phi, Value
 from tirlower.emit.masked import is_masked
 from tirlower.ir.expr import (
-    Add,
+    BinaryOp,
     Call,
     Cast,
-    Div,
     Expr,
     FloatImm,
-    FloorDiv,
-    FloorMod,
     IntImm,
     Let,
-    Max,
-    Min,
-    Mod,
-    Mul,
     StringImm,
-    Sub,
     Var,
 )
-from tirlower.ir.op import Op
+from tirlower.ir.op import GlobalVar, Op
 
 __all__ = ["CALLS", "COMBINE", "CONTROL", "INDEX_CONTROL", "Run", "call_rule", "combine", "control"]
 
-Combine = Callable[..., Value]
-Control = Callable[["Run", Any], None]
-CallRule = Callable[[Emitter, Any, list[Value]], Value]
+E = TypeVar("E", bound=Expr)
+Values = ParamSpec("Values")
+Argument = TypeVar("Argument")
+Rule = TypeVar("Rule")
+Control = Callable[["Run", E], None]
+CallRule = Callable[[Emitter, Call, list[Value]], Value]
+Controls = dict[type | Op | GlobalVar, Control[Expr]]
+CallRules = dict[Op | GlobalVar, CallRule]
+
+# A rule takes nodes of the class that it is registered for, and is called with no others.
 
 #: node class -> function (emitter, node, *values of its children)
-COMBINE: Final[dict[type, Combine]] = {}
+COMBINE: Final[dict[type, Callable[[Emitter, Expr, *tuple[Value, ...]], Value]]] = {}
 #: node class -> function (run, node) that schedules the operands itself
-CONTROL: Final[dict[type, Control]] = {}
+CONTROL: Final[Controls] = {}
 #: operation -> function (emitter, call, values of the arguments)
-CALLS: Final[dict[Op, CallRule]] = {}
+CALLS: Final[CallRules] = {}
 #: operation -> function (run, call) that schedules the arguments itself
-CALL_CONTROL: Final[dict[Op, Control]] = {}
+CALL_CONTROL: Final[Controls] = {}
 #: node class of index arithmetic -> function (emitter, node, a, b)
-INDEX: Final[dict[type, Combine]] = {}
+INDEX: Final[dict[type, Callable[[Emitter, BinaryOp, Value, Value], Value]]] = {}
 #: node class, or operation of a call -> function (run, node) that schedules it as an index, where it leaves 32 bits
-INDEX_CONTROL: Final[dict[type | Op, Control]] = {}
+INDEX_CONTROL: Final[Controls] = {}
 
 
-def combine(*kinds: type) -> Callable[[Combine], Combine]:
+def _register(table: dict[Argument, Rule], keys: Iterable[Argument]) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        table.update(dict.fromkeys(keys, rule))
+        return rule
+
+    return register
+
+
+def combine(
+    *kinds: type[E],
+) -> Callable[[Callable[Concatenate[Emitter, E, Values], Value]], Callable[Concatenate[Emitter, E, Values], Value]]:
     """Register the emission of nodes whose operands are simply evaluated first."""
-
-    def register(fn: Combine) -> Combine:
-        for kind in kinds:
-            COMBINE[kind] = fn
-        return fn
-
-    return register
+    return cast(
+        "Callable[[Callable[Concatenate[Emitter, E, Values], Value]], Callable[Concatenate[Emitter, E, Values], Value]]",
+        _register(COMBINE, kinds),
+    )
 
 
-def control(*kinds: type) -> Callable[[Control], Control]:
+def control(*kinds: type[E], table: Controls = CONTROL) -> Callable[[Control[E]], Control[E]]:
     """Register the emission of nodes that decide when their operands are evaluated."""
-
-    def register(fn: Control) -> Control:
-        for kind in kinds:
-            CONTROL[kind] = fn
-        return fn
-
-    return register
+    return cast("Callable[[Control[E]], Control[E]]", _register(table, kinds))
 
 
-def call_rule(*names: str, table: dict[Op, CallRule] = CALLS) -> Callable[[CallRule], CallRule]:
+def call_rule(*names: str, table: CallRules = CALLS) -> Callable[[CallRule], CallRule]:
     """Register the emission of calls of operations whose arguments are simply evaluated first."""
-
-    def register(fn: CallRule) -> CallRule:
-        for name in names:
-            table[Op.get(name)] = fn
-        return fn
-
-    return register
+    return _register(table, list(map(Op.get, names)))
 
 
-def call_control(*names: str, table: dict[Op, Control] = CALL_CONTROL) -> Callable[[Control], Control]:
+def call_control(*names: str, table: Controls = CALL_CONTROL) -> Callable[[Control[Call]], Control[Call]]:
     """Register the emission of calls that decide when their arguments are evaluated."""
-
-    def register(fn: Control) -> Control:
-        for name in names:
-            table[Op.get(name)] = fn
-        return fn
-
-    return register
+    return cast("Callable[[Control[Call]], Control[Call]]", _register(table, list(map(Op.get, names))))
 
 
-_WIDENED: Final = frozenset({Add, Sub, Mul, FloorDiv, FloorMod, Div, Mod, Min, Max})
 _LEAVES: Final = frozenset({Var, IntImm, FloatImm, StringImm})
 
 
-def leaf_value(em: Emitter, op: Any) -> Value:
+def leaf_value(em: Emitter, op: Expr) -> Value:
     """The value of a variable or constant."""
-    cls = op.__class__
-    if cls is Var:
+    if op.__class__ is Var:
         return em.lookup(op, op.span).value
-    if cls is IntImm:
+    if op.__class__ is IntImm:
         return constant(em.type_of(op.dtype), op.value)
-    if cls is FloatImm:
+    if op.__class__ is FloatImm:
         return FLOAT_CONSTANT[0](em, op)
-    if cls is StringImm:
+    if op.__class__ is StringImm:
         return em.module.string_constant(op.value)
-    raise em.error(f"{cls.__name__} is no expression that code can be generated for", op)
+    raise em.error(f"{type(op).__name__} is no expression that code can be generated for", op)
 
 
 class Run:
@@ -131,7 +117,7 @@ class Run:
         self.em = em
         self.memo: dict[int, Value] = {}
         self.trail: list[int] = []
-        self.tasks: list[tuple[Callable[[Any], None], Any]] = []
+        self.tasks: list[tuple[Callable[[Never], None], object]] = []
 
     # -- scheduling --------------------------------------------------------------------------------------------------
 
@@ -145,7 +131,11 @@ class Run:
         if op.__class__ is not IntImm:
             self.tasks.append((self._visit_index, op))
 
-    def then(self, fn: Callable[[Any], None], arg: Any = None) -> None:
+    @overload
+    def then(self, fn: Callable[[None], None]) -> None: ...
+    @overload
+    def then(self, fn: Callable[[Argument], None], arg: Argument) -> None: ...
+    def then(self, fn: Callable[[Never], None], arg: object = None) -> None:
         """Schedule a step. Steps run in the reverse of the order of scheduling."""
         self.tasks.append((fn, arg))
 
@@ -190,20 +180,20 @@ class Run:
 
     def run(self) -> None:
         """Work off the tasks."""
-        tasks = self.tasks
+        # Each stands with the argument that it takes.
+        tasks = cast("list[tuple[Callable[[object], None], object]]", self.tasks)
         while tasks:
             fn, arg = tasks.pop()
             fn(arg)
 
-    def _visit(self, op: Any) -> None:
+    def _visit(self, op: Expr) -> None:
         if id(op) in self.memo:
             return
-        cls = op.__class__
-        handler = CONTROL.get(cls)
-        if cls is Call:
-            handler = self._call_handler(op.op)
+        handler = CONTROL.get(op.__class__)
         if handler is not None:
             handler(self, op)
+            return
+        if op.__class__ is Call and self._schedule_call(op):
             return
         tasks = self.tasks
         tasks.append((self._combine, op))
@@ -211,15 +201,17 @@ class Run:
             if child.__class__ not in _LEAVES:
                 tasks.append((self._visit, child))
 
-    def _call_handler(self, callee: Any) -> Control | None:
-        """What schedules the arguments of a call; None: they are simply evaluated."""
-        platform = self.em.state.platform
-        found = platform.controls.get(callee)
-        if found is not None or callee in platform.calls:
-            return found
-        return CALL_CONTROL.get(callee) or (None if callee in CALLS else platform.other_call)
+    def _schedule_call(self, op: Call) -> bool:
+        """Let schedule the arguments of a call what does that; False where they are simply evaluated."""
+        platform, callee = self.em.state.platform, op.op
+        found: Control[Call] | None = platform.controls.get(callee)
+        if found is None and callee not in platform.calls:
+            found = CALL_CONTROL.get(callee) or (None if callee in CALLS else platform.other_call)
+        if found is not None:
+            found(self, op)
+        return found is not None
 
-    def _combine(self, op: Any) -> None:
+    def _combine(self, op: Expr) -> None:
         if id(op) in self.memo:
             return
         memo, em = self.memo, self.em
@@ -229,8 +221,7 @@ class Run:
             args.append(leaf_value(em, child) if found is None else found)
         if op.__class__ is Call:
             rules = em.state.platform.calls
-            callee: Any = op.op  # visited as an Op
-            value = (rules.get(callee) or CALLS[callee])(em, op, args)
+            value = (rules.get(op.op) or CALLS[op.op])(em, op, args)
         else:
             rule = COMBINE.get(op.__class__)
             if rule is None:
@@ -238,48 +229,48 @@ class Run:
             value = rule(em, op, *args)
         self.set(op, value)
 
-    def _visit_index(self, op: Any) -> None:
+    def _visit_index(self, op: Expr) -> None:
         if ~id(op) in self.memo:
             return
-        em, cls, kind = self.em, op.__class__, op.dtype
-        if cls is Var:
+        em, kind = self.em, op.dtype
+        if op.__class__ is Var:
             if op in em.masked:
                 em.masked_indices += 1
             self.set_index(op, widened_var(em, op))
             return
         if kind.is_int and kind.bits in (32, 64) and kind.lanes == 1:
-            if cls in _WIDENED and not self._stays_narrow(op):
+            if isinstance(op, BinaryOp) and not self._stays_narrow(op):
                 self.tasks.append((self._combine_index, op))
                 for child in (op.b, op.a):
                     if child.__class__ is not IntImm:
                         self.tasks.append((self._visit_index, child))
                 return
-            if cls is Cast and op.value.dtype.is_int and not em.facts.of(op).flags & DATA:
+            if op.__class__ is Cast and op.value.dtype.is_int and not em.facts.of(op).flags & DATA:
                 self.tasks.append((self._alias_index, op))
                 self.evaluate_index(op.value)
                 return
-            exact = INDEX_CONTROL.get(op.op if cls is Call else cls)
+            exact = INDEX_CONTROL.get(op.op if op.__class__ is Call else op.__class__)
             if exact is not None and em.facts.leaves(op):
                 exact(self, op)
                 return
         self.tasks.append((self._extend, op))
         self.evaluate(op)
 
-    def _stays_narrow(self, op: Any) -> bool:
+    def _stays_narrow(self, op: Expr) -> bool:
         """Whether index arithmetic is done in its own type: what may wrap, and on a GPU whatever depends on data or bits."""
         flags = self.em.facts.of(op).flags
         if flags & DATA and flags & WRAPS:
             return True
         return bool(flags & (DATA | BITS)) and not flags & LEAVES and not self.em.state.machine.wide_indices
 
-    def _combine_index(self, op: Any) -> None:
+    def _combine_index(self, op: BinaryOp) -> None:
         if ~id(op) not in self.memo:
             self.set_index(op, INDEX[op.__class__](self.em, op, self.get_index(op.a), self.get_index(op.b)))
 
-    def _alias_index(self, op: Any) -> None:
+    def _alias_index(self, op: Cast) -> None:
         self.set_index(op, self.get_index(op.value))
 
-    def _extend(self, op: Any) -> None:
+    def _extend(self, op: Expr) -> None:
         if is_masked(op, self.em.masked):
             self.em.masked_indices += 1
         self.set_index(op, extend(self.em, self.get(op), op))
@@ -355,7 +346,7 @@ def in_branches(
             ends.append((arm, start))
     em.b.cond_br(cond, targets[0], targets[1], likely=likely, odds=odds)
 
-    def end(arm: Any) -> None:
+    def end(arm: Expr) -> None:
         ends.append((run.get(arm), em.b.block))
         em.b.br(after)
         run.forget(mark)
@@ -363,7 +354,7 @@ def in_branches(
     def begin(position: int) -> None:
         em.enter(blocks[position])
 
-    def merge(_: Any) -> None:
+    def merge(_: object) -> None:
         em.enter(after)
         finish(em.b.phi(ends[0][0].type, "choice", ends))
 
@@ -381,23 +372,21 @@ def _let(run: Run, op: Let) -> None:
     _in_scope(run, op, as_index=False)
 
 
+@control(Let, table=INDEX_CONTROL)
 def _let_index(run: Run, op: Let) -> None:
     _in_scope(run, op, as_index=True)
-
-
-INDEX_CONTROL[Let] = _let_index
 
 
 def _in_scope(run: Run, op: Let, *, as_index: bool) -> None:
     """Schedule a let's value, and its body in the scope of the variable."""
     em = run.em
 
-    def bind(_: Any) -> None:
+    def bind(_: object) -> None:
         em.facts.define_as(op.var, op.value)
         em.define(op.var, run.get(op.value), run.get_index(op.value) if exact else None)
         pointer_alias(em, op.var, op.value)
 
-    def done(_: Any) -> None:
+    def done(_: object) -> None:
         if as_index:
             run.set_index(op, run.get_index(op.body))
         else:

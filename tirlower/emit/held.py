@@ -10,7 +10,7 @@ the conditions of unrolled iterations and asks each of them twice.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Final
+from typing import Final
 
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.facts import FAULTS, HEAVY
@@ -63,7 +63,7 @@ def _place(em: Emitter, op: BufferStore) -> Hashable:
 def _asks_memory(expr: Expr) -> bool:
     found = False
 
-    def look(node: Any) -> bool:
+    def look(node: Expr) -> bool:
         nonlocal found
         found = found or node.__class__ in (BufferLoad, Call)
         return not found
@@ -85,7 +85,7 @@ def _may_be_computed(em: Emitter, op: BufferStore, condition: Expr) -> bool:
     loads = [BufferLoad(op.buffer, op.indices)]
     always = True
 
-    def look(node: Any) -> None:
+    def look(node: Expr) -> None:
         nonlocal always
         always = always and not isinstance(node, (And, Or, Select, Let, Call))
         if node.__class__ is BufferLoad:
@@ -94,7 +94,7 @@ def _may_be_computed(em: Emitter, op: BufferStore, condition: Expr) -> bool:
     pre_order_visit(condition, look)
     if not always:
         del loads[1:]
-    left: list[Any] = [op.value]
+    left = [op.value]
     for _ in range(_MOST_NODES):
         if not left:
             return True

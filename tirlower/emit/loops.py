@@ -6,7 +6,7 @@ counter cut to its width.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tirlower.analysis.condition_ranges import mentions
 from tirlower.emit.branches import variables_in
@@ -188,7 +188,7 @@ def emit_while(em: Emitter, op: While, body: EmitBody) -> None:
     em.hoisted.difference_update(hoisted)
 
 
-def jump_out(em: Emitter, word: str, op: Any) -> None:
+def jump_out(em: Emitter, word: str, op: Call) -> None:
     """Emit ``break`` or ``continue`` of the innermost loop."""
     if not em.loops:
         where = "to leave a parallel loop" if em.parent is not None else "outside of a loop"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.emit.access import Access, finish_access, lane_pointers, schedule_access
 from tirlower.emit.emitter import Emitter, constant
 from tirlower.emit.expressions import Run, call_control, call_rule, control
@@ -44,9 +42,8 @@ def _vector(unit: Type, lanes: int) -> Type:
 def _load(run: Run, op: BufferLoad) -> None:
     predicate = None if op.predicate is None or is_const_int(op.predicate, 1) else op.predicate
     run.em.type_of(op.dtype)  # refuses scalable vectors
-    form: Any = None
 
-    def finish(_: Any) -> None:
+    def finish(_: object) -> None:
         em = run.em
         access = finish_access(run, op.buffer, op.indices, form)
         mask = None if predicate is None else run.get(predicate)
@@ -97,7 +94,7 @@ def load_access(em: Emitter, access: Access, mask: Value | None) -> Value:
         t,
         [pointers, everything, zero(t)],
         [t, pointers.type],
-        arg_attrs={0: f"align {_lane_align(access)}"},
+        arg_attrs={0: f"align {access.unit_bytes}"},
         md=md,
     )
 
@@ -126,12 +123,8 @@ def _every_other(em: Emitter, access: Access, stride: int) -> Value:
 def _moved(b: Builder, access: Access, elements: int) -> Access:
     pointer = b.gep(access.unit, access.pointer, b.i64(elements * access.group), inbounds=False)
     return Access(
-        access.root, pointer, access.count, 1, None, access.group, access.unit, access.unit_bytes, _lane_align(access)
+        access.root, pointer, access.count, 1, None, access.group, access.unit, access.unit_bytes, access.unit_bytes
     )
-
-
-def _lane_align(access: Access) -> int:
-    return access.unit_bytes
 
 
 def _guarded_load(em: Emitter, access: Access, mask: Value, t: Type) -> Value:
@@ -203,7 +196,7 @@ def store_access(em: Emitter, access: Access, value: Value, mask: Value | None, 
         VOID,
         [value, pointers, everything],
         [value.type, pointers.type],
-        arg_attrs={1: f"align {_lane_align(access)}"},
+        arg_attrs={1: f"align {access.unit_bytes}"},
         md=md,
     )
 
@@ -226,7 +219,7 @@ def _address_of(run: Run, op: Call) -> None:
     if isinstance(target, BufferLoad):
         load = target
 
-        def finish(_: Any) -> None:
+        def finish(_: object) -> None:
             run.set(op, finish_access(run, load.buffer, load.indices, None).pointer)
 
         if load.indices and load.indices[-1].dtype.is_vector:
@@ -244,7 +237,7 @@ def _address_of(run: Run, op: Call) -> None:
 def _access_ptr(run: Run, op: Call) -> None:
     marker, data, offset = op.args[:3]
 
-    def finish(_: Any) -> None:
+    def finish(_: object) -> None:
         em = run.em
         kind = marker.dtype
         unit = memory_type(kind)
@@ -258,7 +251,7 @@ def _access_ptr(run: Run, op: Call) -> None:
 
 
 @call_rule("tir.isnullptr")
-def _is_null(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _is_null(em: Emitter, op: Call, args: list[Value]) -> Value:
     return em.b.icmp("eq", args[0], null())
 
 

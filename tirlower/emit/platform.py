@@ -6,18 +6,18 @@ Everything else in this package is the same for a CPU and for a GPU. A platform 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from tirlower.diagnostics import LoweringError
 from tirlower.ir.expr import Var
-from tirlower.ir.op import Op
 from tirlower.ir.stmt import AllocBuffer, AllocConst, For, ForKind, Seq, Stmt
 
 if TYPE_CHECKING:
     from tirlower.emit.emitter import Emitter
-    from tirlower.emit.expressions import Run
+    from tirlower.emit.expressions import CallRules, Controls, Run
     from tirlower.emit.llvm_text import Value
+    from tirlower.ir.expr import Call
 
 __all__ = ["EmitBody", "Platform"]
 
@@ -25,12 +25,12 @@ EmitBody = Callable[["Emitter", Stmt], None]
 
 
 class Platform:
-    """The hooks of code generation. ``calls`` and ``controls`` override the rules of operations (see ``engine.py``)."""
+    """The hooks of code generation. ``calls`` and ``controls`` override the rules of operations (see ``expressions.py``)."""
 
-    calls: Mapping[Op, Callable[[Emitter, Any, list[Value]], Value]] = {}
-    controls: Mapping[Op, Callable[[Run, Any], None]] = {}
+    calls: CallRules = {}
+    controls: Controls = {}
 
-    def other_call(self, run: Run, op: Any) -> None:
+    def other_call(self, run: Run, op: Call) -> None:
         """Schedule a call without a rule: of a function of the module, or of an operation that the platform lacks."""
         raise run.em.error(f"no code can be generated for a call of {op.op.name}", op)
 

@@ -6,7 +6,7 @@ launch, must be the number that the program states, or none.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tirlower.call.errors import escape_template
 from tirlower.emit.emitter import Emitter
@@ -15,28 +15,23 @@ from tirlower.emit.llvm_text import I1, I64, Block, Value, struct
 from tirlower.ir.dtype import INT64, DataType
 from tirlower.ir.expr import (
     Add,
+    BinaryOp,
     Call,
     Cast,
-    Div,
     Expr,
-    FloorDiv,
-    FloorMod,
-    Max,
-    Min,
-    Mod,
     Mul,
     Select,
     Sub,
     is_const_int,
 )
-from tirlower.ir.op import Op
+from tirlower.ir.op import GlobalVar, Op
 
 __all__ = ["size_of"]
 
-_RING: Final[dict[Any, str]] = {Add: "sadd", Sub: "ssub", Mul: "smul"}
-_DIVIDED: Final = frozenset((Div, Mod, FloorDiv, FloorMod, Min, Max))
+_RING: Final[dict[type, str]] = {Add: "sadd", Sub: "ssub", Mul: "smul"}
+
 _IF: Final = Op.get("tir.if_then_else")
-_BITS: Final[dict[Any, str]] = {
+_BITS: Final[dict[Op | GlobalVar, str]] = {
     Op.get("tir.shift_right"): "ashr",
     Op.get("tir.bitwise_and"): "and",
     Op.get("tir.bitwise_or"): "or",
@@ -44,34 +39,34 @@ _BITS: Final[dict[Any, str]] = {
 }
 
 
-def size_of(em: Emitter, expr: Any) -> Value:
+def size_of(em: Emitter, expr: Expr) -> Value:
     """A size as an i64, after failing with OverflowError where a sum or product in it leaves its type."""
-    cls, kind = expr.__class__, expr.dtype
+    kind = expr.dtype
     if is_const_int(expr) or not (kind.is_int and kind.is_scalar):
         return index_of(em, expr)
-    if cls in _RING:
+    if expr.__class__ in _RING:
         return _fitting(em, expr, _chain(em, expr))
-    if cls is Cast and expr.value.dtype.is_int and expr.value.dtype.bits <= kind.bits:
+    if expr.__class__ is Cast and expr.value.dtype.is_int and expr.value.dtype.bits <= kind.bits:
         return size_of(em, expr.value)
-    if cls in _DIVIDED:
-        return INDEX[cls](em, expr, size_of(em, expr.a), size_of(em, expr.b))
-    if cls is Select:
+    if isinstance(expr, BinaryOp):
+        return INDEX[expr.__class__](em, expr, size_of(em, expr.a), size_of(em, expr.b))
+    if expr.__class__ is Select:
         return _chosen(em, expr.condition, expr.true_value, expr.false_value)
-    if cls is Call and expr.op is _IF:
-        return _chosen(em, *expr.args)
-    if cls is Call and expr.op in _BITS:
-        first, second = (size_of(em, arg) for arg in expr.args)
-        return em.b.binary(_BITS[expr.op], first, second)
+    if expr.__class__ is Call:
+        if expr.op is _IF:
+            return _chosen(em, *expr.args)
+        if expr.op in _BITS:
+            first, second = (size_of(em, arg) for arg in expr.args)
+            return em.b.binary(_BITS[expr.op], first, second)
     return index_of(em, expr)
 
 
-def _chain(em: Emitter, expr: Any) -> Value:
+def _chain(em: Emitter, expr: Expr) -> Value:
     """A sum or product in 64 bits: those on the way to it need not fit its type."""
-    word = _RING.get(expr.__class__)
-    if word is None or is_const_int(expr):
+    if not isinstance(expr, (Add, Sub, Mul)):
         return size_of(em, expr)
     values = [_chain(em, expr.a), _chain(em, expr.b)]
-    pair = em.b.intrinsic(f"llvm.{word}.with.overflow", struct(I64, I1), values, [I64])
+    pair = em.b.intrinsic(f"llvm.{_RING[expr.__class__]}.with.overflow", struct(I64, I1), values, [I64])
     if _leaves(em, expr, INT64):
         code = em.state.errors.code(OverflowError, escape_template(f"{expr} does not fit int64"))
         em.fail_if(em.b.extract_value(pair, 1), code)

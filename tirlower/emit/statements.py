@@ -8,7 +8,7 @@ class that ``kind`` names (see :data:`~tirlower.call.errors.ERROR_KINDS`) with t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, cast
 
 from tirlower.analysis.condition_ranges import mentions
 from tirlower.call.errors import ERROR_KINDS, MAX_ERROR_VALUES, escape_template
@@ -106,7 +106,7 @@ def _evaluate(em: Emitter, op: Evaluate) -> None:
 _THREAD_RETURN: Final = Op.get("tir.thread_return")
 
 
-def _return(em: Emitter, op: Any, args: tuple[Expr, ...]) -> None:
+def _return(em: Emitter, op: Call, args: tuple[Expr, ...]) -> None:
     if em.parent is not None:
         raise em.error(
             "a return from inside a parallel loop",
@@ -233,7 +233,7 @@ def _message(em: Emitter, op: Assert) -> tuple[type[Exception], str, list[Expr]]
     text = message.value if isinstance(message, StringImm) else str(message)
     variables: dict[Var, None] = {}
 
-    def look(node: Any) -> None:
+    def look(node: Expr) -> None:
         if node.__class__ is Var and node.dtype.is_scalar and not node.dtype.is_handle and not node.dtype.is_bool:
             if node.dtype.is_integral or node.dtype.code == "float":
                 variables[node] = None
@@ -260,18 +260,22 @@ def _block(em: Emitter, op: Block) -> None:
     )
 
 
-_STATEMENTS: Final[dict[type, Callable[..., None]]] = {
-    Seq: _seq,
-    For: lambda em, op: emit_for(em, op, emit_scope),
-    While: lambda em, op: emit_while(em, op, emit_scope),
-    IfThenElse: _if,
-    BufferStore: _store,
-    Bind: _bind,
-    AllocBuffer: lambda em, op: em.state.platform.allocate(em, op),
-    AllocConst: lambda em, op: em.state.platform.constant(em, op),
-    DeclBuffer: lambda em, op: em.lookup(op.buffer.data, op.span),
-    Evaluate: _evaluate,
-    Assert: _assert,
-    AttrStmt: _attr,
-    Block: _block,
-}
+#: node class -> function (emitter, node); each is called with nodes of its class
+_STATEMENTS: Final = cast(
+    "dict[type, Callable[[Emitter, Stmt], None]]",
+    {
+        Seq: _seq,
+        For: lambda em, op: emit_for(em, op, emit_scope),
+        While: lambda em, op: emit_while(em, op, emit_scope),
+        IfThenElse: _if,
+        BufferStore: _store,
+        Bind: _bind,
+        AllocBuffer: lambda em, op: em.state.platform.allocate(em, op),
+        AllocConst: lambda em, op: em.state.platform.constant(em, op),
+        DeclBuffer: lambda em, op: em.lookup(op.buffer.data, op.span),
+        Evaluate: _evaluate,
+        Assert: _assert,
+        AttrStmt: _attr,
+        Block: _block,
+    },
+)

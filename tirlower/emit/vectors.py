@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tirlower.emit.emitter import Emitter, constant
 from tirlower.emit.expressions import Run, call_control, call_rule, combine
 from tirlower.emit.llvm_text import I1, I32, I64, Type, Value, const_vector, vector
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Broadcast, IntImm, Ramp, Shuffle
+from tirlower.ir.expr import Broadcast, Call, IntImm, Ramp, Shuffle
 
 __all__ = ["concatenate", "lane", "lanes_of", "map_lanes", "repeat", "reverse", "steps"]
 
@@ -65,12 +65,12 @@ def from_lanes(em: Emitter, values: Sequence[Value]) -> Value:
     return made
 
 
-def map_lanes(em: Emitter, fn: Callable[..., Value], args: Sequence[Value]) -> Value:
+def map_lanes(em: Emitter, fn: Callable[[list[Value]], Value], args: list[Value]) -> Value:
     """A function of scalars applied lane by lane (to scalars directly)."""
     count = max(arg.type.lanes for arg in args)
     if count == 1 and not any(arg.type.is_vector for arg in args):
-        return fn(*args)
-    return from_lanes(em, [fn(*[lane(em, arg, i) for arg in args]) for i in range(count)])
+        return fn(args)
+    return from_lanes(em, [fn([lane(em, arg, i) for arg in args]) for i in range(count)])
 
 
 def concatenate(em: Emitter, values: Sequence[Value]) -> Value:
@@ -145,8 +145,8 @@ def _shuffle(em: Emitter, op: Shuffle, *values: Value) -> Value:
 
 
 @call_rule("tir.vectorlow", "tir.vectorhigh")
-def _half(em: Emitter, op: Any, args: list[Value]) -> Value:
-    from_low = op.op.short == "vectorlow"
+def _half(em: Emitter, op: Call, args: list[Value]) -> Value:
+    from_low = op.op.name == "tir.vectorlow"
     (value,) = args
     count = value.type.lanes
     half = count // 2
@@ -160,7 +160,7 @@ def _half(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @call_rule("tir.vectorcombine")
-def _combine(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _combine(em: Emitter, op: Call, args: list[Value]) -> Value:
     return concatenate(em, args)
 
 
@@ -168,10 +168,10 @@ _INT32: Final = DataType("int32")
 
 
 @call_control("tir.get_active_lane_mask")
-def _active_lanes(run: Run, op: Any) -> None:
+def _active_lanes(run: Run, op: Call) -> None:
     base, limit = op.args
 
-    def compare(_: Any) -> None:
+    def compare(_: object) -> None:
         em, count = run.em, op.dtype.lanes
         first, last = run.get_index(base), run.get_index(limit)
         if count == 1:

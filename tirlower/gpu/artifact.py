@@ -7,12 +7,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
-
-import numpy as np
+from typing import Final, Literal, TypeAlias
 
 from tirlower.call.errors import ErrorSite
-from tirlower.ir.dtype import DataType
+from tirlower.ir.dtype import Array, DataType
 from tirlower.ir.expr import Expr, Var
 from tirlower.ir.func import PrimFunc
 
@@ -158,10 +156,11 @@ class Failure:
 class HostCode:
     """A host function compiled for this machine's processor, bound to no device.
 
-    ``func`` is the function after LowerDeviceKernelLaunch, ``text`` its LLVM IR. ``link`` gives its machine code, compiled
-    at the first call; in it ``symbol`` takes the function's arguments, a table (:class:`Service`), the stream, the memory
-    of the call (``scratch`` bytes, aligned to 64) and the values of the function's symbols in slots of 64 bits, as
-    :class:`~tirlower.call.slowpath.PackedKernel` does. ``failures`` are those of ``errors`` that the driver knows more of.
+    ``func`` is the function after LowerDeviceKernelLaunch, ``text`` its LLVM IR. ``link`` gives the address of its machine
+    code, compiled at the first call, and what holds that. The code, exported as ``symbol``, takes the function's arguments,
+    a table (:class:`Service`), the stream, the memory of the call (``scratch`` bytes, aligned to 64) and the values of the
+    function's symbols in slots of 64 bits, as :class:`~tirlower.call.slowpath.PackedKernel` does. ``failures`` are those of
+    ``errors`` that the driver knows more of.
     """
 
     func: PrimFunc
@@ -171,7 +170,7 @@ class HostCode:
     errors: tuple[ErrorSite, ...]
     failures: Mapping[int, Failure]
     services: frozenset[Service]
-    constants: tuple[np.ndarray[Any, Any], ...]
+    constants: tuple[Array, ...]
     scratch: int
     reports: bool
-    link: Callable[[], Any]
+    link: Callable[[], tuple[int, object]]

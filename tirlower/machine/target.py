@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextvars
 import shlex
 from collections.abc import Mapping
-from typing import SupportsInt, TypedDict, TypeVar, overload
+from typing import SupportsInt, TypeAlias, TypedDict, TypeVar, overload
 
 from tirlower.diagnostics import TirError, nearest_name
 
-__all__ = ["KINDS", "TAGS", "Target"]
+__all__ = ["KINDS", "TAGS", "Target", "TargetLike"]
 
 T = TypeVar("T")
 
@@ -289,3 +289,7 @@ def _convert(kind: str, name: str, value: object, wanted: type) -> object:
         return wanted(value)
     except (TypeError, ValueError):
         raise TirError(f"the option {name!r} of target {kind!r} is {wanted.__name__}, got {value!r}") from None
+
+
+TargetLike: TypeAlias = Target | str | Mapping[str, object] | None
+"""What a build takes for a target; None is the current one, or the host's."""

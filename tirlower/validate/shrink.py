@@ -11,12 +11,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from tirlower.diagnostics import TirError, deep_recursion
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion
+from tirlower.ir.dtype import Array
 from tirlower.ir.expr import Expr, FloatImm, IntImm, Let, StringImm, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import post_order_visit, substitute
@@ -46,14 +47,14 @@ class Case(NamedTuple):
 
     mod: IRModule
     name: str
-    arguments: tuple[Any, ...]
+    arguments: tuple[object, ...]
 
     @property
     def func(self) -> PrimFunc:
         """The function that is run."""
         return self.mod[self.name]
 
-    def with_func(self, func: PrimFunc, arguments: Sequence[Var] | None = None) -> Case:
+    def with_func(self, func: PrimFunc, arguments: Sequence[object] | None = None) -> Case:
         """The case with another function in its place."""
         return Case(
             self.mod.with_func(self.name, func), self.name, self.arguments if arguments is None else tuple(arguments)
@@ -179,15 +180,15 @@ def _shapes(case: Case) -> Iterator[_Try]:
             yield lambda v=symbol, s=size: _cut(case, v, s)  # type: ignore[misc]
 
 
-def _arrays(case: Case) -> Iterator[tuple[Any, Buffer]]:
+def _arrays(case: Case) -> Iterator[tuple[Array, Buffer]]:
     for param, value in zip(case.func.params, case.arguments, strict=True):
         buffer = case.func.buffer_map.get(param)
         if buffer is not None and isinstance(value, np.ndarray):
             yield value, buffer
 
 
-def _sliced(array: Any, axis: int, size: int) -> object:
-    return np.ascontiguousarray(array[(slice(None),) * axis + (slice(0, size),)])
+def _sliced(array: object, axis: int, size: int) -> object:
+    return np.ascontiguousarray(np.asarray(array)[(slice(None),) * axis + (slice(0, size),)])
 
 
 def _reshaped(case: Case, buffer: Buffer, axis: int, size: int) -> Case:
@@ -220,15 +221,16 @@ def _values(case: Case) -> Iterator[_Try]:
     """Simpler arguments: zeros, ones, counts."""
     for at, value in enumerate(case.arguments):
         if isinstance(value, np.ndarray):
-            simple = [
+            simple: list[object] = [
                 np.zeros_like(value),
                 np.ones_like(value),
                 np.arange(value.size).reshape(value.shape).astype(value.dtype),
             ]
-            rank = next((n for n, one in enumerate(simple) if np.array_equal(one, value)), len(simple))
         else:
-            simple = [type(value)(0), type(value)(1)]
-            rank = next((n for n, one in enumerate(simple) if one == value), len(simple))
+            kind = cast("Callable[[int], object]", type(value))
+            simple = [kind(0), kind(1)]
+        same = (n for n, one in enumerate(simple) if np.array_equal(np.asarray(one), np.asarray(value)))
+        rank = next(same, len(simple))
         for one in simple[:rank]:
             yield (
                 lambda at=at, one=one: case._replace(  # type: ignore[misc]
@@ -239,6 +241,8 @@ def _values(case: Case) -> Iterator[_Try]:
 
 # -- statements ----------------------------------------------------------------------------------------------------------
 
+_Edits = Iterator[Callable[[], Stmt]]
+
 
 def _statements(case: Case) -> Iterator[_Try]:
     """Fewer statements, shorter and plainer loops."""
@@ -248,7 +252,7 @@ def _statements(case: Case) -> Iterator[_Try]:
             yield lambda path=path, make=make: case.with_func(replace_at(func, path, make()))  # type: ignore[misc]
 
 
-def _edits(stmt: Stmt) -> Iterator[Callable[[], Any]]:
+def _edits(stmt: Stmt) -> _Edits:
     """What a statement may become, the smallest first."""
     nothing = isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
     if not nothing:
@@ -258,18 +262,19 @@ def _edits(stmt: Stmt) -> Iterator[Callable[[], Any]]:
         yield from edits(stmt)
 
 
-def _branches(stmt: IfThenElse) -> Iterator[Callable[[], Any]]:
+def _branches(stmt: IfThenElse) -> _Edits:
     yield lambda: stmt.then_case
-    if stmt.else_case is not None:
-        yield lambda: stmt.else_case
+    other = stmt.else_case
+    if other is not None:
+        yield lambda: other
         yield lambda: stmt.with_(else_case=None)
 
 
-def _regions(stmt: AttrStmt | While) -> Iterator[Callable[[], Any]]:
+def _regions(stmt: AttrStmt | While) -> _Edits:
     yield lambda: stmt.body
 
 
-def _sequences(stmt: Seq) -> Iterator[Callable[[], Any]]:
+def _sequences(stmt: Seq) -> _Edits:
     stmts = stmt.stmts
     if len(stmts) == 1:
         yield lambda: stmts[0]
@@ -288,7 +293,7 @@ def _sequences(stmt: Seq) -> Iterator[Callable[[], Any]]:
             )
 
 
-def _loops(stmt: For) -> Iterator[Callable[[], Any]]:
+def _loops(stmt: For) -> _Edits:
     yield lambda: substitute(stmt.body, {stmt.loop_var: stmt.min})
     if isinstance(stmt.extent, IntImm):
         for extent in _smaller(stmt.extent.value):
@@ -301,7 +306,7 @@ def _loops(stmt: For) -> Iterator[Callable[[], Any]]:
         yield lambda: stmt.with_(annotations={})
 
 
-def _blocks(stmt: Block) -> Iterator[Callable[[], Any]]:
+def _blocks(stmt: Block) -> _Edits:
     if all(it.value is not None for it in stmt.iters) and not stmt.match_buffers:
         yield lambda: substitute(stmt.body, {it.var: it.value for it in stmt.iters if it.value is not None})
     if stmt.init is not None:
@@ -312,14 +317,17 @@ def _blocks(stmt: Block) -> Iterator[Callable[[], Any]]:
         yield lambda: stmt.with_(annotations={})
 
 
-_EDITS: dict[type[Stmt], Callable[[Any], Iterator[Callable[[], Any]]]] = {
-    Seq: _sequences,
-    For: _loops,
-    IfThenElse: _branches,
-    AttrStmt: _regions,
-    While: _regions,
-    Block: _blocks,
-}
+_EDITS = cast(
+    "dict[type[Stmt], Callable[[Stmt], _Edits]]",
+    {
+        Seq: _sequences,
+        For: _loops,
+        IfThenElse: _branches,
+        AttrStmt: _regions,
+        While: _regions,
+        Block: _blocks,
+    },
+)
 
 
 # -- expressions ---------------------------------------------------------------------------------------------------------
@@ -337,7 +345,7 @@ def _expressions(case: Case) -> Iterator[_Try]:
             yield lambda path=path, new=new: case.with_func(replace_at(func, path, new))  # type: ignore[misc]
 
 
-def _shrunk(op: Any) -> Iterator[Expr]:
+def _shrunk(op: Expr) -> Iterator[Expr]:
     """What may stand in place of an expression."""
     kind = op.dtype
     if isinstance(op, (StringImm,)) or kind.is_handle or kind.is_custom:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tirlower.c.codegen.arithmetic import arithmetic, call, convert, extremum, wrapped
 from tirlower.c.codegen.expressions import at_lane, call_rule, index_of, lane_arithmetic, operands, value_of
@@ -28,8 +28,11 @@ from tirlower.c.codegen.values import (
 from tirlower.call.errors import escape_template
 from tirlower.diagnostics import RuntimeAssertError, nearest_name
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Add, BufferLoad, Call, Div, Max, Min, Mod, Mul, StringImm
+from tirlower.ir.expr import Add, BufferLoad, Call, Div, Expr, Max, Min, Mod, Mul, StringImm
 from tirlower.ir.op import GlobalVar
+
+if TYPE_CHECKING:
+    from tirlower.c.codegen.module import Callee
 
 __all__ = ["to_bits"]
 
@@ -72,7 +75,7 @@ def _of_bits(state: FunctionState, bits: Value, dtype: DataType) -> Value:
 
 
 @call_rule("reinterpret")
-def _reinterpret(state: FunctionState, op: Any) -> Value:
+def _reinterpret(state: FunctionState, op: Call) -> Value:
     source, target = op.args[0].dtype, op.dtype
     have, want = source.bits * source.lanes, target.bits * target.lanes
     if have != want:
@@ -106,18 +109,18 @@ def _reinterpret(state: FunctionState, op: Any) -> Value:
 
 
 @call_rule("vectorlow", "vectorhigh")
-def _half(state: FunctionState, op: Any) -> Value:
+def _half(state: FunctionState, op: Call) -> Value:
     (one,) = op.args
     if not one.dtype.is_vector:
         return value_of(state, one)
     lane = state.lane if op.dtype.is_vector else int_literal(0, Kind.I32)
     assert lane is not None
     half = one.dtype.lanes // 2
-    return at_lane(state, lane if op.op.short == "vectorlow" else lane_arithmetic(state, Add, lane, half), one)
+    return at_lane(state, lane if op.op.name == "tir.vectorlow" else lane_arithmetic(state, Add, lane, half), one)
 
 
 @call_rule("vectorcombine")
-def _combine(state: FunctionState, op: Any) -> Value:
+def _combine(state: FunctionState, op: Call) -> Value:
     first, second = op.args
     assert state.lane is not None and state.lane.constant is not None
     at = state.lane.constant
@@ -126,7 +129,7 @@ def _combine(state: FunctionState, op: Any) -> Value:
 
 
 @call_rule("get_active_lane_mask")
-def _active_lanes(state: FunctionState, op: Any) -> Value:
+def _active_lanes(state: FunctionState, op: Call) -> Value:
     # Lane i where base + i < limit: as i < limit - base, which unsigned arithmetic has whatever the two are.
     base, limit = (state.spill(index_of(state, arg)) for arg in op.args)
     lane = state.lane if op.dtype.is_vector else int_literal(0, Kind.I32)
@@ -136,10 +139,10 @@ def _active_lanes(state: FunctionState, op: Any) -> Value:
 
 
 @call_rule("dp4a")
-def _dp4a(state: FunctionState, op: Any) -> Value:
+def _dp4a(state: FunctionState, op: Call) -> Value:
     first, second, start = op.args
 
-    def quarter(arg: Any, at: int) -> Value:
+    def quarter(arg: Expr, at: int) -> Value:
         kind = arg.dtype
         if kind.bits * kind.lanes != 32 or not kind.is_integral:
             raise state.error(f"dp4a takes four bytes, as int8x4 or in 32 bits; got {kind!s}", op)
@@ -161,7 +164,7 @@ def _dp4a(state: FunctionState, op: Any) -> Value:
 
 
 @call_rule("assume")
-def _assume(state: FunctionState, op: Any) -> Value:
+def _assume(state: FunctionState, op: Call) -> Value:
     if state.module.check_assumptions:
         fact = value_of(state, op.args[0])
         text = escape_template(f"the assumption does not hold: {op.args[0]}")
@@ -178,7 +181,7 @@ def _assume(state: FunctionState, op: Any) -> Value:
     "tvm_global_barrier_kinit",
     "prefetch",
 )
-def _nothing(state: FunctionState, op: Any) -> Value:
+def _nothing(state: FunctionState, op: Call) -> Value:
     dtype = op.dtype.element
     if dtype.is_float:
         return float_literal(0.0, dtype)
@@ -191,7 +194,7 @@ def _nothing(state: FunctionState, op: Any) -> Value:
 
 
 @call_rule("address_of")
-def _address_of(state: FunctionState, op: Any) -> Value:
+def _address_of(state: FunctionState, op: Call) -> Value:
     (element,) = op.args
     if not isinstance(element, BufferLoad):
         raise state.error(f"T.address_of takes an element of a buffer, got {element}", op)
@@ -199,20 +202,20 @@ def _address_of(state: FunctionState, op: Any) -> Value:
 
 
 @call_rule("tvm_access_ptr")
-def _access_ptr(state: FunctionState, op: Any) -> Value:
+def _access_ptr(state: FunctionState, op: Call) -> Value:
     kind, data, offset = op.args[0].dtype, value_of(state, op.args[1]), index_of(state, op.args[2])
     place = arithmetic(state, Mul, _I64, offset, int_literal(kind.lanes, Kind.I32))
     return moved(state, data, memory_type(kind), place)
 
 
 @call_rule("isnullptr")
-def _is_null(state: FunctionState, op: Any) -> Value:
+def _is_null(state: FunctionState, op: Call) -> Value:
     (pointer,) = operands(state, op.args)
     return Value(f"{pointer.inside(UNARY)} == NULL", Kind.I32, EQUAL, 0, 1, depth_of(pointer))
 
 
 @call_rule("dma_copy")
-def _dma_copy(state: FunctionState, op: Any) -> Value:
+def _dma_copy(state: FunctionState, op: Call) -> Value:
     _, target, source, size, _ = operands(state, op.args)
     state.line(f"memcpy({target.text}, {source.text}, (size_t){size.inside(UNARY)});")
     return int_literal(0, Kind.I32)
@@ -243,18 +246,18 @@ def _put(state: FunctionState, end: str, pointer: Value, value: Value, dtype: Da
 
 
 @call_rule(*[f"atomic_{name}" for name in _ATOMIC])
-def _atomic(state: FunctionState, op: Any) -> Value:
+def _atomic(state: FunctionState, op: Call) -> Value:
     dtype = op.args[1].dtype
     if dtype.is_vector or dtype.is_handle:
         raise state.error(f"{op.op.name} takes an address and a scalar, got {dtype!s}", op)
     pointer, value = (state.spill(one) for one in operands(state, op.args[:2]))
     old, end = _at(state, pointer, dtype)
-    _put(state, end, pointer, _ATOMIC[op.op.short.removeprefix("atomic_")](state, dtype, old, value), dtype)
+    _put(state, end, pointer, _ATOMIC[op.op.name.removeprefix("tir.atomic_")](state, dtype, old, value), dtype)
     return old
 
 
 @call_rule("atomic_cas")
-def _compare_and_swap(state: FunctionState, op: Any) -> Value:
+def _compare_and_swap(state: FunctionState, op: Call) -> Value:
     dtype = op.args[2].dtype
     pointer, expected, value = (state.spill(one) for one in operands(state, op.args[:3]))
     old, end = _at(state, pointer, dtype)
@@ -268,7 +271,7 @@ def _compare_and_swap(state: FunctionState, op: Any) -> Value:
 
 
 @call_rule("call_extern", "call_pure_extern")
-def _extern(state: FunctionState, op: Any) -> Value:
+def _extern(state: FunctionState, op: Call) -> Value:
     named, *rest = op.args
     if not isinstance(named, StringImm):
         raise state.error(f"call_extern takes the name of the function as a string, got {named}", op)
@@ -318,7 +321,7 @@ def _result(state: FunctionState, text: str, dtype: DataType) -> Value:
     return state.spill(Value(text, kind_of(dtype), low=low, high=high, depth=1), dtype, "result")
 
 
-def _write_call(state: FunctionState, callee: Any, texts: list[str]) -> None:
+def _write_call(state: FunctionState, callee: Callee, texts: list[str]) -> None:
     """A call that passes a failure on; one that may come back to where it starts counts how deep it stands."""
     text = f"{callee.symbol}({', '.join(texts)})"
     if not callee.circular:
@@ -341,7 +344,7 @@ def _write_call(state: FunctionState, callee: Any, texts: list[str]) -> None:
 
 
 @call_rule(GlobalVar)
-def _internal(state: FunctionState, op: Any) -> Value:
+def _internal(state: FunctionState, op: Call) -> Value:
     name = op.op.name
     known = state.module.callees
     callee = known.get(name)
@@ -363,15 +366,11 @@ def _internal(state: FunctionState, op: Any) -> Value:
         )
     args = operands(state, op.args)
     texts = [f"(void *){a.inside(UNARY)}" if a.kind is Kind.POINTER else a.text for a in args]
-    slot = None
-    if callee.returns is not None:
-        slot = state.fresh("slot")
-        state.line(f"uint64_t {slot} = 0;")
-        texts = [*texts, "err", f"&{slot}"]
-    else:
-        texts.append("err")
-    _write_call(state, callee, texts)
-    if slot is None:
+    if callee.returns is None:
+        _write_call(state, callee, [*texts, "err"])
         return int_literal(0, Kind.I32)
+    slot = state.fresh("slot")
+    state.line(f"uint64_t {slot} = 0;")
+    _write_call(state, callee, [*texts, "err", f"&{slot}"])
     bits = Value(slot, Kind.U64, low=0, high=(1 << 64) - 1)
     return state.spill(_of_bits(state, bits, callee.returns), callee.returns, "result")

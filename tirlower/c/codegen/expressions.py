@@ -8,8 +8,8 @@ captured, so that a failure or an effect in it stays there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Final, TypeVar, cast
 
 from tirlower.c.codegen.arithmetic import INDEX, arithmetic, compare, convert, divide, extremum, wrapped
 from tirlower.c.codegen.indices import IF, SAME, composes, is_data, is_narrow, widened
@@ -39,9 +39,11 @@ from tirlower.ir.expr import (
     NE,
     Add,
     And,
+    BinaryOp,
     Broadcast,
     Call,
     Cast,
+    CompareOp,
     Div,
     Expr,
     FloatImm,
@@ -72,7 +74,9 @@ _DEEPEST: Final = 12
 _RANGES: Final = (Add, Sub, Mul)
 _DIVISIONS: Final = (Div, Mod, FloorDiv, FloorMod)
 
-Rule = Callable[[FunctionState, Any], Value]
+E = TypeVar("E", bound=Expr)
+Rule = Callable[[FunctionState, Call], Value]
+NodeRule = Callable[[FunctionState, E], Value]
 CALLS: Final[dict[Op | type, Rule]] = {}
 """How the calls of each operation are written; under ``GlobalVar``, those of the module's functions."""
 
@@ -81,8 +85,7 @@ def call_rule(*names: str | type) -> Callable[[Rule], Rule]:
     """Register the text of a call of operations."""
 
     def register(rule: Rule) -> Rule:
-        for name in names:
-            CALLS[Op.get(f"tir.{name}") if isinstance(name, str) else name] = rule
+        CALLS.update({Op.get(f"tir.{name}") if isinstance(name, str) else name: rule for name in names})
         return rule
 
     return register
@@ -92,7 +95,7 @@ def begin(state: FunctionState, *roots: Expr | None) -> None:
     """Forget what was computed, as memory may have changed, and count the uses of what follows."""
     state.memo = {}
     uses: dict[int, int] = {}
-    stack: list[Any] = [root for root in roots if root is not None]
+    stack: list[Expr] = [root for root in roots if root is not None]
     while stack:
         op = stack.pop()
         count = uses.get(id(op), 0)
@@ -109,11 +112,11 @@ def value_of(state: FunctionState, op: Expr) -> Value:
     """A scalar's value, or that of a vector in the current lane."""
     if op.is_leaf:
         return _leaf(state, op)
-    key: Any = id(op)
+    key: Hashable = id(op)
     if op.dtype.is_vector:
         if state.lane is None:
             raise state.error(f"a vector where a scalar stands: {op}", op)
-        key = (key, state.lane.text)
+        key = (id(op), state.lane.text)
     known = state.memo.get(key)
     if known is not None:
         return known
@@ -124,7 +127,7 @@ def value_of(state: FunctionState, op: Expr) -> Value:
     return _kept(state, key, made, op.dtype.element if op.dtype.is_vector else op.dtype, state.uses.get(id(op), 0))
 
 
-def _kept(state: FunctionState, key: Any, made: Value, dtype: DataType | None, uses: int) -> Value:
+def _kept(state: FunctionState, key: Hashable, made: Value, dtype: DataType | None, uses: int) -> Value:
     if dtype is not None and dtype.code == "void":
         return made
     if made.depth > _DEEPEST or (uses > 1 and made.depth > 0):
@@ -148,7 +151,7 @@ def operands(state: FunctionState, ops: Iterable[Expr]) -> list[Value]:
     return [value for value, _ in found]
 
 
-def _leaf(state: FunctionState, op: Any) -> Value:
+def _leaf(state: FunctionState, op: Expr) -> Value:
     if isinstance(op, IntImm):
         return int_literal(op.value, kind_of(op.dtype))
     if isinstance(op, FloatImm):
@@ -158,6 +161,7 @@ def _leaf(state: FunctionState, op: Any) -> Value:
     if isinstance(op, StringImm):
         text = "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in op.value.encode())
         return Value(f'(void *)"{text}"', Kind.POINTER, UNARY)
+    assert isinstance(op, Var)  # there are no other leaves
     found = state.lookup(op, op.span)
     if isinstance(found, Array):
         if state.lane is None:
@@ -167,7 +171,7 @@ def _leaf(state: FunctionState, op: Any) -> Value:
     return found
 
 
-def _arithmetic(state: FunctionState, op: Any) -> Value:
+def _arithmetic(state: FunctionState, op: BinaryOp) -> Value:
     kind = op.dtype.element
     if not (kind.is_integral or kind.is_float):
         raise state.error(f"{type(op).__name__} has no meaning on {kind!s}: {op}", op, "convert the operands first")
@@ -185,7 +189,7 @@ def _arithmetic(state: FunctionState, op: Any) -> Value:
     return arithmetic(state, cls, kind, a, b)
 
 
-def _compare(state: FunctionState, op: Any) -> Value:
+def _compare(state: FunctionState, op: CompareOp) -> Value:
     """Indices that may leave 32 bits are compared as numbers: what is proved of them under the condition are these."""
     if not (is_narrow(op.a) and not (is_data(state, op.a) and is_data(state, op.b))):
         a, b = operands(state, (op.a, op.b))
@@ -231,7 +235,7 @@ def chosen(
     return made
 
 
-def _logic(state: FunctionState, op: Any) -> Value:
+def _logic(state: FunctionState, op: And | Or) -> Value:
     both = op.__class__ is And
     a = value_of(state, op.a)
     lines, b = _captured(state, lambda: value_of(state, op.b))
@@ -248,17 +252,17 @@ def _logic(state: FunctionState, op: Any) -> Value:
     return Value(name, Kind.I32, low=0, high=1)
 
 
-def _not(state: FunctionState, op: Any) -> Value:
+def _not(state: FunctionState, op: Not) -> Value:
     a = value_of(state, op.a)
     return Value(f"!{a.inside(UNARY)}", Kind.I32, UNARY, 0, 1, a.depth + 1)
 
 
-def _select(state: FunctionState, op: Any) -> Value:
+def _select(state: FunctionState, op: Select) -> Value:
     condition, a, b = operands(state, (op.condition, op.true_value, op.false_value))
     return chosen(state, condition, op.dtype.element, lambda: a, lambda: b)
 
 
-def _cast(state: FunctionState, op: Any) -> Value:
+def _cast(state: FunctionState, op: Cast) -> Value:
     if op.dtype.is_custom or op.value.dtype.is_custom:
         raise state.error(f"a conversion of a custom type: {op}", op, "run LowerCustomDatatypes")
     if op.dtype.is_int and op.dtype.bits == 64 and is_narrow(op.value) and not is_data(state, op.value):
@@ -350,7 +354,7 @@ def _lane(state: FunctionState) -> str:
 
 def needs_numbers(roots: Sequence[Expr | None]) -> bool:
     """Whether lanes are picked from vectors by a position that must be known when the text is written."""
-    stack: list[Any] = [root for root in roots if root is not None]
+    stack: list[Expr] = [root for root in roots if root is not None]
     seen: set[int] = set()
     while stack:
         op = stack.pop()
@@ -404,8 +408,7 @@ def lane_arithmetic(state: FunctionState, cls: type, a: Value, b: int) -> Value:
         }
         return int_literal(known[cls], Kind.I32)
     other = int_literal(b, Kind.I32)
-    made = divide(state, cls, INDEX, a, other) if cls is not Add else arithmetic(state, Add, INDEX, a, other)
-    return made
+    return divide(state, cls, INDEX, a, other) if cls is not Add else arithmetic(state, Add, INDEX, a, other)
 
 
 def _ramp(state: FunctionState, op: Ramp) -> Value:
@@ -496,27 +499,26 @@ def index_of(state: FunctionState, op: Expr) -> Value:
     return _kept(state, key, made, None, state.uses.get(id(op), 0))
 
 
-_RULES: Final[dict[type, Rule]] = {
-    **dict.fromkeys((*_RANGES, *_DIVISIONS, Min, Max), _arithmetic),
-    **dict.fromkeys((EQ, NE, LT, LE, GT, GE), _compare),
-    And: _logic,
-    Or: _logic,
-    Not: _not,
-    Select: _select,
-    Cast: _cast,
-    Let: _let,
-    Call: _call,
-    Ramp: _ramp,
-    Broadcast: _broadcast,
-    Shuffle: _shuffle,
-}
+#: node class -> its text; each is called with nodes of its class
+_RULES: Final = cast(
+    "dict[type, NodeRule[Expr]]",
+    {
+        **dict.fromkeys((*_RANGES, *_DIVISIONS, Min, Max), _arithmetic),
+        **dict.fromkeys((EQ, NE, LT, LE, GT, GE), _compare),
+        And: _logic,
+        Or: _logic,
+        Not: _not,
+        Select: _select,
+        Cast: _cast,
+        Let: _let,
+        Call: _call,
+        Ramp: _ramp,
+        Broadcast: _broadcast,
+        Shuffle: _shuffle,
+    },
+)
 
 
-def node_rule(*classes: type) -> Callable[[Rule], Rule]:
-    """Register the text of further nodes."""
-
-    def register(rule: Rule) -> Rule:
-        _RULES.update(dict.fromkeys(classes, rule))
-        return rule
-
-    return register
+def node_rule(kind: type[E], rule: NodeRule[E]) -> None:
+    """Register the text of a further kind of nodes."""
+    _RULES[kind] = cast("NodeRule[Expr]", rule)

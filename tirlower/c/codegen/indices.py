@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, TypeGuard
 
 from tirlower.c.codegen.arithmetic import INDEX
 from tirlower.c.codegen.state import FunctionState
@@ -24,7 +24,7 @@ def is_narrow(op: Expr) -> bool:
 
 def is_data(state: FunctionState, op: Expr) -> bool:
     """Whether an integer depends on what the program is given, so that its arithmetic wraps."""
-    stack: list[Any] = [op]
+    stack: list[Expr] = [op]
     seen: set[int] = set()
     while stack:
         node = stack.pop()
@@ -32,29 +32,31 @@ def is_data(state: FunctionState, op: Expr) -> bool:
             continue
         seen.add(id(node))
         cls = node.__class__
-        if cls is Var:
+        if node.__class__ is Var:
             if node in state.data:
                 return True
             continue
-        if cls is BufferLoad or (cls is Call and node.op is not IF and node.op not in SAME and not follows_bits(node)):
+        if cls is BufferLoad or (
+            node.__class__ is Call and node.op is not IF and node.op not in SAME and not follows_bits(node)
+        ):
             return True
-        if cls is Cast and not node.value.dtype.is_integral:
+        if node.__class__ is Cast and not node.value.dtype.is_integral:
             return True
-        if cls is Select or (cls is Call and node.op is IF):  # whatever chooses
+        if cls is Select or (node.__class__ is Call and node.op is IF):  # whatever chooses
             stack += list(node.children())[-2:]
         elif not node.is_leaf:
             stack += node.children()
     return False
 
 
-def composes(op: Expr) -> bool:
+def composes(op: Expr) -> TypeGuard[Select | Call]:
     """Whether an expression gives an index of indices other than by arithmetic: a choice, or an operation on bits."""
     return op.__class__ is Select or (isinstance(op, Call) and (op.op is IF or follows_bits(op)))
 
 
-def widened(op: Any) -> Expr:
+def widened(op: Select | Call) -> Expr:
     """A choice, or an operation on bits, of the same operands in 64 bits."""
-    if op.__class__ is Select:
+    if isinstance(op, Select):
         return Select(op.condition, _in_words(op.true_value), _in_words(op.false_value))
     kept = op.args[:1] if op.op is IF else ()
     return Call(op.op, (*kept, *map(_in_words, op.args[len(kept) :])), INDEX.with_lanes(op.dtype.lanes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tirlower.c.codegen.arithmetic import arithmetic, call, convert, divide, extremum, negated, rounded, wrapped
 from tirlower.c.codegen.expressions import call_rule, chosen, operands
@@ -62,7 +62,7 @@ def _float_math(state: FunctionState, name: str, dtype: DataType, args: list[Val
 
 
 @call_rule(*[name for name in (*UNARY_MATH, *BINARY_MATH) if name not in ("nextafter", "pow")])
-def _math(state: FunctionState, op: Any) -> Value:
+def _math(state: FunctionState, op: Call) -> Value:
     name, dtype, args = op.op.name.removeprefix("tir."), op.dtype.element, operands(state, op.args)
     if dtype.is_float:
         return rounded(state, _float_math(state, name, dtype, args), dtype)
@@ -80,12 +80,12 @@ def _math(state: FunctionState, op: Any) -> Value:
     raise _no_meaning(state, op)
 
 
-def _no_meaning(state: FunctionState, op: Any) -> Exception:
+def _no_meaning(state: FunctionState, op: Call) -> Exception:
     return state.error(f"{op.op.name} has no meaning on {op.dtype!s}: {op}", op, "convert the argument to a float type")
 
 
 @call_rule("pow")
-def _pow(state: FunctionState, op: Any) -> Value:
+def _pow(state: FunctionState, op: Call) -> Value:
     dtype, exponent = op.dtype.element, op.args[1]
     constant = exponent.value if isinstance(exponent, Broadcast) else exponent
     power = constant.value if isinstance(constant, FloatImm) else None
@@ -120,7 +120,7 @@ def _pow(state: FunctionState, op: Any) -> Value:
 
 
 @call_rule("fma")
-def _fma(state: FunctionState, op: Any) -> Value:
+def _fma(state: FunctionState, op: Call) -> Value:
     dtype, args = op.dtype.element, operands(state, op.args)
     if dtype.is_integral:
         return arithmetic(state, Add, dtype, arithmetic(state, Mul, dtype, args[0], args[1]), args[2])
@@ -133,7 +133,7 @@ def _fma(state: FunctionState, op: Any) -> Value:
 
 
 @call_rule("ldexp")
-def _ldexp(state: FunctionState, op: Any) -> Value:
+def _ldexp(state: FunctionState, op: Call) -> Value:
     dtype, (x, power) = op.dtype.element, operands(state, op.args)
     if not dtype.is_float:
         raise _no_meaning(state, op)
@@ -145,7 +145,7 @@ def _ldexp(state: FunctionState, op: Any) -> Value:
 
 
 @call_rule("nextafter")
-def _next_after(state: FunctionState, op: Any) -> Value:
+def _next_after(state: FunctionState, op: Call) -> Value:
     dtype, args = op.dtype.element, operands(state, op.args)
     if not dtype.is_float or dtype == "float8_e8m0fnu":
         raise _no_meaning(state, op)
@@ -156,8 +156,8 @@ def _next_after(state: FunctionState, op: Any) -> Value:
 
 
 @call_rule("isnan", "isinf", "isfinite")
-def _classify(state: FunctionState, op: Any) -> Value:
-    (x,), short = operands(state, op.args), op.op.short
+def _classify(state: FunctionState, op: Call) -> Value:
+    (x,), short = operands(state, op.args), op.op.name.removeprefix("tir.")
     if not op.args[0].dtype.is_float:
         return int_literal(int(short == "isfinite"), Kind.I32)
     return Value(f"{short}({x.text}) != 0", Kind.I32, EQUAL, 0, 1, depth_of(x))
@@ -177,10 +177,10 @@ _BITWISE: Final = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 
 
 @call_rule(*_BITWISE)
-def _bitwise(state: FunctionState, op: Any) -> Value:
+def _bitwise(state: FunctionState, op: Call) -> Value:
     dtype = _need_integers(state, op)
     a, b = operands(state, op.args)
-    return bitwise(_BITWISE[op.op.short], dtype, a, b)
+    return bitwise(_BITWISE[op.op.name.removeprefix("tir.")], dtype, a, b)
 
 
 def bitwise(sign: str, dtype: DataType, a: Value, b: Value) -> Value:
@@ -196,7 +196,7 @@ def bitwise(sign: str, dtype: DataType, a: Value, b: Value) -> Value:
 
 
 @call_rule("bitwise_not")
-def _not(state: FunctionState, op: Any) -> Value:
+def _not(state: FunctionState, op: Call) -> Value:
     dtype = _need_integers(state, op)
     (a,) = operands(state, op.args)
     if dtype.is_int:
@@ -206,14 +206,14 @@ def _not(state: FunctionState, op: Any) -> Value:
 
 
 @call_rule("shift_left", "shift_right")
-def _shift(state: FunctionState, op: Any) -> Value:
+def _shift(state: FunctionState, op: Call) -> Value:
     """By less than 0, or the type's width and more, all bits go out."""
     dtype = _need_integers(state, op)
     a, by = operands(state, op.args)
     by = convert(state, by, op.args[1].dtype, dtype)
     bits = dtype.bits
     inside = by.low >= 0 and by.high < bits
-    if op.op.short == "shift_left":
+    if op.op.name == "tir.shift_left":
         if inside and by.constant is not None:
             factor = 1 << by.constant
             return (
@@ -261,7 +261,7 @@ def pattern(state: FunctionState, value: Value, dtype: DataType) -> Value:
 
 
 @call_rule("popcount")
-def _popcount(state: FunctionState, op: Any) -> Value:
+def _popcount(state: FunctionState, op: Call) -> Value:
     dtype = _need_integers(state, op)
     (a,) = operands(state, op.args)
     bits = pattern(state, a, dtype)
@@ -270,7 +270,7 @@ def _popcount(state: FunctionState, op: Any) -> Value:
 
 
 @call_rule("clz")
-def _clz(state: FunctionState, op: Any) -> Value:
+def _clz(state: FunctionState, op: Call) -> Value:
     dtype = _need_integers(state, op)
     (a,) = operands(state, op.args)
     bits = pattern(state, a, dtype)
@@ -279,7 +279,7 @@ def _clz(state: FunctionState, op: Any) -> Value:
 
 
 @call_rule("large_uint_imm")
-def _large(state: FunctionState, op: Any) -> Value:
+def _large(state: FunctionState, op: Call) -> Value:
     low, high = op.args
     if not isinstance(low, IntImm) or not isinstance(high, IntImm):
         raise state.error(f"large_uint_imm takes constants, got {low} and {high}", op)
@@ -288,7 +288,7 @@ def _large(state: FunctionState, op: Any) -> Value:
 
 
 @call_rule("q_multiply_shift")
-def _q_multiply_shift(state: FunctionState, op: Any) -> Value:
+def _q_multiply_shift(state: FunctionState, op: Call) -> Value:
     x, y, q, s = operands(state, op.args)
     kind = op.args[3].dtype.element
     s = state.spill(s, kind)
@@ -299,7 +299,7 @@ def _q_multiply_shift(state: FunctionState, op: Any) -> Value:
 
 
 @call_rule("q_multiply_shift_per_axis")
-def _q_multiply_shift_per_axis(state: FunctionState, op: Any) -> Value:
+def _q_multiply_shift_per_axis(state: FunctionState, op: Call) -> Value:
     x, y, left, right, q, has_left, has_right = operands(state, op.args)
     kinds = [arg.dtype.element for arg in op.args]
     flags = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from tirlower.c.codegen.arithmetic import INDEX, arithmetic, convert, extremum, wrapped
 from tirlower.c.codegen.expressions import at_lane, begin, index_of, lane_arithmetic, node_rule, value_of
@@ -220,7 +220,6 @@ def load(state: FunctionState, buffer: Buffer, place: Value) -> Value:
     return from_memory(state, text, buffer.dtype.element, depth)
 
 
-@node_rule(BufferLoad)
 def _load(state: FunctionState, op: BufferLoad) -> Value:
     place = place_of(state, op.buffer, op.indices)
     made = load(state, op.buffer, place)
@@ -237,6 +236,9 @@ def _load(state: FunctionState, op: BufferLoad) -> Value:
     zero = "NULL" if made.kind is Kind.POINTER else "0.0f" if made.kind in (Kind.F32, Kind.F64) else "0"
     text = f"{taken.inside(CHOICE + 1)} ? {made.inside(CHOICE + 1)} : {zero}"
     return Value(text, made.kind, CHOICE, min(made.low, 0), max(made.high, 0), made.depth + 1)
+
+
+node_rule(BufferLoad, _load)
 
 
 def store_lane(state: FunctionState, buffer: Buffer, place: Value, value: Value) -> None:
@@ -381,25 +383,24 @@ def _size(state: FunctionState, op: AllocBuffer, count: int | None, unit: int) -
 
 def _exact(state: FunctionState, extent: Expr, bad: str) -> Value:
     """An extent in 64 bits; ``bad`` becomes true where a sum or product on the way does not fit in them."""
-    cls: Any = extent.__class__
-    if cls in (Add, Sub, Mul) and extent.dtype.is_int:
-        a, b = _exact(state, extent.a, bad), _exact(state, extent.b, bad)  # type: ignore[attr-defined]
+    if isinstance(extent, (Add, Sub, Mul)) and extent.dtype.is_int:
+        a, b = _exact(state, extent.a, bad), _exact(state, extent.b, bad)
         name = state.fresh("extent")
         state.line(f"int64_t {name};")
-        if cls is Sub:
+        if isinstance(extent, Sub):
             minus = state.fresh("minus")
             state.line(f"int64_t {minus};")
             state.line(f"{bad} |= {state.module.need('tir_mul_leaves')}({b.text}, -1, &{minus});")
             b = Value(minus, Kind.I64)
-        helper = "tir_mul_leaves" if cls is Mul else "tir_add_leaves"
+        helper = "tir_mul_leaves" if isinstance(extent, Mul) else "tir_add_leaves"
         state.line(f"{bad} |= {state.module.need(helper)}({a.text}, {b.text}, &{name});")
         return Value(name, Kind.I64, low=-(1 << 63), high=(1 << 63) - 1)
-    if cls in (Min, Max) and extent.dtype.is_int:
-        a, b = _exact(state, extent.a, bad), _exact(state, extent.b, bad)  # type: ignore[attr-defined]
-        return state.spill(extremum(state, cls, INDEX, a, b))
-    if cls is Cast and extent.dtype.is_int and extent.value.dtype.is_int:  # type: ignore[attr-defined]
-        if extent.dtype.bits >= extent.value.dtype.bits:  # type: ignore[attr-defined]
-            return _exact(state, extent.value, bad)  # type: ignore[attr-defined]
+    if isinstance(extent, (Min, Max)) and extent.dtype.is_int:
+        a, b = _exact(state, extent.a, bad), _exact(state, extent.b, bad)
+        return state.spill(extremum(state, type(extent), INDEX, a, b))
+    if isinstance(extent, Cast) and extent.dtype.is_int and extent.value.dtype.is_int:
+        if extent.dtype.bits >= extent.value.dtype.bits:
+            return _exact(state, extent.value, bad)
     return state.spill(index_of(state, extent))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tirlower.c.codegen import calls, mathematics
 from tirlower.c.codegen.memory import Memory
@@ -19,9 +18,10 @@ from tirlower.diagnostics import LoweringError, deep_recursion
 from tirlower.emit.body import Body
 from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Call, Var
+from tirlower.ir.expr import Call, Expr, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import post_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.op import GlobalVar
 
 __all__ = ["CKernel", "CModule", "generate", "whole_text"]
@@ -67,7 +67,7 @@ def whole_text(modules: Sequence[CModule]) -> str:
 
 
 @dataclass
-class _Callee:
+class Callee:
     """A prim func's outside: its C function, and what that takes and returns."""
 
     func: PrimFunc
@@ -126,7 +126,7 @@ def generate(
     if isinstance(module, PrimFunc):
         module = IRModule.from_expr(module)
     state = ModuleState(registered=frozenset(registered), check_assumptions=check_assumptions, prefix=prefix)
-    callees: dict[str, _Callee] = {}
+    callees: dict[str, Callee] = {}
     for key, func in module.items():
         exported = func.attrs.get("global_symbol")
         label = str(exported) if exported is not None else key
@@ -142,7 +142,7 @@ def generate(
         returns = return_type(func)
         chosen = tuple((outputs or {}).get(key, ()))
         signature, symbols = signature_with_symbols(label, func, body.written, chosen, returns)
-        callee = _Callee(func, label, state.symbol(f"{label}_kernel"), signature, symbols, returns, body)
+        callee = Callee(func, label, state.symbol(f"{label}_kernel"), signature, symbols, returns, body)
         callees[key] = callee
         state.callees[key] = callee
         state.callees.setdefault(label, callee)
@@ -168,13 +168,13 @@ def generate(
     )
 
 
-def _in_circles(callees: Mapping[str, _Callee]) -> list[_Callee]:
+def _in_circles(callees: Mapping[str, Callee]) -> list[Callee]:
     """The functions that call themselves, by way of others too."""
     called: dict[int, set[int]] = {}
     for callee in callees.values():
         names: set[int] = set()
 
-        def look(op: Any, names: set[int] = names) -> None:
+        def look(op: Node, names: set[int] = names) -> None:
             if isinstance(op, Call) and isinstance(op.op, GlobalVar) and op.op.name in callees:
                 names.add(id(callees[op.op.name]))
 
@@ -194,7 +194,7 @@ def _in_circles(callees: Mapping[str, _Callee]) -> list[_Callee]:
     return found
 
 
-def _function(module: ModuleState, callee: _Callee, in_place: Sequence[Sequence[int]]) -> tuple[str, str]:
+def _function(module: ModuleState, callee: Callee, in_place: Sequence[Sequence[int]]) -> tuple[str, str]:
     """The head and the text of a function."""
     func = callee.func
     state = FunctionState(module, callee.name, func)
@@ -220,7 +220,7 @@ def _function(module: ModuleState, callee: _Callee, in_place: Sequence[Sequence[
     return head, "\n".join((f"{head} {{", *state.lines, "}\n"))
 
 
-def _not_negative(state: FunctionState, extent: Any) -> None:
+def _not_negative(state: FunctionState, extent: Expr) -> None:
     # The call has compared it with the extent of an array.
     if isinstance(extent, Var):
         known = state.vars.get(extent)
@@ -228,7 +228,7 @@ def _not_negative(state: FunctionState, extent: Any) -> None:
             state.vars[extent] = Value(known.text, known.kind, low=0, high=known.high)
 
 
-def _packed(module: ModuleState, callee: _Callee, symbol: str) -> str:
+def _packed(module: ModuleState, callee: Callee, symbol: str) -> str:
     """The function that takes the arguments as 64-bit slots: what Python calls."""
     args = []
     params: list[Var] = [*callee.func.params, *callee.symbols]

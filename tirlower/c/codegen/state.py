@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tirlower.c.codegen.runtime import HELPERS
 from tirlower.c.codegen.values import UNARY, Kind, Value, kind_of, type_range, value_type
@@ -15,6 +15,10 @@ from tirlower.diagnostics import LoweringError, Span
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Var
 from tirlower.ir.func import PrimFunc
+
+if TYPE_CHECKING:
+    from tirlower.c.codegen.memory import Memory
+    from tirlower.c.codegen.module import Callee
 
 __all__ = ["Array", "FunctionState", "Loop", "ModuleState", "c_name"]
 
@@ -227,7 +231,7 @@ class ModuleState:
     externs: dict[str, str] = field(default_factory=dict)
     imports: dict[str, int] = field(default_factory=dict)
     symbols: set[str] = field(default_factory=set)
-    callees: dict[str, Any] = field(default_factory=dict)
+    callees: dict[str, Callee] = field(default_factory=dict)
     constants: list[str] = field(default_factory=list)
     registered: frozenset[str] = frozenset()
     check_assumptions: bool = False
@@ -265,6 +269,8 @@ class ModuleState:
 class FunctionState:
     """The text of one function as it grows."""
 
+    memory: Memory
+
     def __init__(self, module: ModuleState, name: str, func: PrimFunc) -> None:
         self.module = module
         self.name = name
@@ -272,7 +278,7 @@ class FunctionState:
         self.lines: list[str] = []
         self.indent = 1
         self.vars: dict[Var, Value | Array] = {}
-        self.memo: dict[Any, Value] = {}
+        self.memo: dict[Hashable, Value] = {}
         self.uses: dict[int, int] = {}
         self.cleanups: list[str] = []
         self.loops: list[Loop] = []
@@ -280,7 +286,6 @@ class FunctionState:
         self.lane: Value | None = None
         self.lane_count = 1
         self.returns: DataType | None = None
-        self.memory: Any = None
         self.data: set[Var] = set()
         self.wide: dict[Var, Value] = {}
         self.stack_left = 16 << 10
@@ -358,7 +363,7 @@ class FunctionState:
 
     # -- failure -----------------------------------------------------------------------------------------------------
 
-    def error(self, message: str, span: Any = None, help: str | None = None) -> LoweringError:
+    def error(self, message: str, span: object = None, help: str | None = None) -> LoweringError:
         """The error of something that C text is not made of, at a node or a span."""
         where = span if isinstance(span, Span) or span is None else getattr(span, "span", None)
         notes = [f"in function `{self.name}`"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, cast
 
 from tirlower.c.codegen.arithmetic import INDEX, arithmetic
 from tirlower.c.codegen.calls import to_bits
@@ -121,7 +121,7 @@ def _predicate(state: FunctionState, op: BufferStore, predicate: Expr) -> Value:
 def _loads(roots: list[Expr | None]) -> bool:
     found = False
 
-    def look(node: Any) -> None:
+    def look(node: Expr) -> None:
         nonlocal found
         found = found or node.__class__ is BufferLoad or (node.__class__ is Call)
 
@@ -215,7 +215,7 @@ def _evaluate(state: FunctionState, op: Evaluate) -> bool | None:
     return None
 
 
-def _jump(state: FunctionState, word: str, op: Any) -> None:
+def _jump(state: FunctionState, word: str, op: Call) -> None:
     if not state.loops:
         raise state.error(f"`{word}` outside of a loop", op, "only serial and while loops can be left")
     loop = state.loops[-1]
@@ -225,7 +225,7 @@ def _jump(state: FunctionState, word: str, op: Any) -> None:
     state.line(f"{word};")
 
 
-def _return(state: FunctionState, op: Any) -> None:
+def _return(state: FunctionState, op: Call) -> None:
     if any(loop.parallel for loop in state.loops):
         raise state.error("a return from inside a parallel loop", op, "store the result, and return behind the loop")
     if op.args and state.returns is not None:
@@ -331,7 +331,7 @@ def _message(state: FunctionState, op: Assert) -> tuple[type[Exception], str, li
     text = op.message.value if isinstance(op.message, StringImm) else str(op.message)
     variables: dict[Var, None] = {}
 
-    def look(node: Any) -> None:
+    def look(node: Expr) -> None:
         if node.__class__ is Var and node.dtype.is_scalar and not node.dtype.is_handle and not node.dtype.is_bool:
             if node.dtype.is_integral or node.dtype.code == "float":
                 variables[node] = None
@@ -361,18 +361,21 @@ def _attr(state: FunctionState, op: AttrStmt) -> bool:
     return write_scope(state, op.body)
 
 
-_STATEMENTS: Final[dict[type, Callable[..., bool | None]]] = {
-    Seq: _seq,
-    For: _for,
-    While: _while,
-    IfThenElse: _if,
-    BufferStore: _store,
-    Bind: _bind,
-    AllocBuffer: allocate,
-    AllocConst: constant,
-    DeclBuffer: _decl,
-    Evaluate: _evaluate,
-    Assert: _assert,
-    AttrStmt: _attr,
-    Block: _block,
-}
+_STATEMENTS: Final = cast(
+    "dict[type, Callable[[FunctionState, Stmt], bool | None]]",
+    {
+        Seq: _seq,
+        For: _for,
+        While: _while,
+        IfThenElse: _if,
+        BufferStore: _store,
+        Bind: _bind,
+        AllocBuffer: allocate,
+        AllocConst: constant,
+        DeclBuffer: _decl,
+        Evaluate: _evaluate,
+        Assert: _assert,
+        AttrStmt: _attr,
+        Block: _block,
+    },
+)

@@ -5,7 +5,7 @@ An order ("relaxed" by default) and a scope may follow the operands. On the host
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tirlower.emit.arithmetic import binary_value
 from tirlower.emit.emitter import Emitter
@@ -14,7 +14,7 @@ from tirlower.emit.llvm_text import Value, int_type
 from tirlower.emit.memory import from_memory, to_memory
 from tirlower.emit.types import memory_bytes, memory_type
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Add, BufferLoad, Call, Max, Min, StringImm
+from tirlower.ir.expr import Add, BufferLoad, Call, Expr, Max, Min, StringImm
 from tirlower.ir.op import Op
 
 __all__ = ["SCOPES", "WORDS", "check_atomic", "compare_and_swap", "exchange_loop", "failure_order", "ordering_of"]
@@ -29,7 +29,7 @@ WORDS: Final = {
 _COMBINE: Final = {"atomic_add": Add, "atomic_max": Max, "atomic_min": Min}
 
 
-def ordering_of(em: Emitter, op: Any, first: int) -> tuple[str, str]:
+def ordering_of(em: Emitter, op: Call, first: int) -> tuple[str, str]:
     """LLVM's ordering, and the scope's name, of a call whose order and scope stand from argument ``first`` on.
 
     Raises a CodegenError for an unknown one.
@@ -46,7 +46,7 @@ def ordering_of(em: Emitter, op: Any, first: int) -> tuple[str, str]:
     return ORDERS[order], scope
 
 
-def check_atomic(em: Emitter, op: Any, kind: DataType) -> None:
+def check_atomic(em: Emitter, op: Call, kind: DataType) -> None:
     """Raise a CodegenError unless a call has an address and a scalar of the type that is stored there."""
     if not op.args[0].dtype.is_handle or kind.is_vector or kind.is_handle:
         raise em.error(
@@ -64,7 +64,7 @@ def check_atomic(em: Emitter, op: Any, kind: DataType) -> None:
         )
 
 
-def _stored(address: Any) -> DataType | None:
+def _stored(address: Expr) -> DataType | None:
     """The type of the element that an address is one of, where it says so."""
     if isinstance(address, Call) and address.op is _ADDRESS and isinstance(address.args[0], BufferLoad):
         return address.args[0].buffer.dtype
@@ -79,9 +79,9 @@ def failure_order(order: str) -> str:
 
 
 @call_rule(*[f"tir.atomic_{name}" for name in ("add", "max", "min", "and", "or", "xor", "exchange")])
-def _atomic(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _atomic(em: Emitter, op: Call, args: list[Value]) -> Value:
     pointer, value = args[0], args[1]
-    kind, name = op.args[1].dtype, op.op.short
+    kind, name = op.args[1].dtype, op.op.name.removeprefix("tir.")
     check_atomic(em, op, kind)
     order, _ = ordering_of(em, op, 2)
     unit, size = memory_type(kind), memory_bytes(kind)
@@ -93,9 +93,9 @@ def _atomic(em: Emitter, op: Any, args: list[Value]) -> Value:
     return exchange_loop(em, op, pointer, value, order)
 
 
-def exchange_loop(em: Emitter, op: Any, pointer: Value, value: Value, order: str, syncscope: str = "") -> Value:
+def exchange_loop(em: Emitter, op: Call, pointer: Value, value: Value, order: str, syncscope: str = "") -> Value:
     """An atomic operation as a loop: compute from what is there, and try again if it has changed meanwhile."""
-    b, name, kind = em.b, op.op.short, op.args[1].dtype
+    b, name, kind = em.b, op.op.name.removeprefix("tir."), op.args[1].dtype
     unit, size = memory_type(kind), memory_bytes(kind)
     raw = int_type(unit.bits)
     first = b.load(raw, pointer, size, ordering="monotonic", syncscope=syncscope)
@@ -121,13 +121,13 @@ def exchange_loop(em: Emitter, op: Any, pointer: Value, value: Value, order: str
 
 
 @call_rule("tir.atomic_cas")
-def _compare_and_swap(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _compare_and_swap(em: Emitter, op: Call, args: list[Value]) -> Value:
     check_atomic(em, op, op.args[2].dtype)
     order, _ = ordering_of(em, op, 3)
     return compare_and_swap(em, op, args, order)
 
 
-def compare_and_swap(em: Emitter, op: Any, args: list[Value], order: str, syncscope: str = "") -> Value:
+def compare_and_swap(em: Emitter, op: Call, args: list[Value], order: str, syncscope: str = "") -> Value:
     """Store the value where the expected one is found; the old value."""
     b, kind = em.b, op.args[2].dtype
     unit, size = memory_type(kind), memory_bytes(kind)

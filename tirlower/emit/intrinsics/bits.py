@@ -5,7 +5,7 @@ A shift by less than 0 or by the type's width or more has no meaning in the lang
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tirlower.emit.casts import convert
 from tirlower.emit.emitter import Emitter, constant
@@ -26,23 +26,23 @@ def _need_integers(em: Emitter, op: Call) -> None:
 
 
 @call_rule(*[f"tir.{name}" for name in _BITWISE])
-def _bitwise(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _bitwise(em: Emitter, op: Call, args: list[Value]) -> Value:
     _need_integers(em, op)
-    return em.b.binary(_BITWISE[op.op.short], args[0], args[1])
+    return em.b.binary(_BITWISE[op.op.name.removeprefix("tir.")], args[0], args[1])
 
 
 @call_rule("tir.bitwise_not")
-def _not(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _not(em: Emitter, op: Call, args: list[Value]) -> Value:
     _need_integers(em, op)
     return em.b.not_(args[0])
 
 
 @call_rule("tir.shift_left", "tir.shift_right")
-def _shift(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _shift(em: Emitter, op: Call, args: list[Value]) -> Value:
     _need_integers(em, op)
     b, kind = em.b, op.dtype
     value, amount = args[0], convert(em, args[1], op.args[1].dtype, kind)
-    left = op.op.short == "shift_left"
+    left = op.op.name == "tir.shift_left"
     word = "shl" if left else "ashr" if kind.is_int else "lshr"
     low, high = em.facts.value_range(op.args[1])
     if low >= 0 and high < kind.bits:
@@ -55,7 +55,7 @@ def _shift(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @call_rule("tir.popcount")
-def _popcount(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _popcount(em: Emitter, op: Call, args: list[Value]) -> Value:
     _need_integers(em, op)
     t = args[0].type
     count = em.b.intrinsic("llvm.ctpop", t, [args[0]], [t])
@@ -63,7 +63,7 @@ def _popcount(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @call_rule("tir.clz")
-def _clz(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _clz(em: Emitter, op: Call, args: list[Value]) -> Value:
     _need_integers(em, op)
     kind, value = op.args[0].dtype, args[0]
     if kind.bits < 8:  # a count of up to 7 need not fit the type: count in 8 bits
@@ -80,7 +80,7 @@ def _unsigned(kind: DataType) -> DataType:
 
 
 @call_rule("tir.large_uint_imm")
-def _large(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _large(em: Emitter, op: Call, args: list[Value]) -> Value:
     low, high = op.args
     if not isinstance(low, IntImm) or not isinstance(high, IntImm):
         raise em.error(f"large_uint_imm takes constants, got {low} and {high}", op)
@@ -88,7 +88,7 @@ def _large(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @call_rule("tir.q_multiply_shift")
-def _q_multiply_shift(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _q_multiply_shift(em: Emitter, op: Call, args: list[Value]) -> Value:
     """``x * y`` shifted right by ``q + s`` (left by ``-s`` first), halves rounded up."""
     x, y, q, s = args
     s_expr = op.args[3]
@@ -103,7 +103,7 @@ def _q_multiply_shift(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @call_rule("tir.q_multiply_shift_per_axis")
-def _q_multiply_shift_per_axis(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _q_multiply_shift_per_axis(em: Emitter, op: Call, args: list[Value]) -> Value:
     x, y, left, right, q, has_left, has_right = args
     b = em.b
     kinds = [arg.dtype for arg in op.args]
@@ -143,7 +143,7 @@ def _fixed_point(em: Emitter, op: Call, x: Value, y: Value, left: Value | None, 
 
 
 @call_rule("tir.dp4a")
-def _dp4a(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _dp4a(em: Emitter, op: Call, args: list[Value]) -> Value:
     """``c`` plus the products of four signed or unsigned bytes."""
     b, kinds = em.b, [arg.dtype for arg in op.args]
     result = em.type_of(op.dtype)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.call.errors import escape_template
 from tirlower.diagnostics import RuntimeAssertError
 from tirlower.emit.arithmetic import select_lanes
@@ -12,7 +10,7 @@ from tirlower.emit.expressions import Run, call_control, call_rule, in_branches
 from tirlower.emit.facts import FAULTS, HEAVY
 from tirlower.emit.llvm_text import FALSE, I1, I64, PTR, TRUE, VOID, Type, Value, int_type, poison, zero
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Call, is_const_int
+from tirlower.ir.expr import Call, Expr, is_const_int
 
 __all__: list[str] = []
 
@@ -61,7 +59,7 @@ def _choose_lanes(run: Run, op: Call, faults: bool) -> None:
         same = outer is not None and outer.type == mask.type
         em.lane_mask = em.b.and_(outer, mask) if same and outer is not None else mask
 
-    def end(arm: Any) -> None:
+    def end(arm: Expr) -> None:
         arms.append(run.get(arm))
         run.forget(mark)  # evaluated in some lanes only
         em.lane_mask = outer
@@ -75,18 +73,18 @@ def _choose_lanes(run: Run, op: Call, faults: bool) -> None:
 
 
 @call_rule("tir.likely")
-def _likely(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _likely(em: Emitter, op: Call, args: list[Value]) -> Value:
     (value,) = args
     return em.b.intrinsic("llvm.expect", I1, [value, TRUE], [I1]) if value.type is I1 else value
 
 
 @call_rule("tir.ignore_loop_partition", "tir.tvm_thread_invariant")
-def _same(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _same(em: Emitter, op: Call, args: list[Value]) -> Value:
     return args[0]
 
 
 @call_rule("tir.assume")
-def _assume(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _assume(em: Emitter, op: Call, args: list[Value]) -> Value:
     """A fact for the optimiser; checked instead where the generator was asked to."""
     (cond,) = args
     if cond.type.is_vector:
@@ -101,7 +99,7 @@ def _assume(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @call_rule("tir.undef")
-def _undef(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _undef(em: Emitter, op: Call, args: list[Value]) -> Value:
     return em.b.freeze(poison(em.type_of(op.dtype)))
 
 
@@ -116,7 +114,7 @@ def _as_bits(em: Emitter, value: Value, kind: DataType) -> Value:
 
 
 @call_rule("tir.reinterpret")
-def _reinterpret(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _reinterpret(em: Emitter, op: Call, args: list[Value]) -> Value:
     (value,) = args
     source, target = op.args[0].dtype, op.dtype
     t = em.type_of(target)
@@ -150,7 +148,7 @@ def _nothing(run: Run, op: Call) -> None:
 
 
 @call_rule("tir.dma_copy")
-def _dma_copy(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _dma_copy(em: Emitter, op: Call, args: list[Value]) -> Value:
     """An asynchronous copy that is complete at once."""
     _, target, source, size, _ = args
     wide = size if size.type is I64 else em.b.sext(size, I64)

@@ -8,7 +8,7 @@ they are those of :mod:`tirlower.emit.intrinsics.math`.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tirlower.emit.casts import widen_float
 from tirlower.emit.emitter import Emitter
@@ -175,7 +175,7 @@ def _llvm(run: Run, op: Call) -> None:
             args = args[1:]
     _check(run, op, name)
 
-    def finish(_: Any) -> None:
+    def finish(_: object) -> None:
         values = [_immediate(run.get(arg), name, i) for i, arg in enumerate(args)]
         own = None if em.machine.has_library else _without_library(em, op, _stem(name), args, values)
         if own is not None:
@@ -195,7 +195,7 @@ def _without_library(em: Emitter, op: Call, stem: str, args: list[Expr], values:
     """What LLVM would leave to the C library; None for what it has instructions for."""
     kind = op.dtype
     if stem in _OVERLOADS and kind.is_float and stem in (*UNARY_MATH, *BINARY_MATH):
-        return in_float(em, kind, values, lambda *xs: math_function(em, stem, list(xs)))
+        return in_float(em, kind, values, lambda xs: math_function(em, stem, xs))
     if stem in _ROUNDINGS:
         rounded = math_function(em, _ROUNDINGS[stem], [widen_float(em, values[0], args[0].dtype)])
         return em.b.fptosi(rounded, em.type_of(kind))

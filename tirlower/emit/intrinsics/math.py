@@ -9,7 +9,7 @@ at most 16 bits are computed in float32.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from tirlower.emit import vmath
 from tirlower.emit.arithmetic import binary_value, divide, float_remainder
@@ -38,12 +38,12 @@ _DIRECT: Final = {
 _WIDTHS: Final = {FLOAT.text: "f32", DOUBLE.text: "f64"}
 
 
-def in_float(em: Emitter, kind: DataType, args: list[Value], fn: Callable[..., Value]) -> Value:
+def in_float(em: Emitter, kind: DataType, args: list[Value], fn: Callable[[list[Value]], Value]) -> Value:
     """A function of floats in the type that it is computed in, rounded to its own."""
     wide = [widen_float(em, arg, kind) for arg in args]
     if wide[0].type.scalar.bits == 16:  # native half floats have arithmetic only
         wide = [em.b.fpext(arg, arg.type.with_scalar(FLOAT)) for arg in wide]
-    return narrow_float(em, fn(*wide), kind)
+    return narrow_float(em, fn(wide), kind)
 
 
 def math_function(em: Emitter, name: str, args: list[Value]) -> Value:
@@ -56,7 +56,7 @@ def math_function(em: Emitter, name: str, args: list[Value]) -> Value:
         return float_remainder(em, args[0], args[1])
     if em.machine.has_library:
         return b.call(_polynomial(em, name, t), args)
-    return map_lanes(em, lambda *xs: b.call(_polynomial(em, name, t.scalar), list(xs)), args)
+    return map_lanes(em, lambda xs: b.call(_polynomial(em, name, t.scalar), xs), args)
 
 
 def _polynomial(em: Emitter, name: str, t: Type) -> FunctionRef:
@@ -73,10 +73,10 @@ def _polynomial(em: Emitter, name: str, t: Type) -> FunctionRef:
 
 
 @call_rule(*[f"tir.{name}" for name in (*UNARY_MATH, *BINARY_MATH) if name != "nextafter"])
-def _math(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _math(em: Emitter, op: Call, args: list[Value]) -> Value:
     name, kind = op.op.name.removeprefix("tir."), op.dtype
     if kind.is_float:
-        return in_float(em, kind, args, lambda *xs: math_function(em, name, list(xs)))
+        return in_float(em, kind, args, lambda xs: math_function(em, name, xs))
     if kind.is_integral:
         found = _integer_function(em, op, name, args)
         if found is not None:
@@ -98,7 +98,7 @@ def _integer_function(em: Emitter, op: Call, name: str, args: list[Value]) -> Va
         return divide(em, marker, args[0], args[1], facts.value_range(op.args[0]), facts.value_range(op.args[1]))
     if name == "pow":
         helper = em.state.helper(("ipow", t.scalar.text), lambda: _make_integer_power(em, t.scalar))
-        return map_lanes(em, lambda x, y: em.b.call(helper, [x, y]), args)
+        return map_lanes(em, lambda xs: em.b.call(helper, xs), args)
     return None
 
 
@@ -132,7 +132,7 @@ def _make_integer_power(em: Emitter, t: Type) -> FunctionRef:
 
 
 @call_rule("tir.fma")
-def _fma(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _fma(em: Emitter, op: Call, args: list[Value]) -> Value:
     kind = op.dtype
     b = em.b
     if kind.is_integral:
@@ -178,7 +178,7 @@ def _odd_fma(em: Emitter, args: list[Value]) -> Value:
 
 
 @call_rule("tir.ldexp")
-def _ldexp(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _ldexp(em: Emitter, op: Call, args: list[Value]) -> Value:
     kind, power_kind = op.dtype, op.args[1].dtype
     if not kind.is_float:
         raise em.error(f"{op.op.name} has no meaning on {kind!s}: {op}", op)
@@ -197,7 +197,7 @@ def _ldexp(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @call_rule("tir.nextafter")
-def _next_after(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _next_after(em: Emitter, op: Call, args: list[Value]) -> Value:
     """The neighbour in the type's own format: a step of the bit pattern."""
     kind = op.dtype
     if not kind.is_float or kind.element == "float8_e8m0fnu":
@@ -220,15 +220,15 @@ def _next_after(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @call_rule("tir.isnan", "tir.isinf", "tir.isfinite")
-def _classify(em: Emitter, op: Any, args: list[Value]) -> Value:
-    kind, short = op.args[0].dtype, op.op.short
+def _classify(em: Emitter, op: Call, args: list[Value]) -> Value:
+    kind, name = op.args[0].dtype, op.op.name
     b, none = em.b, FastMath.NONE
     t = em.type_of(op.dtype)
     if not kind.is_float:
-        return constant(t, int(short == "isfinite"))
+        return constant(t, int(name == "tir.isfinite"))
     wide = widen_float(em, args[0], kind)
-    if short == "isnan":
+    if name == "tir.isnan":
         return b.fcmp("uno", wide, wide, fast_math=none)
     size = b.intrinsic("llvm.fabs", wide.type, [wide], [wide.type], fast_math=none)
     infinity = const(wide.type, float("inf"))
-    return b.fcmp("oeq" if short == "isinf" else "olt", size, infinity, fast_math=none)
+    return b.fcmp("oeq" if name == "tir.isinf" else "olt", size, infinity, fast_math=none)

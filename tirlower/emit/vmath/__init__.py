@@ -49,7 +49,7 @@ from tirlower.emit.vmath import (
     remainder,
     trigonometric,
 )
-from tirlower.emit.vmath.algebra import Formula, V
+from tirlower.emit.vmath.algebra import Body, Formula, V
 
 __all__ = ["ARITY", "ERRORS", "ERRORS_F64", "LIBRARY_F64", "SUPPORTED", "emit"]
 
@@ -58,7 +58,7 @@ __all__ = ["ARITY", "ERRORS", "ERRORS_F64", "LIBRARY_F64", "SUPPORTED", "emit"]
 class _Function:
     """A formula; the largest errors in ulp over all variants, measured; ``library64`` where a C library is preferred."""
 
-    formula: Callable[..., V]
+    formula: Body
     error32: float
     error64: float
     arity: int = 1

@@ -431,7 +431,7 @@ class Formula:
             return mask.value
         return self.b.intrinsic("llvm.vector.reduce.or", I1, [mask.value], [mask.type])
 
-    def outlined(self, name: str, formula: Callable[..., V], *args: V) -> V:
+    def outlined(self, name: str, formula: Body, *args: V) -> V:
         """A call of a formula as a cold function of its own, made once a module."""
         result = args[0].type
         symbol = f"tirlower.vmath.{name}.{result.mangled}{self.variant(self.features)}"
@@ -468,3 +468,7 @@ class Formula:
             V(self, b.phi(old.type, incoming=[(old.value, before), (new.value, end)]))
             for old, new in zip(values, repaired, strict=True)
         ]
+
+
+Body = Callable[[Formula, V], V] | Callable[[Formula, V, V], V]
+"""What a function of one or of two values computes."""

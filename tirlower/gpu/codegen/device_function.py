@@ -7,23 +7,25 @@ takes scalars and pointers (a parameter that is a buffer takes its address), and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tirlower.call.parameters import return_type
 from tirlower.emit.body import param_align
 from tirlower.emit.callees import callee_of
-from tirlower.emit.emitter import Emitter, FunctionState, ModuleState, Root
+from tirlower.emit.emitter import Emitter, FunctionState, Root
 from tirlower.emit.expressions import Run
 from tirlower.emit.facts import DATA
-from tirlower.emit.llvm_text import FALSE, PTR, VOID, Function, zero
+from tirlower.emit.llvm_text import FALSE, PTR, VOID, Function, Param, zero
 from tirlower.emit.memory import from_memory
 from tirlower.emit.statements import emit_statement
 from tirlower.emit.types import memory_bytes, memory_type, register_type
+from tirlower.gpu.codegen.rules import device_state, report_of
 from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, PointerType, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.stmt import AllocBuffer, For, ForKind
 
 __all__ = ["call_device_function"]
@@ -44,19 +46,18 @@ def call_device_function(run: Run, op: Call, name: str) -> None:
     """Schedule a call of a function of the module."""
     em = run.em
     func = callee_of(em, op, name)
-    key = ("device function", name)
-    if key in em.state.helpers and em.state.helpers[key] is None:
+    known: dict[str, _DeviceFunction | None] = em.state.helper("device functions", dict)
+    if name in known and known[name] is None:
         raise em.error(f"`{name}` calls itself, and a device function is inlined", op, "write a loop")
-    made = em.state.helpers.get(key)
+    made = known.get(name)
     if made is None:
-        em.state.helpers[key] = None
-        made = em.state.helpers[key] = _define(em, name, func, op)
+        known[name] = None
+        made = known[name] = _define(em, name, func, op)
 
-    def finish(_: Any) -> None:
+    def finish(_: object) -> None:
         values = [run.get(arg) for arg in op.args]
         if made.reports:
-            values.append(em.state.helpers["report", em.kernel.name])
-            em.state.helpers["reported", em.kernel.name] = True
+            values.append(report_of(em))
         result = em.b.call(made.function.ref, values)
         run.set(op, FALSE if made.returns is None else from_memory(em, result, made.returns))
 
@@ -70,7 +71,7 @@ def _define(caller: Emitter, name: str, func: PrimFunc, op: Call) -> _DeviceFunc
     _refuse(caller, name, func, op)
     found = return_type(func)
     symbol = state.module.unique_name("".join(c if c.isalnum() or c == "_" else "_" for c in name))
-    params: list[Any] = []
+    params: list[Param] = []
     for param in func.params:
         pointer = param in func.buffer_map or isinstance(param.type, PointerType)
         params.append((PTR if pointer else register_type(param.dtype), param.name))
@@ -81,18 +82,19 @@ def _define(caller: Emitter, name: str, func: PrimFunc, op: Call) -> _DeviceFunc
     em.kernel.allocates = False
     em.kernel.ret_type = found
     em.b.position_at_end(function.block("entry"))
-    _parameters(em, func, function, state.helpers["extents", caller.kernel.name])
+    _parameters(em, func, function, device_state(state, caller.kernel.name).extents)
     if found is not None:
         em.ret_slot = em.b.alloca(result, align=8, name="result")
         em.b.store(zero(result), em.ret_slot, 8)
     emit_statement(em, func.body)
     if not em.b.terminated:
         em.leave(em.b.i32(0))
-    reports = ("reported", symbol) in state.helpers
-    if not reports:
+    own = device_state(state, symbol)
+    if not own.reported:
         function.drop_last_parameter()
-    _count_shared(state, caller.kernel.name, symbol)
-    return _DeviceFunction(function, found, reports)
+    # It is inlined into the kernel.
+    device_state(state, caller.kernel.name).shared += own.shared
+    return _DeviceFunction(function, found, own.reported)
 
 
 def _refuse(caller: Emitter, name: str, func: PrimFunc, op: Call) -> None:
@@ -106,9 +108,9 @@ def _refuse(caller: Emitter, name: str, func: PrimFunc, op: Call) -> None:
                 f"make the sizes scalar parameters of `{name}`",
             )
 
-    launch = caller.state.helpers["extents", caller.kernel.name]
+    launch = device_state(caller.state, caller.kernel.name).extents
 
-    def look(node: Any) -> None:
+    def look(node: Node) -> None:
         if node.__class__ is For and node.kind is ForKind.THREAD_BINDING:
             wanted = launch.get(str(node.thread_tag))
             if wanted is None or not is_const_int(node.extent, wanted):
@@ -142,13 +144,5 @@ def _parameters(em: Emitter, func: PrimFunc, function: Function, launch: dict[st
             em.kernel.roots[param] = Root(param.name, align=memory_bytes(param.type.element))
         elif param.dtype.is_integral:
             em.kernel.facts.define(param, None, None, flags=DATA if param in data else 0)
-    em.state.helpers["report", em.kernel.name] = function.args[-1]
-    em.state.helpers["maps", em.kernel.name] = ()
-    em.state.helpers["extents", em.kernel.name] = launch
-
-
-def _count_shared(state: ModuleState, caller: str, callee: str) -> None:
-    """Static shared memory of a function is that of the kernel that it is inlined into."""
-    size = state.helpers.get(("shared", callee), 0)
-    if size:
-        state.helpers["shared", caller] = state.helpers.get(("shared", caller), 0) + size
+    device = device_state(em.state, em.kernel.name)
+    device.report, device.extents = function.args[-1], launch

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tirlower.diagnostics import LoweringError, deep_recursion
 from tirlower.gpu.artifact import DeviceModule
 from tirlower.ir.data import DATA_PARAMS, data_parameters
 from tirlower.ir.dtype import HANDLE
-from tirlower.ir.expr import BufferLoad, Call, StringImm, Var
+from tirlower.ir.expr import BufferLoad, Call, Expr, StringImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.query import each
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, BufferStore, For, ForKind
@@ -51,7 +52,7 @@ def device_memory(func: PrimFunc) -> frozenset[Var]:
     return frozenset(found)
 
 
-def _pointed(expr: Any) -> set[Var]:
+def _pointed(expr: Expr) -> set[Var]:
     """The data variables that an address is computed from."""
     if not expr.dtype.is_handle or isinstance(expr, Var):
         return {expr} if isinstance(expr, Var) and expr.dtype.is_handle else set()
@@ -77,11 +78,11 @@ class _Checker:
         made = (op.buffer.data for op in each((AllocBuffer, AllocConst), func.body))
         self.own = {data for data in made if data not in self.on_device}
 
-    def error(self, message: str, node: Any, help: str) -> LoweringError:
+    def error(self, message: str, node: object, help: str) -> LoweringError:
         text = f"the host code of `{self.name}`: {message}"
         return LoweringError(text, origin="launch", span=getattr(node, "span", None), help=help)
 
-    def check(self, op: Any) -> bool:
+    def check(self, op: Node) -> bool:
         """Look at a node; whether to look at what is in it."""
         if isinstance(op, For) and op.kind is ForKind.THREAD_BINDING:
             raise self.error(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tirlower.call.errors import ErrorSite
 from tirlower.diagnostics import CodegenError, LoweringError, deep_recursion
 from tirlower.emit.body import Body, give_alias_scopes
 from tirlower.emit.emitter import Emitter, FunctionState, ModuleState, Root
 from tirlower.emit.facts import DATA
-from tirlower.emit.llvm_text import PTR, VOID, Attribute, Function
+from tirlower.emit.llvm_text import PTR, VOID, Attribute, Function, Param
 from tirlower.emit.statements import emit_statement
 from tirlower.emit.types import memory_bytes, register_type
 from tirlower.gpu.artifact import KernelImage, KernelParam, ReportKind, ReportSite, TensorMapSpec
 from tirlower.gpu.codegen.machine import arch_number
+from tirlower.gpu.codegen.rules import device_state
 from tirlower.gpu.codegen.tensor_maps import tensor_maps_of
 from tirlower.ir.annotations import MIN_BLOCKS, entries_of, number_of
 from tirlower.ir.buffer import Buffer
@@ -23,6 +24,7 @@ from tirlower.ir.data import data_parameters
 from tirlower.ir.expr import Expr, IntImm, PointerType, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.stmt import AllocBuffer, DeclBuffer, For, ForKind
 
 __all__ = ["KernelCode", "declare_kernel", "emit_kernel"]
@@ -61,7 +63,7 @@ class KernelCode:
             params=self.params,
             launch_params=tuple(map(str, entries_of(self.func.attrs, LAUNCH_PARAMS))),
             tensor_maps=self.tensor_maps,
-            static_shared=int(state.helpers.get(("shared", self.name), 0)),
+            static_shared=device_state(state, self.name).shared,
             dynamic_shared=self.dynamic,
             reports=self.reports,
             sites=sites if self.reports else (),
@@ -93,7 +95,7 @@ class _Survey:
         self.views: dict[Var, Buffer] = {}
         pre_order_visit(func.body, self._look)
 
-    def _look(self, op: Any) -> bool | None:
+    def _look(self, op: Node) -> bool | None:
         if isinstance(op, Expr):
             return False  # statements alone say these things
         if op.__class__ is For and op.kind is ForKind.THREAD_BINDING:
@@ -120,7 +122,7 @@ def declare_kernel(state: ModuleState, name: str, func: PrimFunc, noalias: bool)
             span=func.span,
             help="run SplitHostDevice, whose kernels take pointers",
         )
-    params: list[Any] = []
+    params: list[Param] = []
     described: list[KernelParam] = []
     for param in func.params:
         if isinstance(param.type, PointerType):
@@ -217,25 +219,22 @@ def emit_kernel(state: ModuleState, code: KernelCode) -> None:
         elif param.dtype.is_integral:
             kernel.facts.define(param, None, None, flags=DATA if param in data else 0)
     following = args[len(func.params) :]
-    state.helpers["maps", code.name] = code.tensor_maps
-    state.helpers["extents", code.name] = code.extents
-    for number, argument in enumerate(following[: len(code.tensor_maps)]):
-        state.helpers["map", code.name, number] = argument
-    state.helpers["report", code.name] = following[-1]
+    device = device_state(state, code.name)
+    device.maps, device.map_addresses = code.tensor_maps, following[: len(code.tensor_maps)]
+    device.extents, device.report = code.extents, following[-1]
     distinct = [*(p.var for p in code.params if p.pointer and code.noalias), *code.body.allocated]
     give_alias_scopes(state, kernel, func.without_attr("tir.noalias"), distinct)
     with deep_recursion():
         emit_statement(em, func.body)
     if not em.b.terminated:
         em.leave(em.b.i32(0))
-    static = int(state.helpers.get(("shared", code.name), 0))
-    if static > MAX_STATIC_SHARED:
+    if device.shared > MAX_STATIC_SHARED:
         raise CodegenError(
-            f"the kernel `{code.name}` has {static} bytes of static shared memory; {MAX_STATIC_SHARED} is the most",
+            f"the kernel `{code.name}` has {device.shared} bytes of static shared memory; {MAX_STATIC_SHARED} is the most",
             origin="codegen",
             span=func.span,
             help='allocate it with scope "shared.dyn", of which there is more',
         )
-    code.reports = ("reported", code.name) in state.helpers
+    code.reports = device.reported
     if not code.reports:
         function.drop_last_parameter()

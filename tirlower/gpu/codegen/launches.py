@@ -7,8 +7,8 @@ function fails with a :class:`~tirlower.gpu.artifact.Failure`, whose message is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from tirlower.gpu.codegen.host_function import SCRATCH, STREAM, TABLE, device_me
 from tirlower.gpu.launch import constants
 from tirlower.ir.custom_datatype import element_numpy
 from tirlower.ir.data import data_parameters
+from tirlower.ir.dtype import Array
 from tirlower.ir.expr import BufferLoad, Call, Expr, StringImm
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
@@ -68,7 +69,7 @@ class HostLaunches:
         self.on_device: Final = device_memory(func)
         self.failures: dict[int, Failure] = {}
         self.services: set[Service] = set()
-        self.constants: list[np.ndarray[Any, Any]] = []
+        self.constants: list[Array] = []
         self.maps = 0
         self.reports = False
         self._places = {symbol: len(Service) + i for i, symbol in enumerate(module.kernels)}
@@ -106,8 +107,11 @@ class HostLaunches:
         self.failures[code] = failure
         em.fail_if(bad, code, values)
 
-    def _refused(self, em: Emitter, status: Value, values: Sequence[Value], *what: Any) -> None:
-        self._fail_if(em, em.b.icmp("ne", status, em.b.i32(0)), [em.b.sext(status, I64), *values], *what)
+    def _refused(
+        self, em: Emitter, status: Value, values: Sequence[Value], kind: FailureKind, kernel: str = "", number: int = 0
+    ) -> None:
+        bad = em.b.icmp("ne", status, em.b.i32(0))
+        self._fail_if(em, bad, [em.b.sext(status, I64), *values], kind, kernel, number)
 
     def _size(self, em: Emitter, extent: Expr) -> Value:
         """An extent in 64 bits; what is data wraps."""
@@ -132,7 +136,7 @@ class HostLaunches:
                 )
         own = op.args[1 : 1 + len(image.params)]
 
-        def finish(_: Any) -> None:
+        def finish(_: object) -> None:
             extents = dict(zip(image.launch_params, op.args[1 + len(own) :], strict=True))
             self._launch(run.em, image, own, [run.get(arg) for arg in own], extents)
             run.set(op, run.em.b.i32(0))
@@ -333,7 +337,7 @@ def _any(em: Emitter, conditions: Sequence[Value]) -> Value:
     return found
 
 
-def _numbers(em: Emitter, values: Any) -> Value:
+def _numbers(em: Emitter, values: Iterable[int]) -> Value:
     """A constant array of 32-bit numbers."""
     name = em.module.unique_name("numbers")
     return em.module.global_constant(name, const_array([const(I32, value) for value in values]), align=4)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.expressions import Run
@@ -15,9 +15,9 @@ from tirlower.emit.llvm_text import I8, I32, I64, PTR, VOID, Value, array, const
 from tirlower.emit.platform import EmitBody, Platform
 from tirlower.emit.types import memory_bytes, memory_type
 from tirlower.gpu.codegen.device_function import call_device_function
-from tirlower.gpu.codegen.rules import GPU_CALLS, GPU_CONTROLS
+from tirlower.gpu.codegen.rules import GPU_CALLS, GPU_CONTROLS, device_state, report_of
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import IntImm, is_const_int
+from tirlower.ir.expr import Call, IntImm, is_const_int
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import AllocBuffer, AllocConst, For, ForKind
 
@@ -44,14 +44,13 @@ def thread_index(em: Emitter, tag: str, extent: int | None = None) -> Value:
     elif axis != "x" and name == "threadIdx":
         most = 64 if axis == "z" else 1024
     read = f"llvm.nvvm.read.ptx.sreg.{register}.{axis}"
-    key = (id(em.function), tag)
-    known = em.state.helpers.get(key)
+    indices, key = device_state(em.state, em.kernel.name).indices, (id(em.function), tag)
+    known = indices.get(key)
     if known is not None and known[1] is em.b.block:
-        value: Value = known[0]
-        return value
+        return known[0]
     made = em.b.intrinsic(f"{read}", I32, [])
     em.b.assume(em.b.icmp("ult", made, em.b.i32(most)))
-    em.state.helpers[key] = (made, em.b.block)
+    indices[key] = (made, em.b.block)
     return made
 
 
@@ -61,7 +60,7 @@ class GpuPlatform(Platform):
     calls = GPU_CALLS
     controls = GPU_CONTROLS
 
-    def other_call(self, run: Run, op: Any) -> None:
+    def other_call(self, run: Run, op: Call) -> None:
         """A call of a function of the module; nothing else can be called from a kernel."""
         callee = op.op
         if isinstance(callee, GlobalVar):
@@ -112,8 +111,7 @@ class GpuPlatform(Platform):
             align = max(_SHARED_ALIGN, _power_of_two(buffer.align))
             symbol = em.module.unique_name(f"{em.kernel.name}.{name}".replace(".", "_"))
             memory = em.module.global_variable(symbol, room, poison(room), addrspace=3, align=align, linkage="internal")
-            helpers = em.state.helpers
-            helpers["shared", em.kernel.name] = helpers.get(("shared", em.kernel.name), 0) + -(-size // align) * align
+            device_state(em.state, em.kernel.name).shared += -(-size // align) * align
             root.align = max(root.align, align)
             em.define(buffer.data, em.b.addrspacecast(memory, PTR))
             return
@@ -141,11 +139,7 @@ class GpuPlatform(Platform):
 
     def fail(self, em: Emitter, code: int, values: Sequence[Value]) -> None:
         """The first thread that fails claims the kernel's report and writes its place; then this thread exits."""
-        report = em.state.helpers.get(("report", em.kernel.name))
-        if report is None:
-            raise em.error("the kernel cannot report a failure here", em.statement)
-        em.state.helpers["reported", em.kernel.name] = True
-        b = em.b
+        b, report = em.b, report_of(em)
         swapped = b.cmpxchg(report, b.i32(0), b.i32(code + 1), "monotonic", "monotonic", align=4)
         with b.if_then(b.extract_value(swapped, 1), name="claimed"):
             tags = [f"{axis}.{part}" for axis in ("blockIdx", "threadIdx") for part in "xyz"]

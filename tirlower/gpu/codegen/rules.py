@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
-from tirlower.emit.emitter import Emitter
-from tirlower.emit.expressions import CallRule, Control, Run, call_control, call_rule
-from tirlower.emit.llvm_text import I32, I64, VOID, Type, Value, ptr, struct
+from tirlower.emit.emitter import Emitter, ModuleState
+from tirlower.emit.expressions import (
+    CallRule,
+    CallRules,
+    Control,
+    Controls,
+    Run,
+    call_control,
+    call_rule,
+)
+from tirlower.emit.llvm_text import I32, I64, VOID, Block, Type, Value, ptr, struct
 from tirlower.emit.types import memory_type
+from tirlower.gpu.artifact import TensorMapSpec
 from tirlower.gpu.codegen.machine import arch_number
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, IntImm, PointerType, StringImm, Var
@@ -19,21 +29,60 @@ __all__ = [
     "GPU_CALLS",
     "GPU_CONTROLS",
     "SHARED",
+    "DeviceState",
     "asm",
     "constant_int",
+    "device_state",
     "element_of",
     "global_address",
     "gpu_control",
     "gpu_rule",
     "need_arch",
     "pointer_at",
+    "report_of",
     "shared_address",
     "text_of",
     "word",
 ]
 
-GPU_CALLS: Final[dict[Op, CallRule]] = {}
-GPU_CONTROLS: Final[dict[Op, Control]] = {}
+GPU_CALLS: Final[CallRules] = {}
+GPU_CONTROLS: Final[Controls] = {}
+
+
+@dataclass
+class DeviceState:
+    """What is known of a kernel, or of a function that it calls, beside its code."""
+
+    #: where the first failure is said, and whether there is one to say
+    report: Value | None = None
+    reported: bool = False
+    #: of the launch: thread axis -> extent, None where that is no constant
+    extents: dict[str, int | None] = field(default_factory=dict)
+    maps: tuple[TensorMapSpec, ...] = ()
+    map_addresses: Sequence[Value] = ()
+    #: bytes of static shared memory
+    shared: int = 0
+    #: the address of the first barrier
+    barriers: Value | None = None
+    #: accumulators of products under way, as data and offset -> how many
+    sums: dict[tuple[Var, int], int] = field(default_factory=dict)
+    #: function and thread axis -> the index, and the block in which it is known
+    indices: dict[tuple[int, str], tuple[Value, Block]] = field(default_factory=dict)
+
+
+def device_state(state: ModuleState, name: str) -> DeviceState:
+    """What is known of the function of a name."""
+    return state.helper(("device", name), DeviceState)
+
+
+def report_of(em: Emitter) -> Value:
+    """The address at which a failure is said, which the function takes as its last parameter from now on."""
+    device = device_state(em.state, em.kernel.name)
+    if device.report is None:
+        raise em.error("the kernel cannot report a failure here", em.statement)
+    device.reported = True
+    return device.report
+
 
 GLOBAL: Final = ptr(1)
 SHARED: Final = ptr(3)
@@ -48,8 +97,8 @@ def gpu_rule(*names: str, indices: Collection[int] = ()) -> Callable[[CallRule],
         return call_rule(*names, table=GPU_CALLS)
 
     def register(rule: CallRule) -> CallRule:
-        def schedule(run: Run, op: Any) -> None:
-            def finish(_: Any) -> None:
+        def schedule(run: Run, op: Call) -> None:
+            def finish(_: object) -> None:
                 args = [run.get_index(arg) if i in indices else run.get(arg) for i, arg in enumerate(op.args)]
                 run.set(op, rule(run.em, op, args))
 
@@ -63,12 +112,12 @@ def gpu_rule(*names: str, indices: Collection[int] = ()) -> Callable[[CallRule],
     return register
 
 
-def gpu_control(*names: str) -> Callable[[Control], Control]:
+def gpu_control(*names: str) -> Callable[[Control[Call]], Control[Call]]:
     """Register the code of calls that decide when their arguments are evaluated."""
     return call_control(*names, table=GPU_CONTROLS)
 
 
-def need_arch(em: Emitter, op: Any, least: int, what: str, exact: str = "") -> None:
+def need_arch(em: Emitter, op: Call, least: int, what: str, exact: str = "") -> None:
     """Raise a CodegenError unless the target's architecture has an instruction.
 
     ``least`` is the number of the first architecture; ``exact`` names the one that alone has it (``"sm_90a"``).
@@ -83,7 +132,7 @@ def need_arch(em: Emitter, op: Any, least: int, what: str, exact: str = "") -> N
         )
 
 
-def constant_int(em: Emitter, op: Any, position: int, what: str) -> int:
+def constant_int(em: Emitter, op: Call, position: int, what: str) -> int:
     """The value of an argument that the instruction encodes. Raises a CodegenError where it is not constant."""
     arg = op.args[position]
     if isinstance(arg, IntImm):
@@ -93,7 +142,7 @@ def constant_int(em: Emitter, op: Any, position: int, what: str) -> int:
     )
 
 
-def text_of(em: Emitter, op: Any, position: int, what: str) -> str:
+def text_of(em: Emitter, op: Call, position: int, what: str) -> str:
     """The text of an argument that is a string. Raises a CodegenError for any other."""
     arg = op.args[position]
     if isinstance(arg, StringImm):
@@ -101,7 +150,7 @@ def text_of(em: Emitter, op: Any, position: int, what: str) -> str:
     raise em.error(f"{what} of {op.op.name} is {arg}, not a string", op)
 
 
-def element_of(em: Emitter, op: Any, position: int) -> DataType:
+def element_of(em: Emitter, op: Call, position: int) -> DataType:
     """The type of the elements that a pointer argument points to."""
     arg = op.args[position]
     if isinstance(arg, Var) and isinstance(arg.type, PointerType):
@@ -111,7 +160,7 @@ def element_of(em: Emitter, op: Any, position: int) -> DataType:
     raise em.error(f"argument {position} of {op.op.name} is {arg}, not the data of a buffer", op, "pass A.data")
 
 
-def pointer_at(em: Emitter, op: Any, args: Sequence[Value], position: int) -> Value:
+def pointer_at(em: Emitter, op: Call, args: Sequence[Value], position: int) -> Value:
     """The address of the element given by the data and offset arguments at ``position`` and behind it."""
     kind = element_of(em, op, position)
     index = args[position + 1]

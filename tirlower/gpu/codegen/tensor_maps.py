@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Hashable
+from typing import Final
 
 from tirlower.diagnostics import CodegenError
 from tirlower.gpu.artifact import TensorMapSpec
@@ -11,6 +12,7 @@ from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 
 __all__ = ["LOAD", "STORE", "TileCopy", "same_map", "tensor_maps_of", "tile_copy"]
@@ -86,7 +88,7 @@ def tile_copy(op: Call, params: tuple[Var, ...]) -> TensorMapSpec:
 
 
 def _need_parameters(op: Call, value: Expr, params: tuple[Var, ...]) -> None:
-    def look(node: Any) -> None:
+    def look(node: Expr) -> None:
         if isinstance(node, BufferLoad):
             raise _error(op, f"the extent or stride {value} is loaded from memory", "pass it as a parameter")
         if isinstance(node, Var) and node not in params:
@@ -97,15 +99,15 @@ def _need_parameters(op: Call, value: Expr, params: tuple[Var, ...]) -> None:
     pre_order_visit(value, look)
 
 
-def _key(spec: TensorMapSpec) -> Any:
+def _key(spec: TensorMapSpec) -> Hashable:
     return spec.param, spec.dtype, spec.box, spec.swizzle, tuple(map(expr_key, (*spec.extents, *spec.strides)))
 
 
 def tensor_maps_of(func: PrimFunc) -> tuple[TensorMapSpec, ...]:
     """The tensor maps of a kernel, in the order of their first use."""
-    found: dict[Any, TensorMapSpec] = {}
+    found: dict[Hashable, TensorMapSpec] = {}
 
-    def look(op: Any) -> None:
+    def look(op: Node) -> None:
         if op.__class__ is Call and op.op in (LOAD, STORE):
             spec = tile_copy(op, func.params)
             found.setdefault(_key(spec), spec)

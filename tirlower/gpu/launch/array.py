@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
+from tirlower.call.views import HostArray
 from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError
 from tirlower.gpu.launch.device import Device, device_of
 from tirlower.gpu.launch.dlpack import CUDA, export
@@ -53,7 +55,7 @@ class DeviceArray:
 
     # -- copies ------------------------------------------------------------------------------------------------------
 
-    def numpy(self, stream: Any = None) -> np.ndarray[Any, np.dtype[Any]]:
+    def numpy(self, stream: object = None) -> HostArray:
         """A copy in host memory, after the work of a stream (that of its allocation, by default). Waits for it."""
         handle = self._stream if stream is None else stream_handle(stream)
         out = np.empty(self.shape, self.dtype)
@@ -66,7 +68,7 @@ class DeviceArray:
             self.device.leave(before)
         return out
 
-    def copy_from(self, array: np.ndarray[Any, np.dtype[Any]], stream: Any = None) -> DeviceArray:
+    def copy_from(self, array: HostArray, stream: object = None) -> DeviceArray:
         """Copy a NumPy array of the same shape and dtype here, in the order of a stream. Waits for it; gives ``self``.
 
         Raises :class:`ArgumentValueError` for another shape or dtype.
@@ -92,7 +94,7 @@ class DeviceArray:
     # -- other libraries ---------------------------------------------------------------------------------------------
 
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
+    def __cuda_array_interface__(self) -> dict[str, object]:
         """The array for CuPy, Numba and others. The stream 0 of an array is told as 1, the protocol's name for it."""
         return {
             "shape": self.shape,
@@ -104,7 +106,12 @@ class DeviceArray:
         }
 
     def __dlpack__(
-        self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: Any = None, copy: Any = None
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
     ) -> object:
         """A DLPack capsule of the array. ``stream``: the consumer's, which waits for the array's; -1 for no waiting.
 
@@ -125,7 +132,7 @@ class DeviceArray:
         """DLPack's device: CUDA, and its number."""
         return CUDA, self.device.ordinal
 
-    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def __array__(self, *args: object, **kwargs: object) -> NoReturn:
         """NumPy must not copy from the device unseen."""
         raise ArgumentTypeError(
             "a DeviceArray is in device memory, where NumPy does not reach",
@@ -173,10 +180,10 @@ def _shape_of(shape: int | tuple[int, ...] | list[int]) -> tuple[int, ...]:
 
 def empty(
     shape: int | tuple[int, ...] | list[int],
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
     *,
     device: Device | None = None,
-    stream: Any = None,
+    stream: object = None,
 ) -> DeviceArray:
     """An array of device memory with no particular values, allocated in the order of a stream.
 
@@ -184,7 +191,7 @@ def empty(
     :class:`DeviceError` without a device or memory.
     """
     try:
-        kind = DataType(dtype) if isinstance(dtype, str) else DataType.from_numpy(dtype)
+        kind = DataType(dtype) if isinstance(dtype, str) else DataType.from_numpy(np.dtype(dtype))
     except (DataTypeError, TypeError) as error:
         raise ArgumentTypeError(f"no array has elements of {dtype!r}: {error}", origin="empty") from None
     if kind.is_handle or kind.is_vector or kind.code == "void":
@@ -192,7 +199,7 @@ def empty(
     return DeviceArray(device_of() if device is None else device, _shape_of(shape), kind, stream_handle(stream))
 
 
-def to_device(array: Any, *, device: Device | None = None, stream: Any = None) -> DeviceArray:
+def to_device(array: ArrayLike, *, device: Device | None = None, stream: object = None) -> DeviceArray:
     """A copy of a NumPy array (or what NumPy makes one of) in device memory.
 
     Raises :class:`ArgumentTypeError` for a dtype that kernels do not know, :class:`DeviceError` without a device.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 from tirlower.call.views import compact_strides
 from tirlower.ir.dlpack import CODES, DLTensor, VersionedTensor
@@ -36,7 +35,7 @@ _raw_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p
 
 
 # What exported capsules point to, until their consumers let go: by the address of the structure.
-_exported: dict[int, tuple[Any, ...]] = {}
+_exported: dict[int, tuple[object, ...]] = {}
 
 
 def _delete(address: int) -> None:
@@ -60,7 +59,7 @@ def export(owner: object, data: int, device: int, dtype: DataType, shape: tuple[
     strides = compact_strides(shape, 1)
     stride_array = (ctypes.c_int64 * max(1, len(shape)))(*strides)
     bits = 8 if dtype.is_bool else dtype.bits
-    managed: Any = VersionedTensor() if versioned else _Managed()
+    managed: VersionedTensor | _Managed = VersionedTensor() if versioned else _Managed()
     if versioned:
         managed.major, managed.minor = 1, 0
     managed.deleter = ctypes.cast(_DELETE, ctypes.c_void_p).value

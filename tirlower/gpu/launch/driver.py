@@ -10,8 +10,7 @@ import ctypes
 import functools
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
 from tirlower.diagnostics import DeviceError
 from tirlower.gpu.launch import constants
@@ -28,7 +27,7 @@ _P, _U, _I, _Z, _D = ctypes.c_void_p, ctypes.c_uint, ctypes.c_int, ctypes.c_size
 _F = ctypes.c_float
 
 # Argument types by function: without them ctypes passes Python's ints as 32 bits.
-_ARGUMENTS: dict[str, tuple[Any, ...]] = {
+_ARGUMENTS = {
     "cuInit": (_U,),
     "cuDriverGetVersion": (_P,),
     "cuGetErrorName": (_I, _P),
@@ -78,6 +77,12 @@ _UNKNOWN = 999
 _SINCE = {"cuMemAllocAsync": "11.2", "cuMemFreeAsync": "11.2", "cuLaunchKernelEx": "11.8", "cuTensorMapEncodeTiled": "12.0"}  # fmt: skip
 
 
+class DriverFunction(Protocol):
+    """A function of the driver: its result is a code, 0 for success."""
+
+    def __call__(self, *args: object) -> int: ...
+
+
 class Driver:
     """The functions of a driver's library.
 
@@ -86,10 +91,12 @@ class Driver:
     driver refuses, and when it lacks the function. The driver is initialized here.
     """
 
-    def __init__(self, library: Any) -> None:
+    def __init__(self, library: object) -> None:
         self.library = library
-        self._functions: dict[str, Callable[..., int]] = {}
-        self._addresses: dict[str, Any] = {}
+        self._functions: dict[str, DriverFunction] = {}
+        self._addresses: dict[str, int] = {}
+        #: what machine code calls at addresses of ours
+        self._callbacks: list[object] = []
         self._raised: list[Exception] = []
         code = self.function("cuInit")(0)
         if code:
@@ -101,13 +108,13 @@ class Driver:
 
     # -- calls and errors --------------------------------------------------------------------------------------------
 
-    def function(self, name: str) -> Callable[..., int]:
+    def function(self, name: str) -> DriverFunction:
         """A function of the library, with its argument types. Raises :class:`DeviceError` when the driver lacks it."""
         known = self._functions.get(name)
         if known is not None:
             return known
         try:
-            found: Any = getattr(self.library, name)
+            found: DriverFunction = getattr(self.library, name)
         except AttributeError:
             since = _SINCE.get(name)
             raise DeviceError(
@@ -115,24 +122,24 @@ class Driver:
                 origin="driver",
                 help=f"update the driver to CUDA {since} or newer" if since else "update the driver",
             ) from None
-        if hasattr(found, "argtypes"):
+        if hasattr(found, "argtypes") and hasattr(found, "restype"):
             found.argtypes = _ARGUMENTS[name]
             found.restype = ctypes.c_int
-        made: Callable[..., int] = found
-        self._functions[name] = made
-        return made
+        self._functions[name] = found
+        return found
 
     def address(self, name: str) -> int:
         """Where machine code finds a function. Raises as :meth:`function` does.
 
         What a function of Python raises there is kept (:meth:`raised`), and its result is an error.
         """
-        found: Any = self._addresses.get(name)
-        if found is None:
-            found = function = self.function(name)
+        known = self._addresses.get(name)
+        if known is None:
+            function = self.function(name)
+            found = getattr(self.library, name)
             if not isinstance(self.library, ctypes.CDLL):
 
-                def guarded(*args: Any) -> int:
+                def guarded(*args: object) -> int:
                     try:
                         return function(*args)
                     except Exception as error:
@@ -140,14 +147,15 @@ class Driver:
                         return _UNKNOWN
 
                 found = ctypes.CFUNCTYPE(ctypes.c_int, *_ARGUMENTS[name])(guarded)
-            self._addresses[name] = found
-        return ctypes.cast(found, ctypes.c_void_p).value or 0
+                self._callbacks.append(found)
+            known = self._addresses[name] = ctypes.cast(found, ctypes.c_void_p).value or 0
+        return known
 
     def raised(self) -> Exception | None:
         """What a function of a library in Python raised when machine code called it; asked once."""
         return self._raised.pop() if self._raised else None
 
-    def call(self, name: str, *args: Any) -> None:
+    def call(self, name: str, *args: object) -> None:
         """Call a function, and check its result."""
         code = self.function(name)(*args)
         if code:
@@ -168,12 +176,12 @@ class Driver:
         found = self.function(function)(code, ctypes.byref(text))
         return text.value.decode(errors="replace") if not found and text.value else ""
 
-    def _int(self, name: str, *args: Any) -> int:
+    def _int(self, name: str, *args: object) -> int:
         out = ctypes.c_int()
         self.call(name, ctypes.byref(out), *args)
         return out.value
 
-    def _handle(self, name: str, *args: Any) -> int:
+    def _handle(self, name: str, *args: object) -> int:
         out = ctypes.c_uint64()
         self.call(name, ctypes.byref(out), *args)
         return out.value

@@ -75,8 +75,8 @@ class HostFunction:
     def __init__(self, code: HostCode, loaded: LoadedModule) -> None:
         self.code = code
         self.loaded = loaded
-        linked = code.link()
-        self.packed = PackedKernel(linked[code.symbol], code.errors, linked)
+        address, owner = code.link()
+        self.packed = PackedKernel(address, code.errors, owner)
         self.run = self.packed.releasing
         driver, device = loaded.device.driver, loaded.device
         names = {

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import struct
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from tirlower.call.extents import Extent
 from tirlower.call.parameters import apart
 from tirlower.call.scalars import returned_value
 from tirlower.call.signature import BufferParam, Param, ScalarParam, Signature, extents_of
-from tirlower.call.views import NotAnArray
+from tirlower.call.views import NotAnArray, Result
 from tirlower.diagnostics import DeviceError, LoweringError, TirError
 from tirlower.gpu.artifact import DeviceModule, HostCode
 from tirlower.gpu.launch.array import DeviceArray
@@ -30,6 +30,7 @@ from tirlower.ir.citizens import FunctionLike
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Var
 from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.machine.target import Target
 
 __all__ = ["GpuKernel"]
 
@@ -54,8 +55,10 @@ class GpuKernel(FunctionLike):
     that may be one array; others share no memory where one of them is written. The driver is loaded at the first call.
     """
 
-    __call__: Callable[..., Any]
-    """``kernel(*arrays and scalars, stream=None)``: each kernel has a class of its own, with its call written out."""
+    if TYPE_CHECKING:
+
+        def __call__(self, /, *args: object, **kwargs: object) -> Result:
+            """``kernel(*arrays and scalars, stream=None)``: each kernel has a class of its own, with its call written out."""
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class GpuKernel(FunctionLike):
         *,
         outputs: Sequence[str] = (),
         written: set[Var] | None = None,
-        target: Any = None,
+        target: Target | None = None,
         driver: Driver | None = None,
         in_place: Iterable[tuple[int, int]] = (),
     ) -> None:
@@ -85,7 +88,7 @@ class GpuKernel(FunctionLike):
         self._loaded: dict[Device, LoadedModule] = {}
         self._bound: dict[Device, HostFunction] = {}
         self._planner = Planner(self.signature, _places(self.signature, own), self._device, self._bind)
-        self._plans: dict[Any, Plan] = {}
+        self._plans: dict[Hashable, Plan] = {}
         self._readers: dict[type, Reader] = {}
         self._inputs = self.signature.inputs
         # Python looks for the code of a call on the class. One written for the parameters takes them as they come, which
@@ -95,9 +98,9 @@ class GpuKernel(FunctionLike):
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
-    def _compiled(self, own: Signature) -> Callable[..., Any]:
+    def _compiled(self, own: Signature) -> object:
         """The call as a Python function written for the parameters; ``own`` is the host function's signature."""
-        scope: dict[str, Any] = {
+        scope: dict[str, object] = {
             "readers": self._readers,
             "find": self._find,
             "NotAnArray": NotAnArray,
@@ -111,10 +114,9 @@ class GpuKernel(FunctionLike):
             "missing": object(),
         }
         exec(compile(self.call_source(scope), f"<call of {self.name}>", "exec"), scope)
-        made: Callable[..., Any] = scope["call"]
-        return made
+        return scope["call"]
 
-    def call_source(self, scope: dict[str, Any]) -> str:
+    def call_source(self, scope: dict[str, object]) -> str:
         """The source of the call; what it refers to is put into ``scope``."""
         sig = self.signature
         shaping = sig.shaping
@@ -212,16 +214,16 @@ class GpuKernel(FunctionLike):
             lines.append(f"    return {', '.join(made) or 'result'}")
         return "\n".join(lines) + "\n"
 
-    def _taken(self, param: ScalarParam, value: Any) -> int | float:
+    def _taken(self, param: ScalarParam, value: object) -> int | float:
         bits, number = self._planner.scalar(param, value)
         return bits if _packed(param) == "Q" else number
 
-    def _find(self, value: Any) -> Reader:
+    def _find(self, value: object) -> Reader:
         reader = reader_of(value)
         self._readers[type(value)] = reader
         return reader
 
-    def _prepare(self, key: Any, values: Sequence[Any], scalars: Sequence[Any]) -> Plan:
+    def _prepare(self, key: Hashable, values: Sequence[object], scalars: Sequence[float]) -> Plan:
         """The plan of a call with new facts. Raises what is wrong with its arguments."""
         given = {p.name: v for p, v in zip(self._inputs, values, strict=True) if isinstance(p, BufferParam)}
         env = {p.name: v for p, v in zip(self.signature.shaping, scalars, strict=True)}
@@ -232,7 +234,7 @@ class GpuKernel(FunctionLike):
         return plan
 
     def _recheck(
-        self, plan: Plan, key: Any, values: Sequence[Any], scalars: Sequence[Any], pointers: tuple[int, ...]
+        self, plan: Plan, key: Hashable, values: Sequence[object], scalars: Sequence[float], pointers: tuple[int, ...]
     ) -> Plan:
         """Check addresses that are new to a plan; another plan, where they are on another device."""
         if self._planner.accepts(plan, pointers):
@@ -303,7 +305,7 @@ class GpuKernel(FunctionLike):
     def __repr__(self) -> str:
         return f"<tirlower.GpuKernel {self.call_text} for {self.target or self.module.arch}>"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a kernel belongs to the devices of this process; pickle the PrimFunc and build it there")
 
 

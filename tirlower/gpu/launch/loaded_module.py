@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from tirlower.diagnostics import DeviceError
 from tirlower.gpu.artifact import DeviceModule, HostCode
 from tirlower.gpu.launch.constants import FunctionAttribute
 from tirlower.gpu.launch.device import Device
 from tirlower.gpu.launch.host_function import HostFunction
 from tirlower.gpu.launch.launcher import Launcher
+from tirlower.ir.dtype import Array
 
 __all__ = ["LoadedModule"]
 
@@ -46,7 +43,7 @@ class LoadedModule:
         finally:
             self.device.leave(before)
 
-    def upload(self, array: np.ndarray[Any, Any]) -> int:
+    def upload(self, array: Array) -> int:
         """The address of a constant in the device's memory."""
         pointer = self.device.allocate(array.nbytes, 0)
         if array.nbytes:

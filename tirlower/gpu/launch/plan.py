@@ -7,7 +7,7 @@ addresses than the last one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tirlower.call.dtypes import numpy_dtype
 from tirlower.call.extents import Extent
@@ -97,7 +97,7 @@ class Planner(ArgumentRules):
 
     # -- a new kind of call ------------------------------------------------------------------------------------------
 
-    def prepare(self, values: Mapping[str, Any], scalars: Mapping[str, Any]) -> Plan:
+    def prepare(self, values: Mapping[str, object], scalars: Mapping[str, float]) -> Plan:
         """Check everything about a call; ``scalars`` are those on which extents depend."""
         self._device(0)  # without a device nothing about the arguments matters
         found = {param.name: self._view(param, values[param.name]) for param in self._arrays}
@@ -105,7 +105,7 @@ class Planner(ArgumentRules):
         facts = tuple(known for _, known in found.values())
         ordinal = self._ordinal(views, facts)
         device = self._device(ordinal)
-        env: dict[str, int] = dict(scalars)
+        env = dict(scalars)
         self.bind_symbols(views, env)
         for param in self._arrays:
             self.check_layout(param, views[param.name], env)
@@ -116,7 +116,7 @@ class Planner(ArgumentRules):
         default = stream_source(first, ordinal)
         return Plan(device, self._host(device), tuple(views.values()), facts, symbols, offsets, outputs, default)
 
-    def _view(self, param: BufferParam, value: Any) -> tuple[View, Facts]:
+    def _view(self, param: BufferParam, value: object) -> tuple[View, Facts]:
         try:
             view, facts = view_of(value)
         except NotAnArray as bad:

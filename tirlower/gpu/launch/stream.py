@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import SupportsIndex, cast
 
 from tirlower.diagnostics import ArgumentTypeError
 from tirlower.gpu.launch.device import Device, device_of
@@ -70,7 +70,7 @@ class Event:
             self.device.driver.destroy_event(self.handle)
 
 
-def stream_handle(stream: Any) -> int:
+def stream_handle(stream: object) -> int:
     """The driver's handle of a stream: an int, or a stream of cuda-core, PyTorch, CuPy, Numba, or ours. None is 0.
 
     Raises :class:`ArgumentTypeError` for anything else.
@@ -90,7 +90,7 @@ def stream_handle(stream: Any) -> int:
             value = getattr(found, "value", found)
             return int(value or 0)
     try:
-        return operator.index(stream)
+        return operator.index(cast("SupportsIndex", stream))
     except TypeError:
         raise ArgumentTypeError(
             f"expected a stream, got {type(stream).__name__}",

@@ -11,16 +11,17 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from tirlower.call.dlpack import capsule_of, tensor_of
-from tirlower.call.views import NotAnArray, View, class_of, compact_strides
+from tirlower.call.dlpack import DeviceExporter, capsule_of, tensor_of
+from tirlower.call.views import Foreign, NotAnArray, View, class_of, compact_strides
 from tirlower.gpu.launch.array import DeviceArray
 from tirlower.gpu.launch.dlpack import CUDA_DEVICES
 from tirlower.gpu.launch.facts import Facts
 from tirlower.ir.dlpack import pending, unflagged_read_only
+from tirlower.ir.dtype import NumpyDType
 
 __all__ = ["Reader", "facts_of", "reader_of", "stream_source", "view_of"]
 
@@ -28,18 +29,18 @@ _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, type(None))
 _TO_DEVICE = "copy it to the device first, where one can see it: tl.gpu.to_device(x); .numpy() copies back"
 
 
-Reader: TypeAlias = Callable[[Any], tuple[int, Hashable]]
+Reader: TypeAlias = Callable[[object], tuple[int, Hashable]]
 """From an array to its address and a hashable value that :func:`facts_of` understands."""
 
 
-def reader_of(value: Any) -> Reader:
+def reader_of(value: object) -> Reader:
     """The reader of the class of an argument.
 
     Raises :class:`NotAnArray` for host arrays and for objects that are no arrays.
     """
     cls = type(value)
     if cls is DeviceArray:
-        return _read_ours
+        return cast("Reader", _read_ours)
     library = cls.__module__.partition(".")[0]
     if library == "torch" and hasattr(value, "data_ptr"):
         return _read_torch
@@ -51,7 +52,7 @@ def reader_of(value: Any) -> Reader:
     if hasattr(cls, "__cuda_array_interface__") or hasattr(value, "__cuda_array_interface__"):
         return _read_interface
     if hasattr(value, "__dlpack__"):
-        return _read_dlpack
+        return cast("Reader", _read_dlpack)
     if isinstance(value, _PLAIN):
         raise NotAnArray(
             f"{type(value).__name__} {value!r:.40}", "pass a device array: tl.gpu.to_device(numpy.asarray(x, dtype))"
@@ -73,12 +74,12 @@ class TorchFacts(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: Hashable
-    device: Any
+    device: Foreign
     grad: bool
     pending: tuple[str, str] | None
 
 
-def _read_torch(value: Any) -> tuple[int, Hashable]:
+def _read_torch(value: Foreign) -> tuple[int, Hashable]:
     # tuple.__new__ without the keyword handling of the named tuple's own
     return value.data_ptr(), tuple.__new__(
         TorchFacts, (value.shape, value.stride(), value.dtype, value.device, value.requires_grad, pending(value))
@@ -90,11 +91,11 @@ class CupyFacts(NamedTuple):
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    dtype: Any
+    dtype: NumpyDType
     device: int
 
 
-def _read_cupy(value: Any) -> tuple[int, Hashable]:
+def _read_cupy(value: Foreign) -> tuple[int, Hashable]:
     memory = value.data
     return memory.ptr, tuple.__new__(CupyFacts, (value.shape, value.strides, value.dtype, memory.device_id))
 
@@ -111,7 +112,7 @@ class InterfaceFacts(NamedTuple):
     stream: int | None
 
 
-def _read_interface(value: Any) -> tuple[int, Hashable]:
+def _read_interface(value: Foreign) -> tuple[int, Hashable]:
     try:
         parts = value.__cuda_array_interface__
         data, readonly = parts["data"]
@@ -128,7 +129,7 @@ def _read_interface(value: Any) -> tuple[int, Hashable]:
     return data or 0, tuple.__new__(InterfaceFacts, said)
 
 
-def _read_dlpack(value: Any) -> tuple[int, Hashable]:
+def _read_dlpack(value: DeviceExporter) -> tuple[int, Hashable]:
     try:
         kind, ordinal = value.__dlpack_device__()
         if int(kind) not in CUDA_DEVICES:
@@ -145,7 +146,7 @@ def _read_dlpack(value: Any) -> tuple[int, Hashable]:
     return tensor.data, facts
 
 
-def view_of(value: Any) -> tuple[View, Facts]:
+def view_of(value: object) -> tuple[View, Facts]:
     """The memory of an argument, and what is known of it besides. Raises :class:`NotAnArray`."""
     data, said = reader_of(value)(value)
     facts = facts_of(value, said)
@@ -153,7 +154,7 @@ def view_of(value: Any) -> tuple[View, Facts]:
     return View(data, facts.dtype, facts.itemsize, facts.shape, strides, facts.readonly, None), facts
 
 
-def facts_of(value: Any, said: Hashable) -> Facts:
+def facts_of(value: object, said: Hashable) -> Facts:
     """The facts behind what a reader gave. Raises :class:`NotAnArray` where they are no device memory's."""
     if isinstance(said, Facts):
         return said
@@ -172,11 +173,11 @@ def facts_of(value: Any, said: Hashable) -> Facts:
     return Facts(_numpy_name(kind), kind.itemsize, said.shape, said.strides, said.readonly, None, said.stream)
 
 
-def _numpy_name(kind: np.dtype[Any]) -> str:
+def _numpy_name(kind: NumpyDType) -> str:
     return kind.name if kind.isnative else f"{kind.name} of the other byte order"
 
 
-def _torch_facts(value: Any, said: TorchFacts) -> Facts:
+def _torch_facts(value: Foreign, said: TorchFacts) -> Facts:
     if said.device.type != "cuda":
         raise NotAnArray(f"a PyTorch tensor on {said.device}", "move it to the device first: tensor.cuda()")
     if said.grad:
@@ -190,7 +191,7 @@ def _torch_facts(value: Any, said: TorchFacts) -> Facts:
     return Facts(name, itemsize, tuple(map(int, said.shape)), strides, False, int(said.device.index or 0))
 
 
-def stream_source(value: Any, device: int) -> Callable[[], int] | None:
+def stream_source(value: object, device: int) -> Callable[[], int] | None:
     """What says on which stream the library of an array works now; None where that is the default stream."""
     library = type(value).__module__.partition(".")[0]
     module = sys.modules.get(library)

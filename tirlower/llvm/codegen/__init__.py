@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # The generator itself: a kernel from the disk cache does without it.
     if name in ("GeneratedModule", "KernelInfo", "generate", "kernel_symbol"):
         return getattr(importlib.import_module("tirlower.llvm.codegen.module"), name)

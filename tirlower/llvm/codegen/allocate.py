@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 from tirlower.diagnostics import AllocationError
 from tirlower.emit.emitter import Emitter, Root
@@ -267,7 +266,7 @@ def hoist_allocations(em: Emitter, loop: Stmt, *variables: Var) -> list[Var]:
         return found
     bound: set[Var] = set(variables)
 
-    def visit(stmt: Any) -> None:
+    def visit(stmt: Stmt) -> None:
         if isinstance(stmt, For):
             if stmt.kind is ForKind.PARALLEL and em.runs_parallel and stmt is not loop:
                 return
@@ -294,7 +293,7 @@ def hoist_allocations(em: Emitter, loop: Stmt, *variables: Var) -> list[Var]:
 def _invariant(exprs: Iterable[Expr], bound: set[Var]) -> bool:
     free = True
 
-    def look(op: Any) -> None:
+    def look(op: Expr) -> None:
         nonlocal free
         # A size that is loaded may change in the loop.
         free = free and op not in bound and op.__class__.__name__ not in ("BufferLoad", "Call")

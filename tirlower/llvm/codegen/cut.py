@@ -9,12 +9,13 @@ they are. An expression beyond the budget is first bound to names in parts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from tirlower.emit.emitter import Binding, Emitter
 from tirlower.emit.llvm_text import I32, PTR, Builder, zero
 from tirlower.emit.statements import emit_statement
 from tirlower.ir.expr import BinaryOp, Call, Cast, CompareOp, Expr, Not, Var
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.splice import jumps_out, returns
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, BufferStore, DeclBuffer, Evaluate, Seq, Stmt
@@ -38,7 +39,7 @@ class Sizes:
     """How much code statements become, about: their nodes, vectors counted by the registers that they fill."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, int]] = {}
+        self._known: dict[int, tuple[Stmt, int]] = {}
 
     def of(self, stmt: Stmt) -> int:
         """The size of a statement with all that stands in it."""
@@ -51,7 +52,7 @@ class Sizes:
         return found[1]
 
 
-def expression_size(root: Any) -> int:
+def expression_size(root: Node) -> int:
     """The size of an expression; what it holds more than once is emitted, and counted, once."""
     seen: set[int] = set()
     stack = [root]
@@ -100,7 +101,7 @@ def _last_uses(stmts: Sequence[Stmt]) -> dict[Var, int]:
         return found
     for position, stmt in enumerate(stmts):
         seen: set[int] = set()
-        stack: list[Any] = [stmt]
+        stack: list[Node] = [stmt]
         while stack:
             op = stack.pop()
             if id(op) in seen:
@@ -191,7 +192,7 @@ def _bound(stmt: Stmt, sizes: Sizes) -> list[Stmt]:
 def _split(root: Expr, out: list[Stmt]) -> Expr:
     """An expression in which long operands are names, bound in ``out``: such as are evaluated whatever happens."""
     made: dict[int, tuple[Expr, int]] = {}
-    stack: list[Any] = [root]
+    stack: list[Expr] = [root]
     while stack:
         op = stack[-1]
         if id(op) in made:
@@ -219,13 +220,13 @@ def _split(root: Expr, out: list[Stmt]) -> Expr:
     return made[id(root)][0]
 
 
-def _named(op: Any, new: Sequence[Expr]) -> dict[str, Expr]:
+def _named(op: Expr, new: Sequence[Expr]) -> dict[str, Expr]:
     if isinstance(op, (BinaryOp, CompareOp)):
         return {"a": new[0], "b": new[1]}
     return {"a" if isinstance(op, Not) else "value": new[0]}
 
 
-def _operands(op: Any) -> tuple[Expr, ...]:
+def _operands(op: Expr) -> tuple[Expr, ...]:
     """The operands that are evaluated with the node, whatever their values; none where that is not plain."""
     if isinstance(op, (BinaryOp, CompareOp)):
         return (op.a, op.b)

@@ -7,7 +7,7 @@ say more: where ``j`` begins behind ``k``, no store is to ``LU[i, k]``.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tirlower.analysis.overflow import DataAnalyzer
 from tirlower.ir import build
@@ -16,6 +16,7 @@ from tirlower.ir.data import data_parameters
 from tirlower.ir.expr import And, BufferLoad, Call, Expr, IntImm, Let, Or, Select, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import mentions
 from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, For, ForKind, IfThenElse, Seq, Stmt
@@ -33,7 +34,7 @@ def lift_loads(func: PrimFunc, body: Stmt) -> Stmt:
     own: set[Var] = set()
     loops: list[For] = []
 
-    def look(op: Any) -> bool:
+    def look(op: Node) -> bool:
         if isinstance(op, AllocBuffer):
             own.add(op.buffer.data)
         elif isinstance(op, For):
@@ -43,8 +44,7 @@ def lift_loads(func: PrimFunc, body: Stmt) -> Stmt:
     pre_order_visit(body, look)
     if not any(_candidates(loop, params, own) for loop in loops):
         return body
-    made: Stmt = _Lifter(func, params, own).visit(body)
-    return made
+    return _Lifter(func, params, own).visit(body)
 
 
 class _Lifter(FactMutator):
@@ -87,8 +87,11 @@ class _Lifter(FactMutator):
         )
 
 
-def _stores(body: Stmt) -> tuple[Any, ...]:
-    return body.stmts if isinstance(body, Seq) else (body,)
+def _stores(body: Stmt) -> list[BufferStore]:
+    """The stores that a body consists of; none where there is more in it."""
+    stmts = body.stmts if isinstance(body, Seq) else (body,)
+    stores = [stmt for stmt in stmts if isinstance(stmt, BufferStore) and _is_flat(stmt.buffer)]
+    return stores if len(stores) == len(stmts) else []
 
 
 def _candidates(op: For, params: set[Var], own: set[Var]) -> list[BufferLoad]:
@@ -98,15 +101,18 @@ def _candidates(op: For, params: set[Var], own: set[Var]) -> list[BufferLoad]:
     one array, and other pointers may point anywhere.
     """
     stores = _stores(op.body)
-    if op.kind is not ForKind.SERIAL or not all(isinstance(s, BufferStore) and _is_flat(s.buffer) for s in stores):
-        return []
-    if not stores or is_const_int(op.extent, 0) or (isinstance(op.extent, IntImm) and op.extent.value < 2):
+    if (
+        op.kind is not ForKind.SERIAL
+        or not stores
+        or is_const_int(op.extent, 0)
+        or (isinstance(op.extent, IntImm) and op.extent.value < 2)
+    ):
         return []
     written = {store.buffer.data for store in stores}
     if not written <= params | own:
         return []
     found: list[BufferLoad] = []
-    stack: list[tuple[Any, bool]] = []
+    stack: list[tuple[Expr, bool]] = []
     for store in stores:
         if store.predicate is not None or len(store.indices) != 1 or not store.value.dtype.is_scalar:
             return []
@@ -144,7 +150,7 @@ def _is_flat(buffer: Buffer) -> bool:
 def _reads(root: Expr) -> bool:
     found = False
 
-    def look(op: Any) -> bool:
+    def look(op: Expr) -> bool:
         nonlocal found
         found = found or isinstance(op, BufferLoad)
         return not found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from tirlower.call.parameters import return_type, signature_with_symbols
 from tirlower.call.signature import Signature
@@ -11,7 +10,7 @@ from tirlower.diagnostics import deep_recursion
 from tirlower.emit.body import Body, give_alias_scopes, param_align
 from tirlower.emit.emitter import Emitter, FunctionState, ModuleState, Root
 from tirlower.emit.facts import DATA
-from tirlower.emit.llvm_text import I32, PTR, Function, FunctionRef, Type, struct, zero
+from tirlower.emit.llvm_text import I32, PTR, Function, FunctionRef, Param, Type, struct, zero
 from tirlower.emit.statements import emit_scope
 from tirlower.emit.types import memory_bytes, memory_type, register_type
 from tirlower.ir.buffer import Buffer
@@ -105,11 +104,11 @@ def declare_deep(state: ModuleState, prototype: Prototype, symbol: str) -> Funct
     return made
 
 
-def _parameters(prototype: Prototype) -> list[Any]:
+def _parameters(prototype: Prototype) -> list[Param]:
     """The parameters of a kernel, with their attributes."""
     func, body = prototype.func, prototype.body
     noalias = bool(func.attrs.get("tir.noalias"))
-    params: list[Any] = []
+    params: list[Param] = []
     parameters = prototype.parameters()
     for position, (kind, var) in enumerate(parameters):
         if var is None:

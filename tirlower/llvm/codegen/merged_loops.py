@@ -8,13 +8,14 @@ arrays of the function become registers where their loops are unrolled.
 from __future__ import annotations
 
 import functools
-from typing import Any, Final
+from typing import Final
 
 from tirlower.analysis.undefined import undefined_vars
 from tirlower.ir import build
 from tirlower.ir.expr import Add, BufferLoad, Expr, IntImm, Mul, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.splice import jumps_out
 from tirlower.ir.stmt import Bind, BufferStore, Evaluate, For, ForKind, IfThenElse, Seq, Stmt
 
@@ -27,8 +28,7 @@ _BODIES: Final = (Bind, BufferStore, Evaluate, IfThenElse, Seq)
 
 def merge_loops(func: PrimFunc) -> Stmt:
     """The body of a function, with nests merged."""
-    body: Stmt = _Merger({buffer.data for buffer in func.buffer_map.values()}).visit(func.body)
-    return body
+    return _Merger({buffer.data for buffer in func.buffer_map.values()}).visit(func.body)
 
 
 class _Merger(Mutator):
@@ -58,7 +58,7 @@ class _Merger(Mutator):
         """Whether a loop's body is that of an innermost loop over scalars of parameters, which nothing leaves early."""
         simple = not jumps_out(body)
 
-        def look(op: Any) -> bool:
+        def look(op: Node) -> bool:
             nonlocal simple
             if isinstance(op, (BufferLoad, BufferStore)):
                 simple = simple and op.buffer.data in self.outside and op.indices[0].dtype.is_scalar
@@ -86,8 +86,8 @@ class _Places(Mutator):
         self.place = place
 
     def enter_Add(self, op: Add) -> Expr | None:
-        terms: list[Any] = []
-        stack: list[Any] = [op]
+        terms: list[Expr] = []
+        stack: list[Expr] = [op]
         while stack:
             term = stack.pop()
             if term.__class__ is Add:

@@ -147,13 +147,13 @@ def generate(
             state.callees.setdefault(label, ref)
             state.functions.setdefault(label, func)
         if prototype.returns is not None:
-            state.helpers["returns", key] = state.helpers["returns", label] = prototype.returns
+            state.returns[key] = state.returns[label] = prototype.returns
     deep, large = functions_to_check(module.functions) if is_checkable(state) else (set(), set())
     inside = {
         key: declare_deep(state, prototypes[key], out.unique_name(f"{symbols[key]}.deep")) for key in deep - large
     }
     for key, function in inside.items():
-        state.helpers["deep", declared[key].ref.text] = function.ref
+        state.deep[declared[key].ref.text] = function.ref
     for key, prototype in prototypes.items():
         function = declared[key]
         if key in large:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tirlower.emit.emitter import Emitter, ModuleState
 from tirlower.emit.expressions import Run
-from tirlower.emit.llvm_text import I8, I32, I64, PTR, VOID, Builder, FunctionRef, Value, poison, struct
+from tirlower.emit.llvm_text import I8, I32, I64, PTR, VOID, Builder, FunctionRef, Param, Value, poison, struct
 from tirlower.emit.loops import serial_range
 from tirlower.emit.platform import EmitBody, Platform
 from tirlower.emit.types import memory_type
 from tirlower.ir.annotations import REDUCTION
-from tirlower.ir.expr import IntImm, Var
+from tirlower.ir.expr import Call, IntImm, Var
 from tirlower.ir.stmt import AllocBuffer, AllocConst, For, ForKind, Seq, Stmt
 from tirlower.llvm.codegen import intrinsics
 from tirlower.llvm.codegen.allocate import emit_alloc, emit_alloc_const, hoist_allocations
@@ -31,7 +30,7 @@ class HostPlatform(Platform):
     calls = HOST_CALLS
     controls = HOST_CONTROLS
 
-    def other_call(self, run: Run, op: Any) -> None:
+    def other_call(self, run: Run, op: Call) -> None:
         """A call of a function of the module; anything else the host does not have."""
         intrinsics.calls.other_call(run, op)
 
@@ -95,13 +94,12 @@ def _task(em: Emitter, op: For, begin: Value, end: Value, body: EmitBody) -> Non
 
 def _recorder(state: ModuleState, count: int, claimed: bool) -> FunctionRef:
     """The cold function that fills an error record with a code and ``count`` values."""
-    made: FunctionRef = state.helper(("record", count, claimed), lambda: _make_recorder(state, count, claimed))
-    return made
+    return state.helper(("record", count, claimed), lambda: _make_recorder(state, count, claimed))
 
 
 def _make_recorder(state: ModuleState, count: int, claimed: bool) -> FunctionRef:
     values = [(I64, f"v{i}") for i in range(count)]
-    params: list[Any] = [(PTR, "err"), *([(PTR, "claim")] if claimed else []), (I32, "code"), *values]
+    params: list[Param] = [(PTR, "err"), *([(PTR, "claim")] if claimed else []), (I32, "code"), *values]
     f = state.module.function(
         state.module.unique_name(f"tirlower.fail.{count}{'.shared' if claimed else ''}"),
         VOID,

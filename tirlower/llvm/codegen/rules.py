@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tirlower.emit.expressions import CallRule, Control
-from tirlower.ir.op import Op
+from tirlower.emit.expressions import CallRules, Controls
 
 __all__ = ["HOST_CALLS", "HOST_CONTROLS"]
 
-HOST_CALLS: Final[dict[Op, CallRule]] = {}
+HOST_CALLS: Final[CallRules] = {}
 """Operation -> function (emitter, call, values of the arguments)."""
-HOST_CONTROLS: Final[dict[Op, Control]] = {}
+HOST_CONTROLS: Final[Controls] = {}
 """Operation -> function (run, call) that schedules the arguments itself."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from tirlower.analysis.call_graph import CallGraph
 from tirlower.emit.emitter import Emitter, FunctionState, ModuleState
-from tirlower.emit.llvm_text import I8, I32, I64, PTR, Builder, Function, FunctionRef, Value, array, null
+from tirlower.emit.llvm_text import I8, I32, I64, PTR, Builder, Function, FunctionRef, Type, Value, array, null
 from tirlower.emit.types import memory_bytes
 from tirlower.ir.annotations import ELSEWHERE, number_of
 from tirlower.ir.func import IRModule, PrimFunc
@@ -121,7 +121,7 @@ def guard_stack(em: Emitter) -> None:
 def call_deep(em: Emitter, kernel: FunctionRef, values: Sequence[Value]) -> tuple[Value, Value | None] | None:
     """The status and result of a kernel whose calls may nest deep, called by another such in the same thread with the same
     error record; None where this is no such call."""
-    deep: FunctionRef | None = em.state.helpers.get(("deep", kernel.text))
+    deep = em.state.deep.get(kernel.text)
     if deep is None or em.descent is None:
         return None
     made = em.b.call(deep, [*values, em.descent])
@@ -192,8 +192,7 @@ def _stack_pointer(b: Builder) -> Value:
 
 
 def _base(state: ModuleState) -> FunctionRef:
-    made: FunctionRef = state.helper("stack base", lambda: _make_base(state))
-    return made
+    return state.helper("stack base", lambda: _make_base(state))
 
 
 def _make_base(state: ModuleState) -> FunctionRef:
@@ -205,7 +204,7 @@ def _make_base(state: ModuleState) -> FunctionRef:
     key_at = module.symbol(STACK_KEY) or module.global_variable(STACK_KEY, I32)
     state.imports[STACK_KEY] = None
 
-    def c(name: str, ret: Any, *params: Any) -> FunctionRef:
+    def c(name: str, ret: Type, *params: Type) -> FunctionRef:
         return module.get_or_declare(name, ret, params, attrs=("nounwind",))
 
     b = Builder(f, f.block("entry"))

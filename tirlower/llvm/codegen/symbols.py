@@ -6,13 +6,14 @@ import contextlib
 import ctypes
 import functools
 import sys
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from _ctypes import CFuncPtr
+from collections.abc import Iterable
+from typing import Final
 
 import llvmlite.binding as llvm
 
 from tirlower.diagnostics import ArgumentTypeError, CodegenError, nearest_name
-from tirlower.ir.custom_datatype import llvm_definition, resolve
+from tirlower.ir.custom_datatype import PythonFunction, llvm_definition, resolve
 from tirlower.ir.dtype import DataType
 from tirlower.llvm import parallel
 from tirlower.llvm.jit import engine
@@ -41,7 +42,7 @@ _owners: list[object] = []
 _custom: dict[str, tuple[object, int]] = {}
 
 
-def register_symbol(name: str, function: Any) -> None:
+def register_symbol(name: str, function: object) -> None:
     """Let programs call ``T.call_extern(dtype, name, ...)``.
 
     ``function`` is an address (an int) or a ctypes function, for example a ``CFUNCTYPE`` instance around a Python function
@@ -59,7 +60,7 @@ def register_symbol(name: str, function: Any) -> None:
         _registered[name] = function
         return
     address = None
-    if hasattr(function, "restype") or isinstance(function, ctypes.c_void_p):
+    if isinstance(function, (CFuncPtr, ctypes.c_void_p)):
         address = ctypes.cast(function, ctypes.c_void_p).value
     if not address:
         raise ArgumentTypeError(
@@ -146,11 +147,14 @@ def _custom_function(name: str) -> int | None:
     return address
 
 
-def _ctype(symbol: str, kind: DataType) -> Any:
+def _ctype(
+    symbol: str, kind: DataType
+) -> type[ctypes._SimpleCData[bool]] | type[ctypes._SimpleCData[int]] | type[ctypes._SimpleCData[float]]:
     if kind.is_bool:
         return ctypes.c_bool
     if kind.is_integral and kind.is_scalar:
-        return getattr(ctypes, f"c_{kind.numpy.name}")
+        found: type[ctypes._SimpleCData[int]] = getattr(ctypes, f"c_{kind.numpy.name}")
+        return found
     if kind.code == "float" and kind.is_scalar and kind.bits >= 32:
         return ctypes.c_float if kind.bits == 32 else ctypes.c_double
     raise CodegenError(
@@ -160,7 +164,7 @@ def _ctype(symbol: str, kind: DataType) -> Any:
     )
 
 
-def _in_range(function: Callable[..., Any], result: DataType) -> Callable[..., Any]:
+def _in_range(function: PythonFunction, result: DataType) -> PythonFunction:
     """A Python function whose result fits: ctypes wraps integers, but knows no odd widths."""
     if not result.is_integral or result.is_bool:
         return function

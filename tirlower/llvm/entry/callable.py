@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tirlower.call.slowpath import FallbackEntry, SlowPath
+from tirlower.call.views import Result
 from tirlower.llvm.entry import layout
 
 __all__ = ["EntryBase", "FallbackEntry", "NativeEntry"]
@@ -89,7 +90,7 @@ def _call_through_pointer(cls: type) -> None:
 if TYPE_CHECKING:
 
     class _Vectorcallable:
-        def __call__(self, /, *args: Any, **kwargs: Any) -> Any: ...
+        def __call__(self, /, *args: object, **kwargs: object) -> Result: ...
 
 elif layout.NATIVE:
     _Vectorcallable = _vectorcall_type()
@@ -113,7 +114,7 @@ class NativeEntry(_Vectorcallable):
         self._keep = keep
         ctypes.c_void_p.from_address(id(self) + layout.SELF_VECTORCALL).value = code
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         _call_through_pointer(cls)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from tirlower.call.extents import Compound
 from tirlower.emit.llvm_text import I1, I64, Builder, Value, const, int_type, struct
@@ -20,6 +20,7 @@ from tirlower.ir.expr import (
     Call,
     Cast,
     Div,
+    Expr,
     FloorDiv,
     FloorMod,
     IntImm,
@@ -34,18 +35,17 @@ from tirlower.ir.expr import (
     Var,
     wrap_int,
 )
-from tirlower.ir.op import Op
+from tirlower.ir.op import GlobalVar, Op
 
 __all__ = ["emit_compound"]
 
 _IF: Final = Op.get("tir.if_then_else")
 _LIKELY: Final = Op.get("tir.likely")
 _NOT: Final = Op.get("tir.bitwise_not")
-_SHIFTS: Final = {Op.get("tir.shift_left"): "shl", Op.get("tir.shift_right"): "ashr"}
+_SHIFTS: Final[dict[Op | GlobalVar, str]] = {Op.get("tir.shift_left"): "shl", Op.get("tir.shift_right"): "ashr"}
 _COMPARE: Final = {EQ: "eq", NE: "ne", LT: "slt", LE: "sle", GT: "sgt", GE: "sge"}
-_BITWISE: Final = {Op.get(f"tir.bitwise_{word}"): word for word in ("and", "or", "xor")}
+_BITWISE: Final[dict[Op | GlobalVar, str]] = {Op.get(f"tir.bitwise_{word}"): word for word in ("and", "or", "xor")}
 _EXACT: Final[dict[type, str]] = {Add: "add", Sub: "sub", Mul: "mul"}
-_DIVISIONS: Final = frozenset((Div, Mod, FloorDiv, FloorMod))
 _SIMPLE: Final = {**_EXACT, And: "and", Or: "or"}
 _EXTREMES: Final[dict[type, str]] = {Min: "llvm.smin", Max: "llvm.smax"}
 
@@ -85,9 +85,9 @@ def emit_compound(b: Builder, extent: Compound, env: Mapping[str, Value]) -> Val
     return result if over is None else b.select(over, const(I64, -(1 << 63)), result)
 
 
-def _undefined(b: Builder, node: Any, args: list[Value]) -> Value | None:
+def _undefined(b: Builder, node: Expr, args: list[Value]) -> Value | None:
     """Whether an operation has no value: the quotient by zero, the shift by more bits than there are."""
-    if node.__class__ in _DIVISIONS and not (isinstance(node.b, IntImm) and node.b.value):
+    if isinstance(node, (Div, Mod, FloorDiv, FloorMod)) and not (isinstance(node.b, IntImm) and node.b.value):
         return b.icmp("eq", args[1], const(I64, 0))
     if node.__class__ is Call and node.op in _SHIFTS:
         amount, bits = node.args[1], node.dtype.bits
@@ -103,7 +103,7 @@ def _wrapped(b: Builder, value: Value, kind: DataType) -> Value:
     return (b.sext if kind.is_int else b.zext)(b.trunc(value, t), I64)
 
 
-def _combine(b: Builder, node: Any, args: list[Value]) -> Value:
+def _combine(b: Builder, node: Expr, args: list[Value]) -> Value:
     cls = node.__class__
     if cls is Cast:
         return b.zext(b.icmp("ne", args[0], const(I64, 0)), I64) if node.dtype.is_bool else args[0]
@@ -111,9 +111,9 @@ def _combine(b: Builder, node: Any, args: list[Value]) -> Value:
         return b.zext(b.icmp(_COMPARE[cls], args[0], args[1]), I64)
     if cls is Not:
         return b.xor(args[0], const(I64, 1))
-    if cls is Select or (cls is Call and node.op is _IF):
+    if cls is Select or (node.__class__ is Call and node.op is _IF):
         return b.select(b.trunc(args[0], I1), args[1], args[2])
-    if cls is Call:
+    if node.__class__ is Call:
         if node.op is _LIKELY:
             return args[0]
         if node.op is _NOT:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+
+from tirlower.ir.dtype import Array
 
 __all__ = ["NATIVE", "WHY_NOT", "array_api", "layout_key", "self_test"]
 
@@ -88,7 +89,7 @@ def _int(address: int) -> int:
     return int(ctypes.c_int32.from_address(address).value)
 
 
-def _facts(array: np.ndarray[Any, np.dtype[Any]]) -> list[tuple[str, object, object]]:
+def _facts(array: Array) -> list[tuple[str, object, object]]:
     """What the header says of an array, and what Python says: (name, read, expected)."""
     at = id(array)
     rank = array.ndim
@@ -129,7 +130,7 @@ def self_test() -> str | None:
     frozen = np.arange(3, dtype=np.int64)
     frozen.flags.writeable = False
     raw = np.zeros(17, np.uint8)
-    samples: list[np.ndarray[Any, np.dtype[Any]]] = [
+    samples: list[Array] = [
         np.zeros((), np.float32),
         np.zeros((2, 3, 4))[:, ::-1, 1:],
         frozen,
@@ -161,8 +162,7 @@ def python_function(name: str) -> int:
     Raises:
         AttributeError: this Python does not export it.
     """
-    function: Callable[..., object] = getattr(ctypes.pythonapi, name)
-    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)  # type: ignore[arg-type]
+    return int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
 
 
 #: None where the native entry works; else the reason, in words

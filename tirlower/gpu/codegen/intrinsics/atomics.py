@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.intrinsics.atomics import WORDS, check_atomic, compare_and_swap, exchange_loop, ordering_of
 from tirlower.emit.llvm_text import Value, int_type
 from tirlower.emit.types import memory_bytes, memory_type
 from tirlower.gpu.codegen.rules import asm, gpu_rule
+from tirlower.ir.expr import Call
 
 __all__: list[str] = []
 
@@ -20,9 +21,9 @@ _PTX_SCOPES: Final = {"device": "gpu", "block": "cta", "": "sys"}
 
 
 @gpu_rule(*[f"tir.atomic_{name}" for name in ("add", "max", "min", "and", "or", "xor", "exchange")])
-def _atomic(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _atomic(em: Emitter, op: Call, args: list[Value]) -> Value:
     pointer, value = args[0], args[1]
-    kind, name = op.args[1].dtype, op.op.short
+    kind, name = op.args[1].dtype, op.op.name.removeprefix("tir.")
     check_atomic(em, op, kind)
     order, name_of_scope = ordering_of(em, op, 2)
     scope = _SYNC_SCOPES[name_of_scope]
@@ -59,7 +60,7 @@ def _operate(em: Emitter, word: str, pointer: Value, value: Value, order: str, s
 
 
 @gpu_rule("tir.atomic_cas")
-def _compare_and_swap(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _compare_and_swap(em: Emitter, op: Call, args: list[Value]) -> Value:
     check_atomic(em, op, op.args[2].dtype)
     order, scope = ordering_of(em, op, 3)
     return compare_and_swap(em, op, args, order, _SYNC_SCOPES[scope])

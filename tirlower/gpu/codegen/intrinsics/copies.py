@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.llvm_text import I1, VOID, Value
 from tirlower.gpu.codegen.intrinsics.barriers import barrier_address
 from tirlower.gpu.codegen.rules import (
     asm,
     constant_int,
+    device_state,
     global_address,
     gpu_rule,
     need_arch,
@@ -18,7 +17,7 @@ from tirlower.gpu.codegen.rules import (
     word,
 )
 from tirlower.gpu.codegen.tensor_maps import TileCopy, same_map, tile_copy
-from tirlower.ir.expr import IntImm
+from tirlower.ir.expr import Call, IntImm
 
 __all__: list[str] = []
 
@@ -28,7 +27,7 @@ def _truth(em: Emitter, value: Value) -> Value:
 
 
 @gpu_rule("tir.ptx_cp_async", indices=(3,))
-def _cp_async(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _cp_async(em: Emitter, op: Call, args: list[Value]) -> Value:
     need_arch(em, op, 80, "cp.async")
     size = constant_int(em, op, 4, "the number of bytes")
     if size not in (4, 8, 16):
@@ -47,14 +46,14 @@ def _cp_async(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @gpu_rule("tir.ptx_commit_group")
-def _commit(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _commit(em: Emitter, op: Call, args: list[Value]) -> Value:
     need_arch(em, op, 80, "cp.async")
     em.b.intrinsic("llvm.nvvm.cp.async.commit.group", VOID, [])
     return em.b.i32(0)
 
 
 @gpu_rule("tir.ptx_wait_group")
-def _wait(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _wait(em: Emitter, op: Call, args: list[Value]) -> Value:
     need_arch(em, op, 80, "cp.async")
     left = constant_int(em, op, 0, "the number of groups that may be left")
     em.b.intrinsic("llvm.nvvm.cp.async.wait.group", VOID, [em.b.i32(left)])
@@ -62,7 +61,7 @@ def _wait(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @gpu_rule("tir.ptx_cp_async_bulk", indices=(3,))
-def _bulk(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _bulk(em: Emitter, op: Call, args: list[Value]) -> Value:
     need_arch(em, op, 90, "cp.async.bulk")
     size = op.args[4]
     if isinstance(size, IntImm) and (size.value <= 0 or size.value % 16):
@@ -78,11 +77,11 @@ def _bulk(em: Emitter, op: Any, args: list[Value]) -> Value:
     return em.b.i32(0)
 
 
-def _tensor_map(em: Emitter, op: Any) -> Value:
+def _tensor_map(em: Emitter, op: Call) -> Value:
     """The generic address of the kernel's tensor map that a tile copy goes by."""
-    specs = em.state.helpers["maps", em.kernel.name]
-    number = same_map(specs, tile_copy(op, em.kernel.func.params))
-    return em.b.ptrtoint(em.state.helpers["map", em.kernel.name, number])
+    device = device_state(em.state, em.kernel.name)
+    number = same_map(device.maps, tile_copy(op, em.kernel.func.params))
+    return em.b.ptrtoint(device.map_addresses[number])
 
 
 def _coordinates(em: Emitter, args: list[Value], copy: TileCopy) -> list[Value]:
@@ -91,7 +90,7 @@ def _coordinates(em: Emitter, args: list[Value], copy: TileCopy) -> list[Value]:
 
 
 @gpu_rule("tir.ptx_cp_async_bulk_tensor")
-def _tile_load(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _tile_load(em: Emitter, op: Call, args: list[Value]) -> Value:
     need_arch(em, op, 90, "a tile copy by tensor map")
     copy = TileCopy(op)
     coordinates = _coordinates(em, args, copy)
@@ -111,7 +110,7 @@ def _tile_load(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @gpu_rule("tir.ptx_cp_async_bulk_tensor_store")
-def _tile_store(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _tile_store(em: Emitter, op: Call, args: list[Value]) -> Value:
     need_arch(em, op, 90, "a tile copy by tensor map")
     copy = TileCopy(op)
     operands = [
@@ -126,14 +125,14 @@ def _tile_store(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @gpu_rule("tir.ptx_bulk_commit_group")
-def _bulk_commit(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _bulk_commit(em: Emitter, op: Call, args: list[Value]) -> Value:
     need_arch(em, op, 90, "cp.async.bulk")
     asm(em, "cp.async.bulk.commit_group;", "")
     return em.b.i32(0)
 
 
 @gpu_rule("tir.ptx_bulk_wait_group")
-def _bulk_wait(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _bulk_wait(em: Emitter, op: Call, args: list[Value]) -> Value:
     need_arch(em, op, 90, "cp.async.bulk")
     left = constant_int(em, op, 0, "the number of groups that may be left")
     asm(em, f"cp.async.bulk.wait_group {left};", "")

@@ -8,10 +8,9 @@ of 2**-20 for ``sin`` and ``cos`` on ``[-pi, pi]``.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.expressions import CALLS
@@ -19,7 +18,7 @@ from tirlower.emit.intrinsics.math import in_float
 from tirlower.emit.llvm_text import FLOAT, FastMath, Value, const
 from tirlower.emit.vectors import map_lanes
 from tirlower.gpu.codegen.rules import asm, gpu_rule
-from tirlower.ir.op import Op
+from tirlower.ir.expr import Call
 
 __all__: list[str] = []
 
@@ -58,11 +57,10 @@ _FAST: Final[dict[str, Callable[[Emitter, Value], Value]]] = {
 
 
 @gpu_rule(*[f"tir.{name}" for name in ("exp2", *_FAST)])
-def _function(em: Emitter, op: Any, args: list[Value]) -> Value:
-    name = op.op.short
+def _function(em: Emitter, op: Call, args: list[Value]) -> Value:
+    name = op.op.name.removeprefix("tir.")
     kind = op.dtype
     fast = _exp2 if name == "exp2" else _FAST[name] if em.machine.fast_vector_math else None
     if fast is None or not kind.is_float or kind.bits == 64:
-        return CALLS[Op.get(f"tir.{name}")](em, op, args)
-    one = functools.partial(fast, em)
-    return in_float(em, kind, args, lambda x: map_lanes(em, one, [x]))
+        return CALLS[op.op](em, op, args)
+    return in_float(em, kind, args, lambda wide: map_lanes(em, lambda xs: fast(em, xs[0]), wide))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tirlower.emit.casts import convert
 from tirlower.emit.emitter import Emitter, constant
@@ -23,6 +23,7 @@ from tirlower.gpu.codegen.rules import (
     text_of,
 )
 from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import Call
 
 __all__ = ["ptx_type"]
 
@@ -58,7 +59,7 @@ _SUMS: Final = {
 _SHAPES["u8"], _SHAPES["u4"], _SHAPES["e5m2"] = _SHAPES["s8"], _SHAPES["s4"], _SHAPES["e4m3"]
 
 
-def ptx_type(em: Emitter, op: Any, position: int) -> str:
+def ptx_type(em: Emitter, op: Call, position: int) -> str:
     """PTX's name of a type that a call names."""
     text = text_of(em, op, position, "a type")
     found = _NAMES.get(text)
@@ -93,7 +94,7 @@ def _register(kind: str) -> tuple[Type, str]:
     return {"f32": (FLOAT, "f"), "f64": (DOUBLE, "d")}.get(kind, (I32, "r"))
 
 
-def _fragment(em: Emitter, op: Any, args: list[Value], position: int, kind: str, elements: int) -> _Fragment:
+def _fragment(em: Emitter, op: Call, args: list[Value], position: int, kind: str, elements: int) -> _Fragment:
     """The fragment of ``elements`` of a PTX type, in local memory given at ``position``."""
     t, _ = _register(kind)
     stored = element_of(em, op, position)
@@ -109,7 +110,7 @@ def _fragment(em: Emitter, op: Any, args: list[Value], position: int, kind: str,
 
 
 @gpu_rule("tir.ptx_mma")
-def _mma(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _mma(em: Emitter, op: Call, args: list[Value]) -> Value:
     shape = text_of(em, op, 0, "the shape")
     layouts = [text_of(em, op, i, "the layout") for i in (1, 2)]
     a_kind, b_kind, c_kind = (ptx_type(em, op, i) for i in (3, 4, 5))
@@ -158,11 +159,11 @@ def _mma(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @gpu_rule("tir.ptx_mma_sp")
-def _mma_sparse(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _mma_sparse(em: Emitter, op: Call, args: list[Value]) -> Value:
     raise em.error("products of sparse matrices have no code yet", op, "use T.ptx_mma on the dense matrix")
 
 
-def _matrices(em: Emitter, op: Any) -> tuple[str, int]:
+def _matrices(em: Emitter, op: Call) -> tuple[str, int]:
     """``.trans`` or nothing, and the number of 8x8 matrices, of a call of ldmatrix or stmatrix."""
     count = constant_int(em, op, 1, "the number of matrices")
     kind = text_of(em, op, 2, "the type")
@@ -172,7 +173,7 @@ def _matrices(em: Emitter, op: Any) -> tuple[str, int]:
 
 
 @gpu_rule("tir.ptx_ldmatrix")
-def _ldmatrix(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _ldmatrix(em: Emitter, op: Call, args: list[Value]) -> Value:
     need_arch(em, op, 75, "ldmatrix")
     trans, count = _matrices(em, op)
     target = _Fragment(pointer_at(em, op, args, 3), count, I32)
@@ -184,7 +185,7 @@ def _ldmatrix(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @gpu_rule("tir.ptx_stmatrix")
-def _stmatrix(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _stmatrix(em: Emitter, op: Call, args: list[Value]) -> Value:
     need_arch(em, op, 90, "stmatrix")
     trans, count = _matrices(em, op)
     row = shared_address(em, pointer_at(em, op, args, 3))
@@ -196,7 +197,7 @@ def _stmatrix(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @gpu_rule("tir.mma_fill")
-def _fill(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _fill(em: Emitter, op: Call, args: list[Value]) -> Value:
     """Zeros into a thread's fragment."""
     count = constant_int(em, op, 0, "the number of elements")
     kind = element_of(em, op, 1)
@@ -209,7 +210,7 @@ def _fill(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @gpu_rule("tir.mma_store")
-def _store(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _store(em: Emitter, op: Call, args: list[Value]) -> Value:
     """A warp's 16x16 result to memory: the eight elements of each thread, two 16x8 accumulators side by side."""
     rows, columns = constant_int(em, op, 0, "the number of rows"), constant_int(em, op, 1, "the number of columns")
     if (rows, columns) != (16, 16):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.llvm_text import I1, I32, VOID, Type, Value, int_type
 from tirlower.gpu.codegen.rules import asm, gpu_rule, text_of, word
+from tirlower.ir.expr import Call
 
 __all__: list[str] = []
 
 
 @gpu_rule("tir.tvm_storage_sync")
-def _sync(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _sync(em: Emitter, op: Call, args: list[Value]) -> Value:
     scope = text_of(em, op, 0, "the storage scope")
     if scope in ("shared", "shared.dyn"):
         em.b.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", VOID, [em.b.i32(0)])
@@ -28,7 +27,7 @@ def _sync(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @gpu_rule("tir.ptx_syncwarp")
-def _sync_warp(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _sync_warp(em: Emitter, op: Call, args: list[Value]) -> Value:
     em.b.intrinsic("llvm.nvvm.bar.warp.sync", VOID, [word(em, args[0])])
     return em.b.i32(0)
 
@@ -37,10 +36,10 @@ _MODES = {"": "idx", "_up": "up", "_down": "down", "_xor": "bfly"}
 
 
 @gpu_rule("tir.tvm_warp_shuffle", "tir.tvm_warp_shuffle_up", "tir.tvm_warp_shuffle_down", "tir.tvm_warp_shuffle_xor")
-def _shuffle(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _shuffle(em: Emitter, op: Call, args: list[Value]) -> Value:
     """A value of any type, 32 bits at a time."""
     b = em.b
-    mode = _MODES[op.op.short.removeprefix("tvm_warp_shuffle")]
+    mode = _MODES[op.op.name.removeprefix("tir.tvm_warp_shuffle")]
     mask, value, lane, width = word(em, args[0]), args[1], word(em, args[2]), word(em, args[3])
     # The segment's mask stands in bits 8 to 12, and the bound of lanes below: 31, but 0 where lanes go up.
     segment = b.shl(b.sub(b.i32(32), width), b.i32(8))
@@ -71,13 +70,13 @@ def _shuffle(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @gpu_rule("tir.tvm_warp_activemask")
-def _active_mask(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _active_mask(em: Emitter, op: Call, args: list[Value]) -> Value:
     return asm(em, "activemask.b32 $0;", "=r", [I32])[0]
 
 
 @gpu_rule("tir.ptx_vote_ballot", "tir.ptx_vote_any", "tir.ptx_vote_all")
-def _vote(em: Emitter, op: Any, args: list[Value]) -> Value:
-    kind = op.op.short.removeprefix("ptx_vote_")
+def _vote(em: Emitter, op: Call, args: list[Value]) -> Value:
+    kind = op.op.name.removeprefix("tir.ptx_vote_")
     result: Type = I32 if kind == "ballot" else I1
     condition = args[1]
     if condition.type is not I1:
@@ -86,13 +85,13 @@ def _vote(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @gpu_rule("tir.tvm_global_barrier_kinit")
-def _grid_barrier(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _grid_barrier(em: Emitter, op: Call, args: list[Value]) -> Value:
     raise em.error(
         "a barrier of the whole grid", op, "make two kernels of it: the second starts when the first is done"
     )
 
 
 @gpu_rule("tir.ptx_ldg32")
-def _guarded_load(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _guarded_load(em: Emitter, op: Call, args: list[Value]) -> Value:
     """A 32-bit load through the read-only path where the guard holds; the register keeps 0 elsewhere."""
     raise em.error("T.ptx_ldg32 was not lowered", op, "build without tir.ptx_ldg32: LLVM selects ld.global.nc itself")

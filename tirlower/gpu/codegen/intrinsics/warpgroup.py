@@ -7,7 +7,7 @@ and how its rows are swizzled.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.llvm_text import FLOAT, I32, I64, VOID, Value
@@ -15,6 +15,7 @@ from tirlower.gpu.codegen.intrinsics.matrix import ptx_type
 from tirlower.gpu.codegen.rules import (
     asm,
     constant_int,
+    device_state,
     gpu_rule,
     need_arch,
     pointer_at,
@@ -22,7 +23,7 @@ from tirlower.gpu.codegen.rules import (
     text_of,
     word,
 )
-from tirlower.ir.expr import IntImm
+from tirlower.ir.expr import Call, IntImm, Var
 
 __all__: list[str] = []
 
@@ -31,21 +32,21 @@ _DEPTH: Final = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32}
 
 
 @gpu_rule("tir.ptx_wgmma_fence")
-def _fence(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _fence(em: Emitter, op: Call, args: list[Value]) -> Value:
     need_arch(em, op, 90, "wgmma", exact="sm_90a")
     em.b.intrinsic("llvm.nvvm.wgmma.fence.sync.aligned", VOID, [])
     return em.b.i32(0)
 
 
 @gpu_rule("tir.ptx_wgmma_commit_group")
-def _commit(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _commit(em: Emitter, op: Call, args: list[Value]) -> Value:
     need_arch(em, op, 90, "wgmma", exact="sm_90a")
     em.b.intrinsic("llvm.nvvm.wgmma.commit_group.sync.aligned", VOID, [])
     return em.b.i32(0)
 
 
 @gpu_rule("tir.ptx_wgmma_wait_group")
-def _wait(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _wait(em: Emitter, op: Call, args: list[Value]) -> Value:
     need_arch(em, op, 90, "wgmma", exact="sm_90a")
     left = constant_int(em, op, 0, "the number of groups that may be left")
     em.b.intrinsic("llvm.nvvm.wgmma.wait_group.sync.aligned", VOID, [Value(I64, str(left))])
@@ -56,7 +57,7 @@ def _wait(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 def _settle(em: Emitter) -> None:
     """Make the sums new values behind the wait: to LLVM, what a product gives is there at once, and may be used ahead."""
-    for (data, offset), count in em.state.helpers.get(("sums", em.kernel.name), {}).items():
+    for (data, offset), count in device_state(em.state, em.kernel.name).sums.items():
         binding = em.vars.get(data)
         if binding is None:
             continue
@@ -76,7 +77,7 @@ def _descriptor(em: Emitter, address: Value, swizzle: int) -> Value:
 
 
 @gpu_rule("tir.ptx_wgmma")
-def _wgmma(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _wgmma(em: Emitter, op: Call, args: list[Value]) -> Value:
     need_arch(em, op, 90, "wgmma", exact="sm_90a")
     shape = text_of(em, op, 0, "the shape")
     a_kind, b_kind = ptx_type(em, op, 1), ptx_type(em, op, 2)
@@ -99,9 +100,9 @@ def _wgmma(em: Emitter, op: Any, args: list[Value]) -> Value:
         raise em.error(f"T.ptx_wgmma with accumulators of {op.dtype!s}", op, "accumulate in float32")
     b = em.b
     accumulators = pointer_at(em, op, args, 3)
-    if isinstance(op.args[4], IntImm):
-        em.state.helpers.setdefault(("sums", em.kernel.name), {})[op.args[3], op.args[4].value] = columns // 2
     count = columns // 2
+    if isinstance(op.args[3], Var) and isinstance(op.args[4], IntImm):
+        device_state(em.state, em.kernel.name).sums[op.args[3], op.args[4].value] = count
     tiles = [_descriptor(em, shared_address(em, pointer_at(em, op, args, at)), swizzle) for at in (5, 7)]
     scale = args[10]
     scale = word(em, scale) if scale.type.bits <= 32 else b.zext(b.icmp("ne", scale, b.i64(0)), I32)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.call.errors import MAX_ERROR_VALUES
 from tirlower.diagnostics import nearest_name
 from tirlower.emit.callees import callee_of
@@ -54,7 +52,7 @@ def _extern(run: Run, op: Call) -> None:
     result = em.type_of(op.dtype)
     pointer = external(em, symbol, result, [em.type_of(arg.dtype) for arg in args])
 
-    def finish(_: Any) -> None:
+    def finish(_: object) -> None:
         values = [run.get(arg) for arg in args]
         attrs = {i: mark for i, arg in enumerate(args) if (mark := _extension(arg.dtype))}
         extend = _extension(op.dtype)
@@ -112,7 +110,7 @@ def _remedy(op: Op) -> str:
         return "it is a statement: it stands alone in T.evaluate"
     if short == "vscale":
         return "the host has no scalable vectors: use a fixed number of lanes"
-    known = [other.short for other in (*CALLS, *CALL_CONTROL, *HOST_CALLS, *HOST_CONTROLS)]
+    known = [other.short for other in (*CALLS, *CALL_CONTROL, *HOST_CALLS, *HOST_CONTROLS) if isinstance(other, Op)]
     near = nearest_name(short, known)
     return f"did you mean T.{near}?" if near else "use an operation of the host, or T.call_extern"
 
@@ -121,7 +119,7 @@ def _internal(run: Run, op: Call, name: str) -> None:
     em = run.em
     callee_of(em, op, name)
     args, ref = op.args, em.state.callees[name]
-    returns = em.state.helpers.get(("returns", name))
+    returns = em.state.returns.get(name)
     extra = len(ref.params) - len(args) - 1 - (returns is not None)
     if extra > 0:
         raise em.error(
@@ -130,7 +128,7 @@ def _internal(run: Run, op: Call, name: str) -> None:
             f"make the sizes scalar parameters of `{name}`",
         )
 
-    def finish(_: Any) -> None:
+    def finish(_: object) -> None:
         run.set(op, _emit_call(em, ref, [run.get(arg) for arg in args], returns))
 
     run.then(finish)

@@ -7,7 +7,7 @@ array is described by a ``DLTensor`` as DLPack lays it out. The result of a call
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tirlower.diagnostics import AllocationError, RuntimeAssertError
 from tirlower.emit.emitter import Emitter
@@ -73,7 +73,7 @@ def _integer(em: Emitter, value: Value, wanted: Type, signed: bool) -> Value:
 
 
 @call_rule("tir.tvm_stack_alloca", table=HOST_CALLS)
-def _alloca(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _alloca(em: Emitter, op: Call, args: list[Value]) -> Value:
     kind, count = op.args
     if not isinstance(kind, StringImm) or kind.value not in _ELEMENT_BYTES or not isinstance(count, IntImm):
         raise em.error(
@@ -85,7 +85,7 @@ def _alloca(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @call_rule("tir.tvm_struct_get", table=HOST_CALLS)
-def _get(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _get(em: Emitter, op: Call, args: list[Value]) -> Value:
     base, index, _ = args
     what, kind = _field(em, op), DataType(op.dtype)
     if what is StructField.VALUE:
@@ -104,7 +104,7 @@ def _get(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @call_rule("tir.tvm_struct_set", table=HOST_CALLS)
-def _set(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _set(em: Emitter, op: Call, args: list[Value]) -> Value:
     base, index, _, value = args
     what, kind = _field(em, op), op.args[3].dtype
     if what is StructField.VALUE:
@@ -126,7 +126,7 @@ def _set(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @call_rule("tir.tvm_call_packed_lowered", "tir.tvm_call_cpacked_lowered", table=HOST_CALLS)
-def _call(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _call(em: Emitter, op: Call, args: list[Value]) -> Value:
     """The arguments ``begin … end - 1`` of the stack; a status other than 0 is an error."""
     name, kind = op.args[0], DataType(op.dtype)
     if not isinstance(name, StringImm):
@@ -151,7 +151,7 @@ def _call(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @call_rule("tir.TVMBackendAllocWorkspace", table=HOST_CALLS)
-def _alloc_workspace(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _alloc_workspace(em: Emitter, op: Call, args: list[Value]) -> Value:
     size = _integer(em, args[2], I64, False)
     pointer = aligned_alloc(em, size, _WORKSPACE_ALIGNMENT, "workspace")
     code = em.state.errors.code(AllocationError, "cannot allocate a workspace of {0} bytes")
@@ -160,6 +160,6 @@ def _alloc_workspace(em: Emitter, op: Any, args: list[Value]) -> Value:
 
 
 @call_rule("tir.TVMBackendFreeWorkspace", table=HOST_CALLS)
-def _free_workspace(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _free_workspace(em: Emitter, op: Call, args: list[Value]) -> Value:
     free(em, args[2])
     return em.b.i32(0)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.expressions import call_rule
 from tirlower.emit.llvm_text import FALSE, I32, VOID, Value, zero
+from tirlower.ir.expr import Call
 from tirlower.llvm import profile
 from tirlower.llvm.codegen.intrinsics.calls import external
 from tirlower.llvm.codegen.rules import HOST_CALLS
@@ -16,13 +15,13 @@ __all__: list[str] = []
 
 register_symbol(profile.PROFILE_START, profile.start_callback)
 register_symbol(profile.PROFILE_END, profile.end_callback)
-_SYMBOLS = {"start_profile_intrinsic": profile.PROFILE_START, "end_profile_intrinsic": profile.PROFILE_END}
+_SYMBOLS = {"tir.start_profile_intrinsic": profile.PROFILE_START, "tir.end_profile_intrinsic": profile.PROFILE_END}
 
 
 @call_rule("tir.start_profile_intrinsic", "tir.end_profile_intrinsic", table=HOST_CALLS)
-def _mark(em: Emitter, op: Any, args: list[Value]) -> Value:
+def _mark(em: Emitter, op: Call, args: list[Value]) -> Value:
     """A call that cannot fail; in a parallel loop, where threads would wait for each other, nothing."""
     t = em.type_of(op.dtype)
     if em.parent is None:
-        em.b.call_pointer(external(em, _SYMBOLS[op.op.short], VOID, [I32]), VOID, args)
+        em.b.call_pointer(external(em, _SYMBOLS[op.op.name], VOID, [I32]), VOID, args)
     return FALSE if t is VOID else zero(t)
