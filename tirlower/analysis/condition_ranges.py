@@ -153,8 +153,7 @@ class Solver:
         return value if is_small(MAX_END, value) else None
 
     def _relaxed(self, expr: Expr, domains: Mapping[Var, IntervalSet]) -> IntervalSet:
-        found: IntervalSet = self.analyzer.int_set(expr, domains)
-        return found
+        return self.analyzer.int_set(expr, domains)
 
 
 def _each(fn: Callable[[Expr, Expr], Expr], limit: Expr | None, other: Expr) -> Expr | None:

@@ -212,5 +212,4 @@ def memory_error(error: Exception, pointer: Pointer, place: Place, frame: Frame)
         UnwrittenMemory: (UnboundError, "is read before it is written"),
         ReadOnlyMemory: (InterpreterError, "is read-only"),
     }.get(type(error), (InterpreterError, str(error)))
-    made: TirError = kind(f"{where} {text}", origin="interpret", span=place.span, notes=place.notes(frame))
-    return made
+    return kind(f"{where} {text}", origin="interpret", span=place.span, notes=place.notes(frame))

@@ -46,8 +46,7 @@ class ObjectDoc:
         self.text = text
 
     def __get__(self, instance: object, owner: type) -> str | None:
-        found: str | None = self.text if instance is None else getattr(instance, "doc", None)
-        return found
+        return self.text if instance is None else getattr(instance, "doc", None)
 
     @staticmethod
     def of(cls: type) -> str | None:

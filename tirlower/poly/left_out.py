@@ -169,5 +169,4 @@ class _Instead(Mutator):
 
     def visit_For(self, op: For) -> Stmt:
         found = self.changes.get(id(op))
-        made: Stmt = self.generic(op) if found is None else found
-        return made
+        return self.generic(op) if found is None else found

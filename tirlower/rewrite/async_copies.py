@@ -75,8 +75,7 @@ class CopyFinder(FactMutator):
         """What an index is computed from may have been bound before."""
         if op.var.dtype.is_int and op.var.dtype.is_scalar and side_effect(op.value) is Purity.PURE:
             self._bound[op.var] = substitute(op.value, self._bound)
-        made: Stmt = self.generic(op)
-        return made
+        return self.generic(op)
 
     def visit_expr(self, root: Expr) -> Expr:
         """Expressions hold no stores; what those of a scope use is noted."""
@@ -94,8 +93,7 @@ class CopyFinder(FactMutator):
         """A scope: its copies are chosen once all of it was seen."""
         self.asynchronous = self.asynchronous or op.key in (ASYNC_SCOPE, ASYNC_COMMIT, ASYNC_WAIT)
         if op.key != ASYNC_SCOPE or self._inside:
-            made: Stmt = self.generic(op)
-            return made
+            return self.generic(op)
         self._inside, self._loops, self._copies, self._read, self._written = True, [], {}, set(), set()
         stmts = op.body.stmts if isinstance(op.body, Seq) else (op.body,)
         end = _waited(stmts)

@@ -272,8 +272,7 @@ class KnownValues:
                 return None
         if not prove(substitute(fact.condition, bound)):
             return None
-        value: Expr = substitute(fact.value, bound)
-        return value
+        return substitute(fact.value, bound)
 
     def _prove(self, condition: Expr) -> bool:
         return not self.wrapping.wraps(condition) and self.analyzer.can_prove(condition)
@@ -292,8 +291,7 @@ class KnownValues:
 
     def simplified(self, expr: Expr) -> Expr:
         """An expression simplified, arithmetic on data taken to wrap."""
-        made: Expr = self.wrapping.simplify(expr, self.analyzer.simplify)
-        return made
+        return self.wrapping.simplify(expr, self.analyzer.simplify)
 
     def equal(self, a: Expr, b: Expr) -> bool:
         """Whether two values are certainly the same."""

@@ -207,8 +207,7 @@ class _Eliminator(BackwardMutator):
             else:
                 kept.add(access.buffer.data)
         dead = {buffer for buffer in dead if buffer.data not in kept}
-        made: Stmt = _Remover(dead).visit(stmt) if dead else stmt
-        return made
+        return _Remover(dead).visit(stmt) if dead else stmt
 
 
 def eliminate_dead_stores(func: PrimFunc, steps: int = 0) -> PrimFunc:

@@ -124,5 +124,4 @@ class MoveResults(Mutator):
                 rest = self.visit(Seq(op.stmts[at + 1 :]))
                 rest = rest.stmts[0] if isinstance(rest, Seq) and len(rest.stmts) == 1 else rest
                 return Seq((*before, AllocBuffer(new), AttrStmt(new.data, "volatile_scope", const(1), rest)))
-        made: Stmt = self.generic(op)
-        return made
+        return self.generic(op)

@@ -197,8 +197,7 @@ def _moves(block: Block, data: frozenset[Var]) -> bool:
 
 def finished(nest: InitNest, analyzer: Analyzer) -> Stmt:
     """The nest as a statement with binders of its own; conditions that hold are gone."""
-    done: Stmt = refresh_binders(_Decided(analyzer).visit(nest.stmt))
-    return done
+    return refresh_binders(_Decided(analyzer).visit(nest.stmt))
 
 
 class _Decided(Substituter, StmtMutator):
