@@ -166,6 +166,37 @@ with paused_collection():
     assert done.returncode == 0, (done.returncode, done.stderr)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("middle", ["begin", "end"])
+def test_a_fork_waits_for_the_middle_of_another_thread_s_block(middle: str) -> None:
+    code = f"""
+import os, sys, threading, time
+from tirlower.support.shared import Block
+made, inside = [], threading.Event()
+def slowly(where):
+    if where == {middle!r}:
+        inside.set(); time.sleep(0.5)
+class Slow(Block):
+    def begin(self):
+        made.append(1); slowly("begin")
+    @classmethod
+    def end(cls):
+        slowly("end"); made.clear()
+def work():
+    with Slow():
+        pass
+thread = threading.Thread(target=work); thread.start(); inside.wait()
+child = os.fork()
+if not child:
+    os._exit(7 if made else 0)
+thread.join()
+assert not made
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+
+
 def test_two_threads_compile_deep_programs() -> None:
     code = """
 import sys, threading

@@ -28,7 +28,12 @@ class Block(abc.ABC):
         """Give the setting its lock and its list of blocks."""
         cls._lock, cls._open, cls._here = threading.RLock(), [], threading.local()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=cls._after_fork)
+            # A child must not come of the middle of another thread's block, whose setting is made and which is not listed.
+            os.register_at_fork(
+                before=lambda: cls._lock.acquire(),
+                after_in_parent=lambda: cls._lock.release(),
+                after_in_child=cls._after_fork,
+            )
 
     @abc.abstractmethod
     def begin(self) -> None:
