@@ -23,12 +23,12 @@ Row = tuple[int, ...]
 MAX_OPERATIONS = 200_000
 """isl's operations for one question: some 50 ms (a usual one takes a few hundred)."""
 
-QUESTION_WORK = 10_000_000
+QUESTION_WORK = 7_000_000
 """The operations of one question times the numbers in its matrix (:func:`_cells`): 50 to 200 ms."""
 
-VERDICT_WORK = 15_000_000
-"""The same for all questions of one verdict: up to 0.2 s. With two thirds of it one program in 200 has an answer less; with
-twice as much verdicts take 0.4 s."""
+VERDICT_WORK = 12_000_000
+"""The same for all questions of one verdict: up to 0.2 s, and half as much again where the machine is shared. A quarter more
+decides one question in 2,000 more."""
 
 _SOON = 4
 """The part of a question's work after which an answer that is not needed, but of use, is given up."""
@@ -42,7 +42,7 @@ _LEVELS = (256, 64, 16, 4, 1)
 _SMALLEST_WORK = 200_000
 """A point is as good as one of small numbers, if those take long to find: an operation takes ten times as long there."""
 
-_SHOWN_WORK = 1_600_000
+_SHOWN_WORK = 1_000_000
 """The same for a point that is shown: with a size of 2**31 - 1 nobody can try it, and sums of sizes leave their type."""
 
 _LEXMIN_SHARE = 8
@@ -256,7 +256,8 @@ class Solver:
                 high = [size] + [0] * columns
                 high[column + 1] = -1
                 box += [tuple(low), tuple(high)]
-            most = self._smallest_work // _cells(columns, equations, box)
+            # In the largest box the numbers are no longer small, and take longest to find.
+            most = self._smallest_work // (_cells(columns, equations, box) * (1 if size <= 256 else 4))
             with self.limited(most):
                 try:
                     point = basic_set(columns, equations, box).sample_point()
