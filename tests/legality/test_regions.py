@@ -115,6 +115,11 @@ def test_where_the_block_does_not_run_its_region_is_not_looked_up() -> None:
         compare(program, np.zeros(64, "int32"), np.arange(64, dtype="int32") // 8, n=n)
 
 
+def test_a_block_that_never_runs_looks_nothing_up() -> None:
+    body = CHANGED["under a condition"].replace("i < n", "T.bool(False)").replace("I[vi]", "I[vi + n]")
+    compare(func(body), np.zeros(64, "int32"), np.arange(64, dtype="int32"), n=1000)
+
+
 def test_the_start_may_be_written_through_another_array_of_the_call() -> None:
     body = """
 with T.block("b"):

@@ -57,7 +57,7 @@ class _Holder(StmtMutator):
             return value
         outside = {it.var: it.value for it in block.iters if it.value is not None}
         known = substitute(value, outside)
-        if not is_const_int(block.predicate):
+        if not is_const_int(block.predicate, 1):
             # Where the block does not run nothing is read.
             known = build.if_then_else(substitute(block.predicate, outside), known, const(0, value.dtype))
         held.append(Bind(Var(name, value.dtype), known, span=block.span))
