@@ -46,6 +46,7 @@ from tirlower.ir.expr import (
     is_const_int,
 )
 from tirlower.ir.node import NODES, Node, Role
+from tirlower.ir.query import may_divide_by_zero, nodes
 from tirlower.ir.stmt import BlockIter, Stmt
 
 __all__ = [
@@ -407,29 +408,14 @@ def fold(expr: Expr) -> Expr:
     if folded.__class__ is IntImm and not (
         expr.a.__class__ is IntImm and (kind in _LOGICAL or expr.b.__class__ is IntImm)
     ):
-        return expr if _may_fail(expr.a if kind in _LOGICAL else expr) else folded
+        lost = nodes(expr.a if kind in _LOGICAL else expr)
+        return expr if any(map(may_divide_by_zero, lost)) else folded
     if folded.__class__ is not kind:
         return folded
     if TYPE_CHECKING:
         assert isinstance(folded, BinaryOp)
     # An operand of the same kind may be what is left: x + y of (x + y) + 0.
     return expr if folded.a is expr.a and folded.b is expr.b else folded
-
-
-def _may_fail(expr: Expr) -> bool:
-    """Whether an expression divides by what is not known to be other than zero."""
-    failing = False
-
-    def look(op: Expr) -> bool:
-        nonlocal failing
-        if op.__class__ in _DIVISIONS and op.dtype.is_integral:
-            if TYPE_CHECKING:
-                assert isinstance(op, BinaryOp)
-            failing = failing or not (isinstance(op.b, IntImm) and op.b.value)
-        return not failing
-
-    pre_order_visit(expr, look)
-    return failing
 
 
 class Substituter(Mutator):

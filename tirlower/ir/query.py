@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import TypeVar, overload
 
-from tirlower.ir.expr import BufferLoad, Expr, Var
+from tirlower.ir.expr import BufferLoad, Div, Expr, FloorDiv, FloorMod, IntImm, Mod, Var
 from tirlower.ir.node import Node
 
-__all__ = ["each", "has", "is_small", "mentions", "nodes", "reads_data", "statements"]
+__all__ = ["each", "has", "is_small", "may_divide_by_zero", "mentions", "nodes", "reads_data", "statements"]
 
 N = TypeVar("N", bound=Node)
 M = TypeVar("M", bound=Node)
@@ -55,6 +55,18 @@ def each(kind: type[Node] | tuple[type[Node], ...], *roots: Node) -> Iterator[No
 def has(kind: type[Node] | tuple[type[Node], ...], *roots: Node) -> bool:
     """Whether a node of a class, or of some, stands under (or is) a root."""
     return any(isinstance(op, kind) for op in nodes(*roots))
+
+
+def may_divide_by_zero(op: Node) -> bool:
+    """Whether a node divides integers by what is no constant other than 0.
+
+    >>> i = Var("i", "int32")
+    >>> may_divide_by_zero(i // 4), may_divide_by_zero(4 % i)
+    (False, True)
+    """
+    if not isinstance(op, (Div, Mod, FloorDiv, FloorMod)) or not op.dtype.is_integral:
+        return False
+    return not (isinstance(op.b, IntImm) and op.b.value)
 
 
 def statements(*roots: Node) -> Iterator[Node]:

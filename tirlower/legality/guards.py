@@ -13,11 +13,12 @@ from tirlower.diagnostics import Label, LegalityError, Span
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
 from tirlower.ir.data import stop_of
-from tirlower.ir.expr import BufferLoad, Div, Expr, FloorDiv, FloorMod, IntImm, Mod, Var, const, is_const_int
+from tirlower.ir.expr import BufferLoad, Div, Expr, FloorDiv, FloorMod, Mod, Var, const, is_const_int
 from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import NodeT, pre_order_visit
 from tirlower.ir.op import GlobalVar, Purity
+from tirlower.ir.query import may_divide_by_zero
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.stmt import Assert, Bind, Block, BufferStore, For, Seq, Stmt, seq
 from tirlower.legality.bounds import BoundVerdicts, OpenAccess
@@ -29,7 +30,6 @@ from tirlower.transforms.memory.bound_checkers import AccessGuardBuilder, Access
 __all__ = ["insert_guards"]
 
 _Division = Div | Mod | FloorDiv | FloorMod
-_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 MAX_SHOWN = 14
 """The values that a message shows beside the index and its bound."""
@@ -95,14 +95,13 @@ class _GuardBuilder(AccessGuardBuilder):
 
     def on_FloorDiv(self, op: _Division, place: Place) -> list[tuple[Expr, Place, bool]]:
         """A division of integers may fail before the accesses behind it are reached."""
-        fails = op.dtype.is_integral and not (isinstance(op.b, IntImm) and op.b.value)
-        return [*self.otherwise(op, place), *([(op, place, True)] if fails else [])]
+        return [*self.otherwise(op, place), *([(op, place, True)] if may_divide_by_zero(op) else [])]
 
     on_FloorMod = on_Div = on_Mod = on_FloorDiv
 
     def evaluated(self, op: Expr, place: Place) -> None:
         """The guards of an access; a division is remembered for the guards behind it."""
-        if isinstance(op, _DIVISIONS):
+        if isinstance(op, _Division):
             self.divisions.append((op, place))
         else:
             super().evaluated(op, place)

@@ -10,15 +10,15 @@ from collections.abc import Collection
 
 from tirlower.analysis.purity import side_effect
 from tirlower.ir import build
-from tirlower.ir.expr import Div, Expr, FloorDiv, FloorMod, IntImm, Mod, Var, const
+from tirlower.ir.expr import Expr, IntImm, Var, const
 from tirlower.ir.functor import pre_order_visit, substitute
 from tirlower.ir.node import Node
 from tirlower.ir.op import Purity
+from tirlower.ir.query import may_divide_by_zero, nodes
 from tirlower.ir.stmt import Assert, Bind, Block, DeclBuffer, For, ForKind, Seq, Stmt, seq
 
 __all__ = ["is_pipelined", "lifted"]
 
-_DIVIDES = (Div, Mod, FloorDiv, FloorMod)
 _PIPELINED = "software_pipeline"
 
 
@@ -102,13 +102,4 @@ def _fixed(condition: Expr, inner: Collection[Var], runs: bool) -> bool:
     """Whether a condition is the same in every iteration, and can be asked where none may run."""
     if side_effect(condition) is not Purity.PURE or _mentions(condition, inner):
         return False
-    safe = True
-
-    def look(op: Node) -> bool:
-        nonlocal safe
-        safe = safe and not (isinstance(op, _DIVIDES) and not (isinstance(op.b, IntImm) and op.b.value))
-        return safe
-
-    if not runs:
-        pre_order_visit(condition, look)
-    return safe
+    return runs or not any(map(may_divide_by_zero, nodes(condition)))

@@ -18,16 +18,12 @@ from tirlower.ir import (
     BufferStore,
     Call,
     DeclBuffer,
-    Div,
     Evaluate,
     Expr,
-    FloorDiv,
-    FloorMod,
     For,
     ForKind,
     IfThenElse,
     IntImm,
-    Mod,
     Mutator,
     Op,
     Purity,
@@ -39,6 +35,7 @@ from tirlower.ir import (
     seq,
     substitute,
 )
+from tirlower.ir.query import may_divide_by_zero
 from tirlower.poly.conditions import negate
 from tirlower.poly.points import may_happen
 from tirlower.poly.scop import Loop, Scop
@@ -51,7 +48,6 @@ MAX_ACCESSES = 100
 _BREAK, _CONTINUE = Op.get("tir.break_loop"), Op.get("tir.continue_loop")
 _SHIFTS = Op.get("tir.shift_left"), Op.get("tir.shift_right")
 _QUIET = (Seq, For, IfThenElse, Bind, BufferStore)
-_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 
 def leaves_out_nothing(
@@ -145,7 +141,7 @@ def _is_quiet_expr(op: Any) -> bool:
     if isinstance(op, Call):
         pure = isinstance(op.op, Op) and op.op.purity <= Purity.READS
         return pure and (op.op not in _SHIFTS or isinstance(op.args[1], IntImm))
-    return not isinstance(op, _DIVISIONS) or (isinstance(op.b, IntImm) and op.b.value != 0)
+    return not may_divide_by_zero(op)
 
 
 def _ids(root: Stmt) -> set[int]:

@@ -20,13 +20,9 @@ from tirlower.ir.expr import (
     Call,
     Cast,
     CompareOp,
-    Div,
     Expr,
-    FloorDiv,
-    FloorMod,
     IntImm,
     Let,
-    Mod,
     Mul,
     Not,
     Or,
@@ -41,7 +37,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Dispatch
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
-from tirlower.ir.query import each, nodes
+from tirlower.ir.query import each, may_divide_by_zero, nodes
 from tirlower.rewrite.scalar_overflow import analyzer_of
 from tirlower.rewrite.vectors.masks import Masker, Scalarize, mask_of
 
@@ -236,9 +232,8 @@ class ExprVectorizer(Dispatch[Expr, Expr, New]):
             if isinstance(op, BufferLoad):
                 if not all(self._inside(new(i), n) for i, n in zip(op.indices, op.buffer.shape, strict=True)):
                     return True
-            elif isinstance(op, (Div, Mod, FloorDiv, FloorMod)) and op.dtype.is_integral:
-                if not (isinstance(op.b, IntImm) and op.b.value):
-                    return True
+            elif may_divide_by_zero(op):
+                return True
         return False
 
     def _inside(self, index: Expr, extent: Expr) -> bool:

@@ -17,16 +17,11 @@ from tirlower.ir import build
 from tirlower.ir.annotations import NO_UNROLL
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import (
-    BinaryOp,
     BufferLoad,
-    Div,
     Expr,
-    FloorDiv,
-    FloorMod,
     IntImm,
     Max,
     Min,
-    Mod,
     PointerType,
     Select,
     Var,
@@ -36,7 +31,7 @@ from tirlower.ir.expr import (
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator, substitute
 from tirlower.ir.op import Purity
-from tirlower.ir.query import each
+from tirlower.ir.query import each, may_divide_by_zero
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, DeclBuffer, For, ForKind, Seq, Stmt, seq
 from tirlower.rewrite.base import Fact, FuncPass, Stage
@@ -52,8 +47,6 @@ _LEAST_ITERATIONS = 128
 
 #: larger bodies have enough to do while a sum waits
 _MOST_NODES = 120
-
-_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 
 class _No(Exception):
@@ -145,9 +138,7 @@ class _Look:
             raise _No
         for node in _nodes(expr):
             self.found.nodes += 1
-            if node.dtype.is_vector or (
-                isinstance(node, _DIVISIONS) and node.dtype.is_integral and not _constant_divisor(node)
-            ):
+            if node.dtype.is_vector or may_divide_by_zero(node):
                 raise _No
             if isinstance(node, BufferLoad):
                 if node.predicate is not None:
@@ -162,10 +153,6 @@ class _Look:
 
 def _nodes(expr: Expr) -> list[Expr]:
     return list(each(Expr, expr))
-
-
-def _constant_divisor(op: BinaryOp) -> bool:
-    return isinstance(op.b, IntImm) and op.b.value != 0
 
 
 def _is_variable(buffer: Buffer) -> bool:
