@@ -19,6 +19,7 @@ from typing import Any
 from tirlower.arith.intervals import EVERYTHING, INF, Bound, num
 from tirlower.ir import Var
 from tirlower.poly.affine import Space
+from tirlower.poly.digits import in_digits
 from tirlower.poly.forms import Atom, Dim, Form
 
 __all__ = ["Sign", "disjoint"]
@@ -136,6 +137,19 @@ def disjoint(
     ``signs`` relates the loops that both share; other loops are independent. ``extra`` adds to each pair a multiple
     ``step`` of an unknown between two numbers, (step, low, high): the offsets of a family of accesses.
     """
+    given = list(pairs)
+    if _disjoint(space, given, signs, extra):
+        return True
+    apart = in_digits(space, given)
+    return apart is not None and _disjoint(space, apart, signs, extra)
+
+
+def _disjoint(
+    space: Space,
+    pairs: Sequence[tuple[Form, Form]],
+    signs: Mapping[Var, Sign],
+    extra: Sequence[tuple[int, int, int]] | None,
+) -> bool:
     digits = _Digits()
     try:
         unequal = _collect(digits, space, pairs, signs, extra)
@@ -152,7 +166,7 @@ def disjoint(
 def _collect(
     digits: _Digits,
     space: Space,
-    pairs: Iterable[tuple[Form, Form]],
+    pairs: Sequence[tuple[Form, Form]],
     signs: Mapping[Var, Sign],
     extra: Sequence[tuple[int, int, int]] | None,
 ) -> list[Any]:
@@ -175,7 +189,7 @@ def _collect(
         terms: dict[Any, int] = {}
         for dim in {**a.terms, **b.terms}:
             _add_dim(digits, space, terms, dim, a.terms.get(dim, 0), b.terms.get(dim, 0), signs, equal)
-        if extra is not None and extra[at][0]:
+        if extra is not None and at < len(extra) and extra[at][0]:
             step, low_offset, high_offset = extra[at]
             digits.bound(("o", at), low_offset, high_offset)
             terms["o", at] = step
