@@ -73,7 +73,8 @@ FAMILIES: dict[str, tuple[Callable[[int], str], int]] = {
 }
 
 
-RUNS = 3
+ROUNDS = 7
+"""Each builds every size once, so that a slow moment of the machine does not meet one size alone."""
 
 
 def _seconds(text: str) -> float:
@@ -89,7 +90,8 @@ def report() -> str:
     _seconds(straight(4))  # imports
     lines = [f"{'built, CPU seconds':24}{'n':>8}{'n':>9}{'2n':>9}{'4n':>9}   growth"]
     for name, (make, n) in FAMILIES.items():
-        taken = [min(_seconds(make(n * times)) for _ in range(RUNS)) for times in (1, 2, 4)]
+        rounds = [[_seconds(make(n * times)) for times in (1, 2, 4)] for _ in range(ROUNDS)]
+        taken = [min(sizes) for sizes in zip(*rounds, strict=True)]
         growth = ", ".join(f"{b / a:.2f}" for a, b in itertools.pairwise(taken))
         lines.append(f"{name:24}{n:8}" + "".join(f"{one:9.3f}" for one in taken) + f"   {growth}")
     return "\n".join(lines)

@@ -447,3 +447,23 @@ def test_remainders_that_wrap_inside_a_vectorized_loop(bound: bool, opt_level: i
         for i in range(2, 2 + n):
             wanted[-n % 6 * 8 + i % 8] = i // 3 - 18
         np.testing.assert_array_equal(a, wanted)
+
+
+def _chain(dtype: str, n: int) -> str:
+    """Integers in a loop, each of which uses the one before twice."""
+    lines = [f"x{k + 1} = (x{k} + x{k} // T.{dtype}(2)) % T.{dtype}({61 - k % 5})" for k in range(n)]
+    body = "\n        ".join([f'x0 = T.Cast("{dtype}", i)', *lines, f"A[i] = x{n}"])
+    return f'@T.prim_func\ndef kernel(A: T.Buffer((50,), "{dtype}")):\n    for i in range(50):\n        {body}\n'
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"])
+def test_integers_far_from_the_loop_variable_are_hidden_from_llvm(dtype: str) -> None:
+    """LLVM's loop strength reduction follows each as a function of the variable, in more than linear time."""
+    assert count('asm ""', llvm_text(_chain(dtype, 90))) in (1, 2)  # in its own type, and in 64 bits
+    assert count('asm ""', llvm_text(_chain(dtype, 30))) == 0
+    a = np.zeros(50, dtype)
+    build(_chain(dtype, 90))(a)
+    x = np.arange(50).astype(dtype)
+    for k in range(90):
+        x = (x + x // np.array(2, dtype)) % np.array(61 - k % 5, dtype)
+    assert a.tolist() == x.tolist()

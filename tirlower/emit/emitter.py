@@ -185,6 +185,8 @@ class Emitter:
         self.masked_indices = 0
         #: variables bound to something that memory says
         self.read: set[Var] = set()
+        #: the operations that integers in loops are computed by: see ``statements.py``
+        self.weights: dict[Var, int] = {}
         #: additions (by id; the node keeps it its own) that are not fused with products: see ``chains.py``
         self.keeps_chains: Final = adds_faster_than_it_fuses(state.machine)
         self.chained: dict[int, Expr] = {}

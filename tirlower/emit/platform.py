@@ -61,6 +61,10 @@ class Platform:
         """Emit a constant array."""
         raise em.error(f"the platform has no memory for buffer `{op.buffer.name}`", op)
 
+    def opaque(self, em: Emitter, value: Value) -> Value:
+        """An integer whose origin is hidden from LLVM's analyses, where the platform has a way."""
+        return value
+
     def fail(self, em: Emitter, code: int, values: Sequence[Value]) -> None:
         """Record a failure, an index into the module's error table and i64 values, and leave. The block ends here."""
         raise em.error("the platform cannot report a failure")
