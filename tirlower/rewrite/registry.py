@@ -28,16 +28,16 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "cleanup.remove_store_undef": ("RemoveStoreUndef",),
     "cleanup.rewrite_unsafe_select": ("RewriteUnsafeSelect",),
     "cleanup.skip_assert": ("SkipAssert",),
-    "tir_only.compute_legalize": (
+    "dtypes.compute_legalize": (
         "BF16ComputeLegalize",
         "FP8ComputeLegalize",
     ),
     "dtypes.custom": ("LowerCustomDatatypes",),
-    "tir_only.narrow": (
+    "dtypes.narrow": (
         "ForceNarrowIndexToInt32",
         "NarrowDataType",
     ),
-    "tir_only.storage_legalize": (
+    "dtypes.storage_legalize": (
         "BF16StorageLegalize",
         "FP8StorageLegalize",
     ),
@@ -52,7 +52,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "tir_only.lower_tvm_builtin": ("LowerTVMBuiltin",),
     "tir_only.make_packed_api": ("MakePackedAPI",),
     "tir_only.make_unpacked_api": ("MakeUnpackedAPI",),
-    "host.verify_memory": ("VerifyMemory",),
+    "memory.verify_memory": ("VerifyMemory",),
     "tir_only.assume_branches": ("UseAssumeToReduceBranches",),
     "loops.expand_lanes": ("ExpandLanes",),
     "loops.hoist": (
@@ -77,7 +77,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "tir_only.to_serial": ("ConvertForLoopsToSerial",),
     "loops.unroll": ("UnrollLoop",),
     "loops.vectorize": ("VectorizeLoop",),
-    "loops.virtual_thread": ("InjectVirtualThread",),
+    "threads.virtual_thread": ("InjectVirtualThread",),
     "memory.auto_copy": ("LowerAutoCopy",),
     "memory.bound_checkers": ("InstrumentBoundCheckers",),
     "memory.compact_buffer": ("CompactBufferAllocation",),
@@ -113,7 +113,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "threads.merge_shared": ("MergeSharedMemoryAllocations",),
     "tir_only.ptx_ldg32": ("InjectPTXLDG32",),
     "threads.split_host_device": ("SplitHostDevice",),
-    "tir_only.storage_access": (
+    "memory.storage_access": (
         "LowerDeviceStorageAccessInfo",
         "MemoryInfo",
         "register_memory_info",

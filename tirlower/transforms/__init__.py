@@ -42,9 +42,11 @@ if TYPE_CHECKING:
     from tirlower.transforms.cleanup.remove_store_undef import RemoveStoreUndef
     from tirlower.transforms.cleanup.rewrite_unsafe_select import RewriteUnsafeSelect
     from tirlower.transforms.cleanup.skip_assert import SkipAssert
+    from tirlower.transforms.dtypes.compute_legalize import BF16ComputeLegalize, FP8ComputeLegalize
     from tirlower.transforms.dtypes.custom import LowerCustomDatatypes
+    from tirlower.transforms.dtypes.narrow import ForceNarrowIndexToInt32, NarrowDataType
+    from tirlower.transforms.dtypes.storage_legalize import BF16StorageLegalize, FP8StorageLegalize
     from tirlower.transforms.host.bind_target import AnnotateEntryFunc, BindTarget
-    from tirlower.transforms.host.verify_memory import VerifyMemory
     from tirlower.transforms.loops.expand_lanes import ExpandLanes
     from tirlower.transforms.loops.hoist import (
         HoistedConditionals,
@@ -61,7 +63,6 @@ if TYPE_CHECKING:
     from tirlower.transforms.loops.split_vectors import SplitVectors
     from tirlower.transforms.loops.unroll import UnrollLoop
     from tirlower.transforms.loops.vectorize import VectorizeLoop
-    from tirlower.transforms.loops.virtual_thread import InjectVirtualThread
     from tirlower.transforms.memory.auto_copy import LowerAutoCopy
     from tirlower.transforms.memory.bound_checkers import InstrumentBoundCheckers
     from tirlower.transforms.memory.compact_buffer import CompactBufferAllocation
@@ -69,7 +70,13 @@ if TYPE_CHECKING:
     from tirlower.transforms.memory.flatten_buffer import FlattenBuffer
     from tirlower.transforms.memory.pointer_type import PointerValueTypeRewrite
     from tirlower.transforms.memory.rolling_buffer import InjectRollingBuffer
+    from tirlower.transforms.memory.storage_access import (
+        LowerDeviceStorageAccessInfo,
+        MemoryInfo,
+        register_memory_info,
+    )
     from tirlower.transforms.memory.storage_rewrite import StorageReport, StorageRewrite, storage_report
+    from tirlower.transforms.memory.verify_memory import VerifyMemory
     from tirlower.transforms.tensorcores.infer_fragment import InferFragment
     from tirlower.transforms.tensorcores.local_stage import ManifestSharedMemoryLocalStage
     from tirlower.transforms.tensorcores.mma_buffer_layout import TransformMmaBufferLayout
@@ -86,9 +93,9 @@ if TYPE_CHECKING:
     from tirlower.transforms.threads.split_host_device import SplitHostDevice
     from tirlower.transforms.threads.thread_sync import ThreadSync
     from tirlower.transforms.threads.unify_binding import UnifyThreadBinding
+    from tirlower.transforms.threads.virtual_thread import InjectVirtualThread
     from tirlower.transforms.tir_only.assume_branches import UseAssumeToReduceBranches
     from tirlower.transforms.tir_only.combine_context_call import CombineContextCall
-    from tirlower.transforms.tir_only.compute_legalize import BF16ComputeLegalize, FP8ComputeLegalize
     from tirlower.transforms.tir_only.convert_ssa import ConvertSSA
     from tirlower.transforms.tir_only.extract_constants import ExtractPrimFuncConstants
     from tirlower.transforms.tir_only.inline_private import InlinePrivateFunctions
@@ -97,18 +104,11 @@ if TYPE_CHECKING:
     from tirlower.transforms.tir_only.lower_tvm_builtin import LowerTVMBuiltin
     from tirlower.transforms.tir_only.make_packed_api import MakePackedAPI
     from tirlower.transforms.tir_only.make_unpacked_api import MakeUnpackedAPI
-    from tirlower.transforms.tir_only.narrow import ForceNarrowIndexToInt32, NarrowDataType
     from tirlower.transforms.tir_only.overcompute import ReduceBranchingThroughOvercompute
     from tirlower.transforms.tir_only.ptx_ldg32 import InjectPTXLDG32
     from tirlower.transforms.tir_only.remove_assume import RemoveAssume
     from tirlower.transforms.tir_only.remove_layout_rewrite import RemoveWeightLayoutRewriteBlock
     from tirlower.transforms.tir_only.renormalize_split import RenormalizeSplitPattern
-    from tirlower.transforms.tir_only.storage_access import (
-        LowerDeviceStorageAccessInfo,
-        MemoryInfo,
-        register_memory_info,
-    )
-    from tirlower.transforms.tir_only.storage_legalize import BF16StorageLegalize, FP8StorageLegalize
     from tirlower.transforms.tir_only.to_serial import ConvertForLoopsToSerial
     from tirlower.transforms.tir_only.vtcm import LowerVtcmAlloc, VerifyVTCMLimit
     from tirlower.validate.passes import validate_pass

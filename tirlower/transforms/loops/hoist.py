@@ -36,7 +36,7 @@ from tirlower.rewrite.fact_mutator import without_likely
 from tirlower.rewrite.options import option
 from tirlower.transforms.cleanup.remove_no_op import RemoveNoOp
 from tirlower.transforms.loops.simplify import Simplify
-from tirlower.transforms.loops.virtual_thread import is_virtual
+from tirlower.transforms.threads.virtual_thread import is_virtual
 
 __all__ = ["HoistExpression", "HoistIfThenElse", "HoistedConditionals", "HoistedLetBindings"]
 

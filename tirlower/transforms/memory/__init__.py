@@ -1,1 +1,1 @@
-"""Passes over memory: flattening, sharing, buffering."""
+"""Passes over memory: flattening, sharing, buffering, special memories, whose memory is accessed."""

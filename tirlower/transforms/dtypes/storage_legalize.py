@@ -33,7 +33,7 @@ from tirlower.rewrite.base import FuncPass
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.float_bits import bits_constant, narrow_to_bits, storage_dtype, widen_bits
 from tirlower.rewrite.retype import Retyper, with_operands
-from tirlower.transforms.tir_only.compute_legalize import BF16ComputeLegalize, FP8ComputeLegalize, has_native
+from tirlower.transforms.dtypes.compute_legalize import BF16ComputeLegalize, FP8ComputeLegalize, has_native
 
 __all__ = ["BF16StorageLegalize", "FP8StorageLegalize"]
 
