@@ -274,9 +274,13 @@ class _Finder(Visitor):
     def _range(self, index: Expr) -> tuple[Expr, Expr]:
         """The values of an index: as numbers where it is bounded, else in terms of the symbols."""
         bound = self.analyzer.const_int_bound(index)
-        kind = index.dtype
-        if used_by([index]) <= self.numbers and kind.min_value <= bound.min_value and bound.max_value <= kind.max_value:
-            return const(bound.min_value, kind), const(bound.max_value, kind)
+        dtype = index.dtype
+        if (
+            used_by([index]) <= self.numbers
+            and dtype.min_value <= bound.min_value
+            and bound.max_value <= dtype.max_value
+        ):
+            return const(bound.min_value, dtype), const(bound.max_value, dtype)
         loops = {step.var: Range(step.start, step.extent) for step in self.steps if isinstance(step, Loop)}
         found = eval_set(index, loops, self.analyzer)
         if isinstance(found.min_value, Expr) and isinstance(found.max_value, Expr):

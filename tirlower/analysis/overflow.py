@@ -216,11 +216,11 @@ class Wrapping:
 
     def _is_small(self, expr: Expr) -> bool:
         """Whether a value is known to lie in the middle half of its type."""
-        kind = expr.dtype
-        if not is_index_type(kind):
+        dtype = expr.dtype
+        if not is_index_type(dtype):
             return True
-        limit = 1 << (kind.bits - 2)
-        if isinstance(expr, Cast) and expr.value.dtype.is_integral and expr.value.dtype.bits < kind.bits - 1:
+        limit = 1 << (dtype.bits - 2)
+        if isinstance(expr, Cast) and expr.value.dtype.is_integral and expr.value.dtype.bits < dtype.bits - 1:
             return True
         bound = self.analyzer.const_int_bound(expr)
         return -limit <= bound.min_value and bound.max_value <= limit

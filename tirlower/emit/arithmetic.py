@@ -53,13 +53,13 @@ _RING: Final[dict[type, tuple[str, str]]] = {Add: ("add", "fadd"), Sub: ("sub", 
 
 @combine(Add, Sub, Mul)
 def _ring(em: Emitter, op: BinaryOp, a: Value, b: Value) -> Value:
-    kind: DataType = op.dtype
+    dtype: DataType = op.dtype
     integer, floating = _RING[op.__class__]
-    if kind.is_integral:
+    if dtype.is_integral:
         return em.b.binary(integer, a, b)
-    if kind.is_float:
+    if dtype.is_float:
         flags = em.b.fast_math & ~FastMath.CONTRACT if id(op) in em.chained else None
-        return binary_float(em, kind, a, b, lambda x, y: em.b._float(floating, x, y, "", flags))
+        return binary_float(em, dtype, a, b, lambda x, y: em.b._float(floating, x, y, "", flags))
     raise _no_arithmetic(em, op)
 
 
@@ -79,24 +79,24 @@ def binary_float(em: Emitter, kind: DataType, a: Value, b: Value, compute: Calla
 
 @combine(Div, Mod, FloorDiv, FloorMod)
 def _division(em: Emitter, op: BinaryOp, a: Value, b: Value) -> Value:
-    kind: DataType = op.dtype
-    if kind.is_integral:
+    dtype: DataType = op.dtype
+    if dtype.is_integral:
         facts = em.facts
         return divide(em, op, a, b, facts.value_range(op.a), facts.value_range(op.b))
-    if not kind.is_float:
+    if not dtype.is_float:
         raise _no_arithmetic(em, op)
     if op.__class__ is Div:
-        return binary_float(em, kind, a, b, em.b.fdiv)
+        return binary_float(em, dtype, a, b, em.b.fdiv)
     if op.__class__ is Mod:
-        return binary_float(em, kind, a, b, lambda x, y: float_remainder(em, x, y))
-    quotient = binary_float(em, kind, a, b, em.b.fdiv)
-    floored = binary_float(em, kind, quotient, quotient, lambda x, _: _floor(em.b, x))
+        return binary_float(em, dtype, a, b, lambda x, y: float_remainder(em, x, y))
+    quotient = binary_float(em, dtype, a, b, em.b.fdiv)
+    floored = binary_float(em, dtype, quotient, quotient, lambda x, _: _floor(em.b, x))
     if op.__class__ is FloorDiv:
         return floored
     # As the difference and product that it stands for, each rounded: never contracted.
     none = FastMath.NONE
-    product = binary_float(em, kind, floored, b, lambda x, y: em.b.fmul(x, y, fast_math=none))
-    return binary_float(em, kind, a, product, lambda x, y: em.b.fsub(x, y, fast_math=none))
+    product = binary_float(em, dtype, floored, b, lambda x, y: em.b.fmul(x, y, fast_math=none))
+    return binary_float(em, dtype, a, product, lambda x, y: em.b.fsub(x, y, fast_math=none))
 
 
 def float_remainder(em: Emitter, a: Value, b: Value) -> Value:

@@ -181,12 +181,12 @@ def _f32_to_f8(em: Emitter, value: Value, bits: Value, form: FloatFormat) -> Val
 
 def float_constant(em: Emitter, op: FloatImm) -> Value:
     """A float constant in the representation of its type."""
-    kind = op.dtype
-    t = em.type_of(kind)
-    if kind.is_bfloat16:
+    dtype = op.dtype
+    t = em.type_of(dtype)
+    if dtype.is_bfloat16:
         return constant(t, float_bits(BFLOAT_FORMAT, op.value))
-    if kind.is_float8:
-        return constant(t, int(kind.numpy.type(op.value).view("uint8")))
+    if dtype.is_float8:
+        return constant(t, int(dtype.numpy.type(op.value).view("uint8")))
     return const(t, op.value)
 
 

@@ -58,8 +58,8 @@ _BITS: Final[dict[Op | GlobalVar, str]] = {
 
 def _leaves(run: Run, *operands: Expr) -> bool:
     """Whether one of some operands of 32 bits is index arithmetic that may leave them."""
-    kind = operands[0].dtype
-    return kind.is_int and kind.bits == 32 and any(map(run.em.facts.leaves, operands))
+    dtype = operands[0].dtype
+    return dtype.is_int and dtype.bits == 32 and any(map(run.em.facts.leaves, operands))
 
 
 # -- comparisons ------------------------------------------------------------------------------------------------------
@@ -214,8 +214,8 @@ _PARTS: Final[dict[type, tuple[str, ...]]] = {
 def _rebuilt(op: Expr, parts: list[Expr]) -> Expr:
     if not isinstance(op, Call):
         return op.with_(**dict(zip(_parts_of(op), parts, strict=True)))
-    kind = INT64.with_lanes(op.dtype.lanes)
-    return op.with_(args=(op.args[0], *parts) if op.op is _IF else tuple(parts), dtype=kind)
+    dtype = INT64.with_lanes(op.dtype.lanes)
+    return op.with_(args=(op.args[0], *parts) if op.op is _IF else tuple(parts), dtype=dtype)
 
 
 # -- conversions ------------------------------------------------------------------------------------------------------

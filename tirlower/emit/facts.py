@@ -194,10 +194,10 @@ class Facts:
             flags |= known[id(child)].flags
         if isinstance(op, CompareOp):
             return Fact(0, 1, 1, flags & ~(WRAPS | LEAVES))
-        kind = op.dtype
-        if not kind.is_integral:
+        dtype = op.dtype
+        if not dtype.is_integral:
             return self._opaque(op, flags)
-        low, high, divisor = (*_type_range(kind), 1)
+        low, high, divisor = (*_type_range(dtype), 1)
         if cls in BINARY:
             a, b = known[id(op.a)], known[id(op.b)]  # type: ignore[attr-defined]
             low, high = _exact(cls, a, b) or (low, high)
@@ -206,14 +206,14 @@ class Facts:
                 flags |= FAULTS
             if cls in _QUOTIENTS and a.low <= low and b.low <= -1 <= b.high:
                 flags |= WRAPS  # the least integer by -1
-            if kind.is_uint and (a.flags | b.flags) & DATA:
+            if dtype.is_uint and (a.flags | b.flags) & DATA:
                 flags |= DATA
         elif cls is Cast:
             source = known[id(op.value)]  # type: ignore[attr-defined]
-            if kind.is_int and kind.bits == 64 and source.flags & (DATA | LEAVES) == LEAVES:
+            if dtype.is_int and dtype.bits == 64 and source.flags & (DATA | LEAVES) == LEAVES:
                 low, high, divisor, flags = source.low, source.high, source.divisor, flags & ~(WRAPS | LEAVES)
             elif op.value.dtype.is_integral and not source.flags & WRAPS:  # type: ignore[attr-defined]
-                least, most = _type_range(kind)
+                least, most = _type_range(dtype)
                 if least <= source.low and source.high <= most:
                     low, high, divisor = source.low, source.high, source.divisor
                 else:
@@ -225,7 +225,7 @@ class Facts:
             return body._replace(flags=body.flags | flags & _EVALUATION)
         elif cls is Ramp:
             base, stride = known[id(op.base)], known[id(op.stride)]  # type: ignore[attr-defined]
-            last = kind.lanes - 1
+            last = dtype.lanes - 1
             ends = (stride.low * last, stride.high * last, 0)
             low, high = base.low + min(ends), base.high + max(ends)
             divisor = min(base.divisor, stride.divisor)
@@ -237,7 +237,7 @@ class Facts:
             return self._call(op, flags)  # type: ignore[arg-type]
         else:
             return self._opaque(op, flags)
-        return self._checked(kind, low, high, divisor, flags)
+        return self._checked(dtype, low, high, divisor, flags)
 
     def _free(self, var: Var) -> Fact:
         least, most = _type_range(var.dtype)

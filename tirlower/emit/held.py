@@ -50,8 +50,8 @@ _MOST_NODES: Final = 8
 
 def _place(em: Emitter, op: BufferStore) -> Hashable:
     """What identifies the element of a store as long as its variables are in scope; None where a load or a call does."""
-    kind = op.buffer.dtype
-    if not kind.is_scalar or str(kind) not in _KEPT or op.predicate is not None:
+    dtype = op.buffer.dtype
+    if not dtype.is_scalar or str(dtype) not in _KEPT or op.predicate is not None:
         return None
     if not any(op.buffer.data is b.data for b in em.kernel.func.buffer_map.values()):
         return None  # memory of the function's own is in registers already

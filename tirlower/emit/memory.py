@@ -239,10 +239,10 @@ def _access_ptr(run: Run, op: Call) -> None:
 
     def finish(_: object) -> None:
         em = run.em
-        kind = marker.dtype
-        unit = memory_type(kind)
+        dtype = marker.dtype
+        unit = memory_type(dtype)
         index = run.get_index(offset)
-        scaled = index if kind.lanes == 1 else em.b.binary("mul nsw", index, em.b.i64(kind.lanes))
+        scaled = index if dtype.lanes == 1 else em.b.binary("mul nsw", index, em.b.i64(dtype.lanes))
         run.set(op, em.b.gep(unit, run.get(data), scaled, inbounds=False))
 
     run.then(finish)

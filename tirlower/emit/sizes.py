@@ -41,12 +41,12 @@ _BITS: Final[dict[Op | GlobalVar, str]] = {
 
 def size_of(em: Emitter, expr: Expr) -> Value:
     """A size as an i64, after failing with OverflowError where a sum or product in it leaves its type."""
-    kind = expr.dtype
-    if is_const_int(expr) or not (kind.is_int and kind.is_scalar):
+    dtype = expr.dtype
+    if is_const_int(expr) or not (dtype.is_int and dtype.is_scalar):
         return index_of(em, expr)
     if expr.__class__ in _RING:
         return _fitting(em, expr, _chain(em, expr))
-    if expr.__class__ is Cast and expr.value.dtype.is_int and expr.value.dtype.bits <= kind.bits:
+    if expr.__class__ is Cast and expr.value.dtype.is_int and expr.value.dtype.bits <= dtype.bits:
         return size_of(em, expr.value)
     if isinstance(expr, BinaryOp):
         return INDEX[expr.__class__](em, expr, size_of(em, expr.a), size_of(em, expr.b))
@@ -74,11 +74,11 @@ def _chain(em: Emitter, expr: Expr) -> Value:
 
 
 def _fitting(em: Emitter, expr: Expr, value: Value) -> Value:
-    kind = expr.dtype
-    if kind.bits < 64 and _leaves(em, expr, kind):
-        least, most = int(kind.min_value), int(kind.max_value)
+    dtype = expr.dtype
+    if dtype.bits < 64 and _leaves(em, expr, dtype):
+        least, most = int(dtype.min_value), int(dtype.max_value)
         outside = em.b.icmp("ugt", em.b.sub(value, em.b.i64(least)), em.b.i64(most - least))
-        code = em.state.errors.code(OverflowError, escape_template(f"{expr} = ") + "{0}" + f" does not fit {kind}")
+        code = em.state.errors.code(OverflowError, escape_template(f"{expr} = ") + "{0}" + f" does not fit {dtype}")
         em.fail_if(outside, code, [value])
     return value
 

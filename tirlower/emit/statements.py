@@ -133,18 +133,18 @@ def _bind(em: Emitter, op: Bind) -> None:
     em.facts.define_as(op.var, op.value)
     value = em.value(op.value)
     wide = None
-    kind = op.var.dtype
-    if kind.is_int and kind.is_scalar:
+    dtype = op.var.dtype
+    if dtype.is_int and dtype.is_scalar:
         if is_masked(op.value, em.masked):
             em.masked.add(op.var)
         if em.facts.of(op.value).flags & FAULTS or mentions(op.value, em.read):
             em.read.add(op.var)
-        if kind.bits == 64:
+        if dtype.bits == 64:
             wide = value
-        elif kind.bits == 32 and not em.facts.of(op.value).flags & DATA:
+        elif dtype.bits == 32 and not em.facts.of(op.value).flags & DATA:
             # Indices built on the variable are computed in 64 bits: LLVM drops the one of the two that is not used.
             wide = index_of(em, op.value)
-    if em.loops and kind.is_integral and kind.is_scalar and _is_far(em, op):
+    if em.loops and dtype.is_integral and dtype.is_scalar and _is_far(em, op):
         value = em.state.platform.opaque(em, value)
         wide = None if wide is None else em.state.platform.opaque(em, wide)
     em.define(op.var, value, wide)

@@ -337,8 +337,8 @@ class Parameters:
         self._bind_parts(frame, parameter.name, parameter.strides, compact_strides(shape))
         if parameter.offset.slot is not None:
             frame[parameter.offset.slot] = 0
-        kind = parameter.buffer.dtype
-        return np.zeros(shape + ((kind.lanes,) if kind.lanes > 1 else ()), element_numpy(kind))
+        dtype = parameter.buffer.dtype
+        return np.zeros(shape + ((dtype.lanes,) if dtype.lanes > 1 else ()), element_numpy(dtype))
 
     def _check(self, frame: Frame, parameter: BufferParameter, layout: Layout, array: Array | Pointer | None) -> None:
         """Check the parts that are not bound here against the array."""

@@ -45,8 +45,8 @@ def _typed(function: Function, result: DataType) -> Function:
 
 def custom_operation(node: BinaryOp | CompareOp) -> Function:
     """The scalar function of a binary node or a comparison. Raises InterpreterError when none is registered."""
-    kind = node.a.dtype
-    return _typed(_meaning(node, kind.bits, type(node).__name__, custom_name(kind)), node.dtype)
+    dtype = node.a.dtype
+    return _typed(_meaning(node, dtype.bits, type(node).__name__, custom_name(dtype)), node.dtype)
 
 
 def custom_cast(node: Cast) -> Function:

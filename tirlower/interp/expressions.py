@@ -285,11 +285,11 @@ class ExpressionCompiler(Scope):
         return lifted(caster(source, target), args, node.dtype.is_vector)
 
     def _binary(self, node: BinaryOp | CompareOp, args: list[Value]) -> Value:
-        kind = node.a.dtype
-        fn = custom_operation(node) if kind.is_custom else operation(type(node).__name__, kind)
+        dtype = node.a.dtype
+        fn = custom_operation(node) if dtype.is_custom else operation(type(node).__name__, dtype)
         if fn is None:
-            raise InterpreterError(f"{type(node).__name__} has no meaning on {kind!s}: {node}", span=node.span)
-        if kind.is_scalar:
+            raise InterpreterError(f"{type(node).__name__} has no meaning on {dtype!s}: {node}", span=node.span)
+        if dtype.is_scalar:
             a, b = args
             compute: Binary = fn
             return lambda frame: compute(a(frame), b(frame))

@@ -64,10 +64,10 @@ def _atomic(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Valu
     swaps = name == "cas"
     address, value = args[0], args[2 if swaps else 1]
     expected = args[1] if swaps else None
-    kind = call.args[2 if swaps else 1].dtype
-    combine = _update("exchange" if swaps else name, kind)
+    dtype = call.args[2 if swaps else 1].dtype
+    combine = _update("exchange" if swaps else name, dtype)
     if combine is None:
-        raise InterpreterError(f"{call.op.name} has no meaning on {kind!s}", origin="interpret", span=call.span)
+        raise InterpreterError(f"{call.op.name} has no meaning on {dtype!s}", origin="interpret", span=call.span)
     fn: Update = combine
     order, scope = _order_and_scope(call, 3 if swaps else 2)
     place, detector = compiler.place(call.span), compiler.program.detector
@@ -76,8 +76,8 @@ def _atomic(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Valu
         pointer = pointer_value(address(frame), call.op.name, place)
         new = value(frame)
         wanted = None if expected is None else expected(frame)
-        touch_atomic(detector, frame, pointer, kind, place, order=order, scope=scope)
-        view = pointer.view(kind)
+        touch_atomic(detector, frame, pointer, dtype, place, order=order, scope=scope)
+        view = pointer.view(dtype)
         try:
             old = view.get(view.start)
             if wanted is None or old == wanted:

@@ -206,12 +206,12 @@ def _shift(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value
 
 @intrinsic("tir.popcount", "tir.clz")
 def _count(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
-    kind = call.args[0].dtype
-    mask = (1 << kind.bits) - 1
+    dtype = call.args[0].dtype
+    mask = (1 << dtype.bits) - 1
     if call.op.name == "tir.popcount":
         wrap = integer_wrapper(call.dtype.element)
-        return lifted(lambda x: wrap((int(x) & mask).bit_count()), args, kind.is_vector)
-    return lifted(lambda x: kind.bits - (int(x) & mask).bit_length(), args, kind.is_vector)
+        return lifted(lambda x: wrap((int(x) & mask).bit_count()), args, dtype.is_vector)
+    return lifted(lambda x: dtype.bits - (int(x) & mask).bit_length(), args, dtype.is_vector)
 
 
 def _fixed_point(x: int, y: int, left: int, right: int) -> int:

@@ -29,8 +29,8 @@ def _address_of(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> 
 
 @intrinsic("tir.tvm_access_ptr")
 def _access_ptr(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
-    kind = call.args[0].dtype
-    size = element_numpy(kind).itemsize * kind.lanes
+    dtype = call.args[0].dtype
+    size = element_numpy(dtype).itemsize * dtype.lanes
     place = compiler.place(call.span)
     _, data, offset, extent, _ = args
 
@@ -39,7 +39,7 @@ def _access_ptr(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> 
         count = extent(frame)
         if pointer.offset < 0 or (count > 0 and pointer.offset + count * size > pointer.memory.size):
             raise BoundsError(
-                f"an access pointer to {count} elements of {kind!s} from byte {pointer.offset} on reaches outside "
+                f"an access pointer to {count} elements of {dtype!s} from byte {pointer.offset} on reaches outside "
                 f"its memory {pointer.memory.name!r} of {pointer.memory.size} bytes",
                 origin="interpret",
                 span=place.span,
@@ -122,7 +122,7 @@ def _stack_make_shape(compiler: ExpressionCompiler, call: Call, args: list[Value
 @intrinsic("tir.tvm_stack_make_array")
 def _stack_make_array(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
     data, shape, strides, ndim, _, offset = args
-    kind = call.args[4].dtype
+    dtype = call.args[4].dtype
 
     def run(frame: Frame) -> Struct:
         fields = {
@@ -130,9 +130,9 @@ def _stack_make_array(compiler: ExpressionCompiler, call: Call, args: list[Value
             FieldKind.SHAPE: shape(frame),
             FieldKind.STRIDES: strides(frame) or None,
             FieldKind.NDIM: ndim(frame),
-            FieldKind.TYPE_BITS: kind.bits,
-            FieldKind.TYPE_LANES: kind.lanes,
-            FieldKind.BYTE_OFFSET: offset(frame) * kind.bytes * kind.lanes,
+            FieldKind.TYPE_BITS: dtype.bits,
+            FieldKind.TYPE_LANES: dtype.lanes,
+            FieldKind.BYTE_OFFSET: offset(frame) * dtype.bytes * dtype.lanes,
             FieldKind.DEVICE_ID: 0,
             FieldKind.DEVICE_TYPE: 1,
         }

@@ -57,10 +57,10 @@ def _fits(value: float, dtype: DataType) -> bool:
 
 def _literal_like(value: float, other: Expr) -> Expr:
     """A Python number next to a typed operand takes its type, unless that would change its value."""
-    kind = other.dtype
-    element = kind.element
+    dtype = other.dtype
+    element = dtype.element
     if element.is_custom:
-        return const(value, kind)
+        return const(value, dtype)
     if isinstance(value, bool):
         return const(value, BOOL)
     if isinstance(value, int):
@@ -70,8 +70,8 @@ def _literal_like(value: float, other: Expr) -> Expr:
             return as_expr(value)
         if element.is_handle:
             return as_expr(value)
-        return const(value, kind)
-    return const(value, kind) if element.is_float else as_expr(value)
+        return const(value, dtype)
+    return const(value, dtype) if element.is_float else as_expr(value)
 
 
 def operands(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
@@ -161,8 +161,8 @@ def _prepare(a: ExprLike, b: ExprLike, span: Span | None) -> tuple[Expr, Expr]:
 
 def _fold(node: type[ir.BinaryOp], a: Expr, b: Expr, span: Span | None) -> Expr | None:
     if a.__class__ is IntImm and b.__class__ is IntImm:
-        kind = a.dtype
-        return IntImm(kind, wrap_int(EXACT[node](a.value, b.value), kind), span=span)
+        dtype = a.dtype
+        return IntImm(dtype, wrap_int(EXACT[node](a.value, b.value), dtype), span=span)
     if a.__class__ is FloatImm and b.__class__ is FloatImm and not a.dtype.is_custom:
         return FloatImm(a.dtype, EXACT[node](a.value, b.value), span=span)
     return None

@@ -154,8 +154,8 @@ class IRBuilder:
         if state.has_block and not (isinstance(body, Block) and not body.iters):
             body = Block("root", (), True, (), (), None, (), {}, body)  # type: ignore[arg-type]
         given = state.ret_type
-        kind = given if isinstance(given, PointerType) else DataType("void" if given is None else given)
-        self._built[name] = PrimFunc(tuple(state.params), state.buffer_map, kind, state.attrs, body)
+        dtype = given if isinstance(given, PointerType) else DataType("void" if given is None else given)
+        self._built[name] = PrimFunc(tuple(state.params), state.buffer_map, dtype, state.attrs, body)
 
     def scalar_param(self, name: str, dtype: DataType | str = "int32", nonneg: bool = False) -> Var:
         """A scalar (or handle) parameter of the function."""
@@ -188,8 +188,8 @@ class IRBuilder:
     def ret(self, value: ExprLike | None = None) -> None:
         """Return from the function."""
         args = () if value is None else (as_expr(value),)
-        kind = args[0].dtype if args else DataType("void")
-        self.emit(Evaluate(Call(Op.get("tir.ret"), args, kind)))
+        dtype = args[0].dtype if args else DataType("void")
+        self.emit(Evaluate(Call(Op.get("tir.ret"), args, dtype)))
 
     # Control
 

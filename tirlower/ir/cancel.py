@@ -99,7 +99,7 @@ def linear_difference(a: Expr, b: Expr, plus: int = 0, always: bool = False) -> 
     >>> linear_difference(i * 4 + 4, i * 4).value
     4
     """
-    kind = a.dtype
+    dtype = a.dtype
     if plus == 0 and not always and is_const_int(b, 0):
         return a
     terms: dict[object, tuple[int, Expr]] = {}
@@ -107,23 +107,23 @@ def linear_difference(a: Expr, b: Expr, plus: int = 0, always: bool = False) -> 
     result: Expr | None = None
     negative: list[tuple[int, Expr]] = []
     for factor, term in terms.values():
-        factor = wrap_int(factor, kind)
+        factor = wrap_int(factor, dtype)
         if factor > 0:
-            piece = build.mul(term, const(factor, kind))
+            piece = build.mul(term, const(factor, dtype))
             result = piece if result is None else build.add(result, piece)
         elif factor < 0:
             negative.append((-factor, term))
-    constant = wrap_int(constant, kind)
+    constant = wrap_int(constant, dtype)
     if result is None and negative and constant > 0:
-        result, constant = const(constant, kind), 0
+        result, constant = const(constant, dtype), 0
     for factor, term in negative:
-        piece = build.mul(term, const(factor, kind))
-        result = build.sub(const(0, kind) if result is None else result, piece)
+        piece = build.mul(term, const(factor, dtype))
+        result = build.sub(const(0, dtype) if result is None else result, piece)
     if result is None:
-        return const(constant, kind)
+        return const(constant, dtype)
     if constant < 0:
-        return build.sub(result, const(-constant, kind))
-    return build.add(result, const(constant, kind))
+        return build.sub(result, const(-constant, dtype))
+    return build.add(result, const(constant, dtype))
 
 
 def cancelled(expr: Expr) -> Expr:

@@ -334,18 +334,20 @@ class IntImm(Expr):
 
     def check(self) -> None:
         """Refuse values outside the dtype."""
-        kind = self.dtype
-        bits = kind.bits
-        if kind.is_int:
+        dtype = self.dtype
+        bits = dtype.bits
+        if dtype.is_int:
             fits = -(1 << (bits - 1)) <= self.value < (1 << (bits - 1))
-        elif kind.is_uint or kind.is_bool:
+        elif dtype.is_uint or dtype.is_bool:
             fits = 0 <= self.value < (1 << bits)
         else:
-            raise WellFormedError(f"an integer constant cannot have dtype {kind!s}")
-        if not fits or kind.is_vector:
+            raise WellFormedError(f"an integer constant cannot have dtype {dtype!s}")
+        if not fits or dtype.is_vector:
             raise WellFormedError(
-                f"the value {self.value} does not fit in {kind!s}",
-                help=f"{kind!s} holds {kind.min_value} to {kind.max_value}" if not kind.is_vector else "use Broadcast",
+                f"the value {self.value} does not fit in {dtype!s}",
+                help=f"{dtype!s} holds {dtype.min_value} to {dtype.max_value}"
+                if not dtype.is_vector
+                else "use Broadcast",
             )
 
 
@@ -358,13 +360,13 @@ class FloatImm(Expr):
 
     def check(self) -> None:
         """Round to the dtype."""
-        kind = self.dtype
-        if kind.is_custom:
+        dtype = self.dtype
+        if dtype.is_custom:
             return
-        if not kind.is_float or kind.is_vector:
-            raise WellFormedError(f"a float constant cannot have dtype {kind!s}")
-        if kind.bits != 64:
-            self.value = round_float(self.value, kind)
+        if not dtype.is_float or dtype.is_vector:
+            raise WellFormedError(f"a float constant cannot have dtype {dtype!s}")
+        if dtype.bits != 64:
+            self.value = round_float(self.value, dtype)
 
 
 @node
@@ -400,10 +402,10 @@ class BinaryOp(Expr):
 
     def check(self) -> None:
         """Both operands have one dtype, which is the result's."""
-        kind = self.a.dtype
-        if kind is not self.b.dtype:
+        dtype = self.a.dtype
+        if dtype is not self.b.dtype:
             _mismatch(self)
-        self.dtype = kind
+        self.dtype = dtype
 
 
 @node
@@ -415,10 +417,10 @@ class CompareOp(Expr):
 
     def check(self) -> None:
         """Both operands have one dtype; the result is bool."""
-        kind = self.a.dtype
-        if kind is not self.b.dtype:
+        dtype = self.a.dtype
+        if dtype is not self.b.dtype:
             _mismatch(self)
-        self.dtype = BOOL if kind.lanes == 1 and not kind.scalable else BOOL.with_lanes(kind.lanes, kind.scalable)
+        self.dtype = BOOL if dtype.lanes == 1 and not dtype.scalable else BOOL.with_lanes(dtype.lanes, dtype.scalable)
 
 
 def _mismatch(expr: BinaryOp | CompareOp) -> NoReturn:

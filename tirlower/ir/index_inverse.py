@@ -269,8 +269,8 @@ def ranges_of(inputs: Sequence[tuple[Var, Range]], outputs: Sequence[Expr]) -> l
     found = []
     for output in outputs:
         value = analysis.positive(analysis.sum_of(output))
-        kind = output.dtype
-        found.append(Range(const(value.base, kind), _expr(_top(value, 1 - value.base), kind)))
+        dtype = output.dtype
+        found.append(Range(const(value.base, dtype), _expr(_top(value, 1 - value.base), dtype)))
     return found
 
 
@@ -312,25 +312,25 @@ class _Solver:
 
     def read(self, value: _Sum, target: Expr) -> None:
         """Find the digits of a sum from its value."""
-        kind = target.dtype
+        dtype = target.dtype
         if value.base < 0:
             raise NotInvertible(f"an output starts at {value.base}, below 0")
         if value.base > 0:
-            self.conditions.append(build.lt(target, const(value.base, kind)))
-        rest = build.sub(target, const(value.base, kind))
+            self.conditions.append(build.lt(target, const(value.base, dtype)))
+        rest = build.sub(target, const(value.base, dtype))
         terms = sorted(value.terms, key=lambda t: t[1])
         if terms and terms[0][1] > 1:
-            self.conditions.append(build.ne(build.floormod(rest, const(terms[0][1], kind)), const(0, kind)))
+            self.conditions.append(build.ne(build.floormod(rest, const(terms[0][1], dtype)), const(0, dtype)))
         for place, (digit, scale) in enumerate(terms):
-            part = build.floordiv(rest, const(scale, kind))
+            part = build.floordiv(rest, const(scale, dtype))
             if place + 1 < len(terms):
                 ratio, odd = divmod(terms[place + 1][1], scale)
                 size = digit.size
                 if odd or not isinstance(size, int) or size > ratio:
                     raise NotInvertible("the terms of an output overlap")
-                part = build.floormod(part, const(ratio, kind))
+                part = build.floormod(part, const(ratio, dtype))
                 if size < ratio:
-                    self.conditions.append(build.ge(part, const(size, kind)))
+                    self.conditions.append(build.ge(part, const(size, dtype)))
             known = self.digits.setdefault(digit.mark, {})
             if digit in known:
                 raise NotInvertible("two outputs depend on the same part of an index")
@@ -380,10 +380,10 @@ class _Solver:
         """Conditions for a mark outside its range, in terms of its leading digit where there are several."""
         top = digits[-1]
         lead = known[top]
-        kind = value.dtype
+        dtype = value.dtype
         lower = top.lower
         below = [build.mul(known[d], d.lower) for d in reversed(digits[:-1])]
-        rest = below[0] if below else const(0, kind)
+        rest = below[0] if below else const(0, dtype)
         for part in below[1:]:
             rest = build.add(*build.match_types(rest, part))
         if mark.low > 0:
@@ -391,17 +391,17 @@ class _Solver:
                 first = build.eq(lead, const(0, lead.dtype))
                 self.conditions.append(build.logical_and(first, build.lt(rest, const(mark.low, rest.dtype))))
             else:
-                self.conditions.append(build.lt(value, const(mark.low, kind)))
+                self.conditions.append(build.lt(value, const(mark.low, dtype)))
         if top.extent is None and _is_multiple(mark.high, lower):
             return
         if not isinstance(mark.high, int):
-            self.conditions.append(build.ge(value, build.cast(kind, mark.high)))
+            self.conditions.append(build.ge(value, build.cast(dtype, mark.high)))
             return
         if top.extent is not None and mark.high == lower * top.extent:
             return
         last, over = divmod(mark.high, lower)
         if top.extent is not None:
-            self.conditions.append(build.ge(value, const(mark.high, kind)))
+            self.conditions.append(build.ge(value, const(mark.high, dtype)))
         elif last == 0:
             self.conditions.append(build.ge(rest, const(over, rest.dtype)))
         else:

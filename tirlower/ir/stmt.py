@@ -150,20 +150,20 @@ class For(Stmt):
 
     def check(self) -> None:
         """The bounds have the variable's integer dtype; a thread loop has a tag."""
-        kind = self.loop_var.dtype
-        if not kind.is_integral or kind.is_vector:
+        dtype = self.loop_var.dtype
+        if not dtype.is_integral or dtype.is_vector:
             raise WellFormedError(
-                f"the loop variable {self.loop_var.name!r} is an integer, got {kind!s}", span=self.span
+                f"the loop variable {self.loop_var.name!r} is an integer, got {dtype!s}", span=self.span
             )
         for name in ("min", "extent"):
             bound = getattr(self, name)
-            if bound.dtype is not kind:
+            if bound.dtype is not dtype:
                 if not isinstance(bound, IntImm):
                     raise WellFormedError(
-                        f"the {name} of loop {self.loop_var.name!r} has dtype {bound.dtype!s}, the variable {kind!s}",
+                        f"the {name} of loop {self.loop_var.name!r} has dtype {bound.dtype!s}, the variable {dtype!s}",
                         span=self.span,
                     )
-                setattr(self, name, IntImm(kind, bound.value))
+                setattr(self, name, IntImm(dtype, bound.value))
         if (self.kind is ForKind.THREAD_BINDING) != (self.thread_tag is not None):
             raise WellFormedError(
                 f"loop {self.loop_var.name!r}: a thread_binding loop has a thread tag, and only such a loop",

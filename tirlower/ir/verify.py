@@ -247,10 +247,10 @@ class _Verifier(ScopeWalker):
 
     def visit_declaration(self, op: AllocConst | DeclBuffer) -> None:
         if isinstance(op, AllocConst):
-            kind = op.buffer.dtype
-            if kind.is_scalar and not kind.is_custom and not kind.is_bool and op.data.dtype != kind.numpy:
+            dtype = op.buffer.dtype
+            if dtype.is_scalar and not dtype.is_custom and not dtype.is_bool and op.data.dtype != dtype.numpy:
                 self.fail(
-                    f"the constant of buffer {op.buffer.name!r} has dtype {op.data.dtype}, the buffer {kind!s}",
+                    f"the constant of buffer {op.buffer.name!r} has dtype {op.data.dtype}, the buffer {dtype!s}",
                     op,
                     "convert the array with astype",
                 )
@@ -274,12 +274,12 @@ class _Verifier(ScopeWalker):
     def _check_return(self, call: Call) -> None:
         have = call.args[0].dtype if call.args else VOID
         wanted = self.func.ret_type
-        kind = DataType("handle") if isinstance(wanted, PointerType) else wanted
+        dtype = DataType("handle") if isinstance(wanted, PointerType) else wanted
         self.module.returned.setdefault(self.name, set()).add(have)
         # A function that states no type may return anything.
-        if kind is not VOID and have is not kind:
+        if dtype is not VOID and have is not dtype:
             self.fail(
-                f"function {self.name!r} returns {kind!s}, here it returns {have!s}",
+                f"function {self.name!r} returns {dtype!s}, here it returns {have!s}",
                 call,
                 "convert the value with T.Cast, or state the other type after `->`",
             )

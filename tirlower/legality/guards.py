@@ -63,8 +63,8 @@ def _escape(text: str) -> str:
 
 def _wide(index: Expr) -> Expr:
     """An index in int64, lanes and all."""
-    kind = index.dtype
-    return build.cast(kind.with_bits(64), index) if kind.is_int and kind.bits < 64 else index
+    dtype = index.dtype
+    return build.cast(dtype.with_bits(64), index) if dtype.is_int and dtype.bits < 64 else index
 
 
 class _Values:

@@ -72,8 +72,8 @@ class WidthAnalysis(FactMutator):
 
     def too_wide(self, op: Expr) -> bool:
         """Whether an integer expression's own value may not fit."""
-        kind = op.dtype
-        if not kind.is_int or kind.bits <= self.bits:
+        dtype = op.dtype
+        if not dtype.is_int or dtype.bits <= self.bits:
             return False
         bound = self.analyzer.const_int_bound(op)
         if not fits(bound.min_value, bound.max_value, self.bits):
@@ -110,8 +110,8 @@ class WidthAnalysis(FactMutator):
 
     def _look(self, op: Expr, wide: bool) -> bool:
         """Note one node, wide by its parents or by itself; whether its operands must be wide then."""
-        kind = op.dtype
-        if kind.is_int and kind.bits > self.bits:
+        dtype = op.dtype
+        if dtype.is_int and dtype.bits > self.bits:
             wide = wide or self.too_wide(op)
             if wide:
                 self.note(op)
@@ -127,12 +127,12 @@ class WidthAnalysis(FactMutator):
 
     def know_binding(self, op: Bind) -> None:
         """The bounds of a value are those of the variable bound to it."""
-        kind = op.var.dtype
-        if kind.is_int and kind.is_scalar:
+        dtype = op.var.dtype
+        if dtype.is_int and dtype.is_scalar:
             bound = self.analyzer.const_int_bound(op.value)
             low, count = bound.min_value, bound.max_value - bound.min_value + 1
-            if kind.min_value <= low and count <= kind.max_value:
-                self.analyzer.bind(op.var, Range(const(low, kind), const(count, kind)), allow_override=True)
+            if dtype.min_value <= low and count <= dtype.max_value:
+                self.analyzer.bind(op.var, Range(const(low, dtype), const(count, dtype)), allow_override=True)
 
     def visit_For(self, op: For) -> Stmt:
         low, extent = self.analyzer.const_int_bound(op.min), self.analyzer.const_int_bound(op.extent)

@@ -243,8 +243,8 @@ class CallLowerer(Mutator):
         stack, _ = self.stack.memory("stack_array", "array", max(self.room[1], 1))
         index = self.used.arrays
         self.used.arrays += 1
-        kind = element.dtype
-        size = kind.bytes * kind.lanes
+        dtype = element.dtype
+        size = dtype.bytes * dtype.lanes
         device_type, device_id = self.device_numbers()
         null = build.reinterpret(HANDLE, const(0, DataType("uint64")))
         for what, value in (
@@ -252,9 +252,9 @@ class CallLowerer(Mutator):
             (StructField.SHAPE, shape),
             (StructField.STRIDES, strides if strides.dtype.is_handle else null),
             (StructField.NDIM, build.cast(INT32, ndim)),
-            (StructField.TYPE_CODE, const(dlpack_code(kind), DataType("uint8"))),
-            (StructField.TYPE_BITS, const(dlpack_bits(kind), DataType("uint8"))),
-            (StructField.TYPE_LANES, const(kind.lanes, DataType("uint16"))),
+            (StructField.TYPE_CODE, const(dlpack_code(dtype), DataType("uint8"))),
+            (StructField.TYPE_BITS, const(dlpack_bits(dtype), DataType("uint8"))),
+            (StructField.TYPE_LANES, const(dtype.lanes, DataType("uint16"))),
             (StructField.BYTE_OFFSET, build.mul(build.cast("uint64", offset), const(size, "uint64"))),
             (StructField.DEVICE_ID, device_id),
             (StructField.DEVICE_TYPE, device_type),
@@ -287,16 +287,16 @@ class CallLowerer(Mutator):
 
     def _argument(self, op: Call, arg: Expr) -> tuple[Expr, int]:
         """A packed value, and its type code."""
-        kind = arg.dtype
+        dtype = arg.dtype
         if isinstance(arg, StringImm):
             return arg, _STRING_CODE
-        if kind.is_handle:
+        if dtype.is_handle:
             return arg, int(ArgumentCode.TENSOR if _is_descriptor(arg) else ArgumentCode.HANDLE)
-        if kind.is_vector or not (kind.is_integral or kind.is_float):
+        if dtype.is_vector or not (dtype.is_integral or dtype.is_float):
             raise TransformError(
-                f"a packed function takes scalars and pointers, not {kind!s}: {arg}", span=arg.span or op.span
+                f"a packed function takes scalars and pointers, not {dtype!s}: {arg}", span=arg.span or op.span
             )
-        if kind.is_integral:
+        if dtype.is_integral:
             return build.cast(INT64, arg), int(ArgumentCode.INT)
         return build.cast("float64", arg), int(ArgumentCode.FLOAT)
 

@@ -102,19 +102,19 @@ class Queues:
         }
         if not needs:
             return None
-        kind = instance.index.dtype
+        dtype = instance.index.dtype
         left = build.sub(build.sub(build.add(self.loop.min, self.loop.extent), 1), instance.index)
 
         def after(at: int, need: int) -> Expr:
-            return build.sub(build.min_(const(heads[at], kind), left), need)
+            return build.sub(build.min_(const(heads[at], dtype), left), need)
 
-        counts = [sum((after(at, need) for at, need in needs.items()), const(0, kind))]
+        counts = [sum((after(at, need) for at, need in needs.items()), const(0, dtype))]
         for needed, need in needs.items():
             later = len(groups) - 1 - needed
-            counts.append(sum((after(at, need) for at in range(len(groups))), const(later, kind)))
+            counts.append(sum((after(at, need) for at in range(len(groups))), const(later, dtype)))
         count = analyzer.simplify(build.max_(reduce(build.min_, counts), 0))
         # A queue is asked for a number known before the program runs (once short loops are unrolled): else for all.
-        return count if _only_mentions(count, var) else const(0, kind)
+        return count if _only_mentions(count, var) else const(0, dtype)
 
     def _ahead(self, stage: PipelineStage, group: list[PipelineStage]) -> int | None:
         """How many iterations a group may be ahead of the one that a statement needs; None where it needs none.

@@ -101,12 +101,12 @@ def _value(expr: Expr, otherwise: int) -> int:
 
 def _counting_type(first: Expr, last: Expr) -> str | None:
     """A type that holds the number of iterations between two bounds, where theirs may not."""
-    kind = first.dtype
+    dtype = first.dtype
     if isinstance(first, IntImm) and first.value == 0:
         return None
     if isinstance(first, IntImm) and isinstance(last, IntImm):
-        return None if int(kind.min_value) <= last.value - first.value <= int(kind.max_value) else "int64"
-    return _WIDER.get(str(kind))
+        return None if int(dtype.min_value) <= last.value - first.value <= int(dtype.max_value) else "int64"
+    return _WIDER.get(str(dtype))
 
 
 def _literals(start: ExprLike, stop: ExprLike, first: Expr, last: Expr) -> tuple[ExprLike, ExprLike]:

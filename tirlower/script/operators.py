@@ -113,12 +113,12 @@ class OpFunction:
         else:
             exprs = [as_expr(float(values[0]) if _is_int(values[0]) else values[0])]
             exprs += [_like(v, exprs[0], name) for v in values[1:]]
-        kind = exprs[0].dtype
-        if kind.is_integral and name in _ROUNDING:
+        dtype = exprs[0].dtype
+        if dtype.is_integral and name in _ROUNDING:
             return exprs[0]
-        if not (kind.is_float or kind.is_custom):
+        if not (dtype.is_float or dtype.is_custom):
             raise TirError(
-                f"T.{name} takes a float, got {kind!s}: {exprs[0]}",
+                f"T.{name} takes a float, got {dtype!s}: {exprs[0]}",
                 span=exprs[0].span,
                 help='convert it, e.g. with T.Cast("float32", …)',
             )

@@ -289,9 +289,9 @@ def meaning_of(func: object, args: Sequence[object], kwargs: dict[str, object]) 
             help="use it directly in `for i in range(…)`; backwards as range(n - 1, -1, -1)",
         )
     if isinstance(func, type):
-        kind = as_dtype(func)
-        if isinstance(kind, TypeFunc) and func not in (float, int, bool):
-            return kind
+        dtype = as_dtype(func)
+        if isinstance(dtype, TypeFunc) and func not in (float, int, bool):
+            return dtype
     found = _MEANINGS.get(id(func))
     if found is None:
         module = type(func).__module__ if isinstance(func, np.ufunc) else getattr(func, "__module__", None) or ""

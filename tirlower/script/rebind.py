@@ -539,6 +539,6 @@ def _placeholder(name: str) -> Callable[[DataType], Expr]:
 def kind_of_value(value: object) -> str:
     """What an assigned value is: "scalar", or in words what cannot be a variable."""
     if isinstance(value, (Expr, Sliced, Weak)):
-        kind = value.dtype
-        return "a pointer" if kind.is_handle else "scalar"
+        dtype = value.dtype
+        return "a pointer" if dtype.is_handle else "scalar"
     return "scalar" if is_number(value) else f"a Python value ({type(value).__name__})"

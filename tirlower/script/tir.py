@@ -112,13 +112,13 @@ def _make(name: str) -> object:
     if name.startswith("_"):
         return MISSING
     try:
-        kind = DataType(name)
+        dtype = DataType(name)
     except ValueError:
         found: object = _ops.operation(name)
         if found is None:
             return MISSING
     else:
-        found = TypeFunc(kind)
+        found = TypeFunc(dtype)
     _MEMBERS[name] = found
     return found
 

@@ -347,20 +347,20 @@ def _expressions(case: Case) -> Iterator[_Try]:
 
 def _shrunk(op: Expr) -> Iterator[Expr]:
     """What may stand in place of an expression."""
-    kind = op.dtype
-    if isinstance(op, (StringImm,)) or kind.is_handle or kind.is_custom:
+    dtype = op.dtype
+    if isinstance(op, (StringImm,)) or dtype.is_handle or dtype.is_custom:
         return
-    if kind.is_vector:
-        yield from (c for c in op.children() if isinstance(c, Expr) and c.dtype is kind)
+    if dtype.is_vector:
+        yield from (c for c in op.children() if isinstance(c, Expr) and c.dtype is dtype)
         return
-    simple = [const(n, kind) for n in (0, 1)]
+    simple = [const(n, dtype) for n in (0, 1)]
     if isinstance(op, (IntImm, FloatImm)):
         values = [float(one.value) for one in simple]  # type: ignore[attr-defined]
         yield from simple[: values.index(float(op.value))] if float(op.value) in values else simple
         return
     yield from simple
     for child in op.children():
-        if isinstance(child, Expr) and child.dtype is kind and not isinstance(op, Let):
+        if isinstance(child, Expr) and child.dtype is dtype and not isinstance(op, Let):
             yield child
     if isinstance(op, Let):
         yield substitute(op.body, {op.var: op.value})

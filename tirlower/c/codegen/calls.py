@@ -143,13 +143,13 @@ def _dp4a(state: FunctionState, op: Call) -> Value:
     first, second, start = op.args
 
     def quarter(arg: Expr, at: int) -> Value:
-        kind = arg.dtype
-        if kind.bits * kind.lanes != 32 or not kind.is_integral:
-            raise state.error(f"dp4a takes four bytes, as int8x4 or in 32 bits; got {kind!s}", op)
-        if kind.is_vector:
+        dtype = arg.dtype
+        if dtype.bits * dtype.lanes != 32 or not dtype.is_integral:
+            raise state.error(f"dp4a takes four bytes, as int8x4 or in 32 bits; got {dtype!s}", op)
+        if dtype.is_vector:
             return at_lane(state, int_literal(at, Kind.I32), arg)
-        bits = pattern(state, value_of(state, arg), kind)
-        byte = DataType("uint8" if kind.is_uint else "int8")
+        bits = pattern(state, value_of(state, arg), dtype)
+        byte = DataType("uint8" if dtype.is_uint else "int8")
         shifted = Value(f"{bits.inside(UNARY)} >> {8 * at}", Kind.U64, BIT, 0, bits.high, depth_of(bits))
         return wrapped(state, shifted, byte)
 

@@ -193,12 +193,12 @@ def _llvm(run: Run, op: Call) -> None:
 
 def _without_library(em: Emitter, op: Call, stem: str, args: list[Expr], values: list[Value]) -> Value | None:
     """What LLVM would leave to the C library; None for what it has instructions for."""
-    kind = op.dtype
-    if stem in _OVERLOADS and kind.is_float and stem in (*UNARY_MATH, *BINARY_MATH):
-        return in_float(em, kind, values, lambda xs: math_function(em, stem, xs))
+    dtype = op.dtype
+    if stem in _OVERLOADS and dtype.is_float and stem in (*UNARY_MATH, *BINARY_MATH):
+        return in_float(em, dtype, values, lambda xs: math_function(em, stem, xs))
     if stem in _ROUNDINGS:
         rounded = math_function(em, _ROUNDINGS[stem], [widen_float(em, values[0], args[0].dtype)])
-        return em.b.fptosi(rounded, em.type_of(kind))
+        return em.b.fptosi(rounded, em.type_of(dtype))
     if stem == "powi":
         raise em.error("the intrinsic 'llvm.powi' has no code on this target", op, "use T.pow, or products")
     return None

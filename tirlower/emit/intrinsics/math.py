@@ -133,16 +133,16 @@ def _make_integer_power(em: Emitter, t: Type) -> FunctionRef:
 
 @call_rule("tir.fma")
 def _fma(em: Emitter, op: Call, args: list[Value]) -> Value:
-    kind = op.dtype
+    dtype = op.dtype
     b = em.b
-    if kind.is_integral:
-        return binary_value(em, Add, kind, binary_value(em, Mul, kind, args[0], args[1]), args[2])
-    if not kind.is_float:
-        raise em.error(f"{op.op.name} has no meaning on {kind!s}: {op}", op)
-    if kind.bits >= 32 or (em.machine.native_half and kind.code == "float"):
+    if dtype.is_integral:
+        return binary_value(em, Add, dtype, binary_value(em, Mul, dtype, args[0], args[1]), args[2])
+    if not dtype.is_float:
+        raise em.error(f"{op.op.name} has no meaning on {dtype!s}: {op}", op)
+    if dtype.bits >= 32 or (em.machine.native_half and dtype.code == "float"):
         t = args[0].type
         return b.intrinsic("llvm.fma", t, args, [t], fast_math=FastMath.NONE)
-    return narrow_float(em, _odd_fma(em, [convert(em, arg, kind, _double(kind)) for arg in args]), kind)
+    return narrow_float(em, _odd_fma(em, [convert(em, arg, dtype, _double(dtype)) for arg in args]), dtype)
 
 
 def _double(kind: DataType) -> DataType:
@@ -199,16 +199,16 @@ def _ldexp(em: Emitter, op: Call, args: list[Value]) -> Value:
 @call_rule("tir.nextafter")
 def _next_after(em: Emitter, op: Call, args: list[Value]) -> Value:
     """The neighbour in the type's own format: a step of the bit pattern."""
-    kind = op.dtype
-    if not kind.is_float or kind.element == "float8_e8m0fnu":
-        raise em.error(f"{op.op.name} has no meaning on {kind!s}: {op}", op)
+    dtype = op.dtype
+    if not dtype.is_float or dtype.element == "float8_e8m0fnu":
+        raise em.error(f"{op.op.name} has no meaning on {dtype!s}: {op}", op)
     b, none = em.b, FastMath.NONE
-    i = args[0].type.with_scalar(em.type_of(DataType.of("int", kind.bits)))
-    x, y = (widen_float(em, arg, kind) for arg in args)
+    i = args[0].type.with_scalar(em.type_of(DataType.of("int", dtype.bits)))
+    x, y = (widen_float(em, arg, dtype) for arg in args)
     bits, other = (b.bitcast(arg, i) for arg in args)
     grows = b.icmp("eq", b.fcmp("ogt", y, x, fast_math=none), b.fcmp("ogt", x, zero(x.type), fast_math=none))
     stepped = b.add(bits, b.select(grows, constant(i, 1), constant(i, -1)))
-    least_bits = b.or_(b.and_(other, constant(i, 1 << (kind.bits - 1))), constant(i, 1))
+    least_bits = b.or_(b.and_(other, constant(i, 1 << (dtype.bits - 1))), constant(i, 1))
     from_zero = b.fcmp("oeq", x, zero(x.type), fast_math=none)
     moved = b.select(from_zero, least_bits, stepped)
     equal = b.fcmp("oeq", x, y, fast_math=none)

@@ -162,14 +162,14 @@ def element_of(em: Emitter, op: Call, position: int) -> DataType:
 
 def pointer_at(em: Emitter, op: Call, args: Sequence[Value], position: int) -> Value:
     """The address of the element given by the data and offset arguments at ``position`` and behind it."""
-    kind = element_of(em, op, position)
+    dtype = element_of(em, op, position)
     index = args[position + 1]
     if index.type.bits != 64:
         index = (em.b.zext if op.args[position + 1].dtype.is_uint else em.b.sext)(index, I64)
-    scale = kind.lanes
+    scale = dtype.lanes
     if scale != 1:
         index = em.b.mul(index, em.b.i64(scale))
-    return em.b.gep(memory_type(kind), args[position], index, inbounds=False)
+    return em.b.gep(memory_type(dtype), args[position], index, inbounds=False)
 
 
 def shared_address(em: Emitter, pointer: Value) -> Value:

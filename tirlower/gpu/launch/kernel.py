@@ -321,8 +321,8 @@ def _quick(dtype: DataType, value: str, take: str) -> str:
 
 def _packed(param: Param) -> str:
     """How a parameter is packed into 64 bits: as its number, or as the bits of it."""
-    kind = None if isinstance(param, BufferParam) else DataType(param.dtype)
-    return "d" if kind == "float64" else "q" if kind is not None and kind.is_int else "Q"
+    dtype = None if isinstance(param, BufferParam) else DataType(param.dtype)
+    return "d" if dtype == "float64" else "q" if dtype is not None and dtype.is_int else "Q"
 
 
 def _layout(signature: Signature, host: Signature) -> str:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def _half(args: Sequence[Expr]) -> DataType:
-    kind = args[0].dtype
-    return kind.with_lanes(max(kind.lanes // 2, 1))
+    dtype = args[0].dtype
+    return dtype.with_lanes(max(dtype.lanes // 2, 1))
 
 
 def _both(args: Sequence[Expr]) -> DataType:

@@ -33,10 +33,10 @@ def fixed(dtype: str) -> TypeRule:
 
 def lanes_of(position: int, element: str) -> TypeRule:
     """This element type, with the lanes of one argument."""
-    kind = DataType(element)
+    dtype = DataType(element)
 
     def rule(args: Sequence[Expr]) -> DataType:
         source = args[position].dtype
-        return kind.with_lanes(source.lanes, source.scalable)
+        return dtype.with_lanes(source.lanes, source.scalable)
 
     return rule

@@ -50,10 +50,12 @@ def _extents(buffer: Buffer) -> tuple[Expr, ...]:
     if not buffer.strides:
         return buffer.shape
     # The last element stands at the sum of the strides; in what order they grow does not matter.
-    kind = buffer.strides[0].dtype
-    span: Expr = const(1, kind)
+    dtype = buffer.strides[0].dtype
+    span: Expr = const(1, dtype)
     for extent, stride in zip(buffer.shape, buffer.strides, strict=True):
-        span = build.add(span, build.mul(build.sub(build.cast(kind, extent), const(1, kind)), build.cast(kind, stride)))
+        span = build.add(
+            span, build.mul(build.sub(build.cast(dtype, extent), const(1, dtype)), build.cast(dtype, stride))
+        )
     return (span,)
 
 

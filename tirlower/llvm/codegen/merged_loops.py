@@ -44,15 +44,15 @@ class _Merger(Mutator):
         if not (isinstance(inner, For) and _plain(op) and _plain(inner) and self.is_simple(inner.body)):
             return op
         outer_count, count = op.extent.value, inner.extent.value  # type: ignore[attr-defined]
-        kind = inner.loop_var.dtype
-        if count > _LONGEST or outer_count * count > int(kind.max_value) or op.loop_var.dtype is not kind:
+        dtype = inner.loop_var.dtype
+        if count > _LONGEST or outer_count * count > int(dtype.max_value) or op.loop_var.dtype is not dtype:
             return op
-        place = Var(f"{op.loop_var.name}_{inner.loop_var.name}", kind)
+        place = Var(f"{op.loop_var.name}_{inner.loop_var.name}", dtype)
         body = _Places(op.loop_var, inner.loop_var, count, place).visit(inner.body)
         left = undefined_vars(body)
         if op.loop_var in left or inner.loop_var in left:
             return op
-        return inner.with_(loop_var=place, extent=IntImm(kind, outer_count * count), body=body)
+        return inner.with_(loop_var=place, extent=IntImm(dtype, outer_count * count), body=body)
 
     def is_simple(self, body: Stmt) -> bool:
         """Whether a loop's body is that of an innermost loop over scalars of parameters, which nothing leaves early."""

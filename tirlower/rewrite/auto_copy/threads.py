@@ -70,28 +70,28 @@ class ThreadCopies:
         loops = self._coalesced(copy)
         lanes = self._vector(copy, loops[-1], lanes)
         number, threads = linear(axes)
-        kind = loops[-1].loop_var.dtype
+        dtype = loops[-1].loop_var.dtype
         parts = [loop.extent for loop in loops]
         parts[-1] = self.analyzer.simplify(build.floordiv(parts[-1], const(lanes, parts[-1].dtype)))
-        units: Expr = const(1, kind)
+        units: Expr = const(1, dtype)
         for part in parts:
-            units = build.mul(units, build.cast(kind, part))
+            units = build.mul(units, build.cast(dtype, part))
         units = self.analyzer.simplify(units)
-        turns = self.analyzer.simplify(build.ceildiv(units, const(threads, kind)))
-        turn, lane = Var("turn", kind), Var("lane", kind)
-        self.analyzer.bind(turn, Range(const(0, kind), turns))
-        self.analyzer.bind(lane, Range(const(0, kind), const(lanes, kind)))
-        first: Expr = const(0, kind) if is_const_int(turns, 1) else turn
-        unit = self.analyzer.simplify(build.add(build.mul(first, threads), build.cast(kind, number)))
+        turns = self.analyzer.simplify(build.ceildiv(units, const(threads, dtype)))
+        turn, lane = Var("turn", dtype), Var("lane", dtype)
+        self.analyzer.bind(turn, Range(const(0, dtype), turns))
+        self.analyzer.bind(lane, Range(const(0, dtype), const(lanes, dtype)))
+        first: Expr = const(0, dtype) if is_const_int(turns, 1) else turn
+        unit = self.analyzer.simplify(build.add(build.mul(first, threads), build.cast(dtype, number)))
         whole = self.analyzer.can_prove(build.lt(unit, units))
         values: dict[Var, Expr] = {}
         rest = unit
         for at in range(len(loops) - 1, -1, -1):
-            part, loop = build.cast(kind, parts[at]), loops[at]
+            part, loop = build.cast(dtype, parts[at]), loops[at]
             index = rest if at == 0 else build.floormod(rest, part)
             rest = build.floordiv(rest, part)
             if at == len(loops) - 1:
-                index = build.add(build.mul(index, lanes), lane if lanes > 1 else const(0, kind))
+                index = build.add(build.mul(index, lanes), lane if lanes > 1 else const(0, dtype))
             values[loop.loop_var] = self.analyzer.simplify(build.add(loop.min, build.cast(loop.min.dtype, index)))
         store, load = substitute(copy.store, values), substitute(copy.load, values)
         assert isinstance(store, BufferStore) and isinstance(load, BufferLoad)
@@ -104,19 +104,19 @@ class ThreadCopies:
         for side, moved in ((copy.store, own.store), (copy.load, own.load)):
             if self.order.axes(copy.loops, side.indices) is None:
                 self.conflicts.keep(side.buffer)
-            first_lane = {turn: const(0, kind), lane: const(0, kind)}
+            first_lane = {turn: const(0, dtype), lane: const(0, dtype)}
             self.conflicts.note(side.buffer, [substitute(i, first_lane) for i in moved.indices], lanes, axes)
 
         def share(body: Stmt) -> Stmt:
             for condition in reversed(own.conditions):
                 body = IfThenElse(condition, body)
             if lanes > 1:
-                body = For(lane, const(0, kind), const(lanes, kind), ForKind.VECTORIZED, None, {}, body)
+                body = For(lane, const(0, dtype), const(lanes, dtype), ForKind.VECTORIZED, None, {}, body)
             if not whole:
                 body = IfThenElse(build.lt(unit, units), body)
             if is_const_int(turns, 1):
                 return body
-            return For(turn, const(0, kind), turns, ForKind.SERIAL, None, {}, body)
+            return For(turn, const(0, dtype), turns, ForKind.SERIAL, None, {}, body)
 
         staged = op.annotations.get(LOCAL_STAGE)
         if staged is None or is_no(staged) or not copy.store.buffer.scope.startswith("shared"):
@@ -124,9 +124,9 @@ class ThreadCopies:
         if not isinstance(turns, IntImm):
             refuse(op, f"it is staged in registers, but its size is no constant: {units}", "take local_stage off")
         self._check_conditions(op, own)
-        shape = (const(max(turns.value, 1), kind), const(lanes, kind))
+        shape = (const(max(turns.value, 1), dtype), const(lanes, dtype))
         local = Buffer(f"{copy.store.buffer.name}_local", shape, copy.store.buffer.dtype, scope="local")
-        indices = (first, lane if lanes > 1 else const(0, kind))
+        indices = (first, lane if lanes > 1 else const(0, dtype))
         fill = share(BufferStore(local, own.store.value, indices, span=op.span))
         return Seq(
             (AllocBuffer(local), refresh_binders(fill), share(own.store.with_(value=BufferLoad(local, indices))))

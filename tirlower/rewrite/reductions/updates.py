@@ -60,14 +60,14 @@ class Accumulator:
         A float sum starts at -0.0, since 0.0 + -0.0 is 0.0. ``T.min`` of a NaN and a number is the number, so that a NaN
         is its identity; a comparison is never true of a NaN, and starts at infinity.
         """
-        kind = self.buffer.dtype
+        dtype = self.buffer.dtype
         if self.op in ("min", "max"):
-            return const(self._extreme(kind.element), kind)
+            return const(self._extreme(dtype.element), dtype)
         if self.op == "sum":
-            return const(-0.0 if _has(kind, -0.0) else 0, kind)
+            return const(-0.0 if _has(dtype, -0.0) else 0, dtype)
         if self.op == "bitwise and":
-            return const(-1 if kind.element.is_int else kind.element.max_value, kind)
-        return const({"product": 1, "and": True}.get(self.op, 0), kind)
+            return const(-1 if dtype.element.is_int else dtype.element.max_value, dtype)
+        return const({"product": 1, "and": True}.get(self.op, 0), dtype)
 
     def _extreme(self, kind: DataType) -> int | float:
         last = kind.max_value if self.op == "min" else kind.min_value

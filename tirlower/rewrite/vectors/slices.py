@@ -144,13 +144,13 @@ class Slicer(Dispatch[Expr, Expr, int | Expr, int]):
 
     def on_Call(self, op: Call, start: int | Expr, count: int) -> Expr:
         callee, lanes = op.op, op.dtype.lanes
-        kind = op.dtype.element.with_lanes(count)
+        dtype = op.dtype.element.with_lanes(count)
         if not isinstance(callee, Op) or callee.purity >= Purity.WRITES:
             raise NoSlice(f"a call of {op.op.name}")
         if callee is _MASK:
             base, limit = (build.cast("int64", arg) for arg in op.args)
             shifted = build.add(base, _as(base, start))
-            return build.lt(shifted, limit) if count == 1 else op.with_(args=(shifted, limit), dtype=kind)
+            return build.lt(shifted, limit) if count == 1 else op.with_(args=(shifted, limit), dtype=dtype)
         if callee is _LOW:
             return self._slice(op.args[0], start, count)
         if callee is _HIGH:
@@ -170,7 +170,7 @@ class Slicer(Dispatch[Expr, Expr, int | Expr, int]):
         self._conditional += callee is IF_THEN_ELSE
         args = [arg if arg.dtype.lanes == 1 else self._slice(arg, start, count) for arg in op.args]
         self._conditional -= callee is IF_THEN_ELSE
-        return op.with_(args=tuple(args), dtype=kind)
+        return op.with_(args=tuple(args), dtype=dtype)
 
     # -- lanes from elsewhere ----------------------------------------------------------------------------------------
 

@@ -43,23 +43,23 @@ def float_text(value: float, dtype: DataType | None = None) -> str:
 
 def imm_text(op: IntImm | FloatImm, explicit: bool = False) -> str:
     """A constant: bare where it is an int32 (unless ``explicit``), else with its type."""
-    kind = op.dtype
+    dtype = op.dtype
     if isinstance(op, IntImm):
-        if kind == "int32" and not explicit:
+        if dtype == "int32" and not explicit:
             return str(op.value)
-        text = str(bool(op.value)) if kind.is_bool else str(op.value)
-        return f"T.{kind}({text})"
+        text = str(bool(op.value)) if dtype.is_bool else str(op.value)
+        return f"T.{dtype}({text})"
     value = op.value
     if math.isfinite(value):
-        text = float_text(value, kind)
-        if not kind.is_custom:
-            return f"T.{kind}({text})"
+        text = float_text(value, dtype)
+        if not dtype.is_custom:
+            return f"T.{dtype}({text})"
     else:
         text = "nan" if value != value else "inf" if value > 0 else "-inf"
-        if not kind.is_custom:
-            return f'T.{kind}("{text}")'
+        if not dtype.is_custom:
+            return f'T.{dtype}("{text}")'
         text = f'float("{text}")'
-    return f'T.FloatImm("{kind}", {text})'
+    return f'T.FloatImm("{dtype}", {text})'
 
 
 def type_text(kind: DataType | PointerType) -> str:

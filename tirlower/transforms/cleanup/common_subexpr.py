@@ -158,8 +158,8 @@ class _Region:
         A form in other variables is left alone: those of one form need not be in scope where the other is.
         """
         op = made.expr
-        kind = op.dtype
-        if self.analyzer is None or not made.eligible or made.faults or not (kind.is_integral and kind.is_scalar):
+        dtype = op.dtype
+        if self.analyzer is None or not made.eligible or made.faults or not (dtype.is_integral and dtype.is_scalar):
             return made
         if made.size > EQUIVALENT_LIMIT:
             return made

@@ -56,14 +56,14 @@ def _correction(b: Expr, rest: Expr) -> Expr:
     Without a compare: the sign bit of ``rest ^ b``, of a rest other than 0 (that, or its negation, is negative then;
     a rest is nearer to 0 than its divisor, so that its negation cannot overflow).
     """
-    kind = rest.dtype
-    negated = build.sub(const(0, kind), rest)
+    dtype = rest.dtype
+    negated = build.sub(const(0, dtype), rest)
     value = b.value if isinstance(b, Broadcast) else b
     if isinstance(value, IntImm) and value.value < 0:
         differs = negated
     else:
         differs = build.bitwise_and(build.bitwise_xor(rest, b), build.bitwise_or(rest, negated))
-    return build.shift_right(differs, const(kind.bits - 1, kind))
+    return build.shift_right(differs, const(dtype.bits - 1, dtype))
 
 
 def constant_power(op: Call) -> Expr | None:
@@ -126,15 +126,15 @@ class _Lowerer(FactMutator):
         return op.with_(stmts=tuple(done)) if any(a is not b for a, b in zip(done, op.stmts, strict=True)) else op
 
     def visit_Bind(self, op: Bind) -> Stmt:
-        kind = op.var.dtype
+        dtype = op.var.dtype
         self.note_binding(op)
-        if kind.is_int and kind.is_scalar and not self.wrapping.overflows(op.value):
+        if dtype.is_int and dtype.is_scalar and not self.wrapping.overflows(op.value):
             bound = self.analyzer.const_int_bound(op.value)
             low, count = bound.min_value, bound.max_value - bound.min_value + 1
             if low >= 0:
                 self.known_nonneg.add(op.var)
-            if low >= kind.min_value and 0 < count <= kind.max_value:
-                self.analyzer.bind(op.var, Range(const(low, kind), const(count, kind)), allow_override=True)
+            if low >= dtype.min_value and 0 < count <= dtype.max_value:
+                self.analyzer.bind(op.var, Range(const(low, dtype), const(count, dtype)), allow_override=True)
         return self.generic(op)
 
     def _nonneg(self, expr: Expr) -> bool:
@@ -208,13 +208,13 @@ class _Lowerer(FactMutator):
         Only where a division takes so long that a branch is worth it, which processors foresee as long as the signs
         are what they were: of 64-bit scalars.
         """
-        kind = op.dtype
-        if not self.may_branch or kind.bits < 64 or not kind.is_scalar or isinstance(op.b, IntImm):
+        dtype = op.dtype
+        if not self.may_branch or dtype.bits < 64 or not dtype.is_scalar or isinstance(op.b, IntImm):
             return rounded
-        unsigned = DataType.of("uint", kind.bits)
+        unsigned = DataType.of("uint", dtype.bits)
         found = divide(Cast(unsigned, op.a), Cast(unsigned, op.b))
-        positive = build.ge(build.bitwise_or(op.a, op.b), const(0, kind))
-        return build.if_then_else(positive, Cast(kind, found), rounded, span=op.span)
+        positive = build.ge(build.bitwise_or(op.a, op.b), const(0, dtype))
+        return build.if_then_else(positive, Cast(dtype, found), rounded, span=op.span)
 
     def enter_Max(self, op: Max) -> Expr | None:
         """Of what is not negative both roundings are the same; a power of two has its shift already."""

@@ -143,16 +143,16 @@ class _ComputeLegalizer(Retyper):
 
     def promote(self, value: Expr) -> Expr:
         """A value in the promoted type; one of another type stays."""
-        kind = value.dtype
-        if not self.matches(kind):
+        dtype = value.dtype
+        if not self.matches(dtype):
             return value
-        if self.promoted.bits == 16 and kind.element == "float8_e8m0fnu":
+        if self.promoted.bits == 16 and dtype.element == "float8_e8m0fnu":
             raise TransformError(
-                f"float16 does not hold the numbers of {kind!s}: {value}",
+                f"float16 does not hold the numbers of {dtype!s}: {value}",
                 span=value.span,
                 help='use promote_dtype="float32"',
             )
-        return build.cast(self.promoted.with_lanes(kind.lanes, kind.scalable), value, span=value.span)
+        return build.cast(self.promoted.with_lanes(dtype.lanes, dtype.scalable), value, span=value.span)
 
     def back(self, old: Expr, new: Expr) -> Expr:
         """A rewritten value in the type that it had, rounded to nearest even."""
@@ -260,8 +260,8 @@ class _ComputeLegalizer(Retyper):
             return buffer
         known = self.buffers.get(buffer)
         if known is None:
-            kind = buffer.dtype
-            element = self.promoted.with_lanes(kind.lanes, kind.scalable)
+            dtype = buffer.dtype
+            element = self.promoted.with_lanes(dtype.lanes, dtype.scalable)
             known = self.buffers[buffer] = buffer.with_(data=data, dtype=element)
         return known
 

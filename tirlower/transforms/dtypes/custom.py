@@ -144,18 +144,18 @@ class _Lowerer(Retyper):
 
     def lanewise(self, node: Expr, operands: Sequence[Expr], make: Callable[[Sequence[Expr]], Expr]) -> Expr:
         """A scalar function applied to each lane: functions take scalars."""
-        kind = node.dtype
-        if kind.is_scalar:
+        dtype = node.dtype
+        if dtype.is_scalar:
             return make(operands)
-        if kind.scalable:
+        if dtype.scalable:
             raise TransformError(
-                f"a function of a custom type takes scalars, and {kind!s} has an unknown number of lanes: {node}",
+                f"a function of a custom type takes scalars, and {dtype!s} has an unknown number of lanes: {node}",
                 span=node.span,
                 help="use a fixed number of lanes",
             )
         if all(isinstance(value, Broadcast) for value in operands):
             return Broadcast(
-                make([value.value for value in operands if isinstance(value, Broadcast)]), kind.lanes, span=node.span
+                make([value.value for value in operands if isinstance(value, Broadcast)]), dtype.lanes, span=node.span
             )
         bound: list[tuple[Var, Expr]] = []
         columns: list[list[Expr]] = []
@@ -166,11 +166,11 @@ class _Lowerer(Retyper):
                 bound.append((var, held))
                 held = var
             if held.dtype.is_scalar:
-                columns.append([held] * kind.lanes)
+                columns.append([held] * dtype.lanes)
             else:
-                columns.append([Shuffle((held,), (const(lane, INT32),)) for lane in range(kind.lanes)])
+                columns.append([Shuffle((held,), (const(lane, INT32),)) for lane in range(dtype.lanes)])
         lanes = tuple([make(row) for row in zip(*columns, strict=True)])
-        made: Expr = Shuffle(lanes, tuple([const(lane, INT32) for lane in range(kind.lanes)]), span=node.span)
+        made: Expr = Shuffle(lanes, tuple([const(lane, INT32) for lane in range(dtype.lanes)]), span=node.span)
         for var, value in reversed(bound):
             made = Let(var, value, made, span=node.span)
         return made
@@ -183,15 +183,15 @@ class _Lowerer(Retyper):
         return super().leaf(op)
 
     def _constant(self, op: FloatImm) -> Expr:
-        kind = op.dtype
-        name, storage, number = custom_name(kind), storage_dtype(kind), FloatImm(DataType("float64"), op.value)
+        dtype = op.dtype
+        name, storage, number = custom_name(dtype), storage_dtype(dtype), FloatImm(DataType("float64"), op.value)
         whole = find_op("FloatImm", self.target, name)
         found = whole or find_op("Cast", self.target, "float", name)
-        function = None if found is None else found.meaning(kind.bits)
+        function = None if found is None else found.meaning(dtype.bits)
         if function is not None:
-            return IntImm(storage, int(function(op.value)) & ((1 << kind.bits) - 1), span=op.span)
+            return IntImm(storage, int(function(op.value)) & ((1 << dtype.bits) - 1), span=op.span)
         names = ("FloatImm", name, None, None) if whole is not None else ("Cast", "float", name, None)
-        return self.call(op, storage, (number,), names, (kind.bits, 64, kind.bits))
+        return self.call(op, storage, (number,), names, (dtype.bits, 64, dtype.bits))
 
     def rebuild(self, op: Expr, operands: list[Expr]) -> Expr:
         """Operations become calls; what only moves values moves their bits."""

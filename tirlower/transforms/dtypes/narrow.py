@@ -167,10 +167,10 @@ class _ForcedNarrower(Narrower):
         """The buffer with int32 extents, strides and offset."""
         known = self.buffers.get(buffer)
         if known is None:
-            kind = buffer.dtype
-            if kind.is_int and kind.bits > 32:
+            dtype = buffer.dtype
+            if dtype.is_int and dtype.bits > 32:
                 raise TransformError(
-                    f"buffer {buffer.name!r} holds {kind!s}",
+                    f"buffer {buffer.name!r} holds {dtype!s}",
                     help="only programs whose buffers hold at most 32 bits fit",
                 )
             extents = [extent.value for extent in buffer.shape if isinstance(extent, IntImm)]

@@ -64,9 +64,9 @@ class _Lanes(Dispatch[Stmt, None, list[Stmt]]):
         slot: Expr | None = None
         count: Expr | None = None
         for var, low, extent in self.axes:
-            kind = var.dtype if len(self.axes) == 1 else "int64"
-            own = build.cast(kind, build.sub(var, low))
-            wide = build.cast(kind, extent)
+            dtype = var.dtype if len(self.axes) == 1 else "int64"
+            own = build.cast(dtype, build.sub(var, low))
+            wide = build.cast(dtype, extent)
             slot = own if slot is None else build.add(build.mul(slot, wide), own)
             count = wide if count is None else build.mul(count, wide)
         assert slot is not None and count is not None

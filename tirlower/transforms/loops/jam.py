@@ -227,21 +227,21 @@ class _Jammer(StmtMutator):
 
     def jammed(self, op: For, variables: set[Buffer], count: int) -> Stmt:
         """``count`` iterations at once, then the rest one by one."""
-        kind = op.loop_var.dtype
+        dtype = op.loop_var.dtype
         copies = []
         group = copy_var(op.loop_var)
         for at in range(count):
-            index = build.add(build.add(build.mul(group, const(count, kind)), const(at, kind)), op.min)
+            index = build.add(build.add(build.mul(group, const(count, dtype)), const(at, dtype)), op.min)
             renamed: dict[Buffer, Buffer] = {}
             if at:
                 for variable in sorted(variables, key=lambda buffer: buffer.name):
                     renamed[variable] = _like(variable, at)
                     self.copies.setdefault(variable, []).append(renamed[variable])
             copies.append(refresh_binders(substitute(op.body, {op.loop_var: index}, renamed)))
-        groups = build.floordiv(op.extent, const(count, kind))
-        done = build.max_(build.mul(groups, const(count, kind)), const(0, kind))
+        groups = build.floordiv(op.extent, const(count, dtype))
+        done = build.max_(build.mul(groups, const(count, dtype)), const(0, dtype))
         main = op.with_(
-            loop_var=group, min=const(0, kind), extent=groups, body=Seq(tuple(_side_by_side(copies, ends=True)))
+            loop_var=group, min=const(0, dtype), extent=groups, body=Seq(tuple(_side_by_side(copies, ends=True)))
         )
         if isinstance(op.extent, IntImm) and op.extent.value % count == 0:
             return main

@@ -219,17 +219,17 @@ class _Privatizer(FactMutator):
     def parallel(self, op: For, data: list[Var]) -> Stmt:
         """Chunks of iterations accumulate each into a row of the partial results."""
         op, accs, init = self.prepare(op, data)
-        kind = op.loop_var.dtype
+        dtype = op.loop_var.dtype
         most = min(op.extent.value, self.max_chunks) if isinstance(op.extent, IntImm) else self.max_chunks
         name = op.loop_var.name
-        chunk = Var(f"{name}_chunk", kind)
+        chunk = Var(f"{name}_chunk", dtype)
         before: list[Stmt] = []
         # At least one chunk, if an empty one: the chunk size is a quotient by their number.
-        wanted = build.max_(build.min_(op.extent, const(most, kind)), const(1, kind))
-        count = self._named(before, f"{name}_chunks", wanted, Range(const(1, kind), const(most, kind)))
+        wanted = build.max_(build.min_(op.extent, const(most, dtype)), const(1, dtype))
+        count = self._named(before, f"{name}_chunks", wanted, Range(const(1, dtype), const(most, dtype)))
         size = self._named(before, f"{name}_size", build.floordiv(op.extent, count))
         rest = self._named(
-            before, f"{name}_rest", build.floormod(op.extent, count), Range(const(0, kind), const(most, kind))
+            before, f"{name}_rest", build.floormod(op.extent, count), Range(const(0, dtype), const(most, dtype))
         )
         parts = [ChunkPartials(acc, self.region(acc, op, most), most, chunk) for acc in accs]
         targets = {part.acc.buffer.data: (part.target, part.dims, part.place) for part in parts}
@@ -238,9 +238,9 @@ class _Privatizer(FactMutator):
             new = self.moved.get(old, old)
             if new in targets:
                 self.moved[old] = targets[new][0].data
-        with self.in_loop(chunk, const(0, kind), count):
+        with self.in_loop(chunk, const(0, dtype), count):
             first = build.add(build.mul(chunk, size), build.min_(chunk, rest))
-            longer = build.select(build.lt(chunk, rest), const(1, kind), const(0, kind))
+            longer = build.select(build.lt(chunk, rest), const(1, dtype), const(0, dtype))
             start = self.analyzer.simplify(build.add(op.min, first))
             extent = self.analyzer.simplify(build.add(size, longer))
             run = self.visit(For(op.loop_var, start, extent, ForKind.SERIAL, None, {}, body, span=op.span))
@@ -252,7 +252,7 @@ class _Privatizer(FactMutator):
                 *(part.publish(part.own) for part in parts if part.own is not None),
             )
         )
-        loop = For(chunk, const(0, kind), count, ForKind.PARALLEL, None, op.annotations, task, span=op.span)
+        loop = For(chunk, const(0, dtype), count, ForKind.PARALLEL, None, op.annotations, task, span=op.span)
         return Seq(
             (
                 *before,

@@ -346,7 +346,7 @@ def _grouped(stmt: Stmt) -> Seq | None:
 
 def _copies(buffer: Buffer, count: int) -> Buffer:
     """A buffer with room for several versions of another one."""
-    kind = buffer.shape[0].dtype if buffer.shape else "int32"
+    dtype = buffer.shape[0].dtype if buffer.shape else "int32"
     strides: tuple[Expr, ...] = ()
     if buffer.strides:
         # Beyond the last element, whichever dimension has the largest stride.
@@ -354,7 +354,7 @@ def _copies(buffer: Buffer, count: int) -> Buffer:
         strides = (reduce(build.max_, spans), *buffer.strides)
     return Buffer(
         buffer.name,
-        (const(count, kind), *buffer.shape),
+        (const(count, dtype), *buffer.shape),
         buffer.dtype,
         Var(buffer.data.name, buffer.data.type),
         strides,

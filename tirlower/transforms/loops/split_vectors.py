@@ -60,9 +60,9 @@ class _Widths(Visitor):
 
     def visit_expr(self, root: Expr) -> None:
         for op in nodes(root):
-            kind = op.dtype
-            if kind.lanes > 1 and not kind.scalable:
-                self.bits[kind.lanes] = max(self.bits.get(kind.lanes, 8), 8 if kind.is_bool else kind.bits)
+            dtype = op.dtype
+            if dtype.lanes > 1 and not dtype.scalable:
+                self.bits[dtype.lanes] = max(self.bits.get(dtype.lanes, 8), 8 if dtype.is_bool else dtype.bits)
 
 
 def _too_long(lanes: int, bits: int) -> bool:

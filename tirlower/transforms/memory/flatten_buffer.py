@@ -80,9 +80,9 @@ def _lowest(buffer: Buffer, analyzer: Analyzer) -> Expr:
 
     A reversed array's data pointer is that of its last element, and strides of unknown sign may be negative.
     """
-    kind = buffer.elem_offset.dtype
+    dtype = buffer.elem_offset.dtype
     fixed: Expr = buffer.elem_offset
-    unknown: Expr = const(0, kind)
+    unknown: Expr = const(0, dtype)
     for extent, stride in zip(buffer.shape, buffer.strides, strict=False):
         bound = analyzer.const_int_bound(stride)
         if bound.min_value >= 0:
@@ -93,8 +93,8 @@ def _lowest(buffer: Buffer, analyzer: Analyzer) -> Expr:
         else:
             unknown = build.add(unknown, build.min_(reach, const(0, reach.dtype)))
     fixed = analyzer.simplify(fixed)
-    below = fixed if isinstance(fixed, IntImm) and fixed.value < 0 else const(0, kind)
-    return analyzer.simplify(build.add(below, build.cast(kind, unknown)))
+    below = fixed if isinstance(fixed, IntImm) and fixed.value < 0 else const(0, dtype)
+    return analyzer.simplify(build.add(below, build.cast(dtype, unknown)))
 
 
 def _extent(buffer: Buffer, group: list[int], analyzer: Analyzer, lowest: Expr | None) -> Expr:
@@ -156,10 +156,10 @@ def flattened_buffer(buffer: Buffer, analyzer: Analyzer, allocated: bool = False
     lowest = None if allocated or len(groups) > 1 else _lowest(buffer, analyzer)
     shape = [_extent(buffer, group, analyzer, lowest) for group in groups]
     if len(groups) == 1:
-        kind = shape[0].dtype
-        if allocated and not _fits(buffer.elem_offset, kind):
-            kind = buffer.elem_offset.dtype  # a size that is cut is too small
-        shape[0] = build.add(build.cast(kind, shape[0]), build.cast(kind, buffer.elem_offset))
+        dtype = shape[0].dtype
+        if allocated and not _fits(buffer.elem_offset, dtype):
+            dtype = buffer.elem_offset.dtype  # a size that is cut is too small
+        shape[0] = build.add(build.cast(dtype, shape[0]), build.cast(dtype, buffer.elem_offset))
     return buffer.with_(
         shape=tuple(analyzer.canonical_simplify(size) for size in shape),
         dtype=pointer_dtype(buffer.dtype),

@@ -192,11 +192,11 @@ def rewrite_pointer_types(func: PrimFunc, params: bool = True, shuffles: bool = 
     variables: dict[Var, Var] = {}
     for data, lanes in widths.items():
         for buffer in accesses.memory[data].buffers:
-            kind = buffer.dtype.with_lanes(lanes)
+            dtype = buffer.dtype.with_lanes(lanes)
             if data not in variables:
-                variables[data] = Var(data.name, PointerType(pointer_dtype(kind), buffer.scope), span=data.span)
+                variables[data] = Var(data.name, PointerType(pointer_dtype(dtype), buffer.scope), span=data.span)
             last = accesses.analyzer.simplify(buffer.shape[-1] // lanes)
-            buffers[buffer] = buffer.with_(dtype=kind, shape=(*buffer.shape[:-1], last), data=variables[data])
+            buffers[buffer] = buffer.with_(dtype=dtype, shape=(*buffer.shape[:-1], last), data=variables[data])
     body = _Rewriter(accesses.analyzer, widths, buffers, variables).visit(func.body)
     mapped = {param: buffers.get(buffer, buffer) for param, buffer in func.buffer_map.items()}
     return func.with_(buffer_map=mapped, body=body) if params else func.with_body(body)

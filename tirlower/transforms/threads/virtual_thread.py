@@ -180,9 +180,9 @@ class _Threads(StmtMutator):
         if side_effect(op.value) is Purity.PURE:
             self.inline.vmap[op.var] = self.inline.visit_expr(op.value)
             return []
-        kind = pointer_dtype(op.var.dtype)
-        kept = Buffer(op.var.name, (const(self.count, self.var.dtype),), kind, scope="local")
-        store = BufferStore(kept, _converted(kind, op.value), (self.var,), None, span=op.span)
+        dtype = pointer_dtype(op.var.dtype)
+        kept = Buffer(op.var.name, (const(self.count, self.var.dtype),), dtype, scope="local")
+        store = BufferStore(kept, _converted(dtype, op.value), (self.var,), None, span=op.span)
         self.inline.vmap[op.var] = _converted(op.var.dtype, BufferLoad(kept, (self.var,)))
         return [AllocBuffer(kept, span=op.span), self._each(store)]
 

@@ -125,7 +125,7 @@ class _Finder(FactMutator, StmtMutator):
         here = detect_linear_equation(start, variables, self.analyzer)
         if not there or not here:
             return None
-        kind = into.dtype
+        dtype = into.dtype
         waiting = []
         runs: Expr | None = None
         for loop, a, b in zip(loops, there, here, strict=False):
@@ -140,18 +140,18 @@ class _Finder(FactMutator, StmtMutator):
             some = build.gt(loop.extent, const(0, loop.extent.dtype))
             if not self.analyzer.can_prove(some):
                 runs = some if runs is None else build.logical_and(runs, some)
-        count: Expr = const(lanes, kind)
+        count: Expr = const(lanes, dtype)
         while waiting:
             found = next((pair for pair in waiting if self.analyzer.can_prove_equal(pair[1], count)), None)
             if found is None:
                 return None
             waiting.remove(found)
-            count = build.mul(count, build.cast(kind, found[0].extent))
+            count = build.mul(count, build.cast(dtype, found[0].extent))
         ends = []
         for parts in (there, here):
             base = parts[-1]
             for loop, factor in zip(loops, parts, strict=False):
-                base = build.add(base, build.mul(factor, build.cast(kind, loop.min)))
+                base = build.add(base, build.mul(factor, build.cast(dtype, loop.min)))
             ends.append(self.analyzer.simplify(base))
         return count, ends[0], ends[1], runs
 

@@ -44,16 +44,16 @@ _ALLOC_ND = Op.get("tir.nd_mem_alloc_with_scope")
 
 def _bytes(buffer: Buffer) -> Expr:
     """The bytes of an allocation, as an uint64."""
-    kind = DataType("uint64")
-    count: Expr = const(1, kind)
+    dtype = DataType("uint64")
+    count: Expr = const(1, dtype)
     if buffer.strides:
         for extent, stride in zip(buffer.shape, buffer.strides, strict=True):
-            count = build.add(count, build.mul(build.sub(build.cast(kind, extent), 1), build.cast(kind, stride)))
+            count = build.add(count, build.mul(build.sub(build.cast(dtype, extent), 1), build.cast(dtype, stride)))
     else:
         for extent in buffer.shape:
-            count = build.mul(count, build.cast(kind, extent))
-    count = build.add(count, build.cast(kind, buffer.elem_offset))
-    return build.mul(count, const(buffer.dtype.bytes * buffer.dtype.lanes, kind))
+            count = build.mul(count, build.cast(dtype, extent))
+    count = build.add(count, build.cast(dtype, buffer.elem_offset))
+    return build.mul(count, const(buffer.dtype.bytes * buffer.dtype.lanes, dtype))
 
 
 def _leaves(stmt: Stmt | None) -> bool:
@@ -195,10 +195,10 @@ class _Lowerer(CallLowerer):
         assert isinstance(op.value, Call)
         scope, ndim, shape = op.value.args[:3]
         pointer = op.var.type
-        kind = pointer.element if isinstance(pointer, PointerType) else DataType("uint8")
+        dtype = pointer.element if isinstance(pointer, PointerType) else DataType("uint8")
         device_type, device_id = self.device_numbers()
         names = [StringImm(f"device_api.{self.device}.{what}") for what in ("alloc_nd", "free_nd")]
-        hints = (self.type_code(kind), const(kind.bits, INT32))
+        hints = (self.type_code(dtype), const(dtype.bits, INT32))
         arguments = (device_type, device_id, *hints, ndim, shape, scope)
         call = build.call("tir.tvm_call_packed", names[0], *arguments, dtype=HANDLE)
         release = build.call("tir.tvm_call_packed", names[1], device_type, device_id, scope, op.var)

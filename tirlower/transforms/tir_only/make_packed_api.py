@@ -60,12 +60,12 @@ class _ReturnRewriter(StmtMutator):
 
 def _for_result(value: Expr) -> tuple[Expr, ArgumentCode]:
     """A value in the 64 bits that a result has, and its type code."""
-    kind = value.dtype
-    if kind.is_vector:
-        raise TransformError(f"a function returns a scalar, got {kind!s}: {value}", span=value.span)
-    if kind.is_integral:
+    dtype = value.dtype
+    if dtype.is_vector:
+        raise TransformError(f"a function returns a scalar, got {dtype!s}: {value}", span=value.span)
+    if dtype.is_integral:
         return build.cast("int64", value), ArgumentCode.INT
-    if kind.is_float:
+    if dtype.is_float:
         return build.cast("float64", value), ArgumentCode.FLOAT
     return value, ArgumentCode.HANDLE
 

@@ -219,11 +219,11 @@ class _Overwritten(BackwardMutator):
     def _bounds(self, index: Expr) -> IntervalSet:
         """The numbers that an index is between, under the facts in force."""
         bound = self.analyzer.const_int_bound(self.analyzer.simplify(index))
-        kind = index.dtype
+        dtype = index.dtype
         # Bounds of a sum in between may lie outside its type: such an index is anything.
-        if not (kind.min_value <= bound.min_value and bound.max_value <= kind.max_value):
+        if not (dtype.min_value <= bound.min_value and bound.max_value <= dtype.max_value):
             return IntervalSet.everything()
-        return IntervalSet(const(bound.min_value, kind), const(bound.max_value, kind))
+        return IntervalSet(const(bound.min_value, dtype), const(bound.max_value, dtype))
 
 
 class ReduceBranchingThroughOvercompute(FuncPass):

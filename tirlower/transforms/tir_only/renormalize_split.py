@@ -84,15 +84,15 @@ class _Renormalizer(Mutator):
     def _divided(self, a: Expr, b: Expr) -> Expr | None:
         """``a // b`` in its normal form; None where it has that form."""
         divisor = _value(b)
-        kind = b.dtype
-        if divisor is None or divisor <= 0 or not kind.is_integral:
+        dtype = b.dtype
+        if divisor is None or divisor <= 0 or not dtype.is_integral:
             return None
         if isinstance(a, FloorMod):
             modulus = _value(a.b)
             if modulus is not None and modulus > 0 and modulus % divisor == 0:
-                return build.floormod(self.floordiv(a.a, b), const(modulus // divisor, kind))
+                return build.floormod(self.floordiv(a.a, b), const(modulus // divisor, dtype))
             return None
-        if not is_index_type(kind.element):
+        if not is_index_type(dtype.element):
             return None  # where sums wrap they cannot be divided term by term
         if isinstance(a, Ramp):
             return self._ramp(a, divisor)
@@ -101,8 +101,8 @@ class _Renormalizer(Mutator):
             common = math.gcd(product[1], divisor)
             if common == 1:
                 return None
-            scaled = build.mul(product[0], const(product[1] // common, kind))
-            return self.floordiv(scaled, const(divisor // common, kind))
+            scaled = build.mul(product[0], const(product[1] // common, dtype))
+            return self.floordiv(scaled, const(divisor // common, dtype))
         if not isinstance(a, Add):
             return None
         terms = _terms(a)
@@ -112,21 +112,21 @@ class _Renormalizer(Mutator):
             if term is None or common == 1:
                 continue
             x, factor = term
-            lead = build.mul(x, const(factor // common, kind))
+            lead = build.mul(x, const(factor // common, dtype))
             rest = functools.reduce(build.add, terms[:at] + terms[at + 1 :])
-            inner = self.floordiv(rest, const(common, kind))
+            inner = self.floordiv(rest, const(common, dtype))
             total = build.add(lead, inner) if at == 0 else build.add(inner, lead)
-            return self.floordiv(total, const(divisor // common, kind))
+            return self.floordiv(total, const(divisor // common, dtype))
         return None
 
     def _ramp(self, op: Ramp, divisor: int) -> Expr | None:
         stride = _value(op.stride)
-        kind = op.base.dtype
+        dtype = op.base.dtype
         if stride is None or not isinstance(op.lanes, int):
             return None
-        base = self.floordiv(op.base, const(divisor, kind))
+        base = self.floordiv(op.base, const(divisor, dtype))
         if stride % divisor == 0:
-            return Ramp(base, const(stride // divisor, kind), op.lanes)
+            return Ramp(base, const(stride // divisor, dtype), op.lanes)
         known = self.analyzer.modular_set(op.base)
         last = known.base + (op.lanes - 1) * stride
         if known.coeff % divisor == 0 and known.base // divisor == last // divisor:
@@ -148,13 +148,13 @@ class _Renormalizer(Mutator):
     def _shifted(self, op: CompareOp) -> Expr:
         """``x + c1 < c2`` as ``x < c2 - c1``."""
         limit = _value(op.b)
-        kind = op.b.dtype
-        if limit is None or not isinstance(op.a, Add) or not is_index_type(kind) or self.wrapping.wraps(op):
+        dtype = op.b.dtype
+        if limit is None or not isinstance(op.a, Add) or not is_index_type(dtype) or self.wrapping.wraps(op):
             return op
         for x, c in ((op.a.a, op.a.b), (op.a.b, op.a.a)):
             shift = _value(c)
-            if shift is not None and kind.min_value <= limit - shift <= kind.max_value:
-                return op.with_(a=x, b=const(limit - shift, kind))
+            if shift is not None and dtype.min_value <= limit - shift <= dtype.max_value:
+                return op.with_(a=x, b=const(limit - shift, dtype))
         return op
 
 

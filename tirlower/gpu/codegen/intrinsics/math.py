@@ -59,8 +59,8 @@ _FAST: Final[dict[str, Callable[[Emitter, Value], Value]]] = {
 @gpu_rule(*[f"tir.{name}" for name in ("exp2", *_FAST)])
 def _function(em: Emitter, op: Call, args: list[Value]) -> Value:
     name = op.op.name.removeprefix("tir.")
-    kind = op.dtype
+    dtype = op.dtype
     fast = _exp2 if name == "exp2" else _FAST[name] if em.machine.fast_vector_math else None
-    if fast is None or not kind.is_float or kind.bits == 64:
+    if fast is None or not dtype.is_float or dtype.bits == 64:
         return CALLS[op.op](em, op, args)
-    return in_float(em, kind, args, lambda wide: map_lanes(em, lambda xs: fast(em, xs[0]), wide))
+    return in_float(em, dtype, args, lambda wide: map_lanes(em, lambda xs: fast(em, xs[0]), wide))

@@ -200,11 +200,11 @@ def _stmatrix(em: Emitter, op: Call, args: list[Value]) -> Value:
 def _fill(em: Emitter, op: Call, args: list[Value]) -> Value:
     """Zeros into a thread's fragment."""
     count = constant_int(em, op, 0, "the number of elements")
-    kind = element_of(em, op, 1)
-    unit, size = memory_type(kind), memory_bytes(kind)
+    dtype = element_of(em, op, 1)
+    unit, size = memory_type(dtype), memory_bytes(dtype)
     pointer = pointer_at(em, op, args, 1)
     nothing = Value(unit, "0.0") if unit.is_float else constant(unit, 0)
-    for i in range(count * kind.lanes):
+    for i in range(count * dtype.lanes):
         em.b.store(nothing, em.b.offset(pointer, i * size) if i else pointer, size)
     return em.b.i32(0)
 
