@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tirlower.analysis.host_abi import private_copy
+from tirlower.analysis.thread_axes import is_thread_axis
 from tirlower.ir.expr import Call, Expr
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Mutator, Visitor
 from tirlower.ir.node import Node
 from tirlower.ir.op import GlobalVar
-from tirlower.ir.stmt import AttrStmt, For, ForKind
+from tirlower.ir.stmt import AttrStmt, For
 from tirlower.machine.target import Target
 from tirlower.rewrite.base import ModulePass
 from tirlower.rewrite.context import PassContext
@@ -35,7 +36,7 @@ class _Calls(Visitor):
             (self.device if self.in_device else self.host).setdefault(op.op.name)
 
     def visit_For(self, op: For) -> None:
-        threads = op.kind is ForKind.THREAD_BINDING and not str(op.thread_tag).startswith("vthread")
+        threads = is_thread_axis(op)
         self._region(op, threads)
 
     def visit_AttrStmt(self, op: AttrStmt) -> None:
@@ -60,7 +61,7 @@ class _HostCalls(Mutator):
         return op
 
     def visit_For(self, op: For) -> Node:
-        return self._region(op, op.kind is ForKind.THREAD_BINDING and not str(op.thread_tag).startswith("vthread"))
+        return self._region(op, is_thread_axis(op))
 
     def visit_AttrStmt(self, op: AttrStmt) -> Node:
         return self._region(op, op.key in _DEVICE_KEYS)

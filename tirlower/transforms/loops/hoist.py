@@ -6,6 +6,7 @@ import enum
 from typing import Literal
 
 from tirlower.analysis.purity import side_effect
+from tirlower.analysis.thread_axes import is_thread_axis
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import And, Call, Div, Expr, FloorDiv, FloorMod, IntImm, Let, Mod, Or, Select, Var
 from tirlower.ir.func import PrimFunc
@@ -22,7 +23,6 @@ from tirlower.ir.stmt import (
     Bind,
     Block,
     For,
-    ForKind,
     IfThenElse,
     Seq,
     Stmt,
@@ -36,7 +36,6 @@ from tirlower.rewrite.fact_mutator import without_likely
 from tirlower.rewrite.options import option
 from tirlower.transforms.cleanup.remove_no_op import RemoveNoOp
 from tirlower.transforms.loops.simplify import Simplify
-from tirlower.transforms.threads.virtual_thread import is_virtual
 
 __all__ = ["HoistExpression", "HoistIfThenElse", "HoistedConditionals", "HoistedLetBindings"]
 
@@ -245,7 +244,7 @@ class _Hoister(StmtMutator):
 
     def visit_For(self, op: For) -> Stmt:
         made: Stmt
-        threads = op.kind is ForKind.THREAD_BINDING and not is_virtual(op)
+        threads = is_thread_axis(op)
         if threads and not self.conditionals & HoistedConditionals.UsingBlockVar:
             # The shape of a kernel launch stays as it is.
             self.threads[op.loop_var] = None

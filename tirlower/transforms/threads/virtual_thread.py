@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from tirlower.analysis.purity import side_effect
+from tirlower.analysis.thread_axes import is_virtual_axis
 from tirlower.analysis.vthread_dependence import JUMPS, ONCE, Uses, touched_by, uses_of
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
@@ -42,11 +43,6 @@ __all__ = ["InjectVirtualThread"]
 ORIGIN = "tir.InjectVirtualThread"
 UNROLLED = 16
 """From this many virtual threads on, a statement is looped over rather than copied for each."""
-
-
-def is_virtual(op: For) -> bool:
-    """Whether a loop is an axis of virtual threads."""
-    return op.kind is ForKind.THREAD_BINDING and str(op.thread_tag).startswith(("vthread", "cthread"))
 
 
 class _Checks(Visitor):
@@ -260,7 +256,7 @@ def _converted(kind: str, value: Expr) -> Expr:
 class _Injector(StmtMutator):
     def visit_For(self, op: For) -> Stmt:
         made: For = op.with_(body=self.visit(op.body))  # inner threads first
-        if not is_virtual(made):
+        if not is_virtual_axis(made):
             return made
         if not isinstance(made.extent, IntImm):
             _refuse(made, made, f"their number {made.extent} is not a constant", "use a constant extent")

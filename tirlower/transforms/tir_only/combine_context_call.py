@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tirlower.analysis.thread_axes import is_thread_axis
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, Var
 from tirlower.ir.func import PrimFunc
@@ -80,7 +81,7 @@ class _Combiner(Mutator):
     def visit_For(self, op: For) -> Stmt:
         low, extent = self.visit(op.min), self.visit(op.extent)
         self.levels[-1].inner.add(op.loop_var)
-        threads = op.kind is ForKind.THREAD_BINDING and not str(op.thread_tag).startswith("vthread")
+        threads = is_thread_axis(op)
         own = threads or op.kind is ForKind.PARALLEL
         return op.with_(min=low, extent=extent, body=self.below(op.body) if own else self.visit(op.body))
 

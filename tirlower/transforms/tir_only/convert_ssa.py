@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tirlower.analysis.thread_axes import is_thread_axis
 from tirlower.ir.binding import buffer_variables
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
 from tirlower.ir.dtype import DataType
@@ -22,7 +23,6 @@ from tirlower.ir.stmt import (
     BufferStore,
     DeclBuffer,
     For,
-    ForKind,
     Seq,
     Stmt,
 )
@@ -174,10 +174,9 @@ class _Converter(Substituter):
     def visit_For(self, op: For) -> Stmt:
         low, extent = self.visit_expr(op.min), self.visit_expr(op.extent)
         self.begin()
-        tag = op.thread_tag or ""
-        if op.kind is ForKind.THREAD_BINDING and not tag.startswith("vthread"):
+        if is_thread_axis(op):
             # The loops over one thread axis of a function share their variable.
-            key = (tag, op.loop_var.dtype)
+            key = (str(op.thread_tag), op.loop_var.dtype)
             var = self.axes[key] = self.define(op.loop_var, self.axes.get(key))
         else:
             var = self.define(op.loop_var)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tirlower.analysis.thread_axes import is_thread_axis
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
@@ -106,7 +107,7 @@ class _Lowerer(CallLowerer):
         return op
 
     def visit_For(self, op: For) -> Stmt:
-        if op.kind is ForKind.THREAD_BINDING and not str(op.thread_tag).startswith("vthread"):
+        if is_thread_axis(op):
             return op  # a device's code has no runtime to call
         self.loops += 1
         if op.kind is ForKind.PARALLEL:
