@@ -13,7 +13,7 @@ from tirlower.poly.affine import Space
 from tirlower.poly.conditions import any_of, at_least
 from tirlower.poly.constraint_system import BOTH, System
 from tirlower.poly.forms import single
-from tirlower.poly.isl import Solver, isl_module
+from tirlower.poly.isl import Solver
 from tirlower.script import parse
 
 
@@ -56,7 +56,7 @@ def test_a_limit_is_an_answer_and_is_lifted_again():
     rows = [tuple(random.Random(n).randint(-9, 9) for _ in range(9)) for n in range(20)]
     answer = solver.solve(8, [], rows)
     assert not answer.empty and answer.point is None and "gave up after 10 operations" in answer.reason
-    assert isl_module().DEFAULT_CONTEXT.get_max_operations() == 0
+    assert isl.isl.DEFAULT_CONTEXT.get_max_operations() == 0
 
 
 def test_large_numbers():
@@ -206,3 +206,11 @@ def f(A: T.Buffer(("n * 2",), "int32"), n: T.int32):
     monkeypatch.setattr(isl, "VERDICT_WORK", 1)
     verdict = poly.is_parallel(func, "i", solver=Solver())
     assert verdict.unknown and "gave up after the work of one verdict" in verdict.reason
+
+
+def test_without_islpy_its_names_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(isl._MODULE, "__dict__", {"module": None, "missing": True})
+    assert not isl.available()
+    with pytest.raises(ImportError, match="islpy is not installed: pip install islpy"):
+        isl.isl.Set.empty(1)
+    assert not hasattr(isl.isl, "__wrapped__")  # which inspection asks of any object

@@ -13,7 +13,7 @@ from tirlower.poly.expressions import Converter
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import Atom, Dim, Form, Opaque, single
 from tirlower.poly.implied import implied, infeasible_at
-from tirlower.poly.isl import Solver, available, isl_module
+from tirlower.poly.isl import Solver, available, isl
 from tirlower.poly.scop import Access, Scop
 from tirlower.poly.to_isl import parameters, union_over
 from tirlower.poly.verdict import PROVED, Verdict, Witness
@@ -230,7 +230,6 @@ def _certain(conflicts: Conflicts, access: Access, ways: list[Condition]) -> boo
         return False
     outside = _domain(scop, access)
     outside.add(any_of(ways), BOTH)
-    isl = isl_module()
     with conflicts.solver.limited(_CERTAIN_OPERATIONS):
         try:
             return bool(union_over(plain, params).is_subset(union_over(outside, params)))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from tirlower.ir import PrimFunc
 from tirlower.poly.conflicts import Conflicts
@@ -18,9 +17,9 @@ from tirlower.poly.digit_test import Sign
 from tirlower.poly.execution_order import common_loops, ways_before
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
-from tirlower.poly.isl import Solver, isl_module
+from tirlower.poly.isl import Solver, isl
 from tirlower.poly.scop import Access, Loop, Scop, updates_of_one
-from tirlower.poly.to_isl import set_of
+from tirlower.poly.to_isl import map_of
 from tirlower.poly.verdict import Witness
 
 __all__ = ["Dependence", "dependences"]
@@ -58,7 +57,7 @@ class Dependence:
         return signs
 
     @cached_property
-    def relation(self) -> Any:
+    def relation(self) -> isl.Map:
         """The dependence as an isl Map from source instances to sink instances. Raises ImportError without islpy."""
         a, b = self.source, self.sink
         forms = self.conflicts.forms(a, b) or []
@@ -66,12 +65,11 @@ class Dependence:
         related = [(single(loop.var), single(loop.var), sign) for loop, sign in self.signs.items()]
         system = self.conflicts.system(a, b, forms, {}, related)
         keys = [*((SOURCE, loop.var) for loop in a.loops), *((SINK, loop.var) for loop in b.loops)]
-        return set_of(self.conflicts.scop, system, keys, len(a.loops), (a.statement.name, b.statement.name))
+        return map_of(self.conflicts.scop, system, keys, len(a.loops), (a.statement.name, b.statement.name))
 
     @cached_property
-    def deltas(self) -> Any:
+    def deltas(self) -> isl.Set:
         """The differences sink minus source of the common loops, as an isl Set."""
-        isl = isl_module()
         kind = isl.dim_type
         count = len(self.loops)
         made = self.relation

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
 
 from tirlower.diagnostics import TirError
 from tirlower.ir import Buffer, Expr, For, PrimFunc, Range, Var, While, build, const
@@ -12,7 +11,7 @@ from tirlower.ir.cancel import linear_difference
 from tirlower.poly.constraint_system import BOTH, SINK, System
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
-from tirlower.poly.isl import isl_module
+from tirlower.poly.isl import isl
 from tirlower.poly.scop import Access, Loop, Scop
 from tirlower.poly.to_isl import distinct_names, parameters, set_of
 
@@ -34,14 +33,14 @@ class Footprint:
         self.exact = all(scop.exact(access) for access in accesses)
 
     @cached_property
-    def elements(self) -> Any:
+    def elements(self) -> isl.Set:
         """The set (see the class). Raises ImportError without islpy."""
         result = self._of(self.accesses[0])
         for access in self.accesses[1:]:
             result = result.union(self._of(access))
         return result.coalesce()
 
-    def _of(self, access: Access) -> Any:
+    def _of(self, access: Access) -> isl.Set:
         scop = self.scop
         system = System(scop.space, frozenset(scop.space.iterated))
         for condition in (*scop.context, *access.conditions, *(c for loop in access.loops for c in loop.conditions)):
@@ -56,7 +55,7 @@ class Footprint:
                 system.add_same(access.indices[n], single(axis))
             elif extent.is_constant:
                 system.add_before(single(axis), extent)
-        return set_of(scop, system, keys, names=("", ""), fixed=[loop.var for loop in self.fixed])
+        return set_of(scop, system, keys, fixed=[loop.var for loop in self.fixed])
 
     @cached_property
     def extents(self) -> tuple[int | None, ...]:
@@ -65,21 +64,17 @@ class Footprint:
         found: list[int | None] = []
         for axis in range(self.elements.n_dim()):
             width = self.elements.dim_max(axis).sub(self.elements.dim_min(axis))
-            value = width.max_val() if not self._unbounded(width) else None
+            value = width.max_val() if not width.is_empty() else None
             found.append(value.to_python() + 1 if value is not None and value.is_int() else None)
         return tuple(found)
 
-    @staticmethod
-    def _unbounded(width: Any) -> bool:
-        return bool(width.is_empty())
-
     @cached_property
-    def lexmin(self) -> Any:
+    def lexmin(self) -> isl.PwMultiAff:
         """The first element touched, as an isl PwMultiAff of the parameters."""
         return self.elements.lexmin_pw_multi_aff()
 
     @cached_property
-    def lexmax(self) -> Any:
+    def lexmax(self) -> isl.PwMultiAff:
         """The last element touched."""
         return self.elements.lexmax_pw_multi_aff()
 
@@ -94,7 +89,7 @@ class Footprint:
             try:
                 low, high = self.elements.dim_min(axis), self.elements.dim_max(axis)
                 least, most = self._expr(low), self._expr(high)
-            except isl_module().Error as error:
+            except isl.Error as error:
                 raise TirError(
                     f"dimension {axis} of buffer {self.buffer.name!r} is touched without bounds",
                     origin="poly.footprint",
@@ -103,35 +98,34 @@ class Footprint:
             ranges.append(Range(least, linear_difference(most, least, plus=1)))
         return tuple(ranges)
 
-    def _expr(self, piecewise: Any) -> Expr:
+    def _expr(self, piecewise: isl.PwAff) -> Expr:
         """An isl piecewise affine function as an expression."""
-        isl = isl_module()
         space = self.elements.params().get_space()
         builder = isl.AstBuild.from_context(isl.Set.universe(space))
         variables = [*parameters(self.scop), *(loop.var for loop in self.fixed)]
         names = dict(zip(distinct_names(variables), variables, strict=True))
-        return _from_ast(isl, builder.expr_from_pw_aff(piecewise), names)
+        return _from_ast(builder.expr_from_pw_aff(piecewise), names)
 
 
-def _from_ast(isl: Any, expr: Any, names: dict[str, Var]) -> Expr:
-    kind = expr.get_type()
+def _from_ast(expr: isl.AstExpr, names: dict[str, Var]) -> Expr:
+    kind: object = expr.get_type()  # a number, say the stubs of islpy: it is of the enumeration
     if kind == isl.ast_expr_type.int:
         return const(expr.get_val().to_python(), "int32")
     if kind == isl.ast_expr_type.id:
         return names[expr.get_id().get_name()]
-    op = expr.get_op_type()
-    args = [_from_ast(isl, expr.get_op_arg(n), names) for n in range(expr.get_op_n_arg())]
+    op: object = expr.get_op_type()
+    args = [_from_ast(expr.get_op_arg(n), names) for n in range(expr.get_op_n_arg())]
     kinds = isl.ast_expr_op_type
     if op == kinds.minus:
         return build.sub(const(0, args[0].dtype), args[0])
     if op in (kinds.select, kinds.cond):
         return build.select(args[0], args[1], args[2])
-    folds = {
+    folds: dict[object, Callable[[Expr, Expr], Expr]] = {
         kinds.add: build.add, kinds.sub: build.sub, kinds.mul: build.mul, kinds.min: build.min_, kinds.max: build.max_,
         kinds.div: build.floordiv, kinds.fdiv_q: build.floordiv, kinds.pdiv_q: build.floordiv,
         kinds.pdiv_r: build.floormod, kinds.zdiv_r: build.floormod, kinds.eq: build.eq, kinds.le: build.le,
-        kinds.lt: build.lt, kinds.ge: build.ge, kinds.gt: build.gt, kinds.and_: build.logical_and,
-        kinds.or_: build.logical_or,
+        kinds.lt: build.lt, kinds.ge: build.ge, kinds.gt: build.gt, kinds["and_"]: build.logical_and,
+        kinds["or_"]: build.logical_or,
     }  # fmt: skip
     result = args[0]
     for arg in args[1:]:

@@ -13,9 +13,10 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-__all__ = ["EMPTY", "TOO_MUCH", "Answer", "Row", "Solver", "available", "default_solver", "isl_module"]
+__all__ = ["EMPTY", "TOO_MUCH", "Answer", "Row", "Solver", "available", "default_solver", "isl"]
 
 Row = tuple[int, ...]
 """The constant, then the coefficients."""
@@ -52,37 +53,46 @@ MEMO_SIZE = 20_000
 
 
 class _Module:
-    """islpy, loaded once; ``missing`` says that it is not installed."""
+    """islpy, imported when a name of it is first used; ``missing`` says that it is not installed."""
 
     def __init__(self) -> None:
-        self.isl: Any = None
+        self.module: ModuleType | None = None
         self.missing = False
 
-    def load(self) -> Any:
-        if self.isl is None and not self.missing:
+    def load(self) -> bool:
+        """Whether it is there."""
+        if self.module is None and not self.missing:
             try:
                 import islpy
             except ImportError:
                 self.missing = True
             else:
-                self.isl = islpy
-        return self.isl
+                self.module = islpy
+        return self.module is not None
+
+    def __getattr__(self, name: str) -> object:
+        """A name of islpy, kept: it is found at once from then on."""
+        if name.startswith("__"):
+            raise AttributeError(name)  # who looks at objects asks for such; not for islpy's
+        if not self.load():
+            raise ImportError("islpy is not installed: pip install islpy")
+        found: object = getattr(self.module, name)
+        setattr(self, name, found)
+        return found
 
 
 _MODULE = _Module()
 
+if TYPE_CHECKING:
+    import islpy as isl
+else:
+    isl = _MODULE
+    """islpy. A first use of a name of it raises ImportError where it is not installed."""
+
 
 def available() -> bool:
     """Whether islpy is installed (imports it)."""
-    return _MODULE.load() is not None
-
-
-def isl_module() -> Any:
-    """islpy. Raises ImportError naming it where it is not installed."""
-    found = _MODULE.load()
-    if found is None:
-        raise ImportError("islpy is not installed: pip install islpy")
-    return found
+    return _MODULE.load()
 
 
 @dataclass(frozen=True)
@@ -130,7 +140,7 @@ class Solver:
         self.memo_size = memo_size
         self.asked = 0
         self.solved = 0
-        self._memo: OrderedDict[Any, Any] = OrderedDict()
+        self._memo: OrderedDict[tuple[object, ...], tuple[Answer, int]] = OrderedDict()
         self._left: int | None = None
         self._smallest_work = _SMALLEST_WORK
 
@@ -186,8 +196,7 @@ class Solver:
                 self._spend_in_vain(_cells(columns, equations, inequalities))
                 return _TOO_MUCH
             self._left -= work
-        made: Answer = answer
-        return made
+        return answer
 
     def _levels(self, cells: int) -> Iterator[tuple[int, int]]:
         """The operations after which a question is looked at, and what it counts for there."""
@@ -201,15 +210,14 @@ class Solver:
         if self._left is not None:
             self._left -= max((work for _, work in self._levels(cells) if work <= self._left), default=_ASKING)
 
-    def _remember(self, key: Any, found: Any) -> None:
+    def _remember(self, key: tuple[object, ...], found: tuple[Answer, int]) -> None:
         self._memo[key] = found
         if len(self._memo) > self.memo_size:
             self._memo.popitem(last=False)
 
     def _ask(self, columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> tuple[Answer, int] | None:
         """The answer to a question and what it counts for; None where that is more than a verdict has left."""
-        isl = _MODULE.load()
-        if isl is None:
+        if not available():
             why = "islpy is not installed, and simple arithmetic does not decide it (pip install islpy)"
             return Answer(reason=why), 0
         self.solved += 1
@@ -234,17 +242,17 @@ class Solver:
 
         ``nonneg`` lists the columns to look for at 0 and above.
         """
-        isl = _MODULE.load()
-        if isl is None:
+        if not available():
             return None
         key = (columns, tuple(equations), tuple(inequalities), tuple(nonneg), self._smallest_work)
-        if key not in self._memo:
-            self._remember(key, self._smallest(isl, columns, equations, inequalities, nonneg))
-        found: tuple[int, ...] | None = self._memo[key]
-        return found
+        found = self._memo.get(key)
+        if found is None:
+            found = Answer(point=self._smallest(columns, equations, inequalities, nonneg)), 0
+            self._remember(key, found)
+        return found[0].point
 
     def _smallest(
-        self, isl: Any, columns: int, equations: Sequence[Row], inequalities: Sequence[Row], nonneg: Sequence[int]
+        self, columns: int, equations: Sequence[Row], inequalities: Sequence[Row], nonneg: Sequence[int]
     ) -> tuple[int, ...] | None:
         for size in (4, 16, 256, 65536):
             box = list(inequalities)
@@ -287,7 +295,7 @@ class Solver:
     def limited(self, operations: int | None = None) -> Iterator[None]:
         """Bound the operations of isl inside a ``with`` block, to those of a question or fewer; the limits in force before are
         restored."""
-        context = isl_module().DEFAULT_CONTEXT
+        context = isl.DEFAULT_CONTEXT
         before = context.get_max_operations()
         most = self.max_operations if operations is None else min(operations, self.max_operations)
         context.set_max_operations(max(most, 1))
@@ -303,28 +311,24 @@ class _Values:
     """isl's numbers, made once: a cached one is set in a matrix four times as fast."""
 
     def __init__(self) -> None:
-        self.known: dict[int, Any] = {}
+        self.known: dict[int, isl.Val] = {}
 
-    def of(self, value: int) -> Any:
+    def of(self, value: int) -> isl.Val:
         found = self.known.get(value)
         if found is None:
-            isl = isl_module()
-            found = isl.Val(str(value), isl.DEFAULT_CONTEXT) if abs(value) >= 2**31 else _small(isl, value)
+            context = isl.DEFAULT_CONTEXT
+            small = abs(value) < 2**31
+            found = isl.Val.int_from_si(context, value) if small else isl.Val(str(value), context)
             if len(self.known) < 4096:
                 self.known[value] = found
         return found
 
 
-def _small(isl: Any, value: int) -> Any:
-    return isl.Val.int_from_si(isl.DEFAULT_CONTEXT, value)
-
-
 _VALUES = _Values()
 
 
-def matrix(rows: Sequence[Row], columns: int) -> Any:
+def matrix(rows: Sequence[Row], columns: int) -> isl.Mat:
     """Rows of a constant and ``columns`` coefficients as an isl matrix."""
-    isl = isl_module()
     made = isl.Mat.alloc(isl.DEFAULT_CONTEXT, 0, columns + 1).add_zero_rows(len(rows))
     value = _VALUES.of
     for r, row in enumerate(rows):
@@ -334,9 +338,8 @@ def matrix(rows: Sequence[Row], columns: int) -> Any:
     return made
 
 
-def basic_set(columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> Any:
+def basic_set(columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> isl.BasicSet:
     """The integer points of constraints, as a BasicSet without names."""
-    isl = isl_module()
     kind = isl.dim_type
     space = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, columns)
     return isl.BasicSet.from_constraint_matrices(
@@ -344,8 +347,8 @@ def basic_set(columns: int, equations: Sequence[Row], inequalities: Sequence[Row
     )
 
 
-def _coordinates(point: Any, columns: int) -> tuple[int, ...]:
-    kind = isl_module().dim_type.set
+def _coordinates(point: isl.Point, columns: int) -> tuple[int, ...]:
+    kind = isl.dim_type.set
     return tuple(point.get_coordinate_val(kind, c).to_python() for c in range(columns))
 
 

@@ -7,13 +7,12 @@ an iteration is of an element that the same iteration has certainly written befo
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.ir import Var
 from tirlower.poly.conflicts import Conflicts
 from tirlower.poly.constraint_system import BOTH, SINK, System, TooManyCases
+from tirlower.poly.digit_test import Sign
 from tirlower.poly.execution_order import common_loops, ways_before
-from tirlower.poly.isl import Solver, available, default_solver, isl_module
+from tirlower.poly.isl import Solver, available, default_solver, isl
 from tirlower.poly.scop import Access, Loop, Scop
 from tirlower.poly.to_isl import union_over
 
@@ -48,7 +47,6 @@ def _covered(scop: Scop, read: Access, writes: list[Access], loop: Loop, solver:
         return True
     if not available():
         return None
-    isl = isl_module()
     dims = [*_parameters(scop), *(each.var for each in read.loops), *_lanes(scop, read)]
     with solver.limited():
         try:
@@ -101,7 +99,7 @@ def _written_before(scop: Scop, write: Access, read: Access, loop: Loop) -> list
     if forms is None or loop not in common:
         return []
     depth = common.index(loop) + 1
-    outer: dict[Loop, Any] = dict.fromkeys(common[:depth], "=")
+    outer: dict[Loop, Sign] = dict.fromkeys(common[:depth], "=")
     return [
         conflicts.system(write, read, forms, {**outer, **signs}, ())
         for signs in ways_before(write, read, common[depth:])
