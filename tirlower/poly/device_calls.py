@@ -7,7 +7,7 @@ whole; of memory that threads share it matters which elements each thread touche
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tirlower.ir import BufferLoad, Call, DataType, Expr, IntImm, Op, Var, build
 from tirlower.ir.expr import PointerType
@@ -34,14 +34,12 @@ class PointerUse(NamedTuple):
 
 def _use(args: tuple[Expr, ...], at: int, count: int | None, is_write: bool) -> list[PointerUse]:
     """The operand at a position and its offset behind it; nothing if it is no pointer that is known here."""
-    data: Any = args[at]
-    name = data.op.name if isinstance(data, Call) and isinstance(data.op, Op) else ""
-    if name == "tir.tvm_access_ptr" and isinstance(data.args[1], Var):
-        kind, base, start = data.args[:3]
-        return [PointerUse(base, kind.dtype, build.add(start, args[at + 1]), count, is_write)]
-    if name == "tir.address_of" and isinstance(data.args[0], BufferLoad):
-        buffer = data.args[0].buffer
-        return [PointerUse(buffer.data, buffer.dtype, args[at + 1], None, is_write)]
+    data = args[at]
+    if isinstance(data, Call):
+        if data.op is Op.find("tir.tvm_access_ptr") and isinstance(base := data.args[1], Var):
+            return [PointerUse(base, data.args[0].dtype, build.add(data.args[2], args[at + 1]), count, is_write)]
+        if _is_address(data) and isinstance(load := data.args[0], BufferLoad):
+            return [PointerUse(load.buffer.data, load.buffer.dtype, args[at + 1], None, is_write)]
     if not isinstance(data, Var) or not isinstance(data.type, PointerType):
         return []
     return [PointerUse(data, data.type.element, args[at + 1], count, is_write)]

@@ -9,7 +9,6 @@ program so made is extracted: what holds on the way to the jump holds there, and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tirlower.ir import (
     AllocBuffer,
@@ -24,17 +23,18 @@ from tirlower.ir import (
     ForKind,
     IfThenElse,
     IntImm,
-    Mutator,
     Op,
     Purity,
     Seq,
     Stmt,
+    StmtMutator,
     Var,
     build,
     pre_order_visit,
     seq,
     substitute,
 )
+from tirlower.ir.node import Node
 from tirlower.ir.query import may_divide_by_zero
 from tirlower.poly.conditions import negate
 from tirlower.poly.points import may_happen
@@ -119,7 +119,7 @@ def _is_quiet(stmt: Stmt, *more: type[Stmt]) -> bool:
     nothing with effects. ``more`` are further statements that it may have."""
     quiet = True
 
-    def look(op: Any) -> bool:
+    def look(op: Node) -> bool:
         nonlocal quiet
         quiet = _is_quiet_itself(op, more) if isinstance(op, Stmt) else _is_quiet_expr(op)
         return quiet and not isinstance(op, Evaluate)
@@ -137,7 +137,7 @@ def _is_quiet_itself(op: Stmt, more: tuple[type[Stmt], ...]) -> bool:
     return isinstance(op, (*_QUIET, *more))
 
 
-def _is_quiet_expr(op: Any) -> bool:
+def _is_quiet_expr(op: Node) -> bool:
     if isinstance(op, Call):
         pure = isinstance(op.op, Op) and op.op.purity <= Purity.READS
         return pure and (op.op not in _SHIFTS or isinstance(op.args[1], IntImm))
@@ -150,15 +150,11 @@ def _ids(root: Stmt) -> set[int]:
     return found
 
 
-class _Instead(Mutator):
+class _Instead(StmtMutator):
     """Puts statements in the place of others, by identity."""
 
     def __init__(self, changes: Mapping[int, Stmt]) -> None:
         self.changes = changes
-
-    def visit_expr(self, root: Any) -> Any:
-        """Expressions hold no statements."""
-        return root
 
     def visit_Evaluate(self, op: Evaluate) -> Stmt:
         return self.changes.get(id(op), op)

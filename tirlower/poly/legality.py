@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tirlower.ir import For, ForKind, IntImm, PrimFunc, Var, While
 from tirlower.poly.conflicts import MAX_PAIRS, Conflicts, Relation
@@ -191,8 +190,7 @@ class _Check:
             return PROVED  # at most one iteration
         accesses = [a for a in self.scop.inside(loop) if not self.is_private(a.data) and a.data not in self.reduced]
         unknown: Verdict | None = None
-        only_reductions: Case | None = None
-        last: Any = None
+        only_reductions: tuple[Case, Outcome] | None = None
         for pair in self.conflicts.pairs(accesses, {**self.outer, loop: "!"}):
             if pair is None:
                 unknown = Verdict("unknown", f"gave up after {MAX_PAIRS} pairs of accesses")
@@ -211,13 +209,13 @@ class _Check:
                     found = Outcome("found", False, None, self._why_unsure())
                 if found.status == "found" and found.exact:
                     if updates:
-                        only_reductions, last = case, found
+                        only_reductions = case, found
                         break
                     return self.refuted(case, found)
                 if unknown is None:
                     unknown = self.undecided(case, found.reason)
         if only_reductions is not None:
-            return self.refuted(only_reductions, last, unknown is None)
+            return self.refuted(*only_reductions, unknown is None)
         return PROVED if unknown is None else unknown
 
     def carried(self) -> tuple[Reduction, ...]:
@@ -312,7 +310,7 @@ class _Check:
 
     # Verdicts
 
-    def refuted(self, case: Case, found: Any, only: bool = False) -> Verdict:
+    def refuted(self, case: Case, found: Outcome, only: bool = False) -> Verdict:
         """The verdict on a dependence that exists."""
         witness = self.conflicts.witness(*case, found)
         a, b = case[0], case[1]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
 
 from tirlower import ir
 from tirlower.ir import Buffer, BufferLoad, BufferStore, Call, DataType, Expr, IfThenElse, Op, Stmt, Var
@@ -40,6 +39,7 @@ class Reduction:
 
 _BINARY: dict[type, str] = {ir.Mul: "product", ir.Min: "min", ir.Max: "max", ir.And: "and", ir.Or: "or"}
 _BITWISE = {"tir.bitwise_and": "bitwise and", "tir.bitwise_or": "bitwise or", "tir.bitwise_xor": "bitwise xor"}
+_IsSelf = Callable[[Expr], bool]  # whether an expression is the element that is updated
 _LESS: dict[type, bool] = {ir.LT: True, ir.LE: True, ir.GT: False, ir.GE: False}
 
 
@@ -49,7 +49,7 @@ def reduction_of(store: BufferStore, value: Expr | None = None) -> Reduction | N
         return None
     target = tuple(expr_key(index) for index in store.indices)
 
-    def is_self(expr: Any) -> bool:
+    def is_self(expr: Expr) -> bool:
         return (
             isinstance(expr, BufferLoad)
             and expr.buffer is store.buffer
@@ -72,7 +72,7 @@ def guarded_extremum(stmt: IfThenElse) -> tuple[BufferStore, Reduction] | None:
     return None if found is None else (store, found)
 
 
-def _mentions(expr: Any, buffer: Buffer) -> bool:
+def _mentions(expr: Expr, buffer: Buffer) -> bool:
     """Whether an expression reads a buffer (or its data through another view, or calls what might)."""
     stack, seen = [expr], set()
     while stack:
@@ -88,13 +88,12 @@ def _mentions(expr: Any, buffer: Buffer) -> bool:
     return False
 
 
-def _operation(value: Any, is_self: Callable[[Any], bool], buffer: Buffer) -> str | None:
-    kind = value.__class__
-    if kind is ir.Add or kind is ir.Sub:
+def _operation(value: Expr, is_self: _IsSelf, buffer: Buffer) -> str | None:
+    if isinstance(value, (ir.Add, ir.Sub)):
         return _sum(value, is_self, buffer)
-    if kind in _BINARY:
-        return _chain(value, kind, _BINARY[kind], is_self, buffer)
-    if kind is Call:
+    if value.__class__ in _BINARY:
+        return _chain(value, is_self, buffer)
+    if isinstance(value, Call):
         name = value.op.name if isinstance(value.op, Op) else ""
         if name in _BITWISE:
             a, b = value.args
@@ -106,20 +105,20 @@ def _operation(value: Any, is_self: Callable[[Any], bool], buffer: Buffer) -> st
         if name == "tir.if_then_else":
             return _select(value.args[0], value.args[1], value.args[2], is_self, buffer)
         return None
-    if kind is ir.Select:
+    if isinstance(value, ir.Select):
         return _select(value.condition, value.true_value, value.false_value, is_self, buffer)
     return None
 
 
-def _sum(value: Any, is_self: Callable[[Any], bool], buffer: Buffer) -> str | None:
+def _sum(value: Expr, is_self: _IsSelf, buffer: Buffer) -> str | None:
     """One operand of a chain of additions and subtractions is the element itself, with the sign plus."""
     found = 0
     stack = [(value, True)]
     while stack:
         op, positive = stack.pop()
-        if op.__class__ is ir.Add:
+        if isinstance(op, ir.Add):
             stack += [(op.a, positive), (op.b, positive)]
-        elif op.__class__ is ir.Sub:
+        elif isinstance(op, ir.Sub):
             stack += [(op.a, positive), (op.b, not positive)]
         elif is_self(op):
             if not positive:
@@ -130,27 +129,26 @@ def _sum(value: Any, is_self: Callable[[Any], bool], buffer: Buffer) -> str | No
     return "sum" if found == 1 else None
 
 
-def _chain(value: Any, kind: Any, name: str, is_self: Callable[[Any], bool], buffer: Buffer) -> str | None:
-    found = 0
-    stack: list[Any] = [value]
+def _chain(value: Expr, is_self: _IsSelf, buffer: Buffer) -> str | None:
+    kind, found = value.__class__, 0
+    stack = [value]
     while stack:
         op = stack.pop()
         if op.__class__ is kind:
-            stack += [op.a, op.b]
+            stack += op.children()
         elif is_self(op):
             found += 1
         elif _mentions(op, buffer):
             return None
     # Repeating the element changes a product, but no minimum.
-    return name if found == 1 or (found and kind is not ir.Mul) else None
+    return _BINARY[kind] if found == 1 or (found and kind is not ir.Mul) else None
 
 
-def _select(condition: Any, then: Any, other: Any, is_self: Callable[[Any], bool], buffer: Buffer) -> str | None:
+def _select(condition: Expr, then: Expr, other: Expr, is_self: _IsSelf, buffer: Buffer) -> str | None:
     if is_self(then) or is_self(other):
         kept_when_true = is_self(then)
         update = other if kept_when_true else then
-        less = _LESS.get(condition.__class__)
-        if less is not None:
+        if isinstance(condition, ir.CompareOp) and (less := _LESS.get(condition.__class__)) is not None:
             own_first = is_self(condition.a)
             x = condition.b if own_first else condition.a
             if (own_first or is_self(condition.b)) and expr_key(x) == expr_key(update) and not _mentions(x, buffer):
@@ -165,19 +163,18 @@ def _select(condition: Any, then: Any, other: Any, is_self: Callable[[Any], bool
 def used_again(body: Stmt, bound: Collection[Var]) -> set[Var]:
     """Those of the variables that more than one statement uses."""
     uses = dict.fromkeys(bound, 0)
-    statements: list[Any] = [body] if uses else []
+    statements = [body] if uses else []
     while statements:
-        stmt = statements.pop()
-        exprs: list[Any] = []
-        for part in stmt.children():
-            (statements if isinstance(part, Stmt) else exprs).append(part)
+        parts = list(statements.pop().children())
+        statements += [part for part in parts if isinstance(part, Stmt)]
+        exprs = [part for part in parts if not isinstance(part, Stmt)]
         seen: set[int] = set()
         while exprs:
             op = exprs.pop()
             if id(op) in seen:
                 continue
             seen.add(id(op))
-            if op in uses:
+            if isinstance(op, Var) and op in uses:
                 uses[op] += 1
             exprs += op.children()
     return {var for var, count in uses.items() if count > 1}

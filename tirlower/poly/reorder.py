@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from tirlower.ir import (
     AllocBuffer,
     AllocConst,
     Bind,
+    Buffer,
     BufferLoad,
     BufferStore,
     DeclBuffer,
@@ -25,6 +25,7 @@ from tirlower.ir import (
     While,
     post_order_visit,
 )
+from tirlower.ir.node import Node
 from tirlower.poly.conflicts import MAX_PAIRS, Conflicts, Relation
 from tirlower.poly.digit_test import Sign
 from tirlower.poly.extract import extract
@@ -271,12 +272,12 @@ def _statement_ids(root: Stmt) -> list[int]:
 def _shared_names(
     stmts: Sequence[Stmt], cut: int, scop: Scop, loop: Loop, part_of: Mapping[int, int]
 ) -> Verdict | None:
-    bound: set[Any] = {stmt.var for stmt in stmts[:cut] if isinstance(stmt, Bind)}
+    bound: set[Node] = {stmt.var for stmt in stmts[:cut] if isinstance(stmt, Bind)}
     bound |= {stmt.buffer for stmt in stmts[:cut] if isinstance(stmt, DeclBuffer)}
-    used: list[Any] = []
+    used: list[Var | Buffer] = []
 
-    def look(op: Any) -> None:
-        if op in bound:
+    def look(op: Node) -> None:
+        if isinstance(op, (Var, Buffer)) and op in bound:
             used.append(op)
         elif isinstance(op, (BufferLoad, BufferStore, DeclBuffer)):
             buffer = op.buffer
