@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from tirlower.arith import intervals
 from tirlower.arith.intervals import EVERYTHING, INF, Bound
@@ -58,7 +57,7 @@ class Space:
         self.lanes: set[Var] = set()
         self.data: frozenset[Var] = frozenset()
         self._is_data: dict[Atom, bool] = {}
-        self._atoms: dict[Any, Atom] = {}
+        self._atoms: dict[object, Atom] = {}
         self._order: dict[Dim, int] = {}
         self.nothing: frozenset[Var] = frozenset()
         self.is_digit: Callable[[Form, Form], bool] = lambda lin, divisor: False
@@ -141,7 +140,7 @@ class Space:
     def _exact(self, lin: Form) -> bool:
         return all(dim.exact for dim in lin.terms if isinstance(dim, Atom))
 
-    def _intern(self, key: Any, make: Callable[[], Atom]) -> Form:
+    def _intern(self, key: object, make: Callable[[], Atom]) -> Form:
         atom = self._atoms.get(key)
         if atom is None:
             atom = self._atoms[key] = make()
@@ -281,7 +280,7 @@ class Space:
 
     def extremum(self, options: Iterable[Form], is_max: bool) -> Form:
         """The least or greatest of forms."""
-        kept: dict[Any, Form] = {}
+        kept: dict[object, Form] = {}
         for option in options:
             parts = [option]
             if len(option.terms) == 1 and option.const == 0:
@@ -339,7 +338,7 @@ class Space:
 
     def opaque(
         self,
-        key: Any,
+        key: object,
         name: str,
         deps: frozenset[Var],
         interval: Bound,
@@ -352,7 +351,7 @@ class Space:
 
     def computed(
         self,
-        key: Any,
+        key: object,
         name: str,
         deps: frozenset[Var],
         interval: Bound,

@@ -7,9 +7,8 @@ same iteration. Each gets a column; the atoms bring their definitions along. Dis
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tirlower.arith.intervals import Bound
 from tirlower.ir import Var
@@ -164,7 +163,7 @@ class System:
         return total
 
     def _parameters(self, atom: Product | SymbolicDiv) -> set[Var]:
-        dims: Iterable[Any] = atom.factors if isinstance(atom, Product) else (*atom.of.terms, *atom.divisor.terms)
+        dims: Iterable[Dim] = atom.factors if isinstance(atom, Product) else (*atom.of.terms, *atom.divisor.terms)
         found: set[Var] = set()
         for dim in dims:
             if isinstance(dim, Var):
@@ -187,13 +186,11 @@ class System:
 
     def add(self, condition: Condition, side: int) -> None:
         """A condition on one side's instance."""
-        kind = condition.__class__
-        if kind is AtLeast:
-            self.inequalities.append(self.row(condition.lin, side))  # type: ignore[attr-defined]
-        elif kind is Equal:
-            self.equations.append(self.row(condition.lin, side))  # type: ignore[attr-defined]
-        elif kind is AllOf:
-            for part in condition.parts:  # type: ignore[attr-defined]
+        if condition.__class__ is AtLeast or condition.__class__ is Equal:
+            rows = self.inequalities if condition.__class__ is AtLeast else self.equations
+            rows.append(self.row(condition.lin, side))
+        elif condition.__class__ is AllOf:
+            for part in condition.parts:
                 self.add(part, side)
         elif isinstance(condition, AnyOf):
             if condition.is_false:
@@ -357,15 +354,14 @@ class System:
 
     def rebuild(self, fixed: Mapping[Var, int]) -> System | None:
         """The same system with parameters fixed, where it knows how it was made."""
-        maker = self.maker
-        if maker is None:
+        if self.maker is None:
             return None
-        made: System = maker(fixed)
+        made = self.maker(fixed)
         for var, value in fixed.items():
             made.equations.append((-value, {made.column(var, BOTH): 1}))
         return made
 
-    maker: Any = None
+    maker: Callable[[Mapping[Var, int]], System] | None = None
 
 
 class TooManyCases(Exception):

@@ -12,7 +12,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tirlower.poly.affine import Space
 from tirlower.poly.forms import Dim, Form, Product, constant, single
@@ -76,7 +75,7 @@ def _by_moving(space: Space, lin: Form) -> tuple[dict[Dim, Form], Form] | None:
     found: dict[Dim, Form] = {}
     alone = constant(lin.const)
     for dim, c in lin.terms.items():
-        factors: tuple[Any, ...] = dim.factors if isinstance(dim, Product) else (dim,)
+        factors: tuple[Dim, ...] = dim.factors if isinstance(dim, Product) else (dim,)
         moving = [f for f in factors if space.deps(single(f))]
         if len(moving) > 1:
             return None
@@ -99,7 +98,7 @@ def _primitive(lin: Form) -> tuple[Form, int]:
 
 def _plan(space: Space, forms: Sequence[Form]) -> _Plan | None:
     """The strides that some subscripts have in common; None where there are none."""
-    contents: dict[Any, tuple[Form, int]] = {}
+    contents: dict[object, tuple[Form, int]] = {}
     symbolic = False
     for lin in forms:
         parts = _by_moving(space, lin)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from tirlower.arith.intervals import EVERYTHING, INF, Bound, num
 from tirlower.ir import Var
@@ -27,7 +26,7 @@ __all__ = ["Sign", "disjoint"]
 Sign = str
 """How the source's iteration of a loop relates to the sink's: "=", "<", ">", "!" (different) or "*" (any)."""
 
-Terms = list[tuple[Any, int]]
+Terms = list[tuple[object, int]]
 
 
 class _Contradiction(Exception):
@@ -38,11 +37,11 @@ class _Digits:
     """Equations over integer unknowns with intervals."""
 
     def __init__(self) -> None:
-        self.known: dict[Any, Bound] = {}
+        self.known: dict[object, Bound] = {}
         self.equations: list[tuple[Terms, int]] = []
         self.changed = False
 
-    def bound(self, key: Any, low: num, high: num) -> None:
+    def bound(self, key: object, low: num, high: num) -> None:
         least, most = self.known.get(key, EVERYTHING)
         if low > least or high < most:
             least, most = max(low, least), min(high, most)
@@ -169,10 +168,10 @@ def _collect(
     pairs: Sequence[tuple[Form, Form]],
     signs: Mapping[Var, Sign],
     extra: Sequence[tuple[int, int, int]] | None,
-) -> list[Any]:
+) -> list[object]:
     """The equations; returns the differences that are not zero."""
     equal = {var for var, sign in signs.items() if sign == "="}
-    unequal: list[Any] = []
+    unequal: list[object] = []
     for var, sign in signs.items():
         if sign != "=":
             low, high = space.interval_of_dim(var)
@@ -186,7 +185,7 @@ def _collect(
                 if sign == "!":
                     unequal.append(("d", var))
     for at, (a, b) in enumerate(pairs):
-        terms: dict[Any, int] = {}
+        terms: dict[object, int] = {}
         for dim in {**a.terms, **b.terms}:
             _add_dim(digits, space, terms, dim, a.terms.get(dim, 0), b.terms.get(dim, 0), signs, equal)
         if extra is not None and at < len(extra) and extra[at][0]:
@@ -200,7 +199,7 @@ def _collect(
 def _add_dim(
     digits: _Digits,
     space: Space,
-    terms: dict[Any, int],
+    terms: dict[object, int],
     dim: Dim,
     ca: int,
     cb: int,

@@ -10,12 +10,12 @@ from __future__ import annotations
 import abc
 import functools
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tirlower.arith.affine import Affine
 from tirlower.arith.intervals import Bound
 from tirlower.ir import FloorDiv, FloorMod, Max, Min, Mul, Select, Var
-from tirlower.ir.integers import Compute, exact
+from tirlower.ir.integers import Compute, Value, exact
 
 if TYPE_CHECKING:
     from tirlower.poly.conditions import Condition
@@ -45,7 +45,7 @@ class Atom(abc.ABC):
         """Its text, made when asked for: it is as long as the atom is heavy."""
 
     @abc.abstractmethod
-    def at(self, point: Valuation) -> Any:
+    def at(self, point: Valuation) -> Value:
         """Its value at a point, or its values at a vector of points; None where that is not known."""
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ class Div(Atom):
         """``(of // divisor)``."""
         return f"({self.of} // {self.divisor})"
 
-    def at(self, point: Valuation) -> Any:
+    def at(self, point: Valuation) -> Value:
         """The quotient."""
         return exact(FloorDiv, point.value(self.of), self.divisor)
 
@@ -100,7 +100,7 @@ class SymbolicDiv(Atom):
         """``((of) // (divisor))``, or with ``%``."""
         return f"(({self.of}) {'%' if self.remainder else '//'} ({self.divisor}))"
 
-    def at(self, point: Valuation) -> Any:
+    def at(self, point: Valuation) -> Value:
         """The quotient, or the remainder."""
         return exact(FloorMod if self.remainder else FloorDiv, point.value(self.of), point.value(self.divisor))
 
@@ -133,7 +133,7 @@ class Extremum(Piecewise):
         """``min(options)`` or ``max(options)``."""
         return f"{'max' if self.is_max else 'min'}({', '.join(map(repr, self.options))})"
 
-    def at(self, point: Valuation) -> Any:
+    def at(self, point: Valuation) -> Value:
         """The least value, or the greatest."""
         return functools.reduce(partial(exact, Max if self.is_max else Min), map(point.value, self.options))
 
@@ -154,7 +154,7 @@ class Choice(Piecewise):
         """``select(condition, then, other)``."""
         return f"select({self.condition!r}, {', '.join(map(repr, self.options))})"
 
-    def at(self, point: Valuation) -> Any:
+    def at(self, point: Valuation) -> Value:
         """The value of the option that the condition chooses; the other one may be unknown."""
         holds = point.holds(self.condition)
         if isinstance(holds, bool):
@@ -176,7 +176,7 @@ class Product(Atom):
         """The factors with ``*`` between them."""
         return "*".join(f.name for f in self.factors)
 
-    def at(self, point: Valuation) -> Any:
+    def at(self, point: Valuation) -> Value:
         """The product."""
         return functools.reduce(partial(exact, Mul), map(point.of, self.factors))
 
@@ -199,7 +199,7 @@ class Opaque(Atom):
         """What it was made from."""
         return self.text
 
-    def at(self, point: Valuation) -> Any:
+    def at(self, point: Valuation) -> Value:
         """Not known."""
         return None
 
@@ -224,7 +224,7 @@ class Computed(Opaque):
         self.operands = operands
         self.compute = compute
 
-    def at(self, point: Valuation) -> Any:
+    def at(self, point: Valuation) -> Value:
         """What is computed of the operands' values."""
         values = [point.value(lin) for lin in self.operands]
         return None if any(value is None for value in values) else self.compute(*values)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tirlower.ir import Buffer, DataType, Var
 from tirlower.poly.affine import Space
@@ -40,7 +39,7 @@ class Layout:
     offset: Form
     shift: Form
     size: int
-    key: Any
+    key: object
     nested: bool
     moves: bool
     fixed: bool
