@@ -8,7 +8,7 @@ than a budget allows. What a table cannot say (a load, a size) makes it cover mo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -33,8 +33,12 @@ MAX_WORK = 1 << 19
 MAX_PAIRS = 1 << 18
 """The pairs of rows with equal elements that are compared one by one."""
 
-Array = Any
-"""A vector of int64 or of bool, or a number where all rows have one value."""
+Numbers: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
+"""The values of something, by row."""
+Mask: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]"
+"""Which rows: a bool stands for all of them, or none."""
+Places: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.intp]]"
+"""Numbers of rows."""
 
 
 class _GiveUp(Exception):
@@ -50,16 +54,16 @@ class Table(Valuation):
     """Iterations: ``columns`` gives the values of the loops' variables (and lanes) by row. ``exact`` says that all rows
     certainly happen, not only that no other does."""
 
-    def __init__(self, space: Space, columns: dict[Dim, Array], rows: int, exact: bool = True) -> None:
+    def __init__(self, space: Space, columns: dict[Dim, Numbers], rows: int, exact: bool = True) -> None:
         super().__init__(columns)
         self.space, self.columns, self.rows, self.exact = space, columns, rows, exact
 
-    def value(self, lin: Form) -> Array | None:
+    def value(self, lin: Form) -> Numbers | None:
         """The values of a form; None where it has a part of unknown value."""
         reach = abs(lin.const)
         if reach >= LIMIT:
             raise _GiveUp
-        total: Array = np.full(self.rows, lin.const, np.int64)
+        total: Numbers = np.full(self.rows, lin.const, np.int64)
         for dim, c in lin.terms.items():
             part = self.of(dim)
             if part is None:
@@ -70,18 +74,19 @@ class Table(Valuation):
             total = total + c * part
         return total
 
-    def of(self, dim: Dim) -> Array | None:
+    def of(self, dim: Dim) -> Numbers | None:
         """The values of a dim."""
         if isinstance(dim, Var) and dim in self.space.lanes and dim not in self.columns:
             raise _NeedsLane(dim)
-        return super().of(dim)
+        found: Numbers | None = super().of(dim)
+        return found
 
-    def holds(self, condition: Condition) -> Array | None:
+    def holds(self, condition: Condition) -> Mask | bool | None:
         """The rows in which a condition holds; None where it is not known of some."""
         rows, certain = self.may_hold(condition)
         return rows if certain else None
 
-    def may_hold(self, condition: Condition) -> tuple[Array, bool]:
+    def may_hold(self, condition: Condition) -> tuple[Mask | bool, bool]:
         """The rows in which a condition may hold, and whether it certainly does in those."""
         if isinstance(condition, (AtLeast, Equal)):
             value = self.value(condition.lin)
@@ -90,7 +95,7 @@ class Table(Valuation):
             return (value >= 0 if isinstance(condition, AtLeast) else value == 0), True
         if isinstance(condition, (AllOf, AnyOf)):
             conjunction = isinstance(condition, AllOf)
-            result: Array = np.full(self.rows, conjunction)
+            result: Mask = np.full(self.rows, conjunction)
             exact = True
             for part in condition.parts:
                 mask, certain = self.may_hold(part)
@@ -99,20 +104,20 @@ class Table(Valuation):
             return result, exact
         return True, False
 
-    def where(self, mask: Array) -> Table:
+    def where(self, mask: Mask) -> Table:
         """The rows of a mask."""
         if np.all(mask):
             return self
         columns = {dim: values[mask] for dim, values in self.columns.items()}
         return Table(self.space, columns, int(np.count_nonzero(mask)), self.exact)
 
-    def extended(self, var: Var, start: Array, extent: Array) -> Table:
+    def extended(self, var: Var, start: Numbers, extent: Numbers) -> Table:
         """Each row as often as ``extent`` says, with a variable that counts from ``start``."""
         counts = np.maximum(extent, 0)
         rows = int(counts.sum())
         if rows > MAX_ROWS:
             raise _GiveUp
-        columns = {dim: np.repeat(values, counts) for dim, values in self.columns.items()}
+        columns: dict[Dim, Numbers] = {dim: np.repeat(values, counts) for dim, values in self.columns.items()}
         firsts = np.repeat(np.cumsum(counts) - counts, counts)
         columns[var] = np.repeat(start, counts) + np.arange(rows) - firsts
         return Table(self.space, columns, rows, self.exact)
@@ -196,7 +201,7 @@ class Points:
             found = [table.may_hold(way) for way in ways]
         except (_GiveUp, _NeedsLane):
             return None
-        mask: Array = np.zeros(table.rows, bool)
+        mask: Mask = np.zeros(table.rows, bool)
         for holds, _ in found:
             mask = mask | holds
         hits = np.flatnonzero(mask)
@@ -250,10 +255,10 @@ class Points:
     ) -> Outcome | None:
         self.spend(one.rows + other.rows)
         exact = one.exact and other.exact
-        same: list[tuple[Array | None, Array | None]] = [
+        same: list[tuple[Numbers | None, Numbers | None]] = [
             (one.value(x), other.value(y)) for x, y in zip(a.coordinates, b.coordinates, strict=True)
         ]
-        unequal: list[tuple[Array, Array, Sign]] = []
+        unequal: list[tuple[Numbers, Numbers, Sign]] = []
         pairs = [(one.of(loop.var), other.of(loop.var), sign) for loop, sign in signs.items()]
         pairs += [(one.value(x), other.value(y), sign) for x, y, sign in relations]
         for x, y, sign in pairs:
@@ -279,14 +284,14 @@ class Points:
         return Outcome("found", True, values)
 
     def _matching(
-        self, keys: tuple[Array, Array], unequal: Sequence[tuple[Array, Array, Sign]]
+        self, keys: tuple[Numbers, Numbers], unequal: Sequence[tuple[Numbers, Numbers, Sign]]
     ) -> tuple[int, int] | None:
         """A row of each side with equal keys and the relations wanted: the first of the first side."""
         mine, theirs = keys
         order = np.argsort(theirs, kind="stable")
         ranked = theirs[order]
-        low: Array = np.searchsorted(ranked, mine, "left")
-        high: Array = np.searchsorted(ranked, mine, "right")
+        low = np.searchsorted(ranked, mine, "left")
+        high = np.searchsorted(ranked, mine, "right")
         counts = high - low
         rows = np.flatnonzero(counts)
         if not rows.size:
@@ -308,7 +313,7 @@ class Points:
 
     @staticmethod
     def _extreme(
-        rows: Array, order: Array, low: Array, high: Array, unequal: Sequence[tuple[Array, Array, Sign]]
+        rows: Places, order: Places, low: Places, high: Places, unequal: Sequence[tuple[Numbers, Numbers, Sign]]
     ) -> tuple[int, int] | None:
         """The same for one relation and many pairs: the least and the greatest of each group are enough."""
         if not unequal:
@@ -337,10 +342,9 @@ def may_happen(scop: Scop, loops: Sequence[Loop], conditions: Sequence[Condition
     return table is None or bool(table.rows)
 
 
-def _keys(pairs: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+def _keys(pairs: Sequence[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers]:
     """One number for the values of several, equal where all of them are."""
-    mine: Array = 0
-    theirs: Array = 0
+    mine = theirs = np.zeros(1, np.int64)
     reach = 1
     for x, y in pairs:
         least = min(int(x.min()), int(y.min()))
@@ -352,4 +356,4 @@ def _keys(pairs: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
     return mine, theirs
 
 
-_COMPARE: dict[Sign, Any] = {"<": np.less, ">": np.greater, "!": np.not_equal}
+_COMPARE: dict[Sign, np.ufunc] = {"<": np.less, ">": np.greater, "!": np.not_equal}
