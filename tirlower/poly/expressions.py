@@ -10,12 +10,12 @@ wrap, and is opaque.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any
 
 from tirlower import ir
 from tirlower.arith.affine import Affine
 from tirlower.arith.intervals import EVERYTHING, INF, Bound, intersection
 from tirlower.ir import Buffer, BufferLoad, Call, DataType, Expr, IntImm, Op, Purity, Var
+from tirlower.ir.functor import by_class
 from tirlower.poly.affine import MAX_WEIGHT, Space, limits_of
 from tirlower.poly.conditions import (
     FALSE,
@@ -66,10 +66,10 @@ class Converter:
         self.loops: tuple[Var, ...] = ()
         self.lane: Var | None = None
         self.bound_deps: dict[Var, frozenset[Var]] = {}
-        self.returned: Callable[[Any], Expr | None] = lambda call: None
+        self.returned: Callable[[Call], Expr | None] = lambda call: None
         # What was found for the parts of the one expression at hand, by identity: each is converted once.
         self._inside = False
-        self._forms: dict[Any, Form] = {}
+        self._forms: dict[object, Form] = {}
         self._deps: dict[int, frozenset[Var]] = {}
         self._effects = 0
 
@@ -88,11 +88,10 @@ class Converter:
 
     def lin(self, root: Expr) -> Form:
         """The form of an integer expression (of a vector: of its lane)."""
-        kind = root.__class__
-        if kind is IntImm:
-            return constant(root.value)  # type: ignore[attr-defined]
-        if kind is Var:
-            return self._var(root)  # type: ignore[arg-type]
+        if root.__class__ is IntImm:
+            return constant(root.value)
+        if root.__class__ is Var:
+            return self._var(root)
         if not self._inside:
             self._inside = True
             try:
@@ -106,7 +105,7 @@ class Converter:
         found = self._forms.get(key)
         if found is None:
             effects = self._effects
-            sums = kind in (ir.Add, ir.Sub, ir.Mul) and _is_index(root.dtype)
+            sums = root.__class__ in (ir.Add, ir.Sub, ir.Mul) and _is_index(root.dtype)
             found = self.space.settled(self._sum(root) if sums else self._leaf(root))
             if effects == self._effects:  # a call with effects has a value of its own wherever it stands
                 self._forms[key] = found
@@ -117,24 +116,23 @@ class Converter:
         total = constant(0)
         terms = total.terms
         const = 0
-        stack: list[tuple[Any, int]] = [(root, 1)]
+        stack: list[tuple[Expr, int]] = [(root, 1)]
         steps = 0
         while stack:
             op, factor = stack.pop()
-            kind = op.__class__
             steps += 1
             if steps > MAX_TERMS:  # operands shared many times over
                 return self.unknown(root)
-            if kind is IntImm:
+            if op.__class__ is IntImm:
                 const += factor * op.value
                 continue
-            if kind is ir.Add:
+            if op.__class__ is ir.Add:
                 stack += [(op.b, factor), (op.a, factor)]
                 continue
-            if kind is ir.Sub:
+            if op.__class__ is ir.Sub:
                 stack += [(op.b, -factor), (op.a, factor)]
                 continue
-            if kind is ir.Mul:
+            if op.__class__ is ir.Mul:
                 if op.b.__class__ is IntImm:
                     stack.append((op.a, factor * op.b.value))
                     continue
@@ -236,7 +234,7 @@ class Converter:
             self.space.ranges[var] = (max(low, 0) if var.nonneg else low, high)
         return single(var)
 
-    def _leaf(self, op: Any) -> Form:
+    def _leaf(self, op: Expr) -> Form:
         rule = _RULES.get(op.__class__)
         if rule is not None:
             made = rule(self, op)
@@ -244,7 +242,7 @@ class Converter:
                 return made
         return self.unknown(op)
 
-    def unknown(self, op: Any) -> Form:
+    def unknown(self, op: Expr) -> Form:
         """An opaque value for an expression: one for equal expressions that read no changing memory."""
         if op.__class__ is Call and not _is_pure(op):
             self._effects += 1
@@ -256,11 +254,12 @@ class Converter:
             return self.space.computed(key, _short(op), self.deps_of(op), self._interval(op), operands, compute, limits)
         return self.space.opaque(self._key(op), _short(op), self.deps_of(op), self._interval(op), limits)
 
-    def deps_of(self, root: Any) -> frozenset[Var]:
+    def deps_of(self, root: Expr) -> frozenset[Var]:
         """The loop variables that an expression's value is a function of: all around it if it reads memory that
         changes."""
         found: set[Var] = set()
-        stack, seen = [root], set()
+        seen: set[int] = set()
+        stack = [root]
         while stack:
             op = stack.pop()
             known = self._deps.get(id(op))
@@ -290,22 +289,30 @@ class Converter:
             return self.bound_deps[var]
         return frozenset((var,)) if var in self.space.iterated else frozenset()
 
-    def _key(self, root: Any) -> Any:
+    def _key(self, root: Expr) -> object:
         """A key for expressions that have one value in one iteration, or None."""
-        kind = root.__class__
-        if kind is BufferLoad:
+        if root.__class__ is BufferLoad:
             if root.buffer.data in self.written or root.predicate is not None or root.dtype.is_vector:
                 return None
             return ("load", root.buffer, tuple(self.lin(i).key for i in root.indices))
-        if kind is Call and _is_pure(root) and all(a.dtype.is_integral for a in root.args) and root.dtype.is_scalar:
+        if (
+            root.__class__ is Call
+            and _is_pure(root)
+            and all(a.dtype.is_integral for a in root.args)
+            and root.dtype.is_scalar
+        ):
             return ("call", root.op, root.dtype, tuple(self.lin(a).key for a in root.args))
-        if kind in (ir.Mul, ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod, ir.Add, ir.Sub) and root.dtype.is_integral:
+        kind = root.__class__
+        if (
+            root.__class__ in (ir.Mul, ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod, ir.Add, ir.Sub)
+            and root.dtype.is_integral
+        ):
             return (kind, root.dtype, self.lin(root.a).key, self.lin(root.b).key) if root.dtype.is_scalar else None
-        if kind is ir.Cast and root.value.dtype.is_integral and root.dtype.is_scalar:
+        if root.__class__ is ir.Cast and root.value.dtype.is_integral and root.dtype.is_scalar:
             return (kind, root.dtype, self.lin(root.value).key)
         return None
 
-    def _interval(self, op: Any) -> Bound:
+    def _interval(self, op: Expr) -> Bound:
         if op.__class__ is ir.Cast and op.value.dtype.is_integral:
             found = self.space.interval(self.lin(op.value))
             if _holds_all(op.dtype, found):
@@ -314,45 +321,44 @@ class Converter:
 
     # Conditions
 
-    def condition(self, root: Any) -> Condition:
+    def condition(self, root: Expr) -> Condition:
         """The condition that a bool expression is."""
-        kind = root.__class__
-        if kind is IntImm:
+        if root.__class__ is IntImm:
             return TRUE if root.value else FALSE
-        if kind is ir.And or kind is ir.Or:
-            if kind is ir.Or:
-                return any_of([self.condition(part) for part in _chain(root, kind)])
+        if root.__class__ is ir.And or root.__class__ is ir.Or:
+            if root.__class__ is ir.Or:
+                return any_of([self.condition(part) for part in _chain(root, ir.Or)])
             # Each where those before it hold: the conjunction is the same.
             parts: list[Condition] = []
             outer = len(self.local)
-            for part in _chain(root, kind):
+            for part in _chain(root, ir.And):
                 parts.append(self.condition(part))
                 self.local.append(parts[-1])
             del self.local[outer:]
             return all_of(parts)
-        if kind is ir.Not:
+        if root.__class__ is ir.Not:
             return negate(self.condition(root.a))
-        if kind in _COMPARISONS and root.a.dtype.is_integral:
+        if root.__class__ in _COMPARISONS and root.a.dtype.is_integral:
             # A comparison of what may wrap is one of opaque values, which the forms say.
-            return self._compare(kind, self.lin(root.a), self.lin(root.b))
-        if kind is Var and root in self.truths:
+            return self._compare(root.__class__, self.lin(root.a), self.lin(root.b))
+        if root.__class__ is Var and root in self.truths:
             return self.truths[root]
-        if kind is ir.Broadcast:
+        if root.__class__ is ir.Broadcast:
             return self.condition(root.value)
-        if kind is ir.Let:
+        if root.__class__ is ir.Let:
             self.bind(root.var, root.value)
             return self.condition(root.body)
-        if kind is ir.Cast and root.value.dtype.is_bool:
+        if root.__class__ is ir.Cast and root.value.dtype.is_bool:
             return self.condition(root.value)
-        if kind is ir.Cast and root.value.dtype.is_integral:
+        if root.__class__ is ir.Cast and root.value.dtype.is_integral:
             return negate(equal(self.lin(root.value)))
-        if kind is ir.Select or (kind is Call and root.op is Op.find("tir.if_then_else")):
-            operands = root.args if kind is Call else (root.condition, root.true_value, root.false_value)
+        if root.__class__ is ir.Select or (root.__class__ is Call and root.op is Op.find("tir.if_then_else")):
+            operands = root.args if isinstance(root, Call) else (root.condition, root.true_value, root.false_value)
             chosen, then, other = (self.condition(part) for part in operands)
             return either(chosen, then, other)
-        if kind is Call and root.op in (Op.find("tir.likely"), Op.find("tir.ignore_loop_partition")):
+        if root.__class__ is Call and root.op in (Op.find("tir.likely"), Op.find("tir.ignore_loop_partition")):
             return self.condition(root.args[0])
-        if kind is Call and root.op is Op.find("tir.get_active_lane_mask") and self.lane is not None:
+        if root.__class__ is Call and root.op is Op.find("tir.get_active_lane_mask") and self.lane is not None:
             base, limit = self.lin(root.args[0]), self.lin(root.args[1])
             return at_least((limit - base - single(self.lane)).shifted(-1))
         return Unknown(_short(root), self.deps_of(root))
@@ -371,7 +377,6 @@ class Converter:
 
 
 _COMPARISONS = (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE)
-Rule = Callable[[Converter, Any], Form | None]
 
 
 def _dims(lin: Form) -> Iterator[Dim]:
@@ -402,7 +407,7 @@ def dtype_interval(dtype: DataType) -> Bound:
     return (0, INF) if dtype.is_uint else EVERYTHING
 
 
-def _division(conv: Converter, op: Any) -> Form | None:
+def _division(conv: Converter, op: ir.FloorDiv | ir.FloorMod | ir.Div | ir.Mod) -> Form | None:
     if not _is_index(op.dtype):
         return None
     a, b = conv.lin(op.a), conv.lin(op.b)
@@ -429,13 +434,13 @@ def _division(conv: Converter, op: Any) -> Form | None:
     return space.symbolic_div(a, b, kind in (ir.FloorMod, ir.Mod))
 
 
-def _extremum(conv: Converter, op: Any) -> Form | None:
+def _extremum(conv: Converter, op: ir.Min | ir.Max) -> Form | None:
     if not op.dtype.is_integral:
         return None
     return conv.space.extremum([conv.lin(part) for part in _chain(op, op.__class__)], op.__class__ is ir.Max)
 
 
-def _select(conv: Converter, op: Any) -> Form | None:
+def _select(conv: Converter, op: ir.Select) -> Form | None:
     if not op.dtype.is_integral:
         return None
     return _choice(conv, op.condition, op.true_value, op.false_value)
@@ -452,7 +457,7 @@ def _choice(conv: Converter, condition: Expr, then: Expr, other: Expr) -> Form:
     return conv.space.choice(chosen, *arms)
 
 
-def _cast(conv: Converter, op: Any) -> Form | None:
+def _cast(conv: Converter, op: ir.Cast) -> Form | None:
     source, target = op.value.dtype, op.dtype
     if source.is_bool:
         return conv.space.choice(conv.condition(op.value), constant(1), constant(0))
@@ -470,7 +475,7 @@ def _fitting(conv: Converter, target: DataType, lin: Form) -> Form | None:
     return lin if _holds_all(target, conv.space.interval(lin)) else None
 
 
-def _ramp(conv: Converter, op: Any) -> Form | None:
+def _ramp(conv: Converter, op: ir.Ramp) -> Form | None:
     if conv.lane is None or op.base.dtype.is_vector:
         return None
     lane = conv.lin(op.base) + conv.space.multiply(conv.lin(op.stride), single(conv.lane))
@@ -480,7 +485,7 @@ def _ramp(conv: Converter, op: Any) -> Form | None:
     return conv.wrapped(op.dtype, lane, always=narrow)
 
 
-def _call(conv: Converter, op: Any) -> Form | None:
+def _call(conv: Converter, op: Call) -> Form | None:
     name = op.op.name if isinstance(op.op, Op) else ""
     if name == "tir.if_then_else" and op.dtype.is_integral:
         return _choice(conv, *op.args)
@@ -547,35 +552,41 @@ def _bitwise(conv: Converter, name: str, a: Form, b: Form) -> Form | None:
     return result + large - space.floormod(large, 1 << bits)
 
 
-def _let(conv: Converter, op: Any) -> Form | None:
+def _let(conv: Converter, op: ir.Let) -> Form | None:
     conv.bind(op.var, op.value)
     return conv.lin(op.body)
 
 
-_RULES: dict[type, Rule] = {
-    ir.FloorDiv: _division,
-    ir.FloorMod: _division,
-    ir.Div: _division,
-    ir.Mod: _division,
-    ir.Min: _extremum,
-    ir.Max: _extremum,
-    ir.Select: _select,
-    ir.Cast: _cast,
-    ir.Ramp: _ramp,
-    ir.Broadcast: lambda conv, op: conv.lin(op.value),
-    ir.Call: _call,
-    ir.Let: _let,
-}
+def _broadcast(conv: Converter, op: ir.Broadcast) -> Form | None:
+    return conv.lin(op.value)
+
+
+_RULES: dict[type, Callable[[Converter, object], Form | None]] = by_class(
+    {
+        ir.FloorDiv: _division,
+        ir.FloorMod: _division,
+        ir.Div: _division,
+        ir.Mod: _division,
+        ir.Min: _extremum,
+        ir.Max: _extremum,
+        ir.Select: _select,
+        ir.Cast: _cast,
+        ir.Ramp: _ramp,
+        ir.Broadcast: _broadcast,
+        ir.Call: _call,
+        ir.Let: _let,
+    }
+)
 
 
 def _is_pure(call: Call) -> bool:
     return isinstance(call.op, Op) and call.op.purity is Purity.PURE
 
 
-def _chain(op: Any, kind: Any) -> list[Any]:
+def _chain(op: Expr, kind: type[ir.And | ir.Or | ir.Min | ir.Max]) -> list[Expr]:
     """The operands of a chain of one operation, in order."""
-    found: list[Any] = []
-    stack: list[Any] = [op]
+    found: list[Expr] = []
+    stack: list[Expr] = [op]
     while stack:
         part = stack.pop()
         if part.__class__ is kind:
@@ -585,12 +596,12 @@ def _chain(op: Any, kind: Any) -> list[Any]:
     return found
 
 
-def _short(op: Any) -> str:
+def _short(op: Expr) -> str:
     text = str(op) if not _is_large(op) else f"<{type(op).__name__}>"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _is_large(op: Any) -> bool:
+def _is_large(op: Expr) -> bool:
     stack, count = [op], 0
     while stack and count <= 30:  # a part counts as often as it is printed
         stack += stack.pop().children()

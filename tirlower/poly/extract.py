@@ -8,7 +8,7 @@ is not affine makes an access a may-access over the smallest set that its bounds
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tirlower import ir
 from tirlower.arith.intervals import EVERYTHING, INF, union
@@ -41,6 +41,7 @@ from tirlower.ir import (
     While,
 )
 from tirlower.ir.data import data_parameters, stop_of
+from tirlower.ir.functor import by_class
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import Condition, all_of, at_least, equal, negate
 from tirlower.poly.constraint_system import BOTH, System
@@ -108,7 +109,7 @@ def _repeats(buffer: Buffer) -> bool:
 
 
 class _Extractor:
-    _table: ClassVar[dict[type, Callable[[Any, Any], None]]]
+    _table: ClassVar[dict[type, Callable[[_Extractor, object], None]]]
 
     def __init__(self, func: PrimFunc, module: IRModule | None, wrapping: bool, strides_checked: bool) -> None:
         self.func = func
@@ -203,13 +204,13 @@ class _Extractor:
 
     # Statements
 
-    def visit(self, stmt: Any) -> None:
+    def visit(self, stmt: Stmt) -> None:
         """A statement."""
         method = self._table.get(stmt.__class__)
         if method is not None:
             method(self, stmt)
 
-    def inside(self, stmt: Any, *conditions: Condition) -> None:
+    def inside(self, stmt: Stmt, *conditions: Condition) -> None:
         """A statement that is a scope of its own, under further conditions."""
         before = self.conditions
         if conditions:
@@ -320,7 +321,7 @@ class _Extractor:
 
     def reduction(self, statement: Statement, op: BufferStore) -> Reduction | None:
         """What a store reduces; ``t = a + x; a = t`` too."""
-        value: Any = op.value
+        value = op.value
         binding = self.bound.get(value) if value.__class__ is Var else None
         if binding is None:
             return reduction_of(op)
@@ -342,24 +343,24 @@ class _Extractor:
 
     def visit_evaluate(self, op: Evaluate) -> None:
         call = op.value
+        args = call.args if isinstance(call, Call) else ()
         name = call.op.name if isinstance(call, Call) and isinstance(call.op, Op) else ""
         if name in _JUMPS:
-            self.jump(op, name)
+            self.jump(op, name, args)
             return
         statement = self.statement(op)
         self.reads(statement, call)
         self.keep(statement)
         if name == "tir.assume":
-            self.conditions = (*self.conditions, self.conv.condition(call.args[0]))  # type: ignore[attr-defined]
+            self.conditions = (*self.conditions, self.conv.condition(args[0]))
         elif name in ("tir.tvm_storage_sync", "tir.tvm_global_barrier_kinit"):
-            scope = str(getattr(call.args[0], "value", "global")) if call.args else "global"  # type: ignore[attr-defined]
+            scope = str(getattr(args[0], "value", "global")) if args else "global"
             self.scop.barriers.append((statement.order, self.loops, scope))
 
-    def jump(self, op: Evaluate, name: str) -> None:
+    def jump(self, op: Evaluate, name: str, args: tuple[Expr, ...]) -> None:
         """A statement that leaves a loop or the function, or ends an iteration."""
-        value: Any = op.value
         statement = self.statement(op)
-        for arg in value.args:
+        for arg in args:
             self.reads(statement, arg)
         self.keep(statement)
         self.fixture(op)
@@ -483,7 +484,7 @@ class _Extractor:
         """The memory that a data variable points into, and by how many bytes from its start."""
         return self.pointers.root(data), self.shifts.get(data, _NOTHING)
 
-    def shift_of(self, var: Var, value: Any) -> Form:
+    def shift_of(self, var: Var, value: Expr) -> Form:
         """How many bytes a pointer's value points into the memory of its root."""
         if self.pointers.root(var) is var:  # of unknown value, which may be another in each iteration
             return self.space.opaque(None, var.name, frozenset(self.conv.loops), EVERYTHING)
@@ -497,6 +498,7 @@ class _Extractor:
         if access is not None:
             kind, start = access.args[0].dtype, self.conv.lin(access.args[2])
             size = kind.bytes * kind.lanes
+        assert isinstance(end, Var)  # else the pointer would be a root
         return self.memory(end)[1] + start.scaled(size)
 
     def layout(self, buffer: Buffer) -> Layout:
@@ -525,9 +527,9 @@ class _Extractor:
         if root.is_leaf and root.__class__ is not BufferLoad:
             return
         outer = self.conv.guards
-        stack: list[tuple[Any, tuple[Condition, ...]]] = [(root, ())]
+        stack: list[tuple[Expr, tuple[Condition, ...]]] = [(root, ())]
         seen: set[tuple[int, int]] = set()
-        kept: list[Any] = []  # conditions whose ids stand in `seen`
+        kept: list[tuple[Condition, ...]] = []  # conditions whose ids stand in `seen`
         while stack:
             op, guards = stack.pop()
             if op.is_leaf and op.__class__ is not BufferLoad:
@@ -536,11 +538,10 @@ class _Extractor:
             if key in seen:
                 continue
             seen.add(key)
-            kind = op.__class__
             self.conv.guards = guards
-            if kind is BufferLoad:
+            if op.__class__ is BufferLoad:
                 self.access(statement, op, op.buffer, op.indices, False, guards, op.predicate)
-            elif kind is Call:
+            elif op.__class__ is Call:
                 if op.op is _IF_THEN_ELSE:
                     condition = self.conv.condition(op.args[0])
                     arms = ((*guards, condition), (*guards, negate(condition)))
@@ -549,13 +550,13 @@ class _Extractor:
                     continue
                 stack += [(arg, guards) for arg in reversed(self.calls.visit(statement, op, guards))]
                 continue
-            elif kind in (ir.And, ir.Or) and op.dtype.is_scalar:
+            elif op.__class__ in (ir.And, ir.Or) and op.dtype.is_scalar:
                 first = self.conv.condition(op.a)
-                second = (*guards, first if kind is ir.And else negate(first))
+                second = (*guards, first if op.__class__ is ir.And else negate(first))
                 kept.append(second)
                 stack += [(op.b, second), (op.a, guards)]
                 continue
-            elif kind is ir.Let:
+            elif op.__class__ is ir.Let:
                 self.bind(op.var, op.value)
             stack += [(child, guards) for child in reversed(list(op.children()))]
         self.conv.guards = outer
@@ -563,7 +564,7 @@ class _Extractor:
     def access(
         self,
         statement: Statement,
-        node: Any,
+        node: Expr | BufferStore,
         buffer: Buffer,
         indices: Sequence[Expr],
         is_write: bool,
@@ -597,28 +598,30 @@ class _Extractor:
         return made
 
 
-_Extractor._table = {
-    Seq: _Extractor.visit_seq,
-    For: _Extractor.visit_for,
-    While: _Extractor.visit_while,
-    IfThenElse: _Extractor.visit_if,
-    BufferStore: _Extractor.visit_store,
-    Bind: _Extractor.visit_bind,
-    Evaluate: _Extractor.visit_evaluate,
-    Assert: _Extractor.visit_assert,
-    AllocBuffer: _Extractor.visit_alloc,
-    AllocConst: _Extractor.visit_const,
-    DeclBuffer: _Extractor.visit_decl,
-    AttrStmt: _Extractor.visit_attr,
-    Block: _Extractor.visit_block,
-}
+_Extractor._table = by_class(
+    {
+        Seq: _Extractor.visit_seq,
+        For: _Extractor.visit_for,
+        While: _Extractor.visit_while,
+        IfThenElse: _Extractor.visit_if,
+        BufferStore: _Extractor.visit_store,
+        Bind: _Extractor.visit_bind,
+        Evaluate: _Extractor.visit_evaluate,
+        Assert: _Extractor.visit_assert,
+        AllocBuffer: _Extractor.visit_alloc,
+        AllocConst: _Extractor.visit_const,
+        DeclBuffer: _Extractor.visit_decl,
+        AttrStmt: _Extractor.visit_attr,
+        Block: _Extractor.visit_block,
+    }
+)
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 _BREAK = Op.get("tir.break_loop")
 _ACCESS_PTR = Op.get("tir.tvm_access_ptr")
 _NOTHING = constant(0)
 
 
-def _access_ptr(value: Any) -> Call | None:
+def _access_ptr(value: Expr) -> Call | None:
     """The ``tvm_access_ptr`` that a pointer's value is."""
     while isinstance(value, Call) and value.op is not _ACCESS_PTR and value.args and value.args[0].dtype.is_handle:
         value = value.args[0]

@@ -8,7 +8,7 @@ happened. An opaque call without pointers touches a state of its own, which orde
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeGuard
 
 from tirlower.arith.facts import is_pure
 from tirlower.arith.intervals import EVERYTHING, INF, is_finite
@@ -21,6 +21,7 @@ from tirlower.ir import (
     BufferLoad,
     BufferStore,
     Call,
+    DataType,
     Evaluate,
     Expr,
     GlobalVar,
@@ -36,6 +37,7 @@ from tirlower.ir import (
     post_order_visit,
     substitute,
 )
+from tirlower.ir.node import Node
 from tirlower.poly.conditions import Condition, at_least
 from tirlower.poly.device_calls import PointerUse, pointer_uses
 from tirlower.poly.forms import single
@@ -73,7 +75,7 @@ def _name(call: Call) -> str:
     return call.op.name if isinstance(call.op, Op) else ""
 
 
-def _is_pointer(expr: Any) -> bool:
+def _is_pointer(expr: Expr) -> TypeGuard[Call]:
     return isinstance(expr, Call) and _name(expr) in _POINTERS
 
 
@@ -99,7 +101,7 @@ class PureFunctions:
         self._known: dict[str, bool] = {}
         self._opened = 0
 
-    def has(self, callee: Any) -> bool:
+    def has(self, callee: Op | GlobalVar) -> bool:
         """Whether a call's operation is such a function."""
         if not isinstance(callee, GlobalVar):
             return False
@@ -117,7 +119,7 @@ class PureFunctions:
         touched: set[Var] = set()
         pure = True
 
-        def look(op: Any) -> None:
+        def look(op: Node) -> None:
             nonlocal pure
             if op.__class__ is AllocBuffer or op.__class__ is AllocConst:
                 own.add(op.buffer.data)
@@ -132,7 +134,7 @@ class PureFunctions:
         post_order_visit(func.body, look)
         return pure and touched <= own
 
-    def returned(self, call: Any) -> Expr | None:
+    def returned(self, call: Call) -> Expr | None:
         """What a call returns, in terms of its arguments: None unless the function only returns a value, after bindings at
         most."""
         self._opened += 1
@@ -159,7 +161,7 @@ class CallEffects:
         self.state: Var | None = None
         self.pointers: dict[Var, Expr] = {}
 
-    def visit(self, statement: Statement, call: Call, guards: tuple[Condition, ...]) -> list[Any]:
+    def visit(self, statement: Statement, call: Call, guards: tuple[Condition, ...]) -> list[Expr]:
         """Record the accesses of a call; returns the arguments to look into further."""
         name = _name(call)
         if name in _POINTERS:
@@ -167,7 +169,7 @@ class CallEffects:
         if name in _HARMLESS or name == "tir.isnullptr":
             return [part for arg in call.args for part in (self.inside(arg) if _is_pointer(arg) else (arg,))]
         if name in _ATOMICS and isinstance(call.args[0], Call):
-            return self.atomic(statement, call, _ATOMICS[name], guards)
+            return self.atomic(statement, call, call.args[0], _ATOMICS[name], guards)
         uses = pointer_uses(call)
         if uses is not None:
             self.device(statement, call, uses, guards)
@@ -204,7 +206,7 @@ class CallEffects:
 
     def of_any_lane(self, statement: Statement, offset: Expr) -> Expr | None:
         """An offset as any thread of the block may state it at this place; None where that cannot be said."""
-        lanes: dict[Any, Any] = {}
+        lanes: dict[Var, Expr] = {}
         for loop in statement.loops:
             tag = getattr(loop.node, "thread_tag", None) or ""
             if tag.startswith("threadIdx"):
@@ -214,20 +216,20 @@ class CallEffects:
                 lane = self.to.space.lane(1)
                 self.to.space.ranges[lane] = values
                 lanes[loop.var] = lane
-        made: Expr = substitute(self.unbound(offset, lanes), lanes)
+        made = substitute(self.unbound(offset, lanes), lanes)
         left = self.to.conv.deps_of(made)
         return None if any(var in left for var in lanes) else made
 
     def unbound(self, expr: Expr, lanes: Collection[Var]) -> Expr:
         """An expression with the values of what is bound to ones that depend on some variables in their places."""
         while True:
-            table: dict[Var, Any] = {}
+            table: dict[Var, Expr] = {}
 
-            def look(op: Any, table: dict[Var, Any] = table) -> None:
+            def look(op: Expr, table: dict[Var, Expr] = table) -> None:
                 binding = self.to.bound.get(op) if op.__class__ is Var else None
                 if binding is not None and is_pure(binding.value):
-                    if not self.to.conv.deps_of(op).isdisjoint(lanes):
-                        table[op] = binding.value
+                    if not self.to.conv.deps_of(binding.var).isdisjoint(lanes):
+                        table[binding.var] = binding.value
 
             post_order_visit(expr, look)
             if not table:
@@ -235,7 +237,7 @@ class CallEffects:
             expr = substitute(expr, table)
 
     @staticmethod
-    def inside(pointer: Any) -> list[Any]:
+    def inside(pointer: Call) -> list[Expr]:
         """The expressions that a pointer is made of, without the element that it points to."""
         if _name(pointer) == "tir.address_of":
             load = pointer.args[0]
@@ -248,9 +250,10 @@ class CallEffects:
             self.state = Var("the state of external functions", HANDLE)
         return self.state
 
-    def atomic(self, statement: Statement, call: Call, kind: str, guards: tuple[Condition, ...]) -> list[Any]:
+    def atomic(
+        self, statement: Statement, call: Call, pointer: Call, kind: str, guards: tuple[Condition, ...]
+    ) -> list[Expr]:
         """An atomic update of an element. Two whose results are not used commute."""
-        pointer: Any = call.args[0]
         target = pointer.args[0] if _name(pointer) == "tir.address_of" else None
         rest = list(call.args[1:])
         if not isinstance(target, BufferLoad):
@@ -261,10 +264,10 @@ class CallEffects:
             made.atomic = kind if unused else ""
         return [*target.indices, *rest]
 
-    def pointer(self, statement: Statement, call: Call, purity: Purity, guards: tuple[Condition, ...]) -> list[Any]:
+    def pointer(self, statement: Statement, call: Call, purity: Purity, guards: tuple[Condition, ...]) -> list[Expr]:
         """A pointer given to a callee; returns what is left to look into."""
         if _name(call) == "tir.address_of":
-            load: Any = call.args[0]
+            load = call.args[0]
             if isinstance(load, BufferLoad):
                 self.whole(statement, load, load.buffer, load.buffer.data, purity, guards)
             return self.inside(call)
@@ -282,7 +285,7 @@ class CallEffects:
         statement: Statement,
         call: Call,
         data: Var,
-        dtype: Any,
+        dtype: DataType,
         offset: Expr,
         extent: Expr,
         is_write: bool,
@@ -303,7 +306,7 @@ class CallEffects:
     def whole(
         self,
         statement: Statement,
-        node: Any,
+        node: Expr,
         buffer: Buffer | None,
         data: Var,
         purity: Purity,
@@ -314,7 +317,7 @@ class CallEffects:
             self.record(statement, node, data, is_write, guards).buffer = buffer
 
     def record(
-        self, statement: Statement, node: Any, data: Var, is_write: bool, guards: tuple[Condition, ...]
+        self, statement: Statement, node: Expr, data: Var, is_write: bool, guards: tuple[Condition, ...]
     ) -> Access:
         """A may-access of any element."""
         conditions = (*statement.conditions, *guards)

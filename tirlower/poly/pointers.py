@@ -7,9 +7,8 @@ into allocations whose own pointer is never taken.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tirlower.ir import (
+    HANDLE,
     AllocBuffer,
     AllocConst,
     Bind,
@@ -40,25 +39,27 @@ _OWN = frozenset(
 )
 
 
-def pointed_at(value: Any) -> Any:
+def pointed_at(value: Expr) -> Expr:
     """The part of a pointer's value that says whose memory it points to: a data variable, a load (of the element pointed
     to), or a call that is none of the known forms."""
-    while not isinstance(value, Var):
-        name = value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else ""
+    while isinstance(value, (Call, Let)):
+        if isinstance(value, Let):
+            value = value.body
+            continue
+        name = value.op.name if isinstance(value.op, Op) else ""
         if name == "tir.address_of":
             return value.args[0]
         if name == "tir.tvm_access_ptr":
             value = value.args[1]
         elif name == "tir.reinterpret" and value.args[0].dtype.is_handle:
             value = value.args[0]
-        elif isinstance(value, Let):
-            value = value.body
         else:
-            return value
+            break
     return value
 
 
 _REINTERPRET = Op.get("tir.reinterpret")
+_NEW = Var("new memory", HANDLE)
 
 
 class Pointers(Dispatch[Node, None, set[Var], set[Var]]):
@@ -75,7 +76,7 @@ class Pointers(Dispatch[Node, None, set[Var], set[Var]]):
                 *(param for param in func.params if param.dtype.is_handle),
                 *(b.data for b in func.buffers),
             }
-        self._sources: dict[Var, list[Any]] = {}
+        self._sources: dict[Var, list[Expr]] = {}
         self._allocated: set[Var] = set()
         self._taken: set[Var] = set()
         self._roots: dict[Var, Var] = {}
@@ -163,7 +164,7 @@ class Pointers(Dispatch[Node, None, set[Var], set[Var]]):
             return var
         return var if only is _NEW else self.root(only)
 
-    def _root_of(self, value: Expr) -> Any:
+    def _root_of(self, value: Expr) -> Var | None:
         end = pointed_at(value)
         if isinstance(end, BufferLoad):
             return end.buffer.data if value.dtype.is_handle and end is not value else None
@@ -197,6 +198,3 @@ class Pointers(Dispatch[Node, None, set[Var], set[Var]]):
         if not self._wild:
             return written | {var for var in seen if self.root(var) in roots}
         return written | {var for var in seen if any(self.may_meet(self.root(var), root) for root in roots)}
-
-
-_NEW: Any = object()
