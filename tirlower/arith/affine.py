@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from tirlower import ir
 from tirlower.arith.interner import Interner
 from tirlower.arith.intervals import EVERYTHING, Bound, num
 from tirlower.ir import Expr, IntImm
-from tirlower.ir.node import Node
 
 __all__ = ["Affine", "affine_of", "collect_terms", "without_quotients"]
 
@@ -27,6 +26,12 @@ MAX_WEIGHT = 1 << 70
 """A coefficient beyond every type: the sum overflows, and has no useful form."""
 
 Atom = TypeVar("Atom", bound=Hashable)
+
+_Parts: TypeAlias = tuple[tuple[Expr, int], ...]
+"""The operands of a node of a sum, each with its factor; none of a node that was not looked at."""
+
+LINEAR: frozenset[type[ir.Add | ir.Sub | ir.Mul]] = frozenset((ir.Add, ir.Sub, ir.Mul))
+"""The classes of the nodes of sums and products."""
 
 
 class Affine(Generic[Atom]):
@@ -138,15 +143,14 @@ class Affine(Generic[Atom]):
         return " + ".join([*parts, str(self.const)] if self.const or not parts else parts)
 
 
-def is_additive(op: Any) -> bool:
+def is_additive(op: Expr) -> bool:
     """Whether a node adds, subtracts, or multiplies by a constant."""
-    kind = op.__class__
-    return (
-        kind is ir.Add or kind is ir.Sub or (kind is ir.Mul and (op.b.__class__ is IntImm or op.a.__class__ is IntImm))
+    return op.__class__ in LINEAR and (
+        op.__class__ is not ir.Mul or op.b.__class__ is IntImm or op.a.__class__ is IntImm
     )
 
 
-def collect_terms(root: Any, limit: int | None = None) -> tuple[list[tuple[Any, int]], int] | None:
+def collect_terms(root: Expr, limit: int | None = None) -> tuple[list[tuple[Expr, int]], int] | None:
     """The leaves of a sum with their coefficients, in order of first appearance, and its constant.
 
     A shared subexpression is expanded once, its coefficient summed over its uses. None when the sum has more than
@@ -156,51 +160,53 @@ def collect_terms(root: Any, limit: int | None = None) -> tuple[list[tuple[Any, 
         if root.__class__ is IntImm:
             return [], root.value
         return [(root, 1)], 0
-    # Depth-first: `order` lists inner nodes after their operands, `leaves` in order of appearance.
-    order: list[Any] = []
-    leaves: dict[Any, int] = {}
-    seen: set[Any] = set()
-    stack: list[tuple[Any, bool]] = [(root, False)]
+    # Depth-first: `order` lists inner nodes after their operands, with them and their factors, `leaves` in order of
+    # appearance.
+    order: list[tuple[Expr, _Parts]] = []
+    leaves: dict[Expr, int] = {}
+    seen: set[Expr] = set()
+    stack: list[tuple[Expr, _Parts]] = [(root, ())]
     while stack:
-        op, done = stack.pop()
-        if done:
-            order.append(op)
+        entry = stack.pop()
+        op, parts = entry
+        if parts:
+            order.append(entry)
             continue
         if op in seen:
             continue
         seen.add(op)
-        kind = op.__class__
-        if kind is ir.Add or kind is ir.Sub:
-            stack.append((op, True))
-            stack.append((op.b, False))
-            stack.append((op.a, False))
-        elif kind is ir.Mul and (op.b.__class__ is IntImm or op.a.__class__ is IntImm):
-            stack.append((op, True))
-            stack.append((op.a if op.b.__class__ is IntImm else op.b, False))
-        elif kind is not IntImm:
+        if op.__class__ in LINEAR:
+            a, b = op.a, op.b
+            if op.__class__ is not ir.Mul:
+                stack.append((op, ((a, 1), (b, 1 if op.__class__ is ir.Add else -1))))
+                stack.append((b, ()))
+                stack.append((a, ()))
+            elif b.__class__ is IntImm:
+                stack.append((op, ((a, b.value),)))
+                stack.append((a, ()))
+            elif a.__class__ is IntImm:
+                stack.append((op, ((b, a.value),)))
+                stack.append((b, ()))
+            else:
+                leaves[op] = 0
+        elif op.__class__ is not IntImm:
             leaves[op] = 0
         if limit is not None and len(seen) > limit:
             return None
-    weight: dict[Any, int] = dict.fromkeys(order, 0)
+    weight: dict[Expr, int] = {op: 0 for op, _ in order}
     weight[root] = 1
     constant = 0
-    for op in reversed(order):
+    for op, parts in reversed(order):
         w = weight[op]
         if not -MAX_WEIGHT < w < MAX_WEIGHT:
             return None
-        kind = op.__class__
-        if kind is ir.Mul:
-            c, operand = (op.b.value, op.a) if op.b.__class__ is IntImm else (op.a.value, op.b)
-            parts: tuple[tuple[Any, int], ...] = ((operand, w * c),)
-        else:
-            parts = ((op.a, w), (op.b, w if kind is ir.Add else -w))
         for operand, factor in parts:
             if operand in weight:
-                weight[operand] += factor
+                weight[operand] += w * factor
             elif operand in leaves:
-                leaves[operand] += factor
-            else:
-                constant += operand.value * factor
+                leaves[operand] += w * factor
+            elif operand.__class__ is IntImm:
+                constant += operand.value * w * factor
     return list(leaves.items()), constant
 
 
@@ -226,22 +232,21 @@ def without_quotients(interner: Interner, form: Affine[Expr]) -> tuple[Affine[Ex
 
     ``c * (x // c)`` lies between ``x - c + 1`` and ``x``. None when no term is a flooring quotient by a positive number.
     """
-    quotients: list[tuple[Node, int]] = []
+    quotients: list[tuple[ir.FloorDiv, int, int]] = []
     scale = 1
-    for atom, coefficient in form.terms.items():
-        op: Any = atom
+    for op, coefficient in form.terms.items():
         if op.__class__ is ir.FloorDiv and op.b.__class__ is IntImm and op.b.value > 0:
-            quotients.append((op, coefficient))
+            quotients.append((op, op.b.value, coefficient))
             scale = math.lcm(scale, op.b.value)
     if not quotients or scale > MAX_SCALE:
         return None
     upper = form.scaled(scale)
-    for op, coefficient in quotients:
-        dividend = affine_of(interner, op.a, 64)
+    for quotient, divisor, coefficient in quotients:
+        dividend = affine_of(interner, quotient.a, 64)
         if dividend is None:
             return None
-        weight = coefficient * (scale // op.b.value)
-        upper = upper.plus(Affine({op: 1}), -scale * coefficient).plus(dividend, weight)
+        weight = coefficient * (scale // divisor)
+        upper = upper.plus(Affine({quotient: 1}), -scale * coefficient).plus(dividend, weight)
         if weight < 0:
-            upper = upper.shifted(-weight * (op.b.value - 1))
+            upper = upper.shifted(-weight * (divisor - 1))
     return upper, scale

@@ -8,7 +8,7 @@ pointers, and the cost of walking an expression is paid once. The table dies wit
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tirlower.ir import (
     EQ,
@@ -35,11 +35,14 @@ from tirlower.ir import (
     Sub,
     Var,
 )
+from tirlower.ir.expr import Binary
 from tirlower.ir.op import Op, Purity
 
 __all__ = ["Interner", "is_impure_call"]
 
-BINARY = frozenset((Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, EQ, NE, LT, LE, GT, GE, And, Or))
+BINARY: frozenset[type[Binary]] = frozenset(
+    (Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, EQ, NE, LT, LE, GT, GE, And, Or)
+)
 """The classes with exactly the operands ``a`` and ``b``."""
 
 
@@ -72,15 +75,20 @@ class Interner:
         kind = a.__class__
         if kind is not b.__class__ or kind is Var:
             return False
-        if kind is IntImm:
-            return a.value == b.value and a.dtype is b.dtype  # type: ignore[attr-defined]
         if kind in BINARY:
+            if TYPE_CHECKING:
+                assert isinstance(a, Binary) and isinstance(b, Binary)
             # Most pairs differ near the root.
-            p, q = a.b, b.b  # type: ignore[attr-defined]
-            if p is not q and (p.__class__ is not q.__class__ or (p.__class__ is IntImm and p.value != q.value)):
+            p, q = a.b, b.b
+            if p is not q and (
+                p.__class__ is not q.__class__
+                or (p.__class__ is IntImm and q.__class__ is IntImm and p.value != q.value)
+            ):
                 return False
-            if a.a.__class__ is not b.a.__class__:  # type: ignore[attr-defined]
+            if a.a.__class__ is not b.a.__class__:
                 return False
+        elif a.__class__ is IntImm and b.__class__ is IntImm:
+            return a.value == b.value and a.dtype is b.dtype
         return self.representative(a) is self.representative(b)
 
     def representative(self, root: Expr) -> Expr:
@@ -94,11 +102,11 @@ class Interner:
         table = self.table
         if root.__class__ in BINARY:
             # By far the most frequent: the operands are leaves, or were met before.
-            a, b = self._known(root.a), self._known(root.b)  # type: ignore[attr-defined]
+            a, b = self._known(root.a), self._known(root.b)
             if a is not None and b is not None:
                 found = reps[root] = table.setdefault((root.__class__, a, b), root)
                 return found
-        stack: list[Any] = [root]
+        stack = [root]
         while stack:
             op = stack[-1]
             if op in reps:
@@ -106,6 +114,8 @@ class Interner:
                 continue
             kind = op.__class__
             if kind in BINARY:
+                if TYPE_CHECKING:
+                    assert isinstance(op, Binary)
                 a, b = reps.get(op.a), reps.get(op.b)
                 if a is None or b is None:
                     if b is None:
@@ -113,12 +123,12 @@ class Interner:
                     if a is None:
                         stack.append(op.a)
                     continue
-                key: Any = (kind, a, b)
+                key: object = (kind, a, b)
             elif kind is Var:
                 reps[op] = op
                 stack.pop()
                 continue
-            elif kind is IntImm:
+            elif op.__class__ is IntImm:
                 key = (op.value, op.dtype)
             else:
                 waiting = [c for c in op.children() if c not in reps]
@@ -134,7 +144,7 @@ class Interner:
             stack.pop()
         return reps[root]
 
-    def _known(self, op: Any) -> Expr | None:
+    def _known(self, op: Expr) -> Expr | None:
         """The representative of a leaf, or of an expression met before; None for others."""
         if op.__class__ is Var:
             return op
@@ -143,13 +153,13 @@ class Interner:
             found = self.reps[op] = self.table.setdefault((op.value, op.dtype), op)
         return found
 
-    def _key(self, op: Any) -> object:
+    def _key(self, op: Expr) -> object:
         """The structure of a node that is neither a variable, an integer, nor a plain binary operation."""
         reps = self.reps
         if op.__class__ is FloatImm:
             # 0.0 and -0.0 differ, and a NaN equals itself.
             return (FloatImm, op.dtype, op.value.hex() if not math.isnan(op.value) else "nan")
-        parts: list[Any] = [op.__class__, op.dtype]
+        parts: list[object] = [op.__class__, op.dtype]
         if op.__class__ is BufferLoad:
             parts.append(op.buffer)
         elif op.__class__ is Call:
