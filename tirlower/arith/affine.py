@@ -160,15 +160,13 @@ def collect_terms(root: Expr, limit: int | None = None) -> tuple[list[tuple[Expr
         if root.__class__ is IntImm:
             return [], root.value
         return [(root, 1)], 0
-    # Depth-first: `order` lists inner nodes after their operands, with them and their factors, `leaves` in order of
-    # appearance.
+    # Depth-first: `order` lists inner nodes after their operands, each with them; `leaves` in order of appearance.
     order: list[tuple[Expr, _Parts]] = []
     leaves: dict[Expr, int] = {}
     seen: set[Expr] = set()
     stack: list[tuple[Expr, _Parts]] = [(root, ())]
     while stack:
-        entry = stack.pop()
-        op, parts = entry
+        op, parts = entry = stack.pop()
         if parts:
             order.append(entry)
             continue

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tirlower import ir
-from tirlower.arith.intervals import Bound, mul_num, saturated
+from tirlower.arith.intervals import Bound, mul_num, num, saturated
 from tirlower.arith.sums import FLOOR, TRUNC, Split, Sum, add_up, writing_order
 from tirlower.ir import DataType, Expr, IntImm
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DIVISIONS", "DigitArithmetic"]
 
-DIVISIONS = {ir.FloorDiv: FLOOR, ir.FloorMod: FLOOR, ir.Div: TRUNC, ir.Mod: TRUNC}
+DIVISIONS: dict[type[ir.BinaryOp], int] = {ir.FloorDiv: FLOOR, ir.FloorMod: FLOOR, ir.Div: TRUNC, ir.Mod: TRUNC}
 """How each division rounds."""
 
 
@@ -34,11 +34,11 @@ class DigitArithmetic:
         self._written: dict[tuple[Split, DataType], Expr] = {}
         self._products: dict[tuple[int, ...], Expr] = {}
 
-    def form(self, expr: Any) -> Sum:
+    def form(self, expr: Expr) -> Sum:
         """The canonical sum of an index expression that :meth:`simplify` has seen."""
         found = self.forms.get(expr)
         if found is None:
-            new: Any = self.memo[expr]
+            new = self.memo[expr]
             found = self.forms.get(new)
             if found is None:
                 if new.__class__ is IntImm:
@@ -94,8 +94,8 @@ class DigitArithmetic:
 
     def _bounds(self, form: Sum, dtype: DataType) -> Bound:
         """Bounds of a sum: those of its terms, added."""
-        low: Any = form.base
-        high: Any = form.base
+        low: num = form.base
+        high: num = form.base
         bound = self._analyzer.bounds.of
         for split in form.splits:
             atom, lower, upper, scale, _ = split
@@ -116,7 +116,7 @@ class DigitArithmetic:
         return saturated(low, high)
 
     # -- products, quotients and remainders --------------------------------------------------------------------------
-    def _product(self, op: Any) -> Sum:
+    def _product(self, op: ir.Mul) -> Sum:
         a, b = self.form(op.a), self.form(op.b)
         if a.is_constant:
             return b.scaled(a.base)
@@ -124,7 +124,7 @@ class DigitArithmetic:
             return a.scaled(b.base)
         (left, p), (right, q) = (self._factor(form, self.memo[x]) for form, x in ((a, op.a), (b, op.b)))
         factors: list[int] = []
-        stack: list[Any] = [right, left]
+        stack = [right, left]
         while stack and len(factors) + len(stack) <= MAX_FACTORS:
             part = stack.pop()
             if part.__class__ is ir.Mul:
@@ -148,7 +148,7 @@ class DigitArithmetic:
             return self._term(split.with_scale(1), expr.dtype), split.scale
         return expr, 1
 
-    def _division(self, op: Any) -> Sum | None:
+    def _division(self, op: ir.BinaryOp) -> Sum | None:
         """A quotient or remainder by a constant; None for a symbolic divisor."""
         divisor = self.form(op.b)
         if not divisor.is_constant or divisor.base == 0:

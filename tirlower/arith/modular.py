@@ -7,10 +7,12 @@ of two survive their sums and products.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tirlower import ir
+from tirlower.arith.affine import LINEAR
 from tirlower.arith.bounds import is_index_type
+from tirlower.arith.mixed_radix import DIVISIONS
 from tirlower.ir import Expr, IntImm, Var
 from tirlower.ir.op import Op
 
@@ -32,14 +34,13 @@ class ModularSet(NamedTuple):
 
 
 EVERYTHING = ModularSet(1, 0)
-_new_tuple: Any = tuple.__new__
+_new_tuple = tuple.__new__
 """Makes a named tuple without the function around it."""
 
 
 def _normal(coeff: int, base: int) -> ModularSet:
     coeff = abs(coeff)
-    made: ModularSet = _new_tuple(ModularSet, (coeff, base % coeff if coeff else base))
-    return made
+    return _new_tuple(ModularSet, (coeff, base % coeff if coeff else base))
 
 
 def _union(a: ModularSet, b: ModularSet) -> ModularSet:
@@ -70,7 +71,9 @@ def _mul(a: ModularSet, b: ModularSet) -> ModularSet:
 
 _AND, _SHL, _SHR = (Op.get(f"tir.{name}") for name in ("bitwise_and", "shift_left", "shift_right"))
 _ITE, _LIKELY = Op.get("tir.if_then_else"), Op.get("tir.likely")
-_ARITHMETIC = frozenset((ir.Add, ir.Sub, ir.Mul, ir.Min, ir.Max, ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod))
+_ARITHMETIC: frozenset[type[ir.BinaryOp]] = frozenset(
+    (ir.Add, ir.Sub, ir.Mul, ir.Min, ir.Max, ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod)
+)
 
 
 class ModularAnalysis:
@@ -89,7 +92,7 @@ class ModularAnalysis:
         if found is not None:
             return found
         facts, interner = self._analyzer.facts, self._analyzer.interner
-        stack: list[Any] = [root]
+        stack = [root]
         while stack:
             op = stack[-1]
             if op in memo:
@@ -97,10 +100,10 @@ class ModularAnalysis:
                 continue
             kind = op.__class__
             if kind is IntImm or kind is Var:
-                memo[op] = self._leaf(op)
+                memo[op] = self._leaf(op) or EVERYTHING
                 stack.pop()
                 continue
-            if (kind is ir.Add or kind is ir.Sub or kind is ir.Mul) and is_index_type(op.dtype):
+            if op.__class__ in LINEAR and is_index_type(op.dtype):
                 # The bulk of index arithmetic, without the lists of operands.
                 left, right = op.a, op.b
                 a, b = memo.get(left) or self._leaf(left), memo.get(right) or self._leaf(right)
@@ -137,7 +140,7 @@ class ModularAnalysis:
             memo[op] = value
         return memo[root]
 
-    def _leaf(self, op: Any) -> Any:
+    def _leaf(self, op: Expr) -> ModularSet | None:
         """The modular set of a constant or a variable; None for others."""
         if op.__class__ is IntImm:
             return _new_tuple(ModularSet, (0, op.value))
@@ -145,7 +148,7 @@ class ModularAnalysis:
             return self._analyzer.facts.moduli.get(op, EVERYTHING)
         return None
 
-    def _combine(self, op: Any, parts: list[ModularSet]) -> ModularSet:
+    def _combine(self, op: Expr, parts: list[ModularSet]) -> ModularSet:
         kind = op.__class__
         value = EVERYTHING
         if kind is ir.Add:
@@ -154,11 +157,11 @@ class ModularAnalysis:
             value = _normal(math.gcd(parts[0].coeff, parts[1].coeff), parts[0].base - parts[1].base)
         elif kind is ir.Mul:
             value = _mul(*parts)
-        elif kind in (ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod):
+        elif op.__class__ in DIVISIONS:
             return self._divide(op, *parts)
         elif kind in (ir.Min, ir.Max, ir.Select):
             return _union(*parts)
-        elif kind is ir.Cast:
+        elif op.__class__ is ir.Cast:
             bound = self._analyzer.bounds.of(op.value)
             limits = (op.dtype.min_value, op.dtype.max_value)
             if limits[0] <= bound[0] and bound[1] <= limits[1]:
@@ -167,7 +170,7 @@ class ModularAnalysis:
             return (
                 EVERYTHING if op.dtype.is_bool else _normal(math.gcd(parts[0].coeff, 1 << op.dtype.bits), parts[0].base)
             )
-        elif kind is ir.Call:
+        elif op.__class__ is ir.Call:
             return self._call(op, parts)
         elif kind is ir.Let:
             return parts[-1]
@@ -179,7 +182,7 @@ class ModularAnalysis:
             return ModularSet(0, ir.wrap_int(value.base, op.dtype))
         return value
 
-    def _divide(self, op: Any, a: ModularSet, b: ModularSet) -> ModularSet:
+    def _divide(self, op: ir.BinaryOp, a: ModularSet, b: ModularSet) -> ModularSet:
         divisor = b.base
         if b.coeff or divisor == 0:
             return EVERYTHING
@@ -196,7 +199,7 @@ class ModularAnalysis:
             return _normal(a.coeff // divisor, a.base // divisor)
         return EVERYTHING
 
-    def _call(self, op: Any, parts: list[ModularSet]) -> ModularSet:
+    def _call(self, op: ir.Call, parts: list[ModularSet]) -> ModularSet:
         if op.op is _ITE:
             return _union(*parts)
         if op.op is _LIKELY:
@@ -220,19 +223,18 @@ class ModularAnalysis:
         return EVERYTHING
 
 
-def _operands(op: Any) -> tuple[Any, ...]:
-    kind = op.__class__
+def _operands(op: Expr) -> tuple[Expr, ...]:
     if not (op.dtype.is_int or op.dtype.is_uint) or op.dtype.lanes != 1:
         return ()
-    if kind in _ARITHMETIC:
+    if op.__class__ in _ARITHMETIC:
         return (op.a, op.b)
-    if kind is ir.Select:
+    if op.__class__ is ir.Select:
         return (op.true_value, op.false_value)
-    if kind is ir.Cast:
+    if op.__class__ is ir.Cast:
         return (op.value,) if op.value.dtype.is_int or op.value.dtype.is_uint else ()
-    if kind is ir.Let:
+    if op.__class__ is ir.Let:
         return (op.body,)
-    if kind is ir.Call:
+    if op.__class__ is ir.Call:
         if op.op is _ITE:
             return (op.args[1], op.args[2])
         if op.op is _LIKELY:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tirlower import ir
 from tirlower.arith.affine import Affine, affine_of
 from tirlower.arith.bounds import is_index_type
 from tirlower.arith.intervals import INF, num
 from tirlower.ir import Expr, IntImm, Var
+from tirlower.ir.expr import Binary
 
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
@@ -36,7 +37,7 @@ class Prover:
         self.proof_depth = 0
         self._differences: dict[tuple[Expr, Expr], tuple[num, num]] = {}
 
-    def binary(self, kind: Any, a: Any, b: Any, original: Expr | None = None) -> Expr:
+    def binary(self, kind: type[Binary], a: Expr, b: Expr, original: Expr | None = None) -> Expr:
         """``kind(a, b)``, simplified by the rules (see the rewriter)."""
         raise TypeError(f"{type(self).__name__} applies no rules")
 
@@ -49,7 +50,7 @@ class Prover:
         coeff, base = self._analyzer.modular.of(x)
         return coeff % c == 0 and base % c == 0
 
-    def in_block(self, x: Expr, stride: int, size: int, lanes: Any) -> bool:
+    def in_block(self, x: Expr, stride: int, size: int, lanes: int | Expr) -> bool:
         """Whether ``x + stride * lane`` has one quotient by ``size`` in all lanes."""
         if not isinstance(lanes, int):
             return False
@@ -64,7 +65,7 @@ class Prover:
         low, high = low + min(reach, 0), high + max(reach, 0)
         return math.isfinite(low) and math.isfinite(high) and low // size == high // size
 
-    def same_lanes(self, a: Expr, b: Expr) -> bool:
+    def same_lanes(self, a: int | Expr, b: int | Expr) -> bool:
         """Whether two numbers of lanes are equal."""
         if isinstance(a, int) or isinstance(b, int):
             return isinstance(a, int) and isinstance(b, int) and a == b
@@ -159,7 +160,7 @@ class Prover:
             best = min(best, high + math.floor(ratio * int(least_a) * int(least_b)))
         return best
 
-    def _difference(self, x: Any, y: Any) -> tuple[num, num]:
+    def _difference(self, x: Expr, y: Expr) -> tuple[num, num]:
         analyzer = self._analyzer
         left, right = (affine_of(analyzer.interner, e, MAX_PROOF_TERMS) for e in (x, y))
         low: num = -INF

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tirlower.ir import Expr
 
 __all__ = ["FLOOR", "TRUNC", "Split", "Sum", "merge_digits"]
 
 FLOOR, TRUNC = 0, 1
-_new_tuple: Any = tuple.__new__
+_new_tuple = tuple.__new__
 """Makes a named tuple without the function around it, which costs as much again."""
 
 
@@ -43,8 +43,7 @@ class Split(NamedTuple):
 
     def with_scale(self, scale: int) -> Split:
         """The split with another scale."""
-        made: Split = _new_tuple(Split, (self.atom, self.lower, self.upper, scale, self.mode))
-        return made
+        return _new_tuple(Split, (self.atom, self.lower, self.upper, scale, self.mode))
 
 
 class Sum:
