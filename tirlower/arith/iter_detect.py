@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tirlower import ir
 from tirlower.arith.analyzer import Analyzer
@@ -19,6 +18,7 @@ from tirlower.arith.iter_map import (
     split_expr,
     sum_expr,
 )
+from tirlower.arith.linear import EXCHANGED
 from tirlower.diagnostics import TirError
 from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
 from tirlower.ir.expr import ExprLike
@@ -131,16 +131,14 @@ def _split_predicate(
     """Bounds of single iterators go into their ranges; those of sums of them are returned. Raises NotAMap."""
     constraints: list[Constraint] = []
     for part in conjuncts(analyzer.simplify(predicate)):
-        op: Any = part
-        if not _count_iters(op, iters):
+        if not _count_iters(part, iters):
             continue
-        if op.__class__ not in (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ):
-            raise NotAMap(f"the predicate {op} is no bound of an iterator")
-        a, b = op.a, op.b
-        kind: Any = op.__class__
+        if part.__class__ not in EXCHANGED:
+            raise NotAMap(f"the predicate {part} is no bound of an iterator")
+        kind, a, b = part.__class__, part.a, part.b
         if _count_iters(b, iters) and not _count_iters(a, iters):
             a, b = b, a
-            kind = {ir.LT: ir.GT, ir.LE: ir.GE, ir.GT: ir.LT, ir.GE: ir.LE}.get(kind, kind)
+            kind = EXCHANGED[kind]
         if _count_iters(b, iters):
             a, b = build.sub(a, b), IntImm(b.dtype, 0)
         low: Expr | None = None

@@ -11,9 +11,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tirlower import ir
+from tirlower.arith.affine import LINEAR
+from tirlower.arith.mixed_radix import DIVISIONS
 from tirlower.ir import Expr, IntImm, Range, Var, build, is_const_int
 from tirlower.ir.node import Node
 from tirlower.ir.query import mentions
@@ -209,18 +211,17 @@ class Detector:
     def rewrite(self, root: Expr) -> IterSum:
         """The map of an index expression. Raises :class:`NotAMap`."""
         memo: dict[Expr, IterSum] = {}
-        stack: list[Any] = [root]
+        stack = [root]
         while stack:
             op = stack[-1]
             if op in memo:
                 stack.pop()
                 continue
-            kind = op.__class__
-            if kind is Var and op in self._inputs:
+            if op.__class__ is Var and op in self._inputs:
                 memo[op] = self._inputs[op]
             elif not mentions(op, self._inputs):
                 memo[op] = IterSum((), self.analyzer.simplify(op))
-            elif kind in (ir.Add, ir.Sub, ir.Mul, *_DIVISIONS):
+            elif op.__class__ in LINEAR or op.__class__ in DIVISIONS:
                 waiting = [c for c in (op.b, op.a) if c not in memo]
                 if waiting:
                     stack += waiting
@@ -231,7 +232,7 @@ class Detector:
             stack.pop()
         return memo[root]
 
-    def _operation(self, op: Any, a: IterSum, b: IterSum) -> IterSum:
+    def _operation(self, op: ir.BinaryOp, a: IterSum, b: IterSum) -> IterSum:
         kind = op.__class__
         if kind is ir.Add:
             return self._sum(a, b, 1)
@@ -469,20 +470,24 @@ class Detector:
 
         The terms fit when each scale is a multiple of the smallest that the terms below it reach; of constants only.
         """
-        args = sorted(a.args, key=lambda arg: arg.scale.value if isinstance(arg.scale, IntImm) else 0)
-        if not all(isinstance(arg.scale, IntImm) and isinstance(arg.extent, IntImm) for arg in args):
+        constant = [
+            (arg.scale.value, arg.extent.value, arg)
+            for arg in a.args
+            if isinstance(arg.scale, IntImm) and isinstance(arg.extent, IntImm)
+        ]
+        if len(constant) < len(a.args):
             return None
-        numbers: list[Any] = [(arg.scale, arg.extent) for arg in args]
-        scale, extent = (number.value for number in numbers[0])
+        args = sorted(constant, key=lambda arg: arg[0])
+        scale, extent, _ = args[0]
         if scale <= 0:
             return None
-        for factor, size in numbers[1:]:
-            steps, rest = divmod(factor.value, scale)
+        for factor, size, _ in args[1:]:
+            steps, rest = divmod(factor, scale)
             if rest or steps > extent:
                 return None
-            extent += (size.value - 1) * steps
+            extent += (size - 1) * steps
         dtype = a.base.dtype
-        parts = tuple(arg.scaled(IntImm(dtype, arg.scale.value // scale)) for arg in reversed(args))  # type: ignore[attr-defined]
+        parts = tuple(arg.scaled(IntImm(dtype, factor // scale)) for factor, _, arg in reversed(args))
         mark = self._mark_of(IterSum(parts, IntImm(dtype, 0)), IntImm(dtype, extent))
         mark.overlaps = True
         return IterSum((IterSplit(mark, IntImm(dtype, 1), mark.extent, IntImm(dtype, scale)),), a.base)
@@ -554,6 +559,3 @@ class Detector:
                 base = self.analyzer.simplify(build.add(a.base, build.mul(start, factor)))
                 a = IterSum((*left, IterSplit(mark, one, mark.extent, factor)), base)
         return a
-
-
-_DIVISIONS = (ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod)

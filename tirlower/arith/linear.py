@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tirlower import ir
 from tirlower.arith.analyzer import Analyzer
@@ -15,6 +14,15 @@ from tirlower.ir.query import mentions
 __all__ = ["detect_clip_bound", "detect_linear_equation", "linear_coefficients"]
 
 _Form = dict[Var | None, Expr]
+
+EXCHANGED: dict[type[ir.CompareOp], type[ir.CompareOp]] = {
+    ir.LT: ir.GT,
+    ir.LE: ir.GE,
+    ir.GT: ir.LT,
+    ir.GE: ir.LE,
+    ir.EQ: ir.EQ,
+}
+"""The comparisons that bound their sides, and what each is with its sides exchanged."""
 
 
 def linear_coefficients(expr: Expr, variables: Sequence[Var]) -> _Form | None:
@@ -82,7 +90,9 @@ def detect_linear_equation(expr: ExprLike, variables: Sequence[Var], analyzer: A
     return [analyzer.simplify(found.get(key, zero)) for key in (*variables, None)]
 
 
-def detect_clip_bound(condition: Any, variables: Sequence[Var], analyzer: Analyzer | None = None) -> list[Expr | None]:
+def detect_clip_bound(
+    condition: ExprLike, variables: Sequence[Var], analyzer: Analyzer | None = None
+) -> list[Expr | None]:
     """``[min0, max0, min1, max1, …]``: what a conjunction says of each variable, None where it says nothing.
 
     Each conjunct that mentions variables must be, or simplify to, a comparison linear in exactly one of them, with a
@@ -95,17 +105,17 @@ def detect_clip_bound(condition: Any, variables: Sequence[Var], analyzer: Analyz
     pending = [(part, False) for part in reversed(conjuncts(as_expr(condition)))]
     while pending:
         part, simplified = pending.pop()
-        op: Any = part
-        if not mentions(op, wanted):
+        if not mentions(part, wanted):
             continue
-        kind = op.__class__
-        compares = kind in (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ) and op.a.dtype.is_int
-        found = linear_coefficients(build.sub(op.a, op.b), variables) if compares else None
-        if found is None:
+        if (
+            part.__class__ not in EXCHANGED
+            or not part.a.dtype.is_int
+            or (found := linear_coefficients(build.sub(part.a, part.b), variables)) is None
+        ):
             if simplified:
                 return []
             # not (x < 3), min(x, y) > 3, x // 2 < 3
-            pending += [(simple, True) for simple in reversed(conjuncts(analyzer.rewrite_simplify(op)))]
+            pending += [(simple, True) for simple in reversed(conjuncts(analyzer.rewrite_simplify(part)))]
             continue
         present = [key for key in found if key is not None]
         terms = [(var, analyzer.simplify(found[var])) for var in present]
@@ -116,7 +126,7 @@ def detect_clip_bound(condition: Any, variables: Sequence[Var], analyzer: Analyz
         if not isinstance(factor, IntImm):
             return []
         base = found.get(None, IntImm(var.dtype, 0))
-        _note(analyzer, kind, var, factor.value, base, lows, highs)
+        _note(analyzer, part.__class__, var, factor.value, base, lows, highs)
     result: list[Expr | None] = []
     for var in variables:
         result += [lows.get(var), highs.get(var)]
@@ -124,12 +134,18 @@ def detect_clip_bound(condition: Any, variables: Sequence[Var], analyzer: Analyz
 
 
 def _note(
-    analyzer: Analyzer, kind: Any, var: Var, factor: int, base: Expr, lows: dict[Var, Expr], highs: dict[Var, Expr]
+    analyzer: Analyzer,
+    kind: type[ir.CompareOp],
+    var: Var,
+    factor: int,
+    base: Expr,
+    lows: dict[Var, Expr],
+    highs: dict[Var, Expr],
 ) -> None:
     """``factor * var + base kind 0`` as ends of the variable's interval."""
     if factor < 0:
         factor, base = -factor, build.sub(0, base)
-        kind = {ir.LT: ir.GT, ir.LE: ir.GE, ir.GT: ir.LT, ir.GE: ir.LE}.get(kind, kind)
+        kind = EXCHANGED[kind]
     strict = 1 if kind in (ir.LT, ir.GT) else 0
     if kind in (ir.LT, ir.LE, ir.EQ):
         high = analyzer.simplify(build.floordiv(build.sub(build.sub(0, base), strict), factor))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tirlower.arith.analyzer import Analyzer
 from tirlower.arith.int_set import IntervalSet, SetEvaluator, intersect_sets, union_sets
@@ -14,6 +13,7 @@ from tirlower.ir import (
     Buffer,
     BufferLoad,
     BufferStore,
+    Expr,
     For,
     IfThenElse,
     Range,
@@ -159,7 +159,7 @@ class _Touched(Visitor):
         if op.buffer is self.buffer and self.stores:
             self.note(op.indices)
 
-    def note(self, indices: Sequence[Any]) -> None:
+    def note(self, indices: Sequence[Expr]) -> None:
         """Add the range of an access."""
         evaluator = SetEvaluator(self.analyzer, self.domains)
         for sets, index in zip(self.sets, indices, strict=True):

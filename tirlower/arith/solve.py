@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tirlower import ir
 from tirlower.arith.analyzer import Analyzer
-from tirlower.arith.linear import linear_coefficients
+from tirlower.arith.linear import EXCHANGED, linear_coefficients
 from tirlower.diagnostics import TirError
 from tirlower.ir import Expr, IntImm, Range, Var, build, substitute
 from tirlower.ir.dtype import DataType
@@ -110,7 +109,7 @@ def smith_normal_form(a: Matrix) -> tuple[Matrix, Matrix, Matrix]:
     return u, d, v
 
 
-def _as_equation(analyzer: Analyzer, equation: Any, variables: Sequence[Var]) -> tuple[list[int], Expr] | None:
+def _as_equation(analyzer: Analyzer, equation: Expr, variables: Sequence[Var]) -> tuple[list[int], Expr] | None:
     """``coefficients . variables + base == 0`` of an equation with constant coefficients."""
     if equation.__class__ is not ir.EQ:
         return None
@@ -290,11 +289,10 @@ def solve_linear_inequalities(
     return IntConstraints(list(variables), ranges, relations, bounds)
 
 
-def _inequalities(analyzer: Analyzer, condition: Any, variables: Sequence[Var]) -> list[_Inequality] | None:
-    kind = condition.__class__
-    if kind not in (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ):
+def _inequalities(analyzer: Analyzer, condition: Expr, variables: Sequence[Var]) -> list[_Inequality] | None:
+    if condition.__class__ not in EXCHANGED:
         return None
-    a, b = condition.a, condition.b
+    kind, a, b = condition.__class__, condition.a, condition.b
     if kind in (ir.GT, ir.GE):
         a, b = b, a
     found = linear_coefficients(build.sub(a, b), variables)
@@ -386,11 +384,13 @@ def _distinct(analyzer: Analyzer, inequalities: list[_Inequality]) -> list[_Ineq
     kept: dict[object, _Inequality] = {}
     for one in inequalities:
         base = one.base
-        key: Any = (
+        key = (
             frozenset(one.factors.items()),
             None if isinstance(base, IntImm) else analyzer.interner.representative(base),
         )
         have = kept.get(key)
-        if have is None or (isinstance(base, IntImm) and base.value > have.base.value):  # type: ignore[attr-defined]
+        if have is None or (
+            isinstance(base, IntImm) and isinstance(have.base, IntImm) and base.value > have.base.value
+        ):
             kept[key] = one
     return list(kept.values())
