@@ -88,7 +88,7 @@ class CBackend:
         """The callables of the library's functions."""
         spec = result.spec
         kernels = {}
-        for name, kernel in result.code.kernels.items():
+        for name, kernel in _code(result).kernels.items():
             written = [p.name for p in kernel.signature.buffers if p.written]
             pairs = result.in_place.get(name, ())
             signature = call_signature(spec.function(name), written, spec.outputs.get(name, ()), pairs)
@@ -99,12 +99,12 @@ class CBackend:
 
     def packed(self, result: BuildResult, compiled: Library, name: str) -> PackedKernel:
         """A function of the library."""
-        return packed(compiled, result.code, result.code.kernels[name])
+        code = _code(result)
+        return packed(compiled, code, code.kernels[name])
 
     def text(self, result: BuildResult, kind: str) -> str:
         """The C text."""
-        text: str = result.code.text
-        return text
+        return _code(result).text
 
     def report(self, result: BuildResult) -> Report:
         """What the build did."""
@@ -112,6 +112,11 @@ class CBackend:
 
 
 BACKEND: Final = CBackend()
+
+
+def _code(result: BuildResult) -> CModule:
+    assert isinstance(result.code, CModule)
+    return result.code
 
 
 def _registered(mod: IRModule) -> dict[str, int]:

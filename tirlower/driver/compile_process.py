@@ -17,7 +17,7 @@ from typing import IO, Final, NamedTuple
 from tirlower.call.gil import GilChoice
 from tirlower.diagnostics import paused_collection
 from tirlower.driver.backend import backend_of
-from tirlower.driver.result import BuildResult, BuildSpec, Choices
+from tirlower.driver.result import BuildResult, BuildSpec
 from tirlower.driver.steps import compile_version
 from tirlower.emit.compile import CompileOptions
 from tirlower.ir.func import IRModule
@@ -25,6 +25,7 @@ from tirlower.ir.packed import Packed
 from tirlower.llvm.cache import CacheEntry, versions
 from tirlower.llvm.codegen.symbols import register_symbol, registered_symbols
 from tirlower.machine.target import Target
+from tirlower.rewrite.context import Choices
 
 __all__ = ["Answer", "Question", "receive", "send", "serve"]
 
@@ -49,7 +50,7 @@ class Question(NamedTuple):
     def of(cls, unit: BuildResult) -> Question:
         """How a unit is asked for."""
         spec = unit.spec
-        choices, outputs = dict(spec.choices), dict(spec.outputs)
+        choices, outputs = spec.choices.copy(), dict(spec.outputs)
         symbols = registered_symbols()
         return cls(Packed(spec.module), spec.target, choices, spec.options, outputs, spec.gil, unit.home, symbols)
 

@@ -136,7 +136,7 @@ class CpuBackend:
 
     def text(self, result: BuildResult, kind: str) -> str:
         """LLVM IR and assembly: of the modules that were compiled, less the functions that Python calls."""
-        codes: list[HostCode] = [unit.code for unit in _imported("cpu_units").units_in(result)]
+        codes: list[HostCode] = _imported("cpu_units").codes_in(result)
         if kind == "llvm":
             return "".join(code.functions for code in codes)
         make = optimized_ir if kind == "llvm-opt" else emit_assembly

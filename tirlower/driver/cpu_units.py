@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tirlower.driver.cpu_cache import Stored, key_of, load, store, store_units, take
+from tirlower.driver.cpu_compile import HostCode
 from tirlower.driver.processes import compile_together
 from tirlower.driver.progress import Progress
 from tirlower.driver.result import BuildResult
@@ -16,7 +17,7 @@ from tirlower.ir.verify import verify_well_formed
 from tirlower.llvm.cache import CacheEntry, default_cache
 from tirlower.transforms import PassContext
 
-__all__ = ["compile_alone", "compile_units", "units_in"]
+__all__ = ["codes_in", "compile_alone", "compile_units", "units_in"]
 
 
 def units_in(result: BuildResult) -> tuple[BuildResult, ...]:
@@ -39,6 +40,16 @@ def units_in(result: BuildResult) -> tuple[BuildResult, ...]:
         made.append(BuildResult(own, result.backend, home=unit.home, in_place=result.in_place))
     result.units = tuple(made)
     return result.units
+
+
+def codes_in(result: BuildResult) -> list[HostCode]:
+    """The code of each unit."""
+    return [_code(unit) for unit in units_in(result)]
+
+
+def _code(unit: BuildResult) -> HostCode:
+    assert isinstance(unit.code, HostCode)
+    return unit.code
 
 
 def compile_alone(result: BuildResult, ctx: PassContext) -> CacheEntry:

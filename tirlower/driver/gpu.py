@@ -165,7 +165,7 @@ class GpuBackend:
 
     def text(self, result: BuildResult, kind: str) -> str:
         """The kernels' LLVM IR and PTX."""
-        module: DeviceModule = result.code
+        module = _module(result)
         if kind == "llvm-opt":
             return optimized_ir(module.llvm, result.spec.options)
         if kind == "host":
@@ -174,10 +174,15 @@ class GpuBackend:
 
     def report(self, result: BuildResult) -> DeviceReport:
         """What the build did, without a device."""
-        return _report(result, GpuReport(result.code.arch, None, ()))
+        return _report(result, GpuReport(_module(result).arch, None, ()))
 
 
 BACKEND: Final = GpuBackend()
+
+
+def _module(result: BuildResult) -> DeviceModule:
+    assert isinstance(result.code, DeviceModule)  # kept by the compiler
+    return result.code
 
 
 def _report(result: BuildResult, device: GpuReport) -> DeviceReport:

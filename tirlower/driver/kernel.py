@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from tirlower.call.slowpath import SlowPath
     from tirlower.call.views import Result
     from tirlower.driver.report import Report
-    from tirlower.driver.result import BuildResult, Choices
+    from tirlower.driver.result import BuildResult
     from tirlower.llvm.entry import EntryParts
     from tirlower.machine.target import Target
+    from tirlower.rewrite.context import Choices
 
 __all__ = ["Built", "BuiltKernel", "Executable", "ForeignKernel", "Kernel", "rebuilding"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from tirlower.call.gil import GilChoice
 from tirlower.call.views import Result
@@ -21,11 +21,9 @@ from tirlower.transforms import PassContext
 
 if TYPE_CHECKING:
     from tirlower.legality.check import CheckedModule
+    from tirlower.rewrite.context import Choices
 
-__all__ = ["BuildResult", "BuildSpec", "Choices"]
-
-Choices: TypeAlias = Mapping[str, Any]
-"""What decides the passes that run: the arguments of a :class:`PassContext`."""
+__all__ = ["BuildResult", "BuildSpec"]
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,7 @@ class BuildResult:
         return self.spec.lower()
 
     @cached_property
-    def code(self) -> Any:
+    def code(self) -> object:
         """What the backend generated (again, where it was not kept: the same module gives the same text)."""
         return self.backend.generate(self)
 

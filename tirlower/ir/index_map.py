@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ClassVar, ParamSpec, TypeAlias
 
 import numpy as np
 
@@ -12,11 +12,12 @@ from tirlower.diagnostics import TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.cancel import linear_difference
-from tirlower.ir.dtype import DataType
+from tirlower.ir.dtype import Array, DataType
 from tirlower.ir.evaluator import Evaluator, NoValue
 from tirlower.ir.expr import (
     Call,
     Expr,
+    ExprLike,
     IntImm,
     Var,
     as_expr,
@@ -25,14 +26,16 @@ from tirlower.ir.expr import (
 )
 from tirlower.ir.functor import Substituter
 from tirlower.ir.index_inverse import NotInvertible, invert, ranges_of
-from tirlower.ir.integers import kept
+from tirlower.ir.integers import Value, kept
 from tirlower.ir.node import Node, binds, child, hint, node
 from tirlower.ir.regions import relax_region
 from tirlower.ir.structural import structural_equal
 
 __all__ = ["IndexMap"]
 
-Dims = Sequence[Any]
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+Dims: TypeAlias = "Sequence[ExprLike | Range]"
 """Extents (numbers or expressions) or ranges, one for each index."""
 
 
@@ -43,7 +46,7 @@ class _AxisSeparator:
         return "IndexMap.AXIS_SEPARATOR"
 
 
-def _exprs(values: Any) -> tuple[Expr, ...]:
+def _exprs(values: Iterable[ExprLike]) -> tuple[Expr, ...]:
     return tuple(as_expr(v) for v in values)
 
 
@@ -72,9 +75,9 @@ class IndexMap(Node):
     @classmethod
     def from_func(
         cls,
-        mapping_function: Callable[..., Any],
+        mapping_function: Callable[P, object],
         ndim: int | None = None,
-        inverse_index_map: IndexMap | Callable[..., Any] | None = None,
+        inverse_index_map: IndexMap | Callable[Q, object] | None = None,
         *,
         index_dtype: str = "int32",
     ) -> IndexMap:
@@ -96,9 +99,9 @@ class IndexMap(Node):
     @classmethod
     def from_func_with_separators(
         cls,
-        mapping_function: Callable[..., Any],
+        mapping_function: Callable[P, object],
         ndim: int | None = None,
-        inverse_index_map: IndexMap | Callable[..., Any] | None = None,
+        inverse_index_map: IndexMap | Callable[Q, object] | None = None,
         *,
         index_dtype: str = "int32",
     ) -> tuple[IndexMap, list[int]]:
@@ -109,7 +112,7 @@ class IndexMap(Node):
         (2, [1])
         """
         variables, by_name = _parameters(mapping_function, ndim, index_dtype)
-        result = mapping_function(*variables, **by_name)
+        result = mapping_function(*variables, **by_name)  # type: ignore[arg-type]  # what its signature asks for
         finals: list[Expr] = []
         separators: list[int] = []
         for item in result if isinstance(result, (list, tuple)) else [result]:
@@ -128,11 +131,11 @@ class IndexMap(Node):
             inverse_index_map = cls.from_func(inverse_index_map, len(finals), index_dtype=index_dtype)
         return cls((*variables, *by_name.values()), tuple(finals), inverse_index_map), separators
 
-    def _check_count(self, given: Sequence[Any], what: str) -> None:
+    def _check_count(self, given: Sequence[object], what: str) -> None:
         if len(given) != len(self.initial_indices):
             raise TirError(f"the map {self} takes {len(self.initial_indices)} {what}, got {len(given)}")
 
-    def map_indices(self, indices: Dims) -> list[Expr]:
+    def map_indices(self, indices: Sequence[ExprLike]) -> list[Expr]:
         """The final indices for given ones, folded. Raises :class:`TirError` for a wrong number of them."""
         self._check_count(indices, "indices")
         values = {
@@ -146,10 +149,10 @@ class IndexMap(Node):
         self._check_count(dims, "extents")
         found = []
         for var, dim in zip(self.initial_indices, dims, strict=True):
-            if not isinstance(dim, Range):
-                extent = const(int(dim), var.dtype) if isinstance(dim, (int, np.integer)) else as_expr(dim)
-                dim = Range.from_extent(build.cast(var.dtype, extent))
-            found.append((var, dim))
+            if isinstance(dim, (int, np.integer)):
+                dim = const(int(dim), var.dtype)
+            part = dim if isinstance(dim, Range) else Range.from_extent(build.cast(var.dtype, as_expr(dim)))
+            found.append((var, part))
         return found
 
     def map_ranges(self, ranges: Dims) -> list[Range]:
@@ -238,7 +241,7 @@ class IndexMap(Node):
         theirs = other.map_indices(self.initial_indices)
         return all(_same(a, b) for a, b in zip(self.map_indices(self.initial_indices), theirs, strict=True))
 
-    def map_ndarray(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def map_ndarray(self, array: Array) -> Array:
         """The elements of an array at their final indices; places without an element are zero.
 
         Raises :class:`TirError` where two elements would meet.
@@ -275,7 +278,7 @@ class _Indices(Substituter):
         return fn(*op.args)
 
 
-def _parameters(fn: Callable[..., Any], ndim: int | None, index_dtype: str) -> tuple[list[Var], dict[str, Var]]:
+def _parameters(fn: Callable[P, object], ndim: int | None, index_dtype: str) -> tuple[list[Var], dict[str, Var]]:
     """The variables for the parameters of a mapping function: positional ones, and keyword-only ones by name."""
     kinds = inspect.Parameter
     kind = DataType(index_dtype)
@@ -306,7 +309,7 @@ def _same(a: Expr, b: Expr) -> bool:
     return a.dtype is b.dtype and a.dtype.is_integral and is_const_int(linear_difference(a, b), 0)
 
 
-_BIT_OPERATIONS: dict[str, Callable[..., Expr]] = {
+_BIT_OPERATIONS: dict[str, Callable[[ExprLike], Expr] | Callable[[ExprLike, ExprLike], Expr]] = {
     "tir.bitwise_and": build.bitwise_and,
     "tir.bitwise_or": build.bitwise_or,
     "tir.bitwise_xor": build.bitwise_xor,
@@ -316,7 +319,7 @@ _BIT_OPERATIONS: dict[str, Callable[..., Expr]] = {
 }
 
 
-def _evaluate(root: Expr, values: dict[Var, Any]) -> Any:
+def _evaluate(root: Expr, values: Mapping[Var, Value]) -> Value:
     """An index expression on arrays of indices (int64)."""
     try:
         return Evaluator(root).at(values, kept)

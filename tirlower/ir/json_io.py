@@ -17,7 +17,7 @@ import enum
 import json
 import math
 from collections.abc import Callable, Iterable
-from typing import TypeGuard
+from typing import Never, TypeGuard
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from tirlower.ir.buffer import IterKind
 from tirlower.ir.dtype import Array, DataType
 from tirlower.ir.expr import PointerType
 from tirlower.ir.func import IRModule
+from tirlower.ir.functor import by_class
 from tirlower.ir.node import NODES, Node
 from tirlower.ir.op import GlobalVar, Op
 from tirlower.ir.stmt import ForKind
@@ -112,19 +113,21 @@ def _listed(writer: _Writer, value: Iterable[object]) -> list[object]:
     return [writer.value(item) for item in value]
 
 
-_ENCODE: dict[type, Callable[..., object]] = {
-    DataType: lambda _, value: {"t": str(value)},
-    float: lambda _, value: value if math.isfinite(value) else {"f": str(value)},
-    tuple: _listed,
-    list: _listed,
-    dict: lambda writer, value: {"d": [_listed(writer, item) for item in value.items()]},
-    PointerType: lambda _, value: {"p": [str(value.element), value.scope]},
-    Op: lambda _, value: {"op": value.name},
-    GlobalVar: lambda _, value: {"g": value.name},
-    Target: lambda writer, value: {"target": writer.value(value.export())},
-    np.ndarray: lambda _, value: {"a": _array_text(value)},
-    bytes: lambda _, value: {"b": base64.b64encode(value).decode("ascii")},
-}
+_ENCODE: dict[type, Callable[[_Writer, object], object]] = by_class(
+    {
+        DataType: lambda _, value: {"t": str(value)},
+        float: lambda _, value: value if math.isfinite(value) else {"f": str(value)},
+        tuple: _listed,
+        list: _listed,
+        dict: lambda writer, value: {"d": _listed(writer, value.items())},
+        PointerType: lambda _, value: {"p": [str(value.element), value.scope]},
+        Op: lambda _, value: {"op": value.name},
+        GlobalVar: lambda _, value: {"g": value.name},
+        Target: lambda writer, value: {"target": writer.value(value.export())},
+        np.ndarray: lambda _, value: {"a": _array_text(value)},
+        bytes: lambda _, value: {"b": base64.b64encode(value).decode("ascii")},
+    }
+)
 """The forms of values that JSON has not, read back by :data:`_DECODE`."""
 
 
@@ -182,7 +185,7 @@ class _Reader:
                 if field.required and field.name not in fields:
                     raise _bad(f"node {place} ({kind}) lacks the field {field.name!r}")
         try:
-            build: Callable[..., object] = IRModule if cls is None else cls
+            build: type = IRModule if cls is None else cls
             return build(**fields)
         except (TypeError, ValueError, AttributeError, KeyError, TirError) as error:
             reason = error.message if isinstance(error, TirError) else str(error)
@@ -235,7 +238,7 @@ def _array(content: tuple[str, tuple[int, ...], str]) -> Array:
     return little.astype(kind)
 
 
-_DECODE: dict[str, Callable[..., object]] = {
+_DECODE: dict[str, Callable[[Never], object]] = {
     "t": DataType,
     "f": lambda text: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[text],
     "p": lambda pair: PointerType(str(pair[0]), str(pair[1])),
