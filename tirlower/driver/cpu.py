@@ -114,7 +114,7 @@ class CpuBackend:
         spec = result.spec
         missing = lacking(spec.options.cpu, spec.options.features)
         code, errors = _linked(compiled)
-        described = {name: one for entry in compiled for name, one in entry.metadata["kernels"].items()}
+        described = {name: one for entry in compiled for name, one in entry.part("kernels", dict).items()}
         kernels: dict[str, Kernel] = {}
         for name in spec.outputs:
             one = described[name]
@@ -132,7 +132,7 @@ class CpuBackend:
     def packed(self, result: BuildResult, compiled: list[CacheEntry], name: str) -> PackedKernel:
         """Link the version of a function for arrays that overlap."""
         code, errors = _linked(compiled)
-        return packed_kernel(code[name], compiled[0].metadata["kernels"][name]["symbol"], errors)
+        return packed_kernel(code[name], compiled[0].part("kernels", dict)[name]["symbol"], errors)
 
     def text(self, result: BuildResult, kind: str) -> str:
         """LLVM IR and assembly: of the modules that were compiled, less the functions that Python calls."""
@@ -163,34 +163,34 @@ def _imported(name: str) -> ModuleType:
 
 def _linked(entries: list[CacheEntry]) -> tuple[dict[str, Linked], list[ErrorSite]]:
     """The code of each exported function, by symbol, and the errors that calls may meet; callees stand before callers."""
-    runtime_imports = resolve_imports(dict.fromkeys(name for entry in entries for name in entry.metadata["imports"]))
-    threads = max(entry.metadata["threads"] for entry in entries)
+    runtime_imports = resolve_imports(dict.fromkeys(name for entry in entries for name in entry.part("imports", list)))
+    threads = max(entry.part("threads", int) for entry in entries)
     if threads:
         runtime().reserve(threads)
-    wanted = {symbol for entry in entries for symbol in entry.metadata["calls"]}
+    wanted = {symbol for entry in entries for symbol in entry.part("calls", list)}
     owners: dict[str, Linked] = {}
     found: dict[str, Linked] = {}
     errors: list[ErrorSite] = []
     for entry in entries:
-        about = entry.metadata
-        exports = [symbol for one in about["kernels"].values() for symbol in one["exports"]]
-        called = wanted.intersection(about["callable"])
+        kernels, calls = entry.part("kernels", dict), entry.part("calls", list)
+        exports = [symbol for one in kernels.values() for symbol in one["exports"]]
+        called = wanted.intersection(entry.part("callable", list))
         if not exports and not called:
             continue  # functions that nobody calls
-        imports = {name: runtime_imports[name] for name in about["imports"] if name in runtime_imports}
-        imports |= {symbol: owners[symbol][symbol] for symbol in about["calls"]} | entry_imports()
+        imports = {name: runtime_imports[name] for name in entry.part("imports", list) if name in runtime_imports}
+        imports |= {symbol: owners[symbol][symbol] for symbol in calls} | entry_imports()
         if ERROR_BASE in imports:
             imports[ERROR_BASE] = len(errors)
-        keep = [owners[symbol] for symbol in about["calls"]]
+        keep = [owners[symbol] for symbol in calls]
         linked = engine().link(entry.object, [*exports, *sorted(called)], imports, keep=keep)
         owners.update(dict.fromkeys(called, linked))
-        found.update(dict.fromkeys(about["kernels"], linked))
+        found.update(dict.fromkeys(kernels, linked))
         errors += _errors(entry)
     return found, errors
 
 
 def _errors(entry: CacheEntry) -> list[ErrorSite]:
-    sites = entry.metadata["errors"]
+    sites = entry.part("errors", list)
     return [ErrorSite(_error_class(m, k), template, tuple(types)) for m, k, template, types in sites]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tirlower.ir.annotations import ELSEWHERE
 from tirlower.ir.func import IRModule
@@ -13,6 +13,7 @@ from tirlower.llvm.entry import entry_cache_key
 
 if TYPE_CHECKING:
     from tirlower.driver.result import BuildResult, BuildSpec
+    from tirlower.legality.notes import SavedReport
 
 __all__ = ["Stored", "key_of", "load", "load_all", "origin_of", "store", "store_units", "take"]
 
@@ -50,7 +51,7 @@ def load(key: CacheKey, mod: IRModule) -> CacheEntry | None:
     entry = default_cache().load(key)
     if entry is None or "units" in entry.metadata or not _names_places(entry):
         return entry
-    named = entry.metadata["origin"]
+    named = entry.part("origin", dict)
     return entry if all(name not in mod or str(mod[name].span) == place for name, place in named.items()) else None
 
 
@@ -62,7 +63,7 @@ def load_all(key: CacheKey, mod: IRModule) -> list[Stored] | None:
     if "units" not in entry.metadata:
         return [Stored(entry, tuple(mod))]
     found = []
-    for digest, home in entry.metadata["units"]:
+    for digest, home in entry.part("units", list):
         unit = load(CacheKey(digest, {}), mod)
         if unit is None:
             return None
@@ -86,11 +87,11 @@ def take(result: BuildResult, units: Sequence[Stored]) -> None:
     checks = []
     for entry, home in sorted(units, key=lambda unit: functions.index(unit.home[0])):
         others = set(functions).difference(home)
-        checks.append(CheckReport.from_json(entry.metadata["checks"]).without(others))
+        checks.append(CheckReport.from_json(_checks(entry)).without(others))
     result.checks = checks[0]
     for said in checks[1:]:
         result.checks = result.checks.merged(said)
-    kernels = [item for entry, _ in units for item in entry.metadata["kernels"].items()]
+    kernels = [item for entry, _ in units for item in entry.part("kernels", dict).items()]
     result.in_place = {name: one["in_place"] for name, one in kernels}
     result.code_bytes = sum(len(entry.object) for entry, _ in units)
 
@@ -101,5 +102,9 @@ def origin_of(mod: IRModule) -> dict[str, str]:
 
 
 def _names_places(entry: CacheEntry) -> bool:
-    checks = entry.metadata["checks"]
+    checks = _checks(entry)
     return bool(checks["guarded"] or checks["trusted"] or checks["assumed"] or entry.metadata["errors"])
+
+
+def _checks(entry: CacheEntry) -> SavedReport:
+    return cast("SavedReport", entry.part("checks", dict))

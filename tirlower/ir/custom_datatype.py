@@ -47,7 +47,10 @@ __all__ = [
     "unregister",
 ]
 
-PythonFunction: TypeAlias = Callable[..., float]
+PythonFunction: TypeAlias = (
+    "Callable[[int], float] | Callable[[float], float] | Callable[[int, int], float] | Callable[[int, int, int], float]"
+)
+"""Of the patterns of bits of its operands; of a number, where that becomes one."""
 Given: TypeAlias = "PythonFunction | Mapping[int, PythonFunction] | ExternFunction"
 """What an operation is registered as: a function, one for each width, or one outside of Python."""
 

@@ -28,7 +28,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeAlias, TypedDict, TypeVar
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -67,12 +67,23 @@ class CacheKey:
     components: Mapping[str, str]
 
 
+Metadata: TypeAlias = "Mapping[str, object]"
+"""What JSON can hold, by names."""
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
     """What was stored: the object file, and the caller's metadata."""
 
     object: bytes
-    metadata: Mapping[str, Any]
+    metadata: Metadata
+
+    def part(self, name: str, kind: type[T]) -> T:
+        """A part of the metadata, which is of a kind."""
+        found = self.metadata[name]
+        assert isinstance(found, kind), f"{name!r} is a {type(found).__name__}"
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +96,7 @@ class Miss:
 
     reason: str
     differing: tuple[tuple[str, str, str], ...] = ()
-    nearest: Mapping[str, Any] = field(default_factory=dict)
+    nearest: Metadata = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [self.reason]
@@ -200,7 +211,7 @@ class ObjectCache:
         self.misses += 1
         return None
 
-    def store(self, key: CacheKey, object: bytes, metadata: Mapping[str, Any] | None = None) -> None:
+    def store(self, key: CacheKey, object: bytes, metadata: Metadata | None = None) -> None:
         """Write an entry; ``metadata`` is anything that JSON can hold."""
         if not self.enabled:
             return
@@ -388,7 +399,13 @@ def _scan(folder: Path | str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _decode(data: bytes) -> tuple[dict[str, Any], bytes]:
+class _Header(TypedDict):
+    digest: str
+    components: dict[str, str]
+    metadata: dict[str, object]
+
+
+def _decode(data: bytes) -> tuple[_Header, bytes]:
     """Header and object of an entry's file.
 
     Raises:
@@ -403,7 +420,7 @@ def _decode(data: bytes) -> tuple[dict[str, Any], bytes]:
     if hashlib.blake2b(view[_HEAD.size - 4 :], digest_size=16).digest() != checksum:
         raise ValueError("its checksum is wrong")
     try:
-        header: dict[str, Any] = json.loads(data[_HEAD.size : _HEAD.size + length])
+        header: _Header = json.loads(data[_HEAD.size : _HEAD.size + length])
     except RecursionError:
         raise ValueError("its header nests too deeply") from None
     kinds = {"digest": str, "components": dict, "metadata": dict}

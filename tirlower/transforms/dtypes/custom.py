@@ -189,7 +189,8 @@ class _Lowerer(Retyper):
         found = whole or find_op("Cast", self.target, "float", name)
         function = None if found is None else found.meaning(dtype.bits)
         if function is not None:
-            return IntImm(storage, int(function(op.value)) & ((1 << dtype.bits) - 1), span=op.span)
+            made = int(function(op.value))  # type: ignore[call-arg,arg-type]  # which is of a number
+            return IntImm(storage, made & ((1 << dtype.bits) - 1), span=op.span)
         names = ("FloatImm", name, None, None) if whole is not None else ("Cast", "float", name, None)
         return self.call(op, storage, (number,), names, (dtype.bits, 64, dtype.bits))
 
