@@ -173,28 +173,66 @@ def test_float_arithmetic_rounds_once_to_the_type(name: str, lanes: int, rng: np
         assert same.all(), (text, a[~same], b[~same], out[~same], expected[~same])
 
 
+_SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.1,
+    -0.1,
+    0.3,
+    3.0,
+    5.0,
+    -5.0,
+    1e10,
+    -1e10,
+    1e300,
+    1e-300,
+    math.inf,
+    -math.inf,
+    math.nan,
+]
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
 @pytest.mark.parametrize("name", ["float16", "float32", "float64", "bfloat16"])
-def test_float_floor_division_and_remainders(name: str, rng: np.random.Generator) -> None:
-    kind, n = DataType(name), 64
-    a, b = (rng.normal(scale=4, size=n).astype(kind.numpy) for _ in range(2))
-    b[b == 0] = 1
-
-    def rounded(x: np.ndarray) -> np.ndarray:
-        return x.astype(kind.numpy)
-
-    quotient = rounded(a.astype("float64") / b.astype("float64")).astype("float64")
-    floored = np.floor(quotient)
-    product = rounded(floored * b.astype("float64")).astype("float64")
-    expected = {
-        "T.FloorDiv(a, b)": rounded(floored),
-        "T.FloorMod(a, b)": rounded(a.astype("float64") - product),
-        "T.Mod(a, b)": rounded(np.fmod(a.astype("float64"), b.astype("float64"))),
-    }
+def test_float_floor_division_and_remainders(name: str, lanes: int, rng: np.random.Generator) -> None:
+    """As NumPy's, which are Python's; types narrower than float32 are computed in it."""
+    kind = DataType(name)
+    with np.errstate(over="ignore"):
+        pairs = [(x, y) for x in _SPECIAL for y in _SPECIAL]
+        pairs += [(k * 0.1, 0.1) for k in range(1, 100)] + [(-k * 0.1, 0.1) for k in range(1, 100)]
+        pairs += [(10.0 ** rng.uniform(-9, 15) * rng.choice([-1, 1]), rng.normal(scale=4)) for _ in range(1000)]
+        pairs = pairs[: len(pairs) // 8 * 8]
+        a, b = (np.array(side).astype(kind.numpy) for side in zip(*pairs, strict=True))
+    x, y = (v.astype("float64" if name == "float64" else "float32") for v in (a, b))
+    with np.errstate(all="ignore"):
+        expected = {
+            "a // b": np.floor_divide(x, y).astype(kind.numpy),
+            "a % b": np.remainder(x, y).astype(kind.numpy),
+            "T.truncmod(a, b)": np.fmod(x, y).astype(kind.numpy),
+        }
     for text, want in expected.items():
-        f = build(elementwise(text, [("a", name), ("b", name)], name, n))
-        out = np.zeros(n, kind.numpy)
+        f = build(elementwise(text, [("a", name), ("b", name)], name, len(a), lanes))
+        out = np.zeros(len(a), kind.numpy)
         f(a, b, out)
-        assert (out == want).all(), text
+        out, want = out.astype("float64"), want.astype("float64")
+        same = (out == want) & (np.signbit(out) == np.signbit(want)) | (np.isnan(out) & np.isnan(want))
+        assert same.all(), (text, a[~same], b[~same], out[~same], want[~same])
+
+
+def test_float_remainders_are_pythons() -> None:
+    for text, function in (("a // b", operator.floordiv), ("a % b", operator.mod)):
+        f = build(elementwise(text, [("a", "float64"), ("b", "float64")], "float64", 1))
+        for a, b in itertools.product(_SPECIAL, _SPECIAL):
+            if b == 0:
+                continue  # Python raises
+            out, want = np.zeros(1), function(a, b)
+            f(np.array([a]), np.array([b]), out)
+            same = (out[0] == want and math.copysign(1, out[0]) == math.copysign(1, want)) or (
+                math.isnan(want) and math.isnan(out[0])
+            )
+            assert same, (text, a, b, out[0], want)
 
 
 @pytest.mark.parametrize("name", ["float16", "float32", "float64", "bfloat16"])

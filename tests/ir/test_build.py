@@ -176,7 +176,7 @@ def test_division_of_integers_by_slash_is_refused():
     with pytest.raises(TirError, match="ambiguous") as caught:
         x / 2
     assert "floordiv" in str(caught.value) and "truncdiv" in str(caught.value)
-    assert isinstance(ir.Var("f", "float32") // 2, ir.Call)
+    assert isinstance(ir.Var("f", "float32") // 2, ir.FloorDiv)
     with pytest.raises(TirError, match="truncdiv takes integers"):
         build.truncdiv(ir.Var("f", "float32"), 2.0)
 

@@ -200,8 +200,8 @@ def functions_of_two_arguments():
 
 def _float_division(a, b, c):
     c[0] = a / b
-    c[1] = np.floor(a / b)
-    c[2] = a - np.floor(a / b) * b
+    c[1] = np.floor_divide(a, b)
+    c[2] = np.remainder(a, b)
     c[3] = np.fmod(a, b)
     c[4], c[5] = np.minimum(a, b), np.maximum(a, b)
 

@@ -111,7 +111,7 @@ def test_nodes(text, node, dtype):
         ("~i", "tir.bitwise_not", "int32"), ("T.likely(b)", "tir.likely", "bool"),
         ("T.if_then_else(b, x, 0)", "tir.if_then_else", "float32"), ("i if b else j", "tir.if_then_else", "int64"),
         ("T.reinterpret('int32', x)", "tir.reinterpret", "int32"), ("T.reinterpret(x, dtype='int32')", "tir.reinterpret", "int32"),
-        ("x // 2.0", "tir.floor", "float32"), ("T.undef('int8')", "tir.undef", "int8"), ("T.vscale()", "tir.vscale", "int32"),
+        ("T.floor(x)", "tir.floor", "float32"), ("T.undef('int8')", "tir.undef", "int8"), ("T.vscale()", "tir.vscale", "int32"),
         ("T.call_extern('int8', 'f', i)", "tir.call_extern", "int8"), ("T.call_extern('f', i, dtype='int8')", "tir.call_extern", "int8"),
         ("T.call_pure_extern('float32', 'f', i)", "tir.call_pure_extern", "float32"),
         ("T.call_intrin('float32', 'tir.exp', x)", "tir.exp", "float32"),

@@ -14,7 +14,7 @@ from typing import Final
 from tirlower.diagnostics import CodegenError, DivisionByZeroError
 from tirlower.emit import vmath
 from tirlower.emit.branches import guards
-from tirlower.emit.casts import narrow_float, widen_float
+from tirlower.emit.casts import narrow_float, to_f32, widen_float
 from tirlower.emit.emitter import Emitter, constant
 from tirlower.emit.expressions import INDEX, Run, combine, control, in_branches
 from tirlower.emit.facts import FAULTS
@@ -89,33 +89,64 @@ def _division(em: Emitter, op: BinaryOp, a: Value, b: Value) -> Value:
         return binary_float(em, dtype, a, b, em.b.fdiv)
     if op.__class__ is Mod:
         return binary_float(em, dtype, a, b, lambda x, y: float_remainder(em, x, y))
-    quotient = binary_float(em, dtype, a, b, em.b.fdiv)
-    floored = binary_float(em, dtype, quotient, quotient, lambda x, _: _floor(em.b, x))
-    if op.__class__ is FloorDiv:
-        return floored
-    # As the difference and product that it stands for, each rounded: never contracted.
-    none = FastMath.NONE
-    product = binary_float(em, dtype, floored, b, lambda x, y: em.b.fmul(x, y, fast_math=none))
-    return binary_float(em, dtype, a, product, lambda x, y: em.b.fsub(x, y, fast_math=none))
+    if dtype.bits < 32:
+        a, b = to_f32(em, a, dtype), to_f32(em, b, dtype)
+    floored = _floor_quotient(em, a, b) if op.__class__ is FloorDiv else _floor_remainder(em, a, b)
+    return narrow_float(em, floored, dtype) if dtype.bits < 32 else floored
 
 
 def float_remainder(em: Emitter, a: Value, b: Value) -> Value:
-    """C's ``fmod`` of floats, scalars or vectors. LLVM's code for GPUs takes one rounded quotient, so that it is exact only
-    where that is small: there it is our own."""
-    if em.machine.has_library:
-        return em.b.frem(a, b, fast_math=FastMath.NONE)
+    """C's ``fmod`` of floats, scalars or vectors. Our own: LLVM's code for GPUs takes one rounded quotient, so that it is exact
+    only where that is small, and a C library's takes twice the time."""
     narrow = a.type.scalar is HALF
     if narrow:
         a, b = (em.b.fpext(x, x.type.with_scalar(FLOAT)) for x in (a, b))
     width = "f64" if a.type.scalar is DOUBLE else "f32"
-    extra = [attr for attr in em.state.attrs if attr != "nounwind"]
-    callee = vmath.emit(em.module, "fmod", width, 1, library=False, features=em.machine.features, attrs=extra)
-    made = map_lanes(em, lambda xs: em.b.call(callee, xs), [a, b])
+    machine = em.machine
+    attrs = [attr for attr in em.state.attrs if attr != "nounwind"]
+
+    def of(xs: list[Value]) -> Value:
+        lanes, library = xs[0].type.lanes, machine.has_library
+        callee = vmath.emit(em.module, "fmod", width, lanes, library=library, features=machine.features, attrs=attrs)
+        return em.b.call(callee, xs)
+
+    made = of([a, b]) if machine.has_library else map_lanes(em, of, [a, b])
     return em.b.fptrunc(made, made.type.with_scalar(HALF)) if narrow else made
 
 
-def _floor(b: Builder, x: Value) -> Value:
-    return b.intrinsic("llvm.floor", x.type, [x], [x.type])
+def _turns(em: Emitter, rest: Value, divisor: Value) -> Value:
+    """Whether a remainder is not zero and has another sign than the divisor: Python's is greater by one divisor then."""
+    zero = constant(rest.type, 0)
+    differ = em.b.xor(em.b.fcmp("olt", rest, zero), em.b.fcmp("olt", divisor, zero))
+    return em.b.and_(em.b.fcmp("one", rest, zero), differ)
+
+
+def _copysign(b: Builder, x: Value, sign: Value) -> Value:
+    return b.intrinsic("llvm.copysign", x.type, [x, sign], [x.type])
+
+
+def _floor_remainder(em: Emitter, x: Value, y: Value) -> Value:
+    """``x % y`` of floats, as Python and NumPy have it: with the sign of ``y``, and exact where ``x`` has it too."""
+    b, none = em.b, FastMath.NONE
+    zero = constant(x.type, 0)
+    rest = float_remainder(em, x, y)
+    turned = b.select(_turns(em, rest, y), b.fadd(rest, y, fast_math=none), rest)
+    return b.select(b.fcmp("oeq", rest, zero), _copysign(b, zero, y), turned)
+
+
+def _floor_quotient(em: Emitter, x: Value, y: Value) -> Value:
+    """``x // y`` of floats: of the difference that the remainder leaves, so that rounding it does not lead past a whole number."""
+    b, none = em.b, FastMath.NONE
+    zero, one, half = (constant(x.type, value) for value in (0, 1, 0.5))
+    rest = float_remainder(em, x, y)
+    plain = b.fdiv(x, y, fast_math=none)
+    whole = b.fdiv(b.fsub(x, rest, fast_math=none), y, fast_math=none)
+    whole = b.select(_turns(em, rest, y), b.fsub(whole, one, fast_math=none), whole)
+    floored = b.intrinsic("llvm.floor", x.type, [whole], [x.type])
+    short = b.fcmp("ogt", b.fsub(whole, floored, fast_math=none), half)
+    floored = b.select(short, b.fadd(floored, one, fast_math=none), floored)
+    floored = b.select(b.fcmp("oeq", whole, zero), _copysign(b, zero, plain), floored)
+    return b.select(b.fcmp("oeq", y, zero), plain, floored)
 
 
 def divide(

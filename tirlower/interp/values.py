@@ -216,6 +216,23 @@ def _floor(value: float) -> float:
     return float(math.floor(value)) if math.isfinite(value) else value
 
 
+def _floor_divide(a: float, b: float, step: Callable[[float], float]) -> tuple[float, float]:
+    """``a // b`` and ``a % b`` as Python and NumPy compute them of floats: the remainder is exact but for the sum that brings
+    it to the divisor's sign, and ``step`` rounds each operation."""
+    rest = float(np.fmod(a, b))
+    if b == 0:
+        return true_divide(a, b), rest
+    quotient = step(true_divide(step(a - rest), b))
+    if rest == 0:
+        rest = math.copysign(0.0, b)
+    elif (rest < 0) != (b < 0) and rest == rest:
+        rest, quotient = step(rest + b), step(quotient - 1)
+    if quotient == 0:
+        return math.copysign(0.0, a) * math.copysign(1.0, b), rest
+    floored = _floor(quotient)
+    return step(floored + 1) if quotient - floored > 0.5 else floored, rest
+
+
 def _float_min(a: float, b: float) -> float:
     return a if b != b else b if a != a or b < a else a
 
@@ -275,11 +292,10 @@ def operation(name: str, dtype: DataType) -> Binary | None:
     if not dtype.is_float:
         return None
     fix = rounder(dtype.element)
-    # As the division, floor, product and difference that they stand for, each rounded.
-    if name == "FloorDiv":
-        return lambda a, b: _floor(fix(true_divide(a, b)))
-    if name == "FloorMod":
-        return lambda a, b: fix(a - fix(_floor(fix(true_divide(a, b))) * b))
+    if name in ("FloorDiv", "FloorMod"):
+        # Of narrower types in float32, rounded once.
+        divide = functools.partial(_floor_divide, step=float if dtype.bits == 64 else _round_float32)
+        return lambda a, b: fix(divide(a, b)[name == "FloorMod"])
     compute = _FLOAT[name]
     if dtype.bits == 64 or name in ("Min", "Max"):
         return compute

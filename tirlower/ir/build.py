@@ -274,10 +274,10 @@ def truncmod(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
 
 
 def floordiv(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
-    """Division rounding down; on floats ``floor(a / b)``."""
+    """Division rounding down; on floats as Python's and NumPy's ``//``: by zero it is an infinity or NaN."""
     a, b = _prepare(a, b, span)
     if a.dtype.is_float:
-        return call("tir.floor", true_div(a, b, span), span=span)
+        return ir.FloorDiv(a, b, span=span)
     _need_divisor(b, span)
     folded = _fold(ir.FloorDiv, a, b, span)
     if folded is not None:
@@ -288,10 +288,11 @@ def floordiv(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
 
 
 def floormod(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
-    """Remainder of the division rounding down; on floats ``a - floor(a / b) * b``."""
+    """Remainder of the division rounding down; on floats as Python's and NumPy's ``%``: it has the sign of ``b``, and is exact
+    where ``a`` has it too."""
     a, b = _prepare(a, b, span)
     if a.dtype.is_float:
-        return sub(a, mul(floordiv(a, b, span), b, span), span)
+        return ir.FloorMod(a, b, span=span)
     _need_divisor(b, span)
     folded = _fold(ir.FloorMod, a, b, span)
     if folded is not None:

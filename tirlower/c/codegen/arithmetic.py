@@ -175,15 +175,10 @@ def _divide_floats(state: FunctionState, cls: type, dtype: DataType, a: Value, b
     if cls is Mod:
         return call(state, f"fmod{end}", a.text, b.text, kind=kind, depth=_depth(a, b))
     if cls is not Div:
-        a, b = state.spill(a, dtype), state.spill(b, dtype)
+        helper = f"tir_floor{'div' if cls is FloorDiv else 'mod'}{end}"
+        return rounded(state, call(state, helper, a.text, b.text, kind=kind, depth=_depth(a, b)), dtype)
     text = f"{a.inside(PRODUCT)} / {b.inside(PRODUCT + 1)}"
-    quotient = rounded(state, Value(text, kind, PRODUCT, depth=_depth(a, b)), dtype)
-    if cls is Div:
-        return quotient
-    whole = call(state, f"floor{end}", quotient.text, kind=kind, depth=quotient.depth + 1)
-    if cls is FloorDiv:
-        return whole
-    return arithmetic(state, Sub, dtype, a, arithmetic(state, Mul, dtype, whole, b))
+    return rounded(state, Value(text, kind, PRODUCT, depth=_depth(a, b)), dtype)
 
 
 def extremum(state: FunctionState, cls: type, dtype: DataType, a: Value, b: Value) -> Value:

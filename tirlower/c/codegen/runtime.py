@@ -80,6 +80,33 @@ static inline {t} tir_floormod_i{bits}({t} a, {t} b) {{
 """
 
 
+def _float_division(end: str) -> str:
+    """``//`` and ``%`` of floats as Python has them: with the divisor's sign, of the remainder that C computes exactly."""
+    t = "float" if end else "double"
+    return f"""\
+static inline {t} tir_floormod{end}({t} a, {t} b) {{
+    {t} rest = fmod{end}(a, b);
+    if (rest == 0) {{
+        return copysign{end}(0, b);
+    }}
+    return (rest < 0) != (b < 0) ? rest + b : rest;
+}}
+
+static inline {t} tir_floordiv{end}({t} a, {t} b) {{
+    {t} rest = fmod{end}(a, b);
+    {t} whole = (a - rest) / b;
+    if (b == 0) {{
+        return a / b;
+    }}
+    whole = rest != 0 && (rest < 0) != (b < 0) ? whole - 1 : whole;
+    if (whole == 0) {{
+        return copysign{end}(0, a / b);
+    }}
+    return whole - floor{end}(whole) > ({t})0.5 ? floor{end}(whole) + 1 : floor{end}(whole);
+}}
+"""
+
+
 _INTEGERS = (
     """\
 /* The lower bits of x as a signed number. */
@@ -411,7 +438,7 @@ static inline void tir_put_{end}(void *base, int64_t at, {ctype} x) {{
 
 def _table() -> dict[str, Helper]:
     """Each function's name, in an order in which every one stands behind those that it calls."""
-    texts = [_division(32), _division(64), *_INTEGERS, *_FLOATS]
+    texts = [_division(32), _division(64), _float_division("f"), _float_division(""), *_INTEGERS, *_FLOATS]
     formats = {"float16": FloatFormat(5, 10, 15, 0x7C00, 0x7E00, 0x7BFF), **FLOAT_FORMATS}
     texts += [_format(name, form) for name, form in formats.items()]
     texts.append(_E8M0)

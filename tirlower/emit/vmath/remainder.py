@@ -1,4 +1,4 @@
-"""fmod, exact, for machines without a C library."""
+"""fmod, exact."""
 
 from __future__ import annotations
 

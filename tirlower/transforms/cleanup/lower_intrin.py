@@ -24,7 +24,6 @@ from tirlower.ir.expr import (
     Mod,
     Mul,
     Select,
-    Sub,
     Var,
     const,
     is_const_int,
@@ -158,7 +157,7 @@ class _Lowerer(FactMutator):
     def visit_FloorDiv(self, op: FloorDiv) -> Expr:
         a, b, kind = op.a, op.b, op.dtype
         if kind.is_float:
-            return build.call("tir.floor", Div(a, b, span=op.span), span=op.span)
+            return op  # by the remainder, which machine code computes exactly
         shift = _power_of_two(b)
         if shift is not None:
             return a if shift == 0 else build.shift_right(a, const(shift, kind))
@@ -182,7 +181,7 @@ class _Lowerer(FactMutator):
     def visit_FloorMod(self, op: FloorMod) -> Expr:
         a, b, kind = op.a, op.b, op.dtype
         if kind.is_float:
-            return Sub(a, Mul(build.call("tir.floor", Div(a, b)), b), span=op.span)
+            return op
         shift = _power_of_two(b)
         if shift is not None:
             return build.bitwise_and(a, const((1 << shift) - 1, kind))
