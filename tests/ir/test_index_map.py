@@ -124,6 +124,19 @@ def layouts(draw: Any) -> tuple[tuple[int, ...], Callable[..., Any]]:
     return shape, fn
 
 
+@pytest.mark.parametrize(
+    ("fn", "shape"),
+    [
+        (lambda a, b, c: [a * 5 + (b * 2 + c + 1)], (2, 2, 2)),
+        (lambda a, b, c: [a * 7 + b * 2 + c * 14], (2, 3, 4)),
+        (lambda a, b, c, d: [a * 30 + b * 10 + c * 4 + d + 2], (2, 3, 2, 3)),
+        (lambda i: [i // 3 * 8 + i % 3 * 3], (12,)),
+    ],
+)
+def test_steps_that_are_no_multiples(fn, shape):
+    assert padded_form(fn, shape)[1]
+
+
 @given(layouts())
 @settings(max_examples=60, deadline=None)
 def test_random_layouts(layout):

@@ -14,6 +14,7 @@ The pieces are those of iteration maps (iterators that are split and fused), as 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -318,15 +319,31 @@ class _Solver:
         if value.base > 0:
             self.conditions.append(build.lt(target, const(value.base, dtype)))
         rest = build.sub(target, const(value.base, dtype))
-        terms = sorted(value.terms, key=lambda t: t[1])
+        self._read_terms(rest, sorted(value.terms, key=lambda t: t[1]))
+
+    def _read_terms(self, rest: Expr, terms: list[tuple[_Digit, int]]) -> None:
+        dtype = rest.dtype
+        for place, ((_, scale), (_, step)) in enumerate(itertools.pairwise(terms), 1):
+            if step % scale:
+                # Below a step that is no multiple of theirs, terms are a number of their own where they stay below it.
+                reach = sum(
+                    (digit.size - 1) * by if isinstance(digit.size, int) else step for digit, by in terms[:place]
+                )
+                if reach >= step or any(by % step for _, by in terms[place:]):
+                    raise NotInvertible("the terms of an output overlap")
+                below = build.floormod(rest, const(step, dtype))
+                self.conditions.append(build.gt(below, const(reach, dtype)))
+                self._read_terms(below, terms[:place])
+                self._read_terms(build.sub(rest, below), terms[place:])
+                return
         if terms and terms[0][1] > 1:
             self.conditions.append(build.ne(build.floormod(rest, const(terms[0][1], dtype)), const(0, dtype)))
         for place, (digit, scale) in enumerate(terms):
             part = build.floordiv(rest, const(scale, dtype))
             if place + 1 < len(terms):
-                ratio, odd = divmod(terms[place + 1][1], scale)
+                ratio = terms[place + 1][1] // scale
                 size = digit.size
-                if odd or not isinstance(size, int) or size > ratio:
+                if not isinstance(size, int) or size > ratio:
                     raise NotInvertible("the terms of an output overlap")
                 part = build.floormod(part, const(ratio, dtype))
                 if size < ratio:
