@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tirlower.diagnostics import Label, TirError
 from tirlower.ir import Buffer, BufferLoad, BufferStore, Evaluate, Expr, For, ForKind, PrimFunc, Stmt, Var, While
@@ -16,6 +16,7 @@ from tirlower.poly import to_isl
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import Condition
 from tirlower.poly.forms import Form
+from tirlower.poly.isl import isl
 from tirlower.poly.pointers import Pointers
 from tirlower.poly.reductions import Reduction
 
@@ -313,21 +314,21 @@ class Scop:
     # isl objects
 
     @cached_property
-    def domains(self) -> Any:
+    def domains(self) -> isl.UnionSet:
         """The instances of the statements: an isl UnionSet. Raises ImportError without islpy."""
         return to_isl.domains(self)
 
     @cached_property
-    def reads(self) -> Any:
+    def reads(self) -> isl.UnionMap:
         """Statement instances to the elements that they read: an isl UnionMap."""
         return to_isl.accesses(self, write=False)
 
     @cached_property
-    def writes(self) -> Any:
+    def writes(self) -> isl.UnionMap:
         """Statement instances to the elements that they write: an isl UnionMap."""
         return to_isl.accesses(self, write=True)
 
     @cached_property
-    def schedule(self) -> Any:
+    def schedule(self) -> isl.UnionMap:
         """Statement instances to their time in the order of the text: an isl UnionMap."""
         return to_isl.schedule(self)
