@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tirlower import ir
 from tirlower.arith import intervals
@@ -96,14 +96,14 @@ class BoundAnalysis:
         if root.__class__ is IntImm:
             return (root.value, root.value)
         facts = self._analyzer.facts.bounds
-        stack: list[Any] = [root]
+        stack: list[Expr] = [root]
         while stack:
             op = stack[-1]
             if op in memo:
                 stack.pop()
                 continue
             kind = op.__class__
-            if kind is IntImm:
+            if kind is IntImm and isinstance(op, IntImm):
                 memo[op] = (op.value, op.value)
                 stack.pop()
                 continue
@@ -111,8 +111,7 @@ class BoundAnalysis:
             limits = _INT32_BOUND if dtype is INT32 else _DTYPE_BOUNDS.get(dtype)
             if limits is None:
                 limits = _DTYPE_BOUNDS[dtype] = dtype_bound(dtype)
-            combine = BINARY.get(kind)
-            if kind is Var:
+            if kind is Var and isinstance(op, Var):
                 bound = limits
                 if op.nonneg and bound[0] < 0:
                     bound = (0, bound[1])
@@ -124,11 +123,11 @@ class BoundAnalysis:
                 continue
             elif not (dtype.is_int or dtype.is_uint or dtype.is_bool):
                 bound = limits
-            elif combine is not None:
+            elif isinstance(op, ir.BinaryOp):
                 left, right = op.a, op.b
                 a = memo.get(left)
                 if right.__class__ is IntImm:
-                    b: Any = (right.value, right.value)
+                    b: Bound | None = (right.value, right.value)
                 else:
                     b = memo.get(right)
                     if b is None:
@@ -137,15 +136,15 @@ class BoundAnalysis:
                     stack.append(left)
                 if a is None or b is None:
                     continue
-                bound = combine(a, b)
+                bound = BINARY[kind](a, b)
                 if left is right and kind is ir.Mul and a[0] < 0 < a[1]:
                     bound = (0, bound[1])  # a square
-                elif kind is ir.FloorMod and bound == (0, b[0] - 1) and b[0] == b[1] > 1:
+                elif kind is ir.FloorMod and isinstance(b[0], int) and bound == (0, b[0] - 1) and b[0] == b[1] > 1:
                     # Of multiples of 4 only 0 and 4 are remainders by 8.
-                    known = self._analyzer.modular.of(left)
-                    step = math.gcd(known.coeff, b[0])
+                    coeff, base = self._analyzer.modular.of(left)
+                    step = math.gcd(coeff, b[0])
                     if step > 1:
-                        bound = (known.base % step, b[0] - step + known.base % step)
+                        bound = (base % step, b[0] - step + base % step)
             else:
                 parts = _operands(op)
                 waiting = [part for part in parts if part not in memo]
@@ -157,7 +156,7 @@ class BoundAnalysis:
             memo[op] = self._tighten(op, bound, limits, dtype)
         return memo[root]
 
-    def _tighten(self, op: Any, bound: Bound, limits: Bound, dtype: DataType) -> Bound:
+    def _tighten(self, op: Expr, bound: Bound, limits: Bound, dtype: DataType) -> Bound:
         low, high = saturated(*bound)
         if (low < limits[0] or high > limits[1]) and not (dtype.is_int and dtype.bits in _INDEX_BITS):
             low, high = limits  # it may have wrapped
@@ -179,24 +178,23 @@ class BoundAnalysis:
         self.memo = outer
 
 
-def _operands(op: Any) -> tuple[Any, ...]:
+def _operands(op: Expr) -> tuple[Expr, ...]:
     """The operands whose bounds decide a node's."""
-    kind = op.__class__
-    if kind is ir.Select:
+    if op.__class__ is ir.Select:
         return (op.true_value, op.false_value)
-    if kind is ir.Cast:
+    if op.__class__ is ir.Cast:
         return (op.value,) if op.value.dtype.is_integral else _logarithm_of(op.value)
-    if kind is ir.Ramp:
+    if op.__class__ is ir.Ramp:
         return (op.base, op.stride)
-    if kind is ir.Broadcast:
+    if op.__class__ is ir.Broadcast:
         return (op.value,)
-    if kind is ir.Let:
+    if op.__class__ is ir.Let:
         return (op.body,)
-    if kind is ir.Shuffle:
-        return tuple(op.vectors)
-    if kind is ir.Call:
+    if op.__class__ is ir.Shuffle:
+        return op.vectors
+    if op.__class__ is ir.Call:
         if op.op in _CALLS:
-            return tuple(op.args)
+            return op.args
         if op.op is _IF_THEN_ELSE:
             return (op.args[1], op.args[2])
         if op.op in _SAME:
@@ -204,7 +202,7 @@ def _operands(op: Any) -> tuple[Any, ...]:
     return ()
 
 
-def _logarithm_of(value: Any) -> tuple[Any, ...]:
+def _logarithm_of(value: Expr) -> tuple[Expr, ...]:
     """The integer ``n`` of ``ceil(log2(float(n)))``, which extents of loops hold."""
     if value.__class__ is ir.Call and value.op is _CEIL:
         inner = value.args[0]
@@ -215,10 +213,9 @@ def _logarithm_of(value: Any) -> tuple[Any, ...]:
     return ()
 
 
-def _other(op: Any, parts: list[Bound], limits: Bound) -> Bound:
+def _other(op: Expr, parts: list[Bound], limits: Bound) -> Bound:
     """The bound of a node that is no plain arithmetic."""
-    kind = op.__class__
-    if kind is ir.Call:
+    if op.__class__ is ir.Call:
         combine = _CALLS.get(op.op)
         if combine is not None:
             return combine(*parts)
@@ -231,12 +228,12 @@ def _other(op: Any, parts: list[Bound], limits: Bound) -> Bound:
         if op.op is _VSCALE:
             return (1, 16)  # SVE's limit: 2048 bits are 16 times 128
         return limits
-    if kind is ir.Select or kind is ir.Shuffle:
+    if op.__class__ in (ir.Select, ir.Shuffle):
         bound = parts[0]
         for part in parts[1:]:
             bound = union(bound, part)
         return bound
-    if kind is ir.Cast:
+    if op.__class__ is ir.Cast:
         if not parts:
             return limits
         bound = parts[0]
@@ -251,10 +248,10 @@ def _other(op: Any, parts: list[Bound], limits: Bound) -> Bound:
         if op.value.dtype.is_uint and op.dtype.is_int and bound[1] > op.dtype.max_value:
             return limits  # the upper half of a uint64 is negative as an int64
         return bound if limits[0] <= bound[0] and bound[1] <= limits[1] else limits
-    if kind is ir.Ramp:
+    if op.__class__ is ir.Ramp:
         if not isinstance(op.lanes, int):
             return union(parts[0], limits)
         return union(parts[0], intervals.add(parts[0], intervals.multiply(parts[1], (op.lanes - 1, op.lanes - 1))))
-    if kind is ir.Broadcast or kind is ir.Let:
+    if op.__class__ in (ir.Broadcast, ir.Let):
         return parts[0]
     return limits
