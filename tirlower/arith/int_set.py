@@ -7,12 +7,13 @@ their domains, others stay in the ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tirlower import ir
 from tirlower.arith.bounds import is_index_type
 from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
 from tirlower.ir.build import BinaryBuilder
+from tirlower.ir.expr import ExprLike
 from tirlower.ir.op import Op
 from tirlower.ir.query import mentions
 
@@ -33,7 +34,7 @@ class IntervalSet:
 
     __slots__ = ("is_nothing", "max_value", "min_value")
 
-    def __init__(self, min_value: Any, max_value: Any) -> None:
+    def __init__(self, min_value: ExprLike | None, max_value: ExprLike | None) -> None:
         self.min_value: Expr | None = None if min_value is None else as_expr(min_value)
         self.max_value: Expr | None = None if max_value is None else as_expr(max_value)
         self.is_nothing = False
@@ -51,7 +52,7 @@ class IntervalSet:
         return made
 
     @classmethod
-    def single_point(cls, value: Any) -> IntervalSet:
+    def single_point(cls, value: ExprLike) -> IntervalSet:
         """The set of one value."""
         value = as_expr(value)
         return cls(value, value)
@@ -151,10 +152,10 @@ class SetEvaluator:
         self._domains = {v: IntervalSet.from_range(d) if isinstance(d, Range) else d for v, d in dom_map.items()}
         self._memo: dict[Expr, IntervalSet] = {}
 
-    def of(self, root: Any) -> IntervalSet:
+    def of(self, root: Expr) -> IntervalSet:
         """The interval that an expression ranges over."""
         memo = self._memo
-        stack: list[Any] = [root]
+        stack: list[Expr] = [root]
         while stack:
             op = stack[-1]
             if op in memo:
@@ -169,19 +170,18 @@ class SetEvaluator:
             memo[op] = self._combine(op, [memo[part] for part in parts])
         return memo[root]
 
-    def _operands(self, op: Any) -> tuple[Any, ...]:
-        kind = op.__class__
-        if kind in _COMBINE or kind is ir.Mul or kind in _DIVISIONS:
+    def _operands(self, op: Expr) -> tuple[Expr, ...]:
+        if isinstance(op, ir.BinaryOp):
             return (op.a, op.b)
-        if kind is ir.Select:
+        if op.__class__ is ir.Select:
             return (op.true_value, op.false_value)
-        if kind is ir.Cast:
+        if op.__class__ is ir.Cast:
             return (op.value,) if op.value.dtype.is_integral else ()
-        if kind is ir.Ramp:
+        if op.__class__ is ir.Ramp:
             return (op.base, op.stride)
-        if kind is ir.Broadcast:
+        if op.__class__ is ir.Broadcast:
             return (op.value,)
-        if kind is ir.Call:
+        if op.__class__ is ir.Call:
             if op.op is _ITE:
                 return (op.args[1], op.args[2])
             if op.op in _SAME:
@@ -190,14 +190,15 @@ class SetEvaluator:
                 return (op.args[0],)
         return ()
 
-    def _combine(self, op: Any, parts: list[IntervalSet]) -> IntervalSet:
+    def _combine(self, op: Expr, parts: list[IntervalSet]) -> IntervalSet:
         kind = op.__class__
-        if kind is Var:
+        if op.__class__ is Var:
             return self._variable(op)
         if any(part.is_nothing for part in parts):
             return IntervalSet.nothing()
+        chooses = kind is ir.Select or (op.__class__ is ir.Call and op.op is _ITE)
         if parts and all(part.is_single_point for part in parts) and kind is not ir.Ramp and not op.dtype.is_vector:
-            if kind is not ir.Select and not (kind is ir.Call and op.op is _ITE):
+            if not chooses:
                 return self._point(op, parts)
         if kind is ir.Add or kind is ir.Sub:
             a, b = parts
@@ -212,25 +213,25 @@ class SetEvaluator:
             return self._product(*parts)
         if kind in _DIVISIONS:
             return self._division(op, *parts)
-        if kind is ir.Select or (kind is ir.Call and op.op is _ITE):
+        if chooses:
             return union_sets(self._analyzer, parts)
-        if kind is ir.Cast and parts and is_index_type(op.dtype) and is_index_type(op.value.dtype):
+        if op.__class__ is ir.Cast and parts and is_index_type(op.dtype) and is_index_type(op.value.dtype):
             low, high = (
                 None if e is None else build.cast(op.dtype, e) for e in (parts[0].min_value, parts[0].max_value)
             )
             return IntervalSet(low, high)
-        if kind is ir.Ramp:
+        if op.__class__ is ir.Ramp:
             return self._ramp(op, *parts)
-        if kind is ir.Broadcast or (kind is ir.Call and op.op in _SAME):
+        if kind is ir.Broadcast or (op.__class__ is ir.Call and op.op in _SAME):
             return parts[0]
-        if kind is ir.Call and parts and op.op in _SHIFTS:
+        if op.__class__ is ir.Call and parts and op.op in _SHIFTS and isinstance(op.args[1], IntImm):
             factor = IntervalSet.single_point(IntImm(op.dtype, 1 << op.args[1].value))
             return self._product(parts[0], factor) if op.op is _SHIFTS[1] else self._floordiv(parts[0], factor)
         if mentions(op, self._domains):
             return self._constant_bounds(op)
         return IntervalSet.single_point(op)
 
-    def _constant_bounds(self, op: Any) -> IntervalSet:
+    def _constant_bounds(self, op: Expr) -> IntervalSet:
         """What the type and the facts say of an expression that cannot be followed."""
         if not op.dtype.is_integral or op.dtype.is_vector:
             return IntervalSet.everything()
@@ -252,16 +253,16 @@ class SetEvaluator:
             None if low is None else others.of(low).min_value, None if high is None else others.of(high).max_value
         )
 
-    def _point(self, op: Any, parts: list[IntervalSet]) -> IntervalSet:
+    def _point(self, op: Expr, parts: list[IntervalSet]) -> IntervalSet:
         """An operation on points is the point of the operation."""
         operands = self._operands(op)
         if all(part.min_value is operand for part, operand in zip(parts, operands, strict=True)):
             return IntervalSet.single_point(op)
-        replaced = {id(operand): part.min_value for operand, part in zip(operands, parts, strict=True)}
-        new = op.map_children(lambda c: replaced.get(id(c), c))
+        points = {e: part.min_value for e, part in zip(operands, parts, strict=True) if part.min_value is not None}
+        new = op.map_children({**{c: c for c in op.children()}, **points}.__getitem__)
         return IntervalSet.single_point(self._analyzer.simplify(new))
 
-    def _apply(self, step: Any, a: Expr | None, b: Expr | None) -> Expr | None:
+    def _apply(self, step: BinaryBuilder, a: Expr | None, b: Expr | None) -> Expr | None:
         return None if a is None or b is None else self._analyzer.simplify(step(a, b))
 
     def _extreme(
@@ -300,7 +301,7 @@ class SetEvaluator:
         sign = build.ge(factor, 0)
         return IntervalSet(build.select(sign, low, high), build.select(sign, high, low))
 
-    def _division(self, op: Expr | None, a: IntervalSet, b: IntervalSet) -> IntervalSet:
+    def _division(self, op: Expr, a: IntervalSet, b: IntervalSet) -> IntervalSet:
         kind = op.__class__
         prove = self._analyzer.can_prove
         if not b.is_single_point or b.min_value is None or not prove(build.gt(b.min_value, 0)):
@@ -323,7 +324,7 @@ class SetEvaluator:
     def _negated(self, end: Expr | None) -> Expr | None:
         return None if end is None else self._analyzer.simplify(build.neg(end))
 
-    def _floordiv(self, a: IntervalSet, b: IntervalSet, step: Any = build.floordiv) -> IntervalSet:
+    def _floordiv(self, a: IntervalSet, b: IntervalSet, step: BinaryBuilder = build.floordiv) -> IntervalSet:
         return IntervalSet(self._apply(step, a.min_value, b.min_value), self._apply(step, a.max_value, b.min_value))
 
     def _floormod(self, a: IntervalSet, b: IntervalSet, step: BinaryBuilder) -> IntervalSet:
@@ -342,7 +343,7 @@ class SetEvaluator:
             return IntervalSet(IntImm(divisor.dtype, 0), top)
         return IntervalSet(IntImm(divisor.dtype, 0), self._analyzer.simplify(build.sub(divisor, 1)))
 
-    def _ramp(self, op: Any, base: IntervalSet, stride: IntervalSet) -> IntervalSet:
+    def _ramp(self, op: ir.Ramp, base: IntervalSet, stride: IntervalSet) -> IntervalSet:
         if not isinstance(op.lanes, int) or not stride.is_single_point or stride.min_value is None:
             return IntervalSet.everything()
         reach = build.mul(stride.min_value, op.lanes - 1)
@@ -353,5 +354,4 @@ class SetEvaluator:
         return IntervalSet.everything()
 
 
-_COMBINE = frozenset((ir.Add, ir.Sub, ir.Min, ir.Max))
 _DIVISIONS = frozenset((ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod))
