@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from tirlower import ir
 from tirlower.ir import BOOL, DataType, Expr, FloatImm, IntImm, wrap_int
@@ -14,7 +13,7 @@ from tirlower.ir.op import Op
 __all__ = ["LOG2_LIMITS", "fold_call", "fold_float", "holds_values_of"]
 
 
-def fold_float(kind: Any, a: Any, b: Any) -> Expr | None:
+def fold_float(kind: type[Expr], a: Expr, b: Expr) -> Expr | None:
     """An operation on two float constants, where it rounds as the operation itself does; else None."""
     if a.__class__ is not FloatImm or b.__class__ is not FloatImm or a.dtype.is_custom:
         return None
@@ -22,7 +21,7 @@ def fold_float(kind: Any, a: Any, b: Any) -> Expr | None:
         return None
     if kind in (ir.Add, ir.Sub, ir.Mul, ir.Min, ir.Max):
         # float32 and narrower: the exact float64 sum or product of two rounds as the operation itself does.
-        value: Any = EXACT[kind](a.value, b.value)
+        value: float = EXACT[kind](a.value, b.value)
     elif kind is ir.Div and b.value != 0:
         value = a.value / b.value
     else:
@@ -53,13 +52,13 @@ LOG2_LIMITS = {32: 1 << 16, 64: 1 << 40}
 """By the bits of a float: up to which integer the logarithm, however it is rounded, has the right integer above it."""
 
 
-def fold_call(op: Op, args: tuple[Any, ...], dtype: DataType | None) -> Expr | None:
+def fold_call(op: Op, args: tuple[Expr, ...], dtype: DataType | None) -> Expr | None:
     """A call of constants whose result is exact, or None."""
     if op.name == "tir.ceil" and args and args[0].__class__ is ir.Call and args[0].op is _LOG2:
-        inner: Any = args[0].args[0]
-        whole_number = inner.__class__ is FloatImm and inner.value.is_integer()
-        if whole_number and 1 <= inner.value <= LOG2_LIMITS.get(inner.dtype.bits, 0) and inner.dtype.is_float:
-            return FloatImm(inner.dtype, float((int(inner.value) - 1).bit_length()))
+        inner = args[0].args[0]
+        if inner.__class__ is FloatImm and inner.value.is_integer() and inner.dtype.is_float:
+            if 1 <= inner.value <= LOG2_LIMITS.get(inner.dtype.bits, 0):
+                return FloatImm(inner.dtype, float((int(inner.value) - 1).bit_length()))
     if not args or args[0].__class__ not in (IntImm, FloatImm):
         return None
     first = args[0]
@@ -67,7 +66,7 @@ def fold_call(op: Op, args: tuple[Any, ...], dtype: DataType | None) -> Expr | N
         whole = operation(op.name, first.dtype)
         try:
             return (
-                None if whole is None else IntImm(first.dtype, wrap_int(whole(*[x.value for x in args]), first.dtype))
+                None if whole is None else IntImm(first.dtype, wrap_int(whole(first.value, args[1].value), first.dtype))
             )
         except ArithmeticError:
             return None
