@@ -8,7 +8,9 @@ that read memory are not kept: what they say may change before they are asked ag
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from tirlower import ir
 from tirlower.arith.affine import Affine, affine_of, without_quotients
@@ -25,17 +27,21 @@ if TYPE_CHECKING:
 __all__ = ["Facts", "conjuncts", "is_pure", "negated"]
 
 _LIKELY = Op.get("tir.likely")
-_MISSING: Any = object()
-_OPPOSITE: dict[object, type[ir.CompareOp]] = {ir.LT: ir.LE, ir.LE: ir.LT, ir.GT: ir.GE, ir.GE: ir.GT}
+_OPPOSITE: dict[type[ir.CompareOp], type[ir.CompareOp]] = {ir.LT: ir.LE, ir.LE: ir.LT, ir.GT: ir.GE, ir.GE: ir.GT}
 MAX_LINEAR_ATOMS = 8
 MAX_PROOF_FACTS = 64
 MAX_REPEATED = 16
+
+Key = TypeVar("Key")
+Known = TypeVar("Known")
+Terms: TypeAlias = frozenset[tuple[Expr, int]]
+"""The atoms of a linear inequality with their coefficients."""
 
 
 def conjuncts(condition: Expr) -> list[Expr]:
     """The conditions whose conjunction is ``condition``, left to right; ``likely`` marks are dropped."""
     parts: list[Expr] = []
-    stack: list[Any] = [condition]
+    stack = [condition]
     while stack:
         op = stack.pop()
         if op.__class__ is ir.And:
@@ -49,17 +55,15 @@ def conjuncts(condition: Expr) -> list[Expr]:
     return parts
 
 
-def negated(condition: Any) -> Expr:
+def negated(condition: Expr) -> Expr:
     """The negation of a condition, with comparisons of integers turned round."""
-    kind = condition.__class__
-    if kind is ir.Not:
-        inner: Expr = condition.a
-        return inner
-    if kind is ir.EQ or kind is ir.NE:
-        return (ir.NE if kind is ir.EQ else ir.EQ)(condition.a, condition.b)
-    if kind in _OPPOSITE and condition.a.dtype.is_integral:
-        return _OPPOSITE[kind](condition.b, condition.a)
-    if kind is IntImm:
+    if condition.__class__ is ir.Not:
+        return condition.a
+    if condition.__class__ is ir.EQ or condition.__class__ is ir.NE:
+        return (ir.NE if condition.__class__ is ir.EQ else ir.EQ)(condition.a, condition.b)
+    if condition.__class__ in _OPPOSITE and condition.a.dtype.is_integral:
+        return _OPPOSITE[condition.__class__](condition.b, condition.a)
+    if condition.__class__ is IntImm:
         return IntImm(condition.dtype, 1 - condition.value)
     return ir.Not(condition)
 
@@ -80,31 +84,30 @@ class Facts:
         self.bounds: dict[Expr, Bound] = {}
         self.moduli: dict[Expr, ModularSet] = {}
         self.literals: dict[Expr, bool] = {}
-        self.linear: dict[Any, tuple[Affine[Expr], int]] = {}
+        self.linear: dict[Terms, tuple[Affine[Expr], int]] = {}
         """Inequalities ``form <= limit`` by the form's terms; the forms have no constant and no common factor."""
         self.conditions: list[Expr] = []
-        self.by_atom: dict[Expr, tuple[object, ...]] = {}
+        self.by_atom: dict[Expr, tuple[Terms, ...]] = {}
         self.beyond_variables = False
         """Whether bounds or remainders of anything but variables have been stated: else no expression is looked up."""
-        self._log: list[tuple[dict[Any, Any], object, object]] = []
+        self._undo: list[Callable[[], object]] = []
+        """What takes each fact back, the oldest first."""
 
     def mark(self) -> tuple[int, int]:
         """A point to :meth:`rollback` to."""
-        return len(self._log), len(self.conditions)
+        return len(self._undo), len(self.conditions)
 
     def rollback(self, mark: tuple[int, int]) -> None:
         """Forget what was added after ``mark``."""
-        log = self._log
-        while len(log) > mark[0]:
-            table, key, old = log.pop()
-            if old is _MISSING:
-                table.pop(key, None)
-            else:
-                table[key] = old
+        undo = self._undo
+        while len(undo) > mark[0]:
+            undo.pop()()
         del self.conditions[mark[1] :]
 
-    def _set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
-        self._log.append((table, key, table.get(key, _MISSING)))
+    def _set(self, table: dict[Key, Known], key: Key, value: Known) -> None:
+        self._undo.append(
+            partial(table.__setitem__, key, table[key]) if key in table else partial(table.pop, key, None)
+        )
         table[key] = value
         if table is self.bounds or table is self.moduli:
             if key.__class__ is not ir.Var:
@@ -138,16 +141,12 @@ class Facts:
         self._set(self.literals, interner.representative(part), True)
         self._set(self.literals, interner.representative(negated(part)), False)
 
-    def _add_comparison(self, part: Any) -> None:
-        kind = part.__class__
-        if kind is ir.Not:
+    def _add_comparison(self, part: Expr) -> None:
+        if part.__class__ is ir.Not:
             part = negated(part)
-            kind = part.__class__
-        if kind not in (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE) or not part.a.dtype.is_integral:
+        if not isinstance(part, ir.CompareOp) or not part.a.dtype.is_integral or part.a.dtype.is_vector:
             return
-        if part.a.dtype.is_vector:
-            return
-        a, b = part.a, part.b
+        a, b, kind = part.a, part.b, part.__class__
         if kind is ir.GT or kind is ir.GE:
             a, b = b, a
             kind = ir.LT if kind is ir.GT else ir.LE
@@ -160,7 +159,7 @@ class Facts:
         if kind is ir.EQ:
             self._add_at_most(b, a, 0)
 
-    def _add_equal(self, a: Any, b: Any) -> None:
+    def _add_equal(self, a: Expr, b: Expr) -> None:
         interner = self._analyzer.interner
         for left, right in ((a, b), (b, a)):
             found = self._analyzer.modular.of(right)
@@ -191,7 +190,7 @@ class Facts:
         if both is not None:
             self._set(self.moduli, rep, both)
 
-    def _add_different(self, a: Any, b: Any) -> None:
+    def _add_different(self, a: Expr, b: Expr) -> None:
         for x, y in ((a, b), (b, a)):
             low, high = self._analyzer.bounds.of(y)
             if low == high:
@@ -211,7 +210,7 @@ class Facts:
         if both != have:
             self._set(self.bounds, rep, both)
 
-    def _add_at_most(self, a: Any, b: Any, strict: int) -> None:
+    def _add_at_most(self, a: Expr, b: Expr, strict: int) -> None:
         """``a + strict <= b``."""
         bounds = self._analyzer.bounds
         low_a, high_b = bounds.of(a)[0], bounds.of(b)[1]
@@ -279,7 +278,7 @@ class Facts:
         return best
 
     def _search(self, form: Affine[Expr], depth: int, best: int | float, budget: list[int]) -> int | float:
-        tried: set[Any] = set()
+        tried: set[Terms] = set()
         for atom, coefficient in form.terms.items():
             for key in self.by_atom.get(atom, ()):
                 found = self.linear.get(key)
