@@ -8,13 +8,14 @@ stack; only the rules recurse, and only ``MAX_DEPTH`` deep.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
 from tirlower import ir
 from tirlower.arith import rules
 from tirlower.arith.bounds import is_index_type
 from tirlower.arith.fold import fold_call, fold_float, holds_values_of
 from tirlower.arith.interner import BINARY, is_impure_call
+from tirlower.arith.intervals import num
 from tirlower.arith.matcher import Key, RuleIndex
 from tirlower.arith.prove import Prover
 from tirlower.diagnostics import Span
@@ -85,10 +86,10 @@ def _rules_for(dtype: DataType) -> RuleIndex:
     return rules.BOOL if dtype.is_bool else rules.FLOAT if dtype.is_float else rules.OTHER
 
 
-def _may_fault(root: Any) -> bool:
+def _may_fault(root: Expr) -> bool:
     """Whether evaluating an expression may fail: it loads, or divides by what may be zero."""
     seen: set[int] = set()
-    stack: list[Any] = [root]
+    stack = [root]
     while stack:
         op = stack.pop()
         if id(op) in seen:
@@ -105,6 +106,10 @@ def _may_fault(root: Any) -> bool:
 _DIVIDES = (ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod)
 
 
+Scope: TypeAlias = tuple[dict[Expr, Expr], dict[tuple[Expr, Expr], tuple[num, num]], set[Expr]]
+"""What was computed under some facts."""
+
+
 class Rewriter(Prover):
     """Applies the rules under the facts of one analyzer.
 
@@ -115,7 +120,8 @@ class Rewriter(Prover):
     def __init__(self, analyzer: Analyzer) -> None:
         super().__init__(analyzer)
         self.memo: dict[Expr, Expr] = {}
-        self.substitution: dict[Var, Expr] = {}
+        self.substitution: dict[Expr, Expr] = {}
+        """What stands for a variable."""
         self.ops = Op._registry
         self.true = IntImm(BOOL, 1)
         self.false = IntImm(BOOL, 0)
@@ -144,7 +150,7 @@ class Rewriter(Prover):
             return found
         memo, substitution, literals = self.memo, self.substitution, self._analyzer.facts.literals
         outer_span = self.span
-        stack: list[Any] = [root]
+        stack = [root]
         while stack:
             op = stack[-1]
             if op in memo:
@@ -161,6 +167,8 @@ class Rewriter(Prover):
                 stack.pop()
                 continue
             if kind in BINARY and not (self.branch_facts and kind in _LOGICAL):
+                if TYPE_CHECKING:
+                    assert isinstance(op, Binary)
                 left, right = op.a, op.b
                 a = left if left.__class__ is IntImm else memo.get(left)
                 b = right if right.__class__ is IntImm else memo.get(right)
@@ -189,13 +197,13 @@ class Rewriter(Prover):
                     memo[op] = new = self.choice(op, self.simplify)
                     memo.setdefault(new, new)
                     continue
-                if kind is ir.Let and op.value in memo and op.body not in memo:
+                if op.__class__ is ir.Let and op.value in memo and op.body not in memo:
                     self.enter_let(op.var, memo[op.value])
                 waiting = [c for c in op.children() if c not in memo]
                 if waiting:
-                    if kind is ir.Let:
+                    if op.__class__ is ir.Let and op.value not in memo:
                         # The value first: the body may be simplified under what is known of it.
-                        waiting = [op.value] if op.value not in memo else waiting
+                        waiting = [op.value]
                     stack += reversed(waiting)
                     continue
                 stack.pop()
@@ -220,12 +228,9 @@ class Rewriter(Prover):
 
     def rules_of(self, op: Expr) -> Expr:
         """A node whose operands are simplified already, after the rules of its class."""
-        kind = op.__class__
-        if kind in BINARY:
-            if TYPE_CHECKING:
-                assert isinstance(op, Binary)
+        if op.__class__ in BINARY:
             return self.binary(op.__class__, op.a, op.b, op)
-        rules = _OF_KIND.get(kind)
+        rules = _OF_KIND.get(op.__class__)
         return op if rules is None else rules(self, op, lambda operand: operand)
 
     def _call_of(self, op: Call, of: Callable[[Expr], Expr]) -> Expr:
@@ -457,7 +462,7 @@ class Rewriter(Prover):
         return new
 
     # -- scopes ------------------------------------------------------------------------------------------------------
-    def is_choice(self, op: Any) -> bool:
+    def is_choice(self, op: Expr) -> TypeGuard[_Choice]:
         """Whether a node chooses between parts by a scalar condition, which is a fact in each of them.
 
         Past the budgets of facts it is a node like any other.
@@ -470,30 +475,30 @@ class Rewriter(Prover):
             return op.condition.__class__ is not IntImm and op.condition.dtype is BOOL
         return op.__class__ is Call and op.op is _ITE and op.args[0].__class__ is not IntImm
 
-    def choice(self, op: Any, simplify: Callable[[Any], Expr]) -> Expr:
+    def choice(self, op: _Choice, simplify: _Simplify) -> Expr:
         """A select or if_then_else: each arm is simplified (by ``simplify``) under its condition."""
-        if op.__class__ in _LOGICAL:
+        if isinstance(op, (ir.And, ir.Or)):
             return self._logical_choice(op, simplify)
-        if op.__class__ is Select:
+        if isinstance(op, Select):
             condition, yes, no = op.condition, op.true_value, op.false_value
         else:
             condition, yes, no = op.args
-        test: Any = simplify(condition)
+        test = simplify(condition)
         if test.__class__ is IntImm:
             return simplify(yes if test.value else no)
-        if op.__class__ is Select and (_may_fault(yes) or _may_fault(no)):
+        if isinstance(op, Select) and (_may_fault(yes) or _may_fault(no)):
             # A select evaluates both arms: an index that is inside only under the condition must not become one.
             yes, no = simplify(yes), simplify(no)
             if _may_fault(yes) or _may_fault(no):
                 return self._ternary(op, test, yes, no)
         yes_new = self._under(test, yes, simplify)
         no_new = self._under(self.make_not(test) if self._asks_facts(no) else None, no, simplify, test)
-        if op.__class__ is Select:
+        if isinstance(op, Select):
             return self._ternary(op, test, yes_new, no_new)
         same = test is condition and yes_new is yes and no_new is no
         return self._call(_ITE, (test, yes_new, no_new), op if same else None, op)
 
-    def _under(self, fact: Expr | None, expr: Any, simplify: Callable[[Any], Expr], failed: Expr | None = None) -> Expr:
+    def _under(self, fact: Expr | None, expr: Expr, simplify: _Simplify, failed: Expr | None = None) -> Expr:
         """An expression simplified where a fact holds; a scope is opened only if facts could tell.
 
         ``failed`` is the condition that the fact negates.
@@ -510,12 +515,12 @@ class Rewriter(Prover):
         finally:
             self.scopes -= 1
 
-    def _asks_facts(self, root: Any) -> bool:
+    def _asks_facts(self, root: Expr) -> bool:
         """Whether an expression has a node that facts might simplify: sums and products alone have none."""
         if root.is_leaf:
             return False
-        seen: set[Any] = set()
-        stack: list[Any] = [root]
+        seen: set[Expr] = set()
+        stack = [root]
         while stack:
             op = stack.pop()
             if op in seen:
@@ -526,11 +531,11 @@ class Rewriter(Prover):
             stack.extend(op.children())
         return False
 
-    def _logical_choice(self, op: Any, simplify: Callable[[Any], Expr]) -> Expr:
+    def _logical_choice(self, op: ir.And | ir.Or, simplify: _Simplify) -> Expr:
         """And, or: each side is simplified knowing that the other one leaves the question open."""
         conjunction = op.__class__ is ir.And
-        a: Any = simplify(op.a)
-        b: Any = self._under(a if conjunction else self.make_not(a), op.b, simplify)
+        a = simplify(op.a)
+        b = self._under(a if conjunction else self.make_not(a), op.b, simplify)
         if not _may_fault(a):
             # The left side runs first: an index of it that is inside only where the right one lets it must not be made.
             a = self._under(b if conjunction else self.make_not(b), a, simplify)
@@ -577,7 +582,7 @@ class Rewriter(Prover):
         """A float constant."""
         return FloatImm(dtype, value)
 
-    def _fold(self, kind: Any, a: Any, b: Any) -> Expr | None:
+    def _fold(self, kind: type[Binary], a: IntImm, b: IntImm) -> Expr | None:
         if kind in _DIVISIONS and b.value == 0:
             return None
         value = EXACT[kind](a.value, b.value)
@@ -590,7 +595,7 @@ class Rewriter(Prover):
         known = self._analyzer.facts.literals.get(self._analyzer.interner.representative(condition))
         return condition if known is None else self.true if known else self.false
 
-    def _literal(self, kind: Any, a: Any, b: Any) -> bool | None:
+    def _literal(self, kind: type[Binary], a: Expr, b: Expr) -> bool | None:
         """What a fact in scope states of a comparison."""
         interner, literals = self._analyzer.interner, self._analyzer.facts.literals
         p, q = interner.representative(a), interner.representative(b)
@@ -601,7 +606,7 @@ class Rewriter(Prover):
             known = literals.get(rep) if rep is not None else None
         return known
 
-    def _known(self, kind: Any, a: Any, b: Any) -> Expr | None:
+    def _known(self, kind: type[Binary], a: Expr, b: Expr) -> Expr | None:
         """A comparison that a fact in scope states, or that bounds decide in every lane."""
         if a.dtype.is_vector:
             return self._known_vector(kind, a, b)
@@ -615,25 +620,26 @@ class Rewriter(Prover):
             return self.true if EXACT[kind](a.value, b.value) else self.false
         return None
 
-    def _known_vector(self, kind: Any, a: Any, b: Any) -> Expr | None:
+    def _known_vector(self, kind: type[Binary], a: Expr, b: Expr) -> Expr | None:
         if not a.dtype.is_int or a.dtype.bits not in (32, 64) or a.dtype.scalable:
             return None
         p, q = self._analyzer.bounds.of(a), self._analyzer.bounds.of(b)
         less, greater = p[1] < q[0], q[1] < p[0]
         at_most, at_least = p[1] <= q[0], q[1] <= p[0]
-        yes, no = {
+        decided: dict[object, tuple[bool, bool]] = {
             ir.LT: (less, at_least),
             ir.LE: (at_most, greater),
             ir.GT: (greater, at_most),
             ir.GE: (at_least, less),
             ir.EQ: (at_most and at_least, less or greater),
             ir.NE: (less or greater, at_most and at_least),
-        }[kind]
+        }
+        yes, no = decided[kind]
         if yes or no:
             return Broadcast(self.true if yes else self.false, a.dtype.lanes)
         return None
 
-    def _logical(self, kind: Any, a: Any, b: Any) -> Expr | None:
+    def _logical(self, kind: type[Binary], a: Expr, b: Expr) -> Expr | None:
         """And, or: a conjunct that a fact decides drops out, or decides the whole."""
         facts = self._analyzer.facts
         if facts.literals and kind in (ir.And, ir.Or):
@@ -661,18 +667,20 @@ class Rewriter(Prover):
                 return result
         return None
 
-    def enter(self) -> Any:
+    def enter(self) -> Scope:
         """Start a scope of more facts; returns what :meth:`leave` needs."""
         outer = (self.memo, self._differences, self.kept)
         self.memo, self._differences, self.kept = {}, {}, set()
         return outer
 
-    def leave(self, outer: Any) -> None:
+    def leave(self, outer: Scope) -> None:
         """Back to the facts before."""
         self.memo, self._differences, self.kept = outer
 
 
-_NodeRules: TypeAlias = "Callable[[Rewriter, Expr, Callable[[Expr], Expr]], Expr]"
+_Simplify: TypeAlias = Callable[[Expr], Expr]
+_Choice: TypeAlias = ir.And | ir.Or | Select | Call
+_NodeRules: TypeAlias = "Callable[[Rewriter, Expr, _Simplify], Expr]"
 _OF_KIND: dict[type, _NodeRules] = cast(
     "dict[type, _NodeRules]",
     {
