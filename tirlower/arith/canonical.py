@@ -8,7 +8,8 @@ with its own operands made canonical. A sum of any length is collected at once, 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tirlower import ir
 from tirlower.arith.affine import collect_terms, is_additive
@@ -17,7 +18,7 @@ from tirlower.arith.interner import is_impure_call
 from tirlower.arith.mixed_radix import DIVISIONS, DigitArithmetic
 from tirlower.arith.sums import FLOOR, Split, Sum, _new_tuple, add_up, digits_apart, writing_key
 from tirlower.ir import DataType, Expr, IntImm
-from tirlower.ir.node import Node
+from tirlower.ir.expr import Binary
 
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
@@ -26,9 +27,13 @@ __all__ = ["Canonicalizer"]
 
 _SCALED = frozenset((ir.Mul, *DIVISIONS))
 _ORDER = frozenset((ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE))
-_RULED = frozenset((ir.Min, ir.Max, ir.And, ir.Or, *_ORDER))
+_RULED: frozenset[type[Binary]] = frozenset((ir.Min, ir.Max, ir.And, ir.Or, *_ORDER))
 _MAX_RULE_ROUNDS = 3
 _MAX_LT_FACTORS = 4
+
+
+Scope: TypeAlias = tuple[dict[Expr, Expr], dict[Expr, Sum]]
+"""What was computed under some facts."""
 
 
 class Canonicalizer(DigitArithmetic):
@@ -65,8 +70,8 @@ class Canonicalizer(DigitArithmetic):
         links: dict[Expr, Expr] = {}
         rounds: dict[Expr, int] = {}
         outer_span = self._rewriter.span
-        stack: list[Any] = [root]
-        waiting: list[Any] | None
+        stack = [root]
+        waiting: list[Expr] | None
         while stack:
             op = stack[-1]
             if op in memo:
@@ -122,7 +127,7 @@ class Canonicalizer(DigitArithmetic):
         self._rewriter.span = outer_span
         return memo[root]
 
-    def _arithmetic(self, op: Any) -> list[Expr] | None:
+    def _arithmetic(self, op: Expr) -> list[Expr] | None:
         """Handle a node of index type: the operands it waits for, or None when it is done."""
         memo = self.memo
         kind = op.__class__
@@ -141,21 +146,21 @@ class Canonicalizer(DigitArithmetic):
                 return waiting
             self._finish(op, add_up([(self.form(leaf), factor) for leaf, factor in leaves if factor], constant))
             return None
-        if kind in DIVISIONS or kind is ir.Mul:
+        if (kind in DIVISIONS or kind is ir.Mul) and isinstance(op, ir.BinaryOp):
             waiting = [c for c in (op.a, op.b) if c not in memo and not self._settle(c)]
             if waiting:
                 return waiting
             if op.b.__class__ is IntImm:
-                if self._digit_already(op):
+                if self._digit_already(op, op.b.value):
                     return None
             elif kind is ir.Mul and op.a.__class__ is ir.Var and op.b.__class__ is ir.Var and self._product_already(op):
                 return None
-            found = self._product(op) if kind is ir.Mul else self._division(op)
+            found = self._product(op) if op.__class__ is ir.Mul else self._division(op)
             if found is not None:
                 self._finish(op, found)
                 return None
             return []
-        if kind is ir.Cast:
+        if op.__class__ is ir.Cast:
             if op.value not in memo:
                 return [op.value]
             if is_index_type(op.value.dtype):
@@ -168,7 +173,7 @@ class Canonicalizer(DigitArithmetic):
             return []
         return [c for c in op.children() if c not in memo]
 
-    def _settle(self, op: Any) -> bool:
+    def _settle(self, op: Expr) -> bool:
         """Note that a constant, or a variable for which nothing is substituted, is canonical; whether it is one."""
         kind = op.__class__
         if kind is IntImm or (kind is ir.Var and op not in self._rewriter.substitution):
@@ -176,13 +181,13 @@ class Canonicalizer(DigitArithmetic):
             return True
         return False
 
-    def _digit_already(self, op: Any) -> bool:
+    def _digit_already(self, op: ir.BinaryOp, c: int) -> bool:
         """Whether ``x % c`` or ``x // c`` stands in its canonical form; notes the form if it does.
 
         As for sums: the common case, told without building the digit anew. ``x`` is a plain index, or for the quotient
         ``y % (c * n)``; what the bounds decide is left to the full computation.
         """
-        kind, c, index = op.__class__, op.b.value, op.a
+        kind, index = op.__class__, op.a
         if (kind is not ir.FloorDiv and kind is not ir.FloorMod) or c < 2 or self.memo[index] is not index:
             return False
         form = self.form(index)
@@ -209,7 +214,7 @@ class Canonicalizer(DigitArithmetic):
         self.memo[op] = op
         return True
 
-    def _product_already(self, op: Any) -> bool:
+    def _product_already(self, op: ir.BinaryOp) -> bool:
         """Whether a product of two variables stands as it was met first; notes its form if it does."""
         a, b = op.a, op.b
         if self.memo[a] is not a or self.memo[b] is not b:
@@ -224,7 +229,7 @@ class Canonicalizer(DigitArithmetic):
         self.memo[op] = op
         return True
 
-    def _opaque_already(self, op: Any, form: Sum, c: int) -> bool:
+    def _opaque_already(self, op: ir.BinaryOp, form: Sum, c: int) -> bool:
         """The same for a sum of which no term is a multiple of ``c``, or of a divisor of ``c``."""
         base = form.base
         if not form.splits or (base and base % c == 0) or (op.__class__ is ir.FloorMod and not 0 <= base < c):
@@ -244,15 +249,15 @@ class Canonicalizer(DigitArithmetic):
         self.memo[op] = op
         return True
 
-    def _written_already(self, root: Any) -> Any:
+    def _written_already(self, root: Expr) -> list[Expr] | Literal[False] | None:
         """None if a sum stands in its canonical form, read off its spine, which is noted then; False if it may not.
 
         This is the common case, and avoids building the sum anew only to find it unchanged. Nested sums, and digits
         that merge, leave the question to the full collection. A list are leaves that are to be made canonical first.
         """
-        memo: dict[Any, Any] = self.memo
-        forms: dict[Any, Sum] = self.forms
-        op: Any = root
+        memo, forms = self.memo, self.forms
+        op = root
+        rest: Expr | None
         splits: list[Split] = []
         seen: set[Expr] = set()
         digits = False  # whether several are of one index
@@ -262,10 +267,9 @@ class Canonicalizer(DigitArithmetic):
         stage = 0
         last: Split | None = None
         while True:
-            kind = op.__class__
-            if kind is ir.Add:
+            if op.__class__ is ir.Add:
                 sign, term, rest = 1, op.b, op.a
-            elif kind is ir.Sub:
+            elif op.__class__ is ir.Sub:
                 sign, term, rest = -1, op.b, op.a
             else:
                 sign, term, rest = 1, op, None
@@ -330,32 +334,30 @@ class Canonicalizer(DigitArithmetic):
         memo[root] = root
         return None
 
-    def _pending(self, root: Any) -> list[Any]:
+    def _pending(self, root: Expr) -> list[Expr]:
         """The leaves of a sum that are not canonical yet, in order of appearance; variables are settled at once."""
-        memo: dict[Any, Any] = self.memo
-        found: list[Any] = []
-        seen: set[Any] = set()
-        stack: list[Any] = [root]
+        found: list[Expr] = []
+        seen: set[Expr] = set()
+        stack = [root]
         while stack:
             op = stack.pop()
-            kind = op.__class__
-            if kind is IntImm or op in seen:
+            if op.__class__ is IntImm or op in seen:
                 continue
-            if kind is ir.Add or kind is ir.Sub:
+            if op.__class__ is ir.Add or op.__class__ is ir.Sub:
                 stack.append(op.b)
                 stack.append(op.a)
                 seen.add(op)
-            elif kind is ir.Mul and (op.b.__class__ is IntImm or op.a.__class__ is IntImm):
+            elif op.__class__ is ir.Mul and (op.b.__class__ is IntImm or op.a.__class__ is IntImm):
                 stack.append(op.a if op.b.__class__ is IntImm else op.b)
                 seen.add(op)
-            elif op not in memo and not self._settle(op):
+            elif op not in self.memo and not self._settle(op):
                 found.append(op)
                 seen.add(op)
         return found
 
-    def _finish(self, op: Any, form: Sum) -> None:
+    def _finish(self, op: Expr, form: Sum) -> None:
         """Note the form of a node, and what it is written as."""
-        new: Any
+        new: Expr | None
         if op.span is not None:
             self._rewriter.span = op.span
         if op.__class__ in _SCALED and form.base == 0 and len(form.splits) == 1 and form.splits[0].scale < 0:
@@ -378,7 +380,7 @@ class Canonicalizer(DigitArithmetic):
             self.memo.setdefault(new, new)
             self.forms.setdefault(new, form)
 
-    def _let(self, op: Any) -> list[Node]:
+    def _let(self, op: ir.Let) -> list[Expr]:
         """Handle a let: its value, then its body under what is known of the value; what it waits for, if anything."""
         memo = self.memo
         if op.value not in memo:
@@ -390,7 +392,7 @@ class Canonicalizer(DigitArithmetic):
         memo.setdefault(new, new)
         return []
 
-    def _node(self, op: Any) -> Expr:
+    def _node(self, op: Expr) -> Expr:
         """A node that is no sum, its operands canonical, after the rules of its class."""
         memo = self.memo
         kind = op.__class__
@@ -399,17 +401,17 @@ class Canonicalizer(DigitArithmetic):
             return rewriter.choice(op, self.simplify)
         if is_impure_call(op):
             self._tainted = True
-        if kind in _RULED:
+        if op.__class__ in _RULED:
             a, b = memo[op.a], memo[op.b]
-            shorter = self._compare(kind, a, b) if kind in _ORDER and is_index_type(a.dtype) else None
+            shorter = self._compare(op.__class__, a, b) if kind in _ORDER and is_index_type(a.dtype) else None
             if shorter is not None:
                 return shorter
-            return rewriter.binary(kind, a, b, op if a is op.a and b is op.b else None)
+            return rewriter.binary(op.__class__, a, b, op if a is op.a and b is op.b else None)
         new = op.map_children(memo.__getitem__)
         return new if is_index_type(op.dtype) and kind in DIVISIONS else rewriter.rules_of(new)
 
     # -- casts and comparisons ----------------------------------------------------------------------------------------
-    def _push_cast(self, op: Any) -> Sum | None:
+    def _push_cast(self, op: ir.Cast) -> Sum | None:
         """A cast of a sum as a sum of casts: to a wider type always, to a narrower one where all parts fit."""
         form = self.form(op.value)
         source, target = op.value.dtype, op.dtype
@@ -436,7 +438,7 @@ class Canonicalizer(DigitArithmetic):
             splits.append(split._replace(atom=self._analyzer.interner.representative(inner)))
         return add_up(((Sum(tuple(splits), form.base), 1),))
 
-    def _compare(self, kind: type, a: Expr, b: Expr) -> Expr | None:
+    def _compare(self, kind: type[Binary], a: Expr, b: Expr) -> Expr | None:
         """A comparison with what both sides share taken away and a common factor divided out; None if nothing is."""
         left, right = self.form(a), self.form(b)
         if len(left.splits) + len(right.splits) == 1:
@@ -477,7 +479,7 @@ class Canonicalizer(DigitArithmetic):
                 return self._sides(kind, Sum(whole, -limit - strict), dtype)
         return self._sides(kind, form, dtype) if cancelled else None
 
-    def _sides(self, kind: Any, form: Sum, dtype: DataType) -> Expr | None:
+    def _sides(self, kind: type[Binary], form: Sum, dtype: DataType) -> Expr | None:
         """``form kind 0`` with the positive terms on the left, and the constant where it is positive or alone."""
         left = Sum(tuple([s for s in form.splits if s.scale > 0]), 0)
         right = Sum(tuple([s.scaled(-1) for s in form.splits if s.scale < 0]), 0)
@@ -492,18 +494,18 @@ class Canonicalizer(DigitArithmetic):
             return None
         return self._rewriter.binary(kind, p, q)
 
-    def enter(self) -> Any:
+    def enter(self) -> Scope:
         """Start a scope of more facts; returns what :meth:`leave` needs."""
         outer = (self.memo, self.forms)
         self.memo, self.forms = {}, {}
         return outer
 
-    def leave(self, outer: Any) -> None:
+    def leave(self, outer: Scope) -> None:
         """Back to the facts before."""
         self.memo, self.forms = outer
 
 
-_DECIDE: dict[object, Any] = {
+_DECIDE: dict[object, Callable[[int], bool]] = {
     ir.LT: lambda v: v < 0,
     ir.LE: lambda v: v <= 0,
     ir.EQ: lambda v: v == 0,
