@@ -6,18 +6,21 @@ import contextlib
 import enum
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TypeAlias
 
 from tirlower import ir
 from tirlower.arith.affine import affine_of
 from tirlower.arith.bounds import BoundAnalysis, is_index_type
 from tirlower.arith.canonical import Canonicalizer
+from tirlower.arith.canonical import Scope as CanonicalScope
 from tirlower.arith.cnf import and_of_ors
 from tirlower.arith.facts import Facts
 from tirlower.arith.int_set import IntervalSet, SetEvaluator
 from tirlower.arith.interner import Interner
+from tirlower.arith.intervals import Bound
 from tirlower.arith.modular import ModularAnalysis, ModularSet
 from tirlower.arith.rewrite import Rewriter
+from tirlower.arith.rewrite import Scope as RewriterScope
 from tirlower.diagnostics import TirError
 from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
 from tirlower.ir.expr import ExprLike
@@ -98,6 +101,10 @@ class Extension(enum.IntFlag):
     ComparisonOfProductAndSum = COMPARISON_OF_PRODUCT_AND_SUM
 
 
+_Outer: TypeAlias = tuple[tuple[int, int], dict[Expr, Bound], dict[Expr, ModularSet], RewriterScope, CanonicalScope]
+"""What an outer scope has computed, and up to where the facts are its own."""
+
+
 class Analyzer:
     """Simplifies expressions and proves conditions, under the variables bound and the scopes entered.
 
@@ -120,7 +127,7 @@ class Analyzer:
         self.rewriter = Rewriter(self)
         self.canonical = Canonicalizer(self)
         self.ranges: dict[Var, Range] = {}
-        self._outer: list[Any] = []
+        self._outer: list[_Outer] = []
         self._extensions = Extension.NO_EXTENSIONS
         self.proof_steps = 1
         """How many known inequalities a proof may add up."""
@@ -203,19 +210,14 @@ class Analyzer:
             least = ConstIntBound.NEG_INF if low is None else self.const_int_bound(low).min_value
             most = ConstIntBound.POS_INF if high is None else self.const_int_bound(high).max_value
             info = ConstIntBound(least, most)
-        if isinstance(info, ModularSet):
-            old: object = self.facts.moduli.get(var)
-            new: Any = info
-        else:
-            old = self.facts.bounds.get(var)
-            new = info.ends
-        self._check_override(var, old is not None and old != new, allow_override)
         bounds, moduli = self.facts.bounds.get(var), self.facts.moduli.get(var)
-        self._forget(var)
         if isinstance(info, ModularSet):
+            self._check_override(var, moduli is not None and moduli != info, allow_override)
             moduli = info
         else:
-            bounds = new
+            self._check_override(var, bounds is not None and bounds != info.ends, allow_override)
+            bounds = info.ends
+        self._forget(var)
         if bounds is not None:
             self.facts.bounds[var] = bounds
         if moduli is not None:
@@ -231,7 +233,7 @@ class Analyzer:
             self._fresh_memos()
             self._outer = [(mark, {}, {}, ({}, {}, set()), ({}, {})) for mark, *_ in self._outer]
 
-    def _memos(self) -> Iterator[dict[Any, Any]]:
+    def _memos(self) -> Iterator[Mapping[Expr, object]]:
         yield from (self.bounds.memo, self.modular.memo, self.rewriter.memo, self.canonical.memo)
         for _, bounds, modular, rewriter, canonical in self._outer:
             yield from (bounds, modular, rewriter[0], canonical[0])
@@ -244,7 +246,7 @@ class Analyzer:
         self.canonical.enter()
 
     @contextlib.contextmanager
-    def constraint_scope(self, condition: Any) -> Iterator[Analyzer]:
+    def constraint_scope(self, condition: ExprLike) -> Iterator[Analyzer]:
         """Inside the ``with`` block the condition holds (its parts that read no memory are used).
 
         >>> n = Var("n")
@@ -259,7 +261,7 @@ class Analyzer:
         finally:
             self.leave_constraint()
 
-    def enter_constraint(self, condition: Any) -> None:
+    def enter_constraint(self, condition: ExprLike) -> None:
         """Take a condition as true until :meth:`leave_constraint`."""
         condition = self.rewriter.simplify(as_expr(condition))
         mark = self.facts.mark()
@@ -297,17 +299,17 @@ class Analyzer:
         self._fresh_memos()
 
     # -- simplification ----------------------------------------------------------------------------------------------
-    def simplify(self, expr: Any, steps: int = 2) -> Expr:
+    def simplify(self, expr: ExprLike, steps: int = 2) -> Expr:
         """The simplest form known: canonical form and rewriting by rules take turns until neither changes anything.
 
         ``steps`` limits the turns as in TIR: 0 is the canonical form alone, 1 adds rewriting, 2 and more go on to the
         fixed point, which is canonical. The same object comes back when nothing changes.
         """
-        start: Expr = as_expr(expr)
+        start = as_expr(expr)
         if start.is_leaf and not isinstance(start, Var):
             return start
         self.rewriter.start()
-        current: Expr = self.canonical.simplify(start)
+        current = self.canonical.simplify(start)
         rounds = steps // 2 if steps < 2 else MAX_ROUNDS
         for _ in range(rounds):
             if isinstance(current, IntImm):
@@ -360,12 +362,12 @@ class Analyzer:
         """
         return SetEvaluator(self, self.ranges if dom_map is None else dom_map).of(self.simplify(expr))
 
-    def can_prove(self, condition: Any, strength: ProofStrength | int = ProofStrength.DEFAULT) -> bool:
+    def can_prove(self, condition: ExprLike, strength: ProofStrength | int = ProofStrength.DEFAULT) -> bool:
         """Whether a condition is certainly true under what is known. False means that no proof was found."""
         condition = as_expr(condition)
         if condition.__class__ is IntImm:
             return bool(condition.value)
-        result: Expr = self.simplify(condition)
+        result = self.simplify(condition)
         if result.__class__ is IntImm:
             return bool(result.value)
         if strength >= ProofStrength.SYMBOLIC_BOUND:
@@ -376,14 +378,14 @@ class Analyzer:
         steps, self.proof_steps = self.proof_steps, 6
         outer = (self.rewriter.enter(), self.canonical.enter())
         try:
-            result: Expr = self.simplify(condition)
+            result = self.simplify(condition)
         finally:
             self.proof_steps = steps
             self.rewriter.leave(outer[0])
             self.canonical.leave(outer[1])
         return result.__class__ is IntImm and bool(result.value)
 
-    def can_prove_equal(self, a: Any, b: Any) -> bool:
+    def can_prove_equal(self, a: ExprLike, b: ExprLike) -> bool:
         """Whether two expressions are certainly equal."""
         a, b = build.operands(a, b)
         if a is b or self.interner.same(a, b):
