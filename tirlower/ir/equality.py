@@ -13,7 +13,8 @@ after a skip (which has not recorded the buffers inside), the walk starts again 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir.buffer import Buffer
@@ -22,6 +23,7 @@ from tirlower.ir.expr import Expr, IntImm, Let, Var
 from tirlower.ir.field_order import DECLARING, DEFINES, plan_of, same_data
 from tirlower.ir.field_walk import Scopes
 from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.functor import Dispatch
 from tirlower.ir.node import Node, Role
 from tirlower.ir.path import Key, Path, Step
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, Seq, Stmt, normalize_attr
@@ -53,10 +55,12 @@ def path_of(trail: Trail | None, side: int) -> Path:
     return Path(tuple(reversed(steps)))
 
 
-_ENTER, _LEAVE = object(), object()  # marks on the expression stack around the body of a Let
+Defined = TypeVar("Defined", Var, Buffer, tuple[Var, ...])
+_Pairs: TypeAlias = "list[tuple[Expr, Expr, Trail | None]]"
+_ENTER, _LEAVE = Var("enter"), Var("leave")  # marks on the expression stack around the body of a Let
 
 
-class Equality:
+class Equality(Dispatch[Node, bool, Node, "Trail | None"]):
     """One comparison. Methods return whether the two agree; the first disagreement is kept in ``mismatch``."""
 
     def __init__(self, map_free_vars: bool, exact: bool) -> None:
@@ -64,25 +68,24 @@ class Equality:
         self.exact = exact or map_free_vars
         self.left: Scopes[object, int] = Scopes()
         self.right: Scopes[object, int] = Scopes()
-        self.numbers_a: dict[Any, int] = self.left.table
-        self.numbers_b: dict[Any, int] = self.right.table
+        self.numbers_a, self.numbers_b = self.left.table, self.right.table
         self.depths: list[int] = []  # of each number, the depth of its scope
         self.renamed = 0
         self.skipped = False
         self.defining = False
-        self.naming: list[tuple[Any, Any, Trail | None]] | None = None
-        self.named_a: dict[Any, Any] = {}
-        self.named_b: dict[Any, Any] = {}
-        self.mismatch: tuple[Trail | None, Any, Any, str] | None = None
+        self.naming: list[tuple[object, object, Callable[[], bool]]] | None = None  # with what compares them as used
+        self.named_a: dict[object, object] = {}
+        self.named_b: dict[object, object] = {}
+        self.mismatch: tuple[Trail | None, object, object, str] | None = None
 
     # Numbers and scopes
 
-    def fail(self, path: Trail | None, a: Any, b: Any, why: str = "") -> bool:
+    def fail(self, path: Trail | None, a: object, b: object, why: str = "") -> bool:
         if self.mismatch is None:
             self.mismatch = (path, a, b, why)
         return False
 
-    def bind(self, a: Any, b: Any, path: Trail | None, depth: int | None = None) -> bool:
+    def bind(self, a: object, b: object, path: Trail | None, depth: int | None = None) -> bool:
         if self.named_a:
             if self.named_a.get(a, b) is not b or self.named_b.get(b, a) is not a:
                 return self.fail(path, a, b, "an attribute around them names another one")
@@ -107,7 +110,7 @@ class Equality:
         if self.renamed:
             self.renamed -= sum(a is not b for (a, _), (b, _) in zip(left, right, strict=True))
 
-    def same(self, a: Any, b: Any) -> bool:
+    def same(self, a: object, b: object) -> bool:
         """Whether the two are one object that needs no look: nothing inside it can have been renamed."""
         if a is b and not self.renamed and not self.exact and not self.defining:
             self.skipped = True
@@ -128,7 +131,7 @@ class Equality:
         if x is not None or y is not None:
             return x == y or self.fail(path, a, b, "variables bound in different places")
         if self.naming is not None:
-            self.naming.append((a, b, path))
+            self.naming.append((a, b, partial(self.use_var, a, b, path)))
             return self.same_type(a, b, path)
         if self.defining:
             return self.same_type(a, b, path) and self.bind(a, b, path)
@@ -141,7 +144,7 @@ class Equality:
         if x is not None or y is not None:
             return x == y or self.fail(path, a, b, "different buffers")
         if self.naming is not None:
-            self.naming.append((a, b, path))
+            self.naming.append((a, b, partial(self.use_buffer, a, b, path)))
             return True
         if not self.same(a, b) and not self.contents(a, b, path, frozenset()):
             return False
@@ -167,7 +170,7 @@ class Equality:
                 return self.fail((path, name), x, y)
         return True
 
-    def define(self, kind: str, a: Any, b: Any, path: Trail | None) -> bool:
+    def define(self, kind: str, a: Defined, b: Defined, path: Trail | None) -> bool:
         if isinstance(a, Var):
             if kind == "IterVar" and (self.naming is not None or a in self.numbers_a or b in self.numbers_b):
                 return self.use_var(a, b, path)
@@ -184,15 +187,16 @@ class Equality:
 
     # Expressions: an explicit stack, so that a chain of any length fits
 
-    def expr(self, root_a: Any, root_b: Any, root_path: Trail | None) -> bool:
-        stack: list[tuple[Any, Any, Any]] = [(root_a, root_b, root_path)]
+    def expr(self, root_a: Expr, root_b: Expr, root_path: Trail | None) -> bool:
+        stack: _Pairs = [(root_a, root_b, root_path)]
+        lets: list[tuple[Let, Let, Trail]] = []  # whose bodies are to be entered, the next one last
         seen: set[tuple[int, int]] = set()
         outer: list[set[tuple[int, int]]] = []
         while stack:
             a, b, path = stack.pop()
             if a is b:
                 if a is _ENTER:
-                    let_a, let_b, at = path
+                    let_a, let_b, at = lets.pop()
                     self.push()
                     outer.append(seen)
                     seen = set()
@@ -209,10 +213,14 @@ class Equality:
             if cls is not b.__class__:
                 return self.fail(path, a, b)
             if cls is Var:
+                if TYPE_CHECKING:
+                    assert isinstance(a, Var) and isinstance(b, Var)
                 if not self.use_var(a, b, path):
                     return False
                 continue
             if cls is IntImm:
+                if TYPE_CHECKING:
+                    assert isinstance(a, IntImm) and isinstance(b, IntImm)
                 if a.value != b.value or a.dtype is not b.dtype:
                     return self.fail(path, a, b)
                 continue
@@ -222,19 +230,20 @@ class Equality:
             if a.digest is not None and a.digest == b.digest and not (self.renamed or self.exact or self.defining):
                 self.skipped = True
                 continue
-            if cls is Let:
+            if cls is Let and isinstance(a, Let) and isinstance(b, Let):
                 stack.append((_LEAVE, _LEAVE, None))
                 stack.append((a.body, b.body, (path, "body")))
-                stack.append((_ENTER, _ENTER, (a, b, (path, "var"))))
+                stack.append((_ENTER, _ENTER, None))
+                lets.append((a, b, (path, "var")))
                 stack.append((a.value, b.value, (path, "value")))
                 continue
             if not self.operands(a, b, path, stack):
                 return False
         return True
 
-    def operands(self, a: Any, b: Any, path: Trail | None, stack: list[tuple[Any, Any, Any]]) -> bool:
+    def operands(self, a: Expr, b: Expr, path: Trail | None, stack: _Pairs) -> bool:
         """Compare the data of two expressions of one class, and put their operands on the stack."""
-        found: list[tuple[Any, Any, Any]] = []
+        found: _Pairs = []
         for name, role in plan_of(a.__class__):
             x, y = getattr(a, name), getattr(b, name)
             if role is Role.CHILD:
@@ -263,7 +272,7 @@ class Equality:
 
     # Other nodes
 
-    def attr(self, a: Any, b: Any, path: Trail | None) -> bool:
+    def attr(self, a: object, b: object, path: Trail | None) -> bool:
         a, b = normalize_attr(a), normalize_attr(b)
         if isinstance(a, Expr) and isinstance(b, Expr):
             return self.expr(a, b, path)
@@ -282,15 +291,15 @@ class Equality:
             return all(self.attr(x, y, (path, i)) for i, (x, y) in enumerate(zip(a, b, strict=True)))
         return same_data(a, b) or self.fail(path, a, b)
 
-    def child(self, a: Any, b: Any, path: Trail | None) -> bool:
-        if a.__class__ is tuple and b.__class__ is tuple:
+    def child(self, a: object, b: object, path: Trail | None) -> bool:
+        if isinstance(a, tuple) and isinstance(b, tuple):
             for i, (x, y) in enumerate(zip(a, b, strict=False)):
                 if not (self.expr(x, y, (path, i)) if isinstance(x, Expr) else self.node(x, y, (path, i))):
                     return False
             return len(a) == len(b) or self.fail(path, a, b, f"{len(a)} and {len(b)} of them")
-        if a is None or b is None:
-            return a is b or self.fail(path, a, b)
-        if isinstance(a, Expr):
+        if not isinstance(a, Node) or not isinstance(b, Node):
+            return a is b or self.fail(path, a, b)  # one is None
+        if isinstance(a, Expr) and isinstance(b, Expr):
             return self.expr(a, b, path)
         if isinstance(a, Stmt):
             self.push()
@@ -299,25 +308,25 @@ class Equality:
             return agree
         return self.node(a, b, path)
 
-    def node(self, a: Any, b: Any, path: Trail | None) -> bool:
+    def node(self, a: Node, b: Node, path: Trail | None) -> bool:
         cls = a.__class__
         if cls is not b.__class__:
             return self.fail(path, a, b)
-        if isinstance(a, Expr):
+        if isinstance(a, Expr) and isinstance(b, Expr):
             return self.expr(a, b, path)
-        if cls is Buffer:
+        if a.__class__ is Buffer and b.__class__ is Buffer:
             return self.use_buffer(a, b, path)
         if cls.__name__ in DECLARING:
             return self.fields(a, b, path)
         if self.same(a, b):
             return True
         self.push()
-        special: Callable[[Any, Any, Trail | None], bool] | None = _SPECIAL.get(cls)
-        agree = self.fields(a, b, path) if special is None else special(self, a, b, path)  # type: ignore[call-arg]
+        special = self._on.get(cls)
+        agree: bool = self.fields(a, b, path) if special is None else special(self, a, b, path)
         self.pop()
         return agree
 
-    def fields(self, a: Any, b: Any, path: Trail | None, without: tuple[str, ...] = ()) -> bool:
+    def fields(self, a: Node, b: Node, path: Trail | None, without: tuple[str, ...] = ()) -> bool:
         cls = a.__class__
         for name, role in plan_of(cls):
             if name in without:
@@ -338,7 +347,7 @@ class Equality:
                 return False
         return True
 
-    def attr_stmt(self, a: AttrStmt, b: AttrStmt, path: Trail | None) -> bool:
+    def on_AttrStmt(self, a: AttrStmt, b: AttrStmt, path: Trail | None) -> bool:
         """The node may name what is bound inside: it must be the same binder there, or agree as a free one."""
         before, self.naming = self.naming, []
         agree = self.attr(a.node, b.node, (path, "node"))
@@ -349,23 +358,20 @@ class Equality:
         if named:
             self.named_a = {**self.named_a, **{x: y for x, y, _ in named}}
             self.named_b = {**self.named_b, **{y: x for x, y, _ in named}}
-        numbers = len(self.depths)
         if not self.fields(a, b, path, without=("node",)):
             return False
         self.named_a, self.named_b = outer
         if named:
-            bound = self.bound_since(numbers, a, b)
-            for x, y, at in named:
-                if (x, y) in bound:
-                    continue
-                if not (self.use_var(x, y, at) if isinstance(x, Var) else self.use_buffer(x, y, at)):
+            bound = self.bound_in(a, b)
+            for x, y, agree_as_used in named:
+                if (x, y) not in bound and not agree_as_used():
                     return False
         return True
 
-    def bound_since(self, numbers: int, a: AttrStmt, b: AttrStmt) -> set[tuple[Any, Any]]:
+    def bound_in(self, a: AttrStmt, b: AttrStmt) -> set[tuple[object, object]]:
         """The pairs that the bodies of two equal statements bind; an attribute that looks ahead is rare."""
-        pairs: set[tuple[Any, Any]] = set()
-        stack: list[tuple[Any, Any]] = [(a.body, b.body)]
+        pairs: set[tuple[object, object]] = set()
+        stack: list[tuple[Node, Node]] = [(a.body, b.body)]
         while stack:
             x, y = stack.pop()
             for field in x.fields:
@@ -380,7 +386,7 @@ class Equality:
                     stack += [(m, n) for m, n in items if isinstance(m, Node) and not isinstance(m, Expr)]
         return pairs
 
-    def block(self, a: Block, b: Block, path: Trail | None) -> bool:
+    def on_Block(self, a: Block, b: Block, path: Trail | None) -> bool:
         """The allocations that head the body are in scope in the init, and in matched regions of them."""
         own = a.matches_own and b.matches_own
         if not self.fields(a, b, path, without=("init", "body", "match_buffers") if own else ("init", "body")):
@@ -409,7 +415,7 @@ class Equality:
         self.pop()
         return True
 
-    def function(self, a: PrimFunc, b: PrimFunc, path: Trail | None) -> bool:
+    def on_PrimFunc(self, a: PrimFunc, b: PrimFunc, path: Trail | None) -> bool:
         if not self.define("PrimFunc", a.params, b.params, (path, "params")):
             return False
         for p, q in zip(a.params, b.params, strict=True):
@@ -424,7 +430,7 @@ class Equality:
             return self.fail((path, "ret_type"), a.ret_type, b.ret_type)
         return self.attr(a.attrs, b.attrs, (path, "attrs")) and self.child(a.body, b.body, (path, "body"))
 
-    def root(self, a: Any, b: Any) -> bool:
+    def root(self, a: object, b: object) -> bool:
         if isinstance(a, IRModule) and isinstance(b, IRModule):
             for name in [*a.functions, *[n for n in b.functions if n not in a.functions]]:
                 at = ((None, "functions"), Keys(name, name))
@@ -443,14 +449,7 @@ def _type_text(var: Var) -> str:
     return repr(var.type) if not isinstance(var.type, str) else str(var.type)
 
 
-_SPECIAL: dict[type, Callable[..., bool]] = {
-    AttrStmt: Equality.attr_stmt,
-    Block: Equality.block,
-    PrimFunc: Equality.function,
-}
-
-
-def compare(a: Any, b: Any, map_free_vars: bool) -> Equality | None:
+def compare(a: object, b: object, map_free_vars: bool) -> Equality | None:
     """None when the two are equal, else the comparison that failed."""
     if a is b:
         return None
