@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from tirlower import poly
 from tirlower.diagnostics import LegalityError, TirError
 from tirlower.ir import IRModule
 from tirlower.legality.check import check_legality
+from tirlower.poly.isl import default_solver
 from tirlower.script import parse
 from tirlower.transforms import PassContext
 
@@ -129,9 +131,20 @@ class _Judge:
             raise _Crashed from error
         finally:
             took = time.process_time() - start
+            if took > SLOW_S:
+                took = min(took, self.asked_anew(ask), self.asked_anew(ask))
             self.judged.slowest = max(self.judged.slowest, took)
             if took > SLOW_S:
                 self.judged.slow.append((question, took))
+
+    def asked_anew(self, ask: Callable[[], Any]) -> float:
+        """The time of a question of which nothing is remembered: what else runs on the machine slows one down by half."""
+        default_solver()._memo.clear()
+        self.scop = poly.extract(self.func, self.module)
+        start = time.process_time()
+        with contextlib.suppress(Exception):  # the first answer was looked at
+            ask()
+        return time.process_time() - start
 
     def find(self, kind: str, question: str, what: str) -> None:
         self.judged.findings.append(Finding(kind, question, what))

@@ -94,7 +94,7 @@ class Report:
             "",
             f"Made by `{command}`: random programs, each verdict decided by enumerating every iteration (`tests/judge`).",
             f"{self.programs:,} programs (seeds from {self.first}), {sum(self.found[key] for key in self.found if key[0] in WRONG)} "
-            f"wrong answers, {len(self.slow)} verdicts over {SLOW_S} s of processor time (the slowest took {self.slowest:.2f} s).",
+            f"wrong answers, {len(self.slow)} verdicts over {SLOW_S} s of processor time (the slowest took {self.slowest:.2f} s; of one that takes longer, the least of three times counts).",
             *(
                 ["Judged were " + ", ".join(f"{n:,} at {name}" for name, n in self.revisions.items()) + "."]
                 if self.revisions
