@@ -194,6 +194,18 @@ _SPECIAL = [
 ]
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_divisors_between_a_power_of_two_and_another_number(dtype: str, rng: np.random.Generator) -> None:
+    """A shift stands for a divisor that is known, not for a range that begins with a power of two."""
+    a = rng.integers(-1000, 1000, 64).astype(dtype)
+    b = rng.integers(0, 100, 64).astype(dtype)
+    divisor = 2 + (b & 3)
+    for text, want in (("a // (2 + (b & 3))", a // divisor), ("a % (2 + (b & 3))", a % divisor)):
+        out = np.zeros(64, dtype)
+        build(elementwise(text, [("a", dtype), ("b", dtype)], dtype))(a, b, out)
+        assert out.tolist() == want.tolist()
+
+
 @pytest.mark.parametrize("lanes", [1, 8])
 @pytest.mark.parametrize("name", ["float16", "float32", "float64", "bfloat16"])
 def test_float_floor_division_and_remainders(name: str, lanes: int, rng: np.random.Generator) -> None:
