@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.generate.nodes import Nodes
-from tirlower.emit.facts import WRAPS, Facts
+from tirlower.emit.facts import DATA, WRAPS, Facts
 from tirlower.ir import (
     EQ,
     GE,
@@ -113,3 +113,22 @@ def test_a_size_is_not_negative() -> None:
     facts = Facts()
     n = Var("n", "int32", nonneg=True)
     assert facts.value_range(n)[0] == 0
+
+
+def test_index_arithmetic_leaves_its_type_and_data_wraps() -> None:
+    facts = Facts()
+    i, n, d = Var("i", "int32"), Var("n", "int32", nonneg=True), Var("d", "int32")
+    facts.define(i, 0, 1000)
+    facts.define(d, None, None, flags=DATA)
+    most = 2**31 - 1
+    square, small = Mul(n, n), Mul(i, i)  # facts are known by identity
+    assert facts.leaves(square) and not facts.data_wraps(square)
+    assert facts.index_range(square) == (0, most * most) and facts.value_range(square) == (-most - 1, most)
+    assert not facts.leaves(small) and facts.index_range(small) == facts.range_of(small) == (0, 10**6)
+    wrapped = Mul(d, d)
+    assert facts.data_wraps(wrapped) and not facts.leaves(wrapped)
+    assert facts.range_of(wrapped) == facts.value_range(wrapped) == (-most - 1, most)
+    assert not facts.data_wraps(d) and not facts.leaves(d)
+    name = Var("name", "int32")
+    facts.define_as(name, square)
+    assert facts.leaves(name) and facts.index_range(name) == (0, most * most)

@@ -128,6 +128,8 @@ def test_vectors_beyond_their_limit_are_refused() -> None:
         EXACT["tir.shift_left"](large, np.array([0, 1]))
     with pytest.raises(OverflowError, match=r"beyond 2\*\*62"):
         kept(node(ir.Add, DataType("int64")), large + 1)
+    with pytest.raises(OverflowError, match=r"reach 4611686018427387904, beyond 2\*\*62"):
+        EXACT[ir.Mul](np.array([1 << 61]), 2)
     assert EXACT[ir.Mul](1 << 70, 1 << 70) == 1 << 140
     assert magnitude(np.array([], np.int64)) == 0 and magnitude(np.array([3, -5])) == magnitude(-5) == 5
 
