@@ -1,11 +1,11 @@
-"""``python -m bench [calls] [compile] [passes] [kernels] [analyses] [families] [gpu]``: the tables; all of them without arguments."""
+"""``python -m bench [calls] [compile] [passes] [kernels] [analyses] [families] [threads] [gpu]``: the tables; all of them without arguments."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-SECTIONS = ("calls", "compile", "passes", "kernels", "analyses", "families", "gpu")
+SECTIONS = ("calls", "compile", "passes", "kernels", "analyses", "families", "threads", "gpu")
 
 
 def main(chosen: list[str]) -> int:
@@ -15,7 +15,7 @@ def main(chosen: list[str]) -> int:
         print(f"unknown section {unknown[0]!r}; the sections are {', '.join(SECTIONS)}")
         return 2
     chosen = chosen or list(SECTIONS)
-    from bench import analyses, calls, compile_time, families, gpu, kernels, passes
+    from bench import analyses, calls, compile_time, families, gpu, kernels, passes, threads
     from bench.measure import table
 
     if "calls" in chosen:
@@ -31,6 +31,8 @@ def main(chosen: list[str]) -> int:
         print(analyses.report(), "\n")
     if "families" in chosen:
         print(families.report(), "\n")
+    if "threads" in chosen:
+        print(threads.report(), "\n")
     if "gpu" in chosen:
         print(gpu.report())
     return 0

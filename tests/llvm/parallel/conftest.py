@@ -13,6 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tirlower.llvm.parallel.waiting import WaitKind
+
 _KERNELS = Path(__file__).with_name("kernels.py")
 _ROOT = Path(__file__).resolve().parents[3]
 
@@ -21,6 +23,14 @@ _ROOT = Path(__file__).resolve().parents[3]
 def lib() -> SimpleNamespace:
     """The names of kernels.py."""
     return SimpleNamespace(**runpy.run_path(str(_KERNELS)))
+
+
+@pytest.fixture(scope="module", params=[None, WaitKind.POLL], ids=["system", "polling"])
+def kernels(lib, request):
+    """Kernels on a pool of their own, with more threads than this machine may have CPUs."""
+    pool = lib.Runtime(4, wait=request.param)
+    yield lib.Kernels(pool)
+    pool.shutdown()
 
 
 @pytest.fixture(autouse=True)

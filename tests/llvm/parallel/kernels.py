@@ -19,11 +19,13 @@ declare i32 @tirlower_parallel_launch(ptr, ptr, i64, i32)
 declare i32 @tirlower_num_threads()
 declare i32 @usleep(i32)
 
-; ctx = {ptr counts (i32 a task), ptr threads (i32 a task), i64 fail_at, i32 flags of nested, i64 nested tasks, i64 usec}
-%ctx = type { ptr, ptr, i64, i32, i64, i64 }
+; ctx = {ptr counts (i32 a task), ptr threads (i32 a task), i64 fail_at, i32 flags of nested, i64 nested tasks, i64 usec,
+;        i32 calls so far, i32 calls to wait for}
+%ctx = type { ptr, ptr, i64, i32, i64, i64, i32, i32 }
 
 ; counts[i] += 1; threads[i] = thread; task fail_at fails with 1000 + fail_at, and so does every task after it with
-; 1000 + its number if it runs in the same range
+; 1000 + its number if it runs in the same range. Each call waits until so many have begun, and fails with 999 if they
+; do not within 20 s: as a thread waits in its first, they are begun by as many threads.
 define i32 @count(ptr %ctx, i64 %begin, i64 %end, i32 %thread) {
 entry:
   %counts = load ptr, ptr %ctx
@@ -35,9 +37,25 @@ entry:
   %usec = load i64, ptr %usec.at
   %us = trunc i64 %usec to i32
   %slow = icmp ne i64 %usec, 0
-  br label %loop
+  %calls.at = getelementptr %ctx, ptr %ctx, i32 0, i32 6
+  %meet.at = getelementptr %ctx, ptr %ctx, i32 0, i32 7
+  %meet = load i32, ptr %meet.at
+  %before = atomicrmw add ptr %calls.at, i32 1 seq_cst
+  br label %gather
+gather:
+  %looks = phi i32 [ 0, %entry ], [ %looks1, %wait ]
+  %calls = load atomic i32, ptr %calls.at seq_cst, align 4
+  %met = icmp sge i32 %calls, %meet
+  br i1 %met, label %loop, label %wait
+wait:
+  call i32 @usleep(i32 50)
+  %looks1 = add i32 %looks, 1
+  %alone = icmp sgt i32 %looks1, 400000
+  br i1 %alone, label %missed, label %gather
+missed:
+  ret i32 999
 loop:
-  %i = phi i64 [ %begin, %entry ], [ %next, %more ]
+  %i = phi i64 [ %begin, %gather ], [ %next, %more ]
   %c.at = getelementptr i32, ptr %counts, i64 %i
   %c = load i32, ptr %c.at
   %c1 = add i32 %c, 1
@@ -129,6 +147,8 @@ class Ctx(ctypes.Structure):
         ("flags", ctypes.c_int32),
         ("nested", ctypes.c_int64),
         ("usec", ctypes.c_int64),
+        ("calls", ctypes.c_int32),
+        ("meet", ctypes.c_int32),
     ]
 
 
@@ -163,17 +183,35 @@ class Kernels:
         call = self._launch_with_gil if gil else self._launch
         return int(call(fn, ctypes.addressof(ctx) if ctx is not None else None, tasks, flags))
 
-    def count(self, tasks: int, *, fail_at: int = -1, usec: int = 0, gil: bool = False, **flags: int) -> Outcome:
+    def count(
+        self, tasks: int, *, fail_at: int = -1, usec: int = 0, meet: int = 0, gil: bool = False, **flags: int
+    ) -> Outcome:
+        """``meet`` threads work at a time, at least, or the result is 999."""
         counts, threads = np.zeros(max(tasks, 1), np.int32), np.full(max(tasks, 1), -1, np.int32)
-        ctx = Ctx(counts.ctypes.data, threads.ctypes.data, fail_at, 0, 0, usec)
+        ctx = Ctx(counts.ctypes.data, threads.ctypes.data, fail_at, 0, 0, usec, 0, meet)
         result = self.launch(self.linked["count"], ctx, tasks, launch_flags(**flags), gil=gil)
         return Outcome(result, counts[: max(tasks, 0)], threads[: max(tasks, 0)])
 
     def nested(self, tasks: int, inner: int, **flags: int) -> Outcome:
         counts, threads = np.zeros((tasks, inner), np.int32), np.full((tasks, inner), -1, np.int32)
-        ctx = Ctx(counts.ctypes.data, threads.ctypes.data, -1, launch_flags(**flags), inner, 0)
+        ctx = Ctx(counts.ctypes.data, threads.ctypes.data, -1, launch_flags(**flags), inner, 0, 0, 0)
         result = self.launch(self.linked["nested"], ctx, tasks, launch_flags(**flags))
         return Outcome(result, counts, threads)
+
+
+def ranges_of(kernels: Kernels, tasks: int) -> tuple[list[tuple[int, int]], set[int]]:
+    """The ranges that a region's task function is called for, in order, and its threads."""
+    ranges: list[tuple[int, int]] = []
+    threads: set[int] = set()
+
+    @TASK
+    def task(ctx: int | None, begin: int, end: int, thread: int) -> int:
+        ranges.append((begin, end))
+        threads.add(thread)
+        return 0
+
+    assert kernels.launch(ctypes.cast(task, ctypes.c_void_p).value or 0, None, tasks) == 0
+    return sorted(ranges), threads
 
 
 def in_child(work) -> int:  # type: ignore[no-untyped-def]
@@ -206,6 +244,7 @@ __all__ = [
     "launch_flags",
     "np",
     "os",
+    "ranges_of",
     "runtime",
     "sys",
     "threading",

@@ -26,4 +26,5 @@ def test_words_of_different_threads_are_on_different_lines():
     assert len({offset // layout.LINE for offset in groups}) == len(groups)
     assert layout.SLOT_ASLEEP // layout.LINE != layout.SLOT_POST // layout.LINE
     assert layout.SLOT_CHUNK + 8 <= 64  # a mailbox is one cache line
+    assert layout.SLOT_AVOIDED + 4 <= layout.SLOT_MASK and layout.SLOT_MASK_SET + layout.MASK_BYTES <= layout.SLOT_BYTES
     assert layout.SLOT_BYTES % layout.LINE == 0

@@ -13,8 +13,9 @@ whose addresses are :attr:`Runtime.symbols` (an object file of a kernel is thus 
   the caller wrote before was visible to them. Without tasks ``fn`` is not called.
 - ``fn`` returns 0, or nonzero to fail. The launch returns 0, or the nonzero result that came first. Once a task function
   has failed, others that run are not stopped, but shares and chunks that have not begun are dropped.
-- ``flags`` is made by :func:`launch_flags`: 0 gives each thread one contiguous range, equal to +-1 task; dynamic
-  scheduling hands out chunks; a number of threads replaces the default.
+- ``flags`` is made by :func:`launch_flags`: 0 gives each thread a contiguous share, equal to +-1 task, which it takes in
+  four chunks, and others where it does not come to them; dynamic scheduling has one share for all; a number of threads
+  replaces the default. So a worker that does not get a CPU costs a region no more than its serial time.
 - ``thread`` is from 0 (always the caller) up to the number of threads of the region; at one time no two calls of a region
   have the same. It indexes scratch memory of the region. As another Python thread may change the default number
   between the two calls, a kernel that sizes such memory by ``tirlower_num_threads`` also puts that number into ``flags``
@@ -29,10 +30,11 @@ whose addresses are :attr:`Runtime.symbols` (an object file of a kernel is thus 
   with it when the kernel is loaded, or regions get no more threads than the default.
 
 **Python** gets the pool from :func:`runtime`. The workers are started by the first region that wants them, are forgotten
-and started anew after a fork, and are joined at exit. A thread that waits looks for some 50 us, then sleeps.
+and started anew after a fork, and are joined at exit. A thread that waits looks for 0.3 ms and more, longer while regions
+come often, then sleeps. A worker that is woken keeps off the launcher's CPU (``placement``).
 
-Measured on 2 hardware threads of a Zen 4 core: 0.07 us for an empty region of two threads at best, 0.13 us usually;
-50 us when the worker sleeps.
+Measured on 2 cores of Zen 3: an empty region of two threads 0.15 to 0.3 us, 1 us where the worker sleeps; ``python -m
+bench threads`` shows loops in a row, after pauses, and beside a busy process.
 """
 
 from __future__ import annotations

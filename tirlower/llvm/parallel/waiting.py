@@ -1,8 +1,9 @@
 """How a thread waits for a 32-bit word to change: a pause between looks, then sleep in the operating system.
 
-Each :class:`WaitKind` gives the pool two functions, ``wait(ptr word, i32 seen)`` and ``wake(ptr word)``. ``wait``
-returns at once where the word is not ``seen`` any more, and may return for no reason at all; the comparison and the
-falling asleep are one step to a ``wake``. So a thread that changes the word and then wakes cannot slip in between.
+Each :class:`WaitKind` gives the pool three functions, ``wait(ptr word, i32 seen)``, ``nap``, which is ``wait`` for
+:data:`NAP_MICROSECONDS` at most, and ``wake(ptr word)``. ``wait`` returns at once where the word is not ``seen`` any
+more, and may return for no reason at all; the comparison and the falling asleep are one step to a ``wake``. So a thread
+that changes the word and then wakes cannot slip in between.
 
 Only Linux is tested (and polling, there); the others follow the documentation of their systems.
 """
@@ -12,10 +13,14 @@ from __future__ import annotations
 import ctypes
 import enum
 import sys
+from typing import Final
 
-from tirlower.emit.llvm_text import I32, I64, PTR, VOID, Builder, Function, Module, Value, null
+from tirlower.emit.llvm_text import I32, I64, PTR, VOID, Builder, Function, FunctionRef, Module, Param, Value, null
 
-__all__ = ["WaitKind", "define_wait_and_wake", "emit_pause", "system_symbols", "wait_kind"]
+__all__ = ["NAP_MICROSECONDS", "WaitKind", "Waiting", "emit_pause", "system_symbols", "wait_kind"]
+
+#: The longest nap: a tick of the system or so.
+NAP_MICROSECONDS: Final = 5000
 
 
 class WaitKind(enum.Enum):
@@ -77,39 +82,67 @@ def emit_pause(b: Builder, triple: str) -> None:
             b.intrinsic("llvm.aarch64.isb", VOID, [_i32(15)])
 
 
-def define_wait_and_wake(module: Module, kind: WaitKind) -> tuple[Function, Function]:
-    """Define ``void wait(ptr, i32)`` and ``void wake(ptr)`` in a module, both internal."""
-    attrs = ("nounwind", "noinline", "cold")
-    wait = module.function("wait", VOID, [(PTR, "word"), (I32, "seen")], attrs=attrs, linkage="internal")
-    wake = module.function("wake", VOID, [(PTR, "word")], attrs=attrs, linkage="internal")
-    on_wait, on_wake = Builder(wait, wait.block("entry")), Builder(wake, wake.block("entry"))
-    word, seen = wait.args
-    (woken,) = wake.args
-    match kind:
-        case WaitKind.FUTEX:
-            syscall = module.declare("syscall", I64, [I64], vararg=True)
-            number = on_wait.i64(_FUTEX_NUMBER[_architecture(module.triple)])
-            on_wait.call(syscall, [number, word, _i32(_FUTEX_WAIT_PRIVATE), seen, null()])
-            on_wake.call(syscall, [number, woken, _i32(_FUTEX_WAKE_PRIVATE), _i32(1)])
-        case WaitKind.ULOCK:
-            ulock_wait = module.declare("__ulock_wait", I32, [I32, PTR, I64, I32])
-            ulock_wake = module.declare("__ulock_wake", I32, [I32, PTR, I64])
-            zero64 = on_wait.i64(0)
-            on_wait.call(ulock_wait, [_i32(_ULOCK_OPERATION), word, on_wait.zext(seen, I64), _i32(0)])
-            on_wake.call(ulock_wake, [_i32(_ULOCK_OPERATION), woken, zero64])
-        case WaitKind.ADDRESS:
-            wait_on_address = module.declare("WaitOnAddress", I32, [PTR, PTR, I64, I32])
-            wake_by_address = module.declare("WakeByAddressSingle", VOID, [PTR])
-            compare = on_wait.alloca(I32)
-            on_wait.store(seen, compare)
-            on_wait.call(wait_on_address, [word, compare, on_wait.i64(4), on_wait.const(I32, _FOREVER)])
-            on_wake.call(wake_by_address, [woken])
-        case WaitKind.POLL:
-            usleep = module.declare("usleep", I32, [I32])
-            on_wait.call(usleep, [_i32(_POLL_MICROSECONDS)])
-    on_wait.ret()
-    on_wake.ret()
-    return wait, wake
+class Waiting:
+    """Defines ``wait``, ``nap`` and ``wake`` in a module, all internal."""
+
+    def __init__(self, module: Module, kind: WaitKind) -> None:
+        self._module, self._kind = module, kind
+        self.wait = self._define_wait("wait", None)
+        self.nap = self._define_wait("nap", NAP_MICROSECONDS)
+        self.wake = self._define_wake()
+
+    def _function(self, name: str, params: list[Param]) -> Function:
+        return self._module.function(name, VOID, params, attrs=("nounwind", "noinline", "cold"), linkage="internal")
+
+    def _syscall(self) -> tuple[FunctionRef, Value]:
+        number = _FUTEX_NUMBER[_architecture(self._module.triple)]
+        return self._module.get_or_declare("syscall", I64, [I64], vararg=True), Value(I64, str(number))
+
+    def _define_wait(self, name: str, microseconds: int | None) -> Function:
+        f = self._function(name, [(PTR, "word"), (I32, "seen")])
+        word, seen = f.args
+        b = Builder(f, f.block("entry"))
+        declare = self._module.get_or_declare
+        match self._kind:
+            case WaitKind.FUTEX:
+                syscall, number = self._syscall()
+                timeout = null()
+                if microseconds is not None:  # struct timespec, relative
+                    timeout = b.alloca(I64, 2, 8, "timeout")
+                    b.store(b.i64(0), timeout, 8)
+                    b.store(b.i64(1000 * microseconds), b.offset(timeout, 8), 8)
+                b.call(syscall, [number, word, _i32(_FUTEX_WAIT_PRIVATE), seen, timeout])
+            case WaitKind.ULOCK:
+                wait = declare("__ulock_wait", I32, [I32, PTR, I64, I32])
+                b.call(wait, [_i32(_ULOCK_OPERATION), word, b.zext(seen, I64), _i32(microseconds or 0)])
+            case WaitKind.ADDRESS:
+                wait = declare("WaitOnAddress", I32, [PTR, PTR, I64, I32])
+                compare = b.alloca(I32)
+                b.store(seen, compare)
+                milliseconds = _FOREVER if microseconds is None else -(-microseconds // 1000)
+                b.call(wait, [word, compare, b.i64(4), b.const(I32, milliseconds)])
+            case WaitKind.POLL:
+                b.call(declare("usleep", I32, [I32]), [_i32(_POLL_MICROSECONDS)])
+        b.ret()
+        return f
+
+    def _define_wake(self) -> Function:
+        f = self._function("wake", [(PTR, "word")])
+        (word,) = f.args
+        b = Builder(f, f.block("entry"))
+        declare = self._module.get_or_declare
+        match self._kind:
+            case WaitKind.FUTEX:
+                syscall, number = self._syscall()
+                b.call(syscall, [number, word, _i32(_FUTEX_WAKE_PRIVATE), _i32(1)])
+            case WaitKind.ULOCK:
+                b.call(declare("__ulock_wake", I32, [I32, PTR, I64]), [_i32(_ULOCK_OPERATION), word, b.i64(0)])
+            case WaitKind.ADDRESS:
+                b.call(declare("WakeByAddressSingle", VOID, [PTR]), [word])
+            case WaitKind.POLL:
+                pass
+        b.ret()
+        return f
 
 
 def _i32(value: int) -> Value:
