@@ -62,6 +62,20 @@ def total(n: int, kind: str = "serial") -> PrimFunc:
     return total
 
 
+def through_scratch(n: int) -> PrimFunc:
+    """``Y = reversed(2 * X)``, through scratch memory as large as the array."""
+
+    @T.prim_func
+    def reverse(X: T.Buffer((n,), "float32"), Y: T.Buffer((n,), "float32")):
+        S = T.alloc_buffer((n,), "float32")
+        for i in range(n):
+            S[i] = X[i] * T.float32(2)
+        for i in range(n):
+            Y[i] = S[n - 1 - i]
+
+    return reverse
+
+
 def _numba(parallel: bool) -> dict[str, Any]:
     nb = peers.numba()
     if nb is None:
@@ -209,12 +223,27 @@ def exp_rows() -> dict[str, dict[str, Candidate]]:
     return {"exp 16M": {"tirlower": lambda: kernel(x, ours), "numpy": lambda: np.exp(x, out=ours)}}
 
 
+def scratch_rows() -> dict[str, dict[str, Candidate]]:
+    """A kernel whose scratch memory is too large for the C library to keep, against NumPy, whose temporary is as large."""
+    x = np.random.default_rng(0).standard_normal(1 << 24, dtype=np.float32)
+    ours = np.empty_like(x)
+    kernel = tl.build(through_scratch(x.size))
+    kernel(x, ours)
+    np.testing.assert_array_equal(ours, (x * np.float32(2))[::-1])
+
+    def numpy_reverse() -> None:
+        ours[:] = (x * np.float32(2))[::-1]
+
+    return {"64 MB of scratch": {"tirlower": lambda: kernel(x, ours), "numpy": numpy_reverse}}
+
+
 def measure(threads: int) -> dict[str, dict[str, Timing]]:
     """All rows for a number of threads."""
     candidates = rows(threads)
     if threads == 1:
         candidates.update(matmul_rows())
         candidates.update(exp_rows())
+        candidates.update(scratch_rows())
     return {
         label: interleave(entry, rounds=31, slice_seconds=0.03, pause=0.03 if threads > 1 else 0.0)
         for label, entry in candidates.items()

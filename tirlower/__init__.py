@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tirlower.interp import interpret, register_extern, simulate
     from tirlower.ir import IRModule, PrimFunc
     from tirlower.llvm.codegen import register_symbol
+    from tirlower.llvm.scratch import free_scratch
     from tirlower.machine.target import Target
     from tirlower.rewrite.context import PassContext
 
@@ -62,6 +63,7 @@ _WHERE = {
     "Target": "tirlower.machine.target",
     "PassContext": "tirlower.transforms",
     "register_symbol": "tirlower.llvm.codegen",
+    "free_scratch": "tirlower.llvm.scratch",
     "register_extern": "tirlower.interp",
     "IRModule": "tirlower.ir",
     "PrimFunc": "tirlower.ir",

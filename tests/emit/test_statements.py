@@ -180,6 +180,7 @@ class Heap:
     def build(self, program: str, target: str = "llvm"):  # type: ignore[no-untyped-def]
         import textwrap
 
+        from tirlower.llvm import scratch
         from tirlower.llvm.codegen import compile_options, generate, resolve_imports
         from tirlower.llvm.entry import add_entry, entry_imports, make_entry
         from tirlower.llvm.jit import engine
@@ -188,14 +189,18 @@ class Heap:
         made = generate(parse(textwrap.dedent(program)), target)
         (info,) = made.kernels.values()
         exports = add_entry(made.module, info.signature, info.ref, name=info.symbol)
-        text = made.text.replace("@aligned_alloc", "@test_alloc").replace("@free", "@test_free")
+        mine = {"aligned_alloc": self.alloc, "free": self.free, scratch.TAKE: self.alloc, scratch.GIVE: self.free}
+        text = made.text
+        for name in mine:
+            text = text.replace(f"@{name}(", f"@test_{name}(")
         # LLVM may leave out calls of the real functions; these are unknown to it.
-        text = text.replace('"alloc-family"="malloc"', "").replace('allockind("free")', "")
+        text = text.replace('allockind("free")', "")
+        for family in ("malloc", "tirlower_scratch"):
+            text = text.replace(f'"alloc-family"="{family}"', "")
         text = text.replace('allockind("alloc,uninitialized,aligned")', "").replace("allocsize(1)", "")
         text = text.replace("allocptr", "").replace("allocalign", "").replace("memory(inaccessiblemem: readwrite)", "")
         code = engine().compile_object(text, compile_options(Target(target)).with_(opt_level=1))
-        where = {name: ctypes.cast(fn, ctypes.c_void_p).value for name, fn in
-                 (("test_alloc", self.alloc), ("test_free", self.free))}  # fmt: skip
+        where = {f"test_{name}": ctypes.cast(function, ctypes.c_void_p).value for name, function in mine.items()}
         linked = engine().link(code.object, exports, {**entry_imports(), **resolve_imports(made.imports), **where})
         return make_entry(info.signature, linked, info.errors, name=info.symbol)
 

@@ -1,8 +1,9 @@
 """Memory of the function: on the stack, on the heap, constant.
 
 Small buffers of constant size are slots of the function's stack frame (LLVM turns those with constant indices into
-registers); others are heap memory aligned to 64 bytes, freed on every way out of their scope. Heap memory of a buffer
-allocated in a loop is allocated once, ahead of the outermost loop in which its size does not change.
+registers); others are heap memory aligned to 64 bytes, freed on every way out of their scope; what is large, or may be,
+is kept for later calls (:mod:`tirlower.llvm.scratch`). Heap memory of a buffer allocated in a loop is allocated once,
+ahead of the outermost loop in which its size does not change.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
 from tirlower.ir.expr import Add, Cast, Expr, IntImm, Max, Min, Mul, Sub, Var, const, is_const_int
 from tirlower.ir.functor import post_order_visit
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, For, ForKind, Stmt
+from tirlower.llvm import scratch
 
 __all__ = [
     "STACK_LIMIT",
@@ -116,21 +118,27 @@ def allocate(em: Emitter, buffer: Buffer, condition: Expr) -> None:
     """Emit heap memory of a buffer (of no size where the condition is false), and register that it be freed."""
     needed = None if is_const_int(condition, 1) else em.value(condition)
     size = size_in_bytes(em, buffer, needed)
-    pointer = aligned_alloc(em, size, _alignment(buffer), _hint(buffer.name))
+    kept = _is_kept(em, size)
+    pointer = aligned_alloc(em, size, _alignment(buffer), _hint(buffer.name), kept=kept)
     code = em.state.errors.code(
         AllocationError, f"cannot allocate {{0}} bytes for buffer `{_brace(buffer.name)}` of `{_brace(em.kernel.name)}`"
     )
     em.fail_if(em.b.icmp("eq", pointer, null()), code, [size])
     em.define(buffer.data, pointer)
-    em.cleanups.append(lambda here: free(here, here.lookup(buffer.data).value))
+    em.cleanups.append(lambda here: free(here, here.lookup(buffer.data).value, kept=kept))
 
 
 def _brace(name: str) -> str:
     return name.replace("{", "{{").replace("}", "}}")
 
 
-def aligned_alloc(em: Emitter, size: Value, align: int, name: str) -> Value:
-    """Heap memory of that many bytes; null where there is none."""
+def _is_kept(em: Emitter, size: Value) -> bool:
+    """Whether memory of a size, which may be known at run time only, is kept for later calls."""
+    return not em.machine.is_windows and not (size.is_constant and int(size.text) < scratch.LARGE)
+
+
+def aligned_alloc(em: Emitter, size: Value, align: int, name: str, *, kept: bool = False) -> Value:
+    """Heap memory of that many bytes; null where there is none. What is ``kept`` may be from an earlier call."""
     b = em.b
     marks = ("nounwind", "willreturn", 'allockind("alloc,uninitialized,aligned")', "memory(inaccessiblemem: readwrite)")
     if em.machine.is_windows:
@@ -138,18 +146,23 @@ def aligned_alloc(em: Emitter, size: Value, align: int, name: str) -> Value:
             "_aligned_malloc", PTR, [I64, I64], ret_attrs=["noalias"], attrs=["nounwind", "willreturn"]
         )
         return b.call_pointer(f, PTR, [size, b.i64(align)], name)
-    f = em.module.symbol("aligned_alloc") or em.module.declare(
-        "aligned_alloc",
+    word = scratch.TAKE if kept else "aligned_alloc"
+    f = em.module.symbol(word) or em.module.declare(
+        word,
         PTR,
         [I64, I64],
         ret_attrs=["noalias"],
         param_attrs={0: ["allocalign"]},
-        attrs=[*marks, "allocsize(1)", ("alloc-family", "malloc")],
+        attrs=[*marks, "allocsize(1)", ("alloc-family", _family(kept))],
     )
     padded = size if size.is_constant else _padded(em, size, align)
     if size.is_constant:
         padded = b.i64(-(-max(int(size.text), 1) // align) * align)
     return b.call_pointer(f, PTR, [b.i64(align), padded], name)
+
+
+def _family(kept: bool) -> str:
+    return "tirlower_scratch" if kept else "malloc"
 
 
 def _padded(em: Emitter, size: Value, align: int) -> Value:
@@ -159,15 +172,15 @@ def _padded(em: Emitter, size: Value, align: int) -> Value:
     return b.intrinsic("llvm.umax", I64, [up, b.i64(align)], [I64])
 
 
-def free(em: Emitter, pointer: Value) -> None:
+def free(em: Emitter, pointer: Value, *, kept: bool = False) -> None:
     """Give heap memory back."""
-    name = "_aligned_free" if em.machine.is_windows else "free"
+    name = scratch.GIVE if kept else "_aligned_free" if em.machine.is_windows else "free"
     f = em.module.symbol(name) or em.module.declare(
         name,
         VOID,
         [PTR],
         param_attrs={0: ["allocptr", "noundef", "captures(none)"]},
-        attrs=["nounwind", "willreturn", 'allockind("free")', ("alloc-family", "malloc")],
+        attrs=["nounwind", "willreturn", 'allockind("free")', ("alloc-family", _family(kept))],
     )
     em.b.call_pointer(f, VOID, [pointer])
 

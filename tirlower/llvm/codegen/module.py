@@ -29,7 +29,7 @@ from tirlower.llvm.codegen.kernel import (
 from tirlower.llvm.codegen.machine import machine_of
 from tirlower.llvm.codegen.platform import HOST
 from tirlower.llvm.codegen.stack import fill_deep, fill_guarded, functions_to_check, is_checkable
-from tirlower.llvm.codegen.symbols import RUNTIME_SYMBOLS
+from tirlower.llvm.codegen.symbols import PARALLEL_SYMBOLS, RUNTIME_SYMBOLS
 from tirlower.machine import cpu as host
 from tirlower.machine.target import Target
 
@@ -78,7 +78,7 @@ class GeneratedModule:
     @property
     def is_parallel(self) -> bool:
         """Whether a kernel launches parallel loops."""
-        return any(name in RUNTIME_SYMBOLS for name in self.imports)
+        return any(name in PARALLEL_SYMBOLS for name in self.imports)
 
 
 def kernel_symbol(name: str) -> str:

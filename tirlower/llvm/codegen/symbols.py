@@ -15,12 +15,13 @@ import llvmlite.binding as llvm
 from tirlower.diagnostics import ArgumentTypeError, CodegenError, nearest_name
 from tirlower.ir.custom_datatype import PythonFunction, llvm_definition, resolve
 from tirlower.ir.dtype import DataType
-from tirlower.llvm import parallel
+from tirlower.llvm import parallel, scratch
 from tirlower.llvm.jit import engine
 from tirlower.llvm.stack_key import STACK_KEY, stack_key_address
 
 __all__ = [
     "ERROR_BASE",
+    "PARALLEL_SYMBOLS",
     "RUNTIME_SYMBOLS",
     "find_symbol",
     "register_symbol",
@@ -30,7 +31,9 @@ __all__ = [
 ]
 
 #: what kernels with parallel loops import
-RUNTIME_SYMBOLS: Final = (parallel.PARALLEL_LAUNCH, parallel.NUM_THREADS)
+PARALLEL_SYMBOLS: Final = (parallel.PARALLEL_LAUNCH, parallel.NUM_THREADS)
+#: what kernels import of this library's own machine code
+RUNTIME_SYMBOLS: Final = (*PARALLEL_SYMBOLS, scratch.TAKE, scratch.GIVE)
 
 ERROR_BASE: Final = "tirlower_error_base"
 """The symbol whose address is a number: that of the first error of an object among those of all that it is linked with."""
@@ -173,15 +176,17 @@ def _in_range(function: PythonFunction, result: DataType) -> PythonFunction:
 
 
 def resolve_imports(names: Iterable[str]) -> dict[str, int]:
-    """The addresses of the symbols that generated code imports: registered functions, and those of the thread pool.
+    """The addresses of the symbols that generated code imports: registered functions, and this library's own.
 
     Raises:
         CodegenError: a function is not registered (any more).
     """
     found: dict[str, int] = {}
     for name in names:
-        if name in RUNTIME_SYMBOLS:
+        if name in PARALLEL_SYMBOLS:
             found[name] = parallel.runtime().symbols[name]
+        elif name in RUNTIME_SYMBOLS:
+            found[name] = scratch.scratch_symbols()[name]
         elif name == STACK_KEY:
             found[name] = stack_key_address()
         elif name == ERROR_BASE:

@@ -1,0 +1,108 @@
+"""The process's blocks: made at the first use, with a limit on what is kept."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tirlower.diagnostics import ArgumentValueError
+from tirlower.emit.compile import CompileOptions
+from tirlower.llvm.jit import Linked, engine
+from tirlower.llvm.scratch.blocks import EXPORTS, FREE, GIVE, LIMIT, TAKE, blocks_module
+from tirlower.machine import cpu as host
+
+if sys.platform != "win32":
+    import resource
+
+__all__ = ["LIMIT_VARIABLE", "free_scratch", "kept_bytes", "scratch_symbols"]
+
+#: The environment's word on how many bytes are kept at most; 0 keeps nothing.
+LIMIT_VARIABLE: Final = "TIRLOWER_SCRATCH_BYTES"
+#: Without it: so much of the memory that the process may have, and no more than a gigabyte.
+_PART: Final = 16
+_MOST: Final = 1 << 30
+
+
+@functools.cache
+def _linked() -> Linked:
+    text = blocks_module(host.triple(), host.data_layout()).text()
+    code = engine().compile_object(text, CompileOptions.for_host(opt_level=0, pipeline="none"))
+    linked = engine().link(code.object, EXPORTS)
+    ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(linked[LIMIT])(kept_bytes())
+    # Never unloaded: machine code that has its addresses may run to the end of the process.
+    for owner in (linked, engine()):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
+    return linked
+
+
+def scratch_symbols() -> Mapping[str, int]:
+    """The addresses of what kernels import."""
+    linked = _linked()
+    return {name: linked[name] for name in (TAKE, GIVE)}
+
+
+def free_scratch() -> int:
+    """Free the scratch memory that kernels have left for later calls; gives its bytes.
+
+    What a running kernel uses stays. The next call that needs some takes it from the system again.
+
+    >>> import numpy as np
+    >>> import tirlower as tl
+    >>> from tirlower.script import tir as T
+    >>> @T.prim_func
+    ... def reverse_twice(A: T.Buffer((1 << 20,), "float32"), B: T.Buffer((1 << 20,), "float32")):
+    ...     C = T.alloc_buffer((1 << 20,), "float32")
+    ...     for i in range(1 << 20):
+    ...         C[(1 << 20) - 1 - i] = A[i]
+    ...     for i in range(1 << 20):
+    ...         B[i] = C[(1 << 20) - 1 - i]
+    >>> kernel = tl.build(reverse_twice, outputs=["B"])
+    >>> a = np.arange(1 << 20, dtype="float32")
+    >>> bool((kernel(a) == a).all())
+    True
+    >>> tl.free_scratch() >= 1 << 22
+    True
+    >>> tl.free_scratch()
+    0
+    """
+    return int(ctypes.CFUNCTYPE(ctypes.c_int64)(_linked()[FREE])())
+
+
+def kept_bytes() -> int:
+    """The most that is kept for later calls: ``TIRLOWER_SCRATCH_BYTES``, else a sixteenth of the process's memory.
+
+    Raises:
+        ArgumentValueError: the environment variable is no number of bytes.
+    """
+    text = os.environ.get(LIMIT_VARIABLE)
+    if text is None:
+        return min(_memory() // _PART, _MOST)
+    if not text.isascii() or not text.isdigit() or int(text) >= 1 << 62:
+        raise ArgumentValueError(
+            f"{LIMIT_VARIABLE} is {text!r}", origin="environment", help="give a number of bytes; 0 keeps nothing"
+        )
+    return int(text)
+
+
+def _memory(group: Path = Path("/sys/fs/cgroup")) -> int:
+    """The bytes that the process may have, as far as the system says."""
+    limits = [1 << 40]
+    if hasattr(os, "sysconf") and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    if sys.platform != "win32":
+        soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if soft != resource.RLIM_INFINITY:
+            limits.append(soft)
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        try:
+            text = (group / name).read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            limits.append(int(text))
+    return min(limits)
