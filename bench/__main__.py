@@ -1,11 +1,11 @@
-"""``python -m bench [calls] [compile] [passes] [kernels] [analyses] [families] [threads] [gpu]``: the tables; all of them without arguments."""
+"""``python -m bench [SECTION]...``: the tables that are named, of :data:`SECTIONS`; all of them without arguments."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-SECTIONS = ("calls", "compile", "passes", "kernels", "analyses", "families", "threads", "gpu")
+SECTIONS = ("calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "gpu")
 
 
 def main(chosen: list[str]) -> int:
@@ -15,7 +15,7 @@ def main(chosen: list[str]) -> int:
         print(f"unknown section {unknown[0]!r}; the sections are {', '.join(SECTIONS)}")
         return 2
     chosen = chosen or list(SECTIONS)
-    from bench import analyses, calls, compile_time, families, gpu, kernels, passes, threads
+    from bench import analyses, calls, compile_time, families, gpu, kernels, memory, passes, threads
     from bench.measure import table
 
     if "calls" in chosen:
@@ -33,6 +33,8 @@ def main(chosen: list[str]) -> int:
         print(families.report(), "\n")
     if "threads" in chosen:
         print(threads.report(), "\n")
+    if "memory" in chosen:
+        print(table("memory operations, one thread (median; above 1x: tirlower is faster)", memory.measure()), "\n")
     if "gpu" in chosen:
         print(gpu.report())
     return 0

@@ -325,3 +325,38 @@ def test_variables_are_registers(name):
     assert loops or name == "a swap"
     assert not [line for loop in loops for line in loop.lines if re.search(r"\(%r[sb]p", line)]
     assert sum(loop.spills for loop in loops) == 0
+
+
+#: A hint 64 elements ahead of what is read, so behind the end at last: the body of a function of A, I and B.
+PREFETCHES = {
+    "in a loop": "for i in range(1024):\n    HINT(A[i + 64])\n    B[i] = A[i]",
+    "around lanes": (
+        "for i in range(64):\n    HINT(A[i * 16 + 64])\n    for l in T.vectorized(16):\n"
+        "        B[i * 16 + l] = A[i * 16 + l] + T.float32(1)"
+    ),
+    "in lanes": "for i in range(64):\n    for l in T.vectorized(16):\n        HINT(A[i * 16 + l + 64])",
+    "in threads": "for i in T.parallel(64):\n    HINT(A[i * 16 + 64])",
+    "in copies": "for i in T.unroll(8):\n    B[i] = A[i]\n    HINT(A[i * 16 + 64])",
+    "under a condition": "for i in range(1024):\n    B[i] = A[i]\n    if i % 16 == 0:\n        HINT(A[i + 64])",
+    "in a block": (
+        'for i in range(64):\n    with T.block("b"):\n        v = T.axis.spatial(64, i)\n        HINT(A[v * 16 + 64])\n'
+        "        B[v] = A[v]"
+    ),
+    "of what an index names": "for i in range(1016):\n    HINT(A[I[i + 8]])\n    B[i] = A[I[i] % 1024]",
+    "in front of the array": "for i in range(1024):\n    HINT(A[i - 4096])",
+}
+
+
+@pytest.mark.parametrize("name", PREFETCHES)
+@pytest.mark.parametrize("hint", ["0, 3", "1, 3", "0, 0"])
+def test_prefetches_are_in_the_machine_code(name: str, hint: str) -> None:
+    body = re.sub(r"HINT\((.*)\)", rf"T.prefetch(T.address_of(\1), {hint}, 1)", PREFETCHES[name])
+    params = 'A: T.Buffer((1024,), "float32"), I: T.Buffer((1024,), "int32"), B: T.Buffer((1024,), "float32")'
+    func = parse(f"@T.prim_func\ndef f({params}):\n" + "".join(f"    {line}\n" for line in body.split("\n")))
+    kernel = tl.build(func, "llvm -mcpu=znver4")  # type: ignore[arg-type]
+    instruction = {"0, 3": "prefetcht0", "1, 3": "prefetchw", "0, 0": "prefetchnta"}[hint]
+    lines = [line for line in kernel.source("asm").splitlines() if "prefetch" in line]
+    assert lines and all(instruction in line for line in lines)
+    if name == "around lanes":
+        stores = re.findall(r"vmovups\s%zmm\d+, .*\(", kernel.source("asm"))
+        assert len(stores) == len(lines)

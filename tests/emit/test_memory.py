@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import textwrap
+from functools import partial
+
 import numpy as np
 import pytest
 
 import tirlower as tl
 from tests.llvm.codegen.conftest import build, count, llvm_text
-from tirlower.diagnostics import AllocationError, CodegenError
+from tirlower.diagnostics import (
+    AllocationError,
+    BoundsError,
+    CodegenError,
+    DivisionByZeroError,
+    InterpreterError,
+    LegalityError,
+)
 from tirlower.ir.build import gt
 from tirlower.ir.dtype import DataType
 from tirlower.script import parse
@@ -372,3 +382,31 @@ def f(A: T.Buffer((2,), "int32"), n: T.int32):
     a = np.array([10, 20], "int32")
     build(FlattenBuffer()(func))(a, -5)
     assert a.tolist() == [10, 20]
+
+
+def test_prefetched_elements_need_not_exist_but_what_their_index_reads_must() -> None:
+    text = """
+        @T.prim_func
+        def kernel(A: T.Buffer((16,), "float32"), I: T.Buffer((16,), "int32"), B: T.Buffer((16,), "float32")):
+            for i in range(16):
+                T.prefetch(T.address_of(A[INDEX]), 0, 3, 1)
+                B[i] = A[i]
+    """
+    a, b = np.arange(16, dtype="float32"), np.zeros(16, "float32")
+    a.flags.writeable = False
+    extremes = np.array([2**31 - 1, -(2**31), 0, 5] * 4, "int32")
+    for index in ("i + 8", "i - 100", "I[i]", "i * 2147483647", "T.Cast('int64', I[i]) * 4611686018427387904"):
+        func = parse(textwrap.dedent(text).replace("INDEX", index))
+        for run in (tl.build(func), partial(tl.interpret, func)):
+            b[:] = 0
+            run(a, extremes, b)
+            assert b.tolist() == a.tolist()
+    func = parse(textwrap.dedent(text).replace("INDEX", "i // I[i]"))
+    for run in (tl.build(func), tl.build(func, "c"), partial(tl.interpret, func)):
+        with pytest.raises((DivisionByZeroError, InterpreterError), match="division by zero"):
+            run(a, extremes, b)
+    func = parse(textwrap.dedent(text).replace("INDEX", "I[i + 1]"))
+    with pytest.raises(LegalityError, match=r"reads I\[16\]"):
+        tl.build(func)
+    with pytest.raises(BoundsError):
+        tl.interpret(func, a, extremes, b)

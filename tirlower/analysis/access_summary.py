@@ -42,7 +42,8 @@ MAX_ACCESSES = 64
 
 _ADDRESS = Op.get("tir.address_of")
 _CONTROL = frozenset(Op.get(name) for name in ("tir.ret", "tir.thread_return", "tir.break_loop", "tir.continue_loop"))
-_HARMLESS = frozenset((Op.get("tir.assume"),))
+_PREFETCH = Op.get("tir.prefetch")
+_HARMLESS = frozenset((Op.get("tir.assume"), _PREFETCH))
 
 
 @dataclass(frozen=True, eq=False)

@@ -153,10 +153,13 @@ def schedule_access(run: Run, buffer: Buffer, indices: Sequence[Expr], masked: b
     return form
 
 
-def finish_access(run: Run, buffer: Buffer, indices: Sequence[Expr], form: LaneForm | None) -> Access:
-    """Emit the address, from what :func:`schedule_access` had evaluated."""
+def finish_access(
+    run: Run, buffer: Buffer, indices: Sequence[Expr], form: LaneForm | None, *, inbounds: bool = True
+) -> Access:
+    """Emit the address, from what :func:`schedule_access` had evaluated; ``inbounds``: it is one of the buffer's."""
     em, b = run.em, run.em.b
     root = em.root(buffer.data)
+    inbounds = inbounds and not root.offset
     pointer = em.lookup(buffer.data).value
     group = buffer.dtype.lanes
     unit, unit_bytes = memory_type(buffer.dtype), memory_bytes(buffer.dtype)
@@ -164,7 +167,7 @@ def finish_access(run: Run, buffer: Buffer, indices: Sequence[Expr], form: LaneF
         # A scalar of a flat buffer, which is most accesses: its own alignment is all that it needs.
         at = run.get_index(indices[0])
         if at.text != "0":
-            pointer = b.gep(unit, pointer, at, inbounds=not root.offset)
+            pointer = b.gep(unit, pointer, at, inbounds=inbounds)
         return Access(root, pointer, 1, 0, None, 1, unit, unit_bytes, _natural(unit_bytes))
     facts = em.facts
     total = _Sum(em)
@@ -199,7 +202,7 @@ def finish_access(run: Run, buffer: Buffer, indices: Sequence[Expr], form: LaneF
     place = total.value()
     if place is not None:
         scaled = place if group == 1 else b.binary("mul nsw", place, b.i64(group))
-        pointer = b.gep(unit, pointer, scaled, inbounds=not root.offset)
+        pointer = b.gep(unit, pointer, scaled, inbounds=inbounds)
     known_align = root.align if place is None or place.text == "0" else min(root.align, _power(divisor * element_bytes))
     align = max(known_align, _natural(unit_bytes))
     return Access(root, pointer, count, lane_stride, offsets, group, unit, unit_bytes, align)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tirlower.emit.access import Access, finish_access, lane_pointers, schedule_access
 from tirlower.emit.emitter import Emitter, constant
 from tirlower.emit.expressions import Run, call_control, call_rule, control
@@ -10,9 +12,12 @@ from tirlower.emit.types import memory_type
 from tirlower.emit.vectors import lane, mask_of, repeat, reverse
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, Expr, Var, is_const_int
+from tirlower.ir.op import Op
 from tirlower.ir.stmt import BufferStore
 
 __all__ = ["from_memory", "store_access", "to_memory"]
+
+_ADDRESS_OF: Final = Op.get("tir.address_of")
 
 
 def from_memory(em: Emitter, value: Value, kind: DataType) -> Value:
@@ -222,8 +227,7 @@ def _address_of(run: Run, op: Call) -> None:
         def finish(_: object) -> None:
             run.set(op, finish_access(run, load.buffer, load.indices, None).pointer)
 
-        if load.indices and load.indices[-1].dtype.is_vector:
-            raise run.em.error("the address of a vector of elements", op, "take the address of its first element")
+        _refuse_vector(run.em, load, op)
         run.then(finish)
         schedule_access(run, load.buffer, load.indices)
         return
@@ -270,11 +274,20 @@ def _prefetch(run: Run, op: Call) -> None:
         em.b.intrinsic("llvm.prefetch", VOID, [pointer, *[em.b.i32(int(n or 0)) for n in numbers]], [PTR])
         run.set(op, Value(I1, "false"))
 
+    if isinstance(where, Call) and where.op is _ADDRESS_OF:
+        where = where.args[0]
     if isinstance(where, BufferLoad):
         load: BufferLoad = where
-        run.then(lambda _: emit(finish_access(run, load.buffer, load.indices, None).pointer))
+        _refuse_vector(em, load, op)
+        # What is fetched ahead lies behind the array's end, sooner or later.
+        run.then(lambda _: emit(finish_access(run, load.buffer, load.indices, None, inbounds=False).pointer))
         schedule_access(run, load.buffer, load.indices)
     else:
         handle: Expr = where
         run.then(lambda _: emit(run.get(handle)))
         run.evaluate(handle)
+
+
+def _refuse_vector(em: Emitter, load: BufferLoad, op: Call) -> None:
+    if load.indices and load.indices[-1].dtype.is_vector:
+        raise em.error("the address of a vector of elements", op, "take the address of its first element")

@@ -7,9 +7,12 @@ from tirlower.interp.expressions import VSCALE, ExpressionCompiler, intrinsic, s
 from tirlower.interp.memory import Pointer
 from tirlower.interp.scope import Frame, Value
 from tirlower.interp.values import UNDEF, Datum, bits_of, decoder, encoder, from_bits, lane_values
-from tirlower.ir.expr import Call
+from tirlower.ir.expr import BufferLoad, Call
+from tirlower.ir.op import Op
 
 __all__: list[str] = []
+
+_ADDRESS_OF = Op.get("tir.address_of")
 
 
 @intrinsic("tir.if_then_else")
@@ -51,12 +54,29 @@ def _undef(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value
 
 
 @intrinsic(
-    "tir.type_annotation", "tir.prefetch", "tir.start_profile_intrinsic", "tir.end_profile_intrinsic",
+    "tir.type_annotation", "tir.start_profile_intrinsic", "tir.end_profile_intrinsic",
     "tir.tvm_global_barrier_kinit", "tir.dma_wait", "tir.dma_start_group", "tir.dma_end_group",
 )  # fmt: skip
 def _nothing(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
     """Hints, and waiting for copies that are complete at once."""
     return lambda frame: 0
+
+
+@intrinsic("tir.prefetch", own_arguments=True)
+def _prefetch(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
+    """A hint; the indices are evaluated, while the element need not be in its buffer."""
+    where = call.args[0]
+    if isinstance(where, Call) and where.op is _ADDRESS_OF:
+        where = where.args[0]
+    parts = where.indices if isinstance(where, BufferLoad) else (where,)
+    values = [compiler.expression(part, exact=True) for part in parts]
+
+    def run(frame: Frame) -> int:
+        for value in values:
+            value(frame)
+        return 0
+
+    return run
 
 
 @intrinsic("tir.reinterpret")

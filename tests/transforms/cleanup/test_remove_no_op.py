@@ -415,3 +415,18 @@ def test_loops_overwritten_under_other_conditions_and_orders() -> None:
             B[15 - i] = 42
 
     check(FLOW, before, expected)
+
+
+def test_prefetches_stay() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), n: T.int32):
+        for i in range(16):
+            T.prefetch(T.address_of(A[i + 8]), 0, 3, 1)
+        if n > 3:
+            T.prefetch(A.data, 1, 0, 1)
+        A[0] = 1
+        T.prefetch(T.address_of(A[0]), 0, 3, 1)
+        A[0] = 2
+
+    for pass_ in (RemoveNoOp(), FLOW):
+        assert check(pass_, before).script().count("T.prefetch") == 3

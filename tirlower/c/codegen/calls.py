@@ -179,7 +179,6 @@ def _assume(state: FunctionState, op: Call) -> Value:
     "dma_start_group",
     "dma_end_group",
     "tvm_global_barrier_kinit",
-    "prefetch",
 )
 def _nothing(state: FunctionState, op: Call) -> Value:
     dtype = op.dtype.element
@@ -188,6 +187,12 @@ def _nothing(state: FunctionState, op: Call) -> Value:
     if dtype.is_handle:
         return Value("NULL", Kind.POINTER)
     return int_literal(0, kind_of(dtype) if dtype.is_integral else Kind.I32)
+
+
+@call_rule("prefetch")
+def _prefetch(state: FunctionState, op: Call) -> Value:
+    value_of(state, op.args[0])  # a hint, but what its indices read and divide by is checked
+    return int_literal(0, Kind.I32)
 
 
 # -- pointers --------------------------------------------------------------------------------------------------------

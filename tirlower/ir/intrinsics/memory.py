@@ -10,7 +10,8 @@ Op.register("tir.address_of", 1, Purity.PURE, fixed("handle"))
 # (type_annotation, data, offset, extent, rw_mask): a pointer for a callee that reads (1) and/or writes (2).
 Op.register("tir.tvm_access_ptr", 5, Purity.PURE, fixed("handle"), dtype_first=False)
 Op.register("tir.isnullptr", 1, Purity.PURE, fixed("bool"))
-Op.register("tir.prefetch", 4, Purity.READS, fixed("void"))
+# A hint: it reads nothing, and whatever goes away for having no effect must leave it.
+Op.register("tir.prefetch", 4, Purity.WRITES, fixed("void"))
 # (handle, index, field kind) and (handle, index, field kind, value): fields of the packed argument structures.
 Op.register("tir.tvm_struct_get", 3, Purity.READS, dtype_first=False)
 Op.register("tir.tvm_struct_set", 4, Purity.WRITES, fixed("int32"))
