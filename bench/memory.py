@@ -54,7 +54,81 @@ def prefetch_rows() -> dict[str, dict[str, Candidate]]:
     return {"rows at random": entry}
 
 
+def copy(n: int, past: bool) -> PrimFunc:
+    """``Y = X``."""
+
+    @T.prim_func
+    def copy(X: T.Buffer((n,), "float32"), Y: T.Buffer((n,), "float32")):
+        for i in T.serial(n, annotations={"tir.nontemporal": past}):
+            Y[i] = X[i]
+
+    return copy
+
+
+def gelu(n: int, past: bool) -> PrimFunc:
+    """``Y = X * (1 + tanh(X)) / 2``, about what GELU costs."""
+
+    @T.prim_func
+    def gelu(X: T.Buffer((n,), "float32"), Y: T.Buffer((n,), "float32")):
+        for i in T.serial(n // 16, annotations={"tir.nontemporal": past}):
+            for l in T.vectorized(16):
+                Y[i * 16 + l] = X[i * 16 + l] * (T.tanh(X[i * 16 + l]) * T.float32(0.5) + T.float32(0.5))
+
+    return gelu
+
+
+def transpose(side: int, past: bool) -> PrimFunc:
+    """``Y = X.T`` by squares of 16 columns, which are kept in a local array, so that rows of Y are written in whole lines."""
+
+    @T.prim_func
+    def transpose(X: T.Buffer((side, side), "float32"), Y: T.Buffer((side, side), "float32")):
+        for c in range(side // 16):
+            for r in T.serial(side // 64, annotations={"tir.nontemporal": past}):
+                tile = T.alloc_buffer((16, 64), "float32", scope="local")
+                for i in range(64):
+                    for l in T.vectorized(16):
+                        tile[l, i] = X[r * 64 + i, c * 16 + l]
+                for j in range(16):
+                    for v in range(4):
+                        for l in T.vectorized(16):
+                            Y[c * 16 + j, r * 64 + v * 16 + l] = tile[j, v * 16 + l]
+
+    return transpose
+
+
+def store_rows() -> dict[str, dict[str, Candidate]]:
+    """62 MB each way, past the caches and through them."""
+    side = 4032  # rows that are no power of two apart do not meet in the same places of the caches
+    x = np.random.default_rng(0).standard_normal((side, side), dtype=np.float32)
+    y = np.empty_like(x)
+    flat, out = x.reshape(-1), y.reshape(-1)
+
+    def numpy_gelu() -> None:
+        np.tanh(flat, out=out)
+        np.multiply(out, np.float32(0.5), out=out)
+        np.add(out, np.float32(0.5), out=out)
+        np.multiply(out, flat, out=out)
+
+    found: dict[str, dict[str, Candidate]] = {}
+    for label, make, size, args, peer in (
+        ("copy 62 MB", copy, x.size, (flat, out), lambda: np.copyto(y, x)),
+        ("gelu 62 MB", gelu, x.size, (flat, out), numpy_gelu),
+        ("transpose 62 MB", transpose, side, (x, y), lambda: np.copyto(y, x.T)),
+    ):
+        peer()
+        wanted = y.copy()
+        entry: dict[str, Candidate] = {"numpy": peer}
+        for name, past in (("tirlower", True), ("ordinary stores", False)):
+            kernel = tl.build(make(size, past))
+            y.fill(0)
+            kernel(*args)
+            np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-6)
+            entry[name] = lambda kernel=kernel, args=args: kernel(*args)
+        found[label] = entry
+    return found
+
+
 def measure() -> dict[str, dict[str, Timing]]:
     """All rows, on one thread."""
-    candidates = prefetch_rows()
+    candidates = {**prefetch_rows(), **store_rows()}
     return {label: interleave(entry, rounds=21, slice_seconds=0.05) for label, entry in candidates.items()}

@@ -360,3 +360,70 @@ def test_prefetches_are_in_the_machine_code(name: str, hint: str) -> None:
     if name == "around lanes":
         stores = re.findall(r"vmovups\s%zmm\d+, .*\(", kernel.source("asm"))
         assert len(stores) == len(lines)
+
+
+#: Bodies that fill B under an annotation, and whether whole registers go past the caches.
+STREAMS = {
+    "a plain loop": ("for i in T.serial(1000, MARK):\n    B[i] = A[i] * x", True),
+    "lanes": (
+        "for i in T.serial(64, MARK):\n    for l in T.vectorized(16):\n        B[i * 16 + l] = A[i * 16 + l] * x",
+        True,
+    ),
+    "the lanes alone": (
+        "for i in range(64):\n    for l in T.vectorized(16, MARK):\n        B[i * 16 + l] = A[i * 16 + l] * x",
+        True,
+    ),
+    "threads": (
+        "for i in T.parallel(64, MARK):\n    for l in T.vectorized(16):\n        B[i * 16 + l] = A[i * 16 + l] * x",
+        True,
+    ),
+    "in threads": (
+        "for i in T.parallel(64):\n    for l in T.serial(16, MARK):\n        B[i * 16 + l] = A[i * 16 + l] * x",
+        True,
+    ),
+    "copies": (
+        "for i in range(64):\n    for k in T.unroll(2, MARK):\n        for l in T.vectorized(8):\n"
+        "            B[i * 16 + k * 8 + l] = A[i] * x",
+        True,
+    ),
+    "constants": ("for i in T.serial(1000, MARK):\n    B[i] = T.float32(0)", True),
+    "a tail by masks": ("for l in T.vectorized(64, MARK):\n    if l < w:\n        B[l] = A[l] * x", False),
+    "backwards": ("for l in T.vectorized(64, MARK):\n    B[63 - l] = A[l]", False),
+    "apart": ("for l in T.vectorized(32, MARK):\n    B[l * 2] = A[l]", False),
+    "a reader": ("for l in T.vectorized(64, MARK):\n    B[l] = B[l] + A[l]", False),
+    "a reader of another part": (
+        "for i in T.serial(4, MARK):\n    for l in T.vectorized(16):\n        B[l] = A[l] * x\n    A[i] = B[i + 32]",
+        False,
+    ),
+    "single elements": ("for i in T.serial(64, MARK):\n    B[i * 16] = A[i]", False),
+    "memory of its own": (
+        "L = T.alloc_buffer((256,))\nfor i in T.serial(256, MARK):\n    L[i] = A[i] * x\nfor i in range(64):\n    B[i] = L[i * 3]",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("mcpu", PROCESSORS)
+def test_annotated_stores_go_past_the_caches_and_are_fenced(name: str, mcpu: str) -> None:
+    body, past = STREAMS[name]
+    params = 'A: T.Buffer((1024,), "float32"), B: T.Buffer((1024,), "float32"), x: T.float32, w: T.int32'
+
+    def built(annotations: str) -> tl.Kernel:
+        lines = "".join(f"    {line}\n" for line in body.replace("MARK", f"annotations={annotations}").split("\n"))
+        with tl.PassContext(config={"tir.unproved_bounds": "trust"}):
+            return tl.build(parse(f"@T.prim_func\ndef f({params}):\n{lines}"), f"llvm -mcpu={mcpu}")  # type: ignore[call-overload, no-any-return]
+
+    kernel, plain = built('{"tir.nontemporal": True}'), built('{"tir.nontemporal": False}')
+    assembly = kernel.source("asm")
+    assert ("vmovnt" in assembly) == past
+    assert not re.search("movnt|sfence", plain.source("asm"))
+    # Each way out of what streams has a fence, and no loop.
+    functions = [part for part in re.split(r"(?m)^(?=[\w.$]+:.*@?\n\t)", assembly) if "vmovnt" in part]
+    assert all(part.count("sfence") >= part.count("retq") for part in functions)
+    assert not any("sfence" in line for loop in machine_loops(assembly) for line in loop.lines)
+    assert verdicts(kernel) == verdicts(plain)
+
+
+def verdicts(kernel: tl.Kernel) -> list[str]:
+    return [line for line in str(kernel.report()).splitlines() if line.startswith("  f:")]

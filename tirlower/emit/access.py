@@ -101,7 +101,8 @@ class Access:
     ``pointer`` is the address of the first lane's element (or, with ``offsets``, of element 0); ``count`` the number of
     index lanes; ``stride`` their distance in elements, an int, or an i64 value; ``offsets`` a vector of element
     offsets instead of a stride. ``group`` is the number of lanes of one element, ``unit`` the memory type of a lane,
-    ``align`` what is known of ``pointer``.
+    ``align`` what is known of ``pointer``; ``pointer`` is ``place`` elements behind ``base``, where that
+    is noted.
     """
 
     root: Root
@@ -113,6 +114,8 @@ class Access:
     unit: Type
     unit_bytes: int
     align: int
+    base: Value | None = None
+    place: Value | None = None
 
     @property
     def lanes(self) -> int:
@@ -199,13 +202,13 @@ def finish_access(
         total.add(run.get_index(buffer.elem_offset), 1)
         divisor = min(divisor, facts.of(buffer.elem_offset).divisor)
     element_bytes = unit_bytes * group
-    place = total.value()
+    base, place = pointer, total.value()
     if place is not None:
         scaled = place if group == 1 else b.binary("mul nsw", place, b.i64(group))
         pointer = b.gep(unit, pointer, scaled, inbounds=inbounds)
     known_align = root.align if place is None or place.text == "0" else min(root.align, _power(divisor * element_bytes))
     align = max(known_align, _natural(unit_bytes))
-    return Access(root, pointer, count, lane_stride, offsets, group, unit, unit_bytes, align)
+    return Access(root, pointer, count, lane_stride, offsets, group, unit, unit_bytes, align, base, place)
 
 
 def _is_flat(buffer: Buffer) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tirlower.analysis.streamed import has_streams
 from tirlower.emit.access import Access, finish_access, lane_pointers, schedule_access
 from tirlower.emit.emitter import Emitter, constant
 from tirlower.emit.expressions import Run, call_control, call_rule, control
@@ -13,9 +14,12 @@ from tirlower.emit.vectors import lane, mask_of, repeat, reverse
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, Expr, Var, is_const_int
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import BufferStore
+from tirlower.ir.stmt import BufferStore, Stmt
 
-__all__ = ["from_memory", "store_access", "to_memory"]
+__all__ = ["fence_streams", "from_memory", "has_stream_stores", "store_access", "to_memory"]
+
+_REGISTER: Final = 16
+"""The bytes of the shortest vector register, to which NumPy aligns large arrays."""
 
 _ADDRESS_OF: Final = Op.get("tir.address_of")
 
@@ -166,29 +170,31 @@ def emit_store(em: Emitter, op: BufferStore) -> None:
     value = to_memory(em, run.get(op.value), op.buffer.dtype)
     mask = None if predicate is None else run.get(predicate)
     access = finish_access(run, op.buffer, op.indices, form)
-    store_access(em, access, value, mask)
+    store_access(em, access, value, mask, nontemporal=op.buffer.data in em.streams)
 
 
 def store_access(em: Emitter, access: Access, value: Value, mask: Value | None, nontemporal: bool = False) -> None:
     """Store all lanes, given as they are in memory; where lanes meet in one element, the last one stays."""
     b, md = em.b, access.root.attachments
     lanes, group = access.lanes, access.group
+    if nontemporal and mask is None and _streams(access):
+        _stream(em, access, value)
+        return
     if access.count == 1 and access.offsets is None:
         if mask is None:
-            b.store(value, access.pointer, access.align, md=md, nontemporal=nontemporal)
+            b.store(value, access.pointer, access.align, md=md)
             return
         with b.if_then(lane(em, mask, 0), name="active"):
             b.store(value, access.pointer, access.align, md=md)
         return
     if isinstance(access.stride, int) and access.offsets is None:
         if access.stride == 1:
-            aligned = access.align >= access.unit_bytes * lanes
-            _contiguous_store(em, access, value, mask and mask_of(em, mask, lanes), nontemporal and aligned)
+            _contiguous_store(em, access, value, mask and mask_of(em, mask, lanes))
             return
         if access.stride == -1:
             back = _moved(b, access, -(access.count - 1))
             flipped = None if mask is None else mask_of(em, reverse(em, mask), lanes)
-            _contiguous_store(em, back, reverse(em, value, group), flipped, False)
+            _contiguous_store(em, back, reverse(em, value, group), flipped)
             return
         if access.stride == 0 and mask is None:
             last = b.shuffle(value, None, range(lanes - group, lanes)) if group > 1 else lane(em, value, lanes - 1)
@@ -206,13 +212,53 @@ def store_access(em: Emitter, access: Access, value: Value, mask: Value | None, 
     )
 
 
-def _contiguous_store(em: Emitter, access: Access, value: Value, mask: Value | None, nontemporal: bool) -> None:
+def _contiguous_store(em: Emitter, access: Access, value: Value, mask: Value | None) -> None:
     b, md = em.b, access.root.attachments
     if mask is None:
-        b.store(value, access.pointer, access.align, md=md, nontemporal=nontemporal)
+        b.store(value, access.pointer, access.align, md=md)
         return
     attrs = {1: f"align {access.align}"}
     b.intrinsic("llvm.masked.store", VOID, [value, access.pointer, mask], [value.type, PTR], arg_attrs=attrs, md=md)
+
+
+def has_stream_stores(em: Emitter) -> bool:
+    """Whether the machine has stores past the caches, which a fence has to follow."""
+    return em.machine.is_x86
+
+
+def fence_streams(em: Emitter, body: Stmt) -> None:
+    """At each way out of the function: other threads see all that it stored past the caches in ``body``."""
+    if has_stream_stores(em) and (em.streams or has_streams(body)):
+        em.cleanups.append(_fence)
+
+
+def _fence(em: Emitter) -> None:
+    em.b.intrinsic("llvm.x86.sse.sfence", VOID, [])
+
+
+def _streams(access: Access) -> bool:
+    """Whether an access is of whole registers in a row."""
+    in_a_row = access.offsets is None and (access.count == 1 or access.stride == 1)
+    return in_a_row and access.lanes * access.unit_bytes % _REGISTER == 0 and access.unit.bits % 8 == 0
+
+
+def _stream(em: Emitter, access: Access, value: Value) -> None:
+    """Store past the caches where the address allows it: LLVM cuts what is less aligned than it is long."""
+    b, md = em.b, access.root.attachments
+    if access.align >= _REGISTER:
+        b.store(value, access.pointer, access.align, md=md, nontemporal=True)
+        return
+    # The index's part of the address drops out of the test where it is a whole number of registers, and LLVM makes two
+    # loops of one.
+    address = b.ptrtoint(access.base or access.pointer)
+    if access.base is not None and access.place is not None:
+        address = b.add(address, b.binary("mul", access.place, b.i64(access.unit_bytes * access.group)))
+    aligned = b.icmp("eq", b.and_(address, b.i64(_REGISTER - 1)), b.i64(0))
+    with b.if_else(aligned, name="stream") as (past, through):
+        with past:
+            b.store(value, access.pointer, _REGISTER, md=md, nontemporal=True)
+        with through:
+            b.store(value, access.pointer, access.align, md=md)
 
 
 # -- addresses -------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from tirlower.analysis.condition_ranges import mentions
+from tirlower.analysis.streamed import streamed
 from tirlower.call.errors import ERROR_KINDS, MAX_ERROR_VALUES, escape_template
 from tirlower.diagnostics import LoweringError, RuntimeAssertError
 from tirlower.emit.branches import keeps_a_record, steers
@@ -22,9 +23,10 @@ from tirlower.emit.held import note_store, store_of_either
 from tirlower.emit.llvm_text import I64
 from tirlower.emit.loops import emit_for, emit_while, jump_out
 from tirlower.emit.masked import is_masked
-from tirlower.emit.memory import emit_store, to_memory
+from tirlower.emit.memory import emit_store, has_stream_stores, to_memory
 from tirlower.emit.types import memory_type
 from tirlower.ir import build
+from tirlower.ir.annotations import NONTEMPORAL
 from tirlower.ir.dtype import INT64
 from tirlower.ir.expr import Call, Expr, IntImm, StringImm, Var, is_const_int
 from tirlower.ir.functor import pre_order_visit
@@ -263,7 +265,11 @@ def _message(em: Emitter, op: Assert) -> tuple[type[Exception], str, list[Expr]]
 
 
 def _attr(em: Emitter, op: AttrStmt) -> None:
+    outer = em.streams
+    if op.key == NONTEMPORAL and has_stream_stores(em):
+        em.streams = outer | streamed(op.body, [buffer.data for buffer in em.kernel.func.buffers])
     emit_scope(em, op.body)
+    em.streams = outer
 
 
 def _block(em: Emitter, op: Block) -> None:

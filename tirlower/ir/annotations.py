@@ -17,6 +17,7 @@ __all__ = [
     "LINKED",
     "MIN_BLOCKS",
     "NOALIAS",
+    "NONTEMPORAL",
     "NO_UNROLL",
     "REDUCTION",
     "UNCHECKED",
@@ -51,6 +52,10 @@ NOALIAS = "tir.noalias"
 True is a promise, which calls are checked against. Without it a build makes two versions, and a call runs the one that
 its arrays fit: in the first the attribute is True, in the second False.
 """
+
+NONTEMPORAL = "tir.nontemporal"
+"""On a loop, when true: what it stores to arrays of the caller, and does not read, goes to memory past the caches where the
+processor can do that; on a region, once the loop may have become something else."""
 
 NO_UNROLL = "tir.no_unroll"
 """On a loop, when true: the machine code does one iteration at a time, as the loop says."""

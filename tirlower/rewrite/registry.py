@@ -62,6 +62,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "HoistIfThenElse",
     ),
     "loops.jam": ("JamReductions",),
+    "loops.nontemporal": ("MarkNonTemporal",),
     "tir_only.overcompute": ("ReduceBranchingThroughOvercompute",),
     "loops.partition": ("LoopPartition",),
     "loops.privatize_reductions": ("PrivatizeReductions",),

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         HoistIfThenElse,
     )
     from tirlower.transforms.loops.jam import JamReductions
+    from tirlower.transforms.loops.nontemporal import MarkNonTemporal
     from tirlower.transforms.loops.partition import LoopPartition
     from tirlower.transforms.loops.privatize_reductions import PrivatizeReductions
     from tirlower.transforms.loops.profile_intrinsics import InstrumentProfileIntrinsics, ProfileSite, profile_sites

@@ -11,6 +11,7 @@ from tirlower.emit.body import Body, give_alias_scopes, param_align
 from tirlower.emit.emitter import Emitter, FunctionState, ModuleState, Root
 from tirlower.emit.facts import DATA
 from tirlower.emit.llvm_text import I32, PTR, Function, FunctionRef, Param, Type, struct, zero
+from tirlower.emit.memory import fence_streams
 from tirlower.emit.statements import emit_scope
 from tirlower.emit.types import memory_bytes, memory_type, register_type
 from tirlower.ir.buffer import Buffer
@@ -184,6 +185,7 @@ def emit_kernel(
         em.b.store(zero(unit), em.ret_slot, 8)
     if deep:
         guard_stack(em)
+    fence_streams(em, func.body)
     with deep_recursion():
         emit_scope(em, lift_loads(func, merge_loops(func)))
     if not em.b.terminated:

@@ -8,6 +8,7 @@ from tirlower.emit.emitter import Emitter, ModuleState
 from tirlower.emit.expressions import Run
 from tirlower.emit.llvm_text import I8, I32, I64, PTR, VOID, Builder, FunctionRef, Param, Value, poison, struct
 from tirlower.emit.loops import serial_range
+from tirlower.emit.memory import fence_streams
 from tirlower.emit.platform import EmitBody, Platform
 from tirlower.emit.types import memory_type
 from tirlower.ir.annotations import REDUCTION
@@ -90,6 +91,7 @@ HOST = HostPlatform()
 
 def _task(em: Emitter, op: For, begin: Value, end: Value, body: EmitBody) -> None:
     """The iterations of a parallel loop that one task function call makes (at least one)."""
+    fence_streams(em, op.body)
     hoist_allocations(em, op.body, op.loop_var)
     serial_range(em, op, begin, end, body, nonempty=True, task=True)
     if not em.b.terminated:
