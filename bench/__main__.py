@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-SECTIONS = ("calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "gpu")
+SECTIONS = ("calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "gpu")
 
 
 def main(chosen: list[str]) -> int:
@@ -15,7 +15,7 @@ def main(chosen: list[str]) -> int:
         print(f"unknown section {unknown[0]!r}; the sections are {', '.join(SECTIONS)}")
         return 2
     chosen = chosen or list(SECTIONS)
-    from bench import analyses, calls, compile_time, families, gpu, kernels, memory, passes, threads
+    from bench import analyses, calls, compile_time, families, gpu, kernels, memory, passes, threads, vectors
     from bench.measure import table
 
     if "calls" in chosen:
@@ -35,6 +35,8 @@ def main(chosen: list[str]) -> int:
         print(threads.report(), "\n")
     if "memory" in chosen:
         print(table("memory operations, one thread (median; above 1x: tirlower is faster)", memory.measure()), "\n")
+    if "vectors" in chosen:
+        print(vectors.report(), "\n")
     if "gpu" in chosen:
         print(gpu.report())
     return 0

@@ -172,6 +172,34 @@ def test_a_serial_loop_is_vectorized_by_llvm(mcpu, register):
     assert any(f"%{register}" in line and "addps" in line for loop in loops for line in loop.lines)
 
 
+#: nests whose inner loops stay, and how many innermost loops their code has (a rest of the iterations is one)
+_TWICE = "for l in T.vectorized(16):\n                A[h, i, l] = A[h, i, l] * 2.0"
+NESTS = {
+    "heads": (f"for h in range(8):\n        for i in range(512):\n            {_TWICE}", 1),
+    "of unknown length": ("for h in range(8):\n        for i in range(n):\n            A[h, i % 512, 0] *= 2.0", 2),
+    "a while loop": ("for h in range(64):\n        while A[0, h, 0] > 3.0:\n            A[0, h, 0] *= 0.3", 1),
+    "unrolled": (f"for h in T.unroll(8):\n        for i in range(512):\n            {_TWICE}", 8),
+}
+
+
+@pytest.mark.parametrize("name", NESTS)
+def test_a_loop_around_loops_is_not_copied_unless_it_says_so(name: str) -> None:
+    body, copies = NESTS[name]
+    func = parse(f'@T.prim_func\ndef f(A: T.Buffer((8, 512, 16), "float32"), n: T.int32):\n    {body}\n')
+    kernel = tl.build(func, "llvm -mcpu=znver4 -num_threads=1")
+    steps = [x for x in kernel.report().inner_loops if any(re.match("vmul|vadd", line) for line in x.lines)]
+    assert len(steps) == copies, kernel.source("asm")
+
+
+def test_a_loop_around_loops_that_go_is_left_to_llvm() -> None:
+    params = 'A: T.Buffer((66, 66), "float32"), K: T.Buffer((3, 3), "float32"), C: T.Buffer((64, 64), "float32")'
+    body = "for i, j, y, x in T.grid(64, 64, 3, 3):\n        C[i, j] += A[i + y, j + x] * K[y, x]"
+    kernel = tl.build(parse(f"@T.prim_func\ndef f({params}):\n    {body}\n"), "llvm -mcpu=znver4")
+    # Only the outermost loop has one in it that stays: that of 64 iterations of nine products each.
+    assert kernel.source("llvm").count("!llvm.loop") == 1
+    assert max(loop.vector_bits for loop in kernel.report().inner_loops) == 512
+
+
 _STORE = re.compile(r"^\s*v?mov\w+\s+%\w+,\s*-?\d*\(")
 
 ACCUMULATING = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 
 import numpy as np
 import pytest
@@ -53,6 +54,27 @@ def test_loop_hints_reach_llvm() -> None:
     for hint in ("llvm.loop.unroll.count", "llvm.loop.unroll.full", "llvm.loop.unroll.disable",
                  "llvm.loop.vectorize.enable"):  # fmt: skip
         assert hint in text, hint
+
+
+def test_a_loop_around_loops_says_that_it_stays() -> None:
+    def hints(head: str, inner: str, target: str = "llvm") -> set[str]:
+        text = llvm_text(
+            f"""
+        @T.prim_func
+        def kernel(A: T.Buffer((9, 4096), "float32"), n: T.int32):
+            for i in {head}:
+                for j in {inner}:
+                    A[i, j] = A[i, j] * T.float32(2)
+        """,
+            target,
+        )
+        return set(re.findall(r"llvm\.loop\.unroll\.\w+", text))
+
+    for inner in ("range(n)", "range(4096)", 'T.serial(8, annotations={"tir.no_unroll": True})'):
+        assert hints("range(9)", inner) == {"llvm.loop.unroll.disable"}, inner
+    assert hints("range(9)", "range(4)") == set()
+    assert hints("T.unroll(9)", "range(n)") == {"llvm.loop.unroll.full"}
+    assert hints('T.serial(9, annotations={"pragma_unroll": 3})', "range(n)") == {"llvm.loop.unroll.count"}
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint32"])

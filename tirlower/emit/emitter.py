@@ -84,6 +84,9 @@ class Loop:
     broken: bool = False
     is_task: bool = False
     is_while: bool = False
+    #: whether loops stay in it in machine code, and how many names of values more those make that do not
+    holds_loop: bool = False
+    copied: int = 0
     #: the variables that a ``while`` loop's condition reads
     decide: set[Buffer] = field(default_factory=set)
 

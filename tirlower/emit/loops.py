@@ -25,6 +25,10 @@ __all__ = ["NO_MEMCPY", "emit_for", "emit_while", "jump_out", "serial_range"]
 #: an attribute by which LLVM takes the function's loops for no memcpy
 NO_MEMCPY: Final = "no-builtin-memcpy"
 
+#: names of values in all iterations of a loop up to which LLVM may write them out: it does up to 300 instructions, once
+#: it has simplified them; a convolution of 72 products has 288, and 2,000 names before
+_WRITTEN_OUT: Final = 3000
+
 _REINTERPRET: Final = Op.get("tir.reinterpret")
 
 
@@ -82,9 +86,11 @@ def serial_range(
     em.loops.append(loop)
     _keep_chains(em, op)
     _keep_copies(em, op)
-    masked = em.masked_indices
+    masked, names = em.masked_indices, em.function.names
     body(em, op.body)
     em.loops.pop()
+    if em.loops:
+        _note_inner(em.loops[-1], op, loop, em.function.names - names)
     ended = b.terminated
     if loop.continued:
         if not ended:
@@ -94,7 +100,7 @@ def serial_range(
     if not ended:
         following = b.add(counter, b.i64(1), nsw=True)
         counter.add(following, b.block)
-        hints = loop_hints(em, op, em.masked_indices > masked)
+        hints = loop_hints(em, op, em.masked_indices > masked, loop.holds_loop)
         md = NO_ATTACHMENTS if hints is None else Attachments({"llvm.loop": hints})
         b.cond_br(b.icmp("slt", following, end), first, after, md=md)
     if not ended or not nonempty or loop.broken:
@@ -138,10 +144,25 @@ def _hint(name: str) -> str:
     return name if name.isidentifier() and name.isascii() else "i"
 
 
-def loop_hints(em: Emitter, op: For, in_order: bool) -> Metadata | None:
-    """What the loop's kind and annotations ask of LLVM; ``in_order``: it must not vectorize (see ``masked.py``)."""
+def _note_inner(outer: Loop, op: For, inner: Loop, names: int) -> None:
+    """Tell a loop of a loop in it: whether that stays one, or what it adds where LLVM writes its iterations out."""
+    size = names + inner.copied
+    outer.holds_loop |= inner.holds_loop or not isinstance(op.extent, IntImm) or bool(op.annotations.get(NO_UNROLL))
+    if isinstance(op.extent, IntImm):
+        outer.holds_loop |= op.kind is not ForKind.UNROLLED and op.extent.value * size > _WRITTEN_OUT
+        outer.copied += (op.extent.value - 1) * size
+
+
+def loop_hints(em: Emitter, op: For, in_order: bool, holds_loop: bool) -> Metadata | None:
+    """What the loop's kind and annotations ask of LLVM.
+
+    ``in_order``: it must not vectorize (see ``masked.py``). ``holds_loop``: loops stay in it. LLVM would copy those up to
+    eight times (the heads of attention, say), which gains nothing where iterations are few, and takes its time.
+    """
     notes = op.annotations
     unroll: bool | int | None = True if op.kind is ForKind.UNROLLED else None
+    if holds_loop and not em.machine.unrolls_nests and unroll is None:
+        unroll = False
     if "pragma_unroll" in notes or "pragma_unroll_explicit" in notes:
         asked = notes.get("pragma_unroll")
         unroll = asked if isinstance(asked, int) and not isinstance(asked, bool) and asked > 1 else True
@@ -180,6 +201,8 @@ def emit_while(em: Emitter, op: While, body: EmitBody) -> None:
     _keep_chains(em, op)
     body(em, op.body)
     em.loops.pop()
+    if em.loops:
+        em.loops[-1].holds_loop = True
     if not b.terminated:
         b.br(head)
     em.enter(after)

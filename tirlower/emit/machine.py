@@ -45,6 +45,11 @@ class Machine:
         return not self.triple.startswith("nvptx")
 
     @property
+    def unrolls_nests(self) -> bool:
+        """Whether LLVM may unroll loops around loops: registers of a GPU have no addresses, which such loops may count."""
+        return self.triple.startswith("nvptx")
+
+    @property
     def wide_indices(self) -> bool:
         """Whether 64-bit products cost what 32-bit ones do: on a GPU they are several instructions."""
         return not self.triple.startswith("nvptx")

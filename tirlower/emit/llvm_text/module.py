@@ -123,7 +123,8 @@ class Function:
         self.module: Final = module
         self.ref = ref
         self._head, self._tail = head, tail
-        self._counter = 0
+        #: how many names it gave, to values and blocks: a measure of its code so far
+        self.names = 0
         self.blocks: Final[list[Block]] = []
         #: lines at the start of the entry block: the fixed-size stack slots
         self.prologue: Final[list[str]] = []
@@ -166,8 +167,8 @@ class Function:
 
     def name_value(self, hint: str = "") -> str:
         """A fresh SSA name, ``%hint.12``."""
-        n = self._counter
-        self._counter = n + 1
+        n = self.names
+        self.names = n + 1
         return f"%{hint}.{n}"
 
     def block(self, name: str = "block") -> Block:
