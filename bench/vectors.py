@@ -6,8 +6,10 @@ import os
 import time
 from collections.abc import Callable
 
+import numpy as np
+
 import tirlower as tl
-from bench.measure import Candidate, interleave, table
+from bench.measure import Call, Candidate, interleave, table
 from tirlower.script import parse
 
 
@@ -37,7 +39,31 @@ def nests() -> dict[str, Candidate]:
     return {"tirlower": _builder(heads()), "eight copies": _builder(heads('"pragma_unroll": 8'))}
 
 
-ROWS: dict[str, Callable[[], dict[str, Candidate]]] = {"building loops around loops": nests}
+def sums(count: int = 4096) -> dict[str, Candidate]:
+    """The sum of an array that the first cache holds, by vectors of 8 lanes."""
+
+    def made(note: str) -> tl.Kernel:
+        kernel = tl.build(
+            parse(f"""
+@T.prim_func
+def total(A: T.Buffer(({count},), "float32"), S: T.Buffer((1,), "float32")):
+    for i in T.serial({count // 8}, annotations={{{note}}}):
+        for l in T.vectorized(8, annotations={{"tir.reduction": True}}):
+            S[0] = S[0] + A[i * 8 + l]
+"""),
+            "llvm -num_threads=1",
+        )
+        assert isinstance(kernel, tl.Kernel)
+        return kernel
+
+    array, out = np.random.default_rng(0).random(count, np.float32), np.zeros(1, np.float32)
+    calls: dict[str, Candidate] = {"tirlower": Call(made(""), (array, out))}
+    calls["one chain"] = Call(made('"tir.llvm_interleave": 1'), (array, out))
+    calls["numpy"] = Call(np.sum, (array,))
+    return calls
+
+
+ROWS: dict[str, Callable[[], dict[str, Candidate]]] = {"building loops around loops": nests, "sum of 16 KB": sums}
 
 
 def report(rounds: int = 15) -> str:

@@ -200,6 +200,36 @@ def test_a_loop_around_loops_that_go_is_left_to_llvm() -> None:
     assert max(loop.vector_bits for loop in kernel.report().inner_loops) == 512
 
 
+def _sum(head: str, update: str, mcpu: str) -> tl.Kernel:
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((4096,), "float32"), S: T.Buffer((1,), "float32")):
+    for i in {head}:
+        {update}
+""")
+    made = tl.build(func, f"llvm -mcpu={mcpu} -num_threads=1")
+    assert isinstance(made, tl.Kernel)
+    return made
+
+
+@pytest.mark.parametrize("mcpu", PROCESSORS)
+def test_a_sum_of_vectors_has_four_chains_that_are_combined_in_halves(mcpu: str) -> None:
+    lanes = PROCESSORS[mcpu] // 32
+    mark = 'annotations={"tir.reduction": True}'
+    inner = f"for l in T.vectorized({lanes}, {mark}):\n            S[0] = S[0] + A[i * {lanes} + l]"
+    explicit = _sum(f"range({4096 // lanes})", inner, mcpu)
+    by_llvm = _sum(f"T.serial(4096, {mark})", "S[0] = S[0] + A[i]", mcpu)
+    for kernel in (explicit, by_llvm):
+        loop = max(kernel.report().inner_loops, key=lambda found: found.vector_bits)
+        sums = {line.split(",")[-1].strip() for line in loop.lines if line.startswith("vaddps")}
+        assert len(sums) == 4 and loop.vector_bits == PROCESSORS[mcpu], loop.lines
+    assembly = explicit.source("asm")
+    rest = assembly[assembly.index("f.kernel:") : assembly.index(".Lfunc_end")].rpartition("jne")[2]
+    # Three vectors onto the first, halves until one lane is left, and that onto what was there.
+    steps = 3 + (lanes.bit_length() - 1) + 1
+    assert len(re.findall(r"\tvadd[sp]s", rest)) == steps, rest
+
+
 _STORE = re.compile(r"^\s*v?mov\w+\s+%\w+,\s*-?\d*\(")
 
 ACCUMULATING = {

@@ -90,3 +90,22 @@ def test_a_chain_is_rounded_as_the_interpreter_rounds_it() -> None:
     for x, y in zip(a, b, strict=True):
         expected += float(x) * float(y)
     assert out[0] == expected
+
+
+MARK = 'T.serial(512, annotations={"tir.reduction": True})'
+
+
+@pytest.mark.parametrize("operation", ["+=", "-=", "*="])
+def test_a_serial_loop_may_permit_another_order_of_its_sums(operation: str) -> None:
+    body = f"C[0] = 1.0\nfor k in {MARK}:\n O[0] {operation} A[k]\n C[k] {operation} B[k]"
+    text = _source(body, "llvm -mcpu=znver4").splitlines()
+    allowed = [line for line in text if "= f" in line and "reassoc" in line]
+    assert len(allowed) == 1, "the sum that the loop carries, and not that of another element in each iteration"
+    assert not [line for line in _source(body.replace("True", "False"), "llvm").splitlines() if "reassoc" in line]
+
+
+def test_an_ordered_reduction_of_lanes_is_reordered_where_the_loop_permits_it() -> None:
+    call = 'T.call_llvm_pure_intrin("float64", "llvm.vector.reduce.fadd", T.float64(-0.0), A[i * 8:i * 8 + 8])'
+    for head, allowed in (("range(8)", False), (MARK.replace("512", "8"), True)):
+        calls = [line for line in _source(f"for i in {head}: O[i] = {call}", "llvm").splitlines() if "reduce" in line]
+        assert [("reassoc" in line) for line in calls if "call" in line] == [allowed]

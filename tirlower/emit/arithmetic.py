@@ -58,7 +58,11 @@ def _ring(em: Emitter, op: BinaryOp, a: Value, b: Value) -> Value:
     if dtype.is_integral:
         return em.b.binary(integer, a, b)
     if dtype.is_float:
-        flags = em.b.fast_math & ~FastMath.CONTRACT if id(op) in em.chained else None
+        flags = None
+        if id(op) in em.reassociable:
+            flags = em.b.fast_math | FastMath.REASSOC
+        elif id(op) in em.chained:
+            flags = em.b.fast_math & ~FastMath.CONTRACT
         return binary_float(em, dtype, a, b, lambda x, y: em.b._float(floating, x, y, "", flags))
     raise _no_arithmetic(em, op)
 

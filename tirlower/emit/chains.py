@@ -14,12 +14,13 @@ from typing import Final
 
 from tirlower.emit.llvm_text import FastMath
 from tirlower.emit.machine import Machine
-from tirlower.ir.expr import Add, BufferLoad, Expr, IntImm, Sub, Var
+from tirlower.ir.expr import Add, BinaryOp, BufferLoad, Expr, IntImm, Mul, Sub, Var
 from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.query import statements
 from tirlower.ir.stmt import AttrStmt, Bind, BufferStore, For, IfThenElse, Seq, Stmt, While
 from tirlower.ir.structural import structural_equal
 
-__all__ = ["additions_in_chains", "adds_faster_than_it_fuses", "statements_of"]
+__all__ = ["additions_in_chains", "adds_faster_than_it_fuses", "reassociable", "statements_of"]
 
 #: families of processors whose float addition takes fewer cycles than a fused multiply-add
 _FAST_ADDERS: Final = (
@@ -90,14 +91,27 @@ def statements_of(body: Stmt) -> Iterator[Stmt]:
                 left.append(stmt.else_case)
 
 
-def _chain(store: BufferStore) -> list[Expr]:
-    """The sums and differences between a stored value and the element's old value in it; none if it is not there."""
+def reassociable(loop: For) -> list[Expr]:
+    """The operations of the sums and products that a loop carries, for loops that permit another order of them."""
+    found: list[Expr] = []
+    changing: set[Var] = {loop.loop_var}
+    for stmt in statements(loop.body):
+        if isinstance(stmt, Bind):
+            changing.add(stmt.var)
+        elif isinstance(stmt, BufferStore) and stmt.buffer.dtype.is_float and _stays(stmt, changing):
+            found += _chain(stmt) or _chain(stmt, (Mul,))
+    return found
+
+
+def _chain(store: BufferStore, kinds: tuple[type[BinaryOp], ...] = (Add, Sub)) -> list[Expr]:
+    """The sums and differences (or what ``kinds`` says) between a stored value and the element's old value in it; none if it
+    is not there."""
     left: list[tuple[Expr, tuple[Expr, ...]]] = [(store.value, ())]
     looked = 0
     while left and looked < _MOST_OPERANDS:
         expr, above = left.pop()
         looked += 1
-        if isinstance(expr, (Add, Sub)):
+        if isinstance(expr, kinds):
             left += [(expr.b, (*above, expr)), (expr.a, (*above, expr))]
         elif isinstance(expr, BufferLoad) and above and expr.buffer is store.buffer:
             if all(map(structural_equal, expr.indices, store.indices)):

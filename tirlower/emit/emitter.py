@@ -87,6 +87,8 @@ class Loop:
     #: whether loops stay in it in machine code, and how many names of values more those make that do not
     holds_loop: bool = False
     copied: int = 0
+    #: whether its reductions may be done in another order
+    reassociates: bool = False
     #: the variables that a ``while`` loop's condition reads
     decide: set[Buffer] = field(default_factory=set)
 
@@ -193,6 +195,8 @@ class Emitter:
         #: additions (by id; the node keeps it its own) that are not fused with products: see ``chains.py``
         self.keeps_chains: Final = adds_faster_than_it_fuses(state.machine)
         self.chained: dict[int, Expr] = {}
+        #: operations that may be done in another order, likewise
+        self.reassociable: dict[int, Expr] = {}
         #: the elements stored on the way here, in the scopes around, and the loops around each store: see ``held.py``
         self.stored: dict[Hashable, int] = {}
         #: the arrays whose stores go past the caches here, by data variable

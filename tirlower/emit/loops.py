@@ -10,12 +10,12 @@ from typing import Final
 
 from tirlower.analysis.condition_ranges import mentions
 from tirlower.emit.branches import variables_in
-from tirlower.emit.chains import additions_in_chains, statements_of
+from tirlower.emit.chains import additions_in_chains, reassociable, statements_of
 from tirlower.emit.emitter import Emitter, Loop
 from tirlower.emit.facts import FAULTS
 from tirlower.emit.llvm_text import I64, NO_ATTACHMENTS, VOID, Attachments, Metadata, Value
 from tirlower.emit.platform import EmitBody
-from tirlower.ir.annotations import NO_UNROLL, number_of
+from tirlower.ir.annotations import NO_UNROLL, REDUCTION, number_of
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import BufferStore, For, ForKind, While
@@ -84,6 +84,9 @@ def serial_range(
     em.define(op.loop_var, counter if t is I64 or t.bits == 64 else b.trunc(counter, t), counter)
     loop = Loop(after, latch, len(em.cleanups), is_task=task)
     em.loops.append(loop)
+    if op.annotations.get(REDUCTION) and op.kind is ForKind.SERIAL:
+        loop.reassociates = True
+        em.reassociable.update((id(operation), operation) for operation in reassociable(op))
     _keep_chains(em, op)
     _keep_copies(em, op)
     masked, names = em.masked_indices, em.function.names

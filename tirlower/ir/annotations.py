@@ -63,7 +63,8 @@ NO_UNROLL = "tir.no_unroll"
 REDUCTION = "tir.reduction"
 """On a parallel or vectorized loop, when true: the reductions that it carries are computed with partial results.
 
-The loop means what the serial loop computes, up to the rounding of float sums and products in another order.
+The loop means what the serial loop computes, up to the rounding of float sums and products in another order. On a serial
+loop it is the permission for that alone: LLVM makes lanes of the sums and products that the loop carries, as it sees fit.
 """
 
 UNCHECKED = "tir.unchecked"

@@ -14,11 +14,14 @@ from tirlower.emit.casts import widen_float
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.expressions import Run, call_control
 from tirlower.emit.intrinsics.math import in_float, math_function
-from tirlower.emit.llvm_text import FALSE, VOID, Type, Value
+from tirlower.emit.llvm_text import FALSE, VOID, FastMath, Type, Value
 from tirlower.ir.expr import Call, Expr, IntImm, StringImm
 from tirlower.ir.intrinsics.arithmetic import BINARY_MATH, UNARY_MATH
 
 __all__: list[str] = []
+
+#: reductions from the first lane to the last, unless they may be done in another order
+_ORDERED: Final = ("vector.reduce.fadd", "vector.reduce.fmul")
 
 #: overloaded intrinsics by where their type suffixes come from: r the result, 0 1 2 the arguments
 _OVERLOADS: Final = {
@@ -104,7 +107,7 @@ _OVERLOADS: Final = {
             "fminimum",
         ]
     },
-    **dict.fromkeys(("vector.reduce.fadd", "vector.reduce.fmul"), "1"),
+    **dict.fromkeys(_ORDERED, "1"),
     **dict.fromkeys(["is.fpclass"], "0"),
 }
 #: to an integer, by the function of floats that rounds
@@ -183,7 +186,10 @@ def _llvm(run: Run, op: Call) -> None:
             return
         result = em.type_of(op.dtype)
         kinds = [value.type for value in values]
-        made = em.b.intrinsic(name, result, values, _suffixes(name, result, kinds))
+        flags = None
+        if _stem(name) in _ORDERED and any(loop.reassociates for loop in em.loops):
+            flags = em.b.fast_math | FastMath.REASSOC
+        made = em.b.intrinsic(name, result, values, _suffixes(name, result, kinds), fast_math=flags)
         run.set(op, FALSE if result is VOID else made)
 
     run.then(finish)

@@ -23,8 +23,6 @@ from tirlower.rewrite.reductions.updates import Accumulator, refuse
 
 __all__ = ["ChunkPartials", "Dim", "LanePartials", "Part", "Redirect", "accumulated_region", "partial_bytes"]
 
-UNROLLED_LANES = 64
-"""Lanes up to which the combination of a single element is written out: LLVM then keeps the lanes in registers."""
 CACHE_LINE = 64
 """Bytes to which the partial results of the chunks are padded, so that no two threads write to one line."""
 OWN_COPY = 4096
@@ -225,27 +223,40 @@ class LanePartials:
         same = all(ops.get(part.acc.buffer.data, part.acc.op) == part.acc.op for part in other.parts)
         return same and self.init is None and other.init is None
 
-    def _lane(self, kind: ForKind, part: Part, store: Callable[[tuple[Var, ...]], Stmt]) -> Stmt:
-        def element(offsets: list[Var]) -> Stmt:
-            lane = Var("lane", self.kind)
-            body = store((*offsets, lane))
-            return For(lane, const(0, self.kind), const(self.lanes, self.kind), kind, None, {}, body)
+    def fill(self, part: Part) -> Stmt:
+        """Every lane's elements become the identity."""
+        return over(
+            part.dims, lambda at: self._lanes(self.lanes, lambda lane: self._set(part, at, lane, part.acc.identity))
+        )
+
+    def combine(self, part: Part, analyzer: Analyzer) -> Stmt:
+        """The lanes into the accumulator: by halves, the upper onto the lower, then the one that is left."""
+
+        def element(at: list[Var]) -> Stmt:
+            steps: list[Stmt] = []
+            count = self.lanes
+            while count > 1:
+                half = -(-count // 2)
+                steps.append(self._lanes(count - half, lambda lane, half=half: self._fold(part, at, lane, half)))  # type: ignore[misc]
+                count = half
+            left = BufferLoad(part.buffer, (*at, const(0, self.kind)))
+            return seq(*steps, combine_into(part.acc, part.dims, at, left, analyzer))
 
         return over(part.dims, element)
 
-    def fill(self, part: Part) -> Stmt:
-        """Every lane's elements become the identity."""
-        value = part.acc.identity
-        return self._lane(ForKind.VECTORIZED, part, lambda at: BufferStore(part.buffer, value, at))
+    def _lanes(self, count: int, body: Callable[[Expr], Stmt]) -> Stmt:
+        if count == 1:
+            return body(const(0, self.kind))
+        lane = Var("lane", self.kind)
+        return For(lane, const(0, self.kind), const(count, self.kind), ForKind.VECTORIZED, None, {}, body(lane))
 
-    def combine(self, part: Part, analyzer: Analyzer) -> Stmt:
-        """The lanes in order into the accumulator."""
-        short = self.lanes <= UNROLLED_LANES and all(dim.single for dim in part.dims)
+    def _set(self, part: Part, at: Sequence[Expr], lane: Expr, value: Expr) -> Stmt:
+        return BufferStore(part.buffer, value, (*at, lane))
 
-        def store(at: tuple[Var, ...]) -> Stmt:
-            return combine_into(part.acc, part.dims, at[:-1], BufferLoad(part.buffer, at), analyzer)
-
-        return self._lane(ForKind.UNROLLED if short else ForKind.SERIAL, part, store)
+    def _fold(self, part: Part, at: Sequence[Expr], lane: Expr, half: int) -> Stmt:
+        """A lane with the one that stands ``half`` of them behind it."""
+        low, high = (BufferLoad(part.buffer, (*at, index)) for index in (lane, build.add(lane, half)))
+        return self._set(part, at, lane, part.acc.combine(low, high))
 
     def around(self, stmt: Stmt, analyzer: Analyzer) -> Stmt:
         """A statement with the partial results allocated and filled before it, and combined after it.

@@ -1,7 +1,7 @@
 """PrivatizeReductions: parallel and vectorized loops get partial results for the reductions that they carry.
 
 Each lane of a vectorized loop, and each of a fixed number of contiguous chunks of a parallel one, accumulates into
-memory of its own that starts at the operation's identity; the partial results are combined in the order of lanes or
+memory of its own that starts at the operation's identity; the partial results are combined by halves, or in the order of
 chunks. The result thus depends on the program alone, not on threads; for floats it is a reassociated sum.
 """
 
@@ -27,6 +27,7 @@ from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.fact_mutator import FactMutator, stated_fact
 from tirlower.rewrite.options import option
 from tirlower.rewrite.reductions.init import InitNest, finished, init_nest, opaque_blocks
+from tirlower.rewrite.reductions.interleaved import chains_of, interleaved
 from tirlower.rewrite.reductions.partials import (
     ChunkPartials,
     Dim,
@@ -160,11 +161,18 @@ class _Privatizer(FactMutator):
         outside = [None if returns(body) else partial.past(op, self.analyzer) for partial in left]
         leaves = [moved is not None and not any(mentions(body, data) for data in moved.data) for moved in outside]
         stay: list[LanePartials] = []
+        leaving: list[LanePartials] = []
         for partial, moved, leave in zip(left, outside, _agreed(left, leaves), strict=True):
             if leave and moved is not None:
-                self.pending.append(moved)
+                leaving.append(moved)
             else:
                 stay.append(partial)
+        chains = 1 if stay else chains_of(op, body, leaving)
+        if chains > 1:
+            several, leaving = interleaved(op, body, leaving, chains, self.analyzer)
+        self.pending += leaving
+        if chains > 1:
+            return several
         if stay:
             with self.in_loop(op.loop_var, op.min, op.extent):
                 body = self.settle(body, stay)
@@ -311,10 +319,11 @@ class PrivatizeReductions(ModulePass):
     """Reductions of the parallel and vectorized loops annotated ``tir.reduction`` get private partial results.
 
     Each lane of a vectorized loop, and each of up to ``max_chunks`` contiguous chunks of a parallel loop, accumulates
-    from the operation's identity; the partial results are combined in the order of lanes or chunks, which depends on
-    the extent alone and not on the number of threads. Integers give the same bits as the serial loop; float sums and
+    from the operation's identity; lanes are combined by halves and chunks in order, which depends on the extent alone
+    and not on the number of threads. Integers give the same bits as the serial loop; float sums and
     products are reassociated. The lanes' partial results live around the serial loops over the vectorized one where
-    nothing else touches the accumulator. A block's init moves ahead of the loop.
+    nothing else touches the accumulator; of floats, a short serial loop directly around has four chains of them, one for
+    each of four iterations. A block's init moves ahead of the loop.
 
     Sums, products, minima, maxima, logical and bitwise operations are known, on single elements and on regions of up
     to ``max_partial_bytes``. Raises :class:`LegalityError` for a loop that carries something else, or no reduction; for
@@ -331,14 +340,21 @@ class PrivatizeReductions(ModulePass):
     ... ''')).script())
     @T.prim_func
     def total(A: T.Buffer((64,), "float32"), S: T.Buffer((1,), "float32")):
-        S_lanes = T.alloc_buffer((4,), scope="local")
-        for lane in T.vectorized(4):
+        S_lanes = T.alloc_buffer((16,), scope="local")
+        for lane in T.vectorized(16):
             S_lanes[lane] = T.float32(-0.0)
-        for i in range(16):
-            for l in T.vectorized(4):
-                S_lanes[l] = S_lanes[l] + A[i * 4 + l]
-        for lane in T.unroll(4):
-            S[0] = S[0] + S_lanes[lane]
+        for i in range(4):
+            for chain in T.unroll(4):
+                for l in T.vectorized(4):
+                    S_lanes[chain * 4 + l] = S_lanes[chain * 4 + l] + A[(i * 4 + chain) * 4 + l]
+        for lane in T.vectorized(8):
+            S_lanes[lane] = S_lanes[lane] + S_lanes[lane + 8]
+        for lane in T.vectorized(4):
+            S_lanes[lane] = S_lanes[lane] + S_lanes[lane + 4]
+        for lane in T.vectorized(2):
+            S_lanes[lane] = S_lanes[lane] + S_lanes[lane + 2]
+        S_lanes[0] = S_lanes[0] + S_lanes[1]
+        S[0] = S[0] + S_lanes[0]
     """
 
     name = ORIGIN
