@@ -10,8 +10,8 @@ size. :func:`emit` adds one to a module::
 
 One formula serves all targets: those with AVX-512 get its instructions for exponents and tables, those without FMA take
 float64 (or the C library's ``fma``) for the few products that must be exact. float16 and bfloat16 go through float32.
-Some float64 functions are the C library's where there is one: :data:`LIBRARY_F64`, the sine and cosine of angles beyond
-2**30, and ``pow`` without FMA. On a GPU there is none, and all is our own.
+Some float64 functions are the C library's where there is one: :data:`LIBRARY_F64`, and ``pow`` without FMA. On a GPU there
+is none, and all is our own.
 
 The files: :mod:`~tirlower.emit.vmath.algebra` is the notation; then a file a family; the coefficients come from
 ``tools/fit_vmath.py``.

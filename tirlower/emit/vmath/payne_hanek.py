@@ -63,35 +63,44 @@ _ANGLE: Final = "tirlower.vmath.angle"
 
 def turns(k: Formula, x: V) -> V:
     """``x / (2*pi)`` without its integer part, in units of 2**-64, for each finite lane ``x >= 2**17``."""
-    return V(k, k.b.call(_lanes(k.module, x.type, k.attrs), [x.value]))
+    return V(k, k.b.call(_lanes(k.module, _SCALAR, _turns_of_one(k.module, k.attrs), x.type, k.attrs), [x.value]))
 
 
-def _lanes(module: Module, type: Type, attrs: Sequence[Attribute]) -> FunctionRef:
-    """The function over all lanes: cold, out of line, one scalar after the other."""
-    scalar = _scalar(module, attrs)
+def _lanes(module: Module, symbol: str, one: FunctionRef, type: Type, attrs: Sequence[Attribute]) -> FunctionRef:
+    """A function of a scalar over all lanes: cold, out of line, one after the other; of a struct, a vector for each part."""
     if not type.is_vector:
-        return scalar
-    name = f"{_SCALAR}.{type.lanes}"
+        return one
+    name = f"{symbol}.{type.lanes}"
     found = module.symbol(name)
     if isinstance(found, FunctionRef):
         return found
-    result = type.with_scalar(I64)
+    parts = one.ret.fields or (one.ret,)
+    shapes = [type.with_scalar(part) for part in parts]
+    result = struct(*shapes) if one.ret.fields else shapes[0]
     f = module.function(name, result, [(type, "x")], linkage="internal", attrs=[*_ATTRS, *attrs])
     b = Builder(f, f.block("entry"))
     before = b.block
     with b.for_range(i32(0), i32(type.lanes), nonempty=True) as lane:
-        partial = b.phi(result, "partial", [(poison(result), before)])
-        one = b.call(scalar, [b.extract_element(f.args[0], lane)])
-        whole = b.insert_element(partial, one, lane)
-        partial.add(whole, b.block)
-    b.ret(whole)
+        partial = [b.phi(shape, "partial", [(poison(shape), before)]) for shape in shapes]
+        value = b.call(one, [b.extract_element(f.args[0], lane)])
+        values = [b.extract_value(value, i) for i in range(len(parts))] if one.ret.fields else [value]
+        whole = [b.insert_element(phi, v, lane) for phi, v in zip(partial, values, strict=True)]
+        for phi, v in zip(partial, whole, strict=True):
+            phi.add(v, b.block)
+    if not one.ret.fields:
+        b.ret(whole[0])
+        return f.ref
+    made = poison(result)
+    for i, v in enumerate(whole):
+        made = b.insert_value(made, v, i)
+    b.ret(made)
     return f.ref
 
 
 _ATTRS: Final = ("noinline", "cold", "nounwind", "willreturn", "memory(none)")
 
 
-def _scalar(module: Module, attrs: Sequence[Attribute]) -> FunctionRef:
+def _turns_of_one(module: Module, attrs: Sequence[Attribute]) -> FunctionRef:
     found = module.symbol(_SCALAR)
     if isinstance(found, FunctionRef):
         return found
@@ -123,15 +132,9 @@ def _scalar(module: Module, attrs: Sequence[Attribute]) -> FunctionRef:
 
 def angle(k: Formula, x: V) -> tuple[V, V, V]:
     """``x = n*pi/2 + r + low`` with ``|r| <= pi/4``, for each finite float64 lane ``x >= 2**30``: ``r``, ``low``, ``n``."""
-    b, one = k.b, _angle_of_one(k.module, k.attrs)
-    if k.lanes == 1:
-        found = b.call(one, [x.value])
-        return V(k, b.extract_value(found, 0)), V(k, b.extract_value(found, 1)), V(k, b.extract_value(found, 2))
-    parts = [poison(k.shape(scalar)) for scalar in (DOUBLE, DOUBLE, I64)]
-    for lane in range(k.lanes):
-        found = b.call(one, [b.extract_element(x.value, lane)])
-        parts = [b.insert_element(part, b.extract_value(found, i), lane) for i, part in enumerate(parts)]
-    return V(k, parts[0]), V(k, parts[1]), V(k, parts[2])
+    found = k.b.call(_lanes(k.module, _ANGLE, _angle_of_one(k.module, k.attrs), x.type, k.attrs), [x.value])
+    main, low, quarters = (V(k, k.b.extract_value(found, i)) for i in range(3))
+    return main, low, quarters
 
 
 def _angle_of_one(module: Module, attrs: Sequence[Attribute]) -> FunctionRef:

@@ -2,7 +2,7 @@
 
 The argument is reduced by Cody and Waite's method with pi/2 in three parts, of which an FMA makes the first subtraction
 exact; float32 without FMA goes through float64. Arguments beyond :data:`_LIMIT` take a branch that is skipped when no
-lane needs it: :mod:`tirlower.emit.vmath.payne_hanek` (for float64 the C library, where there is one).
+lane needs it: :mod:`tirlower.emit.vmath.payne_hanek`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _narrow(x: V) -> tuple[V, V]:
 
 def _reduce(k: Formula, a: V, low: bool) -> list[V]:
     near = _reduce_near(k, a, low)
-    if k.fast or (k.elem == DOUBLE and k.library):
+    if k.fast:
         return near
     return k.rarely(a > _LIMIT[k.elem], near, lambda: _reduce_far(k, a, low))
 
@@ -96,24 +96,12 @@ def _sine(k: Formula, a: V, quadrant: int) -> V:
     return (y.bits() ^ ((n & 2) << (k.sign_bit - 1))).as_float()
 
 
-def _with_library(k: Formula, name: str, a: V, y: V) -> V:
-    """``y``, in float64 beyond the limit replaced by the C library's result, if any, for the non-negative ``a``."""
-    if k.elem == FLOAT or k.fast or not k.library:
-        return y
-
-    def library(inner: Formula, v: V) -> V:
-        return inner.intrinsic(name, v)
-
-    return k.rarely(a > _LIMIT[DOUBLE], [y], lambda: [k.outlined(f"{name}.large", library, a)])[0]
-
-
 def sin(k: Formula, x: V) -> V:
     """The sine of an angle in radians, of any size.
 
     At most 1.65 ulp, in float64 1.65 ulp.
     """
-    a = k.abs(x)
-    y = _with_library(k, "sin", a, _sine(k, a, 0))
+    y = _sine(k, k.abs(x), 0)
     return (y.bits() ^ (x.bits() & (-1 << k.sign_bit))).as_float()
 
 
@@ -122,8 +110,7 @@ def cos(k: Formula, x: V) -> V:
 
     At most 1.65 ulp, in float64 1.65 ulp.
     """
-    a = k.abs(x)
-    return _with_library(k, "cos", a, _sine(k, a, 1))
+    return _sine(k, k.abs(x), 1)
 
 
 def tan(k: Formula, x: V) -> V:
