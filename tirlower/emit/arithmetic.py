@@ -110,8 +110,7 @@ def float_remainder(em: Emitter, a: Value, b: Value) -> Value:
     attrs = [attr for attr in em.state.attrs if attr != "nounwind"]
 
     def of(xs: list[Value]) -> Value:
-        lanes, library = xs[0].type.lanes, machine.has_library
-        callee = vmath.emit(em.module, "fmod", width, lanes, library=library, features=machine.features, attrs=attrs)
+        callee = vmath.emit(em.module, "fmod", width, xs[0].type.lanes, features=machine.features, attrs=attrs)
         return em.b.call(callee, xs)
 
     made = of([a, b]) if machine.has_library else map_lanes(em, of, [a, b])

@@ -21,8 +21,8 @@ Array = np.ndarray[Any, Any]
 
 ELEMS = {"f16": HALF, "bf16": BFLOAT, "f32": FLOAT, "f64": DOUBLE}
 AVX512 = frozenset({"avx512f", "avx512vl", "avx512dq", "avx512bw", "avx2", "fma", "f16c"})
-# what is emitted, and the processor it is compiled for; x86-64 has neither FMA nor AVX, and a GPU ("device") has FMA and no
-# C library: what is emitted for it is run here
+# what is emitted, and the processor it is compiled for; x86-64 has neither FMA nor AVX, and a GPU ("device") has FMA: what is
+# emitted for it is run here
 TARGETS = {
     "host": (host_cpu().enabled, host_cpu().name),
     "avx512": (AVX512, "x86-64-v4"),
@@ -44,8 +44,7 @@ class Loop:
         features, cpu = TARGETS[target]
         scalar = ELEMS[elem]
         module = Module(name)
-        library = target != "device"
-        callee = vmath.emit(module, name, elem, lanes, fast=fast, library=library, features=features)
+        callee = vmath.emit(module, name, elem, lanes, fast=fast, features=features)
         self.arity = len(callee.params)
         self.lanes = lanes
         params = [(PTR, "x")] * (self.arity + 1) + [(I64, "n")]

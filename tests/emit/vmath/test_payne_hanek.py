@@ -67,12 +67,12 @@ def hard():
     mpmath = pytest.importorskip("mpmath")
     x = hard_angles()
     with mpmath.workprec(1300):
-        return x, {name: [getattr(mpmath, name)(mpmath.mpf(v)) for v in x.tolist()] for name in ("sin", "cos")}
+        return x, {name: [getattr(mpmath, name)(mpmath.mpf(v)) for v in x.tolist()] for name in ("sin", "cos", "tan")}
 
 
 @pytest.mark.parametrize("target", ["host", "avx512", "avx2", "sse2", "device"])
 @pytest.mark.parametrize("lanes", [1, 4, 8])
-@pytest.mark.parametrize("name", ["sin", "cos"])
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_float64_nearest_to_multiples_of_a_right_angle(loop, hard, name, lanes, target):
     mpmath = pytest.importorskip("mpmath")
     x, exact = hard

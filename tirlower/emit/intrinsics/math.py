@@ -1,9 +1,8 @@
 """Mathematical functions.
 
 Those with an instruction (sqrt, floor, fma ...) are LLVM's; exp, log, tanh and their kin are those of
-:mod:`tirlower.emit.vmath`, for scalars and vectors alike (so that LLVM can vectorize a scalar loop around them), which
-leaves a few in float64 to the C library, where there is one. On a GPU there is none, and vectors are taken apart. Types of
-at most 16 bits are computed in float32.
+:mod:`tirlower.emit.vmath`, for scalars and vectors alike (so that LLVM can vectorize a scalar loop around them). On a GPU
+vectors are taken apart. Types of at most 16 bits are computed in float32.
 """
 
 from __future__ import annotations
@@ -66,7 +65,6 @@ def _polynomial(em: Emitter, name: str, t: Type) -> FunctionRef:
         _WIDTHS[t.scalar.text],
         t.lanes,
         fast=em.machine.fast_vector_math,
-        library=em.machine.has_library,
         features=em.machine.features,
         attrs=[attr for attr in em.state.attrs if attr != "nounwind"],
     )

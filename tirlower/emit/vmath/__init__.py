@@ -10,8 +10,7 @@ size. :func:`emit` adds one to a module::
 
 One formula serves all targets: those with AVX-512 get its instructions for exponents and tables, those without FMA take
 float64 (or the C library's ``fma``) for the few products that must be exact. float16 and bfloat16 go through float32.
-Some float64 functions are the C library's where there is one: :data:`LIBRARY_F64`, and ``pow`` without FMA. On a GPU there
-is none, and all is our own.
+Of the C library there is ``fma`` and ``pow`` of float64 where the target has no FMA, and nothing where it has.
 
 The files: :mod:`~tirlower.emit.vmath.algebra` is the notation; then a file a family; the coefficients come from
 ``tools/fit_vmath.py``.
@@ -51,18 +50,17 @@ from tirlower.emit.vmath import (
 )
 from tirlower.emit.vmath.algebra import Body, Formula, V
 
-__all__ = ["ARITY", "ERRORS", "ERRORS_F64", "LIBRARY_F64", "SUPPORTED", "emit"]
+__all__ = ["ARITY", "ERRORS", "ERRORS_F64", "SUPPORTED", "emit"]
 
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """A formula; the largest errors in ulp over all variants, measured; ``library64`` where a C library is preferred."""
+    """A formula, and the largest errors in ulp over all variants, measured."""
 
     formula: Body
     error32: float
     error64: float
     arity: int = 1
-    library64: bool = False
 
 
 _FUNCTIONS: Final = {
@@ -80,11 +78,11 @@ _FUNCTIONS: Final = {
     "log1p": _Function(logarithm.log1p, 0.95, 0.95),
     "sin": _Function(trigonometric.sin, 1.65, 1.65),
     "cos": _Function(trigonometric.cos, 1.65, 1.65),
-    "tan": _Function(trigonometric.tan, 1.7, 1.3, library64=True),
-    "asin": _Function(inverse_trigonometric.asin, 1.25, 1.15, library64=True),
-    "acos": _Function(inverse_trigonometric.acos, 1.25, 1.2, library64=True),
-    "atan": _Function(inverse_trigonometric.atan, 1.25, 0.9, library64=True),
-    "atan2": _Function(inverse_trigonometric.atan2, 1.7, 1.55, 2, library64=True),
+    "tan": _Function(trigonometric.tan, 1.7, 1.3),
+    "asin": _Function(inverse_trigonometric.asin, 1.25, 1.15),
+    "acos": _Function(inverse_trigonometric.acos, 1.25, 1.2),
+    "atan": _Function(inverse_trigonometric.atan, 1.25, 0.9),
+    "atan2": _Function(inverse_trigonometric.atan2, 1.7, 1.55, 2),
     "asinh": _Function(inverse_hyperbolic.asinh, 1.05, 1.05),
     "acosh": _Function(inverse_hyperbolic.acosh, 1.05, 1.05),
     "atanh": _Function(inverse_hyperbolic.atanh, 1.05, 1.05),
@@ -104,8 +102,6 @@ ARITY: Final = {name: f.arity for name, f in _FUNCTIONS.items()}
 ERRORS: Final = {name: f.error32 for name, f in _FUNCTIONS.items()}
 #: the largest error seen of each in float64
 ERRORS_F64: Final = {name: f.error64 for name, f in _FUNCTIONS.items()}
-#: float64 functions that are calls of the C library, lane by lane, where there is one: it is more exact (and slower)
-LIBRARY_F64: Final = frozenset(name for name, f in _FUNCTIONS.items() if f.library64)
 
 _SCALARS: Final = {"f16": HALF, "bf16": BFLOAT, "f32": FLOAT, "f64": DOUBLE}
 
@@ -117,7 +113,6 @@ def emit(
     lanes: int,
     *,
     fast: bool = False,
-    library: bool = True,
     features: frozenset[str] = frozenset(),
     attrs: Iterable[Attribute] = (),
 ) -> FunctionRef:
@@ -128,11 +123,7 @@ def emit(
     the code that calls it. ``attrs`` are added to the attributes of every function (give those of the caller).
 
     ``fast`` leaves out the branch for large angles: sin, cos and tan are then unspecified beyond 2**17 (float64: 2**30),
-    and loops of scalar code with them can be vectorized by LLVM. Where there is FMA it takes our own float64 functions in
-    place of the C library's.
-
-    ``library`` says that there is a C library, for the functions of :data:`LIBRARY_F64`. Without it the code calls nothing
-    of the target's, which must have FMA then.
+    and loops of scalar code with them can be vectorized by LLVM.
 
     The function is internal, free of side effects, and inlined always; rare cases are calls of cold functions.
 
@@ -162,7 +153,7 @@ def emit(
     scalar = _SCALARS[elem]
     compute = DOUBLE if scalar == DOUBLE else FLOAT
     target = Formula.variant(features)
-    symbol = f"tirlower.vmath.{name}.{elem}.{lanes}{target}{'.fast' if fast else ''}{'' if library else '.own'}"
+    symbol = f"tirlower.vmath.{name}.{elem}.{lanes}{target}{'.fast' if fast else ''}"
     found = module.symbol(symbol)
     if isinstance(found, FunctionRef):
         return found
@@ -178,15 +169,12 @@ def emit(
     b = Builder(f, f.block("entry"))
     row = 512 // compute.bits
     if "avx512f" in features and lanes > row and lanes % row == 0:
-        part = emit(module, name, elem, row, fast=fast, library=library, features=features, attrs=extra)
+        part = emit(module, name, elem, row, fast=fast, features=features, attrs=extra)
         b.ret(_by_registers(b, part, f.args, row))
         return f.ref
-    k = Formula(module, b, compute, lanes, features, extra, fast, library)
+    k = Formula(module, b, compute, lanes, features, extra, fast)
     args = [V(k, a if compute == scalar else narrow.to_float(b, a)) for a in f.args]
-    if library and compute == DOUBLE and name in LIBRARY_F64 and not (fast and k.fma_ok):
-        result = k.intrinsic(name, *args)
-    else:
-        result = function.formula(k, *args)
+    result = function.formula(k, *args)
     b.ret(result.value if compute == scalar else narrow.from_float(b, result.value, scalar))
     return f.ref
 

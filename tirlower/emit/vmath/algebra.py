@@ -162,7 +162,7 @@ class Formula:
 
     ``elem`` is ``FLOAT`` or ``DOUBLE``; ``lanes`` 1 makes scalars. ``fma_ok`` and ``avx512`` tell formulas which variant
     the target runs fast; all variants give results within the documented error. ``attrs`` are the attributes of functions
-    that the kernel calls, ``fast`` and ``library`` are those of :func:`tirlower.emit.vmath.emit`.
+    that the kernel calls, ``fast`` is that of :func:`tirlower.emit.vmath.emit`.
     """
 
     def __init__(
@@ -174,7 +174,6 @@ class Formula:
         features: frozenset[str],
         attrs: Sequence[Attribute] = (),
         fast: bool = False,
-        library: bool = True,
     ) -> None:
         self.module = module
         self.b = builder
@@ -183,7 +182,6 @@ class Formula:
         self.features = features
         self.attrs = attrs
         self.fast = fast
-        self.library = library
         self.mantissa = 23 if elem == FLOAT else 52
         self.sign_bit = 31 if elem == FLOAT else 63
         self.bias = 127 if elem == FLOAT else 1023
@@ -448,7 +446,6 @@ class Formula:
                 self.features,
                 self.attrs,
                 self.fast,
-                self.library,
             )
             inner.b.ret(formula(inner, *[V(inner, a) for a in f.args]).value)
             callee = f.ref

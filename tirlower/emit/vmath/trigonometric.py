@@ -1,7 +1,7 @@
 """sin, cos and tan.
 
 The argument is reduced by Cody and Waite's method with pi/2 in three parts, of which an FMA makes the first subtraction
-exact; float32 without FMA goes through float64. Arguments beyond :data:`_LIMIT` take a branch that is skipped when no
+exact (without one: float32 goes through float64, float64 has exact products). Arguments beyond :data:`_LIMIT` take a branch that is skipped when no
 lane needs it: :mod:`tirlower.emit.vmath.payne_hanek`.
 """
 
@@ -47,16 +47,20 @@ def _reduce_near(k: Formula, a: V, low: bool) -> list[V]:
     t = k.fma(a, 2.0 / math.pi, k.round)
     n = t - k.round
     # The first difference is exact: below 1, and a multiple of a unit of numbers around 1/2.
-    first = k.fused(n, -p0, a)
-    if not low:
-        return [k.fma(n, -p2, k.fused(n, -p1, first)), t.bits()]
-    product = n * -p1
+    if not k.fma_ok:
+        product, product_low = k.product(n, k.f(p0))
+        first = (a - product) - product_low
+    else:
+        first = k.fused(n, -p0, a)
+        if not low:
+            return [k.fma(n, -p2, k.fused(n, -p1, first)), t.bits()]
+    product, product_low = k.product(n, k.f(-p1))
     second = first + product
     back = second - first
     lost = (first - (second - back)) + (product - back)
-    rest = k.fma(n, -p2, k.fused(n, -p1, -product) + lost)
+    rest = k.fma(n, -p2, product_low + lost)
     r = second + rest
-    return [r, t.bits(), (second - r) + rest]
+    return [r, t.bits(), (second - r) + rest][: 3 if low else 2]
 
 
 def _reduce_far(k: Formula, a: V, low: bool) -> list[V]:
