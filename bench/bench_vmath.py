@@ -2,7 +2,7 @@
 
 ``python -m bench.bench_vmath`` prints a table with ratios, candidates interleaved; ``python -m pytest bench/bench_vmath.py
 --benchmark-enable`` runs the same under pytest-benchmark. Ours is a loop of explicit vectors of the host's width, one a
-round, without non-temporal stores.
+round, without non-temporal stores. The last table has plain loops of whole programs beside vectorized ones.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tirlower as tl
 from bench.measure import Timing, interleave, table
 from tirlower.emit import vmath
 from tirlower.emit.compile import CompileOptions
 from tirlower.emit.llvm_text import DOUBLE, FLOAT, I64, PTR, Builder, Module, i64, vector
 from tirlower.llvm.jit import Linked, engine
 from tirlower.machine.cpu import host_cpu
+from tirlower.script import parse
 
 Array = np.ndarray[Any, Any]
 SIZES = {"16M": 1 << 24, "64K": 1 << 16}
@@ -107,6 +109,18 @@ def measure(dtype: str, size: int, names: list[str]) -> dict[str, dict[str, Timi
     return {name: interleave(candidates(name, dtype, size), rounds=9) for name in names}
 
 
+def plain_loops(name: str, dtype: str, size: int) -> dict[str, Callable[[], object]]:
+    """The function in a plain loop of a program, and in a vectorized one."""
+    args = arguments(name, dtype, size)
+    arrays = ", ".join(f'{p}: T.Buffer(({size},), "{dtype}")' for p in "XYZ"[: len(args) + 1])
+    call = f"{'XYZ'[len(args)]}[i] = T.{name}({', '.join(f'{p}[i]' for p in 'XYZ'[: len(args)])})"
+    found: dict[str, Callable[[], object]] = {}
+    for kind, loop in (("plain", "range"), ("vectorized", "T.vectorized")):
+        kernel = tl.build(parse(f"@T.prim_func\ndef f({arrays}):\n    for i in {loop}({size}):\n        {call}\n"))
+        found[kind] = partial(kernel, *args, np.empty_like(args[0]))
+    return found
+
+
 def main(names: list[str]) -> int:
     """Print the tables, of all functions or of those named."""
     unknown = [n for n in names if n not in vmath.SUPPORTED]
@@ -116,6 +130,8 @@ def main(names: list[str]) -> int:
     for dtype in ("float32", "float64"):
         for label, size in SIZES.items():
             print(table(f"{dtype}, {label} elements, one thread", measure(dtype, size, names or FUNCTIONS)), "\n")
+        rows = {name: interleave(plain_loops(name, dtype, SIZES["64K"]), rounds=9) for name in names or FUNCTIONS}
+        print(table(f"{dtype}, 64K elements, loops of programs", rows), "\n")
     return 0
 
 

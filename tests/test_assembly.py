@@ -132,6 +132,14 @@ def test_a_vectorized_loop_is_made_of_whole_vectors(name, mcpu):
     assert flaws == (0, 0, 0, 0), f"{loop}\n" + "\n".join(loop.lines)
 
 
+@pytest.mark.parametrize("mcpu", PROCESSORS)
+@pytest.mark.parametrize("call", ["sin(A[i])", "cos(A[i])", "tan(A[i])", "pow(A[i], B[i])"])
+def test_a_plain_loop_with_a_rare_slow_path_is_made_of_vectors(call, mcpu):
+    arrays = ", ".join(f'{name}: T.Buffer((16384,), "float32")' for name in "ABC")
+    func = parse(f"@T.prim_func\ndef f({arrays}):\n    for i in range(16384):\n        C[i] = T.{call}\n")
+    assert vector_loop(func, mcpu).vector_bits == PROCESSORS[mcpu]
+
+
 EXAMPLES = {
     "softmax": lambda bits: softmax(64, 1024),
     "layer norm": lambda bits: layer_norm(64, 1024, lanes=bits // 32),

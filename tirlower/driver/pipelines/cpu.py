@@ -53,7 +53,7 @@ def cpu_pipeline(overlap: bool = False) -> Pipeline:
     narrow), and, below opt_level 3, what LLVM's own passes do as well and faster.
     """
     vectorize = Step(
-        VectorizeLoop(predicate=True, tail=True),
+        VectorizeLoop(predicate=True, tail=True, plain=True),
         "on flat buffers: the last index alone carries the lanes; conditions become masks, the rest of a symbolic extent a serial tail",
     )
     in_step = Step(

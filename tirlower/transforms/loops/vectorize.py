@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from tirlower.analysis.aliasing import Aliases
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
-from tirlower.ir.annotations import REDUCTION
+from tirlower.ir.annotations import NO_UNROLL, REDUCTION
 from tirlower.ir.expr import And, Broadcast, Call, Expr, IntImm, Not, Shuffle, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, StmtMutator, substitute
@@ -47,6 +48,7 @@ from tirlower.rewrite.options import option
 from tirlower.rewrite.vectors.expressions import ExprVectorizer, depends_on
 from tirlower.rewrite.vectors.masks import Masker, Scalarize, mask_of, reads_memory
 from tirlower.rewrite.vectors.memory import LaneAllocation
+from tirlower.rewrite.vectors.plain import gains_in_step
 
 __all__ = ["VectorizeLoop"]
 
@@ -287,15 +289,16 @@ MOST_GROUPS = 16
 class _Loops(StmtMutator):
     """Finds the vectorized loops."""
 
-    def __init__(self, func: PrimFunc, target: Target | None, predicated: bool, tail: bool) -> None:
+    def __init__(self, func: PrimFunc, target: Target | None, predicated: bool, tail: bool, plain: bool) -> None:
         self.func = func
+        self.aliases = Aliases(func) if plain else None
         self.sizes = {extent for buffer in func.buffers for extent in buffer.shape}
         self.target = target
         self.predicated = predicated
         self.tail = tail
 
     def visit_For(self, op: For) -> Stmt:
-        if op.kind is not ForKind.VECTORIZED:
+        if op.kind is not ForKind.VECTORIZED and not (self.aliases and gains_in_step(op, self.aliases)):
             return self.generic(op)
         extent, var = op.extent, op.loop_var
         fixed = isinstance(extent, IntImm)
@@ -342,6 +345,8 @@ class _Loops(StmtMutator):
         loop = op.with_(loop_var=var, min=const(0, var.dtype), body=body)
         whole, strip, rest = strips(loop, _lanes_for(body), names, nonneg=op.extent in self.sizes)
         vectors = _Vectorizer(strip.loop_var, strip.extent, self.predicated, self.func).scope(strip.body)
+        if op.kind is ForKind.SERIAL:
+            rest = rest.with_(annotations={NO_UNROLL: True})  # no plain loop any more, which would be split again
         return as_scope(seq(whole.with_(body=vectors), rest))
 
 
@@ -379,7 +384,9 @@ class VectorizeLoop(FuncPass):
     (``tir.enable_buffer_level_predication`` in the context overrides it; without either, where the target has scalable
     vectors) the accesses under a condition that differs between lanes are masked instead, of ``if`` and of
     ``T.if_then_else``. With ``tail`` a loop whose extent is not a constant becomes a loop of vectors of a cache line of
-    its widest elements, and a serial loop over the rest, and so does one of more than 16 lines. The pipeline asks for both.
+    its widest elements, and a serial loop over the rest, and so does one of more than 16 lines. With ``plain`` serial loops
+    that call ``sin``, ``cos``, ``tan`` or ``pow`` are vectorized too, where their iterations certainly may run in step:
+    LLVM leaves those alone. The pipeline asks for all three.
 
     Needs LowerOpaqueBlock, and FlattenBuffer where the loop variable is in an index other than the last (such a
     statement stays serial otherwise). Raises :class:`TransformError` for a loop whose extent is neither a constant
@@ -405,6 +412,7 @@ class VectorizeLoop(FuncPass):
     enable_vectorize: bool = option(default=True, kw_only=False)
     predicate: bool | None = option(default=None, about="mask accesses under conditions")
     tail: bool = False
+    plain: bool = False
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Vectorize every vectorized loop of a function."""
@@ -416,4 +424,4 @@ class VectorizeLoop(FuncPass):
         predicated = self.predicate if asked is None else asked
         if predicated is None:
             predicated = _has_scalable_vectors(target)
-        return func.with_body(_Loops(func, target, bool(predicated), self.tail).visit(func.body))
+        return func.with_body(_Loops(func, target, bool(predicated), self.tail, self.plain).visit(func.body))
