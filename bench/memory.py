@@ -96,6 +96,30 @@ def transpose(side: int, past: bool) -> PrimFunc:
     return transpose
 
 
+def tiled_transpose(side: int, tile: int) -> PrimFunc:
+    """``Y = X.T`` by square tiles, which go through registers."""
+
+    @T.prim_func
+    def transpose(X: T.Buffer((side, side), "float32"), Y: T.Buffer((side, side), "float32")):
+        for r, c in T.grid(side // tile, side // tile):
+            for i in range(tile):
+                for l in T.vectorized(tile):
+                    Y[c * tile + l, r * tile + i] = X[r * tile + i, c * tile + l]
+
+    return transpose
+
+
+def tile_rows() -> dict[str, dict[str, Candidate]]:
+    """A transpose whose arrays the second cache holds, by tiles of 8 by 8."""
+    side = 240
+    x = np.random.default_rng(0).standard_normal((side, side), dtype=np.float32)
+    y = np.empty_like(x)
+    kernel = tl.build(tiled_transpose(side, 8))
+    kernel(x, y)
+    np.testing.assert_array_equal(y, x.T)
+    return {"transpose 225 KB": {"tirlower": lambda: kernel(x, y), "numpy": lambda: np.copyto(y, x.T)}}
+
+
 def store_rows() -> dict[str, dict[str, Candidate]]:
     """62 MB each way, past the caches and through them."""
     side = 4032  # rows that are no power of two apart do not meet in the same places of the caches
@@ -130,5 +154,5 @@ def store_rows() -> dict[str, dict[str, Candidate]]:
 
 def measure() -> dict[str, dict[str, Timing]]:
     """All rows, on one thread."""
-    candidates = {**prefetch_rows(), **store_rows()}
+    candidates = {**prefetch_rows(), **tile_rows(), **store_rows()}
     return {label: interleave(entry, rounds=21, slice_seconds=0.05) for label, entry in candidates.items()}

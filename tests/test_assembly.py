@@ -493,3 +493,20 @@ def test_annotated_stores_go_past_the_caches_and_are_fenced(name: str, mcpu: str
 
 def verdicts(kernel: tl.Kernel) -> list[str]:
     return [line for line in str(kernel.report()).splitlines() if line.startswith("  f:")]
+
+
+@pytest.mark.parametrize(("cpu", "count", "shuffles"), [("znver3", 8, 24), ("znver4", 16, 64), ("x86-64", 4, 8)])
+def test_tiles_are_transposed_in_registers(cpu: str, count: int, shuffles: int) -> None:
+    """``log n`` shuffles a row, and no element alone."""
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((128, 128), "float32"), B: T.Buffer((128, 128), "float32")):
+    for r, c in T.grid({128 // count}, {128 // count}):
+        for i in range({count}):
+            for j in T.vectorized({count}):
+                B[c * {count} + j, r * {count} + i] = A[r * {count} + i, c * {count} + j]
+""")
+    text = tl.build(func, f"llvm -mcpu={cpu}").source("asm")  # type: ignore[arg-type]
+    assert not re.findall(r"gather|scatter|movss|extractps|insertps", text)
+    found = re.findall(r"^\s*v?(?:perm2f128|permt2\w+|permi2\w+|shuf\w+|unpck\w+|insertf\w+|perm\w+)\s", text, re.M)
+    assert shuffles <= len(found) <= 2 * shuffles

@@ -76,6 +76,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "loops.software_pipeline": ("InjectSoftwarePipeline",),
     "loops.split_vectors": ("SplitVectors",),
     "tir_only.to_serial": ("ConvertForLoopsToSerial",),
+    "loops.transpose": ("TransposeTiles",),
     "loops.unroll": ("UnrollLoop",),
     "loops.vectorize": ("VectorizeLoop",),
     "threads.virtual_thread": ("InjectVirtualThread",),

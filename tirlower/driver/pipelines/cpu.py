@@ -37,6 +37,7 @@ from tirlower.transforms import (
     SkipAssert,
     SplitVectors,
     StorageRewrite,
+    TransposeTiles,
     UnrollLoop,
     VectorizeLoop,
 )
@@ -80,6 +81,7 @@ def cpu_pipeline(overlap: bool = False) -> Pipeline:
             Step(Simplify(), "flat offsets of nested loops fold", ends=1),
             Step(LoopPartition(), "before vectorizing: a loop without its guards has whole vectors"),
             Step(MarkNonTemporal(), "right before vectorizing, which takes the annotated loops away"),
+            Step(TransposeTiles(), "before vectorizing, which would make gathers and scatters of the tiles"),
             in_step if overlap else vectorize,
             Step(SplitVectors(), "on all vectors, before passes that walk them, or copy them"),
             Step(InjectVirtualThread(), "after vectorizing: each thread's copy holds whole vectors"),
