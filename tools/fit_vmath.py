@@ -223,6 +223,7 @@ FITS: dict[str, Fit] = {
     "EXPM1_F64": Fit(
         _at(_exp_tail, mpf(1) / 2), _at(lambda x: x * x / mp.expm1(x), mpf(0)), -_HALF_LN2, _HALF_LN2, range(11), 64
     ),
+    # expm1(2h)/2 = h + h*h*q(h), |h| <= ln2/4
     "TANH_F64": Fit(
         _at(lambda h: (mp.expm1(2 * h) / 2 - h) / h**2, mpf(1)),
         _at(lambda h: 2 * h * h / mp.expm1(2 * h), mpf(0)),
@@ -233,16 +234,10 @@ FITS: dict[str, Fit] = {
     ),
     # expm1(r) = r + r*r*q(r), to relative precision
     "EXPM1_F32": Fit(
-        _at(_exp_tail, mpf(1) / 2), _at(lambda x: x * x / mp.expm1(x), mpf(0)), -_HALF_LN2, _HALF_LN2, range(5)
+        _at(_exp_tail, mpf(1) / 2), _at(lambda x: x * x / mp.expm1(x), mpf(0)), -_HALF_LN2, _HALF_LN2, range(6)
     ),
-    # expm1(2h)/2 = h + h*h*q(h), |h| <= ln2/4
-    "TANH_F32": Fit(
-        _at(lambda h: (mp.expm1(2 * h) / 2 - h) / h**2, mpf(1)),
-        _at(lambda h: 2 * h * h / mp.expm1(2 * h), mpf(0)),
-        -_HALF_LN2 / 2,
-        _HALF_LN2 / 2,
-        range(5),
-    ),
+    # tanh(r) = r + r**3 * q(r*r), |r| <= 0.55
+    "TANH_F32": Fit(_odd(mp.tanh, mpf(-1) / 3), _odd_weight(mp.tanh), mpf(0), mpf("0.55") ** 2, range(5)),
     # log(1+f) = f - f*f/2 + f*f*f*q(f), 3/4 <= 1+f <= 3/2
     "LOG_F32": Fit(
         _at(_log_tail, mpf(1) / 3), _at(lambda f: f**3 / mp.log1p(f), mpf(0)), -mpf(1) / 4, mpf(1) / 2, range(8)

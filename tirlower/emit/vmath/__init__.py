@@ -81,7 +81,7 @@ _FUNCTIONS: Final = {
     "tan": _Function(trigonometric.tan, 1.7, 1.3),
     "asin": _Function(inverse_trigonometric.asin, 1.25, 1.15),
     "acos": _Function(inverse_trigonometric.acos, 1.25, 1.2),
-    "atan": _Function(inverse_trigonometric.atan, 1.25, 0.9),
+    "atan": _Function(inverse_trigonometric.atan, 1.3, 0.9),
     "atan2": _Function(inverse_trigonometric.atan2, 1.7, 1.55, 2),
     "asinh": _Function(inverse_hyperbolic.asinh, 1.05, 1.05),
     "acosh": _Function(inverse_hyperbolic.acosh, 1.05, 1.05),

@@ -45,7 +45,6 @@ _EXP: Final = {FLOAT: C.EXP_F32, DOUBLE: C.EXP_F64}
 _EXP2: Final = {FLOAT: C.EXP2_F32, DOUBLE: C.EXP2_F64}
 _EXP10: Final = {FLOAT: C.EXP10_F32, DOUBLE: C.EXP10_F64}
 _EXPM1: Final = {FLOAT: C.EXPM1_F32, DOUBLE: C.EXPM1_F64}
-_TANH: Final = {FLOAT: C.TANH_F32, DOUBLE: C.TANH_F64}
 
 # where results are 0 below and infinite above
 _EXP_RANGE: Final = {FLOAT: (-105.0, 90.0), DOUBLE: (-750.0, 711.0)}
@@ -55,6 +54,8 @@ _EXPM1_RANGE: Final = {FLOAT: (-18.0, 89.0), DOUBLE: (-38.0, 710.0)}
 _COSH_LIMIT: Final = {FLOAT: 89.5, DOUBLE: 710.48}
 # from here on tanh rounds to 1
 _TANH_LIMIT: Final = {FLOAT: 10.0, DOUBLE: 20.0}
+# in float32: up to here the polynomial, which rises faster than it rounds
+_TANH_FAR: Final = 0.55
 
 
 def integer_of(k: Formula, rounded: V) -> V:
@@ -113,14 +114,20 @@ def exp10(k: Formula, x: V) -> V:
     t = k.fma(x, _LOG2_10, k.round)
     n = t - k.round
     r = k.fma(n, -_LG2_LO[k.elem], k.fma(n, -_LG2_HI[k.elem], x))
-    return k.scale(k.fma(r, k.horner(r, _EXP10[k.elem]), 1.0), integer_of(k, t), n)
+    first, *more = _EXP10[k.elem]
+    if k.fma_ok:
+        y = k.fma(r, k.horner(r, (first, *more)), 1.0)
+    else:  # 2*r is exact: what the rest rounds away counts for little
+        y = (r * k.horner(r, (first - 2.0, *more)) + (r + r)) + 1.0
+    return k.scale(y, integer_of(k, t), n)
 
 
-def _scaled_expm1(k: Formula, x: V, shift: int) -> V:
-    """``(e**x - 1) / 2**shift`` for ``x`` from -80 to where that overflows with ``shift`` 2.
+def _scaled_expm1(k: Formula, x: V, shift: int, negative: bool = False) -> V:
+    """``(e**x - 1) / 2**shift`` for ``x`` from -80 to where that overflows with ``shift`` 2; ``negative`` if ``x`` may be so.
 
     ``e**x - 1 = 2**n * (e**r - 1) + (2**n - 1)``. The reduced ``r`` and ``2**n * r + (2**n - 1)`` are exact where they
-    matter, so that only adding the rest of the polynomial rounds.
+    matter for positive ``x``, so that only adding the rest of the polynomial rounds. For negative ``x``, where the result
+    hardly rises in the end, nothing rounds but the last addition, so that it never falls.
     """
     t = k.fma(x, _LOG2E, k.round)
     n = t - k.round
@@ -129,7 +136,9 @@ def _scaled_expm1(k: Formula, x: V, shift: int) -> V:
     r = k.fma(n, tail, first)
     rest = k.fma(n, tail, r * r * k.horner(r, _EXPM1[k.elem]))
     w = k.pow2(integer_of(k, t) - shift)
-    return k.fma(w, rest, k.fma(w, first, w - 2.0**-shift))
+    base = w - 2.0**-shift
+    y = k.fma(w, rest, k.fma(w, first, base))
+    return k.select(x < 0.0, k.fma(w, first + rest, base), y) if negative else y
 
 
 def _over_one_plus(k: Formula, a: V, z: V) -> V:
@@ -144,25 +153,40 @@ def expm1(k: Formula, x: V) -> V:
 
     At most 1.25 ulp, in float64 1.25 ulp.
     """
-    y = _scaled_expm1(k, k.clamp(x, *_EXPM1_RANGE[k.elem]), 1)
+    y = _scaled_expm1(k, k.clamp(x, *_EXPM1_RANGE[k.elem]), 1, negative=True)
     # Halving loses a bit of a subnormal number, and the sum above the sign of -0.
     return k.select(k.abs(x) < k.epsilon, x, y + y)
 
 
 def tanh(k: Formula, x: V) -> V:
-    """The hyperbolic tangent: ``u / (u + 1)`` with ``u = (e**(2|x|) - 1) / 2``.
+    """The hyperbolic tangent.
 
     At most 1.75 ulp, in float64 1.75 ulp.
     """
     a = k.minimum(k.abs(x), _TANH_LIMIT[k.elem])
     t = k.fma(a, 2.0 * _LOG2E, k.round + k.bias)
     n = t - (k.round + k.bias)
-    # As in _scaled_expm1, in h = r/2; what ln2 lacks does not count, since large u matter less and less.
-    h = k.fused(n, -0.5 * _LN2[k.elem], a)
-    rest = h * h * k.horner(h, _TANH[k.elem])
     w = (t.bits() << k.mantissa).as_float()
+    return k.copysign(_rising_tanh(k, a, n, w) if k.elem == FLOAT else _tanh_f64(k, a, n, w), x)
+
+
+def _rising_tanh(k: Formula, a: V, n: V, w: V) -> V:
+    """``tanh(a)`` for ``a >= 0``, without falls: an odd polynomial, and further on ``1 - 2 / (e**(2a) + 1)``, whose steps rise."""
+    u = a * a
+    near = k.fma(a * u, k.horner(u, C.TANH_F32), a)
+    r = k.fma(n, -LN2_LO[FLOAT], k.fma(n, -LN2_HI[FLOAT], a + a))
+    s = k.fma(r * r, k.horner(r, C.EXP_F32), r)
+    far = 1.0 - k.divide(k.f(2.0), k.fma(w, s, w + 1.0))
+    return k.select(a > _TANH_FAR, far, near)
+
+
+def _tanh_f64(k: Formula, a: V, n: V, w: V) -> V:
+    """``u / (u + 1)`` with ``u = (e**(2a) - 1) / 2``."""
+    # As in _scaled_expm1, in h = r/2; what ln2 lacks does not count, since large u matter less and less.
+    h = k.fused(n, -0.5 * _LN2[DOUBLE], a)
+    rest = h * h * k.horner(h, C.TANH_F64)
     u = k.fma(w, rest, k.fma(w, h, k.fma(w, 0.5, -0.5)))
-    return k.copysign(_over_one_plus(k, u, u), x)
+    return _over_one_plus(k, u, u)
 
 
 def sigmoid(k: Formula, x: V) -> V:
