@@ -113,14 +113,3 @@ def test_docstrings_state_the_bounds(name):
     modules = [exponential, logarithm, trigonometric, inverse_trigonometric, inverse_hyperbolic, error_function, power]
     (formula,) = [getattr(m, name) for m in [*modules, remainder] if name in m.__all__]
     assert f"At most {vmath.ERRORS[name]:g} ulp, in float64 {vmath.ERRORS_F64[name]:g} ulp." in formula.__doc__
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", UNARY)
-def test_every_float32(loop, exact, ulps, name):
-    """All 2**32 arguments; a few minutes each."""
-    f = loop(name)
-    for start in range(0, 1 << 32, 1 << 24):
-        x = bit_patterns(start, start + (1 << 24), 1)
-        errors = ulps(f(x), exact(name, wide(x)))
-        assert errors.max() <= vmath.ERRORS[name], worst(errors, x)
