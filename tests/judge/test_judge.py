@@ -220,3 +220,14 @@ def test_a_refusal_of_a_legal_program_is_counted(monkeypatch: pytest.MonkeyPatch
     judged = judge(loop(store("A", i), kind="parallel"), 0)
     assert ("is_parallel", "no reason") in judged.refused and any(name == "build" for name, _ in judged.refused)
     assert not judged.findings
+
+
+def test_a_repeated_minimum_is_one_update_and_a_repeated_sum_is_none() -> None:
+    own, other = ("ld", "A", (("c", 0),)), ("ld", "B", (("c", 0),))
+    at = own[2]
+    assert translate._update_of("A", at, ("min", own, own)) == ("min", [own, own])
+    assert translate._update_of("A", at, ("max", ("max", own, other), own)) == ("max", [own, own])
+    assert translate._update_of("A", at, ("+", own, other)) == ("sum", [own])
+    for op in ("+", "-", "*", "&", "^"):
+        assert translate._update_of("A", at, (op, own, own)) is None
+    assert translate._update_of("A", at, ("max", other, other)) is None

@@ -22,8 +22,11 @@ _CHAINS = {"+": "sum", "-": "sum", "*": "product", "min": "min", "max": "max", "
 _CLASSES = {"sum": ("+", "-"), "product": ("*",), "min": ("min",), "max": ("max",)}
 
 
-def _update_of(buffer: str, at: Any, value: Expr) -> tuple[str, Expr] | None:
-    """Of ``x = x op …``, the operation and the load of x itself (the object); None of another store."""
+def _update_of(buffer: str, at: Any, value: Expr) -> tuple[str, list[Expr]] | None:
+    """Of ``x = x op …``, the operation and the loads of x itself (the objects); None of another store.
+
+    One load but for minima and maxima, which a repetition does not change: ``x = max(x, x)``.
+    """
     own = buffer, tuple(map(folded, at))
     name = _CHAINS.get(value[0])
     if name is None:
@@ -44,8 +47,9 @@ def _update_of(buffer: str, at: Any, value: Expr) -> tuple[str, Expr] | None:
         neutral = {"sum": 0, "product": 1}.get(name)
         if neutral is not None and any(literal(leaf) == neutral for leaf, _ in leaves):
             return None  # `x = x + 0` is `x = x`
-    if len(mine) == 1 and all(_element(leaf) != own or plus for leaf, plus in leaves):
-        return name, mine[0]
+    once = len(mine) == 1 or (mine and name in ("min", "max"))
+    if once and all(_element(leaf) != own or plus for leaf, plus in leaves):
+        return name, mine
     return None
 
 
@@ -74,7 +78,7 @@ class _Translator:
         self.place = 0
         self.count = 0
         self.update = ""
-        self.own: Any = None
+        self.own: list[Expr] = []
         self.around: list[tuple[str, int]] = []
         """The loops around: their variable ("" of a while) and place."""
         self.dtypes = {buf.name: buf.dtype for buf in program.params}
@@ -161,9 +165,9 @@ class _Translator:
     def stmt_st(self, place: int, name: str, at: Any, value: Expr) -> None:
         found = _update_of(name, at, value)
         indices = [self.expr(index) for index in at]
-        self.update, self.own = found if found is not None else ("", None)
+        self.update, self.own = found if found is not None else ("", [])
         stored = self.data(value)
-        update, self.update, self.own = self.update, "", None
+        update, self.update, self.own = self.update, "", []
         number = self.number()
         self.line(f"b_{name}.store({number}, {place}, {update!r}, ({', '.join(indices)},), {stored})")
 
@@ -221,9 +225,9 @@ class _Translator:
         return self.count - 1
 
     def load(self, expr: Expr) -> str:
-        update = self.update if expr is self.own else ""
+        update = self.update if any(expr is own for own in self.own) else ""
         saved = self.update, self.own
-        self.update, self.own = "", None
+        self.update, self.own = "", []
         indices = [self.expr(index) for index in expr[2]]
         self.update, self.own = saved
         number = self.number()
