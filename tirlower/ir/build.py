@@ -36,7 +36,7 @@ from tirlower.ir.op import Op
 
 __all__ = [
     "abs_", "add", "all_of", "any_of", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "call", "cast",
-    "ceildiv", "common_type", "eq", "floordiv", "floormod", "ge", "gt", "if_then_else", "is_positive_const", "le", "likely",
+    "ceildiv", "common_type", "eq", "exact_ceildiv", "floordiv", "floormod", "ge", "gt", "if_then_else", "is_positive_const", "le", "likely",
     "logical_and", "logical_not", "logical_or", "lt", "match_types", "max_", "max_value", "min_", "min_value", "mul",
     "ne", "neg", "reinterpret", "select", "shift_left", "shift_right", "sub", "true_div", "truncdiv", "truncmod",
 ]  # fmt: skip
@@ -308,6 +308,38 @@ def ceildiv(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
     """Division rounding up, ``(a + b - 1) // b``."""
     a, b = _prepare(a, b, span)
     return floordiv(sub(add(a, b, span), const(1, a.dtype), span), b, span)
+
+
+def exact_ceildiv(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
+    """Division rounding up, of any two numbers: as :func:`ceildiv` where the sum in that certainly stays in its type, else by
+    what the quotient rounding down leaves.
+
+    >>> i = ir.Var("i", "int32")
+    >>> print(exact_ceildiv(i % 8, 3), exact_ceildiv(i, 3), exact_ceildiv(7, i), exact_ceildiv(-7, -2), sep="; ")
+    (i % 8 + 3 - 1) // 3; i // 3 + T.min(i % 3, 1); 7 // i + T.Cast("int32", 7 % i != 0); 4
+    """
+    a, b = _prepare(a, b, span)
+    if a.dtype.is_float:
+        return sub(0, floordiv(sub(0, a, span), b, span), span)
+    _need_divisor(b, span)
+    down, rest = floordiv(a, b, span), floormod(a, b, span)
+    if isinstance(b, ir.IntImm) and b.value < 0:
+        return sub(down, max_(rest, const(-1, a.dtype), span), span)
+    if isinstance(b, ir.IntImm) or a.dtype.is_uint:
+        if isinstance(b, ir.IntImm) and not isinstance(a, ir.IntImm) and _most(a) + b.value <= a.dtype.max_value:
+            return ceildiv(a, b, span)
+        return add(down, min_(rest, const(1, a.dtype), span), span)
+    return add(down, cast(a.dtype, ne(rest, const(0, a.dtype), span), span), span)
+
+
+def _most(a: Expr) -> int:
+    """A bound of an integer from above that its outermost operation gives."""
+    most = int(a.dtype.max_value)
+    if isinstance(a, ir.FloorMod) and isinstance(a.b, ir.IntImm) and a.b.value > 0:
+        return min(most, a.b.value - 1)
+    if isinstance(a, ir.Cast) and a.value.dtype.is_integral:
+        return min(most, int(a.value.dtype.max_value))
+    return most
 
 
 def min_(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:

@@ -86,7 +86,7 @@ _MEMBERS: dict[str, object] = {
     "min": _ops.min_, "max": _ops.max_, "abs": _ops.abs_, "clamp": _ops.clamp, "clip": _ops.clamp, "any": _ops.any_, "all": _ops.all_, "pow": _ops.pow_,
     "power": _ops.pow_, "floordiv": build.floordiv, "floormod": build.floormod, "truncdiv": build.truncdiv,
     "truncmod": build.truncmod, "div": build.truncdiv, "mod": build.truncmod, "indexdiv": build.floordiv,
-    "indexmod": build.floormod, "ceildiv": build.ceildiv, "shift_left": build.shift_left,
+    "indexmod": build.floormod, "ceildiv": build.exact_ceildiv, "shift_left": build.shift_left,
     "shift_right": build.shift_right, "bitwise_and": build.bitwise_and, "bitwise_or": build.bitwise_or,
     "bitwise_xor": build.bitwise_xor, "bitwise_not": build.bitwise_not, "if_then_else": build.if_then_else,
     "likely": build.likely, "infinity": _ops.infinity, "min_value": _ops.min_value, "max_value": _ops.max_value,
