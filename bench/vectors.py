@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import textwrap
 import time
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 
 import tirlower as tl
 from bench.measure import Call, Candidate, interleave, table
+from tirlower.machine.cpu import host_cpu
 from tirlower.script import parse
 
 
@@ -63,11 +66,49 @@ def total(A: T.Buffer(({count},), "float32"), S: T.Buffer((1,), "float32")):
     return calls
 
 
-ROWS: dict[str, Callable[[], dict[str, Candidate]]] = {"building loops around loops": nests, "sum of 16 KB": sums}
+def bfloat16_dots(count: int = 4096) -> dict[str, Candidate]:
+    """The dot product of two rows of bfloat16 in the first cache, where the processor has an instruction for it."""
+    if not host_cpu().has("avx512bf16"):
+        return {}
+
+    def made(body: str) -> tl.Kernel:
+        kernel = tl.build(
+            parse(f"""
+@T.prim_func
+def dot(A: T.Buffer(({count},), "bfloat16"), B: T.Buffer(({count},), "bfloat16"), S: T.Buffer((64,), "float32")):
+    for i in range({count // 128}):
+        for c in T.unroll(4):
+{textwrap.indent(body, " " * 12)}
+"""),
+            "llvm -num_threads=1",
+        )
+        assert isinstance(kernel, tl.Kernel)
+        return kernel
+
+    at = "i * 128 + c * 32"
+    rows = f"A[{at}:{at} + 32], B[{at}:{at} + 32]"
+    pairs = f'S[c * 16:c * 16 + 16] = T.call_llvm_pure_intrin("float32x16", "{_DOT}", S[c * 16:c * 16 + 16], {rows})'
+    widened = (
+        "for h in T.unroll(2):\n    for l in T.vectorized(16):\n        S[c * 16 + l] = S[c * 16 + l]"
+        f' + T.Cast("float32", A[{at} + h * 16 + l]) * T.Cast("float32", B[{at} + h * 16 + l])'
+    )
+    a, b = (np.random.default_rng(seed).random(count).astype(ml_dtypes.bfloat16) for seed in (0, 1))
+    out = np.zeros(64, np.float32)
+    return {"tirlower": Call(made(pairs), (a, b, out)), "widened": Call(made(widened), (a, b, out))}
+
+
+_DOT = "llvm.x86.avx512bf16.dpbf16ps.512"
+
+ROWS: dict[str, Callable[[], dict[str, Candidate]]] = {
+    "building loops around loops": nests,
+    "sum of 16 KB": sums,
+    "bfloat16 dot product": bfloat16_dots,
+}
 
 
 def report(rounds: int = 15) -> str:
     """The table."""
     os.environ["TIRLOWER_CACHE"] = "0"
-    timings = {name: interleave(make(), rounds, clock=time.thread_time) for name, make in ROWS.items()}
+    candidates = {name: made for name, make in ROWS.items() if (made := make())}
+    timings = {name: interleave(made, rounds, clock=time.thread_time) for name, made in candidates.items()}
     return table("vectors (CPU time, median; above 1x: tirlower is faster)", timings)

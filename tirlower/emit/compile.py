@@ -25,6 +25,7 @@ __all__ = [
     "CompiledObject",
     "compile_object",
     "emit_assembly",
+    "is_valid",
     "join_parts",
     "optimized_ir",
     "parts_of",
@@ -211,6 +212,17 @@ def _target_machine(options: CompileOptions) -> llvm.TargetMachine:
         codemodel="small",
         jit=native,
     )
+
+
+def is_valid(text: str) -> bool:
+    """Whether LLVM takes a module."""
+    context = llvm.create_context()
+    try:
+        with llvm.parse_assembly(text, context=context) as module:
+            module.verify()
+    except RuntimeError:
+        return False
+    return True
 
 
 @contextmanager

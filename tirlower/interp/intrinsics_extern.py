@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from tirlower.diagnostics import InterpreterError, TirError
+from tirlower.interp.dot_products import dot_product
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic, lifted
 from tirlower.interp.intrinsics_math import FLOAT_FUNCTIONS, float_function
 from tirlower.interp.memory import Memory, Pointer
@@ -272,6 +273,9 @@ def _call_llvm(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> V
         nodes, rest = nodes[1:], rest[1:]
     if base in ("prefetch", "assume", "donothing", "sideeffect"):
         return lambda frame: 0
+    product = dot_product(named.value.removeprefix("llvm."), kind, [node.dtype for node in nodes])
+    if product is not None:
+        return lambda frame: product(*[arg(frame) for arg in rest])
     fn: Function | None = None
     if base.startswith("vector.reduce."):
         fn = _reduction(base.removeprefix("vector.reduce."), nodes[-1].dtype)

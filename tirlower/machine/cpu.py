@@ -109,13 +109,19 @@ _V2: Final = frozenset(
 )
 _V3: Final = _V2 | frozenset(["avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"])
 _V4: Final = _V3 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
+_VNNI: Final = _V4 | {"avx512vnni"}
+_ICELAKE: Final = _VNNI | frozenset(
+    ["avx512vbmi", "avx512vbmi2", "avx512ifma", "avx512bitalg", "avx512vpopcntdq", "gfni"]
+)
+_ZEN4: Final = _ICELAKE | {"avx512bf16"}
+_SAPPHIRE: Final = _ZEN4 | {"avx512fp16", "avxvnni"}
 #: features that a processor name implies; of a name that is not here only the baseline is taken for granted
 _IMPLIED: Final = {
     "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4,
-    "haswell": _V3, "broadwell": _V3, "skylake": _V3, "alderlake": _V3, "znver1": _V3, "znver2": _V3, "znver3": _V3,
-    "skylake-avx512": _V4, "cascadelake": _V4, "cooperlake": _V4, "icelake-client": _V4, "icelake-server": _V4,
-    "tigerlake": _V4, "rocketlake": _V4, "sapphirerapids": _V4, "emeraldrapids": _V4, "graniterapids": _V4,
-    "znver4": _V4, "znver5": _V4,
+    "haswell": _V3, "broadwell": _V3, "skylake": _V3, "alderlake": _V3 | {"avxvnni", "gfni"}, "znver1": _V3, "znver2": _V3, "znver3": _V3,
+    "skylake-avx512": _V4, "cascadelake": _VNNI, "cooperlake": _VNNI | {"avx512bf16"}, "icelake-client": _ICELAKE,
+    "icelake-server": _ICELAKE, "tigerlake": _ICELAKE, "rocketlake": _ICELAKE, "sapphirerapids": _SAPPHIRE,
+    "emeraldrapids": _SAPPHIRE, "graniterapids": _SAPPHIRE, "znver4": _ZEN4, "znver5": _ZEN4 | {"avxvnni"},
 }  # fmt: skip
 _BASELINE: Final = frozenset(["64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2"])
 

@@ -14,7 +14,9 @@ from tirlower.emit.casts import widen_float
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.expressions import Run, call_control
 from tirlower.emit.intrinsics.math import in_float, math_function
+from tirlower.emit.intrinsics.processor import PROCESSOR, call_processor, check_processor
 from tirlower.emit.llvm_text import FALSE, VOID, FastMath, Type, Value
+from tirlower.emit.types import is_bits_float
 from tirlower.ir.expr import Call, Expr, IntImm, StringImm
 from tirlower.ir.intrinsics.arithmetic import BINARY_MATH, UNARY_MATH
 
@@ -115,47 +117,6 @@ _ROUNDINGS: Final = {"lrint": "nearbyint", "llrint": "nearbyint", "lround": "rou
 #: without type suffixes
 _PLAIN: Final = frozenset({"assume", "donothing", "sideeffect", "readcyclecounter", "debugtrap"})
 
-#: prefixes of x86 intrinsics and the features that they need, the longest first
-_X86: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
-    ("avx512bf16.", ("avx512bf16",)),
-    ("avx512fp16.", ("avx512fp16",)),
-    ("avx512.vpdp", ("avx512vnni",)),
-    ("avx512.vpmadd52", ("avx512ifma",)),
-    ("avx512.vpermi2var.qi", ("avx512vbmi",)),
-    ("avx512.permvar.qi", ("avx512vbmi",)),
-    ("avx512.pmultishift", ("avx512vbmi",)),
-    ("avx512.conflict", ("avx512cd",)),
-    ("avx512.", ("avx512f", "avx512bw", "avx512dq", "avx512vl")),
-    ("avx2.vpdp", ("avxvnniint8",)),
-    ("avx2.", ("avx2",)),
-    ("avx.", ("avx",)),
-    ("fma.", ("fma",)),
-    ("vfma", ("fma",)),
-    ("vcvtph2ps", ("f16c",)),
-    ("vcvtps2ph", ("f16c",)),
-    ("sse42.", ("sse4.2",)),
-    ("sse41.", ("sse4.1",)),
-    ("ssse3.", ("ssse3",)),
-    ("sse3.", ("sse3",)),
-    ("sse2.", ("sse2",)),
-    ("sse.", ("sse",)),
-    ("bmi.pdep", ("bmi2",)),
-    ("bmi.pext", ("bmi2",)),
-    ("bmi.bzhi", ("bmi2",)),
-    ("bmi.", ("bmi",)),
-    ("aesni.", ("aes",)),
-    ("pclmulqdq", ("pclmul",)),
-    ("vgf2p8", ("gfni",)),
-    ("tile", ("amx-tile",)),
-    ("tdpbf16", ("amx-bf16",)),
-    ("tdpbss", ("amx-int8",)),
-    ("tdpbsu", ("amx-int8",)),
-    ("tdpbus", ("amx-int8",)),
-    ("tdpbuu", ("amx-int8",)),
-    ("ldtilecfg", ("amx-tile",)),
-    ("sttilecfg", ("amx-tile",)),
-)
-
 
 def _stem(name: str) -> str:
     """The name without ``llvm.`` and without type suffixes."""
@@ -183,6 +144,9 @@ def _llvm(run: Run, op: Call) -> None:
         own = None if em.machine.has_library else _without_library(em, op, _stem(name), args, values)
         if own is not None:
             run.set(op, own)
+            return
+        if name.startswith(PROCESSOR):
+            run.set(op, call_processor(em, op, name, args, values))
             return
         result = em.type_of(op.dtype)
         kinds = [value.type for value in values]
@@ -225,26 +189,26 @@ def _suffixes(name: str, result: Type, args: list[Type]) -> list[Type]:
     return [result if source == "r" else args[int(source)] for source in sources]
 
 
+def _refuse_bits(em: Emitter, op: Call, name: str) -> None:
+    """Floats that are kept as their bits are integers to LLVM, of which it makes another function or none."""
+    for kind in (op.dtype, *(arg.dtype for arg in op.args[1:])):
+        if is_bits_float(kind):
+            raise em.error(
+                f"the intrinsic {name!r} is not computed on {kind!s}",
+                op,
+                f"convert to float32 and back: T.Cast({str(op.dtype)!r}, …), or use T.{_stem(name)} where there is one",
+            )
+
+
 def _check(run: Run, op: Call, name: str) -> None:
     em = run.em
     short = name.removeprefix("llvm.")
     stem = _stem(name)
     if stem in _OVERLOADS or stem in _PLAIN:
+        _refuse_bits(em, op, name)
         return
-    family = short.partition(".")[0]
-    if family == "x86" and em.machine.is_x86:
-        rest = short.removeprefix("x86.")
-        for prefix, needs in _X86:
-            if rest.startswith(prefix):
-                missing = [need for need in needs if need not in em.machine.features]
-                if missing:
-                    raise em.error(
-                        f"the intrinsic {name!r} needs the processor feature {', '.join(missing)}, "
-                        f"which {em.machine.cpu!r} does not have",
-                        op,
-                        "build for a target that has it (mcpu or mattr), or guard the schedule by the target",
-                    )
-                return
+    if em.machine.is_x86 and check_processor(em, op, name):
+        return
     if short.startswith(
         ("masked.", "vector.", "vp.", "experimental.vector.", "prefetch", "memcpy", "memset", "memmove")
     ):
