@@ -65,6 +65,37 @@ def copy(n: int, past: bool) -> PrimFunc:
     return copy
 
 
+def add(n: int, aligned: bool) -> PrimFunc:
+    """``Y = X + Y``, in vectors of whole lines, of arrays that begin at one or are said to begin anywhere."""
+    align = 64 if aligned else 4
+
+    @T.prim_func
+    def add(X: T.Buffer((n,), "float32", align=align), Y: T.Buffer((n,), "float32", align=align)):
+        for i in range(n // 16):
+            for l in T.vectorized(16):
+                Y[i * 16 + l] = X[i * 16 + l] + Y[i * 16 + l]
+
+    return add
+
+
+def alignment_rows() -> dict[str, dict[str, Candidate]]:
+    """16 KB each, in the first cache: arrays at lines, as `align=64` says, and NumPy's, 16 bytes behind one."""
+    n = 4096
+    x, y = (tl.aligned_empty((n,), "float32") for _ in "xy")
+    beside = [tl.aligned_empty((n + 4,), "float32")[4:] for _ in "xy"]
+    for array in (x, y, *beside):
+        array[:] = 0
+    at_lines, anywhere = tl.build(add(n, True)), tl.build(add(n, False))
+    return {
+        "add 16 KB at lines": {
+            "tirlower": lambda: at_lines(x, y),
+            "not said": lambda: anywhere(x, y),
+            "16 bytes behind": lambda: anywhere(*beside),
+            "numpy": lambda: np.add(x, y, out=y),
+        }
+    }
+
+
 def gelu(n: int, past: bool) -> PrimFunc:
     """``Y = X * (1 + tanh(X)) / 2``, about what GELU costs."""
 
@@ -81,7 +112,7 @@ def transpose(side: int, past: bool) -> PrimFunc:
     """``Y = X.T`` by squares of 16 columns, which are kept in a local array, so that rows of Y are written in whole lines."""
 
     @T.prim_func
-    def transpose(X: T.Buffer((side, side), "float32"), Y: T.Buffer((side, side), "float32")):
+    def transpose(X: T.Buffer((side, side), "float32"), Y: T.Buffer((side, side), "float32", align=64)):
         for c in range(side // 16):
             for r in T.serial(side // 64, annotations={"tir.nontemporal": past}):
                 tile = T.alloc_buffer((16, 64), "float32", scope="local")
@@ -124,7 +155,7 @@ def store_rows() -> dict[str, dict[str, Candidate]]:
     """62 MB each way, past the caches and through them."""
     side = 4032  # rows that are no power of two apart do not meet in the same places of the caches
     x = np.random.default_rng(0).standard_normal((side, side), dtype=np.float32)
-    y = np.empty_like(x)
+    y = tl.aligned_empty(x.shape, "float32")
     flat, out = x.reshape(-1), y.reshape(-1)
 
     def numpy_gelu() -> None:
@@ -154,5 +185,5 @@ def store_rows() -> dict[str, dict[str, Candidate]]:
 
 def measure() -> dict[str, dict[str, Timing]]:
     """All rows, on one thread."""
-    candidates = {**prefetch_rows(), **tile_rows(), **store_rows()}
+    candidates = {**prefetch_rows(), **tile_rows(), **store_rows(), **alignment_rows()}
     return {label: interleave(entry, rounds=21, slice_seconds=0.05) for label, entry in candidates.items()}

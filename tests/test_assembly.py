@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import tirlower as tl
@@ -510,3 +511,52 @@ def f(A: T.Buffer((128, 128), "float32"), B: T.Buffer((128, 128), "float32")):
     assert not re.findall(r"gather|scatter|movss|extractps|insertps", text)
     found = re.findall(r"^\s*v?(?:perm2f128|permt2\w+|permi2\w+|shuf\w+|unpck\w+|insertf\w+|perm\w+)\s", text, re.M)
     assert shuffles <= len(found) <= 2 * shuffles
+
+
+#: Whether what is said of the arrays' alignment (or nothing) makes all moves of vectors aligned ones.
+ALIGNED = {", align=64": True, ", align=32": False, "": False}
+
+
+@pytest.mark.parametrize("said", ALIGNED)
+@pytest.mark.parametrize("called", [False, True])
+def test_vectors_of_aligned_arrays_are_moved_whole(said: str, called: bool) -> None:
+    mark = 'annotations={"tir.nontemporal": True}'
+    caller = """
+    @T.prim_func
+    def g(A: T.Buffer((4096,), "float32"), B: T.Buffer((4096,), "float32")):
+        Module.f(T.address_of(A[1]), T.address_of(B[1]))
+"""
+    module = parse(f"""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def f(A: T.Buffer((2048,), "float32"{said}), B: T.Buffer((2048,), "float32"{said})):
+        T.func_attr({{"tir.noalias": True}})
+        for i in range(64):
+            for l in T.vectorized(16, {mark}):
+                B[i * 16 + l] = A[i * 16 + l]
+            for l in T.vectorized(16):
+                B[1024 + i * 16 + l] = A[1024 + i * 16 + l] * A[i * 16 + l]
+{caller if called else ""}""")
+    assembly = tl.build(module, "llvm -mcpu=znver4").source("asm")  # type: ignore[call-overload]
+    moves = set(re.findall(r"v(?:movaps|movups|movntps)(?=\s.*%zmm)", assembly))
+    # What other functions call relies on nothing: its callers' pointers are not checked.
+    assert (moves == {"vmovaps", "vmovntps"}) == (ALIGNED[said] and not called)
+
+
+def test_pointers_of_any_alignment_may_be_given_to_a_function_that_states_one() -> None:
+    module = parse("""
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def f(A: T.Buffer((32,), "float32", align=64), B: T.Buffer((32,), "float32", align=64)):
+        for l in T.vectorized(32):
+            B[l] = A[l] + T.float32(1)
+
+    @T.prim_func
+    def g(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        Module.f(T.address_of(A[1]), T.address_of(B[5]))
+""")
+    a, b = np.arange(64, dtype="float32"), np.zeros(64, "float32")
+    tl.build(module)["g"](a, b)  # type: ignore[call-overload]
+    assert b[5:37].tolist() == (a[1:33] + 1).tolist()

@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from tirlower import analysis, arith, gpu, interp, ir, llvm, poly, script, transforms
+    from tirlower.call.bind import aligned_empty
     from tirlower.diagnostics import (
         AllocationError,
         ArgumentError,
@@ -56,6 +57,7 @@ _WHERE = {
     "build": "tirlower.driver.api",
     "lower": "tirlower.driver.api",
     "jit": "tirlower.driver.api",
+    "aligned_empty": "tirlower.call.bind",
     "Kernel": "tirlower.driver.kernel",
     "Executable": "tirlower.driver.kernel",
     "interpret": "tirlower.interp",

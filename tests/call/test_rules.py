@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.call.compounds import compound_of
+from tirlower.call.bind import aligned_empty
 from tirlower.call.dtypes import numpy_dtype
 from tirlower.call.signature import BufferParam, Compound, ScalarParam, Signature, Sym
 from tirlower.diagnostics import ArgumentError, ArgumentTypeError, ArgumentValueError
@@ -276,9 +277,15 @@ def test_alignment_beyond_the_dtype_is_checked(probe):
     raw = np.zeros(48, F32)
     start = (-raw.ctypes.data % 64) // 4
     call(raw[start : start + 8])
-    with pytest.raises(ArgumentValueError, match=r"expected data aligned to 64 bytes, got address .* 16 bytes off"):
+    with pytest.raises(
+        ArgumentValueError, match=r"`A` of `f`: expected data aligned to 64 bytes, got address 0x\w+, 16 bytes off"
+    ) as told:
         call(raw[start + 4 : start + 12])
-    assert call.runs == 1
+    assert "pass a copy (NumPy's in `tl.aligned_empty(x.shape, x.dtype, 64)`)" in str(told.value)
+    copy = aligned_empty((8,), "float32", 64)
+    copy[:] = raw[start + 4 : start + 12]
+    call(copy)
+    assert call.runs == 2
 
 
 def test_elem_offset_moves_the_pointer_back(probe):

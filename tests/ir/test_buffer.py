@@ -10,19 +10,23 @@ import pytest
 from tirlower import ir
 from tirlower.diagnostics import TirError, WellFormedError
 from tirlower.ir import decl_buffer, pointer_dtype
-from tirlower.ir.buffer import ALLOC_ALIGNMENT
 
 
 def test_defaults():
     A = ir.Buffer("A", (4, 8), "bool", scope="shared")
     assert A.data.name == "A" and A.data.type == ir.PointerType("int8", "shared") and A.ndim == 2 and A.is_compact
-    assert A.align == ALLOC_ALIGNMENT and A.offset_factor == 1 and A.elem_offset.value == 0 and A.strides == ()
+    assert A.align == 0 and A.offset_factor == 1 and A.elem_offset.value == 0 and A.strides == ()
     assert (
         ir.Buffer("B", 4).shape[0].value == 4 and ir.Buffer("C", (ir.Var("n", "int64"),)).elem_offset.dtype == "int64"
     )
     view = ir.Buffer("V", (32,), "int8", data=A.data)
     assert view.scope == "shared"
     assert pointer_dtype(ir.DataType("boolx4")) == "int8x4" and pointer_dtype(ir.DataType("float32")) == "float32"
+
+
+def test_an_alignment_is_what_was_said():
+    assert [ir.Buffer("A", (4,), align=said).align for said in (0, -1, 4, 64, 128)] == [0, 0, 4, 64, 128]
+    assert [ir.decl_buffer((4,), data_alignment=said).align for said in (0, 64)] == [0, 64]
 
 
 def test_offsets_agree_with_numpy():

@@ -37,7 +37,7 @@ def main_private(A: T.Buffer(8, "int32")):
 @T.prim_func
 def match_buffers(a: T.handle, b: T.handle, n: T.int32):
     A = T.match_buffer(a, (n,), "float32")
-    B = T.match_buffer(b, (n,), "float32", align=64, offset_factor=1)
+    B = T.match_buffer(b, (n,), "float32", offset_factor=1)
     for i in range(n):
         B[i] = A[i] * 2.0
 

@@ -12,6 +12,7 @@ from tirlower import ir
 from tirlower.diagnostics import Label, TirError
 from tirlower.ir import DataType, PointerType
 from tirlower.ir.index_map import IndexMap
+from tirlower.ir.json_io import load_json, save_json
 from tirlower.ir.op import Op
 from tirlower.ir.structural import StructuralMismatch, assert_structural_equal, structural_equal
 from tirlower.script import ir as I
@@ -655,3 +656,27 @@ def test_show(capsys: pytest.CaptureFixture[str]):
 def test_indentation_can_be_chosen():
     func = function(ir.For(ir.Var("i"), 0, 4, "parallel", None, {}, ir.Evaluate(0)))
     assert "\n  for i in T.parallel(4):\n    T.evaluate(0)" in func.script(indent=2)
+
+
+def test_an_alignment_that_was_said_is_printed_and_read_back():
+    text = """
+@T.prim_func
+def f(a: T.handle, B: T.Buffer((16,), "float32", align=64)):
+    A = T.match_buffer(a, (16,), align=64)
+    C = T.alloc_buffer((16,), align=64)
+    D = T.decl_buffer((16,), data=C.data, align=64)
+    E = T.decl_buffer((16,), data=C.data)
+    with T.block("b"):
+        T.reads(A[0:16])
+        T.writes(B[0:16])
+        M = T.match_buffer(A[0:16], (16,), align=64)
+        D[0] = M[0]
+        E[1] = D[0]
+        B[0] = E[1]
+"""
+    said = parse(text)
+    assert said.script().count("align=64") == 5
+    for again in (parse(said.script()), load_json(save_json(said))):
+        assert structural_equal(again, said) and again.script() == said.script()
+    unsaid = parse(text.replace(", align=64", ""))
+    assert "align" not in unsaid.script() and not structural_equal(unsaid, said)

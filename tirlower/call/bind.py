@@ -38,8 +38,13 @@ class Bound:
     overlap: bool = False
 
 
-def aligned_empty(shape: Sequence[int], dtype: NumpyDType, alignment: int = OUTPUT_ALIGNMENT) -> Array:
-    """An uninitialised C-contiguous array whose data is aligned to 64 bytes or more (NumPy alone gives 16)."""
+def aligned_empty(shape: Sequence[int], dtype: NumpyDType | type | str, alignment: int = OUTPUT_ALIGNMENT) -> Array:
+    """An uninitialised C-contiguous array whose data is aligned to 64 bytes or more (NumPy alone gives 16).
+
+    >>> aligned_empty((1000, 3), "float32", 128).ctypes.data % 128
+    0
+    """
+    dtype = np.dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
     raw = np.empty(nbytes + alignment, np.uint8)
     start = -raw.ctypes.data % alignment

@@ -9,7 +9,7 @@ from tirlower.call.extents import Extent, extent_of
 from tirlower.call.signature import BufferParam, Param, ScalarParam, Signature
 from tirlower.diagnostics import LoweringError
 from tirlower.ir.annotations import entries_of, mapping_of
-from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
+from tirlower.ir.buffer import Buffer
 from tirlower.ir.custom_datatype import storage_dtype
 from tirlower.ir.dtype import HANDLE, DataType
 from tirlower.ir.expr import Call, Expr, PointerType, Var
@@ -175,7 +175,5 @@ def _buffer_param(func: str, buffer: Buffer, name: str, names: dict[Var, str], i
                 origin="call",
                 help="declare it with scalar elements and one dimension more",
             )
-    # 64 bytes is what every buffer promises by default, also one that nobody asked: it is asked of allocations alone.
-    align = buffer.align if buffer.align != ALLOC_ALIGNMENT else 0
     broadcast = buffer.buffer_type == "auto_broadcast" and strides is not None
-    return BufferParam(name, str(element), shape, strides, offset, align, broadcast=broadcast)
+    return BufferParam(name, str(element), shape, strides, offset, buffer.align, broadcast=broadcast)

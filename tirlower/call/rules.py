@@ -250,12 +250,14 @@ class ArgumentRules:
         """The alignment of the address that the kernel gets."""
         alignment = self._alignments[param.name]
         if address % alignment and view.size:
+            # What NumPy allocates is aligned to 16 bytes, what a GPU's runtime does to more than anybody asks for.
+            room = "x.copy()" if alignment <= 16 else f"NumPy's in `tl.aligned_empty(x.shape, x.dtype, {alignment})`"
             raise self.wrong(
                 ArgumentValueError,
                 param,
                 f"data aligned to {alignment} bytes",
                 f"address {address:#x}, {address % alignment} bytes off",
-                "pass a copy (x.copy()), or declare a smaller alignment for the buffer",
+                f"pass a copy ({room}), or declare a smaller alignment for the buffer",
             )
 
     def meets(self, first: BufferParam, a: View, data_a: int, second: BufferParam, b: View, data_b: int) -> bool:

@@ -148,7 +148,7 @@ class _Split:
     def _linkable(self, key: str) -> PrimFunc:
         """A function as other units call it: by its symbol, or by one that it gets."""
         func = self.mod[key]
-        return func.with_attr(LINKED, True) if key in self.linked and "global_symbol" not in func.attrs else func
+        return func.with_attr(LINKED, True) if key in self.linked else func
 
     def _declaration(self, key: str) -> PrimFunc:
         """A function without its body: one that touches as much, of which nothing else is known."""

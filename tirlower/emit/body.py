@@ -9,7 +9,7 @@ from tirlower.diagnostics import deep_recursion
 from tirlower.emit.emitter import FunctionState, ModuleState, Root
 from tirlower.emit.llvm_text import Attachments
 from tirlower.emit.types import memory_bytes
-from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
+from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, IntImm, Let, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
@@ -90,7 +90,7 @@ class Body(Visitor):
 def param_align(buffer: Buffer) -> int:
     """What is known of the alignment of a parameter's data pointer."""
     natural = memory_bytes(buffer.dtype)
-    return max(buffer.align, natural) if buffer.align != ALLOC_ALIGNMENT else natural
+    return max(buffer.align, natural)
 
 
 def give_alias_scopes(state: ModuleState, kernel: FunctionState, func: PrimFunc, allocated: Iterable[Var]) -> None:

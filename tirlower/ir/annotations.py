@@ -41,7 +41,7 @@ ELSEWHERE = "tir.defined_elsewhere"
 nest, itself counted."""
 
 LINKED = "tir.called_from_elsewhere"
-"""On a function without symbol that other objects call."""
+"""On a function that other objects call: where it has no symbol it gets one, and its arrays are not checked at each call."""
 
 MIN_BLOCKS = "tir.min_blocks_per_sm"
 """On a function: how many blocks of its kernels a multiprocessor must be able to hold, which limits their registers."""

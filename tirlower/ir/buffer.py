@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 ALLOC_ALIGNMENT = 64
-"""Bytes to which allocations are aligned, and which buffers promise by default: a cache line, an AVX-512 register."""
+"""Bytes to which allocations are aligned at least: a cache line, an AVX-512 register."""
 
 
 def pointer_dtype(dtype: DataType) -> DataType:
@@ -95,8 +95,8 @@ class Buffer(Node):
     """A view of memory as an array: a data pointer, a shape, and how indices become addresses.
 
     ``shape`` and ``strides`` (in elements; empty means compact and row-major) are expressions; ``elem_offset`` is
-    the offset of element 0 from ``data``, in elements; ``align`` the alignment of ``data`` in bytes;
-    ``offset_factor`` divides ``elem_offset``; ``axis_separators`` split the dimensions into groups that are
+    the offset of element 0 from ``data``, in elements; ``align`` the alignment of ``data`` in bytes that is
+    stated, which calls are checked for and accesses rely on, 0 where none is; ``offset_factor`` divides ``elem_offset``; ``axis_separators`` split the dimensions into groups that are
     flattened separately; ``buffer_type`` is ``"default"`` or ``"auto_broadcast"``. Without ``data`` a variable
     of the buffer's name is made, a pointer to ``dtype`` (int8 for bool) in ``scope``.
     """
@@ -145,7 +145,7 @@ class Buffer(Node):
             raise WellFormedError(
                 f"buffer {self.name!r} is aligned to {self.align} bytes", help="give a power of two, or nothing"
             )
-        self.align = align if align > 0 else ALLOC_ALIGNMENT
+        self.align = max(align, 0)
         self.offset_factor = int(self.offset_factor) if self.offset_factor else 1
         separators = self.axis_separators
         if any(not 0 <= s <= len(self.shape) for s in separators) or list(separators) != sorted(separators):

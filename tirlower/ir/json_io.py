@@ -34,7 +34,7 @@ from tirlower.machine.target import Target
 
 __all__ = ["FORMAT_VERSION", "load_json", "save_json"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Raised when texts of the earlier version can no longer be read."""
 
 _ENUMS: dict[str, type[enum.Enum]] = {cls.__name__: cls for cls in (ForKind, IterKind)}

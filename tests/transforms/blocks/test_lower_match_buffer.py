@@ -291,13 +291,15 @@ def test_an_extent_defined_elsewhere_that_is_the_regions() -> None:
     check(LowerMatchBuffer(), before, expected)
 
 
-@pytest.mark.parametrize(("first", "align"), [("4", 16), ("i * 4", 16), ("8", 32), ("3", 4), ("i", 4)])
+@pytest.mark.parametrize(
+    ("first", "align"), [("4", 16), ("i * 4", 16), ("8", 32), ("3", 4), ("i", 4), ("i * 16", 64), ("16", 64)]
+)
 def test_a_region_that_starts_where_it_is_aligned_may_say_so(first: str, align: int) -> None:
     func = parse(aligned(first, align))
     assert "match_buffer" not in LowerMatchBuffer()(func).script()
 
 
-@pytest.mark.parametrize(("first", "align"), [("3", 16), ("i", 8), ("i * 2", 16), ("4", 32)])
+@pytest.mark.parametrize(("first", "align"), [("3", 16), ("i", 8), ("i * 2", 16), ("4", 32), ("i * 8", 64)])
 def test_a_region_that_may_start_elsewhere_is_not_aligned(first: str, align: int) -> None:
     with pytest.raises(TransformError, match=f"asks for an alignment of {align} bytes, the region starts"):
         LowerMatchBuffer()(parse(aligned(first, align)))

@@ -160,7 +160,7 @@ def _align(view: Buffer | None, pointer: PointerType) -> int:
     natural = memory_bytes(pointer.element)
     if view is None:
         return natural
-    return max(natural, min(view.align, VECTOR_ALIGN))
+    return max(natural, min(view.align or VECTOR_ALIGN, VECTOR_ALIGN))
 
 
 def _attributes(name: str, func: PrimFunc, extents: dict[str, int | None], arch: str) -> list[Attribute]:

@@ -16,7 +16,7 @@ from tirlower.emit.platform import EmitBody, Platform
 from tirlower.emit.types import memory_bytes, memory_type
 from tirlower.gpu.codegen.device_function import call_device_function
 from tirlower.gpu.codegen.rules import GPU_CALLS, GPU_CONTROLS, device_state, report_of
-from tirlower.ir.buffer import Buffer
+from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer
 from tirlower.ir.expr import Call, IntImm, is_const_int
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import AllocBuffer, AllocConst, For, ForKind
@@ -108,7 +108,7 @@ class GpuPlatform(Platform):
         room = array(max(count * buffer.dtype.lanes, 1), unit)
         name = "".join(ch if ch.isalnum() or ch == "_" else "_" for ch in buffer.name) or "buffer"
         if buffer.scope == "shared":
-            align = max(_SHARED_ALIGN, _power_of_two(buffer.align))
+            align = max(_SHARED_ALIGN, _power_of_two(buffer.align or ALLOC_ALIGNMENT))
             symbol = em.module.unique_name(f"{em.kernel.name}.{name}".replace(".", "_"))
             memory = em.module.global_variable(symbol, room, poison(room), addrspace=3, align=align, linkage="internal")
             device_state(em.state, em.kernel.name).shared += -(-size // align) * align

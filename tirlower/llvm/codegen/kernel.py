@@ -28,18 +28,26 @@ __all__ = ["Prototype", "declare_deep", "declare_elsewhere", "declare_kernel", "
 
 @dataclass
 class Prototype:
-    """A prim func's outside: the entry's signature, and the variable behind each LLVM parameter."""
+    """A prim func's outside: the entry's signature, and the variable behind each LLVM parameter.
+
+    ``checked``: all calls come through the entry, which looks whether arrays are aligned as their buffers say.
+    """
 
     name: str
     func: PrimFunc
     signature: Signature
     symbols: tuple[Var, ...]
     body: Body
+    checked: bool
 
     @property
     def returns(self) -> DataType | None:
         """The type of its return value, if it has one."""
         return None if self.signature.returns is None else DataType(self.signature.returns)
+
+    def align(self, buffer: Buffer) -> int:
+        """What is known of the alignment of a parameter's data pointer."""
+        return param_align(buffer) if self.checked else memory_bytes(buffer.dtype)
 
     def parameters(self) -> list[tuple[Type, Var | None]]:
         """The LLVM parameters with their variables (none for the error record and the slot of the result)."""
@@ -53,7 +61,7 @@ class Prototype:
         return out
 
 
-def prototype_of(name: str, func: PrimFunc, outputs: tuple[str, ...] = ()) -> Prototype:
+def prototype_of(name: str, func: PrimFunc, outputs: tuple[str, ...] = (), checked: bool = False) -> Prototype:
     """The outside of a prim func.
 
     Raises:
@@ -62,7 +70,7 @@ def prototype_of(name: str, func: PrimFunc, outputs: tuple[str, ...] = ()) -> Pr
     body = Body(func)
     returns = return_type(func)
     signature, symbols = signature_with_symbols(name, func, body.written, outputs, returns)
-    return Prototype(name, func, signature, symbols, body)
+    return Prototype(name, func, signature, symbols, body, checked)
 
 
 def declare_kernel(state: ModuleState, prototype: Prototype, symbol: str, internal: bool) -> Function:
@@ -126,7 +134,7 @@ def _parameters(prototype: Prototype) -> list[Param]:
         if not is_const_int(buffer.elem_offset, 0):
             marks = []  # it may point outside of its memory
         else:
-            marks.append(f"align {param_align(buffer)}")
+            marks.append(f"align {prototype.align(buffer)}")
             size = _constant_bytes(buffer)
             if size:
                 marks.append(f"dereferenceable({size})")
@@ -172,7 +180,7 @@ def emit_kernel(
     for param, buffer in func.buffer_map.items():
         em.define(buffer.data, em.vars[param].value)
         kernel.roots[buffer.data] = Root(
-            buffer.name, align=param_align(buffer), offset=not is_const_int(buffer.elem_offset, 0)
+            buffer.name, align=prototype.align(buffer), offset=not is_const_int(buffer.elem_offset, 0)
         )
         if param is not buffer.data:
             kernel.roots[param] = kernel.roots[buffer.data]

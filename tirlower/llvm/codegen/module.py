@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tirlower.analysis.call_graph import calls_of
 from tirlower.call.errors import ErrorSite
 from tirlower.call.extents import Compound
 from tirlower.call.signature import Signature
@@ -89,7 +90,7 @@ def kernel_symbol(name: str) -> str:
 def linked_symbol(func: PrimFunc, key: str) -> str:
     """The LLVM name of a function of a module: what other objects call it by, where they may."""
     label = str(func.attrs.get("global_symbol", key))
-    return kernel_symbol(f"{label}.linked" if LINKED in func.attrs else label)
+    return kernel_symbol(f"{label}.linked" if LINKED in func.attrs and "global_symbol" not in func.attrs else label)
 
 
 def generate(
@@ -120,10 +121,12 @@ def generate(
     prototypes: dict[str, Prototype] = {}
     declared = {}
     symbols: dict[str, str] = {}
+    called = {call.op.name for func in module.functions.values() for call in calls_of(func)}
     for key, func in module.items():
         exported = func.attrs.get("global_symbol")
         label = str(exported) if exported is not None else key
-        prototype = prototype_of(label, func, tuple((outputs or {}).get(key, ())))
+        checked = exported is not None and LINKED not in func.attrs and called.isdisjoint((key, label))
+        prototype = prototype_of(label, func, tuple((outputs or {}).get(key, ())), checked)
         internal = exported is None and LINKED not in func.attrs
         symbol = linked_symbol(func, key)
         if out.symbol(symbol) is not None:

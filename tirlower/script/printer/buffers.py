@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer, BufferRegion, MatchBufferRegion, pointer_dtype
+from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, pointer_dtype
 from tirlower.ir.dtype import INT32, Array, DataType
 from tirlower.ir.expr import Expr, IntImm, PointerType, Var
 from tirlower.ir.stmt import AllocBuffer, AllocConst, DeclBuffer, true_condition
@@ -110,7 +110,7 @@ class BufferPrinter(ExprPrinter):
             out += [", elem_offset=", *self.pieces(buffer.elem_offset)]
         if data is None and buffer.scope != "global":
             out.append(f", scope={string_text(buffer.scope)}")
-        if buffer.align != ALLOC_ALIGNMENT:
+        if buffer.align:
             out.append(f", align={buffer.align}")
         if buffer.offset_factor != 1:
             out.append(f", offset_factor={buffer.offset_factor}")

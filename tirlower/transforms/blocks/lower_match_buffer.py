@@ -133,9 +133,10 @@ class _Lowerer(Substituter):
             raise TransformError(f"{where} has dtype {target.dtype!s}, its source {outer.dtype!s}", span=match.span)
         if target.scope != outer.scope:
             raise TransformError(f"{where} has scope {target.scope!r}, its source {outer.scope!r}", span=match.span)
-        if outer.align % target.align:
+        has = outer.align or ALLOC_ALIGNMENT
+        if target.align > has:
             raise TransformError(
-                f"{where} asks for an alignment of {target.align} bytes, its source has {outer.align}", span=match.span
+                f"{where} asks for an alignment of {target.align} bytes, its source has {has}", span=match.span
             )
         for axis, extra in enumerate(source.region[:lead]):
             if not self.analyzer.can_prove_equal(extra.extent, const(1, extra.extent.dtype)):
@@ -185,7 +186,7 @@ class _Lowerer(Substituter):
     def _aligned(self, target: Buffer, offset: Expr, where: str, match: MatchBufferRegion) -> None:
         """Refuse a stated alignment that the start of the region may not have."""
         size = target.dtype.bytes * target.dtype.lanes
-        if target.align == ALLOC_ALIGNMENT or target.align <= size:
+        if target.align <= size:
             return
         start = build.mul(build.cast("int64", offset), const(size, "int64"))
         rest = build.floormod(start, const(target.align, "int64"))

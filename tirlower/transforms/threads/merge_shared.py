@@ -11,7 +11,7 @@ from tirlower.analysis.thread_conflicts import Meetings
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.annotations import ASYNC_SCOPE
-from tirlower.ir.buffer import ALLOC_ALIGNMENT, Buffer, decl_buffer
+from tirlower.ir.buffer import Buffer, decl_buffer
 from tirlower.ir.digest import expr_deep_equal
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Broadcast, BufferLoad, Call, Expr, IntImm, Ramp, StringImm, Var, const, is_const_int
@@ -77,8 +77,7 @@ class _Part:
 
     @property
     def alignment(self) -> int:
-        asked = self.op.buffer.align
-        return max(_LEAST_ALIGNMENT, self.element, asked if asked > ALLOC_ALIGNMENT else 0)
+        return max(_LEAST_ALIGNMENT, self.element, self.op.buffer.align)
 
     def meets(self, other: _Part) -> bool:
         """Whether both are in use at a time."""
