@@ -96,6 +96,40 @@ def alignment_rows() -> dict[str, dict[str, Candidate]]:
     }
 
 
+def masked_sums(rows: int) -> PrimFunc:
+    """The sums of the first columns of a matrix of sixteen, in lanes under a condition."""
+
+    @T.prim_func
+    def sums(X: T.Buffer((rows, 16), "float32"), columns: T.int32, S: T.Buffer((16,), "float32")):
+        sums = T.alloc_buffer((16,), scope="local")
+        for l in T.vectorized(16):
+            sums[l] = T.float32(0)
+        for r in range(rows):
+            for l in T.vectorized(16):
+                if l < columns:
+                    sums[l] = sums[l] + X[r, l]
+        for l in T.vectorized(16):
+            S[l] = sums[l]
+
+    return sums
+
+
+def masked_rows() -> dict[str, dict[str, Candidate]]:
+    """Accumulators under a mask, in the first cache."""
+    rows, columns = 256, 13
+    x, s = np.ones((rows, 16), np.float32), np.empty(16, np.float32)
+    kernel = tl.build(masked_sums(rows))
+    kernel(x, columns, s)
+    assert s.tolist() == [rows] * columns + [0] * (16 - columns)
+    first, out = x[:, :columns], s[:columns]
+    return {
+        "masked sums of 256 rows": {
+            "tirlower": lambda: kernel(x, columns, s),
+            "numpy": lambda: np.sum(first, axis=0, out=out),
+        }
+    }
+
+
 def gelu(n: int, past: bool) -> PrimFunc:
     """``Y = X * (1 + tanh(X)) / 2``, about what GELU costs."""
 
@@ -185,5 +219,5 @@ def store_rows() -> dict[str, dict[str, Candidate]]:
 
 def measure() -> dict[str, dict[str, Timing]]:
     """All rows, on one thread."""
-    candidates = {**prefetch_rows(), **tile_rows(), **store_rows(), **alignment_rows()}
+    candidates = {**prefetch_rows(), **tile_rows(), **store_rows(), **alignment_rows(), **masked_rows()}
     return {label: interleave(entry, rounds=21, slice_seconds=0.05) for label, entry in candidates.items()}

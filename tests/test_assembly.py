@@ -560,3 +560,42 @@ class Module:
     a, b = np.arange(64, dtype="float32"), np.zeros(64, "float32")
     tl.build(module)["g"](a, b)  # type: ignore[call-overload]
     assert b[5:37].tolist() == (a[1:33] + 1).tolist()
+
+
+def chosen_lanes(body: str, mcpu: str) -> str:
+    """The machine code of a function of A, n and C, in vectors of 16 lanes."""
+    params = 'A: T.Buffer((16384,), "float32"), n: T.int32, C: T.Buffer((1024,), "float32")'
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    return tl.build(parse(f"@T.prim_func\ndef f({params}):\n{lines}"), f"llvm -mcpu={mcpu}").source("asm")  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.mark.parametrize("mcpu", PROCESSORS)
+@pytest.mark.parametrize("rows", [1, 4])
+def test_accumulators_under_a_mask_stay_in_registers(mcpu: str, rows: int) -> None:
+    assembly = chosen_lanes(
+        f'acc = T.alloc_buffer(({16 * rows},), scope="local")\n'
+        f"for r in T.unroll({rows}):\n    for l in T.vectorized(16):\n        acc[r * 16 + l] = T.float32(0)\n"
+        f"for k in range(256):\n    for r in T.unroll({rows}):\n        for l in T.vectorized(16):\n            if l < n:\n"
+        f"                acc[r * 16 + l] += A[k * {16 * rows} + r * 16 + l]\n"
+        f"for r in T.unroll({rows}):\n    for l in T.vectorized(16):\n        C[r * 16 + l] = acc[r * 16 + l]",
+        mcpu,
+    )
+    loop = max(machine_loops(assembly), key=lambda loop: loop.instructions)
+    assert loop.vector_bits == PROCESSORS[mcpu] and loop.spills == 0
+    assert not any(_STORE.match(line) for line in loop.lines)
+
+
+@pytest.mark.parametrize("other", ["T.float32(0)", "T.float32(7)"])
+@pytest.mark.parametrize("condition", ["i * 16 + l < n", "A[i * 16 + l + 1024] > T.float32(0)"])
+def test_a_load_that_is_chosen_is_masked_once(condition: str, other: str) -> None:
+    assembly = chosen_lanes(
+        f"for i in range(64):\n    for l in T.vectorized(16):\n"
+        f"        C[i * 16 + l] = T.if_then_else({condition}, A[i * 16 + l], {other})",
+        "znver4",
+    )
+    # One comparison of a register's lanes for each vector, and one masked instruction, which loads.
+    loop = max(machine_loops(assembly), key=lambda loop: loop.vector_bits)
+    compared = [line for line in loop.lines if line.startswith(("vpcmp", "vcmp"))]
+    masked = [line for line in loop.lines if "{%k" in line and line not in compared]
+    assert len(masked) == len(compared) > 0 and all("(" in line for line in masked)
+    assert not any("kunpck" in line for line in loop.lines)

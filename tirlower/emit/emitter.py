@@ -199,6 +199,8 @@ class Emitter:
         self.reassociable: dict[int, Expr] = {}
         #: the elements stored on the way here, in the scopes around, and the loops around each store: see ``held.py``
         self.stored: dict[Hashable, int] = {}
+        #: the arrays on the stack that this function has made itself: their bytes, by data variable
+        self.arrays: dict[Var, int] = {}
         #: the arrays whose stores go past the caches here, by data variable
         self.streams: frozenset[Var] = parent.streams if parent is not None else frozenset()
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from tirlower.analysis.streamed import has_streams
-from tirlower.emit.access import Access, finish_access, lane_pointers, schedule_access
+from tirlower.emit.access import Access, LaneForm, finish_access, lane_pointers, schedule_access
 from tirlower.emit.emitter import Emitter, constant
 from tirlower.emit.expressions import Run, call_control, call_rule, control
+from tirlower.emit.facts import DATA
 from tirlower.emit.llvm_text import I1, PTR, VOID, Builder, Type, Value, null, vector, zero
-from tirlower.emit.types import memory_type
+from tirlower.emit.types import memory_bytes, memory_type
 from tirlower.emit.vectors import lane, mask_of, repeat, reverse
+from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, Expr, Var, is_const_int
 from tirlower.ir.op import Op
@@ -57,7 +60,11 @@ def _load(run: Run, op: BufferLoad) -> None:
         access = finish_access(run, op.buffer, op.indices, form)
         mask = None if predicate is None else run.get(predicate)
         mask = _with_lane_mask(em, mask, access.count)
-        raw = load_access(em, access, mask)
+        if mask is not None and _lies_in_own_array(em, op.buffer, op.indices, form):
+            every = load_access(em, access, None)
+            raw = em.b.select(mask_of(em, mask, access.lanes), every, zero(every.type))
+        else:
+            raw = load_access(em, access, mask)
         run.set(op, from_memory(em, raw, op.buffer.dtype))
 
     run.then(finish)
@@ -149,6 +156,22 @@ def _guarded_load(em: Emitter, access: Access, mask: Value, t: Type) -> Value:
     return b.phi(t, "masked", [(zero(t), start), (value, taken)])
 
 
+def _lies_in_own_array(em: Emitter, buffer: Buffer, indices: Sequence[Expr], form: LaneForm | None) -> bool:
+    """Whether all lanes, masked ones too, lie in a row in an array on this function's stack, which no other thread knows.
+
+    There a whole load, a select and a whole store change nothing more than the masked ones do, and LLVM keeps the
+    array in registers, as it does not with masked accesses.
+    """
+    size = em.arrays.get(buffer.data)
+    if size is None or form is None or form.stride != 1 or len(indices) != 1 or buffer.strides:
+        return False
+    if not is_const_int(buffer.elem_offset, 0) or any(em.facts.of(term).flags & DATA for _, term in form.terms):
+        return False
+    ends = [sorted(factor * end for end in em.facts.index_range(term)) for factor, term in form.terms]
+    last = sum(high for _, high in ends) + indices[0].dtype.lanes
+    return sum(low for low, _ in ends) >= 0 and last * memory_bytes(buffer.dtype) * buffer.dtype.lanes <= size
+
+
 # -- stores ----------------------------------------------------------------------------------------------------------
 
 
@@ -170,6 +193,9 @@ def emit_store(em: Emitter, op: BufferStore) -> None:
     value = to_memory(em, run.get(op.value), op.buffer.dtype)
     mask = None if predicate is None else run.get(predicate)
     access = finish_access(run, op.buffer, op.indices, form)
+    if mask is not None and _lies_in_own_array(em, op.buffer, op.indices, form):
+        value = em.b.select(mask_of(em, mask, access.lanes), value, load_access(em, access, None))
+        mask = None
     store_access(em, access, value, mask, nontemporal=op.buffer.data in em.streams)
 
 

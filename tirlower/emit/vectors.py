@@ -185,8 +185,9 @@ def _active_lanes(run: Run, op: Call) -> None:
             near = em.b.splat(em.b.trunc(left, I32), count)
             run.set(op, em.b.icmp("slt", steps(vector(I32, count)), near))
             return
-        cut = em.b.intrinsic("llvm.smin", I64, [left, em.b.i64(count)], [I64])
-        run.set(op, em.b.icmp("slt", steps(vector(I64, count)), em.b.splat(cut, count)))
+        for name, end in (("smin", count), ("smax", 0)):
+            left = em.b.intrinsic(f"llvm.{name}", I64, [left, em.b.i64(end)], [I64])
+        run.set(op, em.b.icmp("slt", steps(vector(I32, count)), em.b.splat(em.b.trunc(left, I32), count)))
 
     run.then(compare)
     run.evaluate_index(limit)

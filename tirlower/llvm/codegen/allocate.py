@@ -106,6 +106,7 @@ def emit_alloc(em: Emitter, op: AllocBuffer) -> None:
         many = max(count * buffer.dtype.lanes, 1)
         slot = em.b.alloca(array(many, unit), align=_alignment(buffer), name=_hint(buffer.name))
         em.define(buffer.data, slot)
+        em.arrays[buffer.data] = count * element_bytes(buffer)
         return
     allocate(em, buffer, op.condition)
 

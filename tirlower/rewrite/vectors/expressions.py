@@ -353,7 +353,8 @@ class ExprVectorizer(Dispatch[Expr, Expr, New]):
             raise Scalarize("a choice between vectors that differs between lanes")
         t, f = (self.widen(old, new) for old, new in zip(op.args[1:], args[1:], strict=True))
         t, f = Masker(condition).visit(t), Masker(Not(condition)).visit(f)
-        return Select(args[0], t, f, span=op.span)
+        # By the mask itself: LLVM sees that a masked load of the arm has left out the lanes that the other arm gives.
+        return Select(condition, t, f, span=op.span)
 
 
 def _lane(vector: Expr, lane: int) -> Expr:
