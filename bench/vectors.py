@@ -97,12 +97,39 @@ def dot(A: T.Buffer(({count},), "bfloat16"), B: T.Buffer(({count},), "bfloat16")
     return {"tirlower": Call(made(pairs), (a, b, out)), "widened": Call(made(widened), (a, b, out))}
 
 
+def scans(count: int = 4096) -> dict[str, Candidate]:
+    """Running sums in the first cache, by vectors of 16 lanes that are moved by 1, 2, 4 and 8 of them."""
+    steps, last = [], "x"
+    for by in (1, 2, 4, 8):
+        indices = [0] * by + [1 + at for at in range(16 - by)]
+        steps.append(f"y{by}: T.float32x16 = {last} + T.Shuffle([T.float32(0), {last}], {indices})")
+        last = f"y{by}"
+    kernel = tl.build(
+        parse(f"""
+@T.prim_func
+def scan(A: T.Buffer(({count},), "float32"), B: T.Buffer(({count},), "float32")):
+    carry = T.alloc_buffer((1,), "float32", scope="local")
+    carry[0] = T.float32(0)
+    for i in range({count // 16}):
+        x: T.float32x16 = A[i * 16:i * 16 + 16]
+{textwrap.indent(chr(10).join(steps), " " * 8)}
+        B[i * 16:i * 16 + 16] = {last} + T.Broadcast(carry[0], 16)
+        carry[0] = B[i * 16 + 15]
+"""),
+        "llvm -num_threads=1",
+    )
+    assert isinstance(kernel, tl.Kernel)
+    array, out = np.random.default_rng(0).random(count, np.float32), np.zeros(count, np.float32)
+    return {"tirlower": Call(kernel, (array, out)), "numpy": Call(np.cumsum, (array, 0, None, out))}
+
+
 _DOT = "llvm.x86.avx512bf16.dpbf16ps.512"
 
 ROWS: dict[str, Callable[[], dict[str, Candidate]]] = {
     "building loops around loops": nests,
     "sum of 16 KB": sums,
     "bfloat16 dot product": bfloat16_dots,
+    "running sums of 16 KB": scans,
 }
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from tirlower.emit.emitter import Emitter, constant
 from tirlower.emit.expressions import Run, call_control, call_rule, combine
-from tirlower.emit.llvm_text import I1, I32, I64, Type, Value, const_vector, vector
+from tirlower.emit.llvm_text import I1, I32, I64, Type, Value, const_vector, int_type, vector, zero
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Broadcast, Call, IntImm, Ramp, Shuffle
 
@@ -136,12 +136,52 @@ def _shuffle(em: Emitter, op: Shuffle, *values: Value) -> Value:
             if at < v.type.lanes:
                 return lane(em, v, at)
             at -= v.type.lanes
+    moved = _moved(em, vectors, mask)
+    if moved is not None:
+        return moved
     if len(vectors) == 2 and vectors[0].type == vectors[1].type:
         return em.b.shuffle(vectors[0], vectors[1], mask)
     whole = concatenate(em, vectors)
     if mask == list(range(whole.type.lanes)):
         return whole
     return em.b.shuffle(whole, None, mask)
+
+
+def _moved(em: Emitter, vectors: Sequence[Value], indices: Sequence[int]) -> Value | None:
+    """A vector moved up or down by some lanes, with zeros behind it, as a rotation of which lanes are kept by a mask.
+
+    None for any other shuffle, and where there are no such masks. Scans are made of these: LLVM would take the zeros for
+    the gaps of an expansion or a compression (``vexpandps``), twice as slow as the masked rotation (``valignd``). It does
+    not where it cannot see the mask, which stands in a register.
+    """
+    count = len(indices)
+    lanes = [(vector, at) for vector in vectors for at in range(vector.type.lanes)]
+    chosen = [lanes[index] for index in indices]
+    kept = [not _is_zero(vector) for vector, _ in chosen]
+    found = {vector.text: vector for (vector, _), keep in zip(chosen, kept, strict=True) if keep}
+    distances = {i - at for i, ((_, at), keep) in enumerate(zip(chosen, kept, strict=True)) if keep}
+    if len(found) != 1 or len(distances) != 1 or all(kept) or not any(distances):
+        return None
+    (value,), (distance,) = found.values(), distances
+    wide = "avx512f" if value.type.bits == 512 else "avx512vl"
+    if value.type.lanes != count or value.type.bits not in (256, 512) or value.type.scalar.bits not in (32, 64):
+        return None
+    if not em.machine.is_x86 or wide not in em.machine.features:
+        return None
+    own = value.type
+    if own.scalar.bits == 32 and distance % 2 == 0:
+        # LLVM permutes pairs then, under no mask that tells the halves of a pair apart.
+        count, distance, kept = count // 2, distance // 2, kept[::2]
+        value = em.b.bitcast(value, vector(I64, count))
+    bits = em.b.i32(sum(keep << i for i, keep in enumerate(kept)))
+    hidden = em.b.call_asm("", "=r,0", I32, [bits], side_effect=False, attrs=["nounwind", "memory(none)"])
+    mask = em.b.bitcast(em.b.trunc(hidden, int_type(count)), vector(I1, count))
+    rotated = em.b.shuffle(value, None, [(i - distance) % count for i in range(count)])
+    return em.b.bitcast(em.b.select(mask, rotated, zero(value.type)), own)
+
+
+def _is_zero(value: Value) -> bool:
+    return value.is_constant and value.text in (zero(value.type).text, zero(value.type.scalar).text)
 
 
 @call_rule("tir.vectorlow", "tir.vectorhigh")
