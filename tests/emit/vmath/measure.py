@@ -26,15 +26,18 @@ TARGETS = {
     "avx2": (frozenset({"avx2", "fma", "f16c"}), "x86-64-v3"),
     "sse2": (frozenset(), "x86-64"),
     "device": (frozenset({"fma"}), "x86-64-v3"),
+    # what AVX-512's vectors compute, in scalars, which other processors run
+    "avx512 scalars": (AVX512, "x86-64-v3"),
 }
 
 #: as many lanes as a register holds float32
-LANES = {"host": host_cpu().vector_bits // 32, "avx512": 16, "avx2": 8, "sse2": 4, "device": 1}
+LANES = {"host": host_cpu().vector_bits // 32, "avx512": 16, "avx2": 8, "sse2": 4, "device": 1, "avx512 scalars": 1}
+_NEEDS = {"x86-64": frozenset[str](), "x86-64-v3": frozenset({"avx2", "fma", "f16c"}), "x86-64-v4": AVX512}
 
 
 def runnable(target: str) -> bool:
     """Whether this machine runs code for the target."""
-    return target == "host" or (triple().startswith("x86_64") and TARGETS[target][0] <= host_cpu().enabled)
+    return target == "host" or (triple().startswith("x86_64") and _NEEDS[TARGETS[target][1]] <= host_cpu().enabled)
 
 
 class Loop:

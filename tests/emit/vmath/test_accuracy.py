@@ -22,8 +22,8 @@ from tirlower.emit.vmath import (
 UNARY = sorted(name for name in vmath.SUPPORTED if vmath.ARITY[name] == 1)
 BINARY = sorted(name for name in vmath.SUPPORTED if vmath.ARITY[name] == 2)
 # the bit patterns of the samples are this far apart: a prime, so that all low bits occur
-STRIDE = {"host": 1021, "avx512": 4093, "avx2": 4093, "sse2": 4093, "device": 4093}
-LANES = {"host": 16, "avx512": 16, "avx2": 8, "sse2": 4, "device": 1}
+STRIDE = {"host": 1021, "avx512": 4093, "avx2": 4093, "sse2": 4093, "device": 4093, "avx512 scalars": 16381}
+LANES = {"host": 16, "avx512": 16, "avx2": 8, "sse2": 4, "device": 1, "avx512 scalars": 1}
 
 SPECIAL = [0.0, 1.0, 0.5, 2.0, 3.0, math.inf, 1e-45, 1.1754944e-38, 1.17549421e-38, 3.4028235e38, 5.9604645e-8]
 SPECIAL += [88.72284, 88.722855, 103.97207, 103.97209, 104.0, 127.99999, 128.0, 149.0, 149.5, 150.0, 38.53184, 45.0]
