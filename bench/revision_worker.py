@@ -43,12 +43,17 @@ class _Block:
     runs: Any = field(default_factory=ctypes.c_int64)
 
 
+#: the cells of every counter: what kernels share (the thread pool, scratch memory) may be built with some, and runs on
+_CELLS: list[object] = []
+
+
 class Counted:
     """While it is entered, builds make machine code that counts how often each of its blocks runs."""
 
     def __init__(self) -> None:
         self.blocks: list[_Block] = []
         self._saved = ctypes.c_int64()
+        _CELLS.append(self._saved)
 
     def __enter__(self) -> Counted:
         llvm.initialize_native_asmparser()
@@ -97,6 +102,7 @@ class Counted:
     def _counter(self, function: str) -> list[str]:
         """One more run of a new block; neither a register nor a flag is changed."""
         self.blocks.append(_Block(function))
+        _CELLS.append(self.blocks[-1].runs)
         saved, runs = (hex(ctypes.addressof(cell)) for cell in (self._saved, self.blocks[-1].runs))
         count = (f"movabsq {runs}, %rax", "leaq 1(%rax), %rax", f"movabsq %rax, {runs}")
         return [f"\t{line}" for line in (f"movabsq %rax, {saved}", *count, f"movabsq {saved}, %rax")]

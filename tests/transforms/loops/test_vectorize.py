@@ -9,6 +9,7 @@ from tirlower.diagnostics import TransformError
 from tirlower.interp import interpret, register_extern
 from tirlower.ir import BufferLoad, BufferStore, For, PrimFunc, Var, decl_buffer, pre_order_visit
 from tirlower.machine.target import Target
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import PassContext, VectorizeLoop
 
@@ -657,3 +658,32 @@ def test_a_tail_of_a_loop_that_does_not_start_at_zero() -> None:
 
     check(VectorizeLoop(tail=True), before)
     executes_alike(before, VectorizeLoop(predicate=True, tail=True)(before))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if x + l < n:\n            C[l] = A[l]",
+        "C[l] = T.if_then_else(x + l < n, A[l], 7)",
+        "if l + X[0] < n:\n            C[l] = A[l]",
+        "if x + l + 3 < n:\n            C[l] = A[l]\n        else:\n            C[l] = 5",
+        "y: T.let[T.int32] = x * 1\n        if y + l < n:\n            C[l] = A[l]",
+    ],
+)
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_conditions_on_data_wrap_in_lanes_as_they_do_in_turn(body: str, dtype: str) -> None:
+    """A lane mask counts on from its base without wrapping."""
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32"), X: T.Buffer((1,), "{dtype}"), x: T.{dtype}, n: T.{dtype}):
+    for l in T.vectorized(16):
+        {body.replace("T.int32", f"T.{dtype}")}
+""")
+    kernel = tl.build(func)
+    a, top = np.arange(16, dtype="int32"), np.iinfo(dtype).max
+    for x in (top - 7, 3, -top - 1, top):
+        for n in (5, -5, top, -top - 1):
+            found, wanted = np.full((2, 16), -1, "int32")
+            kernel(a, found, np.array([x], dtype), x, n)
+            tl.interpret(func, a, wanted, np.array([x], dtype), x, n)
+            assert found.tolist() == wanted.tolist(), (x, n)

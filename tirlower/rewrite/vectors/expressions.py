@@ -69,7 +69,7 @@ class ExprVectorizer(Dispatch[Expr, Expr, New]):
         self.predicated = predicated
         self.ramp = Ramp(const(0, var.dtype), const(1, var.dtype), lanes)
         self.lets: dict[Var, Var] = {}
-        self.analyzer, _ = analyzer_of(func)
+        self.analyzer, self.wrapping = analyzer_of(func)
         self.varying: dict[Buffer, bool] = {}
 
     def forget(self, known: int) -> None:
@@ -348,7 +348,7 @@ class ExprVectorizer(Dispatch[Expr, Expr, New]):
         """A choice that differs between lanes: a select, the loads of each arm under the mask of its lanes."""
         if not self.predicated:
             raise Scalarize("an if_then_else whose condition differs between lanes")
-        condition = mask_of(args[0])
+        condition = mask_of(args[0], self.wrapping)
         if condition.dtype.lanes != args[0].dtype.lanes or op.dtype.is_vector:
             raise Scalarize("a choice between vectors that differs between lanes")
         t, f = (self.widen(old, new) for old, new in zip(op.args[1:], args[1:], strict=True))

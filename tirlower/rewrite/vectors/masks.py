@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tirlower.analysis.overflow import Wrapping
 from tirlower.ir.expr import (
     LT,
     And,
@@ -33,13 +34,16 @@ class Scalarize(Exception):
         self.reason = reason
 
 
-def mask_of(condition: Expr) -> Expr:
-    """A vector condition as a mask: ``base + lane < limit`` as the lane mask that targets have, others as they are."""
+def mask_of(condition: Expr, wrapping: Wrapping) -> Expr:
+    """A vector condition as a mask: ``base + lane < limit`` as the lane mask that targets have, others as they are.
+
+    The lane mask does not wrap: where the base is data the sum may, and the comparison stays.
+    """
     while isinstance(condition, Call) and condition.op is Op.get("tir.likely"):
         condition = condition.args[0]
     if isinstance(condition, LT) and isinstance(condition.a, Ramp) and isinstance(condition.b, Broadcast):
         ramp, limit = condition.a, condition.b.value
-        if is_const_int(ramp.stride, 1) and limit.dtype.is_scalar:
+        if is_const_int(ramp.stride, 1) and limit.dtype.is_scalar and not wrapping.is_data(ramp.base):
             return Call(Op.get("tir.get_active_lane_mask"), (ramp.base, limit), condition.dtype, span=condition.span)
     return condition
 

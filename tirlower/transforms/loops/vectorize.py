@@ -186,7 +186,7 @@ class _Vectorizer(Mutator):
         condition = self.visit(op.condition)
         if condition is not op.condition:
             if self.predicated:
-                return self._masked(op, mask_of(condition))
+                return self._masked(op, mask_of(condition, self.exprs.wrapping))
             raise Scalarize(f"the condition {op.condition} differs between lanes")
         else_case = None if op.else_case is None else self.scope(op.else_case)
         return op.with_(then_case=self.scope(op.then_case), else_case=else_case)
