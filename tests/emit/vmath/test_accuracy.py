@@ -113,3 +113,30 @@ def test_docstrings_state_the_bounds(name):
     modules = [exponential, logarithm, trigonometric, inverse_trigonometric, inverse_hyperbolic, error_function, power]
     (formula,) = [getattr(m, name) for m in [*modules, remainder] if name in m.__all__]
     assert f"At most {vmath.ERRORS[name]:g} ulp, in float64 {vmath.ERRORS_F64[name]:g} ulp." in formula.__doc__
+
+
+# the arguments with the largest errors of those that have been run, with FMA and without: docs/numerics.md has the errors
+WORST = {
+    "acos": (-0.6118384599685669,), "acosh": (1.0685421228408813, 1.078352451324463), "asin": (0.526665985584259,),
+    "asinh": (0.40215539932250977, 0.40596848726272583), "atan": (1.1167774200439453, 1.0998475551605225),
+    "atanh": (0.17124193906784058, 0.1724475920200348), "cos": (2.3707761764526367, 3.9085142612457275), "cosh": (16.96769142150879,),
+    "erf": (1.0092517137527466, 1.0013601779937744), "exp": (59.30603790283203, -5.8533711433410645),
+    "exp2": (-126.49649810791016, -0.4973885118961334), "exp10": (3.7883503437042236, 26.363874435424805, -3.737379550933838),
+    "expm1": (0.3575008511543274, 0.3727182447910309, 0.34678295254707336), "log": (0.7125197649002075, 0.7090441584587097),
+    "log1p": (-0.2874802350997925, -0.2909558415412903), "log2": (0.7428650259971619, 0.7405641078948975),
+    "log10": (0.749954104423523, 0.7499581575393677), "rsqrt": (1.0061858892440796,), "sigmoid": (-4.846455097198486,),
+    "sin": (5.073734123248629e30, 2100.902099609375), "sinh": (0.41531601548194885, 0.4056750237941742),
+    "tan": (140.3509979248047, 7.300635814666748), "tanh": (0.5562652945518494, 0.5576491951942444),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", STRIDE)
+@pytest.mark.parametrize("name", WORST)
+def test_worst_arguments(loop, exact, ulps, name, target):
+    x = np.array(WORST[name], np.float32)
+    errors = ulps(loop(name, "f32", LANES[target], target)(x), exact(name, wide(x)))
+    assert errors.max() <= vmath.ERRORS[name], worst(errors, x)
+
+
+def test_every_function_has_its_worst_arguments():
+    assert set(WORST) == set(UNARY) - {"sqrt"}
