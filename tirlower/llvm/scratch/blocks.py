@@ -205,7 +205,10 @@ class _Blocks:
         (pointer,) = f.args
         entry, look, plain = (f.block(n) for n in ("entry", "look", "plain"))
         b = Builder(f, entry)
-        b.cond_br(b.icmp("ne", pointer, null()), look, plain)
+        # What is small is seldom at the beginning of a page.
+        within = b.and_(b.ptrtoint(pointer), b.i64(_PAGE - 1))
+        begins = b.icmp("eq", within, b.i64(0))
+        b.cond_br(b.and_(begins, b.icmp("ne", pointer, null())), look, plain)
         b.position_at_end(look)
         with b.for_range(b.i64(0), b.i64(_BLOCKS), nonempty=True) as index:
             block = self._entry(b, index)
