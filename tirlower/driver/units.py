@@ -76,7 +76,7 @@ def units_of(mod: IRModule) -> list[Unit]:
     >>> print(units[1].module["clear"].script())
     @T.prim_func
     def clear(p: T.handle("float32")):
-        T.func_attr({"tir.defined_elsewhere": 1})
+        T.func_attr({"tir.called_from_elsewhere": True, "tir.defined_elsewhere": 1})
         T.call_extern("void", "clear", p)
     """
     split = _Split(mod)
