@@ -194,6 +194,102 @@ def test_what_is_of_use_but_not_needed_gets_little_of_the_work(monkeypatch):
         assert solver.given > 400_000 // 8
 
 
+def great(seed: int) -> tuple[int, list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """A question of a random program: a subscript that is cut to 16 bits. 1,700 operations on it took 0.12 s."""
+    equations = [
+        (0, 0, -1, 0, -1, 0, 0, 0, 0, 0, 1),
+        (130840, 0, 196261, 65421, -65420, -130842, 130842, 130840, -261680, 261680, -1),
+    ]
+    return 10, equations, [
+        (-2 - seed, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0),
+        (-1, 0, 0, -1, 1, 0, 0, 0, 0, 0, 0),
+        (-1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0),
+        (-1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0),
+        (-1, 1, -1, 0, 0, 0, 0, 0, 0, 0, 0),
+        (-1, 1, 0, -1, 0, 0, 0, 0, 0, 0, 0),
+        (-1, 1, 0, 0, -1, 0, 0, 0, 0, 0, 0),
+        (0, 0, 0, 0, 0, 0, 1, 1, -2, 0, 0),
+        (0, 0, 0, 1, 0, 0, -2, 0, 0, 0, 0),
+        (0, 0, 0, 1, 0, 0, 0, 0, 0, -4, 0),
+        (0, 0, 1, 0, 0, 0, 0, -2, 0, 0, 0),
+        (0, 0, 1, 1, 0, -2, 0, 0, 0, 0, 0),
+        (1, 0, -1, -1, 0, 2, 0, 0, 0, 0, 0),
+        (1, 0, -1, 0, 0, 0, 0, 2, 0, 0, 0),
+        (1, 0, 0, -1, 0, 0, 2, 0, 0, 0, 0),
+        (1, 0, 0, 0, 0, 0, -1, -1, 2, 0, 0),
+        (2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0),
+        (3, 0, 0, -1, 0, 0, 0, 0, 0, 4, 0),
+        (3, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0),
+        (3, 0, 1, 1, 0, -2, 2, 0, 0, 0, 0),
+        (265, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+        (2147483647, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+        (2147483648, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    ]  # fmt: skip
+
+
+class Limits(Solver):
+    """Notes the operations that isl was given, each time it was called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits: list[int] = []
+
+    def limited(self, operations=None):
+        self.limits.append(operations)
+        return super().limited(operations)
+
+
+def test_operations_on_great_coefficients_are_few_for_each_takes_longer_than_the_last(monkeypatch):
+    columns, equations, inequalities = great(0)
+    small = [equations[0], tuple(c % 5 for c in equations[1])]
+    monkeypatch.setattr(isl, "_LEVELS", (1,))  # all of a question's operations at once
+    solver = Limits()
+    for given in (equations, small):
+        solver.solve(columns, given, inequalities)
+    assert 500 < solver.limits[0] < 1_300 and solver.limits[1] > 20_000, solver.limits
+
+
+@pytest.mark.parametrize("work", [1, 1_000, 200_000, isl.QUESTION_WORK])
+@pytest.mark.parametrize("question", [great(0), hard(0), easy(1)])
+def test_the_operations_of_some_work_are_as_many_as_fit(work, question):
+    cost = isl._Cost.of(*question)
+    most = cost.operations(work)
+    assert cost.work(most) <= work
+    # A growing cost goes up in steps.
+    assert cost.work(most + most // 8 + isl._FIRST_OPERATIONS + 1) > work
+
+
+def test_searches_for_small_points_have_the_work_of_a_few_in_one_verdict():
+    """They were not counted: three of them took half of a verdict's second."""
+    solver = Limits()
+    boxes = 9 * 37  # the numbers of a question and its box
+    with solver.verdict():
+        for seed in range(60):
+            solver.smallest(*hard(seed), ())
+        inside = sum(solver.limits) * boxes
+        assert 0 < inside <= 9 * isl._SMALLEST_WORK
+        before = len(solver.limits)
+        with solver.verdict(renew=True):  # what is shown has searches of its own
+            solver.smallest(*hard(0), ())
+        assert len(solver.limits) > before
+        assert solver.solve(*easy(1)).point is not None  # questions have all of their work
+    before = len(solver.limits)
+    solver.smallest(*hard(70), ())
+    assert len(solver.limits) > before  # no verdict, no bound of several
+
+
+def test_small_points_that_are_remembered_count_as_those_that_are_looked_for():
+    questions = [question(n) for n in range(30) for question in (easy, hard)]
+    known = Solver()
+    for question in questions:
+        known.smallest(*question, ())
+    found = []
+    for solver in (known, Solver()):
+        with solver.verdict():
+            found.append([solver.smallest(*question, ()) for question in questions])
+    assert found[0] == found[1] and found[0][0] is not None and found[0][-2] is None
+
+
 def test_a_verdict_past_its_work_is_unknown(monkeypatch):
     source = """
 @T.prim_func

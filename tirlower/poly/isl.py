@@ -9,6 +9,7 @@ accesses and loops is asked once.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ MAX_OPERATIONS = 200_000
 """isl's operations for one question: some 50 ms (a usual one takes a few hundred)."""
 
 QUESTION_WORK = 7_000_000
-"""The operations of one question times the numbers in its matrix (:func:`_cells`): 50 to 200 ms."""
+"""The work of one question, which is its operations times the numbers in its matrix (:class:`_Cost`): 50 to 150 ms."""
 
 VERDICT_WORK = 12_000_000
 """The same for all questions of one verdict: up to 0.2 s, and half as much again where the machine is shared. A quarter more
@@ -41,13 +42,22 @@ _LEVELS = (256, 64, 16, 4, 1)
 """The parts of a question's work after which it is looked at, for isl does not tell how much it has done."""
 
 _SMALLEST_WORK = 200_000
-"""A point is as good as one of small numbers, if those take long to find: an operation takes ten times as long there."""
+"""A point is as good as one of small numbers, if those take long to find: this is the work of one search in a box."""
 
 _SHOWN_WORK = 1_000_000
 """The same for a point that is shown: with a size of 2**31 - 1 nobody can try it, and sums of sizes leave their type."""
 
+_SEARCHES = 5
+"""How many such searches may be in vain in one verdict: all of them together have so many times the work of one."""
+
 _LEXMIN_SHARE = 8
 """The part of those operations that the least point may take, when one of small numbers is known."""
+
+_GREAT = 16
+"""From so many bits on a coefficient of an equation is great: those of numbers that are cut to a type's range are."""
+
+_FIRST_OPERATIONS = 48
+"""The operations for which those with great coefficients take what others take; later ones take in proportion longer."""
 
 MEMO_SIZE = 20_000
 
@@ -109,17 +119,44 @@ TOO_MUCH = "gave up after the work of one verdict"
 _TOO_MUCH = Answer(reason=TOO_MUCH)
 
 
-def _cells(columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> int:
-    """The numbers of a matrix, those of many bits counted several times: an operation's time was measured to grow with the
-    square of the bits of a row's largest number beyond 8 (from 4 ns for a number to 90). A few great rows are enough, so
-    that the squares have their mean taken, not the bits."""
-    rows = max(len(equations) + len(inequalities), 1)
-    bits = sum(max(map(abs, row)).bit_length() ** 2 for row in itertools.chain(equations, inequalities))
-    return _numbers(columns, equations, inequalities) * max(bits // (64 * rows), 1)
+@dataclass(frozen=True)
+class _Cost:
+    """What isl's operations on a matrix count for, with ``numbers`` in it, each of which has the ``weight`` of its bits.
+
+    Where isl solves an equation with great coefficients that are no powers of two, and many columns, its numbers grow
+    longer with each cut (``grows``): there the first 64 operations take 4 us each, the first 1,024 take 90. Measured over
+    2,500 questions, those that take over 1 ms take 4 ns times their work, one in ten over 9, and none over 20 (it was up
+    to 250 when all operations counted the same).
+    """
+
+    numbers: int
+    weight: int
+    grows: bool
+
+    @classmethod
+    def of(cls, columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> _Cost:
+        """A number of many bits counts several times: an operation's time was measured to grow with the square of the bits
+        of a row's largest number beyond 8. A few great rows are enough, so that the squares have their mean taken, not the
+        bits."""
+        rows = len(equations) + len(inequalities)
+        bits = sum(max(map(abs, row)).bit_length() ** 2 for row in itertools.chain(equations, inequalities))
+        grows = columns >= 8 and any(_is_great(c) for row in equations for c in row[1:])
+        return cls((columns + 1) * (rows + 1), max(bits // (64 * max(rows, 1)), 1), grows)
+
+    def work(self, operations: int) -> int:
+        """What so many operations count for."""
+        weight = max(self.weight, operations // _FIRST_OPERATIONS) if self.grows else self.weight
+        return self.numbers * weight * operations
+
+    def operations(self, work: int) -> int:
+        """How many operations some work is."""
+        most = work // (self.numbers * self.weight)
+        return min(most, math.isqrt(_FIRST_OPERATIONS * work // self.numbers)) if self.grows else most
 
 
-def _numbers(columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> int:
-    return (columns + 1) * (len(equations) + len(inequalities) + 1)
+def _is_great(coefficient: int) -> bool:
+    size = abs(coefficient)
+    return size >> _GREAT > 0 and size & (size - 1) != 0
 
 
 class Solver:
@@ -143,6 +180,7 @@ class Solver:
         self._memo: OrderedDict[tuple[object, ...], tuple[Answer, int]] = OrderedDict()
         self._left: int | None = None
         self._smallest_work = _SMALLEST_WORK
+        self._searches_left: int | None = None
 
     @contextmanager
     def verdict(self, renew: bool = False) -> Iterator[None]:
@@ -153,16 +191,17 @@ class Solver:
         What a question counts for depends on it alone, not on the clock or on what is remembered, so that a verdict
         is the same each time.
         """
-        before = self._left, self._smallest_work
-        if before[0] is None or renew:
-            self._left = VERDICT_WORK
+        before = self._left, self._smallest_work, self._searches_left
         if renew:
             self._smallest_work = _SHOWN_WORK
+        if before[0] is None or renew:
+            self._left = VERDICT_WORK
+            self._searches_left = _SEARCHES * self._smallest_work
         try:
             yield
         finally:
             if before[0] is None or renew:
-                self._left, self._smallest_work = before
+                self._left, self._smallest_work, self._searches_left = before
 
     @property
     def spent(self) -> bool:
@@ -187,28 +226,28 @@ class Solver:
         if found is None:
             found = self._ask(columns, equations, inequalities)
             if found is None:
-                self._spend_in_vain(_cells(columns, equations, inequalities))
+                self._spend_in_vain(_Cost.of(columns, equations, inequalities))
                 return _TOO_MUCH
             self._remember(key, found)
         answer, work = found
         if self._left is not None:
             if work > self._left:
-                self._spend_in_vain(_cells(columns, equations, inequalities))
+                self._spend_in_vain(_Cost.of(columns, equations, inequalities))
                 return _TOO_MUCH
             self._left -= work
         return answer
 
-    def _levels(self, cells: int) -> Iterator[tuple[int, int]]:
+    def _levels(self, cost: _Cost) -> Iterator[tuple[int, int]]:
         """The operations after which a question is looked at, and what it counts for there."""
-        most = max(min(self.max_operations, QUESTION_WORK // cells), 1)
+        most = max(min(self.max_operations, cost.operations(QUESTION_WORK)), 1)
         for part in _LEVELS:
             operations = max(most // part, 1)
-            yield operations, max(operations * cells, _ASKING)
+            yield operations, max(cost.work(operations), _ASKING)
 
-    def _spend_in_vain(self, cells: int) -> None:
+    def _spend_in_vain(self, cost: _Cost) -> None:
         """Count what a question took that needs more than is left: else many such would each take as much again."""
         if self._left is not None:
-            self._left -= max((work for _, work in self._levels(cells) if work <= self._left), default=_ASKING)
+            self._left -= max((work for _, work in self._levels(cost) if work <= self._left), default=_ASKING)
 
     def _remember(self, key: tuple[object, ...], found: tuple[Answer, int]) -> None:
         self._memo[key] = found
@@ -221,9 +260,8 @@ class Solver:
             why = "islpy is not installed, and simple arithmetic does not decide it (pip install islpy)"
             return Answer(reason=why), 0
         self.solved += 1
-        cells = _cells(columns, equations, inequalities)
         work = 0
-        for operations, work in self._levels(cells):
+        for operations, work in self._levels(_Cost.of(columns, equations, inequalities)):
             if self._left is not None and work > self._left:
                 return None
             with self.limited(operations):
@@ -240,20 +278,27 @@ class Solver:
     ) -> tuple[int, ...] | None:
         """A point of small numbers, the lexicographically least within a box; None where none is found soon.
 
-        ``nonneg`` lists the columns to look for at 0 and above.
+        ``nonneg`` lists the columns to look for at 0 and above. A verdict has work of its own for these searches, so that
+        its questions have all of theirs: past it there is none, for any point is as true.
         """
-        if not available():
+        if not available() or (self._searches_left is not None and self._searches_left < self._smallest_work):
             return None
         key = (columns, tuple(equations), tuple(inequalities), tuple(nonneg), self._smallest_work)
         found = self._memo.get(key)
         if found is None:
-            found = Answer(point=self._smallest(columns, equations, inequalities, nonneg)), 0
+            point, work = self._smallest(columns, equations, inequalities, nonneg)
+            found = Answer(point=point), work
             self._remember(key, found)
-        return found[0].point
+        answer, work = found
+        if self._searches_left is not None:
+            self._searches_left -= work
+        return answer.point
 
     def _smallest(
         self, columns: int, equations: Sequence[Row], inequalities: Sequence[Row], nonneg: Sequence[int]
-    ) -> tuple[int, ...] | None:
+    ) -> tuple[tuple[int, ...] | None, int]:
+        """The point, and what looking for it counts for."""
+        spent = 0
         for size in (4, 16, 256, 65536):
             box = list(inequalities)
             for column in range(columns):
@@ -264,26 +309,30 @@ class Solver:
                 high = [size] + [0] * columns
                 high[column + 1] = -1
                 box += [tuple(low), tuple(high)]
+            cost = _Cost.of(columns, equations, box)
             # In the largest box the numbers are no longer small, and take longest to find.
-            most = self._smallest_work // (_cells(columns, equations, box) * (1 if size <= 256 else 4))
+            most = max(cost.operations(self._smallest_work // (1 if size <= 256 else 4)), 1)
+            spent += cost.work(most)
             with self.limited(most):
                 try:
                     point = basic_set(columns, equations, box).sample_point()
                 except isl.Error:
-                    return None
+                    return None, spent
             if point.is_void():
                 continue
             found = _coordinates(point, columns)
             # An operation of lexmin cuts by rows of ever greater numbers: a few thousand have taken a second.
-            with self.limited(most // _LEXMIN_SHARE):
+            most = max(most // _LEXMIN_SHARE, 1)
+            spent += cost.work(most)
+            with self.limited(most):
                 try:
                     point = basic_set(columns, equations, box).lexmin().sample_point()
                 except isl.Error:
-                    return found  # small enough
+                    return found, spent  # small enough
             # Of coefficients near 2**32 isl makes a wrong lexmin, mostly an empty one.
             least = found if point.is_void() else _coordinates(point, columns)
-            return least if _holds(least, equations, box) else found
-        return None
+            return (least if _holds(least, equations, box) else found), spent
+        return None, spent
 
     def why(self, error: Exception, operations: int) -> str:
         """What an error of isl means to the user, after at most so many operations."""
