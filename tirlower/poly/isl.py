@@ -124,9 +124,9 @@ class _Cost:
     """What isl's operations on a matrix count for, with ``numbers`` in it, each of which has the ``weight`` of its bits.
 
     Where isl solves an equation with great coefficients that are no powers of two, and many columns, its numbers grow
-    longer with each cut (``grows``): there the first 64 operations take 4 us each, the first 1,024 take 90. Measured over
-    2,500 questions, those that take over 1 ms take 4 ns times their work, one in ten over 9, and none over 20 (it was up
-    to 250 when all operations counted the same).
+    longer with each cut (``grows``): there the first 64 operations take 4 us each, the first 1,024 take 90. Of 250 questions
+    that take over 1 ms half take up to 3 ns times their work, nine in ten up to 8, all of them up to 16 (60 and 255 for the
+    last two when all operations counted the same).
     """
 
     numbers: int
