@@ -9,6 +9,7 @@ import tirlower as tl
 from tirlower.analysis.overflow import DataAnalyzer, Wrapping
 from tirlower.arith import Analyzer
 from tirlower.ir import Buffer, BufferLoad, IntImm, Range, Var, const, pre_order_visit, structural_equal
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import LowerIntrin, Simplify
 
@@ -160,6 +161,70 @@ def test_a_division_by_data_that_may_be_zero_stays():
     with analyzer.constraint_scope(d > 0), analyzer.constraint_scope(d < 100):
         assert structural_equal(analyzer.simplify(d // d), const(1, "int32"))
     assert structural_equal(analyzer.simplify(T.if_then_else(x - x > 0, x // d, 3)), const(3, "int32"))
+
+
+EDGES = """
+@T.prim_func
+def edges(s: T.int32, X: T.Buffer((4,), "int32"), O: T.Buffer((8,), "int32")):
+    for i in {loop}:
+        if {condition}:
+            O[i] = 1
+"""
+HOLDS = {
+    # Sums of data wrap, also where the data cancels out: 3 * 10**9 is negative in int32.
+    "i * 1000000000 + (s - s) < 8": lambda i, s: i in (0, 3),
+    "(X[1] - X[1]) + i * 1000000000 < 8": lambda i, s: i in (0, 3),
+    "T.max(i * 1000000000, s - s) < 8": lambda i, s: i in (0, 3),
+    "T.min(i * 1000000000, s - s) < 0": lambda i, s: i == 3,
+    # A choice between indices is an index, whatever chooses, and so are numbers: exact.
+    "i * 1000000000 + T.if_then_else(s != s, 1, 7) < 8": lambda i, s: i == 0,
+    "2147483646 + T.if_then_else(s != s, 1, 7) < 8": lambda i, s: False,
+    "2147483646 + T.Select(s != 8, 1, 7) < 8": lambda i, s: False,
+    "T.if_then_else(s + 1 > s, 1, 7) * 1000000000 + 2147483647 < 8": lambda i, s: False,
+    "i * T.int32(2147483647) - 2147483647 > 0": lambda i, s: i > 1,
+    "T.int32(2147483647) + T.int32(1) > i": lambda i, s: True,
+}
+
+
+@pytest.mark.parametrize("loop", ["range(4)", "T.unroll(4)", "T.vectorized(4)", "T.parallel(4)"])
+def test_kinds_of_arithmetic_stay_where_data_cancels_out_or_loops_become_numbers(loop):
+    for condition, holds in HOLDS.items():
+        func = parse(EDGES.format(loop=loop, condition=condition))
+        native, plain = tl.build(func), lambda *args, func=func: tl.interpret(func, *args)
+        for s in (8, 2**31 - 1, -(2**31)):
+            for run in (native, plain):
+                out = np.zeros(8, "int32")
+                run(s, np.array([5, s, -s if s > 0 else 0, 1], "int32"), out)
+                assert out.tolist() == [int(i < 4 and holds(i, s)) for i in range(8)], (condition, s, run is native)
+
+
+def test_what_data_leaves_of_an_index_is_not_proved_as_an_index():
+    """The sum is 2.4 * 10**9 at i = 6, which wraps and is below n: a proof that took it exactly read far outside."""
+    func = parse("""
+@T.prim_func
+def f(X: T.Buffer((4,), "int32"), B: T.Buffer(("n",), "int32"), O: T.Buffer(("n",), "int32")):
+    for i in T.parallel(n):
+        if (i * 200000000 + (X[0] - X[0])) + (i * 200000000 + X[1] % 1) < n:
+            O[i] = B[i * 200000000 + (X[0] - X[0])]
+""")
+    out = np.zeros(16, "int32")
+    with pytest.raises(IndexError, match="index 1200000000 of dimension 0"):
+        tl.build(func)(np.zeros(4, "int32"), np.arange(16, dtype="int32"), out)
+
+
+def test_a_name_of_data_that_is_surely_zero_keeps_the_error_of_dividing_by_it():
+    func = parse("""
+@T.prim_func
+def f(s: T.int32, O: T.Buffer((8,), "int32")):
+    e: T.int32 = s % 1
+    if T.int32(5) % e >= T.int32(0):
+        O[e] = 1
+""")
+    for run in (tl.build(func), lambda *args: tl.interpret(func, *args)):
+        with pytest.raises(
+            tl.DivisionByZeroError if run is not None and hasattr(run, "source") else tl.InterpreterError
+        ):
+            run(7, np.zeros(8, "int32"))
 
 
 def _variables(expr):

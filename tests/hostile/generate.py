@@ -162,6 +162,8 @@ class _Writer:
         kind = rng.random()
         if depth == 0 or kind < 0.3:
             return self.atom()
+        if kind > 0.985:
+            return self.beside_an_edge()
         a = self.value(depth - 1)
         if kind < 0.62:
             return f"({a} {rng.choice('++-*')} {self.value(depth - 1)})"
@@ -185,6 +187,25 @@ class _Writer:
         if self.call and kind < 0.98:
             return f"Module.f({a}, {self.value(0)})"
         return f"T.{rng.choice(('Select', 'if_then_else'))}({self.condition(0)}, {a}, {self.value(depth - 1)})"
+
+    def beside_an_edge(self) -> str:
+        """A choice between numbers, data that cancels out, an index that leaves its type: beside others of their kind."""
+        rng = self.rng
+        a, far = self.datum(), self.literal(200_000_000)  # times itself and an iteration it is exact in 64 bits
+        edge = self.literal(limits(self.dtype)[1] if not self.dtype.endswith("64") else 1 << 31)
+        choose = rng.choice(("T.Select", "T.if_then_else"))
+        chosen = (
+            f"{choose}({self.condition(0)}, {self.literal(rng.choice((0, 1, 3)))}, {self.literal(rng.choice((1, 7)))})"
+        )
+        gone = rng.choice(
+            (f"({a} - {a})", f"({a} % {self.literal(1)})", f"{choose}({a} == {a}, {self.literal(7)}, {a})")
+        )
+        index = self.converted(rng.choice(self.loops), "int32") if self.loops else chosen
+        left, right = rng.choice(
+            ((edge, chosen), (f"{index} * {far}", gone), (f"{index} * {far}", chosen), (gone, chosen))
+        )
+        form = rng.random()
+        return f"({left} + {right})" if form < 0.6 else f"T.{'min' if form < 0.8 else 'max'}({left}, {right})"
 
     def index(self, value: str) -> str:
         """A value of the type as a subscript."""
@@ -345,8 +366,13 @@ class _Writer:
             self.line(f"    O[{var}] = {source}[{at}]")
         elif form < 0.7:
             self.line(f"O[{var}] = T.if_then_else({self.guard(e)}, {source}[{at}], B[{var}])")
-        elif form < 0.85:
+        elif form < 0.78:
             self.line(f"O[{var}] = {source}[{var}] + B[{self.size - 1} - {var}]")
+        elif form < 0.90:
+            # A condition on data and the iteration, as that of a tail, but data wraps.
+            lane, op = self.converted(var, "int32"), rng.choice(("<", "<=", ">", ">="))
+            self.line(f"if {self.value(0)} + {lane} {op} {self.value(0)}:")
+            self.line(f"    O[{var}] = {source}[{var}]")
         else:
             self.line(f"O[{var}] = {source}[{at}]")
 

@@ -36,17 +36,21 @@ def test_integer_arithmetic_wraps(dtype, data):
     a, b = (data.draw(st.integers(t.min_value, t.max_value)) for _ in range(2))
     x, y = imm(dtype, a), imm(dtype, b)
     wrapped = lambda v: wrap_int(v, t)
+    # Of int32 only what stays in it folds: numbers are indices, whose arithmetic is exact.
+    folds = lambda v: dtype != "int32" or t.min_value <= v <= t.max_value
     for fn, got in ((operator.add, x + y), (operator.sub, x - y), (operator.mul, x * y)):
-        assert isinstance(got, ir.IntImm) and got.dtype is t and got.value == wrapped(fn(a, b))
-    assert (-x).value == wrapped(-a) and (~x).value == wrapped(~a)
+        assert isinstance(got, ir.IntImm) is folds(fn(a, b)) and got.dtype is t
+        assert not folds(fn(a, b)) or got.value == wrapped(fn(a, b))
+    assert (not folds(-a) or (-x).value == wrapped(-a)) and (~x).value == wrapped(~a)
     assert (x & y).value == a & b and (x | y).value == a | b and (x ^ y).value == a ^ b
     assert build.min_(x, y).value == min(a, b) and build.max_(x, y).value == max(a, b)
     for fn in (operator.lt, operator.le, operator.gt, operator.ge):
         assert fn(x, y).dtype == "bool" and bool(fn(x, y).value) is fn(a, b)
     assert bool(build.eq(x, y).value) is (a == b) and bool(build.ne(x, y).value) is (a != b)
     shift = data.draw(st.integers(0, t.bits - 1))
-    assert (x << shift).value == wrapped(a << shift) and (x >> shift).value == a >> shift
-    if b != 0:
+    assert not folds(a << shift) or (x << shift).value == wrapped(a << shift)
+    assert (x >> shift).value == a >> shift
+    if b != 0 and folds(a // b):
         assert (x // y).value == wrapped(a // b) and (x % y).value == wrapped(a % b)
         assert build.truncdiv(x, y).value == wrapped(trunc_div(a, b))
         assert build.truncmod(x, y).value == wrapped(a - b * trunc_div(a, b))

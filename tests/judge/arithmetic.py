@@ -115,9 +115,10 @@ def literal(expr: Expr) -> int | None:
     if a is None or b is None:
         return None
     try:
-        return _LITERAL[kind](a, b)
+        number = _LITERAL[kind](a, b)
     except Meaningless:
         return None
+    return number if wrap(number) == number else None
 
 
 def is_zero(expr: Expr) -> bool:

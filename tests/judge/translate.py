@@ -13,7 +13,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from tests.judge.arithmetic import ARITHMETIC, Meaningless, folded, is_zero, known, literal, wrap
+from tests.judge.arithmetic import ARITHMETIC, Meaningless, folded, is_zero, known, literal
 from tests.judge.program import Expr, Program, Stmt, statements
 
 __all__ = ["translated"]
@@ -87,7 +87,7 @@ class _Translator:
         self.bytewise: set[str] = set()
         self.indices: set[str] = set(program.symbols) | _sizes(program)
         self.numbers: dict[str, int] = {}
-        """The names bound to numbers: arithmetic on numbers alone wraps."""
+        """The names bound to numbers."""
         self.declared(program)
         for name in (*program.scalars, *program.symbols):
             self.line(f"v_{name} = sizes[{name!r}]")
@@ -288,11 +288,10 @@ class _Translator:
             return self.is_index(expr[1]) and _keeps_index(kind, self.number_of(expr[2]))
         if kind in ("ld", "cast", "call", "cmp", "and", "or", "not"):
             return False
-        number = self.number_of(expr)
-        return self.is_index(expr[1]) and self.is_index(expr[2]) and (number is None or wrap(number) == number)
+        return self.is_index(expr[1]) and self.is_index(expr[2])
 
     def number_of(self, expr: Expr) -> int | None:
-        """The number that arithmetic on numbers alone gives, before it wraps."""
+        """The number that arithmetic on numbers alone gives."""
         kind = expr[0]
         number = literal(expr)
         if number is not None:

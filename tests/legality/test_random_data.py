@@ -34,7 +34,7 @@ def wrap(value: int, kind: str) -> int:
     return (value + half) % (2 * half) - half
 
 
-def fit(value: int, kind: str, env: dict[str, int]) -> int:
+def _fit(value: int, kind: str, env: dict[str, int]) -> int:
     """A result in its type; ``env["outside"]`` counts those that had to wrap."""
     made = wrap(value, kind)
     if made != value and "outside" in env:
@@ -119,14 +119,18 @@ def value(e: tuple[Any, ...], env: dict[str, int]) -> int:
         return int(ops[0])
     if what == "select":
         return value(ops[1] if value(ops[0], env) else ops[2], env)
-    x = value(ops[0], env)
+    # Numbers are indices, whose arithmetic is exact; beside data they are what the type holds of them.
+    numbers = kind == "int32" and not _chosen(e)
+    of = value if numbers else lambda part, env: wrap(value(part, env), part[1])
+    x = value(ops[0], env) if what == "cast" else of(ops[0], env)
     if what == "cast":
         return wrap(x, kind)
+    fit = (lambda number, kind, env: number) if numbers else _fit
     if what == "neg":
         return fit(-x, kind, env)
     if what == "abs":
         return fit(abs(x), kind, env)
-    y = ops[1] if isinstance(ops[1], int) else value(ops[1], env)
+    y = ops[1] if isinstance(ops[1], int) else of(ops[1], env)
     exact = {
         "+": lambda: x + y, "-": lambda: x - y, "*": lambda: x * y, "<<": lambda: x << y, ">>": lambda: x >> y,
         "//": lambda: x // y, "%": lambda: x % y, "&": lambda: x & y, "min": lambda: min(x, y), "max": lambda: max(x, y),
@@ -226,8 +230,19 @@ def _leaves(e: Any) -> list[str]:
     return [e[2]] if e[0] == "leaf" else [leaf for part in e for leaf in _leaves(part)]
 
 
+def _chosen(e: Any) -> list[str]:
+    """The leaves that say whether a value is data: not those of what chooses, and a conversion gives data."""
+    if not isinstance(e, tuple):
+        return []
+    return (
+        [e[2]]
+        if e[0] in ("leaf", "cast")
+        else [leaf for part in e[3 if e[0] == "select" else 0 :] for leaf in _chosen(part)]
+    )
+
+
 def _index_overflows(e: Any) -> bool:
-    """Whether arithmetic on the loop variable alone leaves its type, which the language does not define."""
+    """Whether arithmetic on the loop variable alone leaves its type, which is left out here."""
     if not isinstance(e, tuple):
         return False
     if len(e) > 1 and e[1] in BITS and set(_leaves(e)) == {"i"}:

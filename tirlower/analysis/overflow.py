@@ -21,6 +21,7 @@ from tirlower.arith.facts import conjuncts
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
 from tirlower.ir.build import all_of, as_expr, logical_not
+from tirlower.ir.data import chosen_of
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
     Add,
@@ -43,14 +44,16 @@ from tirlower.ir.expr import (
     Mod,
     Mul,
     Or,
+    Ramp,
     Sub,
     Var,
     const,
     is_const_int,
 )
-from tirlower.ir.functor import fold, pre_order_visit, substitute
+from tirlower.ir.functor import fold, substitute
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import each
 
 __all__ = ["DataAnalyzer", "Wrapping", "may_overflow"]
 
@@ -63,7 +66,8 @@ _ITE = Op.get("tir.if_then_else")
 _DIVISIONS = frozenset((Div, Mod, FloorDiv, FloorMod))
 _VALUES = frozenset((Var, IntImm, BufferLoad))
 _SHIFT_LEFT = Op.get("tir.shift_left")
-_RESULT_MAY_LEAVE = frozenset((Add, Sub, Mul, Div, FloorDiv))
+_ARITHMETIC = (Add, Sub, Mul, Div, FloorDiv, Call, Ramp)
+_RESULT_MAY_LEAVE = frozenset(_ARITHMETIC[:5])
 """Operations whose exact result may be outside their type; of a quotient that of the least integer by -1."""
 
 
@@ -98,17 +102,22 @@ class Wrapping:
         """What :meth:`simplify` made of the nodes of the expression at hand, by identity, in each scope of facts."""
 
     def is_data(self, root: Expr) -> bool:
-        """Whether a value depends on memory, on a call with effects, or on a variable bound to such a value."""
-        found = False
-
-        def look(op: Node) -> bool:
-            nonlocal found
-            self.note_let(op)
-            found = found or self.is_data_node(op)
-            return not found
-
-        pre_order_visit(root, look)
-        return found
+        """Whether a value is made of memory, of a call with effects, or of a variable bound to such a value. What a
+        choice is made of is what it is between, whatever chooses."""
+        stack: list[Node] = [root]
+        seen: set[int] = set()
+        while stack:
+            op = stack.pop()
+            if op.is_leaf:
+                if self.is_data_node(op):
+                    return True
+            elif id(op) not in seen:
+                seen.add(id(op))
+                self.note_let(op)
+                if self.is_data_node(op):
+                    return True
+                stack += chosen_of(op) or op.children()
+        return False
 
     def note_let(self, op: Node) -> None:
         """A variable that an expression binds to data is data in it."""
@@ -146,7 +155,7 @@ class Wrapping:
                 stack += waiting
                 continue
             stack.pop()
-            mine = data[id(op)] = self.is_data_node(op) or any(data[id(c)] for c in operands)
+            mine = data[id(op)] = self.is_data_node(op) or any(data[id(c)] for c in chosen_of(op) or operands)
             if mine and may_overflow(op) and _leaves(self.analyzer.const_int_bound(op), op.dtype):
                 return True
         return False
@@ -182,10 +191,10 @@ class Wrapping:
                 stack += waiting
                 continue
             stack.pop()
-            data[key] = self.is_data_node(op) or any(data[id(c)] for c in operands)
+            data[key] = self.is_data_node(op) or any(data[id(c)] for c in chosen_of(op) or operands)
             if (wrapping and any(id(c) in wrapping for c in operands)) or self._wraps_here(op, data):
                 wrapping.add(key)
-            if op.__class__ in _DIVISIONS and data[id(op.b)] and op.dtype.is_integral:
+            if op.__class__ in _DIVISIONS and (data[id(op.b)] or is_const_int(op.b, 0)) and op.dtype.is_integral:
                 quotients.append(op)
         return wrapping, quotients
 
@@ -200,7 +209,7 @@ class Wrapping:
             return True
         # A number that no rule computes may be any of its type.
         return (
-            (op.__class__ is Call or op.__class__ is Cast)
+            ((op.__class__ is Call and op.op is not _ITE) or op.__class__ is Cast)
             and op.dtype.is_integral
             and all(map(_is_number, op.children()))
         )
@@ -208,11 +217,42 @@ class Wrapping:
     def _wraps_here(self, op: Expr, data: dict[int, bool]) -> bool:
         if isinstance(op, (BinaryOp, CompareOp)):
             if not is_index_type(op.a.dtype):
-                return False
+                return not isinstance(op, CompareOp) and data[id(op)] and self._beside_data(op, data)
             if isinstance(op, CompareOp) and op.a.__class__ in _VALUES and op.b.__class__ in _VALUES:
                 return False  # what is given is compared, nothing is computed
-            return any(data[id(x)] and not self._is_small(x) for x in (op.a, op.b, op))
+            if any(data[id(x)] and not self._is_small(x) for x in (op.a, op.b, op)):
+                return True
+            return data[id(op)] and self._beside_data(op, data)
         return may_overflow(op) and data[id(op)] and not self._is_small(op)
+
+    def _beside_data(self, op: BinaryOp | CompareOp, data: Mapping[int, bool]) -> bool:
+        """Whether an operand is an index that may leave its type: beside data it is what the type holds of it."""
+        return any(not data[id(x)] and self._may_leave(x) for x in (op.a, op.b))
+
+    def _may_leave(self, root: Expr) -> bool:
+        """Whether arithmetic on indices, done exactly, may leave its type."""
+        if root.is_leaf or not is_index_type(root.dtype.element) or self.is_data(root):
+            return False
+        bound, kind = self.analyzer.const_int_bound, root.dtype.element
+        return any(
+            (
+                op.__class__ in _RESULT_MAY_LEAVE
+                or (op.__class__ is Call and op.op is _SHIFT_LEFT)
+                or op.__class__ is Ramp
+            )
+            and op.dtype.element is kind
+            and _leaves(bound(op), kind)
+            for op in each(_ARITHMETIC, root)
+        )
+
+    def _keeps_kind(self, op: Expr, new: Expr) -> bool:
+        """Whether what became of an operation on data is the same number: it wraps, and so do indices beside data, also
+        where the data cancels out and an index is left."""
+        if new is op or not is_index_type(op.dtype.element) or not self.is_data(op):
+            return True
+        if op.__class__ not in _RING and any(self._may_leave(x) for x in chosen_of(op) or op.children()):
+            return self.is_data(new) and new.__class__ is op.__class__
+        return new.is_leaf or self.is_data(new) or not self._may_leave(new)
 
     def _is_small(self, expr: Expr) -> bool:
         """Whether a value is known to lie in the middle half of its type."""
@@ -280,7 +320,8 @@ class Wrapping:
             done = self.visited[-1]
             found = done.get(id(op))
             if found is None:
-                found = done[id(op)] = inside(op)
+                found = inside(op)
+                done[id(op)] = found = found if self._keeps_kind(op, found) else op
             return found
 
         def inside(op: Expr) -> Expr:
@@ -298,6 +339,13 @@ class Wrapping:
             return visit(root)
         finally:
             self.visited.pop()
+
+    def _folded(self, op: BinaryOp, new: BinaryOp) -> Expr:
+        """A sum or product of other operands, folded; the old one where indices became numbers, whose arithmetic wraps."""
+        numbers = new.a.__class__ is IntImm and new.b.__class__ is IntImm
+        if numbers and is_index_type(op.dtype) and not self.is_data(op) and self._may_leave(new):
+            return op
+        return fold(new)
 
     def _decided(self, op: BinaryOp) -> Expr:
         """A minimum or maximum, or the operand that it is: what wraps may be bounded all the same, a remainder is."""
@@ -370,7 +418,7 @@ class Wrapping:
                 )
                 used.update(id(c) for c in (op.a, op.b) if c.__class__ is not IntImm)
                 a, b = rebuilt[id(op.a)], rebuilt[id(op.b)]
-                rebuilt[id(op)] = op if a is op.a and b is op.b else fold(op.with_(a=a, b=b))
+                rebuilt[id(op)] = op if a is op.a and b is op.b else self._folded(op, op.with_(a=a, b=b))
                 plain[id(op)] = op.with_(a=plain[id(op.a)], b=plain[id(op.b)])
                 continue
             stack.pop()
@@ -441,7 +489,7 @@ class DataAnalyzer(Analyzer):
     def _opaque_node(self, op: Expr, operands: tuple[Expr, ...]) -> tuple[Expr, bool]:
         """A node with what may wrap replaced, and whether it is data."""
         memo = self._opaque
-        data = self.wrapping.is_data_node(op) or any(memo[c][1] for c in operands)
+        data = self.wrapping.is_data_node(op) or any(memo[c][1] for c in chosen_of(op) or operands)
         new = op
         if any(memo[c][0] is not c for c in operands):
             new = op.map_children(lambda c: memo[c][0])
@@ -454,8 +502,9 @@ class DataAnalyzer(Analyzer):
         """State what a variable is."""
         if isinstance(value, Range):
             value = value.min if is_const_int(value.extent, 1) else self._opaque_range(value)
-        if isinstance(value, Expr) and self.wrapping.is_data(value):
-            self.wrapping.data.add(var)
+        if isinstance(value, Expr):
+            if self.wrapping.is_data(value):
+                self.wrapping.data.add(var)
             if self.wrapping.wraps(value):
                 return  # in its place it would be taken not to wrap
         self._opaque = {}

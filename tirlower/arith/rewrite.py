@@ -588,7 +588,7 @@ class Rewriter(Prover):
         value = EXACT[kind](a.value, b.value)
         if kind in _ORDER:
             return self.true if value else self.false
-        return IntImm(a.dtype, wrap_int(value, a.dtype) if not a.dtype.is_bool else int(bool(value)))
+        return self.wrapped(value, a.dtype) if not a.dtype.is_bool else IntImm(a.dtype, int(bool(value)))
 
     def _stated(self, condition: Expr) -> Expr:
         """A condition, or its value where a fact in scope states it."""

@@ -53,8 +53,6 @@ HEAVY: Final = 8
 LEAVES: Final = 16
 #: made of a number's bits
 BITS: Final = 32
-#: no number that the program states, nor made of such alone: arithmetic on numbers wraps
-VARIES: Final = 64
 
 _MOST: Final = 1 << 16  # the greatest divisor of interest
 
@@ -106,15 +104,13 @@ class Facts:
         """Expressions that are no part of the program: facts are known by id, which must not be given away again."""
         self._vars: dict[Var, Fact] = {}
 
-    def define(
-        self, var: Var, low: int | None, high: int | None, divisor: int = 1, flags: int = 0, *, varies: bool = True
-    ) -> None:
+    def define(self, var: Var, low: int | None, high: int | None, divisor: int = 1, flags: int = 0) -> None:
         """State what is known of a variable; None for the end of its type's range."""
         least, most = _type_range(var.dtype)
         if var.nonneg:
             least = max(least, 0)
         low, high = least if low is None else max(low, least), most if high is None else min(high, most)
-        fact = Fact(low, high, divisor, flags | VARIES * varies)
+        fact = Fact(low, high, divisor, flags)
         before = self._vars.get(var)
         if before is not None and before != fact:
             # A variable bound in two places: what was concluded in the first need not hold in the second.
@@ -127,10 +123,10 @@ class Facts:
         fact = self.of(value)
         if self.leaves(value):
             self.define(var, None, None, fact.divisor)
-            self._vars[var] = fact._replace(flags=WRAPS | LEAVES | VARIES)
+            self._vars[var] = fact._replace(flags=WRAPS | LEAVES)
             return
         low, high = self.value_range(value)
-        self.define(var, low, high, fact.divisor, fact.flags & DATA, varies=bool(fact.flags & VARIES))
+        self.define(var, low, high, fact.divisor, fact.flags & DATA)
 
     def value_range(self, expr: Expr) -> tuple[int, int]:
         """The range of an expression's value in its type, wrap-around included."""
@@ -242,20 +238,20 @@ class Facts:
     def _free(self, var: Var) -> Fact:
         least, most = _type_range(var.dtype)
         # A variable of unknown origin counts as an index; a float's or pointer's range means nothing.
-        return Fact(max(least, 0) if var.nonneg else least, most, 1, VARIES)
+        return Fact(max(least, 0) if var.nonneg else least, most, 1, 0)
 
     @staticmethod
     def _checked(kind: DataType, low: int, high: int, divisor: int, flags: int) -> Fact:
         least, most = _type_range(kind)
         if low < least or high > most:
             index = kind.is_int and kind.bits == 32
-            flags |= WRAPS | (LEAVES if index and flags & VARIES else DATA if index else 0)
+            flags |= WRAPS | (LEAVES if index else 0)
         return Fact(low, high, divisor, flags)
 
     @staticmethod
     def _opaque(op: Expr, flags: int) -> Fact:
         if op.__class__ is BufferLoad:
-            flags |= DATA | FAULTS | VARIES
+            flags |= DATA | FAULTS
         elif op.__class__ is Call:
             callee = op.op
             flags |= DATA

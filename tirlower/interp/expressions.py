@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp.access import Access, Layout, make_view
 from tirlower.interp.custom import custom_call, custom_cast, custom_constant, custom_operation, is_custom_call
-from tirlower.interp.indices import SHIFTS, is_exact, number_of, takes_exact, wrapped
+from tirlower.interp.indices import SHIFTS, is_exact, takes_exact, wrapped
 from tirlower.interp.memory import Pointer, View
 from tirlower.interp.races import WatchedAccess
 from tirlower.interp.scope import Frame, Place, Scope, Value, shared_nodes
@@ -143,13 +143,12 @@ class ExpressionCompiler(Scope):
                 lets[node.var] = node.value
         compiled: dict[int, Value] = {}
         indices: set[int] = set()
-        numbers: dict[int, int] = {}
         beyond: set[int] = set()  # the indices of 32 bits that may be past their type
         impure: set[int] = set()
         memo_slots: list[int] = []
         for node, children, shared in order:
             bound = lets.get(node)
-            is_index = self._note(node, bound, indices, numbers)
+            is_index = self._note(node, bound, indices)
             if is_index:
                 if node.dtype.bits == 32 and (not node.is_leaf or node in self.beyond or id(bound) in beyond):
                     beyond.add(id(node))
@@ -187,31 +186,24 @@ class ExpressionCompiler(Scope):
             raise InterpreterError(f"{type(node).__name__} is no expression of the IR", span=node.span)
         return builder(self, node, args)
 
-    def _note(self, node: Expr, bound: Expr | None, indices: set[int], numbers: dict[int, int]) -> bool:
-        """Whether a node is an index, noted in ``indices``; the number that it is in ``numbers``."""
-        number = numbers.get(id(bound)) if bound is not None else number_of(node, numbers, self.numbers)
-        index = is_exact(node, indices, self.data, number) if bound is None else id(bound) in indices
+    def _note(self, node: Expr, bound: Expr | None, indices: set[int]) -> bool:
+        """Whether a node is an index, noted in ``indices``."""
+        index = is_exact(node, indices, self.data) if bound is None else id(bound) in indices
         if index:
             indices.add(id(node))
-            if number is not None:
-                numbers[id(node)] = number
         return index
 
     def bind(self, var: ir.Var, value: Expr) -> None:
         """Note whether a variable is an index, which may be past its type, or data."""
         indices: set[int] = set()
-        numbers: dict[int, int] = {}
         lets: dict[Expr, Expr] = {}
         for node, _, _ in shared_nodes(value, lambda op: () if op.is_leaf else tuple(op.children())):
             if node.__class__ is ir.Let:
                 lets[node.var] = node.value
-            self._note(node, lets.get(node), indices, numbers)
-        index, number = id(value) in indices, numbers.get(id(value))
+            self._note(node, lets.get(node), indices)
+        index = id(value) in indices
         (self.data.discard if index else self.data.add)(var)
-        self.numbers.pop(var, None)
-        if number is not None:
-            self.numbers[var] = number
-        past = index and var.dtype.bits == 32 and number is None
+        past = index and var.dtype.bits == 32 and value.__class__ is not ir.IntImm
         (self.beyond.add if past else self.beyond.discard)(var)
 
     def _exact(self, node: Expr, args: list[Value]) -> Value:

@@ -7,13 +7,13 @@ the number, as the machine code does, and ``A[0] = i * 65536`` stores its last 3
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Final
 
 from tirlower.interp.scope import Value
-from tirlower.interp.values import UNDEF, Fault, integer_wrapper, operation
+from tirlower.interp.values import UNDEF, integer_wrapper
 from tirlower.ir.data import follows_bits
-from tirlower.ir.dtype import INT64, DataType
+from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
     BinaryOp,
     Broadcast,
@@ -30,7 +30,7 @@ from tirlower.ir.expr import (
 )
 from tirlower.ir.op import Op
 
-__all__ = ["SHIFTS", "is_exact", "number_of", "takes_exact", "wrapped"]
+__all__ = ["SHIFTS", "is_exact", "takes_exact", "wrapped"]
 
 _SAME: Final = frozenset((Op.get("tir.likely"), Op.get("tir.ignore_loop_partition")))
 _IF: Final = Op.get("tir.if_then_else")
@@ -42,27 +42,10 @@ def _is_index_type(dtype: DataType) -> bool:
     return dtype.is_int and dtype.bits in (32, 64)
 
 
-def number_of(node: Expr, numbers: Mapping[int, int], known: Mapping[Var, int]) -> int | None:
-    """The number that a node is, exact, if it is made of numbers alone; those of its operands, and of variables."""
-    if node.__class__ is IntImm:
-        return node.value
-    if node.__class__ is Var:
-        return known.get(node)
-    if not isinstance(node, BinaryOp) or id(node.a) not in numbers or id(node.b) not in numbers:
-        return None
-    compute = operation(type(node).__name__, INT64)
-    try:
-        return None if compute is None else compute(numbers[id(node.a)], numbers[id(node.b)])
-    except Fault:
-        return None
-
-
-def is_exact(node: Expr, exact: Collection[int], data: Collection[Var], number: int | None) -> bool:
+def is_exact(node: Expr, exact: Collection[int], data: Collection[Var]) -> bool:
     """Whether a node is index arithmetic; ``exact`` holds the ids of those of its operands that are, ``data`` the variables
-    that are not. A ``number`` that leaves its type is none: arithmetic on numbers wraps."""
+    that are not. Numbers are indices."""
     if not _is_index_type(node.dtype):
-        return False
-    if number is not None and not node.dtype.element.min_value <= number <= node.dtype.element.max_value:
         return False
     if node.__class__ is IntImm:
         return True

@@ -160,8 +160,7 @@ class Collective(NamedTuple):
 class Scope:
     """Slots of variables and buffers while compiling, with an undo log for the ends of scopes.
 
-    ``data`` are the integer variables that are no indices, ``beyond`` the indices that may be past what their type holds,
-    ``numbers`` what those are that are bound to numbers.
+    ``data`` are the integer variables that are no indices, ``beyond`` the indices that may be past what their type holds.
     """
 
     def __init__(self) -> None:
@@ -169,7 +168,6 @@ class Scope:
         self.slots: dict[Var, int] = {}
         self.data: set[Var] = set()
         self.beyond: set[Expr] = set()
-        self.numbers: dict[Var, int] = {}
         self.views: dict[Buffer, int] = {}
         self.tags: dict[Var, str] = {}
         self.loops: Loops | None = None

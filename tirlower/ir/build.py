@@ -159,10 +159,17 @@ def _prepare(a: ExprLike, b: ExprLike, span: Span | None) -> tuple[Expr, Expr]:
     return (a, b) if a.dtype is b.dtype else match_types(a, b, span)
 
 
+def _int_of(value: int, dtype: DataType, span: Span | None) -> IntImm | None:
+    """An integer constant, wrapped as data is; None where it is none of int32: numbers are indices, whose arithmetic is
+    exact, and an operation on them that leaves the type stays."""
+    if dtype is INT32 and not -0x80000000 <= value <= 0x7FFFFFFF:
+        return None
+    return IntImm(dtype, wrap_int(value, dtype), span=span)
+
+
 def _fold(node: type[ir.BinaryOp], a: Expr, b: Expr, span: Span | None) -> Expr | None:
     if a.__class__ is IntImm and b.__class__ is IntImm:
-        dtype = a.dtype
-        return IntImm(dtype, wrap_int(EXACT[node](a.value, b.value), dtype), span=span)
+        return _int_of(EXACT[node](a.value, b.value), a.dtype, span)
     if a.__class__ is FloatImm and b.__class__ is FloatImm and not a.dtype.is_custom:
         return FloatImm(a.dtype, EXACT[node](a.value, b.value), span=span)
     return None
@@ -210,8 +217,8 @@ def mul(a: ExprLike, b: ExprLike, span: Span | None = None) -> Expr:
 def neg(a: ExprLike, span: Span | None = None) -> Expr:
     """``-a``: a folded constant, else ``a * -1`` for integers and floats (exact for both)."""
     a = as_expr(a)
-    if isinstance(a, IntImm):
-        return IntImm(a.dtype, wrap_int(-a.value, a.dtype), span=span)
+    if isinstance(a, IntImm) and (folded := _int_of(-a.value, a.dtype, span)) is not None:
+        return folded
     if isinstance(a, FloatImm):
         return FloatImm(a.dtype, -a.value, span=span)
     return ir.Mul(a, const(wrap_int(-1, a.dtype) if a.dtype.is_uint else -1, a.dtype), span=span)
@@ -514,7 +521,9 @@ def _bit_op(short: str) -> BinaryBuilder:
         if a.dtype.is_bool and short.startswith("bitwise") and a.dtype is b.dtype and _const_pair(a, b) is None:
             return Call(Op.get(name), (a, b), a.dtype, span=span)
         if isinstance(a, IntImm) and isinstance(b, IntImm):
-            return IntImm(a.dtype, wrap_int(EXACT[name](a.value, b.value), a.dtype), span=span)
+            folded = _int_of(EXACT[name](a.value, b.value), a.dtype, span)
+            if folded is not None:
+                return folded
         if short.startswith("shift") and is_const_int(b, 0):
             return a
         return Call(Op.get(name), (a, b), a.dtype, span=span)
@@ -544,8 +553,8 @@ def bitwise_not(a: ExprLike, span: Span | None = None) -> Expr:
 def abs_(a: ExprLike, span: Span | None = None) -> Expr:
     """``|a|``: ``select(a >= 0, a, -a)`` on integers, ``fabs`` on floats."""
     a = as_expr(a)
-    if isinstance(a, IntImm):
-        return IntImm(a.dtype, wrap_int(abs(a.value), a.dtype), span=span)
+    if isinstance(a, IntImm) and (folded := _int_of(abs(a.value), a.dtype, span)) is not None:
+        return folded
     if a.dtype.is_int:
         return ir.Select(ge(a, const(0, a.dtype)), a, sub(const(0, a.dtype), a), span=span)
     if a.dtype.is_uint or a.dtype.is_bool:

@@ -13,7 +13,7 @@ from tirlower.ir.annotations import entries_of
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.build import neg
 from tirlower.ir.cancel import linear_difference, terms_of
-from tirlower.ir.expr import Add, Broadcast, BufferLoad, Call, Cast, Expr, IntImm, Mul, Sub, Var, is_const_int
+from tirlower.ir.expr import Add, Broadcast, BufferLoad, Call, Cast, Expr, IntImm, Mul, Select, Sub, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.node import Node
@@ -22,7 +22,7 @@ from tirlower.ir.query import nodes
 from tirlower.ir.stmt import For
 from tirlower.ir.structural import structural_equal
 
-__all__ = ["DATA_PARAMS", "SMALL_BITS", "data_parameters", "follows_bits", "may_be_data", "stop_of"]
+__all__ = ["DATA_PARAMS", "SMALL_BITS", "chosen_of", "data_parameters", "follows_bits", "may_be_data", "stop_of"]
 
 DATA_PARAMS = "tir.data_params"
 """The attribute of a kernel split off a host function: the positions of the parameters that are data there."""
@@ -34,6 +34,22 @@ _RING = (Add, Sub, Mul)
 _AND = Op.get("tir.bitwise_and")
 _BITS = (_AND, Op.get("tir.bitwise_or"), Op.get("tir.bitwise_xor"))
 _SHIFTS = (Op.get("tir.shift_left"), Op.get("tir.shift_right"))
+
+
+_IF = Op.get("tir.if_then_else")
+
+
+def chosen_of(op: Node) -> tuple[Expr, ...]:
+    """What a choice is between, which says whether its value is data or an index, whatever chooses; nothing for others.
+
+    >>> from tirlower.ir import build
+    >>> n, i = Var("n", "int32"), Var("i", "int32")
+    >>> [str(arm) for arm in chosen_of(build.select(n > 0, i, 7))]
+    ['i', '7']
+    """
+    if op.__class__ is Select:
+        return op.true_value, op.false_value  # type: ignore[attr-defined]
+    return op.args[1:] if op.__class__ is Call and op.op is _IF else ()  # type: ignore[attr-defined]
 
 
 def follows_bits(op: Call) -> bool:

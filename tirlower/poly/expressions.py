@@ -15,7 +15,9 @@ from tirlower import ir
 from tirlower.arith.affine import Affine
 from tirlower.arith.intervals import EVERYTHING, INF, Bound, intersection
 from tirlower.ir import Buffer, BufferLoad, Call, DataType, Expr, IntImm, Op, Purity, Var
+from tirlower.ir.data import chosen_of
 from tirlower.ir.functor import by_class
+from tirlower.ir.node import Node
 from tirlower.poly.affine import MAX_WEIGHT, Space, limits_of
 from tirlower.poly.conditions import (
     FALSE,
@@ -66,11 +68,13 @@ class Converter:
         self.loops: tuple[Var, ...] = ()
         self.lane: Var | None = None
         self.bound_deps: dict[Var, frozenset[Var]] = {}
+        self.bound_data: set[Var] = set()
         self.returned: Callable[[Call], Expr | None] = lambda call: None
         # What was found for the parts of the one expression at hand, by identity: each is converted once.
         self._inside = False
         self._forms: dict[object, Form] = {}
         self._deps: dict[int, frozenset[Var]] = {}
+        self._made_of_data: dict[int, bool] = {}
         self._effects = 0
 
     def bind(self, var: Var, value: Expr) -> None:
@@ -82,6 +86,10 @@ class Converter:
             lin = self.lin(value)
             # What it stands for was computed here: a later change of memory does not change it.
             self.values[var] = lin
+            if self.wrapping and self._is_made_of_data(value):
+                self.bound_data.add(var)
+            if not self._inside:
+                self._made_of_data.clear()
         self.bound_deps[var] = self.deps_of(value)
 
     # Forms
@@ -100,6 +108,7 @@ class Converter:
                 self._inside = False
                 self._forms.clear()
                 self._deps.clear()
+                self._made_of_data.clear()
         # Under a condition of its own (an arm of a choice) a value may be known not to wrap.
         key = (id(root), self.all_is_data, *self.local)
         found = self._forms.get(key)
@@ -107,6 +116,9 @@ class Converter:
             effects = self._effects
             sums = root.__class__ in (ir.Add, ir.Sub, ir.Mul) and _is_index(root.dtype)
             found = self.space.settled(self._sum(root) if sums else self._leaf(root))
+            if not sums and self.wrapping and self._wraps_indices(root):
+                limits = limits_of(root.dtype)
+                found = self.space.opaque(self._key(root), _short(root), self.deps_of(root), limits, limits)
             if effects == self._effects:  # a call with effects has a value of its own wherever it stands
                 self._forms[key] = found
         return found
@@ -149,19 +161,45 @@ class Converter:
                     terms[dim] = sum_
                 else:
                     terms.pop(dim, None)
-        made = self.wrapped(root.dtype, self.space.settled(Affine(terms, const)))
+        exact = self.space.settled(Affine(terms, const))
+        made = self.wrapped(root.dtype, exact)
+        if made is exact and self.wrapping and not self.space.is_data(exact) and self._is_made_of_data(root):
+            # Where the data of a sum cancels out, what is left is an index: as the sum it wraps.
+            made = self.wrapped(root.dtype, exact, always=True)
         if self.wrapping and not self.space.is_data(made) and not self.admits(made):
             interval, deps = dtype_interval(root.dtype), self.space.deps(made)
             return self.space.opaque(("words", made.key), "a value past 64 bits", deps, interval, None)
         return made
 
+    def _is_made_of_data(self, root: Expr) -> bool:
+        """Whether an expression is data by what it is made of, whatever cancels out."""
+        found = self._made_of_data.get(id(root))
+        if found is None:
+            seen: set[int] = set()
+            stack: list[Node] = [root]
+            while stack and not found:
+                op = stack.pop()
+                if op.__class__ is Var:
+                    found = op in self.space.data or op in self.bound_data
+                elif not op.is_leaf and id(op) not in seen:
+                    seen.add(id(op))
+                    found = op.__class__ is BufferLoad or self._made_of_data.get(id(op), False)
+                    found = found or (op.__class__ is Call and not (_is_pure(op) and op.dtype.is_integral))
+                    stack += chosen_of(op) or op.children()
+            found = self._made_of_data[id(root)] = bool(found)
+        return found
+
+    def _wraps_indices(self, op: Expr) -> bool:
+        """Whether an operation other than a sum has an index that may leave its type beside data: it takes what the type
+        holds of it."""
+        if not isinstance(op, ir.BinaryOp) or not _is_index(op.dtype) or not self._is_made_of_data(op):
+            return False
+        indices = [x for x in (op.a, op.b) if not x.is_leaf and not self._is_made_of_data(x)]
+        return not all(self.fits(x.dtype, self.lin(x)) for x in indices)
+
     def wrapped(self, dtype: DataType, lin: Form, *, always: bool = False) -> Form:
         """The value that exact arithmetic's ``lin`` has in a type: itself where it is no data (unless ``always``), or
         stays in the type; else its remainder."""
-        if self.wrapping and lin.is_constant and not always and not _holds_all(dtype, (lin.const, lin.const)):
-            # Numbers wrap, what indices leave of each other does not: code may have either.
-            interval, limits = dtype_interval(dtype), limits_of(dtype)
-            return self.space.opaque(("past", dtype, lin.const), str(lin.const), frozenset(), interval, limits)
         if not self.wrapping or not (always or self.all_is_data or self.space.is_data(lin)):
             return lin
         if self.fits(dtype, lin):

@@ -7,7 +7,7 @@ from typing import Final, TypeGuard
 from tirlower.c.codegen.arithmetic import INDEX
 from tirlower.c.codegen.state import FunctionState
 from tirlower.ir import build
-from tirlower.ir.data import follows_bits
+from tirlower.ir.data import chosen_of, follows_bits
 from tirlower.ir.expr import BufferLoad, Call, Cast, Expr, Select, Var
 from tirlower.ir.op import Op
 
@@ -42,10 +42,8 @@ def is_data(state: FunctionState, op: Expr) -> bool:
             return True
         if node.__class__ is Cast and not node.value.dtype.is_integral:
             return True
-        if cls is Select or (node.__class__ is Call and node.op is IF):  # whatever chooses
-            stack += list(node.children())[-2:]
-        elif not node.is_leaf:
-            stack += node.children()
+        if not node.is_leaf:
+            stack += chosen_of(node) or node.children()
     return False
 
 

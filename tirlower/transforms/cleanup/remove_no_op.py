@@ -135,6 +135,7 @@ class _Remover(FactMutator, StmtMutator):
             and stmt.var.dtype.is_scalar
             and side_effect(stmt.value) is Purity.PURE
             and not self.wrapping.is_data(stmt.value)
+            and not self.wrapping.wraps(stmt.value)
         ):
             self.analyzer.bind(stmt.var, stmt.value, allow_override=True)
 

@@ -138,7 +138,9 @@ class _Simplifier(FactMutator):
     def _bind(self, op: Bind) -> Stmt | None:
         """A binding with its value simplified; None where the value takes the variable's place."""
         value = self.visit(op.value)
-        if op.var in self.used.layouts and op.var not in self.used.found and self._renames(op.var, value):
+        if self.wrapping.is_data(op.value) and not self.wrapping.is_data(value):
+            value = op.value  # as an index, what it is added to would not wrap
+        elif op.var in self.used.layouts and op.var not in self.used.found and self._renames(op.var, value):
             self.aliases.vmap[op.var] = value
             if not value.dtype.is_handle:
                 self.analyzer.bind(op.var, value, allow_override=True)
