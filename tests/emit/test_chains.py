@@ -34,6 +34,16 @@ BODIES: dict[str, tuple[str, bool]] = {
         "O[0] = a\nO[1] = b\nO[2] = c\nO[3] = d\nO[4] = e",
         False,
     ),
+    "four sums in a register": (
+        "S = T.alloc_buffer((4,), 'float64', scope='local')\nfor l in T.vectorized(4): S[l] = 0.0\nfor k in range(512):\n"
+        " for l in T.vectorized(4): S[l] += A[k] * B[l]\nfor l in T.vectorized(4): O[l] = S[l]",
+        True,
+    ),
+    "sums in more registers": (
+        "S = T.alloc_buffer((64,), 'float64', scope='local')\nfor l in T.vectorized(64): S[l] = 0.0\nfor k in range(512):\n"
+        " for l in T.vectorized(64): S[l] += A[k] * B[l]\nfor l in T.vectorized(64): C[l] = S[l]",
+        False,
+    ),
     "a short loop": ("O[0] = 0.0\nfor k in range(8): O[0] += A[k] * B[k]", False),
     "a polynomial": ("s = 0.0\nfor k in range(512): s = s * A[0] + B[k]\nO[0] = s", False),
     "no sum over the loop": ("for k in range(8): O[k] = A[k] * B[k] + A[k + 8]", False),

@@ -49,10 +49,11 @@ def adds_faster_than_it_fuses(machine: Machine) -> bool:
     return bool(flags & FastMath.CONTRACT) and not flags & FastMath.REASSOC and machine.cpu.startswith(_FAST_ADDERS)
 
 
-def additions_in_chains(loop: For | While) -> list[Expr]:
+def additions_in_chains(loop: For | While, vector_bits: int) -> list[Expr]:
     """The additions of a loop through which a sum goes from one iteration to the next, if few sums are all that it waits for.
 
-    A loop around other loops has none: what it adds waits for those.
+    A vector is as many sums as it fills registers of ``vector_bits``. A loop around other loops has none: what it adds
+    waits for those.
     """
     if isinstance(loop, For) and isinstance(loop.extent, IntImm) and loop.extent.value < _LEAST_ITERATIONS:
         return []
@@ -71,7 +72,7 @@ def additions_in_chains(loop: For | While) -> list[Expr]:
         chain = _chain(store)
         if chain and _stays(store, changing):
             found += chain
-            sums += 1
+            sums += max(1, store.value.dtype.bits * store.value.dtype.lanes // vector_bits)
     return found if sums <= _MOST_SUMS else []
 
 

@@ -112,7 +112,7 @@ def serial_range(
 
 def _keep_chains(em: Emitter, op: For | While) -> None:
     if em.keeps_chains and not _counts_what_is_read(em, op):
-        em.chained.update((id(addition), addition) for addition in additions_in_chains(op))
+        em.chained.update((id(addition), addition) for addition in additions_in_chains(op, em.machine.vector_width))
 
 
 def _counts_what_is_read(em: Emitter, op: For | While) -> bool:
