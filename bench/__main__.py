@@ -1,21 +1,35 @@
-"""``python -m bench [SECTION]...``: the tables that are named, of :data:`SECTIONS`; all of them without arguments."""
+"""``python -m bench [SECTION]... [--only WORD]...``: the tables that are named, of :data:`SECTIONS`; all without arguments.
+
+``--only`` chooses kernels of ``by_hand``, by a class or a part of their names.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 
-SECTIONS = ("calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "gpu")
+SECTIONS = (
+    "calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "by_hand", "gpu"
+)  # fmt: skip
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """The sections, and what stands behind each ``--only``."""
+    marks = {i for i, word in enumerate(words) if word == "--only"}
+    sections = [word for i, word in enumerate(words) if i not in marks and i - 1 not in marks]
+    return sections, [words[i + 1] for i in sorted(marks) if i + 1 < len(words)]
 
 
 def main(chosen: list[str]) -> int:
     """Print the chosen tables."""
+    chosen, only = _split(chosen)
     unknown = [name for name in chosen if name not in SECTIONS]
     if unknown:
         print(f"unknown section {unknown[0]!r}; the sections are {', '.join(SECTIONS)}")
         return 2
     chosen = chosen or list(SECTIONS)
     from bench import analyses, calls, compile_time, families, gpu, kernels, memory, passes, threads, vectors
+    from bench.by_hand.report import report as by_hand
     from bench.measure import table
 
     if "calls" in chosen:
@@ -37,6 +51,8 @@ def main(chosen: list[str]) -> int:
         print(table("memory operations, one thread (median; above 1x: tirlower is faster)", memory.measure()), "\n")
     if "vectors" in chosen:
         print(vectors.report(), "\n")
+    if "by_hand" in chosen:
+        print(by_hand(only), "\n")
     if "gpu" in chosen:
         print(gpu.report())
     return 0

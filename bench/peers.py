@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import types
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 
 @cache
@@ -33,3 +36,13 @@ def torch() -> types.ModuleType | None:
 def tvm() -> types.ModuleType | None:
     """TVM, if installed."""
     return find("tvm")
+
+
+def jax_call(fn: Callable[..., Any], *args: Any) -> dict[str, Callable[[], Any]]:
+    """``fn(jax.numpy, *args)`` compiled by XLA, as a candidate named ``jax``, if JAX is installed."""
+    jax = find("jax")
+    if jax is None:
+        return {}
+    compiled = jax.jit(functools.partial(fn, jax.numpy))
+    there = [jax.numpy.asarray(arg) for arg in args]
+    return {"jax": lambda: compiled(*there).block_until_ready()}

@@ -1,0 +1,125 @@
+"""What the machine can do at most, measured by kernels of our own that do nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+import tirlower as tl
+from bench.by_hand.machine import Machine
+from bench.measure import Candidate
+from bench.memory import copy
+from tirlower.ir import PrimFunc
+from tirlower.script import tir as T
+
+__all__ = ["LIMITS", "Limit"]
+
+_STEPS = 1 << 16
+_BYTES = 128 << 20
+"""Far beyond the caches."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A call that does ``work`` operations, or moves so many bytes, at the machine's best."""
+
+    unit: str
+    work: float
+    call: Candidate
+
+
+def multiply_adds(lanes: int, chains: int, workers: int) -> PrimFunc:
+    """As many chains of ``x = x * a + b`` as hide the time of one, in registers."""
+
+    @T.prim_func
+    def multiply_adds(X: T.Buffer((2, lanes), "float32"), Y: T.Buffer((workers, chains, lanes), "float32")):
+        T.func_attr({"tir.noalias": True})
+        for w in T.parallel(workers):
+            tile = T.alloc_buffer((chains, lanes), "float32", scope="local")
+            for c in T.unroll(chains):
+                for l in T.vectorized(lanes):
+                    tile[c, l] = T.Cast("float32", c)
+            for _ in range(_STEPS):
+                for c in T.unroll(chains):
+                    for l in T.vectorized(lanes):
+                        tile[c, l] = tile[c, l] * X[0, l] + X[1, l]
+            for c in T.unroll(chains):
+                for l in T.vectorized(lanes):
+                    Y[w, c, l] = tile[c, l]
+
+    return multiply_adds
+
+
+def reads(n: int, lanes: int, workers: int) -> PrimFunc:
+    """Each worker's piece of an array, added up in eight vectors."""
+    step = 8 * lanes
+
+    @T.prim_func
+    def reads(X: T.Buffer((n,), "float32"), Y: T.Buffer((workers, lanes), "float32")):
+        T.func_attr({"tir.noalias": True})
+        for w in T.parallel(workers):
+            sums = T.alloc_buffer((8, lanes), "float32", scope="local")
+            for c in T.unroll(8):
+                for l in T.vectorized(lanes):
+                    sums[c, l] = T.float32(0)
+            for i in range(n // workers // step):
+                for c in T.unroll(8):
+                    for l in T.vectorized(lanes):
+                        sums[c, l] += X[w * (n // workers) + i * step + c * lanes + l]
+            for c in T.unroll(1, 8):
+                for l in T.vectorized(lanes):
+                    sums[0, l] += sums[c, l]
+            for l in T.vectorized(lanes):
+                Y[w, l] = sums[0, l]
+
+    return reads
+
+
+def parallel_copy(n: int, past: bool, workers: int) -> PrimFunc:
+    """``Y = X``, a piece a worker."""
+    if workers == 1:
+        return copy(n, past)
+
+    @T.prim_func
+    def copy_pieces(X: T.Buffer((n,), "float32", align=64), Y: T.Buffer((n,), "float32", align=64)):
+        T.func_attr({"tir.noalias": True})
+        for w in T.parallel(workers, annotations={"tir.nontemporal": past}):
+            for i in range(n // workers):
+                Y[w * (n // workers) + i] = X[w * (n // workers) + i]
+
+    return copy_pieces
+
+
+def _fma(machine: Machine, threads: int) -> Limit:
+    chains, lanes = min(machine.registers - 4, 12), machine.lanes()
+    kernel = tl.build(multiply_adds(lanes, chains, threads), f"llvm -num_threads={threads}")
+    x, y = np.full((2, lanes), 0.5, np.float32), np.empty((threads, chains, lanes), np.float32)
+    return Limit("GFLOP/s", 2.0 * threads * chains * lanes * _STEPS, lambda: kernel(x, y))
+
+
+def _read(machine: Machine, threads: int) -> Limit:
+    n, lanes = _BYTES // 4, machine.lanes()
+    kernel = tl.build(reads(n, lanes, threads), f"llvm -num_threads={threads}")
+    x, y = np.ones(n, np.float32), np.empty((threads, lanes), np.float32)
+    return Limit("GB/s", _BYTES, lambda: kernel(x, y))
+
+
+def _copy(past: bool) -> Callable[[Machine, int], Limit]:
+    def made(machine: Machine, threads: int) -> Limit:
+        x, y = (tl.aligned_empty((_BYTES // 4,), "float32") for _ in "xy")
+        x[:] = y[:] = 1
+        kernel = tl.build(parallel_copy(x.size, past, threads), f"llvm -num_threads={threads}")
+        return Limit("GB/s", 2.0 * _BYTES, lambda: kernel(x, y))
+
+    return made
+
+
+LIMITS: dict[str, Callable[[Machine, int], Limit]] = {
+    "float32 multiply-add": _fma,
+    "read": _read,
+    "copy": _copy(False),
+    "copy past the caches": _copy(True),
+}
+"""By name: for a machine and a number of threads."""

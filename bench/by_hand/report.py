@@ -1,0 +1,145 @@
+"""The table of the kernels by hand: a process for each number of threads, all candidates and the limit taking turns."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from typing import TypedDict
+
+import tirlower as tl
+from bench.by_hand import cases
+from bench.by_hand.case import Maker
+from bench.by_hand.limits import LIMITS, Limit
+from bench.by_hand.machine import Machine
+from bench.measure import Candidate, human, interleave
+
+__all__ = ["report"]
+
+_OURS, _LIMIT = "tirlower", "limit"
+PEERS = ("numpy", "numba", "jax")
+
+
+class Row(TypedDict):
+    """What was measured of a kernel on a number of threads: seconds a call, and the part of the limit."""
+
+    seconds: float
+    peers: dict[str, float]
+    limit: str
+    rate: float
+    part: float
+    reached: float
+
+
+def measured(make: Maker, machine: Machine, threads: int, limits: dict[str, Limit], rounds: int) -> Row:
+    """One kernel beside its peers and its limit; every result is compared with NumPy's first."""
+    case = make(machine)
+    kernel = tl.build(case.func, f"llvm -num_threads={threads} {case.target}")
+    case.args[-1].fill(0)
+    kernel(*case.args)
+    case.check()
+    for peer in case.peers.values():
+        case.args[-1].fill(0)
+        case.check(peer())
+    if case.limit not in limits:
+        limits[case.limit] = LIMITS[case.limit](machine, threads)
+    limit = limits[case.limit]
+    candidates: dict[str, Candidate] = {_OURS: lambda: kernel(*case.args), _LIMIT: limit.call, **case.peers}
+    # On one thread what counts is the processor's time, of whatever thread: others may have the machine as well.
+    clock = time.process_time if threads == 1 else time.perf_counter
+    timings = interleave(candidates, rounds, 0.03, 0.0 if threads == 1 else 0.01, clock)
+    ours, best = timings[_OURS], timings[_LIMIT]
+    return {
+        "seconds": ours.median,
+        "peers": {name: ours.median * timings[name].ratio(ours) for name in case.peers},
+        "limit": case.limit,
+        "rate": limit.work / statistics.median(best.rounds),
+        "part": best.ratio(ours) * case.work / limit.work,
+        "reached": case.reached,
+    }
+
+
+def worker(threads: int, rounds: int, only: list[str]) -> None:
+    """Measure on so many threads; a line of JSON a kernel."""
+    if threads == 1 and hasattr(os, "sched_setaffinity"):
+        # XLA has a thread for each CPU that it may use.
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    machine, limits = Machine.host(), dict[str, Limit]()
+    for name, make in cases(only).items():
+        print(json.dumps({"name": name, **measured(make, machine, threads, limits, rounds)}), flush=True)
+
+
+def _process(threads: int, rounds: int, only: list[str]) -> dict[str, Row]:
+    # Peers' thread counts are read when they are loaded.
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    env = {**os.environ, "TIRLOWER_CACHE": "0", **dict.fromkeys(names, str(threads))}
+    command = [sys.executable, "-m", "bench.by_hand.report", str(threads), str(rounds), *only]
+    found: dict[str, Row] = {}
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("{"):
+                row = json.loads(line)
+                found[row.pop("name")] = row
+            else:
+                print(line, end="")
+    if process.returncode:
+        raise SystemExit(f"the measurement on {threads} threads ended with {process.returncode}")
+    return found
+
+
+def _cells(row: Row | None) -> list[str]:
+    if row is None:
+        return ["–"] * 3
+    cells = [human(row["seconds"]), "–", f"{row['part']:.2f} of {row['rate'] / 1e9:.4g}"]
+    if row["peers"]:
+        name, best = min(row["peers"].items(), key=lambda item: item[1])
+        cells[1] = f"{name} {human(best)} ({best / row['seconds']:.2f})"
+    return cells
+
+
+def table(by_threads: Mapping[int, Mapping[str, Row]]) -> str:
+    """Markdown: a line a kernel."""
+    head = ["kernel", "limit (GFLOP/s, GB/s)", "asked"]
+    for threads in by_threads:
+        on = f"{threads} thread{'s' * (threads > 1)}"
+        head += [on, "best peer (peer / ours)", f"of the limit, {on}"]
+    lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
+    rows = next(iter(by_threads.values()))
+    for name, row in rows.items():
+        cells = [name, row["limit"], f"{row['reached']:.2f}"]
+        for found in by_threads.values():
+            cells += _cells(found.get(name))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _versions() -> str:
+    found = []
+    for name in PEERS:
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            found.append(f"no {name}")
+    return ", ".join(found)
+
+
+def report(only: list[str] | None = None, rounds: int = 21) -> str:
+    """Medians on one thread and on two, the best peer of each, and the part of the limit that binds.
+
+    ``asked`` is the part that schedules by hand were measured to reach on another machine. JAX is taken where it is
+    installed.
+    """
+    found = {threads: _process(threads, rounds, only or []) for threads in (1, 2)}
+    cpu = Machine.host().cpu
+    title = f"by hand ({cpu.name}, vectors of {cpu.vector_bits} bits; {_versions()}; medians of {rounds} rounds)"
+    return f"{title}\n\n{table(found)}"
+
+
+if __name__ == "__main__":
+    worker(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

@@ -1,0 +1,71 @@
+"""The kernels scheduled by hand: proved legal, and equal to the interpreter's results and NumPy's at sizes that leave rests."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bench.by_hand
+import tirlower as tl
+from bench.__main__ import main
+from bench.by_hand.case import Maker
+from bench.by_hand.machine import Machine
+from bench.by_hand.report import table
+
+SMALL: dict[str, Maker] = {}
+for _name in bench.by_hand.CLASSES:
+    SMALL |= importlib.import_module(f"bench.by_hand.{_name}").SMALL
+
+MACHINES = ("haswell", "znver4")
+"""Sixteen registers of 256 bits, and 32 of 512: their tiles differ."""
+
+
+@pytest.mark.parametrize("mcpu", MACHINES)
+@pytest.mark.parametrize("name", SMALL)
+def test_a_kernel_is_proved_and_computes_what_the_interpreter_and_numpy_compute(name: str, mcpu: str) -> None:
+    case = SMALL[name](Machine.named(mcpu))
+    # Contraction is a permission to round otherwise than the interpreter.
+    kernel = tl.build(case.func, f"llvm -num_threads=2 -fast-math-contract=0 {case.target}")
+    report = kernel.report()
+    assert (report.assumed, report.trusted, report.guarded) == ((), (), ())
+    assert all(note.status == "proved" for note in report.loops)
+    plain = [np.copy(arg) for arg in case.args]
+    tl.interpret(case.func, *plain)
+    kernel(*case.args)
+    case.check()
+    if case.ordered:
+        assert plain[-1].tobytes() == case.args[-1].tobytes()
+    else:
+        case.check(plain[-1])
+
+
+def test_no_kernel_asks_to_be_believed() -> None:
+    for path in Path(bench.by_hand.__file__).parent.glob("*.py"):
+        assert not [word for word in ("tir.unchecked", "T.assume", "unproved_bounds") if word in path.read_text()], path
+
+
+def test_classes_and_parts_of_names_choose_cases() -> None:
+    assert set(bench.by_hand.cases(["512³"])) == {"product float32 512³"}
+    assert set(bench.by_hand.cases(["product"])) >= set(bench.by_hand.cases(["product float32"])) != set()
+
+
+def test_the_table_shows_the_best_peer_and_the_part_of_the_limit() -> None:
+    row = {
+        "seconds": 2e-3,
+        "peers": {"a": 4e-3, "b": 3e-3},
+        "limit": "copy",
+        "rate": 2e10,
+        "part": 0.93,
+        "reached": 0.9,
+    }
+    lines = table({1: {"k": row}, 2: {}}).splitlines()  # type: ignore[dict-item]
+    assert lines[-1] == "| k | copy | 0.90 | 2 ms | b 3 ms (1.50) | 0.93 of 20 | – | – | – |"
+    assert len({line.count("|") for line in lines}) == 1
+
+
+def test_what_stands_behind_only_is_no_section(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["by_hands", "--only", "product"]) == 2
+    assert "unknown section 'by_hands'" in capsys.readouterr().out
