@@ -10,6 +10,7 @@ import pytest
 
 import tirlower as tl
 from tirlower.diagnostics import InterpreterError
+from tirlower.machine.cpu import host_cpu
 from tirlower.script import parse
 
 
@@ -51,6 +52,28 @@ def test_integers_wrap_or_stop_at_the_ends(signs: str, bits: int, stops: str) ->
         assert computed(name, acc, a, b).tolist() == wanted
         # The same bits in lanes of 32 bits.
         assert computed(name, acc, a.view("int32"), b.view("uint32")).tolist() == wanted
+
+
+@pytest.mark.parametrize("name", ["sse2.pmadd.wd", "avx2.pmadd.wd", "avx512.pmaddw.d.512"])
+def test_pairs_of_products_are_added_to_nothing(name: str) -> None:
+    lanes = {"sse2": 4, "avx2": 8, "avx512": 16}[name.split(".")[0]]
+    a, b = np.random.default_rng(1).integers(-(2**15), 2**15, (2, 2 * lanes)).astype("int16")
+    a[:2] = b[:2] = -(2**15)  # the one sum that leaves int32
+    sums = [int(a[at]) * int(b[at]) + int(a[at + 1]) * int(b[at + 1]) for at in range(0, 2 * lanes, 2)]
+    wanted = [(total + 2**31) % 2**32 - 2**31 for total in sums]
+    assert wanted[0] == -(2**31) != sums[0]
+    func = parse(f"""
+@T.prim_func
+def f(C: T.Buffer(({lanes},), "int32"), A: T.Buffer(({2 * lanes},), "int16"), B: T.Buffer(({2 * lanes},), "int16")):
+    C[0:{lanes}] = T.call_llvm_pure_intrin("int32x{lanes}", "llvm.x86.{name}", A[0:{2 * lanes}], B[0:{2 * lanes}])
+""")
+    out = np.zeros(lanes, "int32")
+    tl.interpret(func, out, a, b)
+    assert out.tolist() == wanted
+    if "avx512" not in name and host_cpu().has("avx2"):
+        out[:] = 0
+        tl.build(func)(out, a, b)
+        assert out.tolist() == wanted
 
 
 def _rounded(value: Fraction) -> Fraction:
