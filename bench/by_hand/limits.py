@@ -14,7 +14,10 @@ from bench.memory import copy
 from tirlower.ir import PrimFunc
 from tirlower.script import tir as T
 
-__all__ = ["LIMITS", "Limit"]
+__all__ = ["LIMITS", "PAIRS", "Limit"]
+
+PAIRS = {256: "llvm.x86.avx2.pmadd.wd", 512: "llvm.x86.avx512.pmaddw.d.512"}
+"""Sums of pairs of 16-bit products, by the bits of a vector."""
 
 _STEPS = 1 << 16
 _BYTES = 128 << 20
@@ -50,6 +53,29 @@ def multiply_adds(lanes: int, chains: int, workers: int) -> PrimFunc:
                     Y[w, c, l] = tile[c, l]
 
     return multiply_adds
+
+
+def pair_products(lanes: int, chains: int, workers: int) -> PrimFunc:
+    """As many chains of ``x = pairs(x, a) + b``, the sums of pairs of 16-bit products."""
+    intrinsic, halves, sums = PAIRS[32 * lanes], f"int16x{2 * lanes}", f"int32x{lanes}"
+
+    @T.prim_func
+    def pair_products(X: T.Buffer((2, lanes), "int32"), Y: T.Buffer((workers, chains, lanes), "int32")):
+        T.func_attr({"tir.noalias": True})
+        for w in T.parallel(workers):
+            tile = T.alloc_buffer((chains, lanes), "int32", scope="local")
+            for c in T.unroll(chains):
+                tile[c, 0:lanes] = T.Broadcast(c, lanes)
+            for _ in range(_STEPS):
+                for c in T.unroll(chains):
+                    tile[c, 0:lanes] = X[1, 0:lanes] + T.call_llvm_pure_intrin(
+                        sums, intrinsic, T.reinterpret(halves, tile[c, 0:lanes]), T.reinterpret(halves, X[0, 0:lanes])
+                    )
+            for c in T.unroll(chains):
+                for l in T.vectorized(lanes):
+                    Y[w, c, l] = tile[c, l]
+
+    return pair_products
 
 
 def reads(n: int, lanes: int, workers: int) -> PrimFunc:
@@ -99,6 +125,13 @@ def _fma(machine: Machine, threads: int) -> Limit:
     return Limit("GFLOP/s", 2.0 * threads * chains * lanes * _STEPS, lambda: kernel(x, y))
 
 
+def _pairs(machine: Machine, threads: int) -> Limit:
+    chains, lanes = min(machine.registers - 4, 12), machine.lanes()
+    kernel = tl.build(pair_products(lanes, chains, threads), f"llvm -num_threads={threads}")
+    x, y = np.full((2, lanes), 3, np.int32), np.empty((threads, chains, lanes), np.int32)
+    return Limit("GOP/s", 4.0 * threads * chains * lanes * _STEPS, lambda: kernel(x, y))
+
+
 def _read(machine: Machine, threads: int) -> Limit:
     n, lanes = _BYTES // 4, machine.lanes()
     kernel = tl.build(reads(n, lanes, threads), f"llvm -num_threads={threads}")
@@ -118,6 +151,7 @@ def _copy(past: bool) -> Callable[[Machine, int], Limit]:
 
 LIMITS: dict[str, Callable[[Machine, int], Limit]] = {
     "float32 multiply-add": _fma,
+    "16-bit multiply-add": _pairs,
     "read": _read,
     "copy": _copy(False),
     "copy past the caches": _copy(True),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -52,14 +51,14 @@ def measured(make: Maker, machine: Machine, threads: int, limits: dict[str, Limi
     candidates: dict[str, Candidate] = {_OURS: lambda: kernel(*case.args), _LIMIT: limit.call, **case.peers}
     # On one thread what counts is the processor's time, of whatever thread: others may have the machine as well.
     clock = time.process_time if threads == 1 else time.perf_counter
-    timings = interleave(candidates, rounds, 0.03, 0.0 if threads == 1 else 0.01, clock)
-    ours, best = timings[_OURS], timings[_LIMIT]
+    timings = interleave(candidates, rounds, 0.01, 0.0 if threads == 1 else 0.005, clock)
+    ours, best = timings[_OURS].least, timings[_LIMIT].least
     return {
-        "seconds": ours.median,
-        "peers": {name: ours.median * timings[name].ratio(ours) for name in case.peers},
+        "seconds": ours,
+        "peers": {name: timings[name].least for name in case.peers},
         "limit": case.limit,
-        "rate": limit.work / statistics.median(best.rounds),
-        "part": best.ratio(ours) * case.work / limit.work,
+        "rate": limit.work / best,
+        "part": best / ours * case.work / limit.work,
         "reached": case.reached,
     }
 
@@ -129,15 +128,17 @@ def _versions() -> str:
     return ", ".join(found)
 
 
-def report(only: list[str] | None = None, rounds: int = 21) -> str:
-    """Medians on one thread and on two, the best peer of each, and the part of the limit that binds.
+def report(only: list[str] | None = None, rounds: int = 61) -> str:
+    """The least times on one thread and on two, the best peer of each, and the part of the limit that binds.
 
+    A limit is what the machine does while nothing else runs on it, and so are the times that are compared with it: the
+    least of many short turns.
     ``asked`` is the part that schedules by hand were measured to reach on another machine. JAX is taken where it is
     installed.
     """
     found = {threads: _process(threads, rounds, only or []) for threads in (1, 2)}
     cpu = Machine.host().cpu
-    title = f"by hand ({cpu.name}, vectors of {cpu.vector_bits} bits; {_versions()}; medians of {rounds} rounds)"
+    title = f"by hand ({cpu.name}, vectors of {cpu.vector_bits} bits; {_versions()}; the least of {rounds} rounds)"
     return f"{title}\n\n{table(found)}"
 
 
