@@ -44,8 +44,8 @@ def group_of(machine: Machine, dtype: str) -> int:
 def product(machine: Machine, M: int, N: int, K: int, dtype: str = "float32", depth: int | None = None) -> PrimFunc:
     """``C = A @ B`` of float32; of bfloat16 with float32 out, of int8 with int32 out.
 
-    Blocks of B of half the second cache are packed, padded with zeros to whole panels; each panel of A's rows meets all
-    panels of such a block, one after the other from the first cache. ``depth`` steps of K make a block, if it says so.
+    Blocks of B of half the second cache are packed, padded with zeros to whole panels; each stripe of A's rows, copied to
+    stand beside each other, meets all panels of such a block, and comes from the first cache. ``depth`` steps of K make a block, if it says so.
 
     Bytes without an instruction for fours are multiplied in pairs of 16 bits, exactly (the products of pairs of bytes, one
     unsigned, saturate). Where there is one, A goes in as unsigned bytes, 128 too large, and sums begin with -128 times B's.
@@ -59,7 +59,7 @@ def product(machine: Machine, M: int, N: int, K: int, dtype: str = "float32", de
     panels = -(-N // NR)
     block = max(1, min(panels, machine.l2 // 2 // (KC * NR * 4)))
     whole = N // NR  # panels without padding
-    tidy = M % MR == 0
+    stripes, tidy = -(-M // MR), M % MR == 0
     result = "int32" if dtype == "int8" else "float32"
     element = "float32" if group == 1 else "int32"
     halves, fours = f"int16x{2 * W}", f"int8x{4 * W}"
@@ -102,39 +102,44 @@ def product(machine: Machine, M: int, N: int, K: int, dtype: str = "float32", de
         return T.call_llvm_pure_intrin(f"{result}x{W}", GROUPS[dtype, group], sums, a, b)
 
     @T.macro
-    def multiply(C, rows, packed, starts, i0, j0, q, k0, masked):
+    def multiply(C, rows, packed, starts, ip, j0, q, k0, masked):
         tile = T.alloc_buffer((MR, NR), result, scope="local")
         for i in T.unroll(MR):
             for l in T.vectorized(NR):
                 tile[i, l] = starts[q, l] if group == 4 else T.Cast(result, 0)
         if k0 > 0:
             for i in T.unroll(MR):
-                if tidy or i0 + i < M:
+                if tidy or ip * MR + i < M:
                     for l in T.vectorized(NR):
                         if not masked or j0 + l < N:
-                            tile[i, l] = C[i0 + i, j0 + l]
+                            tile[i, l] = C[ip * MR + i, j0 + l]
         for k in range(T.min(KC, steps - k0)):
             for i in T.unroll(MR):
                 if group == 1:
                     for l in T.vectorized(NR):
-                        tile[i, l] += rows[i, k] * packed[q, k, l]
+                        tile[i, l] += rows[ip, i, k] * packed[q, k, l]
                 else:
                     for v in T.unroll(NV):
                         tile[i, v * W : v * W + W] = updated(
-                            tile[i, v * W : v * W + W], rows[i, k], packed[q, k, v * W : v * W + W]
+                            tile[i, v * W : v * W + W], rows[ip, i, k], packed[q, k, v * W : v * W + W]
                         )
         for i in T.unroll(MR):
-            if tidy or i0 + i < M:
+            if tidy or ip * MR + i < M:
                 for l in T.vectorized(NR):
                     if not masked or j0 + l < N:
-                        C[i0 + i, j0 + l] = tile[i, l]
+                        C[ip * MR + i, j0 + l] = tile[i, l]
 
     @T.prim_func
     def product(A: T.Buffer((M, K), dtype), B: T.Buffer((K, N), dtype), C: T.Buffer((M, N), result)):
         T.func_attr({"tir.noalias": True})
         packed = T.alloc_buffer((block, KC, NR), element)
         starts = T.alloc_buffer((block, NR), "int32")
+        rows = T.alloc_buffer((stripes, MR, KC), element)
         for k0 in range(T.ceildiv(steps, KC)):
+            for ip in T.parallel(stripes):
+                for i in range(MR):
+                    for k in range(T.min(KC, steps - k0 * KC)):
+                        rows[ip, i, k] = of_a(A, T.min(ip * MR + i, M - 1), k0 * KC + k)
             for jb in range(T.ceildiv(panels, block)):
                 for q in T.parallel(T.min(block, panels - jb * block)):
                     for k in range(T.min(KC, steps - k0 * KC)):
@@ -148,15 +153,11 @@ def product(machine: Machine, M: int, N: int, K: int, dtype: str = "float32", de
                                 starts[q, l] -= 128 * T.Cast(
                                     "int32", zero_or((jb * block + q) * NR + l < N, B, k, (jb * block + q) * NR + l)
                                 )
-                for ip in T.parallel(T.ceildiv(M, MR)):
-                    rows = T.alloc_buffer((MR, KC), element)
-                    for i in range(MR):
-                        for k in range(T.min(KC, steps - k0 * KC)):
-                            rows[i, k] = of_a(A, T.min(ip * MR + i, M - 1), k0 * KC + k)
+                for ip in T.parallel(stripes):
                     for q in range(T.min(block, whole - jb * block)):
-                        multiply(C, rows, packed, starts, ip * MR, (jb * block + q) * NR, q, k0 * KC, False)
+                        multiply(C, rows, packed, starts, ip, (jb * block + q) * NR, q, k0 * KC, False)
                     if whole < panels and (jb + 1) * block >= panels:
-                        multiply(C, rows, packed, starts, ip * MR, whole * NR, whole - jb * block, k0 * KC, True)
+                        multiply(C, rows, packed, starts, ip, whole * NR, whole - jb * block, k0 * KC, True)
 
     return product
 
