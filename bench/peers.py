@@ -9,6 +9,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+Candidates = dict[str, Callable[[], Any]]
+"""Calls by the peers' names."""
+
 
 @cache
 def find(name: str) -> types.ModuleType | None:
@@ -38,7 +41,7 @@ def tvm() -> types.ModuleType | None:
     return find("tvm")
 
 
-def jax_call(fn: Callable[..., Any], *args: Any) -> dict[str, Callable[[], Any]]:
+def jax_call(fn: Callable[..., Any], *args: Any) -> Candidates:
     """``fn(jax.numpy, *args)`` compiled by XLA, as a candidate named ``jax``, if JAX is installed."""
     jax = find("jax")
     if jax is None:
