@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from bench.by_hand.case import Maker
 
-CLASSES = ("product", "small_batched", "matvec", "convolution")
+CLASSES = ("product", "small_batched", "matvec", "convolution", "attention")
 """The files, in the order of the table. Each has two tables of cases: ``CASES`` are measured, ``SMALL`` ones are tested."""
 
 
