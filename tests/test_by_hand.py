@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,26 @@ def test_a_kernel_is_proved_and_computes_what_the_interpreter_and_numpy_compute(
         case.check()
         if case.ordered:
             assert plain.tobytes() == case.args[-1].tobytes()
+
+
+#: vectors of a tile: the most rows that leave registers, or fewer that divide the rows of the result
+TILES = [
+    ("product float32 512³", "haswell", 12), ("product float32 512³", "znver4", 16),
+    ("convolution 3×3, 64→64, 56²", "haswell", 12), ("convolution 3×3, 64→64, 56²", "znver4", 28),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "mcpu", "sums"), TILES)
+def test_the_tile_stays_in_registers(name: str, mcpu: str, sums: int) -> None:
+    case = bench.by_hand.cases([name])[name](Machine.named(mcpu))
+    kernel = tl.build(case.func, f"llvm -mcpu={mcpu} -num_threads=1")
+    loops = kernel.report().inner_loops
+    steps = [loop for loop in loops if sum(line.startswith("vfmadd") for line in loop.lines) >= sums]
+    assert steps, kernel.source("asm")
+    for loop in steps:
+        lines = [line for line in loop.lines if line.startswith("vfmadd")]
+        assert len({line.split(",")[-1].strip() for line in lines}) == sums and len(lines) % sums == 0, loop.lines
+        assert not [line for line in loop.lines if re.match(r"vmov\w+\s+%[xyz]mm\d+,\s*-?\w*\(", line)], loop.lines
 
 
 def test_no_kernel_asks_to_be_believed() -> None:
