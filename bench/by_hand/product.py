@@ -113,6 +113,12 @@ def product(machine: Machine, M: int, N: int, K: int, dtype: str = "float32", de
                     for l in T.vectorized(NR):
                         if not masked or j0 + l < N:
                             tile[i, l] = C[ip * MR + i, j0 + l]
+        # Where a tile goes on with what stands in C, its lines are fetched while the one before is computed.
+        if steps > KC:
+            if j0 + 2 * NR <= N:
+                for i in T.unroll(MR):
+                    if tidy or ip * MR + i < M:
+                        T.prefetch(T.address_of(C[ip * MR + i, j0 + 2 * NR - 1]), 1, 3, 1)
         for k in range(T.min(KC, steps - k0)):
             for i in T.unroll(MR):
                 if group == 1:
@@ -141,11 +147,12 @@ def product(machine: Machine, M: int, N: int, K: int, dtype: str = "float32", de
                     for k in range(T.min(KC, steps - k0 * KC)):
                         rows[ip, i, k] = of_a(A, T.min(ip * MR + i, M - 1), k0 * KC + k)
             for jb in range(T.ceildiv(panels, block)):
-                for q in T.parallel(T.min(block, panels - jb * block)):
-                    for k in range(T.min(KC, steps - k0 * KC)):
+                for k in T.parallel(T.min(KC, steps - k0 * KC)):
+                    for q in range(T.min(block, panels - jb * block)):
                         for l in T.vectorized(NR):
                             packed[q, k, l] = of_b(B, k0 * KC + k, (jb * block + q) * NR + l)
-                    if group == 4:
+                if group == 4:
+                    for q in T.parallel(T.min(block, panels - jb * block)):
                         for l in T.vectorized(NR):
                             starts[q, l] = 0
                         for k in range(K):
