@@ -84,7 +84,7 @@ def test_the_table_shows_the_best_peer_and_the_part_of_the_limit() -> None:
         "reached": 0.9,
     }
     lines = table({1: {"k": row}, 2: {}}).splitlines()  # type: ignore[dict-item]
-    assert lines[-1] == "| k | copy | 0.90 | 2 ms | b 3 ms (1.50) | 0.93 of 20 | – | – | – |"
+    assert lines[-1] == "| k | copy | 0.90 | 2 ms | b 3 ms (1.50) | 0.93 of 20 (1.03) | – | – | – |"
     assert len({line.count("|") for line in lines}) == 1
 
 

@@ -95,7 +95,11 @@ def _process(threads: int, rounds: int, only: list[str]) -> dict[str, Row]:
 def _cells(row: Row | None) -> list[str]:
     if row is None:
         return ["–"] * 3
-    cells = [human(row["seconds"]), "–", f"{row['part']:.2f} of {row['rate'] / 1e9:.4g}"]
+    cells = [
+        human(row["seconds"]),
+        "–",
+        f"{row['part']:.2f} of {row['rate'] / 1e9:.4g} ({row['part'] / row['reached']:.2f})",
+    ]
     if row["peers"]:
         name, best = min(row["peers"].items(), key=lambda item: item[1])
         cells[1] = f"{name} {human(best)} ({best / row['seconds']:.2f})"
@@ -107,7 +111,7 @@ def table(by_threads: Mapping[int, Mapping[str, Row]]) -> str:
     head = ["kernel", "limit (GFLOP/s, GB/s)", "asked"]
     for threads in by_threads:
         on = f"{threads} thread{'s' * (threads > 1)}"
-        head += [on, "best peer (peer / ours)", f"of the limit, {on}"]
+        head += [on, "best peer (peer / ours)", f"of the limit, {on} (part / asked)"]
     lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
     rows = next(iter(by_threads.values()))
     for name, row in rows.items():
@@ -133,8 +137,8 @@ def report(only: list[str] | None = None, rounds: int = 61) -> str:
 
     A limit is what the machine does while nothing else runs on it, and so are the times that are compared with it: the
     least of many short turns.
-    ``asked`` is the part that schedules by hand were measured to reach on another machine. JAX is taken where it is
-    installed.
+    ``asked`` is the part that schedules by hand were measured to reach on another machine, and what is in brackets behind
+    a part of the limit is how much of that. JAX is taken where it is installed.
     """
     found = {threads: _process(threads, rounds, only or []) for threads in (1, 2)}
     cpu = Machine.host().cpu
