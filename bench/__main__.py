@@ -16,8 +16,10 @@ SECTIONS = (
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
     """The sections, and what stands behind each ``--only``."""
     marks = {i for i, word in enumerate(words) if word == "--only"}
+    if len(words) - 1 in marks:
+        raise SystemExit("--only wants a word behind it: a class or a part of a kernel's name")
     sections = [word for i, word in enumerate(words) if i not in marks and i - 1 not in marks]
-    return sections, [words[i + 1] for i in sorted(marks) if i + 1 < len(words)]
+    return sections, [words[i + 1] for i in sorted(marks)]
 
 
 def main(chosen: list[str]) -> int:

@@ -91,3 +91,9 @@ def test_the_table_shows_the_best_peer_and_the_part_of_the_limit() -> None:
 def test_what_stands_behind_only_is_no_section(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["by_hands", "--only", "product"]) == 2
     assert "unknown section 'by_hands'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("words", "wanted"), [(["--only"], "wants a word"), (["--only", "prodcut"], "named prodcut")])
+def test_what_is_not_there_is_named(words: list[str], wanted: str) -> None:
+    with pytest.raises(SystemExit, match=wanted):
+        main(["by_hand", *words])

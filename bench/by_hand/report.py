@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 import tirlower as tl
-from bench.by_hand import cases
+from bench.by_hand import CLASSES, cases
 from bench.by_hand.case import Maker
 from bench.by_hand.limits import LIMITS, Limit
 from bench.by_hand.machine import Machine
@@ -140,6 +140,8 @@ def report(only: list[str] | None = None, rounds: int = 61) -> str:
     ``asked`` is the part that schedules by hand were measured to reach on another machine, and what is in brackets behind
     a part of the limit is how much of that. JAX is taken where it is installed.
     """
+    if not cases(only or []):
+        raise SystemExit(f"no kernel by hand is named {', '.join(only or [])}; the classes are {', '.join(CLASSES)}")
     found = {threads: _process(threads, rounds, only or []) for threads in (1, 2)}
     cpu = Machine.host().cpu
     title = f"by hand ({cpu.name}, vectors of {cpu.vector_bits} bits; {_versions()}; the least of {rounds} rounds)"
