@@ -21,7 +21,7 @@ def small_batched(machine: Machine, batch: int, side: int) -> PrimFunc:
 
     Each result is written once, past the caches; matrices stand in a row, which processors fetch unasked. A stripe has as
     many rows as divide the side and have registers. Its steps stay a loop: whole products written out are more code than
-    the decoded instructions that a processor keeps, and took 1.4 times as long.
+    the decoded instructions that a processor keeps.
     """
     W = machine.lanes()
     vectors = side // W
