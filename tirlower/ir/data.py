@@ -48,8 +48,8 @@ def chosen_of(op: Node) -> tuple[Expr, ...]:
     ['i', '7']
     """
     if op.__class__ is Select:
-        return op.true_value, op.false_value  # type: ignore[attr-defined]
-    return op.args[1:] if op.__class__ is Call and op.op is _IF else ()  # type: ignore[attr-defined]
+        return op.true_value, op.false_value
+    return op.args[1:] if op.__class__ is Call and op.op is _IF else ()
 
 
 def follows_bits(op: Call) -> bool:
