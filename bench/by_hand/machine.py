@@ -25,6 +25,8 @@ class Machine:
     l1: int = 32 << 10
     l2: int = 512 << 10
     l3: int = 32 << 20
+    threads: int = 1
+    """How many work at the same time."""
 
     @classmethod
     def host(cls) -> Machine:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypedDict
 
 import tirlower as tl
@@ -68,7 +69,7 @@ def worker(threads: int, rounds: int, only: list[str]) -> None:
     if threads == 1 and hasattr(os, "sched_setaffinity"):
         # XLA has a thread for each CPU that it may use.
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    machine, limits = Machine.host(), dict[str, Limit]()
+    machine, limits = replace(Machine.host(), threads=threads), dict[str, Limit]()
     for name, make in cases(only).items():
         print(json.dumps({"name": name, **measured(make, machine, threads, limits, rounds)}), flush=True)
 
