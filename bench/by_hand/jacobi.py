@@ -52,7 +52,14 @@ def jacobi(machine: Machine, n: int, steps: int, tile: int | None = None) -> Pri
             for s in range((n + steps + 1) // 2):
                 for r in range(2):
                     if s * 2 + r < n:
-                        for x in range(T.max(0, c * tile - halo), T.min(n, (c + 1) * tile + halo)):
+                        start = T.max(0, c * tile - halo)
+                        count = T.min(n, (c + 1) * tile + halo) - start
+                        for j in range(count // wide):
+                            for l in T.vectorized(wide):
+                                kept[0, (s * 2 + r) % 4, first + start - c * tile + j * wide + l] = A[
+                                    s * 2 + r, start + j * wide + l
+                                ]
+                        for x in range(start + count // wide * wide, start + count):
                             kept[0, (s * 2 + r) % 4, first + x - c * tile] = A[s * 2 + r, x]
                 for t in range(1, steps):
                     for r in range(2):
@@ -164,6 +171,5 @@ def case(machine: Machine, n: int, steps: int = 10, tile: int | None = None) -> 
 
 CASES: dict[str, Maker] = {"jacobi 4096², 10 steps": partial(case, n=4096)}
 SMALL: dict[str, Maker] = {
-    f"jacobi {n}², {steps} steps": partial(case, n=n, steps=steps, tile=64)
-    for n, steps in ((3, 2), (37, 3), (64, 5), (71, 4))
+    f"jacobi {n}², {steps} steps": partial(case, n=n, steps=steps, tile=64) for n, steps in ((3, 2), (23, 3), (67, 2))
 }
