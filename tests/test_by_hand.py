@@ -64,6 +64,28 @@ def test_the_tile_stays_in_registers(name: str, mcpu: str, sums: int) -> None:
         assert not [line for line in loop.lines if re.match(r"vmov\w+\s+%[xyz]mm\d+,\s*-?\w*\(", line)], loop.lines
 
 
+@pytest.mark.parametrize("mcpu, register", [("haswell", "ymm"), ("znver4", "zmm")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "softmax 3×256",
+        "layer norm 3×256",
+        "rms norm 3×256",
+        "gelu 3×144",
+        "bias + gelu + residual 3×144",
+        "blur 3×3 4×64",
+        "transpose 67²",
+        "jacobi 80², 2 steps",
+        "scan 1153, 1 at a time",
+    ],
+)
+def test_results_that_nobody_reads_soon_are_written_past_the_caches(name: str, mcpu: str, register: str) -> None:
+    case = SMALL[name](Machine.named(mcpu))
+    text = tl.build(case.func, f"llvm -mcpu={mcpu} -num_threads=1").source("asm")
+    assert re.search(rf"vmovntps\s+%{register}", text), text
+    assert "sfence" in text
+
+
 def test_no_kernel_asks_to_be_believed() -> None:
     for path in Path(bench.by_hand.__file__).parent.glob("*.py"):
         assert not [word for word in ("tir.unchecked", "T.assume", "unproved_bounds") if word in path.read_text()], path
