@@ -89,6 +89,8 @@ class Loop:
     copied: int = 0
     #: whether its reductions may be done in another order
     reassociates: bool = False
+    #: whether it must not be vectorized: see ``masked.py``
+    in_order: bool = False
     #: the variables that a ``while`` loop's condition reads
     decide: set[Buffer] = field(default_factory=set)
 
@@ -185,9 +187,9 @@ class Emitter:
         self._context = (0, 0)
         self.capture: Callable[[Value], Value] | None = None
         self.statement: Stmt | None = None
-        #: variables bound to the low bits of something, and how many indices were computed from such bits
+        #: variables bound to the low bits of something, and how many loops stand around each variable's definition
         self.masked: set[Var] = set()
-        self.masked_indices = 0
+        self.depths: dict[Var, int] = {}
         #: variables bound to something that memory says
         self.read: set[Var] = set()
         #: the operations that integers in loops are computed by: see ``statements.py``
@@ -209,6 +211,7 @@ class Emitter:
     def define(self, var: Var, value: Value, wide: Value | None = None) -> None:
         """Bind a variable."""
         self.vars[var] = Binding(value, wide)
+        self.depths[var] = len(self.loops)
 
     def lookup(self, var: Var, span: Span | None = None) -> Binding:
         """What a variable is here: in a task function, outer values are captured at their first use.

@@ -18,7 +18,7 @@ from typing import Concatenate, Final, Never, ParamSpec, TypeVar, cast, overload
 from tirlower.emit.emitter import ENGINE, Emitter, constant
 from tirlower.emit.facts import BITS, DATA, LEAVES, WRAPS
 from tirlower.emit.llvm_text import I64, Block, Phi, Value
-from tirlower.emit.masked import is_masked
+from tirlower.emit.masked import is_masked, keep_order
 from tirlower.ir.expr import (
     BinaryOp,
     Call,
@@ -235,7 +235,7 @@ class Run:
         em, kind = self.em, op.dtype
         if op.__class__ is Var:
             if op in em.masked:
-                em.masked_indices += 1
+                keep_order(em, op)
             self.set_index(op, widened_var(em, op))
             return
         if kind.is_int and kind.bits in (32, 64) and kind.lanes == 1:
@@ -272,7 +272,7 @@ class Run:
 
     def _extend(self, op: Expr) -> None:
         if is_masked(op, self.em.masked):
-            self.em.masked_indices += 1
+            keep_order(self.em, op)
         self.set_index(op, extend(self.em, self.get(op), op))
 
 

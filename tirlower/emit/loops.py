@@ -81,15 +81,15 @@ def serial_range(
     em.enter(first)
     counter = b.phi(I64, _hint(op.loop_var.name), [(begin, before)])
     t = em.type_of(op.loop_var.dtype)
-    em.define(op.loop_var, counter if t is I64 or t.bits == 64 else b.trunc(counter, t), counter)
     loop = Loop(after, latch, len(em.cleanups), is_task=task)
     em.loops.append(loop)
+    em.define(op.loop_var, counter if t is I64 or t.bits == 64 else b.trunc(counter, t), counter)
     if op.annotations.get(REDUCTION) and op.kind is ForKind.SERIAL:
         loop.reassociates = True
         em.reassociable.update((id(operation), operation) for operation in reassociable(op))
     _keep_chains(em, op)
     _keep_copies(em, op)
-    masked, names = em.masked_indices, em.function.names
+    names = em.function.names
     body(em, op.body)
     em.loops.pop()
     if em.loops:
@@ -103,7 +103,7 @@ def serial_range(
     if not ended:
         following = b.add(counter, b.i64(1), nsw=True)
         counter.add(following, b.block)
-        hints = loop_hints(em, op, em.masked_indices > masked, loop.holds_loop)
+        hints = loop_hints(em, op, loop.in_order, loop.holds_loop)
         md = NO_ATTACHMENTS if hints is None else Attachments({"llvm.loop": hints})
         b.cond_br(b.icmp("slt", following, end), first, after, md=md)
     if not ended or not nonempty or loop.broken:

@@ -2,19 +2,21 @@
 
 To LLVM 22.1 ``i & 7`` is a counter of three bits. Where it vectorizes a loop around an
 index like ``(row + (i & 7))`` of 32 bits it must check at run time that neither the three bits nor the 32 wrap, and takes
-the second check for one that implies the first: elements beyond the remainder are then written in a row. Loops with
-such an index keep their order: they would be gathers and scatters at best.
+the second check for one that implies the first: elements beyond the remainder are then written in a row. Loops in which
+such an index changes keep their order: they would be gathers and scatters at best. In the loops inside of those it is a
+number like any other (`ring[step % 4, x]`).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from tirlower.ir.expr import Call, Cast, Expr, FloorMod, IntImm, Mod, Var
+from tirlower.emit.emitter import Emitter
+from tirlower.ir.expr import BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Mod, Var
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op
 
-__all__ = ["is_masked"]
+__all__ = ["is_masked", "keep_order"]
 
 _AND: Final = Op.get("tir.bitwise_and")
 
@@ -37,3 +39,20 @@ def is_masked(root: Expr, known: set[Var]) -> bool:
 
     pre_order_visit(root, look)
     return found
+
+
+def keep_order(em: Emitter, index: Expr) -> None:
+    """Let the loops in which a masked index changes keep their order: those that its variables are defined in."""
+    depth = 0
+
+    def look(op: Expr) -> bool:
+        nonlocal depth
+        if isinstance(op, Var):
+            depth = max(depth, em.depths.get(op, 0))
+        elif isinstance(op, BufferLoad) or (isinstance(op, Call) and op.op is not _AND):
+            depth = len(em.loops)  # what it reads may change in any of them
+        return True
+
+    pre_order_visit(index, look)
+    for loop in em.loops[:depth]:
+        loop.in_order = True

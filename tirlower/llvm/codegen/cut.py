@@ -156,7 +156,6 @@ def _emit_group(em: Emitter, stmts: Sequence[Stmt], last_use: dict[Var, int], fo
     Builder(part, entry).br(start)
     em.lowest = min(em.lowest, inner.lowest)
     em.masked |= inner.masked
-    em.masked_indices += inner.masked_indices
     context = em.context(captures.size)
     for value, offset in captures.outer:
         b.store(value, b.offset(context, offset), 8)
