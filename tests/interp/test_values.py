@@ -197,6 +197,8 @@ def test_fused_multiply_add_rounds_once():
     assert same(fused_multiply_add(-0.0, 1.0, -0.0, kind), -0.0)
     assert same(fused_multiply_add(2.0, 3.0, -6.0, kind), 0.0)
     assert fused_multiply_add(math.inf, 1.0, 5.0, kind) == math.inf
+    assert fused_multiply_add(1e200, 1e200, -math.inf, DataType("float64")) == -math.inf
+    assert math.isnan(fused_multiply_add(1e200, 1e200, math.nan, DataType("float64")))
 
 
 def test_division_follows_ieee():

@@ -304,8 +304,10 @@ def operation(name: str, dtype: DataType) -> Binary | None:
 
 def fused_multiply_add(a: float, b: float, c: float, dtype: DataType) -> float:
     """``a * b + c`` of finite or special floats, rounded once."""
-    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+    if not (math.isfinite(a) and math.isfinite(b)):
         return rounder(dtype.element)(a * b + c)
+    if not math.isfinite(c):
+        return c  # the product is finite, though float64 may not hold it
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     # The sign of an exact zero is that of the float operations.
     return round_exact(exact, dtype) if exact else a * b + c if a * b + c == 0.0 else 0.0
