@@ -243,8 +243,8 @@ _STORE = re.compile(r"^\s*v?mov\w+\s+%\w+,\s*-?\d*\(")
 
 ACCUMULATING = {
     "a product": (
-        'A: T.Buffer((64, 64), "float32"), B: T.Buffer((64, 64), "float32"), C: T.Buffer((64, 64), "float32")',
-        "for i, j, k in T.grid(64, 64, 64):\n        C[i, j] += A[i, k] * B[j, k]",
+        'A: T.Buffer((64, 256), "float32"), B: T.Buffer((64, 256), "float32"), C: T.Buffer((64, 64), "float32")',
+        "for i, j, k in T.grid(64, 64, 256):\n        C[i, j] += A[i, k] * B[j, k]",
     ),
     "a sum": (
         'A: T.Buffer(("n",), "float64"), C: T.Buffer((1,), "float64")',

@@ -23,8 +23,8 @@ LOWERING = (
 )
 """The passes that change the stage, in their order."""
 
-LEFT_OUT = frozenset({"MakePackedAPI", "MakeUnpackedAPI"})
-"""Passes that are never drawn: they change what a call passes."""
+LEFT_OUT = frozenset({"MakePackedAPI", "MakeUnpackedAPI", "FuseMultiplyAdd"})
+"""Passes that are never drawn: they change what a call passes, or how often it is rounded."""
 
 _STAGES = {"block": 0, "opaque": 1, "flat": 2, "1-D": 3}
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["FLOATS", "INTS", "NARROW", "Buf", "Index", "Values"]
+__all__ = ["FLOATS", "INTS", "NARROW", "Buf", "Index", "Values", "ring"]
 
 INTS = ("int32", "int64", "int16", "int8", "uint8", "uint32")
 FLOATS = ("float32", "float64", "float16")
@@ -230,3 +230,11 @@ class Values:
                 f"T.max({a}, {b})", f"({a} / T.{dtype}({rng.choice([2, 3, 0.7])}))", f"T.abs({a})", f"T.floor({a})",
             ]
         )  # fmt: skip
+
+
+def ring(rng: random.Random, names: Sequence[str], depth: int) -> str:
+    """An expression of names by sums, differences, products, squares and negations, in parentheses, and in Python's grammar."""
+    if depth == 0 or rng.random() < 0.1:
+        return rng.choice(names)
+    a, b = ring(rng, names, depth - 1), ring(rng, names, depth - 1)
+    return rng.choice([f"({a} + {b})", f"({a} - {b})", f"({a} * {b})", f"({a} * {b})", f"(-{a})", f"({a} ** 2)"])

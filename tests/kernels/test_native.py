@@ -67,7 +67,7 @@ def test_the_interpreter_agrees_with_numpy(kernel):
 
 def test_the_lowered_program_means_the_same(kernel):
     for index, size in enumerate(kernel.sizes):
-        low = tl.lower(kernel.program(size))
+        low = tl.lower(kernel.program(size), EXACT)
         args = kernel.make(size)
         entry = kernel.entry or next(iter(low))
         result = interpret(low, *args, name=entry)
@@ -90,6 +90,19 @@ def test_native_code_agrees_with_numpy(kernel):
         run = built(kernel, sizes[0], "llvm")
         for size in sizes:
             against_numpy(kernel, size, run)
+
+
+def test_native_code_fuses_what_the_passes_fused(kernel):
+    """Machine code has the bits of the lowered program: no product is fused with a sum, or kept apart, by code generation."""
+    if kernel.differs:
+        return
+    for size in kernel.sizes[:2]:
+        low = tl.lower(kernel.program(size))
+        args, ours = kernel.make(size), kernel.make(size)
+        meant = interpret(low, *args, name=kernel.entry or next(iter(low)))
+        result = built(kernel, size, "llvm")(*ours)
+        wrong = same_bits([*ours, result], [*args, meant])
+        assert not wrong, f"{kernel.name} at {dict(size)}: {wrong}\n{low.script()}"
 
 
 def test_native_code_agrees_with_the_interpreter(kernel):

@@ -60,9 +60,9 @@ def _ring(em: Emitter, op: BinaryOp, a: Value, b: Value) -> Value:
     if dtype.is_float:
         flags = None
         if id(op) in em.reassociable:
-            flags = em.b.fast_math | FastMath.REASSOC
-        elif id(op) in em.chained:
-            flags = em.b.fast_math & ~FastMath.CONTRACT
+            flags = em.machine.fast_math | FastMath.REASSOC
+        elif id(op) in em.contracted:
+            flags = em.machine.fast_math
         return binary_float(em, dtype, a, b, lambda x, y: em.b._float(floating, x, y, "", flags))
     raise _no_arithmetic(em, op)
 

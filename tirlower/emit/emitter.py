@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 from tirlower.call.errors import ErrorTable
 from tirlower.diagnostics import CodegenError, Span
-from tirlower.emit.chains import adds_faster_than_it_fuses
 from tirlower.emit.facts import Facts
 from tirlower.emit.llvm_text import (
     DOUBLE,
@@ -165,7 +164,7 @@ class Emitter:
         self.module: Final = state.module
         self.function: Final = function
         self.parent: Final = parent
-        self.b: Final = Builder(function, fast_math=state.machine.fast_math)
+        self.b: Final = Builder(function, fast_math=state.machine.operation_flags)
         self.vars: dict[Var, Binding] = {}
         self.err: Value
         self.claim: Value | None = None
@@ -190,15 +189,11 @@ class Emitter:
         #: variables bound to the low bits of something, and how many loops stand around each variable's definition
         self.masked: set[Var] = set()
         self.depths: dict[Var, int] = {}
-        #: variables bound to something that memory says
-        self.read: set[Var] = set()
         #: the operations that integers in loops are computed by: see ``statements.py``
         self.weights: dict[Var, int] = {}
-        #: additions (by id; the node keeps it its own) that are not fused with products: see ``chains.py``
-        self.keeps_chains: Final = adds_faster_than_it_fuses(state.machine)
-        self.chained: dict[int, Expr] = {}
-        #: operations that may be done in another order, likewise
+        #: operations (by id; the node keeps it its own) that may be done in another order, and the products in them
         self.reassociable: dict[int, Expr] = {}
+        self.contracted: dict[int, Expr] = {}
         #: the elements stored on the way here, in the scopes around, and the loops around each store: see ``held.py``
         self.stored: dict[Hashable, int] = {}
         #: the arrays on the stack that this function has made itself: their bytes, by data variable

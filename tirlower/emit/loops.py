@@ -6,19 +6,18 @@ counter cut to its width.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
-from tirlower.analysis.condition_ranges import mentions
 from tirlower.emit.branches import variables_in
-from tirlower.emit.chains import additions_in_chains, reassociable, statements_of
 from tirlower.emit.emitter import Emitter, Loop
-from tirlower.emit.facts import FAULTS
 from tirlower.emit.llvm_text import I64, NO_ATTACHMENTS, VOID, Attachments, Metadata, Value
 from tirlower.emit.platform import EmitBody
 from tirlower.ir.annotations import NO_UNROLL, REDUCTION, number_of
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Mul, Var
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import BufferStore, For, ForKind, While
+from tirlower.ir.stmt import AttrStmt, BufferStore, For, ForKind, IfThenElse, Seq, Stmt, While
+from tirlower.rewrite.reductions.chains import reassociable
 
 __all__ = ["NO_MEMCPY", "emit_for", "emit_while", "jump_out", "serial_range"]
 
@@ -86,8 +85,9 @@ def serial_range(
     em.define(op.loop_var, counter if t is I64 or t.bits == 64 else b.trunc(counter, t), counter)
     if op.annotations.get(REDUCTION) and op.kind is ForKind.SERIAL:
         loop.reassociates = True
-        em.reassociable.update((id(operation), operation) for operation in reassociable(op))
-    _keep_chains(em, op)
+        for operation in reassociable(op):
+            em.reassociable[id(operation)] = operation
+            em.contracted.update((id(product), product) for product in operation.children() if isinstance(product, Mul))
     _keep_copies(em, op)
     names = em.function.names
     body(em, op.body)
@@ -110,20 +110,6 @@ def serial_range(
         em.enter(after)
 
 
-def _keep_chains(em: Emitter, op: For | While) -> None:
-    if em.keeps_chains and not _counts_what_is_read(em, op):
-        em.chained.update((id(addition), addition) for addition in additions_in_chains(op, em.machine.vector_width))
-
-
-def _counts_what_is_read(em: Emitter, op: For | While) -> bool:
-    """Whether memory says how often a loop runs: the rows of a sparse matrix, lists of neighbours.
-
-    Most are short, and overlap with the rows around them: with chains kept apart from products, rows of up to 30
-    elements take 2 to 15 percent longer on Zen 3. (Those of 100 and more take 8 to 20 percent less.)
-    """
-    return isinstance(op, For) and bool(em.facts.of(op.extent).flags & FAULTS or mentions(op.extent, em.read))
-
-
 def _keep_copies(em: Emitter, op: For) -> None:
     """A loop that copies and stores more stays one loop.
 
@@ -131,9 +117,25 @@ def _keep_copies(em: Emitter, op: For) -> None:
     has in a register: up to 1.7 times slower. In a loop of one copy that call and vectors are equally fast, so that it
     does no harm if the function has such loops too.
     """
-    stores = [stmt for stmt in statements_of(op.body) if isinstance(stmt, BufferStore)]
+    stores = [stmt for stmt in _statements(op.body) if isinstance(stmt, BufferStore)]
     if len(stores) > 1 and any(_is_copied(store.value) for store in stores):
         em.function.mark(NO_MEMCPY)
+
+
+def _statements(body: Stmt) -> Iterator[Stmt]:
+    """The statements of a body; of loops in it, the loops alone."""
+    left = [body]
+    while left:
+        stmt = left.pop()
+        yield stmt
+        if isinstance(stmt, Seq):
+            left += stmt.stmts
+        elif isinstance(stmt, AttrStmt):
+            left.append(stmt.body)
+        elif isinstance(stmt, IfThenElse):
+            left.append(stmt.then_case)
+            if stmt.else_case is not None:
+                left.append(stmt.else_case)
 
 
 def _is_copied(value: Expr) -> bool:
@@ -201,7 +203,6 @@ def emit_while(em: Emitter, op: While, body: EmitBody) -> None:
     # A loop that never ends hangs: without an effect in it LLVM drops calls of its function, or what follows the loop.
     b.intrinsic("llvm.sideeffect", VOID, [])
     em.loops.append(Loop(after, head, len(em.cleanups), is_while=True, decide=variables_in(op.condition)))
-    _keep_chains(em, op)
     body(em, op.body)
     em.loops.pop()
     if em.loops:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tirlower.emit.llvm_text import FastMath
+from tirlower.emit.vmath.algebra import FMA_FEATURES
 from tirlower.machine.target import Target
 
 __all__ = ["Machine", "fast_math_of"]
@@ -63,6 +64,22 @@ class Machine:
     def native_half(self) -> bool:
         """Whether arithmetic on half floats is native (scalars and vectors)."""
         return "avx512fp16" in self.features or "fullfp16" in self.features
+
+    @property
+    def lets_llvm_fuse(self) -> bool:
+        """Whether LLVM chooses the products that it fuses: of sums that it may add in any order, and on a GPU."""
+        return bool(self.fast_math & FastMath.REASSOC) or not self.has_library
+
+    @property
+    def fuses(self) -> bool:
+        """Whether products are fused with sums as they are written: FuseMultiplyAdd does it, and nothing behind it."""
+        has_fma = self.triple.startswith(("aarch64", "arm64")) or not FMA_FEATURES.isdisjoint(self.features)
+        return has_fma and bool(self.fast_math & FastMath.CONTRACT) and not self.lets_llvm_fuse
+
+    @property
+    def operation_flags(self) -> FastMath:
+        """What every operation permits."""
+        return self.fast_math if self.lets_llvm_fuse else self.fast_math & ~FastMath.CONTRACT
 
 
 def fast_math_of(target: Target) -> FastMath:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, cast
 
-from tirlower.analysis.condition_ranges import mentions
 from tirlower.analysis.streamed import streamed
 from tirlower.call.errors import ERROR_KINDS, MAX_ERROR_VALUES, escape_template
 from tirlower.diagnostics import LoweringError, RuntimeAssertError
@@ -18,7 +17,7 @@ from tirlower.emit.branches import keeps_a_record, steers
 from tirlower.emit.compile import SIMPLIFY_AGAIN
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.expressions import index_of, pointer_alias, values_of
-from tirlower.emit.facts import DATA, FAULTS
+from tirlower.emit.facts import DATA
 from tirlower.emit.held import note_store, store_of_either
 from tirlower.emit.llvm_text import I64
 from tirlower.emit.loops import emit_for, emit_while, jump_out
@@ -139,8 +138,6 @@ def _bind(em: Emitter, op: Bind) -> None:
     if dtype.is_int and dtype.is_scalar:
         if is_masked(op.value, em.masked):
             em.masked.add(op.var)
-        if em.facts.of(op.value).flags & FAULTS or mentions(op.value, em.read):
-            em.read.add(op.var)
         if dtype.bits == 64:
             wide = value
         elif dtype.bits == 32 and not em.facts.of(op.value).flags & DATA:

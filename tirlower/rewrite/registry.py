@@ -22,6 +22,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "tir_only.remove_layout_rewrite": ("RemoveWeightLayoutRewriteBlock",),
     "cleanup.common_subexpr": ("CommonSubexprElimTIR",),
     "tir_only.convert_ssa": ("ConvertSSA",),
+    "cleanup.fuse_multiply_add": ("FuseMultiplyAdd",),
     "cleanup.lower_intrin": ("LowerIntrin",),
     "tir_only.remove_assume": ("RemoveAssume",),
     "cleanup.remove_no_op": ("RemoveNoOp",),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tirlower.transforms.blocks.lower_opaque import LowerOpaqueBlock
     from tirlower.transforms.blocks.plan_allocation import PlanAndUpdateBufferAllocationLocation
     from tirlower.transforms.cleanup.common_subexpr import CommonSubexprElimTIR
+    from tirlower.transforms.cleanup.fuse_multiply_add import FuseMultiplyAdd
     from tirlower.transforms.cleanup.lower_intrin import LowerIntrin
     from tirlower.transforms.cleanup.remove_no_op import RemoveNoOp
     from tirlower.transforms.cleanup.remove_store_undef import RemoveStoreUndef

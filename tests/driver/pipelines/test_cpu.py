@@ -8,7 +8,7 @@ import pytest
 import tirlower as tl
 from tests.kernels.base import differences, same_bits
 from tests.kernels.corpus import CORPUS
-from tests.kernels.test_native import _meaning, interpreted
+from tests.kernels.test_native import EXACT, _meaning, interpreted
 from tirlower.diagnostics import TransformError
 from tirlower.driver.pipelines import Pipeline, Step, pipeline_for
 from tirlower.ir import IRModule, custom_datatype
@@ -77,7 +77,7 @@ def test_every_level_means_the_same(name, level):
     size = one.sizes[-1]
     meant, returned = _meaning(name, len(one.sizes) - 1)
     with PassContext(opt_level=level):
-        low = tl.lower(one.program(size))
+        low = tl.lower(one.program(size), EXACT)
     args = one.make(size)
     result = interpreted(low, args, one.entry or next(iter(low)))
     if one.differs:

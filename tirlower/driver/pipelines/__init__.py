@@ -2,7 +2,7 @@
 
 >>> from tirlower.driver.pipelines import pipeline_for
 >>> from tirlower.machine.target import Target
->>> [str(step) for step in pipeline_for(Target("llvm"))][:2]
+>>> [str(step) for step in pipeline_for(Target("llvm -fast-math-contract=0"))][:2]
 ['PrivatizeReductions()', 'LowerInitBlock()']
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from tirlower.diagnostics import TransformError, nearest_name
 from tirlower.ir.func import IRModule
@@ -13,7 +14,11 @@ from tirlower.rewrite.order import Placed, check_order
 from tirlower.rewrite.scalar_overflow import building
 from tirlower.transforms import Pass, PassContext
 
-__all__ = ["LOWER_PHASES", "Pipeline", "Step"]
+__all__ = ["FUSED", "LOWER_PHASES", "Pipeline", "Step"]
+
+
+FUSED: Final = "on expressions as they are written; before what rewrites them, so that no pass decides what is rounded"
+"""Why FuseMultiplyAdd stands where it does."""
 
 
 @dataclass(frozen=True)

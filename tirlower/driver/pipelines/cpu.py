@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from tirlower.driver.pipelines.base import Pipeline, Step
+from tirlower.driver.pipelines.base import FUSED, Pipeline, Step
+from tirlower.llvm.codegen.machine import machine_of
 from tirlower.machine.target import Target
 from tirlower.transforms import (
     CommonSubexprElimTIR,
@@ -12,6 +13,7 @@ from tirlower.transforms import (
     ConvertBlocksToOpaque,
     ExpandLanes,
     FlattenBuffer,
+    FuseMultiplyAdd,
     HoistIfThenElse,
     InjectDoubleBuffer,
     InjectRollingBuffer,
@@ -46,8 +48,9 @@ __all__ = ["cpu_pipeline", "pipeline"]
 
 
 @functools.cache
-def cpu_pipeline(overlap: bool = False) -> Pipeline:
-    """The passes of the CPU targets; with ``overlap`` those of the version for arrays that may overlap.
+def cpu_pipeline(overlap: bool = False, fuses: bool = False, half: bool = False) -> Pipeline:
+    """The passes of the CPU targets; with ``overlap`` those of the version for arrays that may overlap, with ``fuses`` those
+    of a target that fuses products with sums, ``half`` of float16 too.
 
     Left out of what TIR runs for a CPU: the legalization of bfloat16 and float8 (code generation converts them where
     they are loaded and stored), NarrowDataType (64-bit addresses need 64-bit indices; LLVM narrows what is cheaper
@@ -63,6 +66,7 @@ def cpu_pipeline(overlap: bool = False) -> Pipeline:
     return Pipeline(
         (
             Step(PrivatizeReductions(), "first: block inits and updates of one element are still as they were checked"),
+            *((Step(FuseMultiplyAdd(half=half), FUSED),) if fuses else ()),
             Step(LowerInitBlock(), "early: what follows sees one body for each block"),
             Step(
                 PlanAndUpdateBufferAllocationLocation(),
@@ -126,4 +130,5 @@ def cpu_pipeline(overlap: bool = False) -> Pipeline:
 
 def pipeline(target: Target, overlap: bool) -> Pipeline:
     """The passes of a CPU target."""
-    return cpu_pipeline(overlap)
+    machine = machine_of(target)
+    return cpu_pipeline(overlap, machine.fuses, machine.native_half)
