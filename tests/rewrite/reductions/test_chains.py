@@ -8,7 +8,7 @@ import tirlower as tl
 from tirlower.ir.query import statements
 from tirlower.ir.stmt import For
 from tirlower.llvm.codegen.machine import machine_of
-from tirlower.rewrite.reductions.chains import reassociable
+from tirlower.rewrite.reductions.chains import carried_by_all_loops, reassociable
 from tirlower.script import parse
 
 A, B = "A: T.Buffer((512,), 'float64')", "B: T.Buffer((512,), 'float64')"
@@ -44,6 +44,26 @@ def test_the_operations_of_what_a_loop_carries(body: str, count: int) -> None:
     assert len(reassociable(loop)) == count
 
 
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ("for i in range(512):\n  O[0] = O[0] + A[i] * B[i]", 1),
+        ("for i, j in T.grid(16, 32):\n  O[3] = A[i] * B[j] + O[3]", 1),
+        ("for i, j in T.grid(8, 32):\n  O[i] = O[i] + A[i] * B[j]", 0),
+        ("for j, i in T.grid(32, 8):\n  O[i] = O[i] + A[i] * B[j]", 0),
+        ("acc = 0.0\nfor i in range(512):\n  acc += A[i] * B[i]\nO[0] = acc", 1),
+        ("for j in range(8):\n  acc = 0.0\n  for i in range(512):\n    acc += A[i] * B[j]\n  O[j] = acc", 0),
+        ("for i in range(512):\n  p = T.bind(i % 8)\n  O[p] = O[p] + A[i] * B[i]", 0),
+        ("O[0] = O[0] + A[0] * B[0]", 0),
+        ("i = 0\nwhile i < 512:\n  O[0] = O[0] + A[i] * B[i]\n  i = i + 1", 1),
+        ("for i in range(9):\n  with T.block('b'):\n    v = T.axis.reduce(9, i)\n    O[0] = O[0] + A[v] * B[v]", 1),
+        ("for i in range(8):\n  with T.block('b'):\n    v = T.axis.spatial(8, i)\n    O[v] = O[v] + A[v] * B[v]", 0),
+    ],
+)
+def test_sums_that_all_loops_wait_for(body: str, count: int) -> None:
+    assert len(carried_by_all_loops(_func(body).body)) == count
+
+
 MARK = 'T.serial(512, annotations={"tir.reduction": True})'
 
 
@@ -70,5 +90,5 @@ def test_what_llvm_adds_in_another_order_it_may_fuse() -> None:
     assert "vfmadd" in _source(body, "llvm -mcpu=haswell", "asm")
     exact = _source(body, "llvm -mcpu=haswell -fast-math-contract=0", "asm")
     assert "vaddpd" in exact and "vfma" not in exact
-    inside = _source(body.replace("True", "False"), "llvm -mcpu=haswell")
+    inside = _source("for j in range(8):\n  for k in range(512): O[j] += A[k] * B[k]", "llvm -mcpu=haswell")
     assert "llvm.fma" in inside and "contract" not in inside

@@ -7,10 +7,10 @@ from typing import Final
 from tirlower.ir.expr import Add, BinaryOp, BufferLoad, Expr, Mul, Sub, Var
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.query import mentions, statements
-from tirlower.ir.stmt import Bind, BlockIter, BufferStore, For
+from tirlower.ir.stmt import AllocBuffer, Bind, Block, BlockIter, BufferStore, For, Stmt, While
 from tirlower.ir.structural import structural_equal
 
-__all__ = ["reassociable"]
+__all__ = ["carried_by_all_loops", "reassociable"]
 
 #: how many operands of a sum are looked at
 _MOST_OPERANDS: Final = 64
@@ -25,6 +25,34 @@ def reassociable(loop: For) -> list[Expr]:
             changing.add(stmt.var)
         elif isinstance(stmt, BufferStore) and stmt.buffer.dtype.is_float and _stays(stmt, changing):
             found += _chain(stmt, (Add, Sub)) or _chain(stmt, (Mul,))
+    return found
+
+
+def carried_by_all_loops(body: Stmt) -> list[Expr]:
+    """The operations of sums in one element that no loop around changes: the result of a whole nest, whatever its order.
+
+    Each waits for the one before, and nothing else is there to do meanwhile.
+    """
+    found: list[Expr] = []
+    inner: set[int] = set()
+    for loop in statements(body):
+        if not isinstance(loop, (For, While)) or id(loop) in inner:
+            continue
+        changing: set[Var] = {loop.loop_var} if isinstance(loop, For) else set()
+        own: set[Var] = set()
+        for stmt in statements(loop.body):
+            if isinstance(stmt, (For, While)):
+                inner.add(id(stmt))
+                changing |= {stmt.loop_var} if isinstance(stmt, For) else set()
+            elif isinstance(stmt, Bind) or (isinstance(stmt, BlockIter) and _changes(stmt, changing)):
+                changing.add(stmt.var)
+            elif isinstance(stmt, AllocBuffer):
+                own.add(stmt.buffer.data)
+            elif isinstance(stmt, Block):
+                own.update(buffer.data for buffer in stmt.alloc_buffers)
+            elif isinstance(stmt, BufferStore) and stmt.buffer.dtype.is_float and stmt.buffer.data not in own:
+                if _stays(stmt, changing):
+                    found += _chain(stmt, (Add, Sub))
     return found
 
 
