@@ -209,6 +209,19 @@ def test_a_loop_around_loops_that_go_is_left_to_llvm() -> None:
     assert max(loop.vector_bits for loop in kernel.report().inner_loops) == 512
 
 
+@pytest.mark.parametrize("mcpu", PROCESSORS)
+def test_which_lane_of_a_guard_failed_is_looked_for_by_a_loop(mcpu: str) -> None:
+    arrays = 'A: T.Buffer((4096,), "float32"), I: T.Buffer((4096,), "int32"), S: T.Buffer((1,), "float32")'
+    head = 'for l in T.vectorized(16, annotations={"tir.reduction": True})'
+    body = f"for i in range(256):\n        {head}:\n            S[0] = S[0] + A[I[i * 16 + l]]"
+    kernel = tl.build(parse(f"@T.prim_func\ndef f({arrays}):\n    {body}\n"), f"llvm -mcpu={mcpu} -num_threads=1")
+    searches = [x for x in kernel.report().inner_loops if not x.vector_bits and x.instructions < 10]
+    assert len(searches) == 4, "one for each chain of the sum"
+    assert len(re.findall(r"\tcmp\w\s\$4096,", kernel.source("asm"))) == 4, "a lane is compared in a place of its own"
+    # The loop around it is as free as one without.
+    assert kernel.source("llvm").count("!llvm.loop") == 4
+
+
 def _sum(head: str, update: str, mcpu: str) -> tl.Kernel:
     func = parse(f"""
 @T.prim_func

@@ -16,7 +16,7 @@ from tirlower.emit.platform import EmitBody
 from tirlower.ir.annotations import NO_UNROLL, REDUCTION, number_of
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Mul, Var
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import AttrStmt, BufferStore, For, ForKind, IfThenElse, Seq, Stmt, While
+from tirlower.ir.stmt import Assert, AttrStmt, BufferStore, For, ForKind, IfThenElse, Seq, Stmt, While
 from tirlower.rewrite.reductions.chains import reassociable
 
 __all__ = ["NO_MEMCPY", "emit_for", "emit_while", "jump_out", "serial_range"]
@@ -150,7 +150,12 @@ def _hint(name: str) -> str:
 
 
 def _note_inner(outer: Loop, op: For, inner: Loop, names: int) -> None:
-    """Tell a loop of a loop in it: whether that stays one, or what it adds where LLVM writes its iterations out."""
+    """Tell a loop of a loop in it: whether that stays one, or what it adds where LLVM writes its iterations out.
+
+    A loop that only looks for what fails is none to an outer one: it runs once, at the end.
+    """
+    if op.annotations.get(NO_UNROLL) and all(isinstance(stmt, (Seq, Assert)) for stmt in statements_of(op.body)):
+        return
     size = names + inner.copied
     outer.holds_loop |= inner.holds_loop or not isinstance(op.extent, IntImm) or bool(op.annotations.get(NO_UNROLL))
     if isinstance(op.extent, IntImm):

@@ -27,6 +27,15 @@ def test_a_marked_loop_becomes_one_copy_for_each_iteration() -> None:
     check(UnrollLoop(), before, expected)
 
 
+def test_a_loop_that_says_so_stays_whatever_the_options_say() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "float32")):
+        for i in T.serial(4, annotations={"tir.no_unroll": True}):
+            A[i] = T.float32(1)
+
+    check(UnrollLoop(auto_max_step=100), before, before)
+
+
 @pytest.mark.parametrize("extent", [0, 1, 5])
 def test_extents_and_minimums(extent: int) -> None:
     @T.prim_func

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
+from tirlower.ir.annotations import NO_UNROLL
 from tirlower.ir.expr import BufferLoad, IntImm, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator, substitute
@@ -103,7 +104,9 @@ class _Unroller(StmtMutator):
         if count >= 0 and extent is not op.extent and op.kind is ForKind.UNROLLED:
             op = op.with_(extent=extent)
         # A loop that is left early cannot be copied: there is nothing for the break to leave.
-        serial = op.kind is ForKind.SERIAL and count >= 0 and not jumps_out(op.body)
+        serial = (
+            op.kind is ForKind.SERIAL and count >= 0 and not op.annotations.get(NO_UNROLL) and not jumps_out(op.body)
+        )
         wanted = (
             serial
             and self.loop_depth == 0

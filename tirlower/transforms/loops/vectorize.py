@@ -78,7 +78,7 @@ class _Vectorizer(Mutator):
             self.exprs.forget(known)
             return self.scalarize(op)
 
-    def scalarize(self, op: Stmt) -> Stmt:
+    def scalarize(self, op: Stmt) -> For:
         """The statement for each lane in turn; what was bound to vectors before it is taken lane by lane."""
         index = Var(f"{self.var.name}_s", self.var.dtype, span=self.var.span)
         values: dict[Var, Expr] = {self.var: index}
@@ -218,7 +218,8 @@ class _Vectorizer(Mutator):
             raise Scalarize("an assertion for each lane")
         # One test for all lanes; which of them fails is looked for only then.
         steps, whole = _all_of(condition)
-        return Seq((*steps, IfThenElse(build.logical_not(whole), self.scalarize(op), None, span=op.span)))
+        search = self.scalarize(op).with_(annotations={NO_UNROLL: True})
+        return Seq((*steps, IfThenElse(build.logical_not(whole), search, None, span=op.span)))
 
     def _for_first_lane(self, op: Assert) -> Stmt:
         """An assertion that fails in all lanes or none; its message may show values of the lane that failed first."""
