@@ -12,6 +12,7 @@ import numpy as np
 
 import tirlower as tl
 from bench.measure import Call, Candidate, interleave, table
+from tirlower.ir import PrimFunc
 from tirlower.machine.cpu import host_cpu
 from tirlower.script import parse
 
@@ -123,10 +124,72 @@ def scan(A: T.Buffer(({count},), "float32"), B: T.Buffer(({count},), "float32"))
     return {"tirlower": Call(kernel, (array, out)), "numpy": Call(np.cumsum, (array, 0, None, out))}
 
 
+def product_by_tile(rows: int, lanes: int, vectors: int, loop: str = "T.unroll", depth: int = 256) -> PrimFunc:
+    """``O = A.T @ B`` for one tile of accumulators; ``loop`` is what its loops over rows and vectors are.
+
+    ``copies`` writes them out in the text.
+    """
+
+    def tiled(body: str, head: str) -> str:
+        if head == "copies":
+            return "\n".join(body.format(i=i, j=j * lanes) for i in range(rows) for j in range(vectors))
+        note = ', annotations={{"tir.no_unroll": True}}' if head == "T.serial" else ""
+        loops = f"for i in {head}({rows}{note}):\n    for j in {head}({vectors}{note}):\n"
+        return (loops + textwrap.indent(body, " " * 8)).format(i="i", j=f"j * {lanes}")
+
+    element, row = (f"{name}, {{j}}:{{j}} + {lanes}]" for name in ("acc[{i}", "B[k"))
+    func = parse(f"""
+@T.prim_func
+def product(
+    A: T.Buffer(({depth}, {rows}), "float32"),
+    B: T.Buffer(({depth}, {vectors * lanes}), "float32"),
+    O: T.Buffer(({rows}, {vectors * lanes}), "float32"),
+):
+    T.func_attr({{"tir.noalias": True}})
+    acc = T.alloc_buffer(({rows}, {vectors * lanes}), "float32", scope="local")
+{textwrap.indent(tiled(f"{element} = T.Broadcast(T.float32(0), {lanes})", "range"), " " * 4)}
+    for k in range({depth}):
+{textwrap.indent(tiled(f"{element} = {element} + T.Broadcast(A[k, {{i}}], {lanes}) * {row}", loop), " " * 8)}
+{textwrap.indent(tiled(f"O{element[3:]} = {element}", "range"), " " * 4)}
+""")
+    assert isinstance(func, PrimFunc)
+    return func
+
+
+def tile_builds() -> dict[str, Candidate]:
+    """Builds of a tile of 60 accumulators, beyond the registers of AVX2 and of AVX-512, as a nest of unrolled loops."""
+    written, copies = product_by_tile(15, 8, 4), product_by_tile(15, 8, 4, "copies")
+    return {"tirlower": lambda: tl.build(written), "copies in the text": lambda: tl.build(copies)}
+
+
+def tiles(rows: int, vectors: int) -> Callable[[], dict[str, Candidate]]:
+    """Products by a tile that is written out, and by one whose loops stay, with accumulators in memory.
+
+    A tile beyond the registers is spilled, at half the speed of one that fits; yet loops that stay load and store each
+    accumulator in each step: so nothing keeps LLVM from unrolling such tiles.
+    """
+
+    def make() -> dict[str, Candidate]:
+        a, b = (np.random.default_rng(0).random((256, width), np.float32) for width in (rows, 8 * vectors))
+        out = np.empty((rows, 8 * vectors), np.float32)
+        calls: dict[str, Candidate] = {}
+        for name, loop in (("tirlower", "T.unroll"), ("loops that stay", "T.serial")):
+            kernel = tl.build(product_by_tile(rows, 8, vectors, loop), "llvm -num_threads=1")
+            kernel(a, b, out)
+            np.testing.assert_allclose(out, a.T @ b, rtol=1e-5)
+            calls[name] = Call(kernel, (a, b, out))
+        return calls
+
+    return make
+
+
 _DOT = "llvm.x86.avx512bf16.dpbf16ps.512"
 
 ROWS: dict[str, Callable[[], dict[str, Candidate]]] = {
     "building loops around loops": nests,
+    "building a tile of 15 x 32": tile_builds,
+    "product by tiles of 6 x 16": tiles(6, 2),
+    "product by tiles of 8 x 32": tiles(8, 4),
     "sum of 16 KB": sums,
     "bfloat16 dot product": bfloat16_dots,
     "running sums of 16 KB": scans,

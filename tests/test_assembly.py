@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import tirlower as tl
+from bench.vectors import product_by_tile
 from examples.jacobi import jacobi
 from examples.layer_norm import layer_norm
 from examples.matmul import tiled
@@ -220,6 +221,20 @@ def test_which_lane_of_a_guard_failed_is_looked_for_by_a_loop(mcpu: str) -> None
     assert len(re.findall(r"\tcmp\w\s\$4096,", kernel.source("asm"))) == 4, "a lane is compared in a place of its own"
     # The loop around it is as free as one without.
     assert kernel.source("llvm").count("!llvm.loop") == 4
+
+
+@pytest.mark.parametrize(
+    ("mcpu", "rows", "spills"), [("haswell", 6, False), ("haswell", 8, True), ("znver4", 14, False)]
+)
+def test_an_unrolled_tile_is_written_out_by_llvm_as_by_us(mcpu: str, rows: int, spills: bool) -> None:
+    func = product_by_tile(rows, PROCESSORS[mcpu] // 32, 2, "T.unroll")
+    kernel = tl.build(func, f"llvm -mcpu={mcpu}")
+    assert "T.unroll" in kernel.source("tir")
+    loop = max(kernel.report().inner_loops, key=lambda found: sum("vfmadd" in line for line in found.lines))
+    assert sum("vfmadd" in line for line in loop.lines) == 2 * rows, loop.lines
+    assert bool(loop.spills) == spills, loop.lines
+    copies = tl.build(product_by_tile(rows, PROCESSORS[mcpu] // 32, 2, "copies"), f"llvm -mcpu={mcpu}")
+    assert copies.source("asm") == kernel.source("asm")
 
 
 def _sum(head: str, update: str, mcpu: str) -> tl.Kernel:

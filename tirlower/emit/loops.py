@@ -16,6 +16,7 @@ from tirlower.emit.platform import EmitBody
 from tirlower.ir.annotations import NO_UNROLL, REDUCTION, number_of
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Mul, Var
 from tirlower.ir.op import Op
+from tirlower.ir.query import statements as statements_of
 from tirlower.ir.stmt import Assert, AttrStmt, BufferStore, For, ForKind, IfThenElse, Seq, Stmt, While
 from tirlower.rewrite.reductions.chains import reassociable
 

@@ -287,3 +287,52 @@ def test_nested_long_loops_are_copied_in_groups() -> None:
     want = a * 2 + np.arange(300)[:, None] - np.arange(300)
     tl.build(func)(a)
     np.testing.assert_array_equal(a, want)
+
+
+TILE = """
+@T.prim_func
+def tile(A: T.Buffer((16, 4), "float32"), B: T.Buffer((16, 16), "float32"), C: T.Buffer((4, 16), "float32")):
+    acc = T.alloc_buffer((4, 16), "float32", scope="local")
+    for i in T.unroll(4):
+        for j in T.unroll(2):
+            acc[i, j * 8:j * 8 + 8] = T.Broadcast(T.float32(0), 8)
+    for k in range(16):
+        for i in T.unroll(4):
+            for j in T.unroll(2):
+                UPDATE
+    for i in T.unroll(4):
+        for j in T.unroll(2):
+            C[i, j * 8:j * 8 + 8] = acc[i, j * 8:j * 8 + 8]
+"""
+ELEMENT = "acc[i, j * 8:j * 8 + 8]"
+PRODUCT = f"{ELEMENT} = {ELEMENT} + T.Broadcast(A[k, i], 8) * B[k, j * 8:j * 8 + 8]"
+
+#: updates in a nest of eight copies, and how many marked loops are left to LLVM
+UPDATES = {
+    "a product": (PRODUCT, 2),
+    "two updates": (f"{PRODUCT}\n                {PRODUCT}", 2),
+    "a condition": (f"if i + j < k:\n                    {PRODUCT}", 0),
+    "a choice": (f"{ELEMENT} = {ELEMENT} + T.Broadcast(T.if_then_else(i < 2, A[k, i], 1.0), 8)", 0),
+    "no update": (f"{ELEMENT} = {ELEMENT.replace('j *', '(1 - j) *')} + B[k, j * 8:j * 8 + 8]", 0),
+    "elements": ("acc[i, j] = acc[i, j] + A[k, i] * B[k, j]", 0),
+    "a constant divided by": (PRODUCT.replace("A[k, i]", "A[T.truncdiv(k * 4 + i, 4), i]"), 2),
+    "something divided by": (PRODUCT.replace("A[k, i]", "A[k, T.truncdiv(i, k + 1)]"), 0),
+}
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_nests_that_update_vectors_in_place_are_left_to_llvm(name: str) -> None:
+    update, left = UPDATES[name]
+    before = parse(TILE.replace("UPDATE", update))
+    rng = np.random.default_rng(0)
+    inputs = [(rng.random((16, 4), np.float32), rng.random((16, 16), np.float32), np.zeros((4, 16), np.float32))]
+    after = check(UnrollLoop(by_llvm=True), before, inputs=inputs)
+    assert after.script().count("T.unroll(") == left
+    assert "T.unroll" not in check(UnrollLoop(), before, inputs=inputs).script()
+
+
+@pytest.mark.parametrize("rows, left", [(3, False), (4, True), (256, True), (257, False)])
+def test_few_copies_and_thousands_are_our_own(rows: int, left: bool) -> None:
+    text = TILE.replace("UPDATE", PRODUCT).replace("(4, 16)", f"({rows}, 16)").replace("(16, 4)", f"(16, {rows})")
+    func = parse(text.replace("T.unroll(4)", f"T.unroll({rows})"))
+    assert ("T.unroll" in UnrollLoop(by_llvm=True)(func).script()) == left

@@ -91,7 +91,11 @@ def cpu_pipeline(overlap: bool = False, fuses: bool = False, half: bool = False)
             Step(InjectVirtualThread(), "after vectorizing: each thread's copy holds whole vectors"),
             Step(InjectDoubleBuffer(), "after all that makes loops, before allocations are shared"),
             Step(StorageRewrite(), "vectors show the alignment that is needed", unless="tir.disable_storage_rewrite"),
-            Step(UnrollLoop(grouped=True), "after vectorizing: unrolled copies hold vectors, not lanes", ends=2),
+            Step(
+                UnrollLoop(grouped=True, by_llvm=True),
+                "after vectorizing: unrolled copies hold vectors, not lanes",
+                ends=2,
+            ),
             Step(Simplify(), "copies with constant indices fold, decided branches go"),
             Step(RemoveNoOp(), "what folding emptied"),
             Step(

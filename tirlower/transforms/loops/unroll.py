@@ -5,13 +5,29 @@ from __future__ import annotations
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.annotations import NO_UNROLL
-from tirlower.ir.expr import BufferLoad, IntImm, Var, const
+from tirlower.ir.expr import (
+    Add,
+    Broadcast,
+    BufferLoad,
+    Div,
+    FloatImm,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Ramp,
+    Sub,
+    Var,
+    const,
+    is_const_int,
+)
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator, substitute
-from tirlower.ir.query import each, mentions, statements
+from tirlower.ir.query import each, may_divide_by_zero, mentions, nodes, statements
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.splice import as_scope, jumps_out
 from tirlower.ir.stmt import Assert, AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt, seq
+from tirlower.ir.structural import structural_equal
 from tirlower.rewrite.base import Fact, FuncPass
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.loop_nests import strips
@@ -28,6 +44,32 @@ BUDGET = 1_000_000
 MOST_STATEMENTS = 2048
 """With ``grouped``, what a loop is unrolled to at most: 100,000 statements in a row are no faster, and take a minute."""
 GROUP = 32
+
+
+_LEAST_COPIES = 8
+_MOST_COPIES = 512
+"""With ``by_llvm``, how many copies a nest that is left to LLVM makes: fewer cost nothing here, more LLVM would not make."""
+_PLAIN = (Add, Sub, Mul, Div, Min, Max, Broadcast, Ramp, BufferLoad, Var, IntImm, FloatImm)
+
+
+def _updates_of_vectors(stmt: Stmt) -> int:
+    """How many copies a nest makes that only updates vectors in place, whose copies leave nothing to fold; 0: another one.
+
+    What is not updated, but filled or copied, LLVM would take for a call of memset or memcpy before it unrolls.
+    """
+    if isinstance(stmt, For):
+        plain = stmt.kind is ForKind.UNROLLED and not stmt.annotations and isinstance(stmt.extent, IntImm)
+        return stmt.extent.value * _updates_of_vectors(stmt.body) if plain and is_const_int(stmt.min) else 0
+    if isinstance(stmt, Seq):
+        counts = [_updates_of_vectors(each) for each in stmt.stmts]
+        return sum(counts) if all(counts) else 0
+    if not isinstance(stmt, BufferStore) or not stmt.value.dtype.is_vector or stmt.predicate is not None:
+        return 0
+    parts = list(nodes(stmt))
+    old = BufferLoad(stmt.buffer, stmt.indices)
+    if not all(isinstance(part, _PLAIN) for part in parts if part is not stmt) or any(map(may_divide_by_zero, parts)):
+        return 0
+    return int(any(part.__class__ is BufferLoad and structural_equal(part, old) for part in parts))
 
 
 def _indexes_local(body: Stmt, var: Var) -> bool:
@@ -98,6 +140,14 @@ class _Unroller(StmtMutator):
             pragmas["explicit"] = bool(_number(kept.pop(EXPLICIT), op))
         if pragmas:
             return self._with(op.with_(annotations=kept), **pragmas)
+        if (
+            self.options.by_llvm
+            and self.explicit
+            and _LEAST_COPIES <= (copies := _updates_of_vectors(op)) <= _MOST_COPIES
+        ):
+            self.steps += copies
+            self.unrolled_depth += 1
+            return op
         extent = self.analyzer.simplify(op.extent)
         count = extent.value if isinstance(extent, IntImm) else -1
         op = op.with_(body=self.visit(op.body))
@@ -186,6 +236,10 @@ class UnrollLoop(FuncPass):
     ``grouped``: a loop that would make more than 2,048 statements is copied in groups of iterations, with a serial loop
     over them (the CPU's pipeline asks for that).
 
+    ``by_llvm``: marked nests that only update vectors in place, such as the accumulators of a product, stay marked: LLVM
+    makes the same code of them, and sooner than of as many copies, which every later pass would walk (the CPU's pipeline
+    asks for that too).
+
     A loop with a break or continue of its own stays as it is. Needs nothing; in a pipeline it stands after
     VectorizeLoop. Raises :class:`TransformError` for a marked loop whose extent is not constant, and for one that would
     make more than a million statements.
@@ -212,6 +266,7 @@ class UnrollLoop(FuncPass):
     explicit_unroll: bool = True
     unroll_local_access: bool = False
     grouped: bool = False
+    by_llvm: bool = False
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Unroll the loops of a function."""
