@@ -183,6 +183,70 @@ def tiles(rows: int, vectors: int) -> Callable[[], dict[str, Candidate]]:
     return make
 
 
+def neighbours(lanes: int, loads: bool, count: int = 4096) -> PrimFunc:
+    """``B[i] = (A[i - 1] + A[i + 1]) / 4 + A[i] / 2`` in vectors: three loads each, or one that is aligned, of which the
+    next two vectors are told by ``T.Shuffle``."""
+    if loads:
+        before, here, behind = (f"A[i * {lanes} + {lanes + at}:i * {lanes} + {2 * lanes + at}]" for at in (-1, 0, 1))
+        ring = ["", "", ""]
+    else:
+        indices = ([first + at for at in range(lanes)] for first in (lanes - 1, 1))
+        before, behind = (
+            f"T.Shuffle([{pair}], {at})" for pair, at in zip(("left, here", "here, right"), indices, strict=True)
+        )
+        here = "here"
+        vector = f"T.float32x{lanes}"
+        ring = [
+            f"""row = T.alloc_buffer((2, {lanes}), "float32", scope="local")
+    row[0, 0:{lanes}] = A[0:{lanes}]
+    row[1, 0:{lanes}] = A[{lanes}:{2 * lanes}]""",
+            f"""left: {vector} = row[0, 0:{lanes}]
+        here: {vector} = row[1, 0:{lanes}]
+        right: {vector} = A[i * {lanes} + {2 * lanes}:i * {lanes} + {3 * lanes}]""",
+            f"""row[0, 0:{lanes}] = here
+        row[1, 0:{lanes}] = right""",
+        ]
+    quarter, half = (f"T.Broadcast(T.float32({x}), {lanes})" for x in (0.25, 0.5))
+    func = parse(f"""
+@T.prim_func
+def smooth(
+    A: T.Buffer(({count + 2 * lanes},), "float32", align=64), B: T.Buffer(({count + 2 * lanes},), "float32", align=64)
+):
+    T.func_attr({{"tir.noalias": True}})
+    {ring[0]}
+    for i in range({count // lanes}):
+        {ring[1]}
+        B[i * {lanes} + {lanes}:i * {lanes} + {2 * lanes}] = ({before} + {behind}) * {quarter} + {here} * {half}
+        {ring[2]}
+""")
+    assert isinstance(func, PrimFunc)
+    return func
+
+
+def neighbours_in_a_row() -> dict[str, Candidate]:
+    """A stencil in the first cache: a plain loop, three loads a vector, and one with two shuffles."""
+    lanes = 16 if host_cpu().has("avx512f") else 8
+    row, out = (tl.aligned_empty((4096 + 2 * lanes,), "float32") for _ in "AB")
+    row[:] = np.random.default_rng(0).random(row.size, np.float32)
+    plain = parse(f"""
+@T.prim_func
+def smooth(A: T.Buffer(({row.size},), "float32", align=64), B: T.Buffer(({row.size},), "float32", align=64)):
+    T.func_attr({{"tir.noalias": True}})
+    for i in range({lanes}, {4096 + lanes}):
+        B[i] = (A[i - 1] + A[i + 1]) * T.float32(0.25) + A[i] * T.float32(0.5)
+""")
+    calls: dict[str, Candidate] = {}
+    forms = {"tirlower": plain, "three loads": neighbours(lanes, True), "shuffles": neighbours(lanes, False)}
+    for name, func in forms.items():
+        kernel = tl.build(func, "llvm -num_threads=1")
+        kernel(row, out)
+        inner = slice(lanes, 4096 + lanes)
+        wanted = (row[lanes - 1 : inner.stop - 1] + row[lanes + 1 : inner.stop + 1]) / 4 + row[inner] / 2
+        np.testing.assert_allclose(out[inner], wanted, rtol=1e-6)
+        calls[name] = Call(kernel, (row, out))
+    return calls
+
+
 _DOT = "llvm.x86.avx512bf16.dpbf16ps.512"
 
 ROWS: dict[str, Callable[[], dict[str, Candidate]]] = {
@@ -190,6 +254,7 @@ ROWS: dict[str, Callable[[], dict[str, Candidate]]] = {
     "building a tile of 15 x 32": tile_builds,
     "product by tiles of 6 x 16": tiles(6, 2),
     "product by tiles of 8 x 32": tiles(8, 4),
+    "neighbours in 16 KB": neighbours_in_a_row,
     "sum of 16 KB": sums,
     "bfloat16 dot product": bfloat16_dots,
     "running sums of 16 KB": scans,

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tirlower as tl
-from bench.vectors import product_by_tile
+from bench.vectors import neighbours, product_by_tile
 from examples.jacobi import jacobi
 from examples.layer_norm import layer_norm
 from examples.matmul import tiled
@@ -235,6 +235,28 @@ def test_an_unrolled_tile_is_written_out_by_llvm_as_by_us(mcpu: str, rows: int, 
     assert bool(loop.spills) == spills, loop.lines
     copies = tl.build(product_by_tile(rows, PROCESSORS[mcpu] // 32, 2, "copies"), f"llvm -mcpu={mcpu}")
     assert copies.source("asm") == kernel.source("asm")
+
+
+@pytest.mark.parametrize("mcpu", PROCESSORS)
+@pytest.mark.parametrize("loads", [True, False])
+def test_neighbours_are_loaded_or_shuffled_as_the_program_says(mcpu: str, loads: bool) -> None:
+    lanes = PROCESSORS[mcpu] // 32
+    loop = max(
+        tl.build(neighbours(lanes, loads), f"llvm -mcpu={mcpu}").report().inner_loops, key=lambda x: x.vector_bits
+    )
+    stored = sum(bool(_STORE.match(line)) for line in loop.lines)
+    text = "\n".join(loop.lines)
+    # What the arithmetic reads from memory itself is a load too.
+    aligned = len(re.findall(r"^vmovaps\s+-?\w*\(", text, re.M))
+    anywhere = len(re.findall(r"^v(?:movups|addps)\s+-?\w*\(", text, re.M))
+    permuted = len(re.findall(r"^v(?:perm|shuf|align)", text, re.M))
+    assert loop.vector_bits == PROCESSORS[mcpu] and not loop.spills and not loop.lane_moves
+    if loads:
+        assert permuted == 0 and anywhere == 2 * stored, text
+    else:
+        # One instruction chooses from two vectors of 512 bits; halves of 256 bits are moved first, once for both sides.
+        assert anywhere == 0 and aligned == stored, text
+        assert permuted == 2 * stored if lanes == 16 else permuted <= 5 * stored + 1, text
 
 
 def _sum(head: str, update: str, mcpu: str) -> tl.Kernel:
