@@ -54,6 +54,31 @@ def prefetch_rows() -> dict[str, dict[str, Candidate]]:
     return {"rows at random": entry}
 
 
+def ahead(n: int, note: str) -> PrimFunc:
+    """``Y = 2 * X + 1``, element by element, each fetched ahead; an annotation keeps the loop from becoming strips."""
+
+    @T.prim_func
+    def axpb(X: T.Buffer((n,), "float32"), Y: T.Buffer((n,), "float32")):
+        for i in T.serial(n, annotations={note: True} if note else {}):
+            T.prefetch(T.address_of(X[i + 256]), 0, 3, 1)
+            Y[i] = X[i] * T.float32(2) + T.float32(1)
+
+    return axpb
+
+
+def ahead_rows() -> dict[str, dict[str, Candidate]]:
+    """A plain loop that fetches ahead, in the second cache: as strips, and as LLVM leaves it."""
+    n = 1 << 14
+    x, y = np.random.default_rng(0).random(n, dtype=np.float32), np.empty(n, np.float32)
+    entry: dict[str, Candidate] = {}
+    for name, note in (("tirlower", ""), ("not in strips", "tir.llvm_vectorize")):
+        kernel = tl.build(ahead(n, note))
+        kernel(x, y)
+        np.testing.assert_allclose(y, x * 2 + 1, rtol=1e-6)
+        entry[name] = lambda kernel=kernel: kernel(x, y)
+    return {"fetched ahead, 64 KB": entry}
+
+
 def copy(n: int, past: bool) -> PrimFunc:
     """``Y = X``."""
 
@@ -219,5 +244,5 @@ def store_rows() -> dict[str, dict[str, Candidate]]:
 
 def measure() -> dict[str, dict[str, Timing]]:
     """All rows, on one thread."""
-    candidates = {**prefetch_rows(), **tile_rows(), **store_rows(), **alignment_rows(), **masked_rows()}
+    candidates = {**prefetch_rows(), **ahead_rows(), **tile_rows(), **store_rows(), **alignment_rows(), **masked_rows()}
     return {label: interleave(entry, rounds=21, slice_seconds=0.05) for label, entry in candidates.items()}

@@ -479,6 +479,24 @@ def test_prefetches_are_in_the_machine_code(name: str, hint: str) -> None:
         assert len(stores) == len(lines)
 
 
+@pytest.mark.parametrize("mcpu", PROCESSORS)
+@pytest.mark.parametrize(("dtype", "lines"), [("float32", 4), ("float64", 8), ("uint8", 1)])
+def test_a_plain_loop_that_fetches_ahead_is_made_of_vectors(mcpu: str, dtype: str, lines: int) -> None:
+    params = f'A: T.Buffer((4096,), "{dtype}"), B: T.Buffer((4096,), "{dtype}")'
+    body = f"T.prefetch(T.address_of(A[i + 512]), 0, 3, 1)\n        B[i] = A[i] + T.{dtype}(3)"
+    kernel = tl.build(
+        parse(f"@T.prim_func\ndef f({params}):\n    for i in range(4096):\n        {body}\n"), f"llvm -mcpu={mcpu}"
+    )
+    loops = [loop for loop in kernel.report().inner_loops if any("prefetcht0" in line for line in loop.lines)]
+    assert loops, kernel.source("asm")
+    for loop in loops:
+        elements = (
+            sum(bool(_STORE.match(line)) for line in loop.lines) * PROCESSORS[mcpu] // int(re.sub(r"\D", "", dtype))
+        )
+        assert loop.vector_bits == PROCESSORS[mcpu] and elements % 64 == 0, loop.lines
+        assert sum("prefetcht0" in line for line in loop.lines) == lines * elements // 64, loop.lines
+
+
 #: Bodies that fill B under an annotation, and whether whole registers go past the caches.
 STREAMS = {
     "a plain loop": ("for i in T.serial(1000, MARK):\n    B[i] = A[i] * x", True),

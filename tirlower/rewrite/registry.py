@@ -66,6 +66,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "loops.nontemporal": ("MarkNonTemporal",),
     "tir_only.overcompute": ("ReduceBranchingThroughOvercompute",),
     "loops.partition": ("LoopPartition",),
+    "loops.prefetch": ("StripPrefetches",),
     "loops.privatize_reductions": ("PrivatizeReductions",),
     "loops.profile_intrinsics": (
         "InstrumentProfileIntrinsics",

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from tirlower.transforms.loops.jam import JamReductions
     from tirlower.transforms.loops.nontemporal import MarkNonTemporal
     from tirlower.transforms.loops.partition import LoopPartition
+    from tirlower.transforms.loops.prefetch import StripPrefetches
     from tirlower.transforms.loops.privatize_reductions import PrivatizeReductions
     from tirlower.transforms.loops.profile_intrinsics import InstrumentProfileIntrinsics, ProfileSite, profile_sites
     from tirlower.transforms.loops.simplify import Simplify

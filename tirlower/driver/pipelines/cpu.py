@@ -39,6 +39,7 @@ from tirlower.transforms import (
     SkipAssert,
     SplitVectors,
     StorageRewrite,
+    StripPrefetches,
     TransposeTiles,
     UnrollLoop,
     VectorizeLoop,
@@ -84,6 +85,10 @@ def cpu_pipeline(overlap: bool = False, fuses: bool = False, half: bool = False)
             Step(FlattenBuffer(), "after blocks: accesses alone name buffers"),
             Step(Simplify(), "flat offsets of nested loops fold", ends=1),
             Step(LoopPartition(), "before vectorizing: a loop without its guards has whole vectors"),
+            Step(
+                StripPrefetches(),
+                "on flat buffers, whose elements lie on lines, before all that makes vectors of loops",
+            ),
             Step(MarkNonTemporal(), "right before vectorizing, which takes the annotated loops away"),
             Step(TransposeTiles(), "before vectorizing, which would make gathers and scatters of the tiles"),
             in_step if overlap else vectorize,
