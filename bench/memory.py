@@ -59,7 +59,7 @@ def ahead(n: int, note: str) -> PrimFunc:
 
     @T.prim_func
     def axpb(X: T.Buffer((n,), "float32"), Y: T.Buffer((n,), "float32")):
-        for i in T.serial(n, annotations={note: True} if note else {}):
+        for i in T.serial(n, annotations={note: False} if note else {}):
             T.prefetch(T.address_of(X[i + 256]), 0, 3, 1)
             Y[i] = X[i] * T.float32(2) + T.float32(1)
 
