@@ -58,8 +58,8 @@ def _updates_of_vectors(stmt: Stmt) -> int:
     What is not updated, but filled or copied, LLVM would take for a call of memset or memcpy before it unrolls.
     """
     if isinstance(stmt, For):
-        plain = stmt.kind is ForKind.UNROLLED and not stmt.annotations and isinstance(stmt.extent, IntImm)
-        return stmt.extent.value * _updates_of_vectors(stmt.body) if plain and is_const_int(stmt.min) else 0
+        plain = stmt.kind is ForKind.UNROLLED and not stmt.annotations and is_const_int(stmt.min)
+        return stmt.extent.value * _updates_of_vectors(stmt.body) if plain and isinstance(stmt.extent, IntImm) else 0
     if isinstance(stmt, Seq):
         counts = [_updates_of_vectors(each) for each in stmt.stmts]
         return sum(counts) if all(counts) else 0
