@@ -315,6 +315,7 @@ UPDATES = {
     "a choice": (f"{ELEMENT} = {ELEMENT} + T.Broadcast(T.if_then_else(i < 2, A[k, i], 1.0), 8)", 0),
     "no update": (f"{ELEMENT} = {ELEMENT.replace('j *', '(1 - j) *')} + B[k, j * 8:j * 8 + 8]", 0),
     "elements": ("acc[i, j] = acc[i, j] + A[k, i] * B[k, j]", 0),
+    "a long sum": (PRODUCT + " + B[k, j * 8:j * 8 + 8]" * 20, 0),
     "a constant divided by": (PRODUCT.replace("A[k, i]", "A[T.truncdiv(k * 4 + i, 4), i]"), 2),
     "something divided by": (PRODUCT.replace("A[k, i]", "A[k, T.truncdiv(i, k + 1)]"), 0),
 }
@@ -331,7 +332,7 @@ def test_nests_that_update_vectors_in_place_are_left_to_llvm(name: str) -> None:
     assert "T.unroll" not in check(UnrollLoop(), before, inputs=inputs).script()
 
 
-@pytest.mark.parametrize("rows, left", [(3, False), (4, True), (256, True), (257, False)])
+@pytest.mark.parametrize("rows, left", [(3, False), (4, True), (128, True), (129, False)])
 def test_few_copies_and_thousands_are_our_own(rows: int, left: bool) -> None:
     text = TILE.replace("UPDATE", PRODUCT).replace("(4, 16)", f"({rows}, 16)").replace("(16, 4)", f"(16, {rows})")
     func = parse(text.replace("T.unroll(4)", f"T.unroll({rows})"))

@@ -47,8 +47,10 @@ GROUP = 32
 
 
 _LEAST_COPIES = 8
-_MOST_COPIES = 512
-"""With ``by_llvm``, how many copies a nest that is left to LLVM makes: fewer cost nothing here, more LLVM would not make."""
+_MOST_COPIES = 256
+"""With ``by_llvm``, how many copies a nest that is left to LLVM makes: fewer cost nothing here."""
+_MOST_NODES = 64
+"""How large its statements are at most: LLVM refuses to write out 16,000 instructions, where a wide vector counts as several."""
 _PLAIN = (Add, Sub, Mul, Div, Min, Max, Broadcast, Ramp, BufferLoad, Var, IntImm, FloatImm)
 
 
@@ -67,7 +69,11 @@ def _updates_of_vectors(stmt: Stmt) -> int:
         return 0
     parts = list(nodes(stmt))
     old = BufferLoad(stmt.buffer, stmt.indices)
-    if not all(isinstance(part, _PLAIN) for part in parts if part is not stmt) or any(map(may_divide_by_zero, parts)):
+    if (
+        len(parts) > _MOST_NODES
+        or not all(isinstance(part, _PLAIN) for part in parts if part is not stmt)
+        or any(map(may_divide_by_zero, parts))
+    ):
         return 0
     return int(any(part.__class__ is BufferLoad and structural_equal(part, old) for part in parts))
 
