@@ -16,7 +16,6 @@ from tirlower.emit.platform import EmitBody
 from tirlower.ir.annotations import NO_UNROLL, REDUCTION, number_of
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Mul, Var
 from tirlower.ir.op import Op
-from tirlower.ir.query import statements as statements_of
 from tirlower.ir.stmt import Assert, AttrStmt, BufferStore, For, ForKind, IfThenElse, Seq, Stmt, While
 from tirlower.rewrite.reductions.chains import reassociable
 
@@ -155,7 +154,7 @@ def _note_inner(outer: Loop, op: For, inner: Loop, names: int) -> None:
 
     A loop that only looks for what fails is none to an outer one: it runs once, at the end.
     """
-    if op.annotations.get(NO_UNROLL) and all(isinstance(stmt, (Seq, Assert)) for stmt in statements_of(op.body)):
+    if op.annotations.get(NO_UNROLL) and all(isinstance(stmt, (Seq, Assert)) for stmt in _statements(op.body)):
         return
     size = names + inner.copied
     outer.holds_loop |= inner.holds_loop or not isinstance(op.extent, IntImm) or bool(op.annotations.get(NO_UNROLL))

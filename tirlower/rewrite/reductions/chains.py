@@ -6,14 +6,16 @@ from typing import Final
 
 from tirlower.ir.expr import Add, BinaryOp, BufferLoad, Expr, Mul, Sub, Var
 from tirlower.ir.functor import pre_order_visit
+from tirlower.ir.node import Node
 from tirlower.ir.query import mentions, statements
-from tirlower.ir.stmt import AllocBuffer, Bind, Block, BlockIter, BufferStore, For, Stmt, While
+from tirlower.ir.stmt import AllocBuffer, Bind, BlockIter, BufferStore, For, Stmt, While
 from tirlower.ir.structural import structural_equal
 
 __all__ = ["carried_by_all_loops", "reassociable"]
 
 #: how many operands of a sum are looked at
 _MOST_OPERANDS: Final = 64
+_LOOPS: Final = (For, While)
 
 
 def reassociable(loop: For) -> list[Expr]:
@@ -36,23 +38,25 @@ def carried_by_all_loops(body: Stmt) -> list[Expr]:
     found: list[Expr] = []
     inner: set[int] = set()
     for loop in statements(body):
-        if not isinstance(loop, (For, While)) or id(loop) in inner:
-            continue
-        changing: set[Var] = {loop.loop_var} if isinstance(loop, For) else set()
-        own: set[Var] = set()
-        for stmt in statements(loop.body):
-            if isinstance(stmt, (For, While)):
-                inner.add(id(stmt))
-                changing |= {stmt.loop_var} if isinstance(stmt, For) else set()
-            elif isinstance(stmt, Bind) or (isinstance(stmt, BlockIter) and _changes(stmt, changing)):
-                changing.add(stmt.var)
-            elif isinstance(stmt, AllocBuffer):
-                own.add(stmt.buffer.data)
-            elif isinstance(stmt, Block):
-                own.update(buffer.data for buffer in stmt.alloc_buffers)
-            elif isinstance(stmt, BufferStore) and stmt.buffer.dtype.is_float and stmt.buffer.data not in own:
-                if _stays(stmt, changing):
-                    found += _chain(stmt, (Add, Sub))
+        if isinstance(loop, _LOOPS) and id(loop) not in inner:
+            inside = list(statements(loop.body))
+            inner.update(id(stmt) for stmt in inside if isinstance(stmt, _LOOPS))
+            changing = _changing(loop, *inside)
+            own = {stmt.buffer.data for stmt in inside if isinstance(stmt, AllocBuffer)}
+            for store in inside:
+                if isinstance(store, BufferStore) and store.buffer.dtype.is_float and store.buffer.data not in own:
+                    found += _chain(store, (Add, Sub)) if _stays(store, changing) else []
+    return found
+
+
+def _changing(*stmts: Node) -> set[Var]:
+    """The variables that change in a loop around statements, which is the first of them."""
+    found: set[Var] = set()
+    for stmt in stmts:
+        if isinstance(stmt, For):
+            found.add(stmt.loop_var)
+        elif isinstance(stmt, Bind) or (isinstance(stmt, BlockIter) and _changes(stmt, found)):
+            found.add(stmt.var)
     return found
 
 
