@@ -55,6 +55,8 @@ def test_the_operations_of_what_a_loop_carries(body: str, count: int) -> None:
         ("for j in range(8):\n  acc = 0.0\n  for i in range(512):\n    acc += A[i] * B[j]\n  O[j] = acc", 0),
         ("for i in range(512):\n  p = T.bind(i % 8)\n  O[p] = O[p] + A[i] * B[i]", 0),
         ("O[0] = O[0] + A[0] * B[0]", 0),
+        ("for i in range(512):\n  O[0] = O[0] + A[i] * B[i]\n  O[1] = O[1] + A[i] * A[i]", 0),
+        ("for i in range(512):\n  O[0] = O[0] + A[i] * B[i]\nfor i in range(512):\n  O[1] = O[1] + A[i] * A[i]", 2),
         ("i = 0\nwhile i < 512:\n  O[0] = O[0] + A[i] * B[i]\n  i = i + 1", 1),
         ("for i in range(9):\n  with T.block('b'):\n    v = T.axis.reduce(9, i)\n    O[0] = O[0] + A[v] * B[v]", 1),
         ("for i in range(8):\n  with T.block('b'):\n    v = T.axis.spatial(8, i)\n    O[v] = O[v] + A[v] * B[v]", 0),

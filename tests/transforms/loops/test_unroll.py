@@ -310,6 +310,7 @@ PRODUCT = f"{ELEMENT} = {ELEMENT} + T.Broadcast(A[k, i], 8) * B[k, j * 8:j * 8 +
 #: updates in a nest of eight copies, and how many marked loops are left to LLVM
 UPDATES = {
     "a product": (PRODUCT, 2),
+    "a fused product": (f"{ELEMENT} = T.fma(T.Broadcast(A[k, i], 8), B[k, j * 8:j * 8 + 8], {ELEMENT})", 2),
     "two updates": (f"{PRODUCT}\n                {PRODUCT}", 2),
     "a condition": (f"if i + j < k:\n                    {PRODUCT}", 0),
     "a choice": (f"{ELEMENT} = {ELEMENT} + T.Broadcast(T.if_then_else(i < 2, A[k, i], 1.0), 8)", 0),

@@ -31,9 +31,9 @@ def reassociable(loop: For) -> list[Expr]:
 
 
 def carried_by_all_loops(body: Stmt) -> list[Expr]:
-    """The operations of sums in one element that no loop around changes: the result of a whole nest, whatever its order.
+    """The operations of the only sum of a nest of loops in one element that none of them changes, as of a dot product.
 
-    Each waits for the one before, and nothing else is there to do meanwhile.
+    Each waits for the one before, whatever the order of the loops, and no other sum is there to do meanwhile.
     """
     found: list[Expr] = []
     inner: set[int] = set()
@@ -43,9 +43,12 @@ def carried_by_all_loops(body: Stmt) -> list[Expr]:
             inner.update(id(stmt) for stmt in inside if isinstance(stmt, _LOOPS))
             changing = _changing(loop, *inside)
             own = {stmt.buffer.data for stmt in inside if isinstance(stmt, AllocBuffer)}
-            for store in inside:
-                if isinstance(store, BufferStore) and store.buffer.dtype.is_float and store.buffer.data not in own:
-                    found += _chain(store, (Add, Sub)) if _stays(store, changing) else []
+            stores = [stmt for stmt in inside if isinstance(stmt, BufferStore) and stmt.buffer.data not in own]
+            sums = [
+                _chain(stmt, (Add, Sub)) for stmt in stores if stmt.buffer.dtype.is_float and _stays(stmt, changing)
+            ]
+            carried = [operations for operations in sums if operations]
+            found += carried[0] if len(carried) == 1 else []
     return found
 
 

@@ -9,6 +9,7 @@ from tirlower.ir.expr import (
     Add,
     Broadcast,
     BufferLoad,
+    Call,
     Div,
     FloatImm,
     IntImm,
@@ -23,6 +24,8 @@ from tirlower.ir.expr import (
 )
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator, substitute
+from tirlower.ir.node import Node
+from tirlower.ir.op import Op
 from tirlower.ir.query import each, may_divide_by_zero, mentions, nodes, statements
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.splice import as_scope, jumps_out
@@ -51,6 +54,7 @@ _MOST_COPIES = 256
 """With ``by_llvm``, how many copies a nest that is left to LLVM makes: fewer cost nothing here."""
 _MOST_NODES = 64
 """How large its statements are at most: LLVM refuses to write out 16,000 instructions, where a wide vector counts as several."""
+_FMA = Op.get("tir.fma")
 _PLAIN = (Add, Sub, Mul, Div, Min, Max, Broadcast, Ramp, BufferLoad, Var, IntImm, FloatImm)
 
 
@@ -71,11 +75,15 @@ def _updates_of_vectors(stmt: Stmt) -> int:
     old = BufferLoad(stmt.buffer, stmt.indices)
     if (
         len(parts) > _MOST_NODES
-        or not all(isinstance(part, _PLAIN) for part in parts if part is not stmt)
+        or not all(isinstance(part, _PLAIN) or _is_fused(part) for part in parts if part is not stmt)
         or any(map(may_divide_by_zero, parts))
     ):
         return 0
     return int(any(part.__class__ is BufferLoad and structural_equal(part, old) for part in parts))
+
+
+def _is_fused(part: Node) -> bool:
+    return isinstance(part, Call) and part.op is _FMA
 
 
 def _indexes_local(body: Stmt, var: Var) -> bool:
