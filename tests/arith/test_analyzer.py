@@ -196,7 +196,8 @@ def test_int32_at_its_limits():
     wide = Add(Add(i, top), top)
     assert structural_equal(analyzer.simplify(wide), wide)
     assert structural_equal(analyzer.simplify(Mul(Mul(i, top), top)), Mul(Mul(i, top), top))
-    assert analyzer.simplify(Add(top, IntImm("int32", 1))).value == -(2**31)  # two constants wrap
+    past = Add(top, IntImm("int32", 1))
+    assert structural_equal(analyzer.simplify(past), past)
 
 
 def test_unsigned_and_narrow_types_wrap():

@@ -16,7 +16,7 @@ from tests.judge.arithmetic import RULES, Meaningless, narrow, wrap
 from tests.judge.program import SIZES, Program
 from tests.judge.translate import translated
 
-__all__ = ["Event", "Run", "TooLong", "dense", "run_program"]
+__all__ = ["Event", "Run", "TooLong", "dense", "run_program", "size_of"]
 
 MAX_STEPS = 6000
 
@@ -248,9 +248,9 @@ def run_program(program: Program, sizes: Mapping[str, int], seed: int = 0) -> Ru
     now = _Now(run)
     buffers = []
     for at, buf in enumerate(program.params):
-        shape = [_size(part, sizes) for part in buf.shape]
-        strides = [_size(part, sizes) for part in buf.strides] or dense(shape)
-        offset = _size(buf.offset, sizes)
+        shape = [size_of(part, sizes) for part in buf.shape]
+        strides = [size_of(part, sizes) for part in buf.strides] or dense(shape)
+        offset = size_of(buf.offset, sizes)
         empty = any(extent <= 0 for extent in shape)
         reach = 0 if empty else offset + 1 + sum((e - 1) * s for e, s in zip(shape, strides, strict=True))
         now.limits[at] = reach * SIZES[buf.dtype]
@@ -267,7 +267,8 @@ def run_program(program: Program, sizes: Mapping[str, int], seed: int = 0) -> Ru
     return run
 
 
-def _size(part: Any, sizes: Mapping[str, int]) -> int:
+def size_of(part: Any, sizes: Mapping[str, int]) -> int:
+    """An extent, stride or offset of a parameter."""
     if isinstance(part, int):
         return part
     if part in sizes:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import operator
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.judge.arithmetic import Meaningless, has_wide_numbers
-from tests.judge.evaluate import Run, TooLong, run_program
+from tests.judge.evaluate import Run, TooLong, run_program, size_of
 from tests.judge.oracle import happened, keeps_order, parallel_conflict, vector_conflict
 from tests.judge.program import Program, Text, print_program, statements
 from tests.judge.rewrite import Question, questions
@@ -334,6 +336,17 @@ class _Judge:
 
     # Building
 
+    def is_refused(self, sizes: Mapping[str, int]) -> bool:
+        """Whether a call with loops at once is refused: strides that the script states let two subscripts of an array name one
+        element, in extents that the call brings."""
+        for buf in self.program.params:
+            if buf.strides and not all(isinstance(extent, int) for extent in buf.shape):
+                places = itertools.product(*(range(size_of(extent, sizes)) for extent in buf.shape))
+                elements = [sum(map(operator.mul, place, map(int, buf.strides))) for place in places]
+                if len(set(elements)) < len(elements):
+                    return True
+        return False
+
     def build(self) -> None:
         """The whole check with the kinds that the loops have."""
         if not self.wants("build"):
@@ -341,6 +354,8 @@ class _Judge:
         special = [stmt for stmt in statements(self.program.body) if stmt[0] == "for" and stmt[2] != "serial"]
         if not special:
             return
+        # What a call refuses does not run.
+        all_runs, self.runs = self.runs, [run for sizes, _, run in self.ran if not self.is_refused(sizes)]
         truths = []
         for stmt in special:
             if stmt[2] == "unroll":
@@ -350,6 +365,7 @@ class _Judge:
             else:
                 of = parallel_conflict if stmt[2] == "parallel" else vector_conflict
                 truths.append(self.loop_truth(stmt[1], stmt[5], of))
+        self.runs = all_runs
         wrong = [truth for truth in truths if truth not in ("legal", "open")]
         try:
             self.timed("build", lambda: check_legality(self.module, PassContext()))

@@ -155,6 +155,21 @@ def store(name: str, at: Any, value: Any = ("c", 1)) -> Any:
 i = ("v", "i")
 
 
+def test_what_a_call_refuses_is_no_wrong_verdict() -> None:
+    """Rows that overlap in an array of extents that the call brings: the proof is of subscripts, and the call refuses them."""
+    body = ("st", "A", (i, ("c", 0)), ("ld", "A", (("c", 0), ("c", 1))))
+    params = (Buf("A", ("n + 8", 5), strides=(1, 3)),)
+    overlapping = Program(params, (("for", "i", "parallel", ("c", 0), ("v", "n"), False, (body,)),), ("n",))
+    assert not [one for one in judge(overlapping, 0).findings if one.kind in WRONG]
+    apart = Program((Buf("A", ("n + 8", 5), strides=(5, 1)),), overlapping.body, ("n",))
+    assert not [one for one in judge(apart, 0).findings if one.kind in WRONG]
+    kernel = tl.build(parse(print_program(overlapping).text))
+    for n in (0, 1, 5):
+        array = np.lib.stride_tricks.as_strided(np.zeros(64, "int32"), (n + 8, 5), (4, 12))
+        with pytest.raises(ValueError, match="may let two of its subscripts name one element"):
+            kernel(array, n)
+
+
 def test_a_false_proof_and_a_false_witness_are_found_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     racing = loop(("let", "x", i), store("B", i), store("A", ("//", i, ("c", 2)), ("ld", "B", (i,))))
     assert not judge(racing, 0).findings

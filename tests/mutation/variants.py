@@ -363,8 +363,8 @@ VARIANTS = (
         Wrong.DROPPED_GUARD,
         "a loop with a break is copied",
         "transforms/loops/unroll.py",
-        "serial = op.kind is ForKind.SERIAL and count >= 0 and not jumps_out(op.body)",
-        "serial = op.kind is ForKind.SERIAL and count >= 0",
+        "op.kind is ForKind.SERIAL and count >= 0 and not op.annotations.get(NO_UNROLL) and not jumps_out(op.body)",
+        "op.kind is ForKind.SERIAL and count >= 0 and not op.annotations.get(NO_UNROLL)",
     ),
     Variant(
         "UnrollLoop",
