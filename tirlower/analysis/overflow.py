@@ -94,6 +94,8 @@ class Wrapping:
     def __init__(self, analyzer: Analyzer, data: Iterable[Var] = ()) -> None:
         self.analyzer = analyzer
         self.data: set[Var] = set(data)
+        self.inlined: dict[Var, Expr] = {}
+        """What took the place of variables that are bound no longer."""
         self.atoms: dict[Expr, Var] = {}
         """A variable for each operand of sums that wrap."""
         self.keeps_errors = False
@@ -321,7 +323,7 @@ class Wrapping:
             found = done.get(id(op))
             if found is None:
                 found = inside(op)
-                done[id(op)] = found = found if self._keeps_kind(op, found) else op
+                done[id(op)] = found = found if self._keeps_kind(op, found) else self._as_written(op)
             return found
 
         def inside(op: Expr) -> Expr:
@@ -344,8 +346,11 @@ class Wrapping:
         """A sum or product of other operands, folded; the old one where indices became numbers, whose arithmetic wraps."""
         numbers = new.a.__class__ is IntImm and new.b.__class__ is IntImm
         if numbers and is_index_type(op.dtype) and not self.is_data(op) and self._may_leave(new):
-            return op
+            return self._as_written(op)
         return fold(new)
+
+    def _as_written(self, op: Expr) -> Expr:
+        return substitute(op, self.inlined) if self.inlined else op
 
     def _decided(self, op: BinaryOp) -> Expr:
         """A minimum or maximum, or the operand that it is: what wraps may be bounded all the same, a remainder is."""

@@ -1,4 +1,4 @@
-"""Arithmetic on numbers and on names bound to them wraps, in branches and in the proofs of what stands in these."""
+"""Arithmetic on numbers and on names bound to them is exact, on what is converted wraps: natively, interpreted and in proofs."""
 
 # expect: ok
 import numpy as np

@@ -95,8 +95,6 @@ class _Simplifier(FactMutator):
         """What takes the place of variables in the layouts of buffers."""
         self.bound: dict[Var, Expr] = {}
         """The values of bindings that stay and compute only."""
-        self.inlined: dict[Var, Expr] = {}
-        """The values that took the place of variables."""
         self.constants: dict[Var, Expr] = {}
         """Those of bindings to numbers, which wrap where they are added."""
         self.predicates: list[Expr] = []
@@ -140,9 +138,10 @@ class _Simplifier(FactMutator):
     def _bind(self, op: Bind) -> Stmt | None:
         """A binding with its value simplified; None where the value takes the variable's place."""
         value = self.visit(op.value)
-        if not value.is_leaf and self.wrapping.is_data(op.value) and not self.wrapping.is_data(value):
+        if self.wrapping.is_data(op.value) and not self.wrapping.is_data(value):
             # As an index it would be exact where what it is added to wraps.
-            value = self.aliases.visit(substitute(op.value, self.inlined))
+            kept = self.aliases.visit(substitute(op.value, self.wrapping.inlined))
+            value = kept if self.wrapping.is_data(kept) else value
         elif op.var in self.used.layouts and op.var not in self.used.found and self._renames(op.var, value):
             self.aliases.vmap[op.var] = value
             if not value.dtype.is_handle:
@@ -150,7 +149,7 @@ class _Simplifier(FactMutator):
             return None
         if self._inlines(value) and not (self.wrapping.wraps(value) or self.wrapping.may_fail(value)):
             self.analyzer.bind(op.var, value, allow_override=True)
-            self.inlined[op.var] = value
+            self.wrapping.inlined[op.var] = value
             if isinstance(value, IntImm) and scalars_wrap():
                 self.constants[op.var] = value
             if op.var not in self.used.found and op.var not in self.used.layouts:
