@@ -64,6 +64,8 @@ def _keeps(op: Expr, build_it: BinaryBuilder) -> TypeGuard[Binary]:
     a, b = op.a, op.b
     if a is not b and not isinstance(a, _CONSTANTS) and not isinstance(b, _CONSTANTS):
         return not (op.dtype.is_float and op.__class__ in (nodes.FloorDiv, nodes.FloorMod, nodes.Mod))
+    if a.__class__ is IntImm and b.__class__ is IntImm:
+        return False  # what stands between two numbers Python computes itself
     try:
         made = build_it(a, b)
     except (TirError, ArithmeticError, ValueError):
