@@ -66,8 +66,7 @@ _ITE = Op.get("tir.if_then_else")
 _DIVISIONS = frozenset((Div, Mod, FloorDiv, FloorMod))
 _VALUES = frozenset((Var, IntImm, BufferLoad))
 _SHIFT_LEFT = Op.get("tir.shift_left")
-_ARITHMETIC = (Add, Sub, Mul, Div, FloorDiv, Call, Ramp)
-_RESULT_MAY_LEAVE = frozenset(_ARITHMETIC[:5])
+_RESULT_MAY_LEAVE = frozenset((Add, Sub, Mul, Div, FloorDiv))
 """Operations whose exact result may be outside their type; of a quotient that of the least integer by -1."""
 
 
@@ -83,9 +82,11 @@ def _leaves(bound: ConstIntBound, kind: DataType) -> bool:
 
 def may_overflow(op: Expr) -> bool:
     """Whether a node is an operation whose exact result may be outside its type."""
-    if op.__class__ in _RESULT_MAY_LEAVE or (op.__class__ is Call and op.op is _SHIFT_LEFT):
-        return is_index_type(op.dtype)
-    return False
+    return _is_arithmetic(op) and is_index_type(op.dtype)
+
+
+def _is_arithmetic(op: Expr) -> bool:
+    return op.__class__ in _RESULT_MAY_LEAVE or (op.__class__ is Call and op.op is _SHIFT_LEFT)
 
 
 class Wrapping:
@@ -236,16 +237,10 @@ class Wrapping:
         if root.is_leaf or not is_index_type(root.dtype.element) or self.is_data(root):
             return False
         bound, kind = self.analyzer.const_int_bound, root.dtype.element
-        return any(
-            (
-                op.__class__ in _RESULT_MAY_LEAVE
-                or (op.__class__ is Call and op.op is _SHIFT_LEFT)
-                or op.__class__ is Ramp
-            )
-            and op.dtype.element is kind
-            and _leaves(bound(op), kind)
-            for op in each(_ARITHMETIC, root)
+        parts = (
+            op for op in each(Expr, root) if op.dtype.element is kind and (_is_arithmetic(op) or op.__class__ is Ramp)
         )
+        return any(_leaves(bound(op), kind) for op in parts)
 
     def _keeps_kind(self, op: Expr, new: Expr) -> bool:
         """Whether what became of an operation on data is the same number: it wraps, and so do indices beside data, also
@@ -342,14 +337,8 @@ class Wrapping:
         finally:
             self.visited.pop()
 
-    def _folded(self, op: BinaryOp, new: BinaryOp) -> Expr:
-        """A sum or product of other operands, folded; the old one where indices became numbers, whose arithmetic wraps."""
-        numbers = new.a.__class__ is IntImm and new.b.__class__ is IntImm
-        if numbers and is_index_type(op.dtype) and not self.is_data(op) and self._may_leave(new):
-            return self._as_written(op)
-        return fold(new)
-
     def _as_written(self, op: Expr) -> Expr:
+        """An operation that is not to change, but for names that are bound no longer."""
         return substitute(op, self.inlined) if self.inlined else op
 
     def _decided(self, op: BinaryOp) -> Expr:
@@ -423,7 +412,7 @@ class Wrapping:
                 )
                 used.update(id(c) for c in (op.a, op.b) if c.__class__ is not IntImm)
                 a, b = rebuilt[id(op.a)], rebuilt[id(op.b)]
-                rebuilt[id(op)] = op if a is op.a and b is op.b else self._folded(op, op.with_(a=a, b=b))
+                rebuilt[id(op)] = op if a is op.a and b is op.b else fold(op.with_(a=a, b=b))
                 plain[id(op)] = op.with_(a=plain[id(op.a)], b=plain[id(op.b)])
                 continue
             stack.pop()
