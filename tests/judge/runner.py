@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -163,8 +164,12 @@ def _all(seeds: range, workers: int, without: Sequence[str]) -> Iterator[tuple[i
     if workers == 1:
         yield from map(one, seeds)
         return
-    with mp.get_context("fork").Pool(workers) as pool:
-        yield from pool.imap(one, seeds, chunksize=8)
+    # This pool raises BrokenProcessPool where a worker dies; that of multiprocessing would wait for its answer for good.
+    pool = ProcessPoolExecutor(workers, mp_context=mp.get_context("fork"))
+    try:
+        yield from pool.map(one, seeds, chunksize=8)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def run_many(

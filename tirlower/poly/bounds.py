@@ -9,20 +9,17 @@ from tirlower.ir import PrimFunc
 from tirlower.poly.conditions import Condition, any_of, at_least
 from tirlower.poly.conflicts import Conflicts
 from tirlower.poly.constraint_system import BOTH, Outcome, System, TooManyCases
+from tirlower.poly.cover import covered
 from tirlower.poly.expressions import Converter
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import Atom, Dim, Form, Opaque, single
 from tirlower.poly.implied import implied, infeasible_at
-from tirlower.poly.isl import Solver, available, isl
+from tirlower.poly.isl import Solver, available
 from tirlower.poly.scop import Access, Scop
-from tirlower.poly.to_isl import parameters, union_over
+from tirlower.poly.to_isl import parameters
 from tirlower.poly.verdict import PROVED, Verdict, Witness
 
 __all__ = ["AccessBounds", "check_bounds"]
-
-
-_CERTAIN_OPERATIONS = 2_000
-"""To find out that an access is outside for all sizes, not only for some: a guard is right too."""
 
 
 @dataclass(frozen=True)
@@ -230,11 +227,10 @@ def _certain(conflicts: Conflicts, access: Access, ways: list[Condition]) -> boo
         return False
     outside = _domain(scop, access)
     outside.add(any_of(ways), BOTH)
-    with conflicts.solver.limited(_CERTAIN_OPERATIONS):
-        try:
-            return bool(union_over(plain, params).is_subset(union_over(outside, params)))
-        except (isl.Error, TooManyCases):
-            return False
+    try:
+        return covered(plain, params, [(outside, params)], conflicts.solver) is True
+    except TooManyCases:
+        return False
 
 
 def _flattened_inside(scop: Scop, access: Access, index: Form, extent: Form) -> bool:

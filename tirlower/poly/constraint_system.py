@@ -7,7 +7,7 @@ same iteration. Each gets a column; the atoms bring their definitions along. Dis
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tirlower.arith.intervals import Bound
@@ -276,6 +276,18 @@ class System:
                     return None
             made.append(sorted(dense))
         return width - 1, made[0], made[1]
+
+    def ordered_cases(self, keys: Sequence[tuple[int, Dim]]) -> Iterator[tuple[int, list[Row], list[Row]]]:
+        """The columns, equations and inequalities of each case, with the columns of ``keys`` first."""
+        for case in self.copy().cases():
+            rows = case.matrices()
+            if rows is None:
+                continue
+            columns, equations, inequalities = rows
+            first = [case.columns[key] for key in keys]
+            order = [0, *(c + 1 for c in first), *(c + 1 for c in range(columns) if c not in set(first))]
+            made = [[tuple([row[at] for at in order]) for row in kind] for kind in (equations, inequalities)]
+            yield columns, made[0], made[1]
 
     def solve(self, solver: Solver) -> Outcome:
         """A solution of the system: an exact one where there is one.

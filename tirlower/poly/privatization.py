@@ -10,11 +10,11 @@ from __future__ import annotations
 from tirlower.ir import Var
 from tirlower.poly.conflicts import Conflicts
 from tirlower.poly.constraint_system import BOTH, SINK, System, TooManyCases
+from tirlower.poly.cover import covered
 from tirlower.poly.digit_test import Sign
 from tirlower.poly.execution_order import common_loops, ways_before
-from tirlower.poly.isl import Solver, available, default_solver, isl
+from tirlower.poly.isl import Solver, available, default_solver
 from tirlower.poly.scop import Access, Loop, Scop
-from tirlower.poly.to_isl import union_over
 
 __all__ = ["is_private"]
 
@@ -48,21 +48,14 @@ def _covered(scop: Scop, read: Access, writes: list[Access], loop: Loop, solver:
     if not available():
         return None
     dims = [*_parameters(scop), *(each.var for each in read.loops), *_lanes(scop, read)]
-    with solver.limited():
-        try:
-            missing = union_over(_instances(scop, read), [(BOTH, dim) for dim in dims])
-            for write in writes:
-                if not scop.exact(write):
-                    continue
-                for system in _written_before(scop, write, read, loop):
-                    missing = missing.subtract(union_over(system, [(system.side_of(dim, SINK), dim) for dim in dims]))
-                    if missing.is_empty():
-                        return True
-            if missing.is_empty():
-                return True
-            return False if scop.exact(read) and all(scop.exact(write) for write in writes) else None
-        except (isl.Error, TooManyCases):
-            return None
+    exact = [write for write in writes if scop.exact(write)]
+    before = [system for write in exact for system in _written_before(scop, write, read, loop)]
+    others = [(system, [(system.side_of(dim, SINK), dim) for dim in dims]) for system in before]
+    try:
+        found = covered(_instances(scop, read), [(BOTH, dim) for dim in dims], others, solver)
+    except TooManyCases:
+        return None
+    return found if found or (scop.exact(read) and len(exact) == len(writes)) else None
 
 
 def _plainly_covers(write: Access, read: Access, loop: Loop) -> bool:

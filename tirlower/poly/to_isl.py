@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tirlower.ir import Var
 from tirlower.poly.constraint_system import BOTH, SINK, SOURCE, System
 from tirlower.poly.forms import Dim, Form, constant, single
-from tirlower.poly.isl import Row, isl, matrix
+from tirlower.poly.isl import isl, matrix
 
 if TYPE_CHECKING:
     from tirlower.poly.conditions import Condition
@@ -23,17 +23,9 @@ __all__ = [
     "relation",
     "schedule",
     "set_of",
-    "union_over",
 ]
 
 Key = tuple[int, Dim]
-
-
-def union_over(system: System, keys: Sequence[Key]) -> isl.Set:
-    """The values that some dims can take in a system, as a nameless isl Set of those dims in order."""
-    for _, dim in keys:
-        system.column(dim, BOTH)
-    return _set(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(keys)), system, keys)
 
 
 def _set(space: isl.Space, system: System, keys: Sequence[Key]) -> isl.Set:
@@ -47,19 +39,8 @@ def _set(space: isl.Space, system: System, keys: Sequence[Key]) -> isl.Set:
 
 def _matrices(system: System, keys: Sequence[Key]) -> Iterator[tuple[isl.Mat, isl.Mat]]:
     """The equations and inequalities of each case of a system, with the columns of ``keys`` first."""
-    for case in system.copy().cases():
-        rows = case.matrices()
-        if rows is None:
-            continue
-        columns, equations, inequalities = rows
-        first = [case.columns[key] for key in keys]
-        rest = [column for column in range(columns) if column not in set(first)]
-        order = [0, *(column + 1 for column in (*first, *rest))]
-
-        def ordered(rows: list[Row], order: list[int] = order) -> list[Row]:
-            return [tuple(row[at] for at in order) for row in rows]
-
-        yield matrix(ordered(equations), columns), matrix(ordered(inequalities), columns)
+    for columns, equations, inequalities in system.ordered_cases(keys):
+        yield matrix(equations, columns), matrix(inequalities, columns)
 
 
 def distinct_names(dims: Iterable[Var]) -> list[str]:
