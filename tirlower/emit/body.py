@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tirlower.diagnostics import deep_recursion
@@ -13,10 +13,10 @@ from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, IntImm, Let, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
-from tirlower.ir.op import Op, Purity
+from tirlower.ir.op import GlobalVar, Op, Purity
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, BufferStore
 
-__all__ = ["Body", "give_alias_scopes", "param_align"]
+__all__ = ["Bodies", "Body", "give_alias_scopes", "param_align"]
 
 #: buffers beyond so many get no alias scopes: the lists of others grow with the square of their number
 _MOST_SCOPES: Final = 64
@@ -31,7 +31,8 @@ _JUMPS: Final = (Op.get("tir.ret"), Op.get("tir.break_loop"), Op.get("tir.contin
 class Body(Visitor):
     """What a body does with memory: which data pointers it writes through, or lets out; what it allocates."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: PrimFunc, bodies: Bodies | None = None) -> None:
+        self._bodies = bodies
         self.written: set[Var] = set()
         self.allocated: dict[Var, bool] = {}
         #: whether it calls what may do anything
@@ -81,10 +82,58 @@ class Body(Visitor):
         if callee is _PREFETCH or callee is _NULL:
             self._read_only.add(id(op.args[0]))
             return None
-        for arg in op.args:
-            if isinstance(arg, Var) and arg.dtype.is_handle:
+        read = self._bodies.read_only(callee) if self._bodies is not None and isinstance(callee, GlobalVar) else ()
+        for at, arg in enumerate(op.args):
+            if at in read:
+                self._read_only.add(id(arg))
+            elif isinstance(arg, Var) and arg.dtype.is_handle:
                 self.written.add(arg)
         return None
+
+
+class Bodies:
+    """The bodies of a module's functions: a pointer that is let out to one of them is written through if that one does.
+
+    >>> from tirlower.script import parse
+    >>> mod = parse('''
+    ... @I.ir_module
+    ... class M:
+    ...     @T.prim_func(private=True)
+    ...     def copy(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+    ...         for i in range(4):
+    ...             B[i] = A[i]
+    ...     @T.prim_func
+    ...     def main(X: T.Buffer((4,), "int32"), Y: T.Buffer((4,), "int32")):
+    ...         M.copy(X.data, Y.data)
+    ... ''')
+    >>> [var.name for var in Bodies(mod.functions).of("main").written]
+    ['Y']
+    """
+
+    def __init__(self, functions: Mapping[str, PrimFunc]) -> None:
+        self._functions = functions
+        self._keys = {str(f.attrs["global_symbol"]): key for key, f in functions.items() if "global_symbol" in f.attrs}
+        self._keys.update({key: key for key in functions})
+        self._known: dict[str, Body | None] = {}
+
+    def of(self, key: str) -> Body:
+        """The body of a function; of one in a circle of calls, what those that are not looked at yet do is not known."""
+        found = self._known.get(key)
+        if found is None:
+            self._known[key] = None
+            found = self._known[key] = Body(self._functions[key], self)
+        return found
+
+    def read_only(self, callee: GlobalVar) -> frozenset[int]:
+        """The positions of the pointers that a function takes and does not write through, nor lets out."""
+        key = self._keys.get(callee.name)
+        if key is None or (key in self._known and self._known[key] is None):
+            return frozenset()
+        func, body = self._functions[key], self.of(key)
+        return frozenset(
+            at for at, param in enumerate(func.params)
+            if param in func.buffer_map and func.buffer_map[param].data not in body.written
+        )  # fmt: skip
 
 
 def param_align(buffer: Buffer) -> int:

@@ -15,7 +15,7 @@ from tirlower.call.errors import ErrorSite
 from tirlower.call.parameters import return_type, signature_with_symbols
 from tirlower.call.signature import Signature
 from tirlower.diagnostics import LoweringError, deep_recursion
-from tirlower.emit.body import Body
+from tirlower.emit.body import Bodies, Body
 from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, Expr, Var
@@ -127,6 +127,7 @@ def generate(
         module = IRModule.from_expr(module)
     state = ModuleState(registered=frozenset(registered), check_assumptions=check_assumptions, prefix=prefix)
     callees: dict[str, Callee] = {}
+    bodies = Bodies(module.functions)
     for key, func in module.items():
         exported = func.attrs.get("global_symbol")
         label = str(exported) if exported is not None else key
@@ -137,8 +138,7 @@ def generate(
                 span=func.span,
                 help="give each a name of its own",
             )
-        with deep_recursion():
-            body = Body(func)
+        body = bodies.of(key)
         returns = return_type(func)
         chosen = tuple((outputs or {}).get(key, ()))
         signature, symbols = signature_with_symbols(label, func, body.written, chosen, returns)

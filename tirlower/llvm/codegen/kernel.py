@@ -61,13 +61,14 @@ class Prototype:
         return out
 
 
-def prototype_of(name: str, func: PrimFunc, outputs: tuple[str, ...] = (), checked: bool = False) -> Prototype:
+def prototype_of(
+    name: str, func: PrimFunc, body: Body, outputs: tuple[str, ...] = (), checked: bool = False
+) -> Prototype:
     """The outside of a prim func.
 
     Raises:
         LoweringError: a parameter cannot be passed by the entry.
     """
-    body = Body(func)
     returns = return_type(func)
     signature, symbols = signature_with_symbols(name, func, body.written, outputs, returns)
     return Prototype(name, func, signature, symbols, body, checked)

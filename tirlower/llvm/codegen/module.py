@@ -11,6 +11,7 @@ from tirlower.call.extents import Compound
 from tirlower.call.signature import Signature
 from tirlower.diagnostics import LoweringError
 from tirlower.emit import intrinsics
+from tirlower.emit.body import Bodies
 from tirlower.emit.emitter import FunctionState, ModuleState
 from tirlower.emit.llvm_text import FunctionRef, Module
 from tirlower.emit.loops import NO_MEMCPY
@@ -120,13 +121,14 @@ def generate(
     state = ModuleState(out, machine, platform, dict(module.functions), check_assumptions=check_assumptions)
     prototypes: dict[str, Prototype] = {}
     declared = {}
+    bodies = Bodies(module.functions)
     symbols: dict[str, str] = {}
     called = {call.op.name for func in module.functions.values() for call in calls_of(func)}
     for key, func in module.items():
         exported = func.attrs.get("global_symbol")
         label = str(exported) if exported is not None else key
         checked = exported is not None and LINKED not in func.attrs and called.isdisjoint((key, label))
-        prototype = prototype_of(label, func, tuple((outputs or {}).get(key, ())), checked)
+        prototype = prototype_of(label, func, bodies.of(key), tuple((outputs or {}).get(key, ())), checked)
         internal = exported is None and LINKED not in func.attrs
         symbol = linked_symbol(func, key)
         if out.symbol(symbol) is not None:
