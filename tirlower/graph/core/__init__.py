@@ -1,0 +1,1 @@
+"""What a graph is made of: dims, constants, values and nodes."""

@@ -1,0 +1,93 @@
+"""Constants of a graph: arrays that are compared by their contents, and splats.
+
+An array is hashed once, when somebody asks; one that is read from a file stays mapped there. A splat is one number in
+every element, and takes no memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from tirlower.graph.errors import GraphError
+from tirlower.ir.dtype import Array, DataType
+
+__all__ = ["ConstantData"]
+
+
+class ConstantData:
+    """An array that is not changed any more, or a splat. Two of equal dtype, shape and contents are equal.
+
+    >>> zeros = ConstantData.splat(0.0, (1024, 1024), "float32")
+    >>> zeros == ConstantData.splat(0.0, (1024, 1024), "float32"), zeros.nbytes
+    (True, 0)
+    >>> ConstantData(np.arange(4, dtype="int32"))
+    ConstantData(int32, (4,), 'b2a91b90')
+    """
+
+    __slots__ = ("_array", "_digest", "dtype", "shape", "value")
+
+    def __init__(self, array: Array) -> None:
+        self.dtype = DataType(array.dtype.name)
+        self.shape: tuple[int, ...] = array.shape
+        self.value: bool | int | float | None = array.item() if array.ndim == 0 else None
+        """The one number of a splat."""
+        self._array: Array | None = array
+        self._digest: str | None = None
+
+    @classmethod
+    def splat(cls, value: float, shape: tuple[int, ...], dtype: DataType | str) -> ConstantData:
+        """One number in every element. Raises :class:`GraphError` for a number that the dtype does not have."""
+        kind = DataType(dtype)
+        one = np.asarray(value)
+        if kind.is_integral and not kind.is_bool and (one.dtype.kind not in "biu" or not _fits(int(value), kind)):
+            raise GraphError(f"{value!r} is no value of {kind!s}")
+        made = cls(one.astype(kind.numpy))
+        made.shape = shape
+        if shape:
+            made._array = None
+        return made
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it keeps in memory: none for a splat."""
+        return 0 if self.value is not None or self._array is None else self._array.nbytes
+
+    @property
+    def digest(self) -> str:
+        """A hash of dtype, shape and contents, in hexadecimal digits."""
+        if self._digest is None:
+            hashed = hashlib.sha256(f"{self.dtype}{self.shape}".encode())
+            whole = np.asarray(self.value, self.dtype.numpy) if self._array is None else self._array
+            hashed.update(np.ascontiguousarray(whole).view(np.uint8).tobytes() if whole.size else b"")
+            self._digest = hashed.hexdigest()
+        return self._digest
+
+    def numpy(self) -> Array:
+        """The array, which must not be written to."""
+        if self._array is None:
+            return np.broadcast_to(np.asarray(self.value, self.dtype.numpy), self.shape)
+        view = self._array.view()
+        view.flags.writeable = False
+        return view
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ConstantData):
+            return NotImplemented
+        return (
+            self.dtype == other.dtype
+            and self.shape == other.shape
+            and (self._array is not None and self._array is other._array or self.digest == other.digest)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.dtype, self.shape, self.digest))
+
+    def __repr__(self) -> str:
+        what = repr(self.value) if self.value is not None else repr(self.digest[:8])
+        return f"ConstantData({self.dtype!s}, {self.shape}, {what})"
+
+
+def _fits(value: int, kind: DataType) -> bool:
+    return bool(kind.min_value <= value <= kind.max_value)

@@ -1,0 +1,220 @@
+"""Dims: extents that are known when a graph is called, with the facts that are stated of them.
+
+A dim is an ``ir.Var`` of int64 with a range, a divisor and hints. Shapes hold Python numbers and expressions of such
+variables. Two extents are equal, different, or not known to be either: what is not known is checked when the graph is
+called, and never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeAlias
+
+from tirlower.arith import Analyzer
+from tirlower.graph.errors import GraphError
+from tirlower.ir import Expr, IntImm, Node, Range, Var
+from tirlower.ir.dtype import INT64
+from tirlower.ir.expr import ExprLike, const
+from tirlower.ir.node import binds, data, node
+
+__all__ = ["Dim", "DimEnv", "Extent", "Shape", "as_extent", "as_shape", "dim", "extent_expr", "same_extent"]
+
+Extent: TypeAlias = "int | Expr"
+"""A number, or an int64 expression of dims."""
+Shape: TypeAlias = tuple[Extent, ...]
+
+
+@node
+class Dim(Node):
+    """A dim and what is stated of it: ``low <= var <= high``, a multiple of ``multiple_of``; ``hints`` are typical values.
+
+    It stands for its variable in arithmetic: ``B * 4`` is an expression, which may be an extent.
+    """
+
+    var: Var = binds()
+    low: int = data(default=0)
+    high: int | None = data(default=None)
+    multiple_of: int = data(default=1)
+    hints: tuple[int, ...] = data(default=(), convert=tuple)
+
+    def check(self) -> None:
+        """The facts fit together. Raises :class:`GraphError` where they do not."""
+        name = self.var.name
+        if not name.isidentifier():
+            raise GraphError(f"a dim's name is an identifier, got {name!r}")
+        if self.low < 0:
+            raise GraphError(f"dim {name!r} is an extent: its least value is at least 0, got {self.low}")
+        if self.high is not None and self.high < self.low:
+            raise GraphError(f"dim {name!r} has no value: it is stated between {self.low} and {self.high}")
+        if self.multiple_of < 1:
+            raise GraphError(f"dim {name!r} is a multiple of a positive number, got multiple_of={self.multiple_of}")
+        for hint in self.hints:
+            if not self.admits(hint):
+                raise GraphError(f"the hint {hint} of dim {name!r} is none of its values: {self.facts}")
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self.var.name
+
+    @property
+    def facts(self) -> str:
+        """What is stated of it, as text: ``1 <= B <= 256, a multiple of 8``."""
+        upper = "" if self.high is None else f" <= {self.high}"
+        multiple = f", a multiple of {self.multiple_of}" if self.multiple_of != 1 else ""
+        return f"{self.low} <= {self.name}{upper}{multiple}"
+
+    def admits(self, value: int) -> bool:
+        """Whether the facts hold of a number."""
+        above = self.high is not None and value > self.high
+        return value >= self.low and not above and value % self.multiple_of == 0
+
+    def as_expr(self) -> Expr:
+        """The variable."""
+        return self.var
+
+    def __add__(self, other: ExprLike) -> Expr:
+        return self.var + other
+
+    def __radd__(self, other: ExprLike) -> Expr:
+        return other + self.var  # type: ignore[operator]  # the variable says how
+
+    def __sub__(self, other: ExprLike) -> Expr:
+        return self.var - other
+
+    def __rsub__(self, other: ExprLike) -> Expr:
+        return other - self.var  # type: ignore[operator]
+
+    def __mul__(self, other: ExprLike) -> Expr:
+        return self.var * other
+
+    def __rmul__(self, other: ExprLike) -> Expr:
+        return other * self.var  # type: ignore[operator]
+
+    def __floordiv__(self, other: ExprLike) -> Expr:
+        return self.var // other
+
+    def __mod__(self, other: ExprLike) -> Expr:
+        return self.var % other
+
+    def __repr__(self) -> str:
+        return f"dim({self.facts})"
+
+
+def dim(
+    name: str, low: int = 0, high: int | None = None, *, multiple_of: int = 1, hints: Iterable[int] = ()
+) -> Dim:
+    """A dim that graphs may have in their shapes, with its range (ends included), a divisor, and typical values.
+
+    >>> dim("B", 1, 256, multiple_of=2, hints=(2, 64))
+    dim(1 <= B <= 256, a multiple of 2)
+
+    Raises :class:`GraphError` for facts that no number fits.
+    """
+    return Dim(Var(name, INT64, nonneg=True), low, high, multiple_of, tuple(hints))
+
+
+def as_extent(value: object) -> Extent:
+    """A number or an int64 expression from a number, a dim, an expression or a NumPy integer.
+
+    Raises :class:`GraphError` for negative numbers and for what is no integer.
+    """
+    if isinstance(value, Dim):
+        return value.var
+    if not isinstance(value, Expr):
+        index = getattr(value, "__index__", None)
+        if index is None or isinstance(value, bool):
+            raise GraphError(f"an extent is an integer, a dim or an expression of dims, got {value!r}")
+        number = int(index())
+        if number < 0:
+            raise GraphError(f"an extent is at least 0, got {number}")
+        return number
+    if isinstance(value, IntImm):
+        return as_extent(value.value)
+    if not value.dtype.is_integral or value.dtype.is_bool:
+        raise GraphError(f"an extent is an integer, got {value.dtype!s}: {value}")
+    return value if value.dtype is INT64 else value.astype("int64")
+
+
+def as_shape(values: object) -> Shape:
+    """A shape from one extent or several."""
+    if isinstance(values, (tuple, list)):
+        return tuple(as_extent(v) for v in values)
+    return (as_extent(values),)
+
+
+def extent_expr(extent: Extent) -> Expr:
+    """An extent as an int64 expression."""
+    return extent if isinstance(extent, Expr) else const(extent, INT64)
+
+
+class DimEnv:
+    """The dims of a graph under their names, what is stated of them, and what had to be taken on trust so far.
+
+    ``assumed`` holds the pairs of extents that an operation needs equal and that nothing proves: they are compared when
+    the graph is called.
+    """
+
+    def __init__(self, dims: Iterable[Dim] = ()) -> None:
+        self.analyzer = Analyzer()
+        self.dims: dict[str, Dim] = {}
+        self.assumed: list[tuple[Expr, Expr]] = []
+        for each in dims:
+            self.add(each)
+
+    def add(self, one: Dim) -> None:
+        """Bring a dim in. Raises :class:`GraphError` where another dim has its name."""
+        known = self.dims.get(one.name)
+        if known is not None:
+            if known.var is not one.var:
+                raise GraphError(
+                    f"two dims are named {one.name!r}", help="use one object of tg.dim in all shapes, or another name"
+                )
+            return
+        self.dims[one.name] = one
+        if one.high is not None:
+            self.analyzer.bind(one.var, Range(const(one.low, INT64), const(one.high - one.low + 1, INT64)))
+
+    def __iter__(self) -> Iterator[Dim]:
+        return iter(self.dims.values())
+
+    def simplify(self, extent: Extent) -> Extent:
+        """An extent in its simplest form; a number where it is one."""
+        return extent if isinstance(extent, int) else as_extent(self.analyzer.simplify(extent))
+
+    def equal(self, a: Extent, b: Extent) -> bool | None:
+        """Whether two extents are equal; None where neither that nor the contrary can be proved."""
+        if a is b or (isinstance(a, int) and isinstance(b, int)):
+            return a == b
+        x, y = extent_expr(a), extent_expr(b)
+        if self.analyzer.can_prove(x < y) or self.analyzer.can_prove(y < x):
+            return False
+        return True if self.analyzer.can_prove_equal(x, y) else None
+
+    @contextmanager
+    def inferring(self) -> Iterator[None]:
+        """While entered, :func:`same_extent` asks this environment and leaves with it what it could not prove."""
+        token = _INFERRING.set(self)
+        try:
+            yield
+        finally:
+            _INFERRING.reset(token)
+
+
+_INFERRING: ContextVar[DimEnv | None] = ContextVar("the dims of the graph whose operation infers its shapes", default=None)
+
+
+def same_extent(a: Extent, b: Extent, what: str) -> Extent:
+    """The one extent that two are, or are taken to be until the call checks it; a number where one is a number.
+
+    Raises :class:`GraphError` with ``what`` (the tensors and axes concerned) where they differ.
+    """
+    env = _INFERRING.get() or DimEnv()
+    equal = env.equal(a, b)
+    if equal is False:
+        raise GraphError(f"{what}: {a} and {b}")
+    if equal is None:
+        env.assumed.append((extent_expr(a), extent_expr(b)))
+    return b if isinstance(b, int) else a

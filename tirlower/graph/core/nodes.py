@@ -1,0 +1,151 @@
+"""The nodes of a graph: values, operations, constants, and the graph that binds them.
+
+A graph is a list of nodes in an order in which each value is made before it is used; every value is made once, by a
+parameter or by one node. Nodes are built once and not changed; a graph with one node replaced makes the nodes behind it
+anew, with values of their own (:class:`tirlower.graph.ops.builder.rewritten`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from tirlower.graph.core.constants import ConstantData
+from tirlower.graph.core.dims import Dim, Extent, Shape, as_shape, extent_expr
+from tirlower.graph.errors import GraphError
+from tirlower.ir import Expr, IntImm, Node
+from tirlower.ir.dtype import DataType
+from tirlower.ir.node import attrs, binds, child, data, hint, node
+from tirlower.ir.stmt import normalize_attrs
+
+__all__ = ["Const", "Graph", "GraphNode", "Op", "TensorType", "Value"]
+
+
+class TensorType(NamedTuple):
+    """The shape and the dtype of a tensor."""
+
+    shape: Shape
+    dtype: DataType
+
+    def __str__(self) -> str:
+        return f"{self.dtype!s}[{', '.join(str(e) for e in self.shape)}]"
+
+
+def _extents(values: Iterable[Extent]) -> tuple[Expr, ...]:
+    return tuple(extent_expr(e) for e in as_shape(tuple(values)))
+
+
+@node
+class Value(Node):
+    """A tensor in a graph: a shape of numbers and expressions of dims, a dtype, and a name, which is a hint.
+
+    ``node`` is the node that makes it (None for a parameter) and ``index`` its place among that node's results.
+    """
+
+    computed_slots = ("index", "node")
+    extents: tuple[Expr, ...] = child(convert=_extents)
+    dtype: DataType = data(convert=DataType)
+    name: str = hint(default="", convert=str)
+
+    node: GraphNode | None
+    index: int
+
+    def check(self) -> None:
+        """It belongs to no node yet."""
+        self.node = None
+        self.index = 0
+
+    @property
+    def shape(self) -> Shape:
+        """The extents: numbers where they are numbers."""
+        return tuple(e.value if isinstance(e, IntImm) else e for e in self.extents)
+
+    @property
+    def type(self) -> TensorType:
+        """Shape and dtype."""
+        return TensorType(self.shape, self.dtype)
+
+    def __repr__(self) -> str:
+        return f"<Value {self.name or '?'}: {self.type}>"
+
+
+@node
+class GraphNode(Node):
+    """Base of what makes values."""
+
+    results: tuple[Value, ...] = binds(convert=tuple)
+    origin: str = hint(default="", kw_only=True)
+
+    def check(self) -> None:
+        """Each result is made here alone."""
+        for index, value in enumerate(self.results):
+            if value.node is not None:
+                raise GraphError(f"the value {value.name!r} is made by another node already")
+            value.node = self
+            value.index = index
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """The values that it reads."""
+        return ()
+
+
+@node
+class Const(GraphNode):
+    """A constant tensor."""
+
+    data: ConstantData = data()
+
+
+@node
+class Op(GraphNode):
+    """An operation of the registry on values, with attributes.
+
+    ``groups`` says what each parameter of the operation got: -1 for one value, None for a parameter that was left out, a
+    number for so many values (the inputs of a concatenation); ``inputs`` holds the values of all of them in order.
+    """
+
+    name: str = data(convert=str)
+    inputs: tuple[Value, ...] = child(convert=tuple)
+    groups: tuple[int | None, ...] = data(convert=tuple)
+    attrs: dict[str, object] = attrs(default=None, convert=normalize_attrs)
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """The values that it reads."""
+        return self.inputs
+
+    def __repr__(self) -> str:
+        made = ", ".join(str(v.type) for v in self.results)
+        return f"<Op {self.name} -> {made}>"
+
+
+@node
+class Graph(Node):
+    """Parameters, nodes in order, results; ``dims`` are the dims of its shapes.
+
+    ``assumed`` are pairs of extents that the operations need equal and that nothing proves: every call checks them.
+    ``structure`` says how the results are given back: ``"one"``, ``"tuple"``, or the keys of a dict.
+    """
+
+    name: str = hint(convert=str)
+    dims: tuple[Dim, ...] = child(convert=tuple)
+    params: tuple[Value, ...] = binds(convert=tuple)
+    nodes: tuple[GraphNode, ...] = child(convert=tuple)
+    results: tuple[Value, ...] = child(convert=tuple)
+    assumed: tuple[tuple[Expr, Expr], ...] = data(default=(), convert=tuple)
+    structure: str | tuple[str, ...] = data(default="tuple")
+    attrs: dict[str, object] = attrs(default=None, convert=normalize_attrs)
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The operations, constants left out."""
+        return tuple(n for n in self.nodes if isinstance(n, Op))
+
+    def with_attr(self, key: str | Mapping[str, object], value: object = None) -> Graph:
+        """The graph with an attribute (or a mapping of them) set."""
+        new = dict(key) if isinstance(key, Mapping) else {key: value}
+        return self.with_(attrs={**self.attrs, **new})
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name}: {len(self.params)} inputs, {len(self.ops)} operations, {len(self.results)} results>"

@@ -1,0 +1,1 @@
+"""Where graphs come from: functions of NumPy that are traced, and files of ONNX."""

@@ -1,0 +1,171 @@
+"""Building graphs, node by node, and rebuilding them with some nodes replaced.
+
+>>> b = GraphBuilder("scaled")
+>>> x = b.param("x", (4, 8), "float32")
+>>> g = b.finish(b.op("multiply", x, 2.0))
+>>> [n.name for n in g.ops], [str(v.type) for v in g.results]
+(['multiply'], ['float32[4, 8]'])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from tirlower.graph.core.constants import ConstantData
+from tirlower.graph.core.dims import Dim, DimEnv, as_shape
+from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, Value
+from tirlower.graph.errors import GraphError
+from tirlower.graph.ops.registry import Definition, Groups, definition
+from tirlower.ir.dtype import Array, DataType
+
+__all__ = ["GraphBuilder", "rewritten"]
+
+
+class GraphBuilder:
+    """A graph under construction: values are made by :meth:`param`, :meth:`const` and :meth:`op`, in order.
+
+    ``env`` holds the dims of its shapes; a builder of a part of a graph shares that of the whole.
+    """
+
+    def __init__(self, name: str = "main", dims: Iterable[Dim] = (), env: DimEnv | None = None) -> None:
+        self.name = name
+        self.env = env or DimEnv(dims)
+        self.params: list[Value] = []
+        self.nodes: list[GraphNode] = []
+        self.origin = ""
+        """Where the next nodes come from: ``model.py:12``, or the name of a node of ONNX."""
+        self._names: dict[str, int] = {}
+        self._arrays: dict[int, tuple[Array, Value]] = {}
+
+    # Values
+
+    def named(self, hint: str) -> str:
+        """A name that no value of the graph has yet: the hint where it is free, else with a number behind it."""
+        base = hint if hint.isidentifier() else "".join(c if c.isalnum() or c == "_" else "_" for c in hint)
+        base = base if base.isidentifier() else f"v_{base}"
+        name, count = base, self._names.get(base, 0)
+        while name in self._names:
+            name, count = f"{base}_{count + 1}", count + 1
+        self._names[base] = count
+        self._names.setdefault(name, 0)
+        return name
+
+    def param(self, name: str, shape: object, dtype: DataType | str) -> Value:
+        """An input of the graph."""
+        value = Value(as_shape(shape), DataType(dtype), self.named(name))
+        self.params.append(value)
+        return value
+
+    def const(self, array: Array | ConstantData, name: str = "c") -> Value:
+        """A constant; the same array given twice is one."""
+        if isinstance(array, ConstantData):
+            return self._emit(Const((Value(array.shape, array.dtype, self.named(name)),), array, origin=self.origin))[0]
+        known = self._arrays.get(id(array))
+        if known is None:
+            known = self._arrays[id(array)] = (array, self.const(ConstantData(array), name))
+        return known[1]
+
+    def op(self, name: str, *args: object, **attrs: object) -> Value:
+        """The one result of an operation on values, arrays and numbers (:meth:`ops` gives several).
+
+        A Python number is weak: it takes its dtype from the other operands. Raises :class:`GraphError` where the
+        operation is not known, or not for these operands.
+        """
+        made = self.ops(name, *args, **attrs)
+        if len(made) != 1:
+            raise GraphError(f"{name} has {len(made)} results", help="GraphBuilder.ops returns them all")
+        return made[0]
+
+    def ops(self, name: str, *args: object, **attrs: object) -> tuple[Value, ...]:
+        """The results of an operation."""
+        found = definition(name)
+        given, groups = found.arranged(args)
+        inputs = tuple(self._values(given))
+        whole = found.completed(attrs)
+        types = self.infer(found, inputs, groups, whole)
+        results = tuple(Value(t.shape, t.dtype, self.named(name)) for t in types)
+        return self._emit(Op(results, name, inputs, groups, whole, origin=self.origin))
+
+    def infer(
+        self, found: Definition, inputs: Sequence[Value], groups: Groups, attrs: dict[str, object]
+    ) -> list[TensorType]:
+        """The types of the results of an operation."""
+        try:
+            with self.env.inferring():
+                if found.is_macro:
+                    inside = GraphBuilder(found.name, env=self.env)
+                    formal = [inside.param(v.name, v.shape, v.dtype) for v in inputs]
+                    types = [v.type for v in found.expand(inside, formal, groups, attrs)]
+                else:
+                    types = [TensorType(r.shape, r.dtype) for r in found.generic([v.type for v in inputs], groups, attrs).results]
+        except GraphError as error:
+            if not error.notes:
+                shown = ", ".join(f"{v.name}: {v.type}" for v in inputs)
+                error.notes.append(f"in {found.name}({shown})" + (f" at {self.origin}" if self.origin else ""))
+            raise
+        return [TensorType(tuple(self.env.simplify(e) for e in t.shape), t.dtype) for t in types]
+
+    def _values(self, given: Sequence[object]) -> list[Value]:
+        kinds = [v.dtype.numpy for v in given if isinstance(v, (Value, np.ndarray))]
+        return [self._value(v, kinds) for v in given]
+
+    def _value(self, given: object, kinds: list[np.dtype]) -> Value:
+        if isinstance(given, Value):
+            return given
+        if isinstance(given, (np.ndarray, ConstantData)):
+            return self.const(given)
+        if isinstance(given, np.generic):
+            return self.const(np.asarray(given))
+        if isinstance(given, (bool, int, float)):
+            dtype = np.result_type(*kinds, given) if kinds else np.asarray(given).dtype
+            return self.const(ConstantData.splat(given, (), dtype.name))
+        raise GraphError(f"an operand is a value, an array or a number, got {type(given).__name__}: {given!r}")
+
+    def _emit(self, made: GraphNode) -> tuple[Value, ...]:
+        self.nodes.append(made)
+        return made.results
+
+    # The whole
+
+    def finish(self, results: Value | Sequence[Value], structure: str | tuple[str, ...] | None = None) -> Graph:
+        """The graph with these results."""
+        several = (results,) if isinstance(results, Value) else tuple(results)
+        how = structure if structure is not None else "one" if isinstance(results, Value) else "tuple"
+        assumed = tuple(self.env.assumed)
+        return Graph(self.name, tuple(self.env), tuple(self.params), tuple(self.nodes), several, assumed, how)
+
+
+def rewritten(
+    graph: Graph, rewrite: Callable[[GraphBuilder, GraphNode, tuple[Value, ...]], Sequence[Value] | None]
+) -> Graph:
+    """The graph with some nodes replaced; the same object where none is.
+
+    ``rewrite`` is called with a builder, a node, and the operands that it has in the new graph, in order. It returns the
+    values that stand for the node's results (made by the builder, or others of the new graph), or None to keep the node.
+    """
+    builder = GraphBuilder(graph.name, graph.dims)
+    builder.env.assumed += graph.assumed
+    builder.params += graph.params
+    for value in graph.params:
+        builder.named(value.name)
+    new: dict[Value, Value] = {}
+    for old in graph.nodes:
+        operands = tuple(new.get(v, v) for v in old.operands)
+        builder.origin = old.origin
+        made = rewrite(builder, old, operands)
+        if made is None:
+            kept = old
+            if any(a is not b for a, b in zip(operands, old.operands, strict=True)):
+                fresh = tuple(Value(v.shape, v.dtype, v.name) for v in old.results)
+                kept = old.with_(results=fresh, inputs=operands)
+            builder.nodes.append(kept)
+            made = kept.results
+        for value, other in zip(old.results, made, strict=True):
+            if value is not other:
+                new[value] = other
+    if all(a is b for a, b in zip(builder.nodes, graph.nodes, strict=False)) and len(builder.nodes) == len(graph.nodes):
+        return graph
+    results = tuple(new.get(v, v) for v in graph.results)
+    return graph.with_(nodes=tuple(builder.nodes), results=results, assumed=tuple(builder.env.assumed))

@@ -1,0 +1,15 @@
+"""The modules that define the operations, a family each: imported when an operation is first asked for."""
+
+from __future__ import annotations
+
+import importlib
+
+__all__ = ["FAMILIES", "load"]
+
+FAMILIES = ("elementwise", "reductions", "contractions", "convolution", "pooling", "normalization", "shaping", "indexing")
+
+
+def load() -> None:
+    """Import all families; the second time nothing happens."""
+    for name in FAMILIES:
+        importlib.import_module(f"tirlower.graph.ops.{name}")
