@@ -46,8 +46,7 @@ def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> np.ndarray:
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    (result,) = session.run(None, feeds)
-    return result
+    return np.asarray(session.run(None, feeds)[0])
 
 
 def alive(name: str, y: np.ndarray, other: np.ndarray) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import onnx
 
@@ -160,7 +160,7 @@ def _by_eight(channels: float) -> int:
 
 
 def _max_pool(w: Writer, x: str, at: str, kernel: int, pad: int) -> str:
-    attributes: dict[str, object] = {"kernel_shape": [kernel, kernel], "pads": [pad] * 4, "strides": [2, 2]}
+    attributes: dict[str, Any] = {"kernel_shape": [kernel, kernel], "pads": [pad] * 4, "strides": [2, 2]}
     if w.opset >= 10:
         attributes |= {"ceil_mode": 0, "dilations": [1, 1]}
     return w.op("MaxPool", x, at=at, attributes=attributes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
@@ -69,13 +69,13 @@ class Writer:
 
     # Nodes
 
-    def op(self, kind: str, *operands: str, at: str = "", attributes: dict[str, object] | None = None) -> str:
+    def op(self, kind: str, *operands: str, at: str = "", attributes: dict[str, Any] | None = None) -> str:
         """A node with one result; ``at`` is the module of the exported program in which it stands."""
         (result,) = self.several(kind, *operands, at=at, attributes=attributes)
         return result
 
     def several(
-        self, kind: str, *operands: str, at: str = "", outputs: int = 1, attributes: dict[str, object] | None = None
+        self, kind: str, *operands: str, at: str = "", outputs: int = 1, attributes: dict[str, Any] | None = None
     ) -> tuple[str, ...]:
         name = f"/{at.replace('.', '/')}/{kind}" if at else f"/{kind}"
         again = sum(node.name == name or node.name.startswith(name + "_") for node in self.nodes)
@@ -120,7 +120,7 @@ class Writer:
         operands = [x, self.normal(f"{at}.weight", shape, gain / math.sqrt(fan_in))]
         if bias:
             operands.append(self.normal(f"{at}.bias", (outputs,), 0.1))
-        attributes: dict[str, object] = {
+        attributes: dict[str, Any] = {
             "dilations": [1, 1],
             "group": groups,
             "kernel_shape": [kernel, kernel],
@@ -137,7 +137,7 @@ class Writer:
             self.normal(f"{at}.running_mean", (channels,), 0.1),
             self.constant(f"{at}.running_var", self.rng.uniform(0.5, 1.5, channels).astype(np.float32)),
         ]
-        attributes: dict[str, object] = {"epsilon": 1e-5, "momentum": 0.9}
+        attributes: dict[str, Any] = {"epsilon": 1e-5, "momentum": 0.9}
         return self.op("BatchNormalization", x, *operands, at=at, attributes=attributes)
 
     def layer_norm(self, x: str, at: str, size: int, epsilon: float = 1e-5) -> str:
@@ -145,7 +145,7 @@ class Writer:
         weight = self.normal(f"{at}.weight", (size,), 0.1, 1.0)
         bias = self.normal(f"{at}.bias", (size,), 0.1)
         if self.opset >= 17:
-            attributes: dict[str, object] = {"axis": -1, "epsilon": epsilon}
+            attributes: dict[str, Any] = {"axis": -1, "epsilon": epsilon}
             return self.op("LayerNormalization", x, weight, bias, at=at, attributes=attributes)
         away = self.op("Sub", x, self.mean(x, at, [-1], keep=True), at=at)
         variance = self.mean(self.op("Pow", away, self.number(2.0), at=at), at, [-1], keep=True)
@@ -156,7 +156,7 @@ class Writer:
     def gelu(self, x: str, at: str, tanh: bool = False) -> str:
         """One node since opset 20; before, what the library computes: by `Erf`, or by the polynomial and `Tanh`."""
         if self.opset >= 20:
-            attributes: dict[str, object] = {"approximate": "tanh"} if tanh else {}
+            attributes: dict[str, Any] = {"approximate": "tanh"} if tanh else {}
             return self.op("Gelu", x, at=at, attributes=attributes)
         one, half = self.number(1.0), self.number(0.5)
         if tanh:
@@ -168,7 +168,7 @@ class Writer:
         return self.op("Mul", self.op("Mul", x, self.op("Add", error, one, at=at), at=at), half, at=at)
 
     def mean(self, x: str, at: str, axes: list[int], keep: bool) -> str:
-        attributes: dict[str, object] = {"keepdims": int(keep)}
+        attributes: dict[str, Any] = {"keepdims": int(keep)}
         if self.opset >= 18:
             return self.op("ReduceMean", x, self.ints(*axes), at=at, attributes=attributes)
         return self.op("ReduceMean", x, at=at, attributes=attributes | {"axes": axes})
