@@ -94,6 +94,14 @@ def test_full_networks_have_the_parameters_of_the_true_ones(name: str, shape: tu
     assert sum(size for name, size in sizes.items() if name.endswith((".weight", ".bias"))) == parameters
 
 
+def test_channels_are_rounded_by_the_networks_own_rule() -> None:
+    """To multiples of eight, but never by more than a tenth downwards: 11.2 becomes 16."""
+    model = MODELS["mobilenet_v2"]("small", width=0.35)
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
+    assert shapes["features.0.0.weight"] == (16, 3, 3, 3)
+    assert shapes["features.2.conv.2.weight"][0] == 8
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others(name: str) -> None:
     first = MODELS[name]("small").SerializeToString(deterministic=True)

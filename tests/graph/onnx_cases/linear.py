@@ -129,8 +129,8 @@ INTEGERS = [
 # The scales are no round numbers, so that nothing lies halfway between two results.
 QUANTIZED = [
     case(
-        "QLinearMatMul", 10, ints(3, 4, **U8), scale(0.0213), point(120), Const(ints(4, 5, **U8)), scale(0.0107), point(99),
-        scale(0.0531), point(128), note="uint8",
+        "QLinearMatMul", 10, ints(3, 4, **U8), scale(0.0213), point(120), Const(ints(4, 5, **U8)), scale(0.0107),
+        point(99), scale(0.0531), point(128), note="uint8",
     ),
     case(
         "QLinearMatMul", 10, ints(2, 3, 4, **U8), scale(0.0213), point(120), ints(4, 5, **I8), scale(0.0107),
@@ -141,8 +141,8 @@ QUANTIZED = [
         point(0, dtype="int8"), scale(0.0213), point(10, dtype="int8"), note="int8",
     ),
     case(
-        "QLinearMatMul", 10, ints(3, 4, **U8), scale(0.0213), point(120), Const(ints(4, 2, **U8)), scale(0.0107, 0.0307),
-        point(99, 140), scale(0.0531), point(128), note="scales of columns",
+        "QLinearMatMul", 10, ints(3, 4, **U8), scale(0.0213), point(120), Const(ints(4, 2, **U8)),
+        scale(0.0107, 0.0307), point(99, 140), scale(0.0531), point(128), note="scales of columns",
     ),
     case(
         "QLinearConv", 10, QX, scale(0.0213), point(120), QW, scale(0.0107), point(128), scale(0.1031), point(100),
@@ -159,8 +159,8 @@ QUANTIZED = [
         strides=[2, 2], auto_pad="SAME_UPPER", note="strides and same upper",
     ),
     case(
-        "QLinearConv", 10, ints(1, 4, 5, 5, **U8), scale(0.0213), point(0), Const(ints(4, 1, 3, 3, **U8)), scale(0.0107),
-        point(130), scale(0.0419), point(128), group=4, note="depthwise",
+        "QLinearConv", 10, ints(1, 4, 5, 5, **U8), scale(0.0213), point(0), Const(ints(4, 1, 3, 3, **U8)),
+        scale(0.0107), point(130), scale(0.0419), point(128), group=4, note="depthwise",
     ),
 ]  # fmt: skip
 
