@@ -14,12 +14,12 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ParamSpec, TypeAlias, TypeVar, Unpack, cast
 
 from tirlower.graph.core.dims import Extent, Shape, as_shape, extent_expr, same_extent
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.generic import Generic, Iter, Result
-from tirlower.ir import Buffer, BufferLoad, CommReducer, Expr, Var, build
+from tirlower.ir import Buffer, BufferLoad, CommReducer, Expr, FloatImm, Var, build
 from tirlower.ir.constants import const
 from tirlower.ir.dtype import INT64, DataType
 from tirlower.ir.expr import ExprLike, as_exprs
@@ -32,9 +32,11 @@ __all__ = [
     "broadcast",
     "compute",
     "formal",
+    "greater",
     "greatest",
     "lead",
     "least",
+    "lesser",
     "max_over",
     "min_over",
     "prod_over",
@@ -94,11 +96,16 @@ class Reduction:
     reducer: CommReducer
 
 
-Body: TypeAlias = "Callable[..., Expr | Reduction | tuple[Expr, ...]]"
+P = ParamSpec("P")
+Element: TypeAlias = "Expr | tuple[Expr, ...]"
+"""The value of one result, or those of several."""
+T = TypeVar("T")
 Combine: TypeAlias = "Callable[[tuple[Var, ...], tuple[Var, ...]], Sequence[Expr]]"
 
 
-def compute(shape: object, body: Body, dtype: DataType | str | None = None, name: str = "compute") -> Generic:
+def compute(
+    shape: object, body: Callable[P, Element | Reduction], dtype: DataType | str | None = None, name: str = "compute"
+) -> Generic:
     """The operation whose element at the indices that ``body`` is called with is what it returns.
 
     ``body`` returns an expression, a reduction, or a tuple of expressions for as many results of one shape. ``dtype`` is
@@ -106,7 +113,7 @@ def compute(shape: object, body: Body, dtype: DataType | str | None = None, name
     """
     extents = as_shape(shape)
     loop = tuple(Iter(Var(n, INT64), e) for n, e in zip(_names(body, len(extents)), extents, strict=True))
-    made = body(*[it.var for it in loop])
+    made = _called(body, loop)
     reduction = made if isinstance(made, Reduction) else None
     values = reduction.values if reduction is not None else as_exprs(made if isinstance(made, tuple) else (made,))
     kinds = [v.dtype for v in values]
@@ -118,7 +125,7 @@ def compute(shape: object, body: Body, dtype: DataType | str | None = None, name
     return Generic(name, iters, _operands(values), results, reduction.reducer if reduction is not None else None)
 
 
-def _names(body: Body, count: int) -> list[str]:
+def _names(body: Callable[P, object], count: int) -> list[str]:
     """The names of a function's parameters; ``i0, i1, …`` for what ``*i`` takes."""
     named: list[str] = []
     for parameter in inspect.signature(body).parameters.values():
@@ -131,12 +138,17 @@ def _names(body: Body, count: int) -> list[str]:
     return named
 
 
+def _called(body: Callable[P, T], loop: Sequence[Iter]) -> T:
+    """A function of as many indices as there are iterators, called with theirs."""
+    return cast("Callable[[Unpack[tuple[Var, ...]]], T]", body)(*[it.var for it in loop])
+
+
 def _operands(values: Sequence[Expr]) -> tuple[Buffer, ...]:
     return tuple({load.buffer: None for load in each(BufferLoad, *values)})
 
 
 def reduce_over(
-    extents: object, body: Body, combine: Combine, identity: Callable[[DataType], Expr] | Sequence[Expr]
+    extents: object, body: Callable[P, Element], combine: Combine, identity: Callable[[DataType], Expr] | Sequence[Expr]
 ) -> Reduction:
     """The values of ``body``, called with an index for each extent, combined.
 
@@ -145,7 +157,7 @@ def reduce_over(
     """
     sizes = as_shape(extents)
     loop = tuple(Iter(Var(n, INT64), e, True) for n, e in zip(_names(body, len(sizes)), sizes, strict=True))
-    made = body(*[it.var for it in loop])
+    made = _called(body, loop)
     if isinstance(made, Reduction):
         raise GraphError("a reduction stands inside another one", help="give the extents of both to one reduction")
     values = as_exprs(made if isinstance(made, tuple) else (made,))
@@ -160,7 +172,7 @@ def accumulator(dtype: DataType) -> DataType:
     return DataType("float32") if dtype.is_float and dtype.bits < 32 else dtype
 
 
-def sum_over(extents: object, body: Body) -> Reduction:
+def sum_over(extents: object, body: Callable[P, Element]) -> Reduction:
     """The sum over all indices below the extents; 0 where there are none.
 
     Floats narrower than float32 are added in float32, each term converted (a product before it is rounded).
@@ -168,7 +180,7 @@ def sum_over(extents: object, body: Body) -> Reduction:
     return reduce_over(extents, body, lambda x, y: [x[0] + y[0]], lambda kind: const(0, kind))
 
 
-def prod_over(extents: object, body: Body) -> Reduction:
+def prod_over(extents: object, body: Callable[P, Element]) -> Reduction:
     """The product over all indices; 1 where there are none."""
     return reduce_over(extents, body, lambda x, y: [x[0] * y[0]], lambda kind: const(1, kind))
 
@@ -183,14 +195,39 @@ def greatest(dtype: DataType) -> Expr:
     return const(math.inf, dtype) if dtype.is_float else build.max_value(dtype)
 
 
-def max_over(extents: object, body: Body) -> Reduction:
+def greater(a: Expr, b: Expr) -> Expr:
+    """The greater one of two values of one dtype; NaN if one is NaN (``T.max`` takes the number then)."""
+    return _extremum(a, b, build.gt, build.le, build.max_, build.logical_or)
+
+
+def lesser(a: Expr, b: Expr) -> Expr:
+    """The lesser one of two values of one dtype; NaN if one is NaN (``T.min`` takes the number then)."""
+    return _extremum(a, b, build.lt, build.ge, build.min_, build.logical_and)
+
+
+_Binary: TypeAlias = "Callable[[Expr, Expr], Expr]"
+
+
+def _extremum(a: Expr, b: Expr, better: _Binary, worse: _Binary, exact: _Binary, logical: _Binary) -> Expr:
+    if a.dtype.is_bool:
+        return logical(a, b)
+    if a.dtype.is_integral:
+        return exact(a, b)
+    if isinstance(a, FloatImm):
+        a, b = b, a
+    if isinstance(b, FloatImm):  # of numbers alone only the other one may be NaN
+        return build.select(build.logical_not(worse(a, b)), a, b)
+    return build.select(build.logical_or(better(a, b), build.call("tir.isnan", a)), a, b)
+
+
+def max_over(extents: object, body: Callable[P, Element]) -> Reduction:
     """The greatest value over all indices; NaN if there is one."""
-    return reduce_over(extents, body, lambda x, y: [build.max_(x[0], y[0])], least)
+    return reduce_over(extents, body, lambda x, y: [greater(x[0], y[0])], least)
 
 
-def min_over(extents: object, body: Body) -> Reduction:
+def min_over(extents: object, body: Callable[P, Element]) -> Reduction:
     """The least value over all indices; NaN if there is one."""
-    return reduce_over(extents, body, lambda x, y: [build.min_(x[0], y[0])], greatest)
+    return reduce_over(extents, body, lambda x, y: [lesser(x[0], y[0])], greatest)
 
 
 def broadcast(*shapes: Shape) -> Shape:
@@ -210,7 +247,9 @@ def broadcast(*shapes: Shape) -> Shape:
                 out[axis] = extent
             else:
                 both = " and ".join(str(tuple(s)) for s in shapes)
-                out[axis] = same_extent(now, extent, f"shapes {both} cannot be broadcast: axis {axis - rank} has extents")
+                out[axis] = same_extent(
+                    now, extent, f"shapes {both} cannot be broadcast: axis {axis - rank} has extents"
+                )
     return tuple(out)
 
 

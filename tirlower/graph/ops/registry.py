@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 from tirlower.diagnostics import nearest_name
 from tirlower.graph.core.nodes import TensorType, Value
 from tirlower.graph.errors import GraphError
@@ -26,7 +28,7 @@ from tirlower.ir.dtype import DataType
 if TYPE_CHECKING:
     from tirlower.graph.ops.builder import GraphBuilder
 
-__all__ = ["Definition", "Parameter", "definition", "macro", "names", "op"]
+__all__ = ["Definition", "Parameter", "common_dtype", "definition", "macro", "names", "op"]
 
 Groups: TypeAlias = tuple[int | None, ...]
 """What each operand parameter got (:class:`tirlower.graph.core.nodes.Op`)."""
@@ -98,7 +100,9 @@ class Definition:
                 raise GraphError(f"{self.name} lacks its attribute {name!r}", help=f"it is {self.signature}")
         return whole
 
-    def called(self, operands: Sequence[object], groups: Groups, attrs: Mapping[str, object], *before: object) -> object:
+    def called(
+        self, operands: Sequence[object], groups: Groups, attrs: Mapping[str, object], *before: object
+    ) -> object:
         """The function, called with operands as its parameters want them."""
         rest = list(operands)
         args: list[object] = []
@@ -196,12 +200,16 @@ def names() -> list[str]:
     return sorted(_DEFINITIONS)
 
 
-def common_dtype(*types: TensorType) -> DataType:
+def common_dtype(*operands: TensorType | Formal) -> DataType:
     """The dtype to which operands of an operation are converted, by the array API's rules.
 
     >>> str(common_dtype(TensorType((), DataType("int8")), TensorType((), DataType("uint8"))))
     'int16'
     """
-    import numpy as np
-
-    return DataType(np.result_type(*[t.dtype.numpy for t in types]).name)
+    kinds = {t.dtype: t.dtype.numpy for t in operands}
+    try:
+        return DataType(np.result_type(*kinds.values()).name)
+    except TypeError:  # NumPy knows nothing of float16 beside bfloat16
+        if all(kind.is_float for kind in kinds):
+            return DataType("float32")
+        raise GraphError(f"there is no common dtype of {', '.join(kinds)}", help="convert one with astype") from None
