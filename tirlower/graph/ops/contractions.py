@@ -7,7 +7,6 @@ from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.compute import Formal, Reduction, accumulator, broadcast, compute, lead, sum_over
 from tirlower.graph.ops.generic import Generic
 from tirlower.graph.ops.registry import common_dtype, op
-from tirlower.graph.core.nodes import TensorType
 from tirlower.ir import Expr, Var
 
 __all__ = ["matmul"]
@@ -18,10 +17,12 @@ def matmul(a: Formal, b: Formal) -> Generic:
     """Matrix product over the last two axes, batch axes broadcast; an operand of one axis is a row or a column."""
     if not a.ndim or not b.ndim:
         raise GraphError("matmul takes tensors of one axis or more, got a scalar", help="multiply by it: x * scalar")
-    depth = same_extent(a.shape[-1], b.shape[-2] if b.ndim > 1 else b.shape[0], "matmul: the axes that are added up differ")
+    depth = same_extent(
+        a.shape[-1], b.shape[-2] if b.ndim > 1 else b.shape[0], "matmul: the axes that are added up differ"
+    )
     batch = broadcast(a.shape[:-2], b.shape[:-2])
     rows, columns = a.shape[-2:-1], b.shape[-1:] if b.ndim > 1 else ()
-    dtype = common_dtype(TensorType(a.shape, a.dtype), TensorType(b.shape, b.dtype))
+    dtype = common_dtype(a, b)
     wide = accumulator(dtype)
 
     def element(*i: Var) -> Reduction:

@@ -6,7 +6,19 @@ import importlib
 
 __all__ = ["FAMILIES", "load"]
 
-FAMILIES = ("elementwise", "reductions", "contractions", "convolution", "pooling", "normalization", "shaping", "indexing")
+FAMILIES = (
+    "elementwise",
+    "activations",
+    "reductions",
+    "contractions",
+    "convolution",
+    "pooling",
+    "normalization",
+    "attention",
+    "shaping",
+    "joining",
+    "indexing",
+)
 
 
 def load() -> None:
