@@ -108,7 +108,7 @@ class GraphBuilder:
         return [TensorType(tuple(self.env.simplify(e) for e in t.shape), t.dtype) for t in types]
 
     def _values(self, given: Sequence[object]) -> list[Value]:
-        kinds = [v.dtype.numpy for v in given if isinstance(v, (Value, np.ndarray))]
+        kinds = [v.dtype.numpy if isinstance(v, Value) else v.dtype for v in given if isinstance(v, (Value, np.ndarray))]
         return [self._value(v, kinds) for v in given]
 
     def _value(self, given: object, kinds: list[np.dtype]) -> Value:
