@@ -18,6 +18,7 @@ FAMILIES = (
     "shaping",
     "joining",
     "indexing",
+    "scattering",
 )
 
 

@@ -12,7 +12,7 @@ from tirlower.ir import Expr, Var, build
 from tirlower.ir.constants import const
 from tirlower.ir.dtype import INT64, DataType
 
-__all__ = ["place"]
+__all__ = ["integers", "place"]
 
 
 def place(index: Expr, extent: Extent) -> Expr:
@@ -23,7 +23,8 @@ def place(index: Expr, extent: Extent) -> Expr:
     return build.select(at < const(0, INT64), at + extent_expr(extent), at)
 
 
-def _integers(name: str, indices: Formal) -> None:
+def integers(name: str, indices: Formal) -> None:
+    """Refuse indices that are no integers, by :class:`GraphError`."""
     if not indices.dtype.is_integral or indices.dtype.is_bool:
         raise GraphError(f"{name} takes integers as {indices.name}, got {indices.dtype!s}")
 
@@ -31,7 +32,7 @@ def _integers(name: str, indices: Formal) -> None:
 @op("gather")
 def gather(x: Formal, indices: Formal, *, axis: int = 0) -> Generic:
     """The parts of the first operand at the indices along an axis; the axes of the indices stand in its place."""
-    _integers("gather", indices)
+    integers("gather", indices)
     n = axis_of(axis, x.ndim, f"gather: {x.name}")
     inner = indices.ndim
 
@@ -44,7 +45,7 @@ def gather(x: Formal, indices: Formal, *, axis: int = 0) -> Generic:
 @op("gather_elements")
 def gather_elements(x: Formal, indices: Formal, *, axis: int = 0) -> Generic:
     """Each element at its own place but along an axis, where the index says which."""
-    _integers("gather_elements", indices)
+    integers("gather_elements", indices)
     n = axis_of(axis, x.ndim, f"gather_elements: {x.name}")
     if indices.ndim != x.ndim:
         raise GraphError(f"gather_elements: {x.name} has {x.ndim} axes, {indices.name} has {indices.ndim}")
@@ -61,7 +62,7 @@ def gather_elements(x: Formal, indices: Formal, *, axis: int = 0) -> Generic:
 @op("gather_nd")
 def gather_nd(x: Formal, indices: Formal, *, batch_dims: int = 0) -> Generic:
     """The parts of the first operand at tuples of indices, which stand along the last axis of the second."""
-    _integers("gather_nd", indices)
+    integers("gather_nd", indices)
     if not indices.ndim or not isinstance(indices.shape[-1], int):
         raise GraphError(f"gather_nd: the last axis of {indices.name} has a number of indices, got {indices.shape}")
     depth = indices.shape[-1]

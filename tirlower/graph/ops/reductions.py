@@ -10,6 +10,7 @@ from tirlower.graph.core.nodes import Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.compute import (
     Formal,
+    P,
     Reduction,
     accumulator,
     compute,
@@ -31,7 +32,7 @@ from tirlower.ir.dtype import BOOL, FLOAT64, INT64, DataType
 if TYPE_CHECKING:
     from tirlower.graph.ops.builder import GraphBuilder
 
-__all__ = ["Axes", "Over", "Term", "axes_of", "axis_of", "count", "divided"]
+__all__ = ["Axes", "Over", "Term", "any_over", "axes_of", "axis_of", "count", "divided"]
 
 Axes: TypeAlias = "int | Sequence[int] | None"
 
@@ -157,18 +158,19 @@ def min_(x: Formal, *, axis: Axes = None, keepdims: bool = False) -> Generic:
     return _reduce(x, "min", axis, keepdims, min_over, lambda v: v)
 
 
-def _any_over(extents: object, body: Term) -> Reduction:
+def any_over(extents: object, body: Callable[P, Expr]) -> Reduction:
+    """Whether one of the values over all indices is true."""
     return reduce_over(extents, body, lambda x, y: [build.logical_or(x[0], y[0])], [const(False, BOOL)])
 
 
-def _all_over(extents: object, body: Term) -> Reduction:
+def _all_over(extents: object, body: Callable[P, Expr]) -> Reduction:
     return reduce_over(extents, body, lambda x, y: [build.logical_and(x[0], y[0])], [const(True, BOOL)])
 
 
 @op("any")
 def any_(x: Formal, *, axis: Axes = None, keepdims: bool = False) -> Generic:
     """Whether one value is nonzero."""
-    return _reduce(x, "any", axis, keepdims, _any_over, build.as_bool)
+    return _reduce(x, "any", axis, keepdims, any_over, build.as_bool)
 
 
 @op("all")
