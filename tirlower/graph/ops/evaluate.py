@@ -18,8 +18,9 @@ from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.generic import Generic, Iter
 from tirlower.graph.ops.intrinsics import computed
 from tirlower.graph.ops.products import multiplied
-from tirlower.ir import Add, And, Buffer, BufferLoad, Call, Cast, Expr, FloatImm, IntImm, Let, Mul, Select, Var
+from tirlower.ir import Add, And, Buffer, BufferLoad, Call, Cast, Expr, FloatImm, IntImm, Mul, Select, Var
 from tirlower.ir.dtype import Array, DataType, NumpyDType
+from tirlower.ir.functor import Dispatch
 from tirlower.ir.op import Op
 from tirlower.ir.query import each
 
@@ -86,7 +87,7 @@ def extent_value(extent: Extent, values: Mapping[Var, int]) -> int:
     return int(_Box((), {}, values).value(extent))
 
 
-def _reduced(kind: DataType, precise: bool) -> NumpyDType:
+def _kept(kind: DataType, precise: bool) -> NumpyDType:
     return np.dtype(np.float64) if precise and kind.is_float else kind.numpy
 
 
@@ -118,7 +119,7 @@ class _Run:
         generic = self.generic
         shapes = [tuple(extent_value(e, self.values) for e in result.shape) for result in generic.results]
         outs = [
-            np.zeros(shape, _reduced(result.dtype, self.precise))
+            np.zeros(shape, _kept(result.dtype, self.precise))
             for shape, result in zip(shapes, generic.results, strict=True)
         ]
         if all(out.size == 0 for out in outs):
@@ -183,10 +184,8 @@ class _Run:
 
     def _folded(self, values: list[Array]) -> list[Array]:
         """The values along the last axis, combined."""
-        reducer = self.generic.reducer
-        assert reducer is not None
-        if len(values) == 1 and isinstance(reducer.result[0], (Add, Mul)) and values[0].dtype.kind in "iuf":
-            ufunc = np.add if isinstance(reducer.result[0], Add) else np.multiply
+        ufunc = self._ufunc(values)
+        if ufunc is not None:
             return [ufunc.reduce(values[0], axis=-1, dtype=values[0].dtype)]
         while values[0].shape[-1] > 1:
             half, odd = divmod(values[0].shape[-1], 2)
@@ -199,9 +198,27 @@ class _Run:
     def _combined(self, left: list[Array], right: list[Array]) -> list[Array]:
         reducer = self.generic.reducer
         assert reducer is not None
-        known = dict(zip((*reducer.lhs, *reducer.rhs), (*left, *right), strict=True))
         box = _Box((), {}, self.values, self.precise)
-        return [np.asarray(box.value(e, known)) for e in reducer.result]
+        box.vars.update(zip((*reducer.lhs, *reducer.rhs), (*left, *right), strict=True))
+        return [box.value(e) for e in reducer.result]
+
+    def _ufunc(self, values: list[Array]) -> np.ufunc | None:
+        """What NumPy does as the combination of one value does: sums and products by their nodes, the others by trying."""
+        reducer, kind = self.generic.reducer, values[0].dtype
+        assert reducer is not None
+        if len(values) > 1 or kind.kind not in "iufb":
+            return None
+        if isinstance(reducer.result[0], (Add, Mul)):
+            return np.add if isinstance(reducer.result[0], Add) else np.multiply
+        probes = np.asarray([0, 1] if kind.kind in "bu" else [-1, 0, 2], kind)
+        if kind.kind == "f":
+            probes = np.append(probes, np.asarray([-np.inf, np.inf, np.nan], kind))
+        left, right = np.repeat(probes, probes.size), np.tile(probes, probes.size)
+        made = self._combined([left], [right])[0]
+        for ufunc in (np.maximum, np.minimum):
+            if np.array_equal(ufunc(left, right), made, equal_nan=kind.kind == "f"):
+                return ufunc
+        return None
 
 
 def _volume(box: Sequence[_Axis]) -> int:
@@ -211,7 +228,7 @@ def _volume(box: Sequence[_Axis]) -> int:
     return size
 
 
-class _Box:
+class _Box(Dispatch[Expr, "Array", "Array | None"]):
     """Expressions over the iterations of a box: an axis of the arrays for each iterator, of extent 1 where it says nothing."""
 
     def __init__(
@@ -231,51 +248,58 @@ class _Box:
             self.vars[axis.iter.var] = np.arange(axis.start, axis.stop, dtype=np.int64).reshape(shape)
         self.memo: dict[int, tuple[Expr, Array]] = {}
 
-    def value(self, expr: Expr, known: Mapping[Var, Array] | None = None, where: Array | None = None) -> Array:
+    def value(self, expr: Expr, where: Array | None = None) -> Array:
         """The values of an expression; behind a guard only those ``where`` it holds mean anything."""
-        if known:
-            self.vars.update(known)
         if where is not None:
-            return self._value(expr, where)
+            return self.dispatch(expr, where)
         found = self.memo.get(id(expr))
         if found is None:
-            found = self.memo[id(expr)] = (expr, self._value(expr, None))
+            found = self.memo[id(expr)] = (expr, self.dispatch(expr, None))
         return found[1]
 
-    def _value(self, expr: Expr, where: Array | None) -> Array:
-        if isinstance(expr, Var):
-            return self.vars[expr]
-        if isinstance(expr, (IntImm, FloatImm)):
-            return np.asarray(expr.value, _reduced(expr.dtype, self.precise))
-        if isinstance(expr, BufferLoad):
-            return self._load(expr, where)
-        if isinstance(expr, Cast):
-            return self.cast(expr.dtype, self.value(expr.value, None, where))
-        if isinstance(expr, Select):
-            arms = [self.value(e, None, where) for e in (expr.true_value, expr.false_value)]
-            return np.where(self.value(expr.condition, None, where), *arms)
-        if isinstance(expr, Let):
-            self.vars[expr.var] = self.value(expr.value, None, where)
-            return self._value(expr.body, where)
-        if isinstance(expr, Call) and expr.op is _IF_THEN_ELSE:
-            return self._guarded(expr, where)
-        name = expr.op.name if isinstance(expr, Call) else type(expr).__name__
-        found = computed(name, [self.value(e, None, where) for e in expr.children()])
+    def on_Var(self, op: Var, where: Array | None) -> Array:
+        return self.vars[op]
+
+    def on_IntImm(self, op: IntImm, where: Array | None) -> Array:
+        return np.asarray(op.value, op.dtype.numpy)
+
+    def on_FloatImm(self, op: FloatImm, where: Array | None) -> Array:
+        return np.asarray(op.value, _kept(op.dtype, self.precise))
+
+    def on_Cast(self, op: Cast, where: Array | None) -> Array:
+        return self.cast(op.dtype, self.value(op.value, where))
+
+    def on_Select(self, op: Select, where: Array | None) -> Array:
+        return np.where(
+            self.value(op.condition, where), self.value(op.true_value, where), self.value(op.false_value, where)
+        )
+
+    def on_Call(self, op: Call, where: Array | None) -> Array:
+        if op.op is _IF_THEN_ELSE:
+            return self._guarded(op, where)
+        return self._computed(op.op.name, op, where)
+
+    def otherwise(self, op: Expr, where: Array | None) -> Array:
+        """A node of one operand or two."""
+        return self._computed(type(op).__name__, op, where)
+
+    def _computed(self, name: str, op: Expr, where: Array | None) -> Array:
+        found = computed(name, [self.value(e, where) for e in op.children()])
         if found is None:
-            raise GraphError(f"the reference knows no {name}: {expr}")
+            raise GraphError(f"the reference knows no {name}: {op}")
         return found
 
     def cast(self, kind: DataType, value: Array) -> Array:
         """Converted to a dtype."""
         if kind.is_bool:
             return np.not_equal(value, 0)
-        return value.astype(_reduced(kind, self.precise), copy=False)
+        return value.astype(_kept(kind, self.precise), copy=False)
 
     # Loads
 
-    def _load(self, load: BufferLoad, where: Array | None) -> Array:
+    def on_BufferLoad(self, load: BufferLoad, where: Array | None) -> Array:
         array = self.arrays[load.buffer]
-        at = [self.value(i, None, where) for i in load.indices]
+        at = [self.value(i, where) for i in load.indices]
         for axis, (index, extent) in enumerate(zip(at, array.shape, strict=True)):
             outside = np.logical_or(np.less(index, 0), np.greater_equal(index, extent))
             if where is not None:
@@ -298,23 +322,23 @@ class _Box:
         condition, then, other = choice.args
         if isinstance(condition, And):  # one at a time: each by itself often says something of one iterator only
             from_second = Call(_IF_THEN_ELSE, (condition.b, then, other), then.dtype)
-            holds = self.value(condition.a, None, where)
+            holds = self.value(condition.a, where)
             if where is None and _axis_of(holds) is not None:
                 return self._divided(holds, from_second, other)
-        holds = self.value(condition, None, where)
+        holds = self.value(condition, where)
         chosen = holds if where is None else np.logical_and(holds, where)
         left_out = np.logical_not(holds) if where is None else np.logical_and(np.logical_not(holds), where)
         if not left_out.any():
-            return self.value(then, None, where)
+            return self.value(then, where)
         if not chosen.any():
-            return self.value(other, None, where)
+            return self.value(other, where)
         if where is None:
             if _axis_of(holds) is not None:
                 return self._divided(holds, then, other)
             padded = self.padded(holds, then, other)
             if padded is not None:
                 return padded
-        return np.where(holds, self.value(then, None, chosen), self.value(other, None, left_out))
+        return np.where(holds, self.value(then, chosen), self.value(other, left_out))
 
     def _divided(self, holds: Array, then: Expr, other: Expr) -> Array:
         """Both arms where only one iterator decides: each over its own iterations."""
@@ -325,7 +349,7 @@ class _Box:
         flat = holds.reshape(-1)
         cuts = [0, *(np.flatnonzero(flat[1:] != flat[:-1]) + 1).tolist(), flat.size]
         if len(cuts) > 64:
-            return np.where(holds, self.value(then, None, holds), self.value(other, None, np.logical_not(holds)))
+            return np.where(holds, self.value(then, holds), self.value(other, np.logical_not(holds)))
         axis = self.axes[n]
         parts = []
         for start, stop in itertools.pairwise(cuts):
