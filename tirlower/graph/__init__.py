@@ -1,1 +1,72 @@
-"""Operator graphs: traced from NumPy functions or read from ONNX, compiled to prim funcs that a driver calls."""
+"""Operator graphs: traced from NumPy functions or read from ONNX, compiled to prim funcs that a driver calls.
+
+>>> import numpy as np, tirlower.graph as tg
+>>> def layer(x, w, b):
+...     return np.maximum(x @ w + b, 0)
+>>> B = tg.dim("B", 1, 256)
+>>> g = tg.trace(layer, tg.spec((B, 8), "float32"), np.ones((8, 4), "float32"), np.zeros(4, "float32"))
+>>> [n.name for n in g.ops]
+['matmul', 'add', 'maximum']
+
+The functions of all operations (``tg.matmul``, ``tg.where``) stand here too.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tirlower.graph.core.constants import ConstantData
+    from tirlower.graph.core.dims import Dim, dim
+    from tirlower.graph.core.nodes import Const, Graph, Op, Value
+    from tirlower.graph.errors import GraphError
+    from tirlower.graph.frontend.namespace import nn, xp
+    from tirlower.graph.frontend.tensor import Tensor
+    from tirlower.graph.frontend.trace import dims, graph, spec, trace
+    from tirlower.graph.ops.builder import GraphBuilder
+
+# What stands where. Each is imported at its first use: `import tirlower.graph` alone costs next to nothing.
+_WHERE = {
+    "Const": "core.nodes",
+    "ConstantData": "core.constants",
+    "Dim": "core.dims",
+    "Graph": "core.nodes",
+    "GraphBuilder": "ops.builder",
+    "GraphError": "errors",
+    "Op": "core.nodes",
+    "Tensor": "frontend.tensor",
+    "Value": "core.nodes",
+    "dim": "core.dims",
+    "dims": "frontend.trace",
+    "graph": "frontend.trace",
+    "nn": "frontend.namespace",
+    "spec": "frontend.trace",
+    "trace": "frontend.trace",
+    "xp": "frontend.namespace",
+}
+
+__all__ = list(_WHERE)
+
+
+def __getattr__(name: str) -> object:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    where = _WHERE.get(name)
+    if where is not None:
+        value: object = getattr(importlib.import_module(f"tirlower.graph.{where}"), name)
+    else:
+        from tirlower.graph.frontend.namespace import operation
+
+        value = operation(name)
+        if value is None:
+            raise AttributeError(f"module 'tirlower.graph' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    from tirlower.graph.frontend import functions
+    from tirlower.graph.ops.registry import names
+
+    return sorted({*__all__, *names(), *functions.__all__})

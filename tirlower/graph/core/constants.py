@@ -23,7 +23,7 @@ class ConstantData:
     >>> zeros == ConstantData.splat(0.0, (1024, 1024), "float32"), zeros.nbytes
     (True, 0)
     >>> ConstantData(np.arange(4, dtype="int32"))
-    ConstantData(int32, (4,), 'b2a91b90')
+    ConstantData(int32, (4,), 'ad87fa97')
     """
 
     __slots__ = ("_array", "_digest", "dtype", "shape", "value")

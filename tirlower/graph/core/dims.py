@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeAlias
 
-from tirlower.arith import Analyzer
+from tirlower.arith import Analyzer, ConstIntBound, ModularSet
 from tirlower.graph.errors import GraphError
-from tirlower.ir import Expr, IntImm, Node, Range, Var
+from tirlower.ir import Expr, IntImm, Node, Range, Var, structural_equal
 from tirlower.ir.dtype import INT64
 from tirlower.ir.expr import ExprLike, const
 from tirlower.ir.node import binds, data, node
@@ -103,9 +103,7 @@ class Dim(Node):
         return f"dim({self.facts})"
 
 
-def dim(
-    name: str, low: int = 0, high: int | None = None, *, multiple_of: int = 1, hints: Iterable[int] = ()
-) -> Dim:
+def dim(name: str, low: int = 0, high: int | None = None, *, multiple_of: int = 1, hints: Iterable[int] = ()) -> Dim:
     """A dim that graphs may have in their shapes, with its range (ends included), a divisor, and typical values.
 
     >>> dim("B", 1, 256, multiple_of=2, hints=(2, 64))
@@ -173,9 +171,37 @@ class DimEnv:
                     f"two dims are named {one.name!r}", help="use one object of tg.dim in all shapes, or another name"
                 )
             return
+        self._put(one)
+
+    def state(
+        self,
+        name: str,
+        low: int = 0,
+        high: int | None = None,
+        multiple_of: int = 1,
+        hints: Iterable[int] = (),
+    ) -> Dim:
+        """State the facts of the dim of a name, which may be used already, and give it."""
+        known = self.dims.get(name)
+        var = Var(name, INT64, nonneg=True) if known is None else known.var
+        one = Dim(var, low, high, multiple_of, tuple(hints))
+        self._put(one)
+        return one
+
+    def first(self, several: Iterable[Dim]) -> None:
+        """Let these dims stand before all others, in their order."""
+        front = {d.name: d for d in several}
+        self.dims = front | {name: d for name, d in self.dims.items() if name not in front}
+
+    def _put(self, one: Dim) -> None:
         self.dims[one.name] = one
-        if one.high is not None:
-            self.analyzer.bind(one.var, Range(const(one.low, INT64), const(one.high - one.low + 1, INT64)))
+        if one.high is None:
+            self.analyzer.update(one.var, ConstIntBound(one.low, ConstIntBound.POS_INF), allow_override=True)
+        else:
+            within = Range(const(one.low, INT64), const(one.high - one.low + 1, INT64))
+            self.analyzer.bind(one.var, within, allow_override=True)
+        if one.multiple_of != 1:
+            self.analyzer.update(one.var, ModularSet(one.multiple_of, 0), allow_override=True)
 
     def __iter__(self) -> Iterator[Dim]:
         return iter(self.dims.values())
@@ -191,7 +217,10 @@ class DimEnv:
         x, y = extent_expr(a), extent_expr(b)
         if self.analyzer.can_prove(x < y) or self.analyzer.can_prove(y < x):
             return False
-        return True if self.analyzer.can_prove_equal(x, y) else None
+        if self.analyzer.can_prove_equal(x, y):
+            return True
+        known = any(structural_equal((x, y), pair) or structural_equal((y, x), pair) for pair in self.assumed)
+        return True if known else None
 
     @contextmanager
     def inferring(self) -> Iterator[None]:
@@ -203,7 +232,9 @@ class DimEnv:
             _INFERRING.reset(token)
 
 
-_INFERRING: ContextVar[DimEnv | None] = ContextVar("the dims of the graph whose operation infers its shapes", default=None)
+_INFERRING: ContextVar[DimEnv | None] = ContextVar(
+    "the dims of the graph whose operation infers its shapes", default=None
+)
 
 
 def same_extent(a: Extent, b: Extent, what: str) -> Extent:

@@ -1,1 +1,1 @@
-"""Where graphs come from: functions of NumPy that are traced, and files of ONNX."""
+"""How a Python function becomes a graph: symbolic tensors that answer NumPy's protocols, and what records them."""

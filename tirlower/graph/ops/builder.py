@@ -99,7 +99,10 @@ class GraphBuilder:
                     formal = [inside.param(v.name, v.shape, v.dtype) for v in inputs]
                     types = [v.type for v in found.expand(inside, formal, groups, attrs)]
                 else:
-                    types = [TensorType(r.shape, r.dtype) for r in found.generic([v.type for v in inputs], groups, attrs).results]
+                    types = [
+                        TensorType(r.shape, r.dtype)
+                        for r in found.generic([v.type for v in inputs], groups, attrs).results
+                    ]
         except GraphError as error:
             if not error.notes:
                 shown = ", ".join(f"{v.name}: {v.type}" for v in inputs)
@@ -108,7 +111,8 @@ class GraphBuilder:
         return [TensorType(tuple(self.env.simplify(e) for e in t.shape), t.dtype) for t in types]
 
     def _values(self, given: Sequence[object]) -> list[Value]:
-        kinds = [v.dtype.numpy if isinstance(v, Value) else v.dtype for v in given if isinstance(v, (Value, np.ndarray))]
+        kinds = [v.dtype.numpy for v in given if isinstance(v, (Value, ConstantData))]
+        kinds += [v.dtype for v in given if isinstance(v, (np.ndarray, np.generic))]
         return [self._value(v, kinds) for v in given]
 
     def _value(self, given: object, kinds: list[np.dtype]) -> Value:

@@ -1,0 +1,115 @@
+"""Extents as text (``"B * 4"``): written by the printer, read in annotations and by the parser."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from tirlower.diagnostics import nearest_name
+from tirlower.graph.core.dims import DimEnv, Extent, as_extent
+from tirlower.graph.errors import GraphError
+from tirlower.ir import Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, Var, build
+from tirlower.ir.dtype import INT64
+from tirlower.ir.expr import ExprLike, const
+
+__all__ = ["extent_of", "extent_text", "parsed_extent"]
+
+_SIGNS: dict[type[Expr], tuple[str, int]] = {
+    Add: ("+", 1),
+    Sub: ("-", 1),
+    Mul: ("*", 2),
+    FloorDiv: ("//", 2),
+    FloorMod: ("%", 2),
+}
+"""The sign of each operation, and how tightly it binds."""
+_CALLS: dict[type[Expr], str] = {Min: "min", Max: "max"}
+
+_Binary = Callable[[ExprLike, ExprLike], Expr]
+_OPERATORS: dict[type[ast.operator], _Binary] = {
+    ast.Add: build.add,
+    ast.Sub: build.sub,
+    ast.Mult: build.mul,
+    ast.FloorDiv: build.floordiv,
+    ast.Mod: build.floormod,
+}
+_FUNCTIONS: dict[str, _Binary] = {"min": build.min_, "max": build.max_}
+
+
+def extent_text(extent: Extent) -> str:
+    """An extent as Python over the names of dims.
+
+    >>> from tirlower.graph.core.dims import dim
+    >>> B = dim("B")
+    >>> extent_text((B + 1) // 2 * 4), extent_text(7)
+    ('(B + 1) // 2 * 4', '7')
+    """
+    return _text(extent, 0) if isinstance(extent, Expr) else str(extent)
+
+
+def _text(extent: Expr, around: int) -> str:
+    if isinstance(extent, Var):
+        return extent.name
+    if isinstance(extent, IntImm):
+        return str(extent.value) if extent.value >= 0 or not around else f"({extent.value})"
+    call = _CALLS.get(type(extent))
+    if call is not None:
+        return f"{call}({', '.join(_text(e, 0) for e in extent.children())})"
+    sign = _SIGNS.get(type(extent))
+    if sign is None:
+        raise GraphError(f"an extent is made of dims, numbers, + - * // % min and max, got {extent}")
+    left, right = extent.children()
+    text = f"{_text(left, sign[1])} {sign[0]} {_text(right, sign[1] + 1)}"
+    return f"({text})" if sign[1] < around else text
+
+
+def parsed_extent(text: str, env: DimEnv, what: str, new: bool = True) -> Extent:
+    """The extent that a text says; names that the environment lacks become dims of no stated facts, if ``new``.
+
+    >>> parsed_extent("4 * (2 + 1)", DimEnv(), "the shape")
+    12
+
+    Raises :class:`GraphError`, beginning with ``what``, for texts that are no extent.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        raise GraphError(f"{what} has {text!r}, which is no expression of dims", help='write "B" or "B * 4"') from None
+    return as_extent(extent_of(tree, env, f"{what} has {text!r}", new))
+
+
+def extent_of(tree: ast.expr, env: DimEnv, what: str, new: bool = False) -> int | Expr:
+    """The value of a syntax tree over numbers and dims."""
+    if isinstance(tree, ast.Constant) and type(tree.value) is int:
+        return tree.value
+    if isinstance(tree, ast.Name):
+        if tree.id not in env.dims:
+            if not new:
+                near = nearest_name(tree.id, env.dims)
+                raise GraphError(
+                    f"{what}, but no dim is named {tree.id!r}", help=f"did you mean {near!r}?" if near else None
+                )
+            env.state(tree.id)
+        return env.dims[tree.id].var
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
+        inner = extent_of(tree.operand, env, what, new)
+        return -inner if isinstance(inner, int) else build.sub(const(0, INT64), inner)
+    made: _Binary | None = None
+    parts: list[ast.expr] = []
+    if isinstance(tree, ast.BinOp):
+        made, parts = _OPERATORS.get(type(tree.op)), [tree.left, tree.right]
+    elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and len(tree.args) == 2 and not tree.keywords:
+        made, parts = _FUNCTIONS.get(tree.func.id), tree.args
+    if made is None:
+        raise GraphError(f"{what}, which is no expression of dims", help="numbers, dims, + - * // %, min and max")
+    left, right = (extent_of(p, env, what, new) for p in parts)
+    if (
+        right == 0
+        and isinstance(right, int)
+        and isinstance(tree, ast.BinOp)
+        and isinstance(tree.op, (ast.FloorDiv, ast.Mod))
+    ):
+        raise GraphError(f"{what}, which divides by 0")
+    whole = made(
+        const(left, INT64) if isinstance(left, int) else left, const(right, INT64) if isinstance(right, int) else right
+    )
+    return whole.value if isinstance(whole, IntImm) else whole
