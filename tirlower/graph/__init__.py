@@ -17,6 +17,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tirlower.graph.api import Options, compile
     from tirlower.graph.core.constants import ConstantData
     from tirlower.graph.core.dims import Dim, dim
     from tirlower.graph.core.nodes import Const, Graph, Op, Value
@@ -25,21 +26,27 @@ if TYPE_CHECKING:
     from tirlower.graph.frontend.tensor import Tensor
     from tirlower.graph.frontend.trace import dims, graph, spec, trace
     from tirlower.graph.ops.builder import GraphBuilder
+    from tirlower.graph.ops.interpret import interpret
+    from tirlower.graph.run.executable import Executable
 
 # What stands where. Each is imported at its first use: `import tirlower.graph` alone costs next to nothing.
 _WHERE = {
     "Const": "core.nodes",
     "ConstantData": "core.constants",
     "Dim": "core.dims",
+    "Executable": "run.executable",
     "Graph": "core.nodes",
     "GraphBuilder": "ops.builder",
     "GraphError": "errors",
     "Op": "core.nodes",
+    "Options": "api",
     "Tensor": "frontend.tensor",
     "Value": "core.nodes",
+    "compile": "api",
     "dim": "core.dims",
     "dims": "frontend.trace",
     "graph": "frontend.trace",
+    "interpret": "ops.interpret",
     "nn": "frontend.namespace",
     "spec": "frontend.trace",
     "trace": "frontend.trace",

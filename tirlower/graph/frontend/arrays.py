@@ -17,7 +17,7 @@ __all__ = ["computed"]
 
 def computed(found: Definition, operands: Sequence[object], attrs: Mapping[str, object]) -> Array | tuple[Array, ...]:
     """The result (or the tuple of several) of an operation on arrays, lists and numbers."""
-    from tirlower.graph.run.interpret import interpret
+    from tirlower.graph.ops.interpret import interpret
 
     given = [np.asarray(o) if isinstance(o, (list, tuple, np.generic)) else o for o in operands]
     if not any(isinstance(o, np.ndarray) for o in given):
