@@ -19,7 +19,7 @@ from tirlower.ir.dtype import INT64
 from tirlower.ir.expr import ExprLike, const
 from tirlower.ir.node import binds, data, node
 
-__all__ = ["Dim", "DimEnv", "Extent", "Shape", "as_extent", "as_shape", "dim", "extent_expr", "same_extent"]
+__all__ = ["Dim", "DimEnv", "Extent", "Shape", "as_extent", "as_shape", "dim", "extent_expr", "proves", "same_extent"]
 
 Extent: TypeAlias = "int | Expr"
 """A number, or an int64 expression of dims."""
@@ -148,6 +148,8 @@ def extent_expr(extent: Extent) -> Expr:
     return extent if isinstance(extent, Expr) else const(extent, INT64)
 
 
+
+
 class DimEnv:
     """The dims of a graph under their names, what is stated of them, and what had to be taken on trust so far.
 
@@ -235,6 +237,11 @@ class DimEnv:
 _INFERRING: ContextVar[DimEnv | None] = ContextVar(
     "the dims of the graph whose operation infers its shapes", default=None
 )
+
+
+def proves(condition: Expr) -> bool:
+    """Whether a condition follows from what is stated of the dims of the graph whose operation infers its shapes."""
+    return (_INFERRING.get() or DimEnv()).analyzer.can_prove(condition)
 
 
 def same_extent(a: Extent, b: Extent, what: str) -> Extent:
