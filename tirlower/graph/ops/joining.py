@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tirlower.graph.core.dims import Extent, as_extent, as_shape, extent_expr, same_extent
+from tirlower.graph.core.dims import Dim, Extent, as_extent, as_shape, extent_expr, proves, same_extent
 from tirlower.graph.core.nodes import Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.compute import Formal, compute
@@ -43,12 +43,24 @@ def _bound(given: object, extent: Extent, step: int, least: int) -> Extent | Non
         return min(max(given + extent if given < 0 else given, least), extent + (least if step < 0 else 0))
     size = extent_expr(extent)
     top, bottom = size + (least if step < 0 else 0), const(least, INT64)
-    if not isinstance(given, int):
-        where = extent_expr(as_extent(given))
-        return _number(build.max_(build.min_(build.select(where < 0, where + size, where), top), bottom))
-    if abs(given) >= _FAR:
+    if isinstance(given, int) and abs(given) >= _FAR:
         return _number(top if given > 0 else bottom)
-    return _number(build.max_(size + given, bottom) if given < 0 else build.min_(const(given, INT64), top))
+    where = const(given, INT64) if isinstance(given, int) else given.as_expr() if isinstance(given, Dim) else given
+    if not isinstance(where, Expr):
+        raise GraphError(f"a bound of a slice is an integer, an expression of dims or None, got {given!r}")
+    if proves(where < 0):
+        where = where + size
+    elif not proves(where >= 0):
+        where = build.select(where < 0, where + size, where)
+    return _number(_greater(_lesser(where, top), bottom))
+
+
+def _lesser(a: Expr, b: Expr) -> Expr:
+    return a if proves(a <= b) else b if proves(b <= a) else build.min_(a, b)
+
+
+def _greater(a: Expr, b: Expr) -> Expr:
+    return a if proves(a >= b) else b if proves(b >= a) else build.max_(a, b)
 
 
 def _number(value: Expr) -> Extent:
@@ -71,9 +83,7 @@ def _sliced(extent: Extent, start: object, end: object, step: int) -> tuple[Exte
     length = (
         build.sub(far, near) if abs(step) == 1 else build.floordiv(build.sub(far, near) + (abs(step) - 1), abs(step))
     )
-    if isinstance(near, int) and near <= 0 and far is extent:
-        return first, length
-    return first, build.max_(length, const(0, INT64))
+    return first, _greater(length, const(0, INT64))
 
 
 def _place(a: Extent, b: int) -> Extent:
@@ -290,7 +300,7 @@ def arange(*, stop: object, start: object = 0, step: float = 1, dtype: str = "in
             raise GraphError(f"arange: the step of a range between dims is an integer, got {step}")
         low, high = extent_expr(as_extent(start)), extent_expr(as_extent(stop))
         far, near = (high, low) if step > 0 else (low, high)
-        length = build.max_(build.floordiv(far - near + (abs(step) - 1), abs(step)), const(0, INT64))
+        length = _greater(build.floordiv(far - near + (abs(step) - 1), abs(step)), const(0, INT64))
         first = low.astype(kind)
     return compute((length,), lambda i: i.astype(kind) * const(step, kind) + first)
 
