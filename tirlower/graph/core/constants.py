@@ -78,7 +78,7 @@ class ConstantData:
         return (
             self.dtype == other.dtype
             and self.shape == other.shape
-            and (self._array is not None and self._array is other._array or self.digest == other.digest)
+            and ((self._array is not None and self._array is other._array) or self.digest == other.digest)
         )
 
     def __hash__(self) -> int:

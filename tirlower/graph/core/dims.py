@@ -148,8 +148,6 @@ def extent_expr(extent: Extent) -> Expr:
     return extent if isinstance(extent, Expr) else const(extent, INT64)
 
 
-
-
 class DimEnv:
     """The dims of a graph under their names, what is stated of them, and what had to be taken on trust so far.
 

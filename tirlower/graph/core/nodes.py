@@ -8,7 +8,7 @@ anew, with values of their own (:class:`tirlower.graph.ops.builder.rewritten`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.dims import Dim, Extent, Shape, as_shape, extent_expr
@@ -47,13 +47,31 @@ class Value(Node):
     dtype: DataType = data(convert=DataType)
     name: str = hint(default="", convert=str)
 
-    node: GraphNode | None
-    index: int
+    if TYPE_CHECKING:
+        # Properties to the type checker, so that they are no arguments of the constructor; slots at run time.
+        @property
+        def node(self) -> GraphNode | None:
+            """The node that makes it; None for a parameter."""
+
+        @node.setter
+        def node(self, value: GraphNode | None) -> None: ...
+
+        @property
+        def index(self) -> int:
+            """Its place among the results of that node."""
+
+        @index.setter
+        def index(self, value: int) -> None: ...
 
     def check(self) -> None:
         """It belongs to no node yet."""
         self.node = None
         self.index = 0
+
+    @classmethod
+    def of(cls, kind: TensorType, name: str = "") -> Value:
+        """A value of a type."""
+        return cls(_extents(kind.shape), kind.dtype, name)
 
     @property
     def shape(self) -> Shape:
@@ -148,4 +166,6 @@ class Graph(Node):
         return self.with_(attrs={**self.attrs, **new})
 
     def __repr__(self) -> str:
-        return f"<Graph {self.name}: {len(self.params)} inputs, {len(self.ops)} operations, {len(self.results)} results>"
+        return (
+            f"<Graph {self.name}: {len(self.params)} inputs, {len(self.ops)} operations, {len(self.results)} results>"
+        )

@@ -11,17 +11,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tirlower.graph.core.constants import ConstantData
-from tirlower.graph.core.dims import DimEnv, extent_expr
+from tirlower.graph.core.dims import DimEnv
 from tirlower.graph.core.nodes import Const, Graph, Op, Value
 from tirlower.graph.lower.emit import dims_of, emit
 from tirlower.graph.lower.storage import Storage, place
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.ops.registry import definition
 from tirlower.ir import (
-    ALLOC_ALIGNMENT, Buffer, BufferLoad, Call, Evaluate, Expr, GlobalVar, IRBuilder, IRModule, PrimFunc, Var, decl_buffer,
+    ALLOC_ALIGNMENT,
+    Buffer,
+    BufferLoad,
+    Call,
+    Evaluate,
+    Expr,
+    GlobalVar,
+    IRBuilder,
+    IRModule,
+    PrimFunc,
+    Var,
+    decl_buffer,
 )  # fmt: skip
 from tirlower.ir.constants import const
-from tirlower.ir.dtype import INT64
+from tirlower.ir.dtype import HANDLE, DataType
 from tirlower.ir.op import Op as Operation
 
 __all__ = ["Lowered", "lower"]
@@ -92,7 +103,13 @@ class _Lowering:
         }
         operands = tuple(v for n, v in enumerate(op.inputs) if n not in numbers)
         types = [v.type for v in op.inputs]
-        key = (op.name, tuple(map(str, types)), op.groups, repr(op.attrs), tuple((n, repr(x)) for n, x in numbers.items()))
+        key = (
+            op.name,
+            tuple(map(str, types)),
+            op.groups,
+            repr(op.attrs),
+            tuple((n, repr(x)) for n, x in numbers.items()),
+        )
         name = self.by_key.get(key)
         if name is None:
             with self.env.inferring():
@@ -108,7 +125,9 @@ class _Lowering:
         return name, operands
 
     def _named(self, op: Op) -> str:
-        shape = "x".join(str(e) if isinstance(e, int) else "".join(v.name for v in dims_of([e])) for e in op.results[0].shape)
+        shape = "x".join(
+            str(e) if isinstance(e, int) else "".join(v.name for v in dims_of([e])) for e in op.results[0].shape
+        )
         base = f"{op.name}_{shape or 'scalar'}"
         name, count = base, 1
         while name in self.kernels or name == "main":
@@ -126,23 +145,23 @@ class _Lowering:
             outputs = [
                 ib.buffer_param(decl_buffer(v.extents, v.dtype, f"result{n}")) for n, v in enumerate(self.graph.results)
             ]
-            for made in storage.constants:
-                value = made.results[0]
+            for constant in storage.constants:
+                value = constant.results[0]
                 held[value] = ib.buffer_param(decl_buffer(value.extents, value.dtype, value.name))
-            arena = ib.buffer_param(decl_buffer((storage.arena + ALLOC_ALIGNMENT,), "uint8", "arena", data_alignment=ALLOC_ALIGNMENT))
+            arena = ib.buffer_param(
+                decl_buffer((storage.arena + ALLOC_ALIGNMENT,), "uint8", "arena", data_alignment=ALLOC_ALIGNMENT)
+            )
             for value, n in storage.written.items():
                 held[value] = outputs[n]
             for op, name, operands in self.steps:
                 given = [*operands, *op.results]
-                pointers = [
-                    held[v].data if v in held else _address(arena, storage.offsets[v]) for v in given
-                ]
+                pointers = [held[v].data if v in held else _address(arena, storage.offsets[v]) for v in given]
                 kernel = self.kernels[name]
                 numbers = [by_name[p.name] for p in kernel.params if p not in kernel.buffer_map]
-                ib.emit(Evaluate(Call(GlobalVar(name), (*pointers, *numbers), kernel.ret_type)))
-        made = ib.get()
-        return made.with_(params=(*made.params, *dims))
+                ib.emit(Evaluate(Call(GlobalVar(name), (*pointers, *numbers), DataType("void"))))
+        func = ib.get()
+        return func.with_(params=(*func.params, *dims))
 
 
 def _address(arena: Buffer, offset: Expr) -> Expr:
-    return Call(Operation.get("tir.address_of"), (BufferLoad(arena, (extent_expr(offset),)),), "handle")
+    return Call(Operation.get("tir.address_of"), (BufferLoad(arena, (offset,)),), HANDLE)

@@ -6,13 +6,14 @@ has an accumulator of its own in each element, which holds what nothing was adde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from tirlower.graph.core.dims import DimEnv, Extent, extent_expr
 from tirlower.graph.ops.generic import Generic, Result
 from tirlower.ir import Buffer, BufferLoad, CommReducer, Expr, IRBuilder, PrimFunc, Var, build
 from tirlower.ir.block_builder import BlockBuilder
+from tirlower.ir.buffer import IterKind
 from tirlower.ir.constants import const
 from tirlower.ir.functor import Mutator, Substituter, substitute
 from tirlower.ir.query import each
@@ -59,13 +60,16 @@ def emit(generic: Generic, name: str, env: DimEnv, numbers: Mapping[Buffer, Expr
         written = []
         for n, result in enumerate(results):
             base = "out" if len(results) == 1 else f"out{n}"
-            buffer = Buffer(f"{base}_" if base in taken else base, tuple(extent_expr(e) for e in result.shape), result.dtype)
+            buffer = Buffer(
+                f"{base}_" if base in taken else base, tuple(extent_expr(e) for e in result.shape), result.dtype
+            )
             written.append(ib.buffer_param(buffer))
         _Nest(ib, generic, results, written, env).write()
         dims = dims_of([*extents, *(it.extent for it in generic.iters)])
     # Each function of a module has variables of its own.
     own = {var: Var(var.name, var.type, var.nonneg) for var in dims}
-    made = Substituter(own).visit(ib.get())
+    made = ib.get()
+    made = Substituter(own).visit(made)
     return made.with_(params=(*made.params, *own.values()))
 
 
@@ -103,7 +107,7 @@ class _Nest:
 
     def _stored(self, at: Mapping[Var, Expr], values: Sequence[Expr]) -> None:
         for result, buffer, value in zip(self.results, self.written, values, strict=True):
-            indices = [substitute(i, at) for i in result.indices]
+            indices = tuple(substitute(i, at) for i in result.indices)
             self.ib.store(buffer, build.cast(result.dtype, value), indices)
 
     def _pointwise(self) -> None:
@@ -117,8 +121,8 @@ class _Nest:
     def _axes(self, block: BlockBuilder, at: Mapping[Var, Expr]) -> dict[Var, Expr]:
         inside: dict[Var, Expr] = {}
         for it in self.generic.iters:
-            axis: Callable[..., Var] = block.reduce if it.reduction else block.spatial
-            inside[it.var] = axis(extent_expr(it.extent), at[it.var], f"v{it.var.name}")
+            kind = IterKind.REDUCE if it.reduction else IterKind.SPATIAL
+            inside[it.var] = block.axis(kind, extent_expr(it.extent), at[it.var], f"v{it.var.name}")
         return inside
 
     def _block(self, reducer: CommReducer) -> None:
@@ -131,7 +135,7 @@ class _Nest:
             with block.init():
                 self._stored(inside, reducer.identity)
             result, buffer = self.results[0], self.written[0]
-            before = BufferLoad(buffer, [substitute(i, inside) for i in result.indices])
+            before = BufferLoad(buffer, tuple(substitute(i, inside) for i in result.indices))
             combined = {reducer.lhs[0]: before, reducer.rhs[0]: substitute(result.value, inside)}
             self._stored(inside, [substitute(reducer.result[0], combined)])
 
@@ -148,7 +152,7 @@ class _Nest:
             with ExitStack() as inner:
                 here = dict(at)
                 self._loops(inner, True, here)
-                left = {v: BufferLoad(b, [const(0, "int32")]) for v, b in zip(reducer.lhs, sums, strict=True)}
+                left = {v: BufferLoad(b, (const(0, "int32"),)) for v, b in zip(reducer.lhs, sums, strict=True)}
                 right = {
                     v: self.ib.let(f"value{n}", substitute(r.value, here))
                     for n, (v, r) in enumerate(zip(reducer.rhs, self.results, strict=True))
@@ -159,4 +163,4 @@ class _Nest:
                 ]
                 for buffer, value in zip(sums, new, strict=True):
                     self.ib.store(buffer, value, [0])
-            self._stored(at, [BufferLoad(b, [const(0, "int32")]) for b in sums])
+            self._stored(at, [BufferLoad(b, (const(0, "int32"),)) for b in sums])

@@ -54,14 +54,16 @@ class GraphBuilder:
 
     def param(self, name: str, shape: object, dtype: DataType | str) -> Value:
         """An input of the graph."""
-        value = Value(as_shape(shape), DataType(dtype), self.named(name))
+        value = Value.of(TensorType(as_shape(shape), DataType(dtype)), self.named(name))
         self.params.append(value)
         return value
 
     def const(self, array: Array | ConstantData, name: str = "c") -> Value:
         """A constant; the same array given twice is one."""
         if isinstance(array, ConstantData):
-            return self._emit(Const((Value(array.shape, array.dtype, self.named(name)),), array, origin=self.origin))[0]
+            return self._emit(
+                Const((Value.of(TensorType(array.shape, array.dtype), self.named(name)),), array, origin=self.origin)
+            )[0]
         known = self._arrays.get(id(array))
         if known is None:
             known = self._arrays[id(array)] = (array, self.const(ConstantData(array), name))
@@ -85,7 +87,7 @@ class GraphBuilder:
         inputs = tuple(self._values(given))
         whole = found.completed(attrs)
         types = self.infer(found, inputs, groups, whole)
-        results = tuple(Value(t.shape, t.dtype, self.named(name)) for t in types)
+        results = tuple(Value.of(t, self.named(name)) for t in types)
         return self._emit(Op(results, name, inputs, groups, whole, origin=self.origin))
 
     def infer(
@@ -162,7 +164,7 @@ def rewritten(
         if made is None:
             kept = old
             if any(a is not b for a, b in zip(operands, old.operands, strict=True)):
-                fresh = tuple(Value(v.shape, v.dtype, v.name) for v in old.results)
+                fresh = tuple(Value.of(v.type, v.name) for v in old.results)
                 kept = old.with_(results=fresh, inputs=operands)
             builder.nodes.append(kept)
             made = kept.results

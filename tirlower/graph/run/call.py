@@ -44,10 +44,14 @@ class Call:
         """The results for some inputs. Raises :class:`ArgumentValueError` and relatives that name tensor and dim."""
         if len(inputs) != len(self.graph.params):
             names = ", ".join(v.name for v in self.graph.params) or "none"
-            raise ArgumentTypeError(f"{self.graph.name} takes {len(self.graph.params)} inputs ({names}), got {len(inputs)}")
+            raise ArgumentTypeError(
+                f"{self.graph.name} takes {len(self.graph.params)} inputs ({names}), got {len(inputs)}"
+            )
         given = [_readable(x) for x in inputs]
         if self.static:
-            results = [np.empty(s, k) for s, k in zip(self.shapes, self.kinds, strict=True)] if out is None else list(out)
+            results: list[object] = (
+                [np.empty(s, k) for s, k in zip(self.shapes, self.kinds, strict=True)] if out is None else list(out)
+            )
             arena = self._take(self.size)
             try:
                 self.main(*given, *results, *self.constants, arena)
@@ -76,7 +80,9 @@ class Call:
         waiting = [(v, s) for v, s in zip(self.graph.params, shapes, strict=True) if s is not None]
         for value, shape in waiting:
             if len(shape) != len(value.extents):
-                raise ArgumentValueError(f"input {value.name!r} has {len(value.extents)} axes, got shape {tuple(shape)}")
+                raise ArgumentValueError(
+                    f"input {value.name!r} has {len(value.extents)} axes, got shape {tuple(shape)}"
+                )
             for extent, got in zip(value.extents, shape, strict=True):
                 if isinstance(extent, Var):
                     values.setdefault(extent, int(got))
@@ -101,11 +107,15 @@ class Call:
     def _check(self, one: Dim, values: Mapping[Var, int]) -> None:
         if one.var not in values:
             raise ArgumentValueError(
-                f"no input says what the dim {one.name} is", help="give one input a shape with it as an extent of its own"
+                f"no input says what the dim {one.name} is",
+                help="give one input a shape with it as an extent of its own",
             )
         if not one.admits(values[one.var]):
             where = next(
-                f"axis {n} of input {v.name!r}" for v in self.graph.params for n, e in enumerate(v.extents) if e is one.var
+                f"axis {n} of input {v.name!r}"
+                for v in self.graph.params
+                for n, e in enumerate(v.extents)
+                if e is one.var
             )
             raise ArgumentValueError(f"dim {one.name} = {values[one.var]} ({where}): stated is {one.facts}")
 

@@ -65,7 +65,9 @@ class Executable:
             if unknown:
                 from tirlower.diagnostics import ArgumentTypeError
 
-                raise ArgumentTypeError(f"{self.graph.name} has no input {unknown[0]!r}", help=f"it takes {', '.join(self._names)}")
+                raise ArgumentTypeError(
+                    f"{self.graph.name} has no input {unknown[0]!r}", help=f"it takes {', '.join(self._names)}"
+                )
         given: Sequence[object] | None = None
         structure = self.graph.structure
         if out is not None:
