@@ -6,7 +6,7 @@ dim), and precisely.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pytest
@@ -15,8 +15,8 @@ from tirlower.graph.core.dims import Dim, dim
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.builder import GraphBuilder
-from tirlower.graph.ops.interpret import bound, interpret
 from tirlower.graph.ops.evaluate import extent_value
+from tirlower.graph.ops.interpret import bound, interpret
 
 TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-5, "float64": 1e-11}
 
@@ -43,13 +43,14 @@ def check(
     want: object,
     *arrays: np.ndarray | None,
     dynamic: bool = True,
+    fixed: Collection[int] = (),
     rtol: float | None = None,
     **attrs: object,
 ) -> None:
-    """The operation gives what is wanted: an array, or a tuple of them."""
+    """The operation gives what is wanted: an array, or a tuple of them. Extents that are ``fixed`` stay numbers."""
     wanted = want if isinstance(want, tuple) else (want,)
     given = [a for a in arrays if a is not None]
-    sizes = sorted({e for a in given for e in a.shape if e > 1}) if dynamic else []
+    sizes = sorted({e for a in given for e in a.shape if e > 1 and e not in fixed}) if dynamic else []
     for dims in ({}, {e: dim(f"D{e}", 1) for e in sizes}) if sizes else ({},):
         graph = built(name, arrays, dims, attrs)
         made = interpret(graph, *given)

@@ -74,7 +74,9 @@ def test_many_parts() -> None:
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
-@pytest.mark.parametrize("pads", [((1, 2), (0, 0), (3, 1)), ((0, 0), (2, 0), (0, 0)), ((2, 2), (3, 3), (4, 4))], ids=str)
+@pytest.mark.parametrize(
+    "pads", [((1, 2), (0, 0), (3, 1)), ((0, 0), (2, 0), (0, 0)), ((2, 2), (3, 3), (4, 4))], ids=str
+)
 def test_padding(pads: tuple[tuple[int, int], ...], mode: str) -> None:
     check("pad", np.pad(X, pads, mode=mode), X, pads=pads, mode=mode)  # type: ignore[call-overload]
 

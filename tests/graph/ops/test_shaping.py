@@ -23,7 +23,9 @@ def test_reshape(shape: tuple[int, ...]) -> None:
     check("reshape", X.reshape(shape), X, dynamic=False, shape=shape)
 
 
-@pytest.mark.parametrize(("have", "want"), [((0, 3), (3, 0)), ((0, 3), (0, 5, 2)), ((), (1, 1)), ((1,), ()), ((4,), (-1,))])
+@pytest.mark.parametrize(
+    ("have", "want"), [((0, 3), (3, 0)), ((0, 3), (0, 5, 2)), ((), (1, 1)), ((1,), ()), ((4,), (-1,))]
+)
 def test_reshape_of_little(have: tuple[int, ...], want: tuple[int, ...]) -> None:
     x = floats(*have)
     check("reshape", np.reshape(x, want), np.asarray(x, np.float32), shape=want)

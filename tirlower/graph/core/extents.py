@@ -6,13 +6,13 @@ import ast
 from collections.abc import Callable
 
 from tirlower.diagnostics import nearest_name
-from tirlower.graph.core.dims import DimEnv, Extent, as_extent
+from tirlower.graph.core.dims import DimEnv, Extent, Shape, as_extent
 from tirlower.graph.errors import GraphError
 from tirlower.ir import Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, Var, build
 from tirlower.ir.dtype import INT64
 from tirlower.ir.expr import ExprLike, const
 
-__all__ = ["extent_of", "extent_text", "parsed_extent"]
+__all__ = ["extent_of", "extent_text", "parsed_extent", "shown"]
 
 _SIGNS: dict[type[Expr], tuple[str, int]] = {
     Add: ("+", 1),
@@ -44,6 +44,16 @@ def extent_text(extent: Extent) -> str:
     ('(B + 1) // 2 * 4', '7')
     """
     return _text(extent, 0) if isinstance(extent, Expr) else str(extent)
+
+
+def shown(shape: Shape) -> str:
+    """A shape as text.
+
+    >>> from tirlower.graph.core.dims import dim
+    >>> shown((4, dim("B") * 2))
+    '(4, B * 2)'
+    """
+    return f"({', '.join(extent_text(e) for e in shape)})"
 
 
 def _text(extent: Expr, around: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from tirlower.graph.core.extents import shown
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.compute import Formal, accumulator, broadcast, compute, greater, lesser
 from tirlower.graph.ops.elementwise import floats
@@ -55,7 +56,9 @@ def leaky_relu(x: Formal, *, alpha: float = 0.01) -> Generic:
 def prelu(x: Formal, slope: Formal) -> Generic:
     """The value, multiplied by a slope (broadcast to it) where it is negative."""
     if broadcast(x.shape, slope.shape) != x.shape:
-        raise GraphError(f"prelu: a slope of shape {slope.shape} is not broadcast to x of shape {x.shape}")
+        raise GraphError(
+            f"prelu: a slope of shape {shown(slope.shape)} is not broadcast to x of shape {shown(x.shape)}"
+        )
     dtype = common_dtype(x, slope)
 
     def element(*i: Expr) -> Expr:

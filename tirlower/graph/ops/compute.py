@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import ParamSpec, TypeAlias, TypeVar, Unpack, cast
 
 from tirlower.graph.core.dims import Extent, Shape, as_shape, extent_expr, same_extent
+from tirlower.graph.core.extents import shown
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.generic import Generic, Iter, Result
 from tirlower.ir import Buffer, BufferLoad, CommReducer, Expr, FloatImm, Var, build
@@ -246,7 +247,7 @@ def broadcast(*shapes: Shape) -> Shape:
             if isinstance(now, int) and now == 1:
                 out[axis] = extent
             else:
-                both = " and ".join(str(tuple(s)) for s in shapes)
+                both = " and ".join(shown(s) for s in shapes)
                 out[axis] = same_extent(
                     now, extent, f"shapes {both} cannot be broadcast: axis {axis - rank} has extents"
                 )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tirlower.graph.core.dims import Extent, same_extent
+from tirlower.graph.core.extents import shown
 from tirlower.graph.core.nodes import Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.compute import Formal, Reduction, accumulator, broadcast, compute, lead, sum_over
@@ -64,7 +65,7 @@ def gemm(
     """alpha * a @ w + beta * c, the matrices transposed where it is said."""
     for x in (a, w):
         if len(x.shape) != 2:
-            raise GraphError(f"gemm takes matrices, got {x.name} of shape {x.shape}")
+            raise GraphError(f"gemm takes matrices, got {x.name} of shape {shown(x.shape)}")
     found = b.op("matmul", b.op("transpose", a) if trans_a else a, b.op("transpose", w) if trans_b else w)
     if alpha != 1:
         found = b.op("multiply", found, _weak(alpha, found))

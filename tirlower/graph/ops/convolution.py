@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tirlower.graph.core.dims import Extent, as_extent, extent_expr, same_extent
+from tirlower.graph.core.extents import shown
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.compute import Formal, Reduction, accumulator, compute, sum_over
 from tirlower.graph.ops.generic import Generic
@@ -93,7 +94,7 @@ def _grouped(name: str, x: Formal, w: Formal, groups: int, channels: Extent) -> 
     """The input channels and the first axis of the weights for each group."""
     if x.ndim < 3 or w.ndim != x.ndim:
         raise GraphError(
-            f"{name} takes (batch, channels, …) and weights of as many axes, got {x.name} {x.shape} and {w.name} {w.shape}"
+            f"{name} takes (batch, channels, …) and weights of as many axes, got {x.name} {shown(x.shape)} and {w.name} {shown(w.shape)}"
         )
     if groups < 1:
         raise GraphError(f"{name}: there is at least one group, got {groups}")
@@ -121,7 +122,7 @@ def conv(
 ) -> Generic:
     """Cross-correlation of x (batch, channels, …) with w (features, channels of a group, …); zeros are added around x."""
     if w.ndim < 2:
-        raise GraphError(f"conv takes weights (features, channels, …), got {w.name} of shape {w.shape}")
+        raise GraphError(f"conv takes weights (features, channels, …), got {w.name} of shape {shown(w.shape)}")
     inner, features = _grouped("conv", x, w, groups, w.shape[1])
     over = windows("conv", x.shape[2:], w.shape[2:], strides, pads, dilations)
     dtype = common_dtype(x, w)
@@ -160,7 +161,9 @@ def conv_transpose(
 ) -> Generic:
     """The transpose of a convolution: x (batch, channels, …), w (channels, features of a group, …)."""
     if w.ndim < 2:
-        raise GraphError(f"conv_transpose takes weights (channels, features, …), got {w.name} of shape {w.shape}")
+        raise GraphError(
+            f"conv_transpose takes weights (channels, features, …), got {w.name} of shape {shown(w.shape)}"
+        )
     _grouped("conv_transpose", x, w, groups, as_extent(w.shape[0] // groups))
     inner, features = as_extent(x.shape[1] // groups), w.shape[1]
     over = windows("conv_transpose", x.shape[2:], w.shape[2:], strides, pads, dilations)

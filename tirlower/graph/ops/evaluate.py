@@ -72,7 +72,8 @@ def bind_dims(what: str, extents: Sequence[Extent], shape: tuple[int, ...], valu
         elif isinstance(extent, (int, IntImm)) or all(var in values for var in each(Var, extent)):
             wanted = extent_value(extent, values)
             if wanted != got:
-                raise GraphError(f"{what}: axis {axis} has the extent {extent}, which is {wanted}, got {got}")
+                text = f"{wanted}" if isinstance(extent, (int, IntImm)) else f"{extent} = {wanted}"
+                raise GraphError(f"{what}: axis {axis} has the extent {text}, got {got}")
 
 
 def extent_value(extent: Extent, values: Mapping[Var, int]) -> int:

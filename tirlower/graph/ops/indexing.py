@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tirlower.graph.core.dims import Extent, as_extent, extent_expr, same_extent
+from tirlower.graph.core.extents import shown
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.compute import Formal, compute
 from tirlower.graph.ops.generic import Generic
@@ -64,12 +65,14 @@ def gather_nd(x: Formal, indices: Formal, *, batch_dims: int = 0) -> Generic:
     """The parts of the first operand at tuples of indices, which stand along the last axis of the second."""
     integers("gather_nd", indices)
     if not indices.ndim or not isinstance(indices.shape[-1], int):
-        raise GraphError(f"gather_nd: the last axis of {indices.name} has a number of indices, got {indices.shape}")
+        raise GraphError(
+            f"gather_nd: the last axis of {indices.name} has a number of indices, got {shown(indices.shape)}"
+        )
     depth = indices.shape[-1]
     if not 0 <= batch_dims < indices.ndim or batch_dims + depth > x.ndim:
         raise GraphError(
-            f"gather_nd: {depth} indices and {batch_dims} batch axes do not fit {x.name} of shape {x.shape} "
-            f"and {indices.name} of shape {indices.shape}"
+            f"gather_nd: {depth} indices and {batch_dims} batch axes do not fit {x.name} of shape {shown(x.shape)} "
+            f"and {indices.name} of shape {shown(indices.shape)}"
         )
     batch = [
         same_extent(a, b, f"gather_nd: batch axis {n} of {x.name} and {indices.name} differ")

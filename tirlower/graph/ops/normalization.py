@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tirlower.graph.core.dims import same_extent
+from tirlower.graph.core.extents import shown
 from tirlower.graph.core.nodes import Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.compute import Formal, Reduction, accumulator, compute, sum_over
@@ -64,10 +65,10 @@ def batch_norm(x: Formal, scale: Formal, bias: Formal, mean: Formal, var: Formal
     """(x - mean) / sqrt(var + epsilon) * scale + bias with a number for each channel (axis 1), as at inference."""
     dtype = floats("batch_norm", x, scale, bias, mean, var)
     if x.ndim < 2:
-        raise GraphError(f"batch_norm takes (batch, channels, …), got {x.name} of shape {x.shape}")
+        raise GraphError(f"batch_norm takes (batch, channels, …), got {x.name} of shape {shown(x.shape)}")
     for each in (scale, bias, mean, var):
         if each.ndim != 1:
-            raise GraphError(f"batch_norm: {each.name} has one axis, got {each.shape}")
+            raise GraphError(f"batch_norm: {each.name} has one axis, got {shown(each.shape)}")
         same_extent(x.shape[1], each.shape[0], f"batch_norm: the channels of {x.name} and {each.name} differ")
     wide = accumulator(dtype)
 
@@ -138,7 +139,7 @@ def group_norm(
 ) -> Value:
     """Less the mean, divided by the deviation of each group of channels; then scaled and shifted by channel."""
     if len(x.shape) < 2:
-        raise GraphError(f"group_norm takes (batch, channels, …), got {x.name} of shape {x.shape}")
+        raise GraphError(f"group_norm takes (batch, channels, …), got {x.name} of shape {shown(x.shape)}")
     channels = x.shape[1]
     if groups < 1 or (isinstance(channels, int) and channels % groups):
         raise GraphError(f"group_norm: the {channels} channels of {x.name} are not divided by {groups} groups")
@@ -156,7 +157,7 @@ def instance_norm(
     """Less the mean, divided by the deviation of each channel of each image; then scaled and shifted by channel."""
     wide = _as(b, x, _float("instance_norm", x))
     if len(x.shape) < 3:
-        raise GraphError(f"instance_norm takes (batch, channels, …), got {x.name} of shape {x.shape}")
+        raise GraphError(f"instance_norm takes (batch, channels, …), got {x.name} of shape {shown(x.shape)}")
     found = _standard(b, wide, tuple(range(2, len(x.shape))), epsilon)
     return _scaled(b, found, _channelwise(b, x, scale), _channelwise(b, x, bias), x.dtype)
 
@@ -177,7 +178,7 @@ def channel_sum_square(x: Formal, *, size: int) -> Generic:
     """The sum of squares over so many channels (axis 1) around each one; in float32 at least."""
     wide = accumulator(floats("channel_sum_square", x))
     if x.ndim < 2:
-        raise GraphError(f"channel_sum_square takes (batch, channels, …), got {x.name} of shape {x.shape}")
+        raise GraphError(f"channel_sum_square takes (batch, channels, …), got {x.name} of shape {shown(x.shape)}")
 
     def element(n: Var, c: Var, *i: Var) -> Reduction:
         def term(k: Var) -> Expr:

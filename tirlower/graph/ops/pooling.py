@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tirlower.graph.core.dims import extent_expr
+from tirlower.graph.core.extents import shown
 from tirlower.graph.core.nodes import Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.compute import Formal, Reduction, accumulator, compute, least, max_over, sum_over
@@ -30,7 +31,7 @@ def _over(
     name: str, x: Formal, kernel: Ints, strides: Ints | None, pads: Ints | None, dilations: Ints | None
 ) -> list[Window]:
     if x.ndim < 3:
-        raise GraphError(f"{name} takes (batch, channels, …), got {x.name} of shape {x.shape}")
+        raise GraphError(f"{name} takes (batch, channels, …), got {x.name} of shape {shown(x.shape)}")
     return windows(name, x.shape[2:], tuple(kernel), strides, pads, dilations)
 
 
@@ -176,7 +177,7 @@ def _root(b: GraphBuilder, total: Value, p: float, x: Value) -> Value:
 
 def _spatial(name: str, x: Value) -> tuple[int, ...]:
     if len(x.shape) < 3:
-        raise GraphError(f"{name} takes (batch, channels, …), got {x.name} of shape {x.shape}")
+        raise GraphError(f"{name} takes (batch, channels, …), got {x.name} of shape {shown(x.shape)}")
     return tuple(range(2, len(x.shape)))
 
 

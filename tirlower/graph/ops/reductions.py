@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from tirlower.graph.core.dims import Extent, Shape, extent_expr
+from tirlower.graph.core.extents import shown
 from tirlower.graph.core.nodes import Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.compute import (
@@ -185,7 +186,7 @@ def all_(x: Formal, *, axis: Axes = None, keepdims: bool = False) -> Generic:
 def _extreme(x: Formal, name: str, axis: Axes, keepdims: bool, last: bool, upward: bool) -> Generic:
     axes = axes_of(axis, x.ndim, f"{name}: {x.name}")
     if any(isinstance(x.shape[n], int) and x.shape[n] == 0 for n in axes):
-        raise GraphError(f"{name}: {x.name} of shape {x.shape} has no element along the axes {axes}")
+        raise GraphError(f"{name}: {x.name} of shape {shown(x.shape)} has no element along the axes {axes}")
     shape, place = _reduced(x, axes, keepdims)
     better = build.gt if upward else build.lt
     nearer = build.ge if last else build.le

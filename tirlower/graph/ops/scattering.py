@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tirlower.graph.core.dims import Extent, extent_expr, same_extent
+from tirlower.graph.core.extents import shown
 from tirlower.graph.core.nodes import Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.compute import (
@@ -123,12 +124,12 @@ def received_nd(x: Formal, indices: Formal, updates: Formal, *, reduction: str =
     depth = indices.shape[-1] if indices.ndim else None
     if not isinstance(depth, int) or depth > x.ndim:
         raise GraphError(
-            f"scatter_nd: the last axis of {indices.name}, of shape {indices.shape}, does not index {x.name}"
+            f"scatter_nd: the last axis of {indices.name}, of shape {shown(indices.shape)}, does not index {x.name}"
         )
     outer = indices.shape[:-1]
     wanted = (*outer, *x.shape[depth:])
     if len(wanted) != updates.ndim:
-        raise GraphError(f"scatter_nd: {updates.name} has the shape {wanted}, got {updates.shape}")
+        raise GraphError(f"scatter_nd: {updates.name} has the shape {shown(wanted)}, got {shown(updates.shape)}")
     for m, (a, b) in enumerate(zip(wanted, updates.shape, strict=True)):
         same_extent(a, b, f"scatter_nd: axis {m} of {updates.name} is not as the indices say")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tirlower.graph.core.dims import Extent, Shape, as_extent, as_shape, extent_expr, same_extent
+from tirlower.graph.core.extents import shown
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.compute import Formal, broadcast, compute
 from tirlower.graph.ops.generic import Generic
@@ -66,7 +67,7 @@ def _rest(shape: Shape, known: Sequence[Extent], what: str) -> Extent:
 def _target(x: Formal, shape: object) -> Shape:
     """The shape that is asked for, with the extent that stands as -1."""
     given = shape if isinstance(shape, (tuple, list)) else (shape,)
-    what = f"reshape: {x.name} of shape {x.shape} to {tuple(given)}"
+    what = f"reshape: {x.name} of shape {shown(x.shape)} to {tuple(given)}"
     open_ = [n for n, e in enumerate(given) if isinstance(e, int) and e == -1]
     if len(open_) > 1:
         raise GraphError(f"{what}: one extent at most is -1")
@@ -147,7 +148,7 @@ def transpose(x: Formal, *, axes: Sequence[int] | None = None) -> Generic:
     given = tuple(reversed(range(x.ndim))) if axes is None else tuple(axes)
     order = [axis_of(axis, x.ndim, f"transpose: {x.name}") for axis in given]
     if sorted(order) != list(range(x.ndim)):
-        raise GraphError(f"transpose: {given} does not name each axis of {x.name}, of shape {x.shape}, once")
+        raise GraphError(f"transpose: {given} does not name each axis of {x.name}, of shape {shown(x.shape)}, once")
     return compute(tuple(x.shape[n] for n in order), lambda *i: x[tuple(i[order.index(n)] for n in range(x.ndim))])
 
 
@@ -185,7 +186,7 @@ def broadcast_to(x: Formal, *, shape: object) -> Generic:
     target = as_shape(shape)
     found = broadcast(x.shape, target)
     if len(found) != len(target) or any(_is(t, 1) and not _is(f, 1) for t, f in zip(target, found, strict=True)):
-        raise GraphError(f"broadcast_to: {x.name} of shape {x.shape} is not broadcast to {target}")
+        raise GraphError(f"broadcast_to: {x.name} of shape {shown(x.shape)} is not broadcast to {shown(target)}")
     return compute(target, lambda *i: x.at(*i))
 
 
@@ -266,7 +267,7 @@ def repeat(x: Formal, *, repeats: int, axis: int) -> Generic:
 def trilu(x: Formal, *, upper: bool = True, k: int = 0) -> Generic:
     """The upper (or lower) triangle of matrices from the k-th diagonal on, 0 elsewhere."""
     if x.ndim < 2:
-        raise GraphError(f"trilu takes matrices, got {x.name} of shape {x.shape}")
+        raise GraphError(f"trilu takes matrices, got {x.name} of shape {shown(x.shape)}")
     keep = build.ge if upper else build.le
 
     def element(*i: Var) -> Expr:
@@ -277,7 +278,7 @@ def trilu(x: Formal, *, upper: bool = True, k: int = 0) -> Generic:
 
 def _blocks(x: Formal, name: str, block: int) -> tuple[Extent, Extent, Extent, Extent]:
     if x.ndim != 4:
-        raise GraphError(f"{name} takes a batch of images with channels, got {x.name} of shape {x.shape}")
+        raise GraphError(f"{name} takes a batch of images with channels, got {x.name} of shape {shown(x.shape)}")
     if block < 1:
         raise GraphError(f"{name}: a block has at least one element, got {block}")
     n, c, h, w = x.shape
