@@ -62,7 +62,6 @@ LAZY = {
     "driver/pipelines/__init__.py": "the passes of a GPU are imported for a GPU",
     "llvm/codegen/__init__.py": "the code generator is imported when something is compiled",
     "graph/__init__.py": "the public surface of graphs imports what is used when it is first used",
-    "graph/frontend/arrays.py": "the reference is imported when an operation is called with arrays",
     "graph/frontend/tensor.py": "NumPy's functions of tensors are made of tensors: methods and protocols look them up",
     "call/dtypes.py": "the one place of calls that needs ml_dtypes",
     "call/extents.py": "extents with more in them than integer arithmetic are rare, and left to the interpreter",

@@ -67,7 +67,11 @@ def __getattr__(name: str) -> object:
 
         value = operation(name)
         if value is None:
-            raise AttributeError(f"module 'tirlower.graph' has no attribute {name!r}")
+            from tirlower.diagnostics import nearest_name
+
+            near = nearest_name(name, __dir__())
+            help = f": did you mean {near!r}?" if near else ""
+            raise AttributeError(f"module 'tirlower.graph' has no attribute {name!r}{help}")
     globals()[name] = value
     return value
 

@@ -160,7 +160,7 @@ def test_arguments_that_do_not_fit():
         tg.trace(lambda x, y: x, X)
     with pytest.raises(GraphError, match="takes a function and its arguments, got 3"):
         tg.trace(3, X)
-    with pytest.raises(GraphError, match="the array 'w' has dtype complex128"):
+    with pytest.raises(GraphError, match="got an array of complex128"):
         tg.trace(lambda x, w: x, X, np.ones(3, complex))
     for dtype in ("float33", "complex64", "float32x4", object, "handle"):
         with pytest.raises(GraphError, match="is no dtype of a tensor"):

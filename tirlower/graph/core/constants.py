@@ -13,7 +13,14 @@ import numpy as np
 from tirlower.graph.errors import GraphError
 from tirlower.ir.dtype import Array, DataType
 
-__all__ = ["ConstantData"]
+__all__ = ["ConstantData", "tensor_dtype"]
+
+
+def tensor_dtype(array: Array) -> DataType:
+    """The dtype of an array as one of a tensor. Raises :class:`GraphError` for arrays of other things than numbers."""
+    if array.dtype.kind in "OUSMmc" or array.dtype.names:
+        raise GraphError(f"tensors hold numbers and bools, got an array of {array.dtype}")
+    return DataType(array.dtype.name)
 
 
 class ConstantData:
@@ -29,7 +36,7 @@ class ConstantData:
     __slots__ = ("_array", "_digest", "dtype", "shape", "value")
 
     def __init__(self, array: Array) -> None:
-        self.dtype = DataType(array.dtype.name)
+        self.dtype = tensor_dtype(array)
         self.shape: tuple[int, ...] = array.shape
         self.value: bool | int | float | None = array.item() if array.ndim == 0 else None
         """The one number of a splat."""

@@ -323,7 +323,7 @@ def where(condition: object, x: object = None, y: object = None, /) -> TensorLik
 
 
 def clip(
-    a: object, a_min: object = None, a_max: object = None, /, *, min: object = None, max: object = None
+    a: object, a_min: object = None, a_max: object = None, *, min: object = None, max: object = None
 ) -> TensorLike:
     """Limited from below and from above."""
     low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
@@ -405,7 +405,7 @@ def dot(a: object, b: object) -> TensorLike:
     """The product over the last axis of ``a`` and the last but one of ``b``."""
     x, y = _like(a), _like(b)
     if not x.ndim or not y.ndim:
-        return _made("multiply", a, b)
+        return _made("multiply", x, y)
     if y.ndim <= 2:
         return _made("matmul", x, y)
     return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 2,)))
@@ -414,7 +414,7 @@ def dot(a: object, b: object) -> TensorLike:
 def inner(a: object, b: object, /) -> TensorLike:
     """The product over the last axes."""
     x, y = _like(a), _like(b)
-    return _made("multiply", a, b) if not x.ndim or not y.ndim else tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
+    return _made("multiply", x, y) if not x.ndim or not y.ndim else tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
 
 
 def outer(a: object, b: object) -> TensorLike:
@@ -523,8 +523,10 @@ def arange(start: object, /, stop: object = None, step: float = 1, *, dtype: obj
     """The numbers from ``start`` (0 where one is given) to before ``stop``, in steps; expressions of dims are admitted."""
     low, high = (0, start) if stop is None else (start, stop)
     bounds = [e if isinstance(e, (int, float)) else as_extent(e) for e in (low, high)]
-    if not any(isinstance(e, Expr) for e in bounds):
-        made = np.arange(bounds[0], bounds[1], step, None if dtype is None else DataType(dtype_name(dtype)).numpy)
+    numbers = [e for e in bounds if not isinstance(e, Expr)]
+    if len(numbers) == 2:
+        made = np.asarray(np.arange(numbers[0], numbers[1], step))
+        made = made if dtype is None else made.astype(DataType(dtype_name(dtype)).numpy)
         recording = current()
         return made if recording is None else Tensor.of(recording, recording.builder.const(made))
     kind = "int64" if dtype is None else dtype_name(dtype)
@@ -587,7 +589,7 @@ def asarray(a: object, /, dtype: object = None, *, copy: bool | None = None) -> 
 
 def result_type(*arrays_and_dtypes: object) -> NumpyDType:
     """The dtype to which these are converted together."""
-    plain = [x.value.dtype.numpy if isinstance(x, Tensor) else x for x in arrays_and_dtypes]
+    plain = [x.dtype if isinstance(x, Tensor) else x for x in arrays_and_dtypes]
     return np.result_type(*plain)  # type: ignore[arg-type]  # refused by NumPy
 
 

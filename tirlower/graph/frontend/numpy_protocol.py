@@ -17,9 +17,9 @@ from tirlower.graph.frontend.recording import place
 from tirlower.graph.frontend.tensor import Tensor, apply
 from tirlower.graph.ops.registry import Definition, definition, names
 
-__all__ = ["call", "call_function", "call_ufunc", "function_named"]
+__all__ = ["OTHER_NAMES", "call", "call_function", "call_ufunc", "function_named"]
 
-_OTHER_NAMES = {
+OTHER_NAMES = {
     "absolute": "abs",
     "amax": "max",
     "amin": "min",
@@ -32,6 +32,7 @@ _OTHER_NAMES = {
     "arctanh": "atanh",
     "bitwise_not": "bitwise_invert",
     "conjugate": "positive",
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), "conv"),
     "cumulative_prod": "cumprod",
     "cumulative_sum": "cumsum",
     "fabs": "abs",
@@ -65,7 +66,7 @@ def function_named(name: str) -> Function | None:
     """Ours for a name of NumPy, the array API or the registry: written out, or derived from the operation."""
     if name in functions.__all__:
         return cast(Function, getattr(functions, name))
-    registered = _OTHER_NAMES.get(name, name)
+    registered = OTHER_NAMES.get(name, name)
     if registered in functions.__all__:
         return function_named(registered)
     return derived(definition(registered)) if registered in names() else None
@@ -137,7 +138,14 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[object], kwargs: M
     raise GraphError(f"{shown} at {place()} is not known for tensors of a graph", help="np.sum, np.max, … reduce")
 
 
-_DEFAULTS: dict[str, object] = {"casting": "same_kind", "order": "K", "subok": True, "where": True}
+_NONE = (None, getattr(np, "_NoValue", None))
+_DEFAULTS: dict[str, tuple[object, ...]] = {
+    **dict.fromkeys(("dtype", "initial", "keepdims", "like", "mean", "out", "where"), _NONE),
+    "casting": ("same_kind",),
+    "order": (None, "K"),
+    "subok": (True,),
+    "where": (True, *_NONE),
+}
 """Keywords that say nothing with these values."""
 
 
@@ -145,7 +153,7 @@ def _refused(shown: str, kwargs: Mapping[str, object]) -> dict[str, object]:
     """The keywords without those that say nothing. Raises :class:`GraphError` for those that cannot be had."""
     kept: dict[str, object] = {}
     for name, value in kwargs.items():
-        if value is None or value is getattr(np, "_NoValue", None) or (name in _DEFAULTS and value is _DEFAULTS[name]):
+        if any(value is default for default in _DEFAULTS.get(name, ())):
             continue
         if name == "out":
             raise GraphError(
@@ -196,7 +204,7 @@ def call_function(function: object, args: Sequence[object], kwargs: Mapping[str,
         return ours(*args, **given)
     # By NumPy's own names: what stands third there may stand second here.
     arguments = _refused(shown, theirs.bind(*args, **kwargs).arguments)
-    found = definition(_OTHER_NAMES.get(name, name))
+    found = definition(OTHER_NAMES.get(name, name))
     count = len(found.parameters)
     if any(p.variadic for p in found.parameters):
         count = 1

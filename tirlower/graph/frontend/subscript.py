@@ -174,8 +174,9 @@ def _slice(extent: Extent, part: slice[object, object, object], what: str) -> _A
         whole = range(extent)[slice(low, high, step)]
         if not whole:
             return _Axis(0, 0)
+        step = step if len(whole) > 1 else 1
         end = whole[-1] + (1 if step > 0 else -1)
-        return _Axis(whole[0], None if end in (extent, -1) else end, step if len(whole) > 1 else 1)
+        return _Axis(whole[0], None if end in (extent, -1) else end, step)
     return _Axis(0 if low is None and step > 0 else low, high, step)
 
 

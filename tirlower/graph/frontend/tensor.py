@@ -17,12 +17,13 @@ from tirlower.graph.core.dims import Dim, Extent, Shape, as_extent
 from tirlower.graph.core.nodes import Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.frontend.arguments import bound, dtype_name
+from tirlower.graph.frontend.arrays import computed
 from tirlower.graph.frontend.recording import Recording, current, place
 from tirlower.graph.frontend.subscript import subscript
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.ops.registry import definition
 from tirlower.ir import Expr
-from tirlower.ir.dtype import DataType
+from tirlower.ir.dtype import DataType, NumpyDType
 
 __all__ = ["Tensor", "TensorSpec", "apply", "recording_of", "values_in"]
 
@@ -33,18 +34,23 @@ class TensorSpec:
     An extent is a number, a dim, an expression of dims, or the text of one in which dims are named (``"B * 4"``).
     """
 
-    __slots__ = ("dtype", "extents")
+    __slots__ = ("extents", "kind")
 
     def __init__(self, shape: object, dtype: object) -> None:
         given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
         self.extents: tuple[Extent | Dim | str, ...] = tuple(
             e if isinstance(e, (Dim, str)) else as_extent(e) for e in given
         )
-        self.dtype = DataType(dtype_name(dtype))
+        self.kind = DataType(dtype_name(dtype))
+
+    @property
+    def dtype(self) -> NumpyDType:
+        """The dtype, as NumPy has it."""
+        return self.kind.numpy
 
     def __repr__(self) -> str:
         shown = [e.name if isinstance(e, Dim) else str(e) for e in self.extents]
-        return f"spec(({', '.join(shown)}{',' * (len(shown) == 1)}), {str(self.dtype)!r})"
+        return f"spec(({', '.join(shown)}{',' * (len(shown) == 1)}), {str(self.kind)!r})"
 
 
 class Tensor(TensorSpec):
@@ -72,7 +78,7 @@ class Tensor(TensorSpec):
         """The tensor for a value of a recording."""
         made = cls.__new__(cls)
         made.extents = value.shape
-        made.dtype = value.dtype
+        made.kind = value.dtype
         made._recording = recording
         made._value = value
         return made
@@ -112,7 +118,7 @@ class Tensor(TensorSpec):
     @property
     def itemsize(self) -> int:
         """The bytes of one element."""
-        return self.dtype.numpy.itemsize
+        return self.dtype.itemsize
 
     @property
     def T(self) -> Tensor:
@@ -496,15 +502,19 @@ def apply(name: str, *args: object, **kwargs: object) -> Tensor | tuple[Tensor, 
     found = definition(name)
     tensors = values_in([*args, *(kwargs[p.name] for p in found.parameters if p.name in kwargs)])
     recording = recording_of(tensors, name) if tensors else current()
-    if recording is None or (not tensors and found.parameters):
-        from tirlower.graph.frontend.arrays import computed
-
+    if recording is None:
         return computed(found, *bound(found, args, kwargs))
     with recording.adding() as builder:
         operands, attrs = bound(found, args, kwargs)
+        if not tensors and found.parameters and not _have_dims(attrs.values()):
+            return computed(found, operands, attrs)
         made = builder.ops(name, *_operands(builder, operands), **attrs)
     results = [Tensor.of(recording, v) for v in made]
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def _have_dims(values: Iterable[object]) -> bool:
+    return any(isinstance(v, Expr) or (isinstance(v, tuple) and _have_dims(v)) for v in values)
 
 
 def _operands(builder: GraphBuilder, given: Sequence[object]) -> list[object]:
@@ -524,4 +534,6 @@ def _unwrapped(given: object) -> object:
         return given.value
     if isinstance(given, tuple):
         return tuple(_unwrapped(g) for g in given)
+    if isinstance(given, slice):
+        return slice(_unwrapped(given.start), _unwrapped(given.stop), _unwrapped(given.step))
     return given

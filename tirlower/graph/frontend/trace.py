@@ -27,7 +27,6 @@ from tirlower.graph.frontend.recording import Recording, current, place, place_o
 from tirlower.graph.frontend.tensor import Tensor, TensorSpec, recording_of
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.ir import Expr, Var
-from tirlower.ir.dtype import Array
 from tirlower.ir.node import NODES
 from tirlower.ir.query import each
 
@@ -66,8 +65,10 @@ def trace(function: Callable[P, object], *args: object, **kwargs: object) -> Gra
             ) from None
         except ValueError:  # a builtin that does not tell its signature
             raise GraphError(f"{name!r} has no signature", help="wrap it: lambda x: f(x)") from None
-        bound.apply_defaults()
         maker = _Maker(name)
+        for key, parameter in bound.signature.parameters.items():
+            if key not in bound.arguments and _holds_tensors([parameter.default]):
+                bound.arguments[key] = parameter.default
         for key, value in bound.arguments.items():
             kind = bound.signature.parameters[key].kind
             if kind is inspect.Parameter.VAR_KEYWORD:
@@ -147,8 +148,8 @@ class _Maker:
         if isinstance(value, TensorSpec):
             return self._input(value, name)
         if isinstance(value, np.ndarray):
-            self.builder.origin = self.recording.place
-            return Tensor.of(self.recording, self.builder.const(_numeric(value, name), name))
+            with self.recording.adding() as builder:
+                return Tensor.of(self.recording, builder.const(value, name))
         if isinstance(value, (list, tuple)) and _holds_tensors(value):
             made = [self.tensors(v, f"{name}_{n}") for n, v in enumerate(value)]
             if isinstance(value, list):
@@ -173,7 +174,7 @@ class _Maker:
                 for var in each(Var, extent):
                     if extent is not var and var not in {d.var for d in env}:
                         self.unseen.setdefault(var, f"{name!r}: {wanted!r}")
-        return Tensor.of(self.recording, self.builder.param(name, tuple(shape), wanted.dtype))
+        return Tensor.of(self.recording, self.builder.param(name, tuple(shape), wanted.kind))
 
     def run(self, call: Callable[[], object]) -> Graph:
         """Run the function, and give the graph of what it returns."""
@@ -225,7 +226,7 @@ class _Maker:
                 )
             return given.value
         if isinstance(given, (np.ndarray, np.generic, bool, int, float)):
-            return self.builder.const(_numeric(np.asarray(given), "a result"))
+            return self.builder.const(np.asarray(given))
         raise GraphError(
             f"a result of {self.name!r} is a {type(given).__name__}: {given!r}",
             help="the results are tensors in one tuple, list or dict: nested ones are given flat",
@@ -257,9 +258,3 @@ def _holds_tensors(values: Iterable[object]) -> bool:
         or (isinstance(v, dict) and _holds_tensors(v.values()))
         for v in values
     )
-
-
-def _numeric(array: Array, name: str) -> Array:
-    if array.dtype.kind in "OUSMmc" or array.dtype.names:
-        raise GraphError(f"the array {name!r} has dtype {array.dtype}", help="tensors hold numbers and bools")
-    return array
