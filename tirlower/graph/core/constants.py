@@ -7,6 +7,7 @@ every element, and takes no memory.
 from __future__ import annotations
 
 import hashlib
+from typing import cast
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class ConstantData:
     def __init__(self, array: Array) -> None:
         self.dtype = tensor_dtype(array)
         self.shape: tuple[int, ...] = array.shape
-        self.value: bool | int | float | None = array.item() if array.ndim == 0 else None
+        self.value = cast("bool | int | float", array.item()) if array.ndim == 0 else None
         """The one number of a splat."""
         self._array: Array | None = array
         self._digest: str | None = None

@@ -79,19 +79,19 @@ class Dim(Node):
         return self.var + other
 
     def __radd__(self, other: ExprLike) -> Expr:
-        return other + self.var  # type: ignore[operator]  # the variable says how
+        return other + self.var
 
     def __sub__(self, other: ExprLike) -> Expr:
         return self.var - other
 
     def __rsub__(self, other: ExprLike) -> Expr:
-        return other - self.var  # type: ignore[operator]
+        return other - self.var
 
     def __mul__(self, other: ExprLike) -> Expr:
         return self.var * other
 
     def __rmul__(self, other: ExprLike) -> Expr:
-        return other * self.var  # type: ignore[operator]
+        return other * self.var
 
     def __floordiv__(self, other: ExprLike) -> Expr:
         return self.var // other

@@ -159,7 +159,7 @@ class _Lowering:
                 kernel = self.kernels[name]
                 numbers = [by_name[p.name] for p in kernel.params if p not in kernel.buffer_map]
                 ib.emit(Evaluate(Call(GlobalVar(name), (*pointers, *numbers), DataType("void"))))
-        func = ib.get()
+        func = ib.module()["main"]
         return func.with_(params=(*func.params, *dims))
 
 

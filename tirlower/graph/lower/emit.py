@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from typing import cast
 
 from tirlower.graph.core.dims import DimEnv, Extent, extent_expr
 from tirlower.graph.ops.generic import Generic, Result
@@ -15,7 +16,7 @@ from tirlower.ir import Buffer, BufferLoad, CommReducer, Expr, IRBuilder, PrimFu
 from tirlower.ir.block_builder import BlockBuilder
 from tirlower.ir.buffer import IterKind
 from tirlower.ir.constants import const
-from tirlower.ir.functor import Mutator, Substituter, substitute
+from tirlower.ir.functor import Mutator, substitute
 from tirlower.ir.query import each
 
 __all__ = ["dims_of", "emit", "with_numbers"]
@@ -68,8 +69,7 @@ def emit(generic: Generic, name: str, env: DimEnv, numbers: Mapping[Buffer, Expr
         dims = dims_of([*extents, *(it.extent for it in generic.iters)])
     # Each function of a module has variables of its own.
     own = {var: Var(var.name, var.type, var.nonneg) for var in dims}
-    made = ib.get()
-    made = Substituter(own).visit(made)
+    made = cast(PrimFunc, substitute(ib.module()[name], own))
     return made.with_(params=(*made.params, *own.values()))
 
 

@@ -18,7 +18,7 @@ from tirlower.graph.core.dims import Dim, DimEnv, as_shape
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.registry import Definition, Groups, definition
-from tirlower.ir.dtype import Array, DataType
+from tirlower.ir.dtype import Array, DataType, NumpyDType
 
 __all__ = ["GraphBuilder", "rewritten"]
 
@@ -117,7 +117,7 @@ class GraphBuilder:
         kinds += [v.dtype for v in given if isinstance(v, (np.ndarray, np.generic))]
         return [self._value(v, kinds) for v in given]
 
-    def _value(self, given: object, kinds: list[np.dtype]) -> Value:
+    def _value(self, given: object, kinds: Sequence[NumpyDType]) -> Value:
         if isinstance(given, Value):
             return given
         if isinstance(given, (np.ndarray, ConstantData)):

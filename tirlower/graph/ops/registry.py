@@ -14,7 +14,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from types import FunctionType
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class Definition:
     """An operation: its name, parameters, attributes with their defaults, and the function that defines it."""
 
     name: str
-    function: Callable[..., object]
+    function: FunctionType
     is_macro: bool
     commutative: bool
     doc: str
@@ -132,13 +133,13 @@ class Definition:
     ) -> tuple[Value, ...]:
         """The results of a macro, made by other operations of a builder."""
         made = self.called(operands, groups, attrs, builder)
-        return made if isinstance(made, tuple) else (made,)  # type: ignore[return-value]  # values: the definition's promise
+        return made if isinstance(made, tuple) else (made,)  # values, as the definition promises
 
 
 _DEFINITIONS: dict[str, Definition] = {}
 
 
-def _define(name: str, function: Callable[..., object], is_macro: bool, commutative: bool, doc: str) -> None:
+def _define(name: str, function: FunctionType, is_macro: bool, commutative: bool, doc: str) -> None:
     if name in _DEFINITIONS:
         raise GraphError(f"an operation {name!r} is defined already")
     parameters: list[Parameter] = []
@@ -153,7 +154,8 @@ def _define(name: str, function: Callable[..., object], is_macro: bool, commutat
     _DEFINITIONS[name] = Definition(name, function, is_macro, commutative, text, tuple(parameters), attributes)
 
 
-Function: TypeAlias = "Callable[..., object]"
+Function = TypeVar("Function")
+"""A function of Python."""
 
 
 def op(name: str, doc: str = "", *, commutative: bool = False) -> Callable[[Function], Function]:
@@ -164,7 +166,7 @@ def op(name: str, doc: str = "", *, commutative: bool = False) -> Callable[[Func
     """
 
     def register(function: Function) -> Function:
-        _define(name, function, False, commutative, doc)
+        _define(name, cast(FunctionType, function), False, commutative, doc)
         return function
 
     return register
@@ -174,7 +176,7 @@ def macro(name: str, doc: str = "") -> Callable[[Function], Function]:
     """Register a function of a builder and values as an operation that is a graph of others."""
 
     def register(function: Function) -> Function:
-        _define(name, function, True, False, doc)
+        _define(name, cast(FunctionType, function), True, False, doc)
         return function
 
     return register
