@@ -53,7 +53,7 @@ def shown(shape: Shape) -> str:
     >>> shown((4, dim("B") * 2))
     '(4, B * 2)'
     """
-    return f"({', '.join(extent_text(e) for e in shape)})"
+    return f"({', '.join(extent_text(e) for e in shape)}{',' * (len(shape) == 1)})"
 
 
 def _text(extent: Expr, around: int) -> str:

@@ -125,8 +125,7 @@ class GraphBuilder:
         if isinstance(given, np.generic):
             return self.const(np.asarray(given))
         if isinstance(given, (bool, int, float)):
-            dtype = np.result_type(*kinds, given) if kinds else np.asarray(given).dtype
-            return self.const(ConstantData.splat(given, (), dtype.name))
+            return self.const(ConstantData.splat(given, (), _weak(given, kinds).name))
         raise GraphError(f"an operand is a value, an array or a number, got {type(given).__name__}: {given!r}")
 
     def _emit(self, made: GraphNode) -> tuple[Value, ...]:
@@ -141,6 +140,16 @@ class GraphBuilder:
         how = structure if structure is not None else "one" if isinstance(results, Value) else "tuple"
         assumed = tuple(self.env.assumed)
         return Graph(self.name, tuple(self.env), tuple(self.params), tuple(self.nodes), several, assumed, how)
+
+
+def _weak(given: float, kinds: Sequence[NumpyDType]) -> NumpyDType:
+    """The dtype of a Python number beside operands of others: theirs, unless it is of another kind."""
+    if not kinds:
+        return np.asarray(given).dtype
+    common = np.result_type(*kinds)
+    if DataType.from_numpy(common).is_float:  # NumPy does not know bfloat16 for a float
+        return common
+    return np.result_type(common, given)
 
 
 def rewritten(

@@ -133,7 +133,11 @@ class Definition:
     ) -> tuple[Value, ...]:
         """The results of a macro, made by other operations of a builder."""
         made = self.called(operands, groups, attrs, builder)
-        return made if isinstance(made, tuple) else (made,)  # values, as the definition promises
+        values = made if isinstance(made, tuple) else (made,)
+        for value in values:
+            if not isinstance(value, Value):
+                raise GraphError(f"the definition of {self.name} returns values, got {type(value).__name__}")
+        return values
 
 
 _DEFINITIONS: dict[str, Definition] = {}

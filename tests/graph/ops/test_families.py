@@ -1,0 +1,14 @@
+"""Every module that defines operations is listed, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tirlower.graph.ops import families
+
+
+def test_every_family_is_listed() -> None:
+    here = Path(families.__file__).parent
+    defining = {p.stem for p in here.glob("*.py") if "\n@op(" in p.read_text() or "\n@macro(" in p.read_text()}
+    assert defining == set(families.FAMILIES)
+    assert len(set(families.FAMILIES)) == len(families.FAMILIES)
