@@ -66,8 +66,8 @@ def emit(generic: Generic, name: str, env: DimEnv, numbers: Mapping[Buffer, Expr
             )
             written.append(ib.buffer_param(buffer))
         _Nest(ib, generic, results, written, env).write()
-        loop = {it.var for it in generic.iters}
-        read = [var for result in results for var in each(Var, result.value) if var not in loop]
+        stated = {one.var for one in env}
+        read = [var for result in results for var in each(Var, result.value) if var in stated]
         dims = dims_of([*extents, *(it.extent for it in generic.iters), *read])
     # Each function of a module has variables of its own.
     own = {var: Var(var.name, var.type, var.nonneg) for var in dims}
