@@ -18,7 +18,7 @@ from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.generic import Generic, Iter
 from tirlower.graph.ops.intrinsics import computed
 from tirlower.graph.ops.products import multiplied
-from tirlower.ir import Add, And, Buffer, BufferLoad, Call, Cast, Expr, FloatImm, IntImm, Mul, Select, Var
+from tirlower.ir import Add, And, Buffer, BufferLoad, Call, Cast, Expr, FloatImm, IntImm, Let, Mul, Select, Var
 from tirlower.ir.dtype import Array, DataType, NumpyDType
 from tirlower.ir.functor import Dispatch
 from tirlower.ir.op import Op
@@ -247,6 +247,7 @@ class _Box(Dispatch[Expr, "Array", "Array | None"]):
         for n, axis in enumerate(axes):
             shape = tuple(axis.size if m == n else 1 for m in range(len(axes)))
             self.vars[axis.iter.var] = np.arange(axis.start, axis.stop, dtype=np.int64).reshape(shape)
+        self.lets: dict[Var, Expr] = {}
         self.memo: dict[int, tuple[Expr, Array]] = {}
 
     def value(self, expr: Expr, where: Array | None = None) -> Array:
@@ -259,7 +260,11 @@ class _Box(Dispatch[Expr, "Array", "Array | None"]):
         return found[1]
 
     def on_Var(self, op: Var, where: Array | None) -> Array:
-        return self.vars[op]
+        return self.value(self.lets[op], where) if op in self.lets else self.vars[op]
+
+    def on_Let(self, op: Let, where: Array | None) -> Array:
+        self.lets[op.var] = op.value  # evaluated where it is used, for the iterations that are looked at there
+        return self.value(op.body, where)
 
     def on_IntImm(self, op: IntImm, where: Array | None) -> Array:
         return np.asarray(op.value, op.dtype.numpy)
@@ -357,6 +362,7 @@ class _Box(Dispatch[Expr, "Array", "Array | None"]):
             part = _Axis(axis.iter, axis.start + start, axis.start + stop)
             inner = _Box((*self.axes[:n], part, *self.axes[n + 1 :]), self.arrays, self.dims, self.precise)
             inner.vars.update({v: a for v, a in self.vars.items() if v not in inner.vars})
+            inner.lets.update(self.lets)
             made = inner.value(then if flat[start] else other)
             shape = list(made.shape) if made.ndim else [1] * len(self.axes)
             shape[n] = part.size

@@ -19,6 +19,7 @@ FAMILIES = (
     "joining",
     "indexing",
     "scattering",
+    "resizing",
 )
 
 
