@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -19,8 +20,6 @@ from tirlower.graph.ops.builder import GraphBuilder
 __all__ = ["Recording", "current", "place", "place_of"]
 
 _INSIDE = tuple(os.path.dirname(os.path.abspath(m.__file__ or "")) + os.sep for m in (tirlower, np))
-_IS_INSIDE: dict[str, bool] = {}
-"""Of each file that was asked about: whether it belongs to tirlower or NumPy."""
 
 
 def place() -> str:
@@ -42,11 +41,13 @@ def place_of(error: BaseException) -> str:
 
 
 def _is_inside(frame: FrameType) -> bool:
-    file = frame.f_code.co_filename
-    inside = _IS_INSIDE.get(file)
-    if inside is None:
-        inside = _IS_INSIDE[file] = os.path.abspath(file).startswith(_INSIDE)
-    return inside
+    return _belongs(frame.f_code.co_filename)
+
+
+@functools.cache
+def _belongs(file: str) -> bool:
+    """Whether a file belongs to tirlower or NumPy."""
+    return os.path.abspath(file).startswith(_INSIDE)
 
 
 class Recording:

@@ -159,7 +159,9 @@ class Tensor(TensorSpec):
         return xp
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
-        self._refuse("NumPy array", "np.stack([...]) and np.concatenate take tensors; np.array([...]) does not")
+        self._refuse(
+            "NumPy array", "stack with np.stack([...]); for array[tensor] write tg.take(array, tensor, axis=0)"
+        )
 
     def __add__(self, other: object) -> Tensor:
         return _binary("add", self, other)
@@ -324,7 +326,7 @@ class Tensor(TensorSpec):
         self._refuse("Python int", "convert with x.astype('int64'); extents stand in x.shape")
 
     def __index__(self) -> NoReturn:
-        self._refuse("Python int", "take elements with np.take(x, tensor, axis), repeat with tg.while_loop")
+        self._refuse("Python int", "take elements with tg.take(x, tensor, axis=0), repeat with tg.while_loop")
 
     def __float__(self) -> NoReturn:
         self._refuse("Python float", "convert with x.astype('float32') and stay with tensors: np.sqrt for math.sqrt")
