@@ -62,6 +62,7 @@ LAZY = {
     "driver/pipelines/__init__.py": "the passes of a GPU are imported for a GPU",
     "llvm/codegen/__init__.py": "the code generator is imported when something is compiled",
     "graph/__init__.py": "the public surface of graphs imports what is used when it is first used",
+    "graph/core/nodes.py": "the one door from graphs to their printer, which knows the operations",
     "graph/frontend/tensor.py": "NumPy's functions of tensors are made of tensors: methods and protocols look them up",
     "call/dtypes.py": "the one place of calls that needs ml_dtypes",
     "call/extents.py": "extents with more in them than integer arithmetic are rare, and left to the interpreter",

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from tirlower.graph.core.constants import ConstantData
     from tirlower.graph.core.dims import Dim, dim
     from tirlower.graph.core.nodes import Const, Graph, Op, Value
+    from tirlower.graph.core.parser import parse
     from tirlower.graph.errors import GraphError
     from tirlower.graph.frontend.namespace import nn, xp
     from tirlower.graph.frontend.tensor import Tensor
-    from tirlower.graph.frontend.trace import dims, graph, spec, trace
+    from tirlower.graph.frontend.trace import assume, attributes, constant, dims, extent, graph, spec, trace
     from tirlower.graph.ops.builder import GraphBuilder
     from tirlower.graph.ops.interpret import interpret
     from tirlower.graph.run.executable import Executable
@@ -42,12 +43,17 @@ _WHERE = {
     "Options": "api",
     "Tensor": "frontend.tensor",
     "Value": "core.nodes",
+    "assume": "frontend.trace",
+    "attributes": "frontend.trace",
     "compile": "api",
+    "constant": "frontend.trace",
     "dim": "core.dims",
     "dims": "frontend.trace",
+    "extent": "frontend.trace",
     "graph": "frontend.trace",
     "interpret": "ops.interpret",
     "nn": "frontend.namespace",
+    "parse": "core.parser",
     "spec": "frontend.trace",
     "trace": "frontend.trace",
     "xp": "frontend.namespace",

@@ -57,6 +57,20 @@ class ConstantData:
             made._array = None
         return made
 
+    @classmethod
+    def abstract(cls, digest: str, shape: tuple[int, ...], dtype: DataType | str) -> ConstantData:
+        """A constant of which only its digest is known, or eight digits of it and more: its array is not here."""
+        made = cls.__new__(cls)
+        made.dtype, made.shape = DataType(dtype), shape
+        made.value = made._array = None
+        made._digest = digest
+        return made
+
+    @property
+    def is_abstract(self) -> bool:
+        """Whether its array is not here."""
+        return self.value is None and self._array is None
+
     @property
     def nbytes(self) -> int:
         """The bytes that it keeps in memory: none for a splat."""
@@ -74,6 +88,11 @@ class ConstantData:
 
     def numpy(self) -> Array:
         """The array, which must not be written to."""
+        if self.is_abstract:
+            raise GraphError(
+                f"the contents of the constant {self.digest!r} of {self.dtype!s}{list(self.shape)} are not here",
+                help="give them when the text is read: tg.parse(text, constants={digest: array})",
+            )
         if self._array is None:
             return np.broadcast_to(np.asarray(self.value, self.dtype.numpy), self.shape)
         view = self._array.view()
@@ -86,11 +105,15 @@ class ConstantData:
         return (
             self.dtype == other.dtype
             and self.shape == other.shape
-            and ((self._array is not None and self._array is other._array) or self.digest == other.digest)
+            and ((self._array is not None and self._array is other._array) or self._has_digest_of(other))
         )
 
+    def _has_digest_of(self, other: ConstantData) -> bool:
+        # Of an abstract constant some digits may be all that is known.
+        return self.digest.startswith(other.digest) or other.digest.startswith(self.digest)
+
     def __hash__(self) -> int:
-        return hash((self.dtype, self.shape, self.digest))
+        return hash((self.dtype, self.shape, self.digest[:8]))
 
     def __repr__(self) -> str:
         what = repr(self.value) if self.value is not None else repr(self.digest[:8])

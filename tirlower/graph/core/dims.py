@@ -79,25 +79,31 @@ class Dim(Node):
         return self.var + other
 
     def __radd__(self, other: ExprLike) -> Expr:
-        return other + self.var
+        return self.var.__radd__(other)
 
     def __sub__(self, other: ExprLike) -> Expr:
         return self.var - other
 
     def __rsub__(self, other: ExprLike) -> Expr:
-        return other - self.var
+        return self.var.__rsub__(other)
 
     def __mul__(self, other: ExprLike) -> Expr:
         return self.var * other
 
     def __rmul__(self, other: ExprLike) -> Expr:
-        return other * self.var
+        return self.var.__rmul__(other)
 
     def __floordiv__(self, other: ExprLike) -> Expr:
         return self.var // other
 
+    def __rfloordiv__(self, other: ExprLike) -> Expr:
+        return self.var.__rfloordiv__(other)
+
     def __mod__(self, other: ExprLike) -> Expr:
         return self.var % other
+
+    def __rmod__(self, other: ExprLike) -> Expr:
+        return self.var.__rmod__(other)
 
     def __repr__(self) -> str:
         return f"dim({self.facts})"

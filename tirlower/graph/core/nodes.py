@@ -86,6 +86,9 @@ class Value(Node):
     def __repr__(self) -> str:
         return f"<Value {self.name or '?'}: {self.type}>"
 
+    def __str__(self) -> str:
+        return repr(self)
+
 
 @node
 class GraphNode(Node):
@@ -107,12 +110,18 @@ class GraphNode(Node):
         """The values that it reads."""
         return ()
 
+    def __str__(self) -> str:
+        return repr(self)
+
 
 @node
 class Const(GraphNode):
     """A constant tensor."""
 
     data: ConstantData = data()
+
+    def __repr__(self) -> str:
+        return f"<Const {self.data!r}>"
 
 
 @node
@@ -169,3 +178,8 @@ class Graph(Node):
         return (
             f"<Graph {self.name}: {len(self.params)} inputs, {len(self.ops)} operations, {len(self.results)} results>"
         )
+
+    def __str__(self) -> str:
+        from tirlower.graph.core.printer import graph_text
+
+        return graph_text(self)

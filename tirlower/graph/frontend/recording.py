@@ -53,13 +53,15 @@ def _belongs(file: str) -> bool:
 class Recording:
     """What :func:`tirlower.graph.trace` builds while the function runs, in the thread that called it."""
 
-    __slots__ = ("builder", "ended", "place", "thread")
+    __slots__ = ("attrs", "builder", "ended", "place", "thread")
 
     def __init__(self, builder: GraphBuilder) -> None:
         self.builder = builder
         self.place = place()
         self.thread = threading.get_ident()
         self.ended = False
+        self.attrs: dict[str, object] = {}
+        """Attributes of the graph."""
 
     def check(self, what: str) -> None:
         """Something may be added now, from here. Raises :class:`GraphError` with ``what`` was about to be."""

@@ -18,19 +18,21 @@ from typing import ParamSpec, cast
 import numpy as np
 
 from tirlower.diagnostics import TirError, user_frames
-from tirlower.graph.core.dims import Dim, Extent
+from tirlower.graph.core.dims import Dim, Extent, extent_expr
 from tirlower.graph.core.extents import parsed_extent
 from tirlower.graph.core.nodes import Graph, Value
+from tirlower.graph.core.parser import constant_data, dim_facts
 from tirlower.graph.errors import GraphError
-from tirlower.graph.frontend.arguments import Function
+from tirlower.graph.frontend.arguments import Function, dtype_name
 from tirlower.graph.frontend.recording import Recording, current, place, place_of
 from tirlower.graph.frontend.tensor import Tensor, TensorSpec, recording_of
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.ir import Expr, Var
+from tirlower.ir.dtype import DataType
 from tirlower.ir.node import NODES
 from tirlower.ir.query import each
 
-__all__ = ["dims", "graph", "spec", "trace"]
+__all__ = ["assume", "attributes", "constant", "dims", "extent", "graph", "spec", "trace"]
 
 P = ParamSpec("P")
 
@@ -116,18 +118,45 @@ def dims(**facts: object) -> tuple[Dim, ...] | Dim:
     The facts of a dim are its range (ends included), and, where there are such, a divisor and a tuple of hints. In a
     traced function only.
     """
-    recording = current()
-    if recording is None:
-        raise GraphError(
-            f"tg.dims at {place()} states facts in a function that is traced", help='elsewhere: B = tg.dim("B", 1, 256)'
-        )
+    recording = _needed("dims", help='elsewhere: B = tg.dim("B", 1, 256)')
     env = recording.builder.env
-    made = [
-        env.state(name, *(value if isinstance(value, (tuple, list)) else (value, value)))
-        for name, value in facts.items()
-    ]
+    made = [env.state(name, *dim_facts(name, value)) for name, value in facts.items()]
     env.first(made)
     return made[0] if len(made) == 1 else tuple(made)
+
+
+def constant(dtype: object, shape: tuple[int, ...], what: object) -> Tensor:
+    """A constant by a number in every element, or by eight digits of its digest, as the text of a graph has it."""
+    recording = _needed("constant")
+    with recording.adding() as builder:
+        return Tensor.of(recording, builder.const(constant_data(DataType(dtype_name(dtype)), shape, what, {})))
+
+
+def extent(text: str) -> Extent:
+    """An extent by its text: ``tg.extent("min(B, 4)")``."""
+    recording = _needed("extent")
+    with recording.adding() as builder:
+        return parsed_extent(text, builder.env, "the extent")
+
+
+def assume(a: str, b: str) -> None:
+    """Take two extents for equal: every call of the graph checks it."""
+    recording = _needed("assume")
+    with recording.adding() as builder:
+        one, other = (extent_expr(parsed_extent(e, builder.env, "the extent")) for e in (a, b))
+        builder.env.assumed.append((one, other))
+
+
+def attributes(**attrs: object) -> None:
+    """Set attributes of the graph that is traced."""
+    _needed("attributes").attrs.update(attrs)
+
+
+def _needed(name: str, help: str | None = None) -> Recording:
+    recording = current()
+    if recording is None:
+        raise GraphError(f"tg.{name} at {place()} stands in a function that is traced, and nowhere else", help=help)
+    return recording
 
 
 class _Maker:
@@ -194,7 +223,8 @@ class _Maker:
                     raise
                 raise clearer from None
             results, structure = self._results(made)
-        return self.builder.finish(results, structure)
+        made = self.builder.finish(results, structure)
+        return made.with_attr(self.recording.attrs) if self.recording.attrs else made
 
     def _results(self, made: object) -> tuple[list[Value], str | tuple[str, ...]]:
         if isinstance(made, Mapping):

@@ -36,6 +36,8 @@ class GraphBuilder:
         self.nodes: list[GraphNode] = []
         self.origin = ""
         """Where the next nodes come from: ``model.py:12``, or the name of a node of ONNX."""
+        self.exact: Sequence[str] = ()
+        """The names that the results of the next node get as they stand, which :meth:`named` has reserved."""
         self._names: dict[str, int] = {}
         self._arrays: dict[int, tuple[Array, Value]] = {}
 
@@ -61,8 +63,9 @@ class GraphBuilder:
     def const(self, array: Array | ConstantData, name: str = "c") -> Value:
         """A constant; the same array given twice is one."""
         if isinstance(array, ConstantData):
+            exact, self.exact = self.exact, ()
             return self._emit(
-                Const((Value.of(TensorType(array.shape, array.dtype), self.named(name)),), array, origin=self.origin)
+                Const(self._named([TensorType(array.shape, array.dtype)], name, exact), array, origin=self.origin)
             )[0]
         known = self._arrays.get(id(array))
         if known is None:
@@ -82,12 +85,13 @@ class GraphBuilder:
 
     def ops(self, name: str, *args: object, **attrs: object) -> tuple[Value, ...]:
         """The results of an operation."""
+        exact, self.exact = self.exact, ()
         found = definition(name)
         given, groups = found.arranged(args)
         inputs = tuple(self._values(given))
         whole = found.completed(attrs)
         types = self.infer(found, inputs, groups, whole)
-        results = tuple(Value.of(t, self.named(name)) for t in types)
+        results = self._named(types, name, exact)
         return self._emit(Op(results, name, inputs, groups, whole, origin=self.origin))
 
     def infer(
@@ -131,6 +135,12 @@ class GraphBuilder:
     def _emit(self, made: GraphNode) -> tuple[Value, ...]:
         self.nodes.append(made)
         return made.results
+
+    def _named(self, types: Sequence[TensorType], hint: str, exact: Sequence[str]) -> tuple[Value, ...]:
+        names = exact or [self.named(hint) for _ in types]
+        if len(names) != len(types):
+            raise GraphError(f"{hint} has {len(types)} results, got {len(names)} names")
+        return tuple(Value.of(t, n) for t, n in zip(types, names, strict=True))
 
     # The whole
 
