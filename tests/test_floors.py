@@ -63,6 +63,8 @@ LAZY = {
     "llvm/codegen/__init__.py": "the code generator is imported when something is compiled",
     "graph/__init__.py": "the public surface of graphs imports what is used when it is first used",
     "graph/core/nodes.py": "the one door from graphs to their printer, which knows the operations",
+    "graph/frontend/onnx_file.py": "the one wrapper of onnx, which only imports of models need",
+    "graph/frontend/onnx_ops/table.py": "the families of operators are imported when a model is, and stand on the table",
     "graph/frontend/tensor.py": "NumPy's functions of tensors are made of tensors: methods and protocols look them up",
     "call/dtypes.py": "the one place of calls that needs ml_dtypes",
     "call/extents.py": "extents with more in them than integer arithmetic are rare, and left to the interpreter",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tirlower.graph.core.parser import parse
     from tirlower.graph.errors import GraphError
     from tirlower.graph.frontend.namespace import nn, xp
+    from tirlower.graph.frontend.onnx import from_onnx
     from tirlower.graph.frontend.tensor import Tensor
     from tirlower.graph.frontend.trace import assume, attributes, constant, dims, extent, graph, spec, trace
     from tirlower.graph.ops.builder import GraphBuilder
@@ -50,6 +51,7 @@ _WHERE = {
     "dim": "core.dims",
     "dims": "frontend.trace",
     "extent": "frontend.trace",
+    "from_onnx": "frontend.onnx",
     "graph": "frontend.trace",
     "interpret": "ops.interpret",
     "nn": "frontend.namespace",

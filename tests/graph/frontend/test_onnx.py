@@ -1,0 +1,159 @@
+"""Models of ONNX are imported: every operator's cases against their judge, the small models against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="models are read by the onnx package (extra `graph`)")
+ort = pytest.importorskip("onnxruntime", reason="onnxruntime runs the models, as an independent judge")
+
+import tirlower.graph as tg  # noqa: E402
+from tests.graph.models import MODELS, inputs  # noqa: E402
+from tests.graph.onnx_cases.case import Case, judge  # noqa: E402
+from tests.graph.onnx_cases.table import CASES  # noqa: E402
+from tirlower.graph.api import compile as compiled  # noqa: E402
+from tirlower.graph.ops.interpret import interpret  # noqa: E402
+
+ROUNDINGS = 64
+"""How many roundings apart a result may be: each operation of a macro, and the sums of a few hundred terms, round."""
+EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+LEAST = {"float64": 1e-6}
+"""Attributes are float32 whatever the operands are, and onnxruntime computes some functions of float64 in float32."""
+
+
+def compare(results: object, expected: list[np.ndarray]) -> None:
+    """Integers and bools alike; floats within roundings of their own size, or of the largest element's."""
+    made = list(results) if isinstance(results, tuple) else [results]
+    assert len(made) == len(expected)
+    for got, want in zip(made, expected, strict=True):
+        assert isinstance(got, np.ndarray)
+        assert got.dtype == want.dtype
+        assert got.shape == want.shape
+        if want.dtype.kind in "biu":
+            np.testing.assert_array_equal(got, want)
+            continue
+        close = max(ROUNDINGS * EPSILON[want.dtype.name], LEAST.get(want.dtype.name, 0.0))
+        exact = want.astype(np.float64)
+        size = np.abs(exact[np.isfinite(exact)]).max(initial=1.0)
+        size = min(size, 1e4)  # the greatest finite number among small ones says nothing about those
+        np.testing.assert_allclose(got.astype(np.float64), exact, rtol=close, atol=close * size)
+
+
+NOT_YET: dict[str, tuple[str, ...]] = {
+    "there is no such operation yet": (
+        "CumSum",
+        "TopK",
+        "Resize",
+        "Upsample",
+        "LSTM",
+        "GRU",
+        "RNN",
+        "Attention",
+        "RotaryEmbedding",
+    ),
+    "the places of the greatest elements are not kept": (
+        "MaxPool-8-indices",
+        "MaxPool-12-indices_and_pads",
+        "MaxPool-12-indices_by_columns",
+    ),
+    "training": ("BatchNormalization-15-training", "Dropout-22-training_without_loss"),
+    "a result whose extent depends on data": (
+        "Compress-11-axis_1",
+        "NonZero-13-int64",
+        "NonZero-9-NaN_and_zeros",
+        "NonZero-13-bool",
+        "NonZero-13-none",
+    ),
+    "control flow by data": (
+        *(
+            f"If-{opset}_{way}"
+            for opset in ("13-one_result", "11-two_results", "16-a_value_from_outside", "19-nested")
+            for way in ("then", "else")
+        ),
+        "If-13-a_condition_of_one_element",
+        "Loop-11-trips_of_an_input",
+        "Loop-16-until_a_condition",
+        "Loop-13-trips_before_the_condition",
+    ),
+    "opsets before 7": ("Clip-6-limits_as_attributes",),
+}
+"""Why cases are not imported yet, and which: names of cases, or operators. It shrinks to nothing."""
+WAITING = {name for names in NOT_YET.values() for name in names}
+
+
+def waits(given: Case) -> bool:
+    return given.name in WAITING or given.op in WAITING
+
+
+READY = [name for name, given in CASES.items() if not waits(given)]
+
+
+@pytest.mark.parametrize("name", READY)
+def test_a_case_computes_what_its_judge_says(name: str) -> None:
+    given = CASES[name]
+    with np.errstate(all="ignore"):
+        compare(interpret(tg.from_onnx(given.model()), *given.feeds().values()), judge(given))
+
+
+@pytest.mark.parametrize("name", [name for name, given in CASES.items() if waits(given)])
+def test_a_case_that_waits_is_refused_by_a_graph_error(name: str) -> None:
+    """Else it leaves the list."""
+    with pytest.raises(tg.GraphError):
+        tg.from_onnx(CASES[name].model())
+
+
+@pytest.mark.parametrize("name", list({CASES[name].op: name for name in reversed(READY)}.values())[::-1])
+def test_one_case_of_each_operator_is_compiled(name: str) -> None:
+    given = CASES[name]
+    compare(compiled(tg.from_onnx(given.model()))(*given.feeds().values()), judge(given))
+
+
+# Whole models
+
+
+def run(model: object, feeds: dict[str, np.ndarray]) -> np.ndarray:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, feeds)[0])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_small_model_computes_what_onnxruntime_does(name: str) -> None:
+    model = MODELS[name]("small")
+    feeds = inputs(model)
+    np.testing.assert_allclose(interpret(tg.from_onnx(model), *feeds.values()), run(model, feeds), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_dynamic_batch_is_one_dim(name: str) -> None:
+    model = MODELS[name]("small", batch="N")
+    B = tg.dim("B", 1, 64)
+    graph = tg.from_onnx(model, dims={"N": B})
+    assert [d.name for d in graph.dims] == ["B"]
+    assert graph.params[0].shape[0] is B.var
+    assert graph.results[0].shape[0] is B.var
+    assert not graph.assumed
+    for batch in (1, 3, 8):
+        feeds = inputs(model, batch=batch)
+        np.testing.assert_allclose(interpret(graph, *feeds.values()), run(model, feeds), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["mlp", "small_cnn"])
+def test_a_small_model_is_compiled(name: str) -> None:
+    model = MODELS[name]("small", batch="B")
+    call = compiled(tg.from_onnx(model, dims={"B": tg.dim("B", 1, 64)}))
+    for batch in (1, 3, 8):
+        feeds = inputs(model, batch=batch)
+        np.testing.assert_allclose(call(*feeds.values()), run(model, feeds), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shapes", ["literal", "computed"])
+@pytest.mark.parametrize("name", ["bert_layer", "gpt2_block", "vit_block"])
+def test_a_dynamic_sequence_is_imported(name: str, shapes: str) -> None:
+    model = MODELS[name]("small", batch="B", sequence="S", shapes=shapes)
+    graph = tg.from_onnx(model)
+    for length in (1, 5, 16):
+        feeds = inputs(model, batch=2, S=length)
+        np.testing.assert_allclose(interpret(graph, *feeds.values()), run(model, feeds), rtol=1e-4, atol=1e-5)

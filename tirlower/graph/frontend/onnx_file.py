@@ -1,0 +1,321 @@
+"""Reading models of ONNX: by the ``onnx`` package, into plain data, with every size checked before memory is taken.
+
+Data outside the file is mapped, and only from the model's own folder.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tirlower.graph.errors import GraphError
+from tirlower.graph.frontend.onnx_ops.model import (
+    Attribute,
+    Model,
+    OnnxFunction,
+    OnnxGraph,
+    OnnxNode,
+    OnnxType,
+    Reference,
+)
+from tirlower.ir.dtype import Array, DataType
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["MOST_ELEMENTS", "OLDEST", "dtype_of", "read"]
+
+OLDEST = 7
+"""The first opset that is read."""
+MOST_ELEMENTS = 2**48
+"""A tensor of more elements is taken for a damaged one."""
+
+_DTYPES = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    12: "uint32",
+    13: "uint64",
+    16: "bfloat16",
+}
+"""ONNX's numbers of dtypes."""
+
+
+def dtype_of(number: int, what: str) -> str:
+    """The dtype of a number of ONNX's. Raises :class:`GraphError` for those that there are not here."""
+    found = _DTYPES.get(number)
+    if found is None:
+        raise GraphError(f"{what} is of the ONNX dtype {number}, which is not supported", help=f"one of {_NAMES}")
+    return found
+
+
+_NAMES = ", ".join(_DTYPES.values())
+
+
+def read(source: object) -> Model:
+    """The model in a file, or a ``ModelProto``. Raises :class:`GraphError` for everything that is none."""
+    try:
+        import onnx
+        from google.protobuf.message import DecodeError
+    except ImportError:
+        raise GraphError(
+            "reading ONNX models takes the package onnx, which is not installed", help="pip install 'tirlower[graph]'"
+        ) from None
+    folder: Path | None = None
+    if isinstance(source, onnx.ModelProto):
+        proto = source
+    elif isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        try:
+            proto = onnx.ModelProto()
+            proto.ParseFromString(path.read_bytes())
+        except OSError as error:
+            raise GraphError(f"the model {str(path)!r} cannot be read: {error.strerror or error}") from None
+        except DecodeError:
+            raise GraphError(
+                f"{str(path)!r} is no ONNX model, or a damaged one", help="onnx.checker.check_model looks closer"
+            ) from None
+        folder = path.parent
+    else:
+        raise GraphError(f"a model is a path or an onnx.ModelProto, got {type(source).__name__}")
+    opsets = _opsets(proto.opset_import, onnx.defs.onnx_opset_version())
+    if "" not in opsets:
+        raise GraphError("the model names no opset of ONNX", help="a damaged file, or no model")
+    reader = _Reader(folder)
+    functions: dict[tuple[str, str], OnnxFunction] = {}
+    for function in proto.functions:
+        key = (_domain(function.domain), function.name)
+        if key in functions:
+            raise GraphError(f"the model has two functions {function.name!r}")
+        functions[key] = reader.function(function, opsets, onnx.defs.onnx_opset_version())
+    return Model(reader.graph(proto.graph), opsets, functions)
+
+
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
+
+
+def _opsets(imports: Iterable[onnx.OperatorSetIdProto], newest: int) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in imports:
+        domain = _domain(each.domain)
+        if not domain and not OLDEST <= each.version <= newest:
+            raise GraphError(
+                f"the model is of opset {each.version}: {OLDEST} to {newest} are read",
+                help="convert it with onnx.version_converter, or update the package onnx",
+            )
+        found[domain] = each.version
+    return found
+
+
+class _Reader:
+    """Makes plain data of protobuf messages; ``folder`` is where data outside the file may be."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+
+    def graph(self, proto: onnx.GraphProto) -> OnnxGraph:
+        """A graph with its constants."""
+        if proto.sparse_initializer:
+            raise GraphError(f"the graph {proto.name!r} has sparse initializers, which are not supported")
+        constants: dict[str, Array] = {}
+        for tensor in proto.initializer:
+            if tensor.name in constants:
+                raise GraphError(f"two initializers are named {tensor.name!r}")
+            constants[tensor.name] = self.tensor(tensor, f"the initializer {tensor.name!r}")
+        nodes = self.nodes(proto.node)
+        return OnnxGraph(
+            proto.name, nodes, self.types(proto.input, "inputs"), self.types(proto.output, "outputs"), constants
+        )
+
+    def types(self, values: Iterable[onnx.ValueInfoProto], what: str) -> dict[str, OnnxType]:
+        """What is stated of values."""
+        found: dict[str, OnnxType] = {}
+        for value in values:
+            if value.name in found:
+                raise GraphError(f"two {what} are named {value.name!r}")
+            kind = value.type.WhichOneof("value")
+            if kind is not None and kind != "tensor_type":
+                raise GraphError(f"{value.name!r} of the {what} is no tensor: a {kind} is not supported")
+            tensor = value.type.tensor_type
+            dtype = dtype_of(tensor.elem_type, f"{value.name!r}") if tensor.elem_type else None
+            shape: tuple[int | str | None, ...] | None = None
+            if tensor.HasField("shape"):
+                shape = tuple(
+                    d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in tensor.shape.dim
+                )
+                for extent in shape:
+                    if isinstance(extent, int) and extent < 0:
+                        raise GraphError(f"{value.name!r} of the {what} has the extent {extent}")
+                _sized(tuple(e for e in shape if isinstance(e, int)), f"{value.name!r} of the {what}")
+            found[value.name] = OnnxType(dtype, shape)
+        return found
+
+    def nodes(self, protos: Sequence[onnx.NodeProto]) -> tuple[OnnxNode, ...]:
+        """Nodes, each with a name for messages."""
+        made: list[OnnxNode] = []
+        for index, proto in enumerate(protos):
+            origin = proto.name or f"{proto.op_type}#{index}"
+            attributes: dict[str, Attribute] = {}
+            for attribute in proto.attribute:
+                if attribute.name in attributes:
+                    raise GraphError(f"the node {origin} has two attributes {attribute.name!r}")
+                attributes[attribute.name] = self.attribute(attribute, origin)
+            made.append(
+                OnnxNode(
+                    proto.op_type,
+                    _domain(proto.domain),
+                    origin,
+                    tuple(proto.input),
+                    tuple(proto.output),
+                    attributes,
+                )
+            )
+        return tuple(made)
+
+    def attribute(self, proto: onnx.AttributeProto, origin: str) -> Attribute:
+        """The value of an attribute."""
+        if proto.ref_attr_name:
+            return Reference(proto.ref_attr_name)
+        kind = proto.AttributeType.Name(proto.type) if proto.type in proto.AttributeType.values() else "?"
+        if kind == "INT":
+            return int(proto.i)
+        if kind == "FLOAT":
+            return float(proto.f)
+        if kind == "STRING":
+            return proto.s.decode("utf-8", "replace")
+        if kind == "INTS":
+            return tuple(int(i) for i in proto.ints)
+        if kind == "FLOATS":
+            return tuple(float(f) for f in proto.floats)
+        if kind == "STRINGS":
+            return tuple(s.decode("utf-8", "replace") for s in proto.strings)
+        if kind == "TENSOR":
+            return self.tensor(proto.t, f"the attribute {proto.name!r} of the node {origin}")
+        if kind == "GRAPH":
+            return self.graph(proto.g)
+        raise GraphError(
+            f"the attribute {proto.name!r} of the node {origin} is of a kind that is not supported: {kind}"
+        )
+
+    def function(self, proto: onnx.FunctionProto, opsets: Mapping[str, int], newest: int) -> OnnxFunction:
+        """A function of the model."""
+        return OnnxFunction(
+            proto.name,
+            self.nodes(proto.node),
+            tuple(proto.input),
+            tuple(proto.output),
+            (*proto.attribute, *(a.name for a in proto.attribute_proto)),
+            {a.name: self.attribute(a, proto.name) for a in proto.attribute_proto},
+            {**opsets, **_opsets(proto.opset_import, newest)},
+        )
+
+    # Tensors
+
+    def tensor(self, proto: onnx.TensorProto, what: str) -> Array:
+        """The array of a tensor, mapped where it stands outside the file."""
+        dtype = np.dtype(DataType(dtype_of(proto.data_type, what)).numpy)
+        shape = tuple(int(d) for d in proto.dims)
+        if any(d < 0 for d in shape):
+            raise GraphError(f"{what} has a negative extent: {shape}")
+        size = _sized(shape, what)
+        if proto.data_location == proto.EXTERNAL:
+            return self.outside(proto, dtype, shape, what)
+        if proto.HasField("raw_data"):
+            if len(proto.raw_data) != size * dtype.itemsize:
+                raise GraphError(
+                    f"{what} of shape {shape} and dtype {dtype.name} has {size * dtype.itemsize} bytes, the file holds "
+                    f"{len(proto.raw_data)}"
+                )
+            return np.frombuffer(proto.raw_data, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+        return _typed(proto, dtype, size, what).reshape(shape)
+
+    def outside(self, proto: onnx.TensorProto, dtype: np.dtype, shape: tuple[int, ...], what: str) -> Array:
+        """Data of a file in the model's folder, mapped."""
+        entries = {entry.key: entry.value for entry in proto.external_data}
+        location = entries.get("location", "")
+        if self.folder is None:
+            raise GraphError(
+                f"{what} stands in the file {location!r}, and a ModelProto has no folder",
+                help="give the path of the model, or load it with its data",
+            )
+        path = _inside(self.folder, location, what)
+        bytes_ = math.prod(shape) * dtype.itemsize
+        offset = _count(entries.get("offset", "0"), "offset", what)
+        length = _count(entries.get("length", str(bytes_)), "length", what)
+        held = path.stat().st_size
+        if length != bytes_:
+            raise GraphError(f"{what} of shape {shape} and dtype {dtype.name} has {bytes_} bytes, stated are {length}")
+        if offset + length > held:
+            raise GraphError(f"{what} ends at byte {offset + length} of {location!r}, which has {held} bytes")
+        if not bytes_:
+            return np.zeros(shape, dtype)
+        mapped = np.memmap(path, np.uint8, "r", offset, (bytes_,))
+        return np.asarray(mapped).view(dtype).reshape(shape)
+
+
+def _sized(shape: tuple[int, ...], what: str) -> int:
+    """The number of elements. Raises :class:`GraphError` for one that no memory holds."""
+    size = math.prod(shape)
+    if size > MOST_ELEMENTS or max(shape, default=0) > MOST_ELEMENTS:
+        raise GraphError(f"{what} of shape {shape} is too large")
+    return size
+
+
+def _count(text: str, what: str, of: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise GraphError(f"the {what} of {of} is a number of bytes, got {text!r}")
+    return int(text)
+
+
+def _inside(folder: Path, location: str, what: str) -> Path:
+    """The file of data outside the model: in its folder, reached over no link."""
+    refused = GraphError(
+        f"{what} stands in {location!r}, which is no file in the model's folder: nothing is read",
+        help="data outside the model has a relative path below the folder of the model, without '..' and links",
+    )
+    parts = location.replace("\\", "/").split("/")
+    if not location or "\0" in location or location[0] in "/\\" or ":" in parts[0] or ".." in parts:
+        raise refused
+    path = folder
+    for part in parts:
+        path = path / part
+        if path.is_symlink():
+            raise refused
+    base = folder.resolve()
+    if not path.is_file() or base not in path.resolve().parents:
+        raise refused
+    return path
+
+
+_FIELDS = {
+    "float32": "float_data",
+    "float64": "double_data",
+    "int64": "int64_data",
+    "uint32": "uint64_data",
+    "uint64": "uint64_data",
+}
+"""Where numbers stand that are not raw; those of all other dtypes in ``int32_data``."""
+
+
+def _typed(proto: onnx.TensorProto, dtype: np.dtype, size: int, what: str) -> Array:
+    field = _FIELDS.get(dtype.name, "int32_data")
+    given = getattr(proto, field)
+    if len(given) != size:
+        raise GraphError(f"{what} has {size} elements, the file holds {len(given)} in {field}")
+    if dtype.name in ("float16", "bfloat16"):
+        return np.array(given, np.int64).astype(np.uint16).view(dtype)
+    wide = {"f": np.float64, "u": np.uint64}.get(dtype.kind, np.int64)
+    return np.array(given, wide).astype(dtype)
