@@ -12,7 +12,7 @@ import numpy as np
 
 from tirlower.diagnostics import TirError, nearest_name, user_frames
 from tirlower.graph.core.dims import Dim, Extent, Shape, as_extent, dim
-from tirlower.graph.core.nodes import Graph
+from tirlower.graph.core.nodes import Graph, Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.frontend.onnx_file import MOST_ELEMENTS, read
 from tirlower.graph.frontend.onnx_ops.contents import evaluated
@@ -26,7 +26,7 @@ from tirlower.graph.frontend.onnx_ops.model import (
     OnnxType,
     Reference,
 )
-from tirlower.graph.frontend.onnx_ops.table import Call, row_of
+from tirlower.graph.frontend.onnx_ops.table import Call, Made, row_of
 from tirlower.graph.frontend.tensor import TensorSpec
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.ir import Expr, Var
@@ -183,7 +183,7 @@ class _Importer:
             if stated.dtype is not None and str(given.dtype) != stated.dtype:
                 raise GraphError(f"the input {name!r} is of {stated.dtype}, got a spec of {given.dtype}")
             self._fits(name, stated, shape)
-            return Item.of_value(self.b.param(name, shape, given.dtype))
+            return Item.of_value(self.b.param(name, shape, str(given.dtype)))
         if stated.dtype is None or stated.shape is None:
             raise GraphError(
                 f"the model does not state the {'dtype' if stated.dtype is None else 'shape'} of its input {name!r}",
@@ -301,7 +301,7 @@ class _Importer:
         except (TirError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # Attributes and operands that fit no row: what a row asks of them is not all written down there.
             raise GraphError(f"{node.op} does not take these attributes and operands: {error}") from error
-        several = results if isinstance(results, (list, tuple)) else [results]
+        several: Sequence[Made | None] = [results] if isinstance(results, (Value, Item)) else results
         return [each if each is None or isinstance(each, Item) else Item.of_value(each) for each in several]
 
     def _function(self, function: OnnxFunction, node: OnnxNode, items: Sequence[Item | None]) -> list[Item | None]:

@@ -96,14 +96,24 @@ def read(source: object) -> Model:
     reader = _Reader(folder)
     functions: dict[tuple[str, str], OnnxFunction] = {}
     for function in proto.functions:
-        key = (_domain(function.domain), function.name)
+        key = (_domain(function.domain), _text(function.name))
         if key in functions:
-            raise GraphError(f"the model has two functions {function.name!r}")
+            raise GraphError(f"the model has two functions {key[1]!r}")
         functions[key] = reader.function(function, opsets, onnx.defs.onnx_opset_version())
     return Model(reader.graph(proto.graph), opsets, functions)
 
 
-def _domain(name: str) -> str:
+def _text(given: str | bytes) -> str:
+    """A text of a message, which is bytes where it is damaged."""
+    return given if isinstance(given, str) else given.decode("utf-8", "replace")
+
+
+def _texts(given: Iterable[str | bytes]) -> tuple[str, ...]:
+    return tuple(_text(each) for each in given)
+
+
+def _domain(given: str | bytes) -> str:
+    name = _text(given)
     return "" if name == "ai.onnx" else name
 
 
@@ -132,54 +142,58 @@ class _Reader:
             raise GraphError(f"the graph {proto.name!r} has sparse initializers, which are not supported")
         constants: dict[str, Array] = {}
         for tensor in proto.initializer:
-            if tensor.name in constants:
-                raise GraphError(f"two initializers are named {tensor.name!r}")
-            constants[tensor.name] = self.tensor(tensor, f"the initializer {tensor.name!r}")
+            name = _text(tensor.name)
+            if name in constants:
+                raise GraphError(f"two initializers are named {name!r}")
+            constants[name] = self.tensor(tensor, f"the initializer {name!r}")
         nodes = self.nodes(proto.node)
         return OnnxGraph(
-            proto.name, nodes, self.types(proto.input, "inputs"), self.types(proto.output, "outputs"), constants
+            _text(proto.name), nodes, self.types(proto.input, "inputs"), self.types(proto.output, "outputs"), constants
         )
 
     def types(self, values: Iterable[onnx.ValueInfoProto], what: str) -> dict[str, OnnxType]:
         """What is stated of values."""
         found: dict[str, OnnxType] = {}
         for value in values:
-            if value.name in found:
-                raise GraphError(f"two {what} are named {value.name!r}")
+            name = _text(value.name)
+            if name in found:
+                raise GraphError(f"two {what} are named {name!r}")
             kind = value.type.WhichOneof("value")
             if kind is not None and kind != "tensor_type":
-                raise GraphError(f"{value.name!r} of the {what} is no tensor: a {kind} is not supported")
+                raise GraphError(f"{name!r} of the {what} is no tensor: a {kind} is not supported")
             tensor = value.type.tensor_type
-            dtype = dtype_of(tensor.elem_type, f"{value.name!r}") if tensor.elem_type else None
+            dtype = dtype_of(tensor.elem_type, f"{name!r}") if tensor.elem_type else None
             shape: tuple[int | str | None, ...] | None = None
             if tensor.HasField("shape"):
                 shape = tuple(
-                    d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in tensor.shape.dim
+                    d.dim_value if d.HasField("dim_value") else (_text(d.dim_param) or None) for d in tensor.shape.dim
                 )
                 for extent in shape:
                     if isinstance(extent, int) and extent < 0:
-                        raise GraphError(f"{value.name!r} of the {what} has the extent {extent}")
-                _sized(tuple(e for e in shape if isinstance(e, int)), f"{value.name!r} of the {what}")
-            found[value.name] = OnnxType(dtype, shape)
+                        raise GraphError(f"{name!r} of the {what} has the extent {extent}")
+                _sized(tuple(e for e in shape if isinstance(e, int)), f"{name!r} of the {what}")
+            found[name] = OnnxType(dtype, shape)
         return found
 
     def nodes(self, protos: Sequence[onnx.NodeProto]) -> tuple[OnnxNode, ...]:
         """Nodes, each with a name for messages."""
         made: list[OnnxNode] = []
         for index, proto in enumerate(protos):
-            origin = proto.name or f"{proto.op_type}#{index}"
+            op = _text(proto.op_type)
+            origin = _text(proto.name) or f"{op}#{index}"
             attributes: dict[str, Attribute] = {}
             for attribute in proto.attribute:
-                if attribute.name in attributes:
-                    raise GraphError(f"the node {origin} has two attributes {attribute.name!r}")
-                attributes[attribute.name] = self.attribute(attribute, origin)
+                name = _text(attribute.name)
+                if name in attributes:
+                    raise GraphError(f"the node {origin} has two attributes {name!r}")
+                attributes[name] = self.attribute(attribute, origin)
             made.append(
                 OnnxNode(
-                    proto.op_type,
+                    op,
                     _domain(proto.domain),
                     origin,
-                    tuple(proto.input),
-                    tuple(proto.output),
+                    _texts(proto.input),
+                    _texts(proto.output),
                     attributes,
                 )
             )
@@ -188,7 +202,7 @@ class _Reader:
     def attribute(self, proto: onnx.AttributeProto, origin: str) -> Attribute:
         """The value of an attribute."""
         if proto.ref_attr_name:
-            return Reference(proto.ref_attr_name)
+            return Reference(_text(proto.ref_attr_name))
         kind = proto.AttributeType.Name(proto.type) if proto.type in proto.AttributeType.values() else "?"
         if kind == "INT":
             return int(proto.i)
@@ -213,12 +227,12 @@ class _Reader:
     def function(self, proto: onnx.FunctionProto, opsets: Mapping[str, int], newest: int) -> OnnxFunction:
         """A function of the model."""
         return OnnxFunction(
-            proto.name,
+            _text(proto.name),
             self.nodes(proto.node),
-            tuple(proto.input),
-            tuple(proto.output),
-            (*proto.attribute, *(a.name for a in proto.attribute_proto)),
-            {a.name: self.attribute(a, proto.name) for a in proto.attribute_proto},
+            _texts(proto.input),
+            _texts(proto.output),
+            (*_texts(proto.attribute), *(_text(a.name) for a in proto.attribute_proto)),
+            {_text(a.name): self.attribute(a, _text(proto.name)) for a in proto.attribute_proto},
             {**opsets, **_opsets(proto.opset_import, newest)},
         )
 
@@ -244,7 +258,7 @@ class _Reader:
 
     def outside(self, proto: onnx.TensorProto, dtype: np.dtype, shape: tuple[int, ...], what: str) -> Array:
         """Data of a file in the model's folder, mapped."""
-        entries = {entry.key: entry.value for entry in proto.external_data}
+        entries = {_text(entry.key): _text(entry.value) for entry in proto.external_data}
         location = entries.get("location", "")
         if self.folder is None:
             raise GraphError(

@@ -5,6 +5,7 @@ Contents move as an array of objects moves; numbers alone are computed by NumPy 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -15,7 +16,7 @@ from tirlower.graph.errors import GraphError
 from tirlower.graph.frontend.onnx_file import dtype_of
 from tirlower.graph.frontend.onnx_ops.items import MOST_KNOWN, Item, objects
 from tirlower.graph.frontend.onnx_ops.table import Call
-from tirlower.ir import Expr, build
+from tirlower.ir import Expr, IntImm, build
 from tirlower.ir.constants import const
 from tirlower.ir.dtype import BOOL, INT64, Array, DataType
 
@@ -48,7 +49,7 @@ def evaluated(c: Call) -> Item | None:
 
 def _dtype(c: Call, first: Item) -> DataType:
     if c.node.op == "Cast":
-        return DataType(dtype_of(c.int("to"), "the result of Cast"))
+        return DataType(dtype_of(c.integer("to"), "the result of Cast"))
     if c.node.op == "Where":
         return c.item(1).dtype
     if c.node.op == "ConstantOfShape":
@@ -66,7 +67,7 @@ def _of(extents: Sequence[Extent]) -> Item:
 def _shape(c: Call) -> Item:
     shape = c.shape(0)
     rank = len(shape)
-    start, end = c.int("start", 0), c.int("end", rank)
+    start, end = c.integer("start", 0), c.integer("end", rank)
     low, high = (min(max(n + rank if n < 0 else n, 0), rank) for n in (start, end))
     return _of(shape[low : max(low, high)])
 
@@ -84,13 +85,19 @@ def _size(c: Call) -> Item:
 def axes_given(c: Call, given: Sequence[Array]) -> tuple[int, ...] | None:
     """The axes of a node: its attribute, or from opset 13 on its second operand; None where they are left out."""
     if len(given) > 1 and c.has(1):
-        return tuple(int(e) for e in given[1].reshape(-1).tolist())
+        return tuple(_integers(given[1]) or ())
     return c.ints("axes")
 
 
 def _gather(c: Call, given: list[Array]) -> Array | None:
-    at = _numbers(given[1], "int64")
-    return None if at is None else _array(np.take(given[0], at, axis=c.int("axis", 0)))
+    at = _integers(given[1])
+    if at is None:
+        return None
+    return _array(np.take(given[0], np.array(at, np.int64).reshape(given[1].shape), axis=c.integer("axis", 0)))
+
+
+def _elements(contents: Array) -> list[Extent]:
+    return [e for e in contents.reshape(-1).tolist() if isinstance(e, (int, Expr))]
 
 
 def _array(found: object) -> Array:
@@ -105,10 +112,10 @@ def _slice(c: Call, given: list[Array]) -> Array | None:
     else:
         bounds = []
         for n in range(1, 5):
-            numbers = _numbers(given[n], "int64") if c.has(n) else None
+            numbers = _integers(given[n]) if c.has(n) else None
             if c.has(n) and numbers is None:
                 return None
-            bounds.append(None if numbers is None else numbers.reshape(-1).tolist())
+            bounds.append(numbers)
     starts, ends = bounds[0] or (), bounds[1] or ()
     axes = bounds[2] if bounds[2] is not None else range(len(starts))
     steps = bounds[3] if bounds[3] is not None else (1,) * len(starts)
@@ -121,7 +128,7 @@ def _slice(c: Call, given: list[Array]) -> Array | None:
 
 
 def _concat(c: Call, given: list[Array]) -> Array:
-    return np.concatenate(given, axis=c.int("axis"))
+    return np.concatenate(given, axis=c.integer("axis"))
 
 
 def _squeeze(c: Call, given: list[Array]) -> Array:
@@ -134,10 +141,9 @@ def _unsqueeze(c: Call, given: list[Array]) -> Array:
 
 
 def _reshape(c: Call, given: list[Array]) -> Array | None:
-    shape = _numbers(given[1], "int64")
-    if shape is None:
+    wanted = _integers(given[1])
+    if wanted is None:
         return None
-    wanted = shape.reshape(-1).tolist()
     if not c.flag("allowzero"):
         wanted = [given[0].shape[n] if e == 0 else e for n, e in enumerate(wanted)]
     return given[0].reshape(wanted)
@@ -148,10 +154,10 @@ def _transpose(c: Call, given: list[Array]) -> Array:
 
 
 def _expand(c: Call, given: list[Array]) -> Array | None:
-    shape = _numbers(given[1], "int64")
-    if shape is None or np.prod([float(e) for e in shape.reshape(-1)]) > MOST_KNOWN:
+    shape = _integers(given[1])
+    if shape is None or math.prod(shape) > MOST_KNOWN:
         return None
-    target = np.broadcast_shapes(given[0].shape, tuple(shape.reshape(-1).tolist()))
+    target = np.broadcast_shapes(given[0].shape, tuple(shape))
     return np.array(np.broadcast_to(given[0], target))
 
 
@@ -160,13 +166,11 @@ def _identity(c: Call, given: list[Array]) -> Array:
 
 
 def _filled(c: Call, given: list[Array]) -> Array | None:
-    shape = _numbers(given[0], "int64")
-    if shape is None or any(e < 0 for e in shape.reshape(-1).tolist()):
-        return None
-    if np.prod([float(e) for e in shape.reshape(-1)]) > MOST_KNOWN:
+    shape = _integers(given[0])
+    if shape is None or min(shape, default=0) < 0 or math.prod(shape) > MOST_KNOWN:
         return None
     value = c.tensor("value") if c.given("value") else np.zeros(1, np.float32)
-    return np.full(tuple(shape.reshape(-1).tolist()), value.reshape(-1)[0].item(), object)
+    return objects([value.reshape(-1)[0].item()] * math.prod(shape)).reshape(shape)
 
 
 def _range(c: Call, given: list[Array]) -> Array | None:
@@ -178,11 +182,23 @@ def _range(c: Call, given: list[Array]) -> Array | None:
         raise GraphError("the step of Range is 0")
     if abs(stop - start) / abs(step) > MOST_KNOWN:
         return None
-    made: Array = np.arange(start, stop, step, c.item(0).dtype.numpy)
-    return made.astype(object)
+    made = [start + n * step for n in range(max(0, math.ceil((stop - start) / step)))]
+    return objects(np.array(made, c.item(0).dtype.numpy).tolist())
 
 
 # Arithmetic
+
+
+def _simplest(env: DimEnv, found: Expr) -> Extent:
+    """An expression in its simplest form; a number, which may be negative, where it is one."""
+    made = env.analyzer.simplify(found)
+    return made.value if isinstance(made, IntImm) else made
+
+
+def _integers(contents: Array) -> list[int] | None:
+    """The contents as a list of integers; None where there are others."""
+    found = [e for e in contents.reshape(-1).tolist() if isinstance(e, int)]
+    return found if len(found) == contents.size else None
 
 
 def _numbers(contents: Array, dtype: object) -> Array | None:
@@ -213,7 +229,7 @@ def _binary(numbers: Callable[[Array, Array], Array], pair: Pair) -> Evaluate:
             found = pair(c.b.env, x, y)
             if found is None:
                 return None
-            made.append(c.b.env.simplify(found) if isinstance(found, Expr) and not found.dtype.is_bool else found)
+            made.append(_simplest(c.b.env, found) if isinstance(found, Expr) and not found.dtype.is_bool else found)
         return objects(made).reshape(left.shape)
 
     return run
@@ -271,10 +287,10 @@ def _never(env: DimEnv, a: Extent, b: Extent) -> object:
 
 def _divided(a: Array, b: Array) -> Array:
     if a.dtype.kind == "f":
-        return np.asarray(a / b)
+        return np.asarray(np.divide(a, b))
     if not np.all(b):
         raise GraphError("Div divides a shape by 0")
-    return np.asarray((a - np.fmod(a, b)) // b)
+    return np.asarray(np.floor_divide(np.subtract(a, np.fmod(a, b)), b))
 
 
 def _remaining(a: Array, b: Array) -> Array:
@@ -289,7 +305,7 @@ def _where(c: Call, given: list[Array]) -> Array | None:
 
 
 def _cast(c: Call, given: list[Array]) -> Array | None:
-    kind = DataType(dtype_of(c.int("to"), "the result of Cast"))
+    kind = DataType(dtype_of(c.integer("to"), "the result of Cast"))
     if c.flag("saturate") and c.given("saturate") and not (kind.is_integral or kind.is_float):
         return None
     numbers = _numbers(given[0], c.item(0).dtype)
@@ -311,7 +327,9 @@ def _unary(function: Callable[[Array], Array]) -> Evaluate:
 def _negated(c: Call, given: list[Array]) -> Array | None:
     if c.item(0).dtype is not INT64:
         return None
-    return objects([0 - e for e in given[0].reshape(-1).tolist()]).reshape(given[0].shape)
+    return objects(
+        [_simplest(c.b.env, const(0, INT64) - e) if isinstance(e, Expr) else 0 - e for e in _elements(given[0])]
+    ).reshape(given[0].shape)
 
 
 def _reduced(numbers: Callable[[Extent, Extent], object], start: Extent | None) -> Evaluate:
@@ -328,7 +346,7 @@ def _reduced(numbers: Callable[[Extent, Extent], object], start: Extent | None) 
         found = elements.pop(0) if start is None else start
         for each in elements:
             found = numbers(found, each)
-        found = c.b.env.simplify(found) if isinstance(found, Expr) else found
+        found = _simplest(c.b.env, found) if isinstance(found, Expr) else found
         return objects([found]).reshape((1,) if c.flag("keepdims", True) else ())
 
     return run
@@ -359,9 +377,9 @@ _KNOWN: dict[str, Evaluate] = {
     "Identity": _identity,
     "ConstantOfShape": _filled,
     "Range": _range,
-    "Add": _binary(lambda a, b: a + b, lambda env, a, b: a + b),
-    "Sub": _binary(lambda a, b: a - b, lambda env, a, b: a - b),
-    "Mul": _binary(lambda a, b: a * b, lambda env, a, b: a * b),
+    "Add": _binary(np.add, lambda env, a, b: a + b),
+    "Sub": _binary(np.subtract, lambda env, a, b: a - b),
+    "Mul": _binary(np.multiply, lambda env, a, b: a * b),
     "Div": _binary(_divided, _quotient),
     "Mod": _binary(_remaining, _remainder),
     "Max": _two(_binary(np.maximum, _choice(build.max_))),

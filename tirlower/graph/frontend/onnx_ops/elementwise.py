@@ -84,7 +84,7 @@ def _binary(name: str) -> Callable[[Call], Value]:
 
 
 def _with_numbers(name: str, defaults: dict[str, float]) -> Callable[[Call], Value]:
-    return lambda c: c.op(name, c.value(0), **{key: c.float(key, value) for key, value in defaults.items()})
+    return lambda c: c.op(name, c.value(0), **{key: c.number(key, value) for key, value in defaults.items()})
 
 
 for _onnx, _name in _UNARY.items():
@@ -177,7 +177,7 @@ def _clip(c: Call) -> Value:
     x = c.value(0)
     if c.opset >= 11:
         return c.op("clip", x, c.maybe(1), c.maybe(2))
-    bounds = [np.array(c.float(name), x.dtype.numpy) if c.given(name) else None for name in ("min", "max")]
+    bounds = [np.array(c.number(name), x.dtype.numpy) if c.given(name) else None for name in ("min", "max")]
     return c.op("clip", x, *bounds)
 
 
@@ -195,7 +195,7 @@ def _gelu(c: Call) -> Value:
 def _shrink(c: Call) -> Value:
     x = c.value(0)
     wide = x if x.dtype.is_float else c.cast(x, "float64")
-    return c.cast(c.op("shrink", wide, lambd=c.float("lambd", 0.5), bias=c.float("bias", 0.0)), x.dtype)
+    return c.cast(c.op("shrink", wide, lambd=c.number("lambd", 0.5), bias=c.number("bias", 0.0)), x.dtype)
 
 
 @row("IsInf", "detect_negative detect_positive")
@@ -211,7 +211,7 @@ def _where(c: Call) -> Value:
 
 @row("Cast", "to saturate round_mode")
 def _cast(c: Call) -> Value:
-    return c.op("cast", c.value(0), dtype=dtype_of(c.int("to"), "the result"))
+    return c.op("cast", c.value(0), dtype=dtype_of(c.integer("to"), "the result"))
 
 
 @row("CastLike", "saturate round_mode")

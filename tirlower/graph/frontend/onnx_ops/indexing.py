@@ -14,28 +14,28 @@ __all__ = []
 
 @row("Gather", "axis")
 def _gather(c: Call) -> Value:
-    return c.op("gather", c.value(0), c.value(1), axis=c.int("axis", 0))
+    return c.op("gather", c.value(0), c.value(1), axis=c.integer("axis", 0))
 
 
 @row("GatherElements", "axis")
 def _gather_elements(c: Call) -> Value:
-    return c.op("gather_elements", c.value(0), c.value(1), axis=c.int("axis", 0))
+    return c.op("gather_elements", c.value(0), c.value(1), axis=c.integer("axis", 0))
 
 
 @row("GatherND", "batch_dims")
 def _gather_nd(c: Call) -> Value:
-    return c.op("gather_nd", c.value(0), c.value(1), batch_dims=c.int("batch_dims", 0))
+    return c.op("gather_nd", c.value(0), c.value(1), batch_dims=c.integer("batch_dims", 0))
 
 
 @row("ScatterElements", "axis reduction")
 def _scatter_elements(c: Call) -> Value:
     x, at, new = c.values()
-    return c.op("scatter_elements", x, at, new, axis=c.int("axis", 0), reduction=c.text("reduction", "none"))
+    return c.op("scatter_elements", x, at, new, axis=c.integer("axis", 0), reduction=c.text("reduction", "none"))
 
 
 @row("Scatter", "axis")
 def _scatter(c: Call) -> Value:
-    return c.op("scatter_elements", *c.values(), axis=c.int("axis", 0))
+    return c.op("scatter_elements", *c.values(), axis=c.integer("axis", 0))
 
 
 @row("ScatterND", "reduction")
@@ -51,7 +51,7 @@ def _compress(c: Call) -> Value:
     at = np.flatnonzero(keep)
     if not c.given("axis"):
         x = c.op("reshape", x, shape=(-1,))
-    axis = axis_of(c.int("axis", 0), len(x.shape), "Compress")
+    axis = axis_of(c.integer("axis", 0), len(x.shape), "Compress")
     extent = x.shape[axis]
     if not isinstance(extent, int) or keep.size > extent:
         raise GraphError(f"Compress: {keep.size} truths for the extent {extent}")

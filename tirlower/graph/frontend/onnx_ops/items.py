@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tirlower.graph.core.dims import Extent, Shape
+from tirlower.graph.core.dims import Shape
 from tirlower.graph.core.nodes import Value
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.ir import Expr, IntImm
@@ -95,8 +95,7 @@ def _stacked(b: GraphBuilder, exprs: Array, dtype: DataType) -> Value:
     kind = INT64 if dtype is BOOL else dtype
     parts: list[Value] = []
     for each in exprs.reshape(-1).tolist():
-        extent: Extent = each
-        parts.append(b.op("dim_value", value=extent, dtype=str(kind)))
+        parts.append(b.op("dim_value", value=each, dtype=str(kind)))
     if not exprs.ndim:
         return parts[0]
     return b.op("reshape", b.op("stack", *parts, axis=0), shape=exprs.shape)

@@ -26,8 +26,8 @@ def _gemm(c: Call) -> Value:
         c.value(0),
         c.value(1),
         c.maybe(2),
-        alpha=c.float("alpha", 1.0),
-        beta=c.float("beta", 1.0),
+        alpha=c.number("alpha", 1.0),
+        beta=c.number("beta", 1.0),
         trans_a=c.flag("transA"),
         trans_b=c.flag("transB"),
     )
@@ -82,7 +82,7 @@ def convolution(c: Call, x: Value, w: Value) -> Value:
     if kernel is not None and all(isinstance(s, int) for s in sizes) and kernel != sizes:
         raise GraphError(f"{c.node.op}: the kernel_shape is {kernel}, the weights {w.name} have {sizes}")
     pads = same_pads(c, x.shape[2:], sizes, strides, dilations)
-    return c.op("conv", x, w, strides=strides, pads=pads, dilations=dilations, groups=c.int("group", 1))
+    return c.op("conv", x, w, strides=strides, pads=pads, dilations=dilations, groups=c.integer("group", 1))
 
 
 def with_bias(c: Call, x: Value, bias: Value | None) -> Value:
@@ -132,6 +132,6 @@ def _conv_transpose(c: Call) -> Value:
         pads=pads,
         dilations=dilations,
         output_padding=more,
-        groups=c.int("group", 1),
+        groups=c.integer("group", 1),
     )
     return with_bias(c, found, c.maybe(2))

@@ -19,11 +19,11 @@ def _constant(c: Call) -> Item:
     if c.given("value"):
         return Item.of_array(c.tensor("value"))
     if c.given("value_float"):
-        return Item.of_array(np.array(c.float("value_float"), np.float32))
+        return Item.of_array(np.array(c.number("value_float"), np.float32))
     if c.given("value_floats"):
         return Item.of_array(np.array(c.floats("value_floats"), np.float32))
     if c.given("value_int"):
-        return Item.of_array(np.array(c.int("value_int"), np.int64))
+        return Item.of_array(np.array(c.integer("value_int"), np.int64))
     if c.given("value_ints"):
         return Item.of_array(np.array(c.ints("value_ints"), np.int64))
     raise c.unsupported("of texts or sparse tensors")
@@ -64,8 +64,8 @@ def _eye_like(c: Call) -> Value:
     shape = c.shape(0)
     if len(shape) != 2:
         raise GraphError(f"EyeLike takes a matrix, got one of shape {shape}")
-    dtype = dtype_of(c.int("dtype"), "the result") if c.given("dtype") else str(c.item(0).dtype)
-    return c.op("eye", rows=shape[0], columns=shape[1], k=c.int("k", 0), dtype=dtype)
+    dtype = dtype_of(c.integer("dtype"), "the result") if c.given("dtype") else str(c.item(0).dtype)
+    return c.op("eye", rows=shape[0], columns=shape[1], k=c.integer("k", 0), dtype=dtype)
 
 
 @row("OneHot", "axis")
@@ -80,7 +80,7 @@ def _one_hot(c: Call) -> Value:
         "one_hot",
         c.cast(indices, "int64"),
         depth=depth,
-        axis=c.int("axis", -1),
+        axis=c.integer("axis", -1),
         off=values[0].item(),
         on=values[1].item(),
         dtype=values.dtype.name,

@@ -40,7 +40,7 @@ def _average_pool(c: Call) -> Value:
 
 @row("LpPool", f"{_POOL} p")
 def _lp_pool(c: Call) -> Value:
-    return c.op("lp_pool", c.value(0), **_where(c), p=c.int("p", 2))
+    return c.op("lp_pool", c.value(0), **_where(c), p=c.integer("p", 2))
 
 
 @row("GlobalMaxPool")
@@ -55,4 +55,4 @@ def _global_average_pool(c: Call) -> Value:
 
 @row("GlobalLpPool", "p")
 def _global_lp_pool(c: Call) -> Value:
-    return c.op("global_lp_pool", c.value(0), p=c.int("p", 2))
+    return c.op("global_lp_pool", c.value(0), p=c.integer("p", 2))

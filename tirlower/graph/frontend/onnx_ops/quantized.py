@@ -26,7 +26,7 @@ def _along(c: Call, numbers: Value, x: Value, axis: int) -> Value:
     at = axis_of(axis, rank, c.node.op)
     if len(numbers.shape) == 1:
         return c.op("expand_dims", numbers, axis=tuple(n for n in range(rank) if n != at)) if rank > 1 else numbers
-    block = c.int("block_size", 0)
+    block = c.integer("block_size", 0)
     if len(numbers.shape) != rank:
         raise GraphError(f"{c.node.op}: scales of {len(numbers.shape)} axes for a tensor of {rank}")
     if block:
@@ -54,11 +54,11 @@ def _rounded(c: Call, scaled: Value, point: Value | None, dtype: DataType) -> Va
 
 @row("QuantizeLinear", "axis block_size output_dtype precision saturate")
 def _quantize(c: Call) -> Value:
-    x, scale, axis = c.value(0), c.value(1), c.int("axis", 1)
+    x, scale, axis = c.value(0), c.value(1), c.integer("axis", 1)
     point = c.maybe(2)
     dtype = point.dtype if point is not None else DataType("uint8")
-    if point is None and c.int("output_dtype", 0):
-        dtype = DataType(dtype_of(c.int("output_dtype"), "the result"))
+    if point is None and c.integer("output_dtype", 0):
+        dtype = DataType(dtype_of(c.integer("output_dtype"), "the result"))
     if not dtype.is_integral:
         raise c.unsupported(f"to {dtype}")
     wide = x if x.dtype.is_float else c.cast(x, "float32")
@@ -70,10 +70,10 @@ def _quantize(c: Call) -> Value:
 
 @row("DequantizeLinear", "axis block_size output_dtype")
 def _dequantize(c: Call) -> Value:
-    x, scale, axis = c.value(0), c.value(1), c.int("axis", 1)
+    x, scale, axis = c.value(0), c.value(1), c.integer("axis", 1)
     point = c.maybe(2)
     away = _centred(c, x, None if point is None else _along(c, point, x, axis))
-    kind = dtype_of(c.int("output_dtype"), "the result") if c.int("output_dtype", 0) else str(scale.dtype)
+    kind = dtype_of(c.integer("output_dtype"), "the result") if c.integer("output_dtype", 0) else str(scale.dtype)
     wide = "float64" if "float64" in (kind, str(scale.dtype)) else "float32"
     product = c.op("multiply", c.cast(away, wide), c.cast(_along(c, scale, x, axis), wide))
     return c.cast(product, kind)

@@ -53,7 +53,7 @@ for _onnx, (_name, _since) in _REDUCE.items():
 def _extreme(name: str) -> Callable[[Call], Value]:
     def make(c: Call) -> Value:
         last = c.flag("select_last_index")
-        return c.op(name, c.value(0), axis=c.int("axis", 0), keepdims=c.flag("keepdims", True), last=last)
+        return c.op(name, c.value(0), axis=c.integer("axis", 0), keepdims=c.flag("keepdims", True), last=last)
 
     return make
 

@@ -30,7 +30,7 @@ def _reshape(c: Call) -> Value:
 
 @row("Flatten", "axis")
 def _flatten(c: Call) -> Value:
-    shape, axis = c.shape(0), c.int("axis", 1)
+    shape, axis = c.shape(0), c.integer("axis", 1)
     at = axis if axis == len(shape) else axis_of(axis, len(shape), "Flatten") if shape else 0
     return c.op("reshape", c.value(0), shape=(product_of(shape[:at]), product_of(shape[at:])))
 
@@ -55,13 +55,13 @@ def _unsqueeze(c: Call) -> Value:
 
 @row("Concat", "axis")
 def _concat(c: Call) -> Value:
-    return c.op("concat", *c.values(), axis=c.int("axis", 1 if c.opset < 4 else None))
+    return c.op("concat", *c.values(), axis=c.integer("axis", 1 if c.opset < 4 else None))
 
 
 @row("Split", "axis split num_outputs")
 def _split(c: Call) -> list[Value]:
     x = c.value(0)
-    axis = axis_of(c.int("axis", 0), len(x.shape), "Split")
+    axis = axis_of(c.integer("axis", 0), len(x.shape), "Split")
     extent, count = x.shape[axis], len(c.node.outputs)
     sizes: list[Extent] | None = None
     if c.opset >= 13 and c.has(1):
@@ -69,8 +69,8 @@ def _split(c: Call) -> list[Value]:
     elif c.opset < 13:
         stated = c.ints("split")
         sizes = list(stated) if stated is not None else None
-    if c.given("num_outputs") and c.int("num_outputs") != count:
-        raise GraphError(f"Split into {c.int('num_outputs')} parts, the node names {count}")
+    if c.given("num_outputs") and c.integer("num_outputs") != count:
+        raise GraphError(f"Split into {c.integer('num_outputs')} parts, the node names {count}")
     if sizes is not None and len(sizes) != count:
         raise GraphError(f"Split into {len(sizes)} parts, the node names {count}")
     if sizes is None and isinstance(extent, int) and extent % count:
@@ -100,7 +100,7 @@ def _slice(c: Call) -> Value:
 def _pad(c: Call) -> Value:
     x, mode = c.value(0), c.text("mode", "constant")
     rank = len(x.shape)
-    value: object = c.float("value", 0.0)
+    value: object = c.number("value", 0.0)
     if c.opset < 11:
         amounts: list[Extent] = list(c.ints("pads") or ())
     else:
@@ -133,12 +133,12 @@ def _tile(c: Call) -> Value:
 
 @row("DepthToSpace", "blocksize mode")
 def _depth_to_space(c: Call) -> Value:
-    return c.op("depth_to_space", c.value(0), block=c.int("blocksize"), mode=c.text("mode", "DCR"))
+    return c.op("depth_to_space", c.value(0), block=c.integer("blocksize"), mode=c.text("mode", "DCR"))
 
 
 @row("SpaceToDepth", "blocksize")
 def _space_to_depth(c: Call) -> Value:
-    return c.op("space_to_depth", c.value(0), block=c.int("blocksize"))
+    return c.op("space_to_depth", c.value(0), block=c.integer("blocksize"))
 
 
 @row("Trilu", "upper")
@@ -152,7 +152,7 @@ def _reverse_sequence(c: Call) -> Value:
     """Places counted along the time axis, those within the length of their row from its end."""
     x, lengths = c.value(0), c.value(1)
     rank = len(x.shape)
-    batch, time = (axis_of(c.int(k, d), rank, "ReverseSequence") for k, d in (("batch_axis", 1), ("time_axis", 0)))
+    batch, time = (axis_of(c.integer(k, d), rank, "ReverseSequence") for k, d in (("batch_axis", 1), ("time_axis", 0)))
     others = tuple(n for n in range(rank) if n != batch)
     ends = c.op("expand_dims", c.cast(lengths, "int64"), axis=others)
     steps = tuple(n for n in range(rank) if n != time)

@@ -118,7 +118,10 @@ class Call:
                 f"{what} of {self.node.op}, {self.node.inputs[n]!r}, depends on data, but must be known while importing",
                 help="make it an initializer, compute it from shapes, or bind the input: inputs={name: array}",
             )
-        return [e if isinstance(e, Expr) else int(e) for e in contents.reshape(-1).tolist()]
+        found = [e for e in contents.reshape(-1).tolist() if isinstance(e, (int, Expr))]
+        if len(found) != contents.size:
+            raise GraphError(f"{what} of {self.node.op} must be integers, got {self.item(n).dtype}")
+        return found
 
     def numbers(self, n: int, what: str) -> list[int]:
         """The same, where dims may not stand."""
@@ -156,7 +159,7 @@ class Call:
     def _wrong(self, name: str, wanted: str) -> GraphError:
         return GraphError(f"the attribute {name!r} of {self.node.op} is {wanted}, got {self.node.attributes[name]!r}")
 
-    def int(self, name: str, default: int | None = None) -> int:
+    def integer(self, name: str, default: int | None = None) -> int:
         """An integer."""
         if default is not None and not self.given(name):
             return default
@@ -167,9 +170,9 @@ class Call:
 
     def flag(self, name: str, default: bool = False) -> bool:
         """Whether an attribute is not 0."""
-        return bool(self.int(name, default))
+        return bool(self.integer(name, default))
 
-    def float(self, name: str, default: float | None = None) -> float:
+    def number(self, name: str, default: float | None = None) -> float:
         """A number, which a file holds in float32."""
         if default is not None and not self.given(name):
             return default
