@@ -11,7 +11,7 @@ import pytest
 
 import tirlower as tl
 import tirlower.graph as tg
-from tests.graph.run.comparing import as_list, assert_as_reference
+from tests.graph.run.comparing import assert_as_reference
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.ops.registry import definition, names
 
@@ -80,13 +80,15 @@ SPECIAL: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "max_pool": ((IMAGE,), {"kernel": (3, 3), "strides": (2, 2), "ceil_mode": True}),
     "mean_variance_norm": ((IMAGE,), {}),
     "one_hot": ((PLACES,), {"depth": 6}),
-    "pad": ((X,), {"pads": (1, 0, 2, 3), "value": 7.0}),
+    "pad": ((X,), {"pads": ((1, 0), (2, 3)), "value": 7.0}),
     "pool_count": ((IMAGE,), {"kernel": (3, 2), "pads": (1, 0, 1, 1)}),
     "prelu": ((X, floats(6)), {}),
     "received_elements": ((X, np.argsort(floats(4, 6), 1)[:, :3], floats(4, 3)), {"axis": 1}),
     "received_nd": ((X, np.array([[1, 2], [3, 0]], "int64"), floats(2)), {}),
     "repeat": ((X,), {"repeats": 2, "axis": 1}),
     "reshape": ((X,), {"shape": (3, -1)}),
+    "resize": ((IMAGE,), {"shape": (2, 4, 13, 5), "mode": "linear"}),
+    "reverse_sequence": ((X, np.array([3, 1, 4, 0, 2, 4], "int64")), {}),
     "rms_norm": ((X, floats(6)), {}),
     "roll": ((X,), {"shift": (1, -2), "axis": (0, 1)}),
     "scatter_elements": ((X, np.argsort(floats(4, 6), 1)[:, :3], floats(4, 3)), {"axis": 1}),
@@ -175,9 +177,8 @@ def test_dims_that_are_taken_to_be_equal_are_compared_at_every_call() -> None:
 
 def test_a_dim_that_no_input_has_alone_is_refused() -> None:
     n = tg.dim("N", 1, 9)
-    exe = tg.compile(tg.trace(lambda a: a + 1, tg.spec((n * 2,), "float32")))
-    with pytest.raises(tl.TirError, match="dim N"):
-        exe(floats(4))
+    with pytest.raises(tg.GraphError, match="the dim 'N' stands only inside an expression"):
+        tg.trace(lambda a: a + 1, tg.spec((n * 2,), "float32"))
 
 
 def test_results_never_alias() -> None:
@@ -224,11 +225,13 @@ def test_inputs_that_may_not_be_written_to_and_strided_ones() -> None:
     x.flags.writeable = False
     np.testing.assert_array_equal(exe(x), x * 2)
     np.testing.assert_array_equal(exe(np.broadcast_to(np.float32(3), (4, 3))), np.full((4, 3), 6))
-    np.testing.assert_array_equal(exe(floats(3, 4).T.copy()).shape, (4, 3))
+    turned = floats(3, 4).T
+    np.testing.assert_array_equal(exe(turned), turned * 2)
+    np.testing.assert_array_equal(exe(x[::-1]), x[::-1] * 2)
 
 
 def test_an_output_that_is_an_input() -> None:
-    exe = tg.compile(tg.trace(lambda a: np.cumsum(a) if False else a[::-1] + a, tg.spec((6,), "float32")))
+    exe = tg.compile(tg.trace(lambda a: a[::-1] + a, tg.spec((6,), "float32")))
     x = floats(6)
     wanted = x[::-1] + x
     try:
@@ -275,7 +278,8 @@ def test_equal_operations_are_one_kernel_and_say_where_they_are_from() -> None:
     kernel = exe.kernels["tanh_8"]
     assert kernel.calls == 2 and all("test_executable.py:" in origin for origin in kernel.origins)
     assert len(exe.kernels) == 2 and "tanh_8: called 2 times" in exe.report()
-    np.testing.assert_array_equal(as_list(tl.build(exe.module)["main"] and exe(X[0, :6].repeat(2)[:8]))[0].shape, (8,))
+    x = floats(8)
+    np.testing.assert_allclose(exe(x), np.tanh(np.tanh(x) + 1), rtol=1e-6, atol=1e-6)
 
 
 def test_a_graph_of_no_operation() -> None:

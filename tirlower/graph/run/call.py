@@ -30,8 +30,7 @@ class Call:
         self.lowered = lowered
         self.graph = lowered.graph
         self.main = main
-        # A copy of each: its address stays, and a pointer that a kernel is given counts as one that may be written through.
-        self.constants = [np.array(c.numpy()) for c in lowered.constants]
+        self.constants = [np.ascontiguousarray(c.numpy()) for c in lowered.constants]
         self.static = not self.graph.dims
         self._free: list[Array] = []
         self._lock = threading.Lock()
@@ -142,9 +141,9 @@ def _origin_of(values: Mapping[Var, int], params: Sequence[Value], shapes: Seque
 
 
 def _readable(value: object) -> object:
-    """An input as ``main`` takes it, to whose kernels it is a pointer: of what may not be written to, a copy."""
+    """An input as ``main`` takes it: without strides of its own."""
     if isinstance(value, np.ndarray):
-        return value if value.flags.writeable else np.array(value)
+        return value if value.flags.c_contiguous else np.ascontiguousarray(value)
     if isinstance(value, (bool, int, float, np.generic)):
         return np.asarray(value)
     return value

@@ -1,0 +1,38 @@
+"""Compiling graphs through the public names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tirlower as tl
+import tirlower.graph as tg
+
+
+def test_an_executable_shows_itself() -> None:
+    exe = tg.compile(tg.trace(lambda x: np.sqrt(x) + 1, tg.spec((4,), "float32")))
+    assert repr(exe).startswith("<tirlower.graph.Executable")
+    assert set(exe.kernels) == {"sqrt_4", "add_4"} and "main" in exe.module
+    kernel = exe.kernels["sqrt_4"].func.with_attr("global_symbol", "root")
+    x, out = np.array([1, 4, 9, 16], "float32"), np.empty(4, "float32")
+    tl.build(kernel)(x, out)
+    assert out.tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_targets(target: str) -> None:
+    exe = tg.compile(tg.trace(lambda x: x * 2 + 1, tg.spec((4,), "int32")), target)
+    assert exe(np.arange(4, dtype="int32")).tolist() == [1, 3, 5, 7]
+
+
+def test_a_graph_is_compiled_in_a_process_that_imports_only_the_room() -> None:
+    program = (
+        "import numpy as np, tirlower.graph as tg\n"
+        "exe = tg.compile(tg.trace(lambda x: np.exp(x), tg.spec((3,), 'float32')))\n"
+        "print(exe(np.zeros(3, 'float32')).tolist())"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert ran.stdout == "[1.0, 1.0, 1.0]\n", ran
