@@ -67,6 +67,7 @@ LAZY = {
     "graph/frontend/onnx_ops/table.py": "the families of operators are imported when a model is, and stand on the table",
     "graph/frontend/tensor.py": "NumPy's functions of tensors are made of tensors: methods and protocols look them up",
     "call/dtypes.py": "the one place of calls that needs ml_dtypes",
+    "graph/ops/families.py": "the operations are defined when one is first asked for: their modules stand on the registry",
     "call/extents.py": "extents with more in them than integer arithmetic are rare, and left to the interpreter",
 }
 

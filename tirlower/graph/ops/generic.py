@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tirlower.graph.core.dims import Extent, Shape
+from tirlower.graph.ops.maps import kind_of
 from tirlower.ir import Buffer, BufferLoad, CommReducer, Expr, IndexMap, Var
 from tirlower.ir.dtype import DataType
 from tirlower.ir.query import each
@@ -87,6 +88,4 @@ class Generic:
         >>> compute((8, 4), lambda i, j: a[j, i]).classify()
         'injective'
         """
-        from tirlower.graph.ops.maps import kind_of
-
         return kind_of(self)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from tirlower.graph.ops.generic import Generic
+from typing import TYPE_CHECKING
+
 from tirlower.ir import Add, BufferLoad, Cast, Expr, IntImm, Mul, Var
+
+if TYPE_CHECKING:
+    from tirlower.graph.ops.generic import Generic
 
 __all__ = ["is_sum_of_products", "kind_of"]
 

@@ -22,6 +22,7 @@ import numpy as np
 from tirlower.diagnostics import nearest_name
 from tirlower.graph.core.nodes import TensorType, Value
 from tirlower.graph.errors import GraphError
+from tirlower.graph.ops import families
 from tirlower.graph.ops.compute import Formal
 from tirlower.graph.ops.generic import Generic
 from tirlower.ir.dtype import DataType
@@ -188,8 +189,6 @@ def macro(name: str, doc: str = "") -> Callable[[Function], Function]:
 
 def definition(name: str) -> Definition:
     """The operation of a name. Raises :class:`GraphError` with the nearest one where there is none."""
-    from tirlower.graph.ops import families
-
     families.load()
     found = _DEFINITIONS.get(name)
     if found is None:
@@ -200,8 +199,6 @@ def definition(name: str) -> Definition:
 
 def names() -> list[str]:
     """The names of all operations, sorted."""
-    from tirlower.graph.ops import families
-
     families.load()
     return sorted(_DEFINITIONS)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tirlower.diagnostics import ArgumentTypeError
 from tirlower.driver.kernel import Executable as Module
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.lower.driver import Lowered
@@ -63,8 +64,6 @@ class Executable:
             inputs = (*inputs, *[named[n] for n in self._names[len(inputs) :] if n in named])
             unknown = [n for n in named if n not in self._names]
             if unknown:
-                from tirlower.diagnostics import ArgumentTypeError
-
                 raise ArgumentTypeError(
                     f"{self.graph.name} has no input {unknown[0]!r}", help=f"it takes {', '.join(self._names)}"
                 )
