@@ -247,6 +247,7 @@ def test_what_needs_the_values_is_refused(function, wanted, remedy):
         (lambda x: x[0].mT, "has no matrices"),
         (lambda x: x + np.array(["a"]), "tensors hold numbers and bools, got an array of <U1"),
         (lambda x: x.sum(axis=5), "axis 5"),
+        (lambda x: x.astype("float33"), "'float33' is no dtype of a tensor"),
         (lambda x: np.zeros(x.shape), "an extent that is known only when the graph runs is wanted as a number"),
         (lambda x: [x for _ in range(x.shape[0])], "wanted as a number in .* at test_tensor.py"),
         (lambda x: x if x.shape[0] > 2 else -x, "wanted as a truth value in .* at test_tensor.py"),

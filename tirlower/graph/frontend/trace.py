@@ -220,6 +220,9 @@ class _Maker:
             except (TypeError, TirError) as error:
                 clearer = _about_extents(error, self.name)
                 if clearer is None:
+                    where = place_of(error)
+                    if isinstance(error, GraphError) and where.split(":")[0] not in str(error):
+                        error.notes.append(f"at {where}")
                     raise
                 raise clearer from None
             results, structure = self._results(made)

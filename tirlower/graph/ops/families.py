@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 
 __all__ = ["FAMILIES", "load"]
@@ -23,6 +24,7 @@ FAMILIES = (
 )
 
 
+@functools.cache
 def load() -> None:
     """Import all families; the second time nothing happens."""
     for name in FAMILIES:
