@@ -63,3 +63,15 @@ def test_an_index_outside_is_an_error_that_names_it() -> None:
         run("gather", X, np.array([0, -5]), axis=1)
     refused("gather takes integers as indices, got float32", "gather", X, floats(2))
     refused("gather takes integers as indices, got bool", "gather", X, np.array([True]))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_resample(axis: int) -> None:
+    """Weighted sums of the elements at places: what a table of rows says."""
+    places = integers(6, 3, low=0, high=X.shape[axis], dtype="int64")
+    weights = floats(6, 3)
+    taken = np.moveaxis(np.take(X, places, axis), (axis % 3, axis % 3 + 1), (0, 1))
+    want = np.moveaxis(np.einsum("nk...,nk->n...", taken, weights), 0, axis)
+    check("resample", want.astype(X.dtype), X, places, weights, axis=axis)
+    refused("tables of two axes", "resample", X, places[0], weights, axis=axis)
+    refused("the columns of the tables differ", "resample", X, places, weights[:, :2], axis=axis)

@@ -240,13 +240,14 @@ class _Reader:
 
     def tensor(self, proto: onnx.TensorProto, what: str) -> Array:
         """The array of a tensor, mapped where it stands outside the file."""
-        dtype = np.dtype(DataType(dtype_of(proto.data_type, what)).numpy)
+        kind = DataType(dtype_of(proto.data_type, what))
+        dtype = kind.numpy
         shape = tuple(int(d) for d in proto.dims)
         if any(d < 0 for d in shape):
             raise GraphError(f"{what} has a negative extent: {shape}")
         size = _sized(shape, what)
         if proto.data_location == proto.EXTERNAL:
-            return self.outside(proto, dtype, shape, what)
+            return self.outside(proto, kind, shape, what)
         if proto.HasField("raw_data"):
             if len(proto.raw_data) != size * dtype.itemsize:
                 raise GraphError(
@@ -254,9 +255,9 @@ class _Reader:
                     f"{len(proto.raw_data)}"
                 )
             return np.frombuffer(proto.raw_data, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
-        return _typed(proto, dtype, size, what).reshape(shape)
+        return _typed(proto, kind, size, what).reshape(shape)
 
-    def outside(self, proto: onnx.TensorProto, dtype: np.dtype, shape: tuple[int, ...], what: str) -> Array:
+    def outside(self, proto: onnx.TensorProto, kind: DataType, shape: tuple[int, ...], what: str) -> Array:
         """Data of a file in the model's folder, mapped."""
         entries = {_text(entry.key): _text(entry.value) for entry in proto.external_data}
         location = entries.get("location", "")
@@ -266,6 +267,7 @@ class _Reader:
                 help="give the path of the model, or load it with its data",
             )
         path = _inside(self.folder, location, what)
+        dtype = kind.numpy
         bytes_ = math.prod(shape) * dtype.itemsize
         offset = _count(entries.get("offset", "0"), "offset", what)
         length = _count(entries.get("length", str(bytes_)), "length", what)
@@ -324,7 +326,8 @@ _FIELDS = {
 """Where numbers stand that are not raw; those of all other dtypes in ``int32_data``."""
 
 
-def _typed(proto: onnx.TensorProto, dtype: np.dtype, size: int, what: str) -> Array:
+def _typed(proto: onnx.TensorProto, kind: DataType, size: int, what: str) -> Array:
+    dtype = kind.numpy
     field = _FIELDS.get(dtype.name, "int32_data")
     given = getattr(proto, field)
     if len(given) != size:

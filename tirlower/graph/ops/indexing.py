@@ -5,7 +5,7 @@ from __future__ import annotations
 from tirlower.graph.core.dims import Extent, as_extent, extent_expr, same_extent
 from tirlower.graph.core.extents import shown
 from tirlower.graph.errors import GraphError
-from tirlower.graph.ops.compute import Formal, compute
+from tirlower.graph.ops.compute import Formal, Reduction, compute, sum_over
 from tirlower.graph.ops.generic import Generic
 from tirlower.graph.ops.reductions import axis_of
 from tirlower.graph.ops.registry import op
@@ -100,3 +100,23 @@ def one_hot(
         return build.select(build.eq(i[n], at), const(on, kind), const(off, kind))
 
     return compute((*indices.shape[:n], extent, *indices.shape[n:]), element)
+
+
+@op("resample")
+def resample(x: Formal, places: Formal, weights: Formal, *, axis: int) -> Generic:
+    """Along an axis weighted sums of the elements at places: both tables have a row for each element of the result."""
+    integers("resample", places)
+    n = axis_of(axis, x.ndim, f"resample: {x.name}")
+    if places.ndim != 2 or weights.ndim != 2:
+        raise GraphError(f"resample takes tables of two axes, got {places.shape} and {weights.shape}")
+    length = same_extent(places.shape[0], weights.shape[0], "resample: the rows of the tables differ")
+    reads = same_extent(places.shape[1], weights.shape[1], "resample: the columns of the tables differ")
+
+    def element(*i: Var) -> Reduction:
+        def term(k: Var) -> Expr:
+            at = place(places[i[n], k], x.shape[n])
+            return x[(*i[:n], at, *i[n + 1 :])].astype(weights.dtype) * weights[i[n], k]
+
+        return sum_over(reads, term)
+
+    return compute((*x.shape[:n], length, *x.shape[n + 1 :]), element, x.dtype)
