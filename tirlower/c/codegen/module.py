@@ -127,7 +127,7 @@ def generate(
         module = IRModule.from_expr(module)
     state = ModuleState(registered=frozenset(registered), check_assumptions=check_assumptions, prefix=prefix)
     callees: dict[str, Callee] = {}
-    bodies = Bodies(module.functions)
+    memory = Bodies(module.functions)
     for key, func in module.items():
         exported = func.attrs.get("global_symbol")
         label = str(exported) if exported is not None else key
@@ -138,7 +138,7 @@ def generate(
                 span=func.span,
                 help="give each a name of its own",
             )
-        body = bodies.of(key)
+        body = memory.of(key)
         returns = return_type(func)
         chosen = tuple((outputs or {}).get(key, ()))
         signature, symbols = signature_with_symbols(label, func, body.written, chosen, returns)
