@@ -178,3 +178,20 @@ def test_without_onnx_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(tg.GraphError, match=r"pip install 'tirlower\[graph\]'"):
         tg.from_onnx("model.onnx")
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("scale", [2.0, 1.5, 0.5])
+def test_images_of_dynamic_extents_are_resized(mode: str, scale: float) -> None:
+    scales = f"s = Constant<value_floats = [1.0, 1.0, {scale}, {scale}]>()"
+    source = model(
+        f'agraph (float[1, 2, H, W] x) => (float[1, 2, P, Q] y) {{ {scales} y = Resize<mode = "{mode}">(x, , s) }}'
+    )
+    graph = tg.from_onnx(source)
+    session = pytest.importorskip("onnxruntime").InferenceSession(
+        source.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    for sizes in ((4, 6), (5, 7), (1, 8)):
+        x = array(1, 2, *sizes)
+        if min(sizes) * scale >= 1:
+            np.testing.assert_allclose(interpret(graph, x), session.run(None, {"x": x})[0], rtol=1e-5, atol=1e-4)

@@ -7,9 +7,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
+from tirlower.graph.core.dims import Extent
 from tirlower.graph.core.nodes import Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.frontend.onnx_ops.table import Call, row
@@ -169,6 +171,8 @@ def _scaled(
     repeated = _repeated(c, x, scales, how)
     if repeated is not None:
         return repeated
+    if not all(isinstance(e, int) for e in x.shape):
+        return _dynamic(c, x, scales, how)
     rank = len(scales)
     region = roi or [0.0] * rank + [1.0] * rank
     axes: list[_Axis] = []
@@ -176,6 +180,29 @@ def _scaled(
         part = region[n + rank] - region[n] if how.where == "tf_crop_and_resize" else 1.0
         axes.append(_Axis(extent, math.floor(extent * part * scale), scale, region[n], region[n + rank]))
     return _resized(c, x, axes, how, beyond)
+
+
+def _dynamic(c: Call, x: Value, scales: Sequence[float], how: _How) -> Value:
+    """The same of dynamic extents: coordinates are computed when the graph is called."""
+    if how.antialias or how.where == "tf_crop_and_resize":
+        _extents(c, x)
+    shape: list[Extent] = []
+    for extent, scale in zip(x.shape, scales, strict=True):
+        ratio = Fraction(scale).limit_denominator(1024)
+        if abs(float(ratio) - scale) > 1e-6 * scale:
+            raise c.unsupported(f"of the dynamic extent {extent} by {scale}")
+        shape.append(extent * ratio.numerator // ratio.denominator)
+    return c.op(
+        "resize",
+        x,
+        shape=tuple(shape),
+        scales=tuple(scales),
+        mode=how.mode,
+        coordinates=how.where,
+        rounding=how.rounding,
+        cubic=how.cubic,
+        exclude_outside=how.exclude_outside,
+    )
 
 
 @row(

@@ -149,14 +149,5 @@ def _trilu(c: Call) -> Value:
 
 @row("ReverseSequence", "batch_axis time_axis")
 def _reverse_sequence(c: Call) -> Value:
-    """Places counted along the time axis, those within the length of their row from its end."""
-    x, lengths = c.value(0), c.value(1)
-    rank = len(x.shape)
-    batch, time = (axis_of(c.integer(k, d), rank, "ReverseSequence") for k, d in (("batch_axis", 1), ("time_axis", 0)))
-    others = tuple(n for n in range(rank) if n != batch)
-    ends = c.op("expand_dims", c.cast(lengths, "int64"), axis=others)
-    steps = tuple(n for n in range(rank) if n != time)
-    places = c.op("expand_dims", c.op("arange", stop=x.shape[time]), axis=steps)
-    back = c.op("subtract", c.op("subtract", ends, 1), places)
-    at = c.op("where", c.op("less", places, ends), back, places)
-    return c.op("gather_elements", x, c.op("broadcast_to", at, shape=x.shape), axis=time)
+    time, batch = c.integer("time_axis", 0), c.integer("batch_axis", 1)
+    return c.op("reverse_sequence", c.value(0), c.value(1), time_axis=time, batch_axis=batch)
