@@ -303,6 +303,16 @@ class Shifts:
         Shifts.shift(T.address_of(A[0]), T.address_of(A[16]))
 
     @T.prim_func
+    def regions(A: T.Buffer((32,), "int32"), C: T.Buffer((16,), "int32")):
+        T.func_attr({"global_symbol": "regions"})
+        Shifts.shift(A.access_ptr("r", offset=0), A.access_ptr("w", offset=16))
+
+    @T.prim_func
+    def crossing(A: T.Buffer((32,), "int32"), C: T.Buffer((16,), "int32")):
+        T.func_attr({"global_symbol": "crossing"})
+        Shifts.shift(A.access_ptr("r", offset=0), A.access_ptr("w", offset=15))
+
+    @T.prim_func
     def arrays(A: T.Buffer((32,), "int32"), C: T.Buffer((16,), "int32")):
         T.func_attr({"global_symbol": "arrays"})
         Shifts.shift(A.data, C.data)
@@ -322,7 +332,10 @@ class Shifts:
         Shifts.shift(p, A.data)
 
 
-FITS = {"same": False, "across": False, "parts": True, "arrays": True, "own": True, "bound": False}
+FITS = {
+    "same": False, "across": False, "parts": True, "regions": True, "crossing": False, "arrays": True, "own": True,
+    "bound": False,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FITS)

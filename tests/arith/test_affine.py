@@ -95,6 +95,13 @@ def test_a_sum_is_walked_once_and_cancels():
     assert collect_terms(total, limit=8) is None
 
 
+def test_numbers_are_the_constant_and_no_terms():
+    i, j = Var("i"), Var("j")
+    form = affine_of(Interner(), (i * 4 + 3 - (j + 5)) * 2 - 7)
+    assert form is not None
+    assert (form.terms, form.const) == ({i: 8, j: -2}, -11)
+
+
 def test_a_form_without_quotients_is_above_the_form():
     i, n = Var("i"), Var("n")
     interner = Interner()

@@ -53,6 +53,8 @@ SETS = [
     (i % 8, {i: Range(5, 8)}, (0, 7)),
     (i // 8, {i: Range(0, n)}, (0, (n - 1) // 8)),
     (i * size, {i: Range(0, 8)}, (0, size * 7)),
+    (i * n, {i: IntervalSet(0, None)}, (None, None)),
+    (i * n, {i: IntervalSet(None, 7)}, (None, None)),
     (build.min_(i, n), {i: Range(0, 16)}, (build.min_(0, n), build.min_(15, n))),
     (build.max_(i, n), {i: IntervalSet(0, None)}, (build.max_(0, n), None)),
     (i + j, {i: Range(0, 8), j: Range(0, i)}, (0, 13)),

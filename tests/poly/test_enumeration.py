@@ -36,6 +36,7 @@ def check(seed: int) -> None:
             )
             if conflict is not None:
                 assert verdict.witness is not None, f"seed {seed}: no witness"
+                times = []
                 for point in verdict.witness.points:
                     hits = [
                         e
@@ -45,6 +46,10 @@ def check(seed: int) -> None:
                         and point.indices in e.indices
                     ]
                     assert hits, f"seed {seed}: {point} does not happen\n{func.script()}"
+                    times.append(min(found.index(e) for e in hits))
+                assert times == sorted(times), (
+                    f"seed {seed}: {verdict.witness}: the first comes second\n{func.script()}"
+                )
 
 
 @pytest.mark.parametrize("first", range(START, START + COUNT, BATCH))

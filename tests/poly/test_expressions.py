@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
-from tirlower.ir import Evaluate, For, PrimFunc
+from tirlower.ir import Evaluate, For, PrimFunc, Var
+from tirlower.ir.dtype import DataType
 from tirlower.poly import extract, races
+from tirlower.poly.affine import Space
+from tirlower.poly.conditions import Condition, at_least
 from tirlower.poly.evaluate import evaluate
+from tirlower.poly.expressions import Converter
+from tirlower.poly.forms import Form, Opaque, single
 from tirlower.script import parse
 
 EXPRESSIONS = {
@@ -42,6 +47,7 @@ def f(A: T.Buffer((4096,), "int32")):
 @pytest.mark.parametrize("text", EXPRESSIONS)
 def test_bits_are_written_out(text: str) -> None:
     lin, i, j = form(text)
+    assert not any(isinstance(dim, Opaque) for dim in lin.terms)
     for x, y in itertools.product(range(20), range(18)):
         assert evaluate(lin, {i: x, j: y}) == EXPRESSIONS[text](x, y)
 
@@ -63,3 +69,18 @@ def f(A: T.Buffer((1024,), "int32")):
     assert not races(parse(text.format(rows=4)))
     folded = parse(text.format(rows=8).replace("tx // 8 * 8", "tx // 16 * 8"))
     assert [race.verdict.status for race in races(folded)] == ["refuted"]
+
+
+def test_isl_is_asked_only_where_a_condition_speaks_of_the_form() -> None:
+    i, j = Var("i"), Var("j")
+    asked: list[Form] = []
+    holds: list[Condition] = []
+    conv = Converter(Space(), ())
+    conv.facts = lambda: holds
+    conv.infeasible = lambda violation: asked.append(violation) is None
+    byte, form = DataType("uint8"), single(i).scaled(3)
+    assert not conv.stays_below(byte, form)
+    holds.append(at_least(single(j).scaled(-2).shifted(9)))
+    assert not conv.stays_below(byte, form) and not asked  # a function may ask a few times only
+    holds.append(at_least((single(j) - single(i)).scaled(2)))
+    assert conv.stays_below(byte, form) and len(asked) == 1

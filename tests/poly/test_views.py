@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from typing import Any
 
@@ -10,8 +11,12 @@ import pytest
 from tests.poly.brute import events, parallel_conflict, vector_conflict
 from tests.poly.legality_base import replayed
 from tests.poly.views_table import DISJOINT, MEETING, SIGNATURE
-from tirlower.ir import PrimFunc
+from tirlower.ir import PrimFunc, decl_buffer
 from tirlower.poly import can_distribute, check_bounds, extract, is_parallel, is_vectorizable
+from tirlower.poly.affine import Space
+from tirlower.poly.expressions import Converter
+from tirlower.poly.forms import constant
+from tirlower.poly.layouts import layout_of
 from tirlower.script import parse
 
 PROGRAMS = [(name, body, True) for name, body in MEETING.items()] + [(n, b, False) for n, b in DISJOINT.items()]
@@ -128,3 +133,18 @@ def main(C: T.Buffer(("n", "m"), "int32", strides=(1024, 1))):
 """
     assert is_parallel(parse(padded.format("T.evaluate(0)")), "i").status == "refuted"
     assert is_parallel(parse(padded.format("T.evaluate(T.assume(m <= 1024))")), "i").status == "proved"
+
+
+def test_elements_of_nested_strides_have_addresses_of_their_own():
+    conv = Converter(Space(), ())
+    found = {True: 0, False: 0}
+    shapes = list(itertools.product(range(4), repeat=3))
+    for shape, strides in itertools.product(shapes, itertools.product((1, 4), repeat=3)):
+        layout = layout_of(conv, decl_buffer(shape, "int8", strides=strides), constant(0))
+        places = [
+            sum(i * step for i, step in zip(at, strides, strict=True)) for at in itertools.product(*map(range, shape))
+        ]
+        found[layout.nested] += 1
+        assert len(set(places)) == len(places) or not layout.nested
+        assert places or layout.nested, "no element has no other's address"
+    assert min(found.values()) > 20
