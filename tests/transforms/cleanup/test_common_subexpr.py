@@ -214,6 +214,19 @@ def test_a_division_that_is_evaluated_there_anyway_is_bound() -> None:
 
     check(CommonSubexprElimTIR(), before, expected)
 
+    @T.prim_func
+    def argument(A: T.Buffer((8,), "int32"), x: T.int32, n: T.int32):
+        A[0] = T.shift_left(1, x % n)
+        A[1] = x % n
+
+    @T.prim_func
+    def bound(A: T.Buffer((8,), "int32"), x: T.int32, n: T.int32):
+        cse: T.int32 = x % n
+        A[0] = T.shift_left(1, cse)
+        A[1] = cse
+
+    check(CommonSubexprElimTIR(), argument, bound)
+
 
 def test_switched_off() -> None:
     @T.prim_func

@@ -486,6 +486,22 @@ def test_the_conjuncts_that_depend_on_a_hinted_loop_cut_it_and_no_other() -> Non
     check(Sequential([HINTED, UnrollLoop(), RemoveNoOp(), Simplify()]), before, expected)
 
 
+def test_a_condition_that_the_program_keeps_cuts_no_hinted_loop() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32")):
+        for i in T.serial(16, annotations={"pragma_loop_partition_hint": True}):
+            if T.ignore_loop_partition(i < 7):
+                A[i] = i
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32")):
+        for i in range(16):
+            if i < 7:
+                A[i] = i
+
+    check(LoopPartition(partition_const_loop=True), before, expected)
+
+
 def test_one_axis_of_threads_takes_the_branch() -> None:
     @T.prim_func
     def before(A: T.Buffer((100,), "int32")):

@@ -151,6 +151,14 @@ def test_ramps_gathers_and_masks() -> None:
     fails(after, inputs[0][0], np.array([3, 0, 16, 2], "int32"), 0, match=r"A: index 16 \(lane 2\) of dimension 0")
 
 
+def test_ends_of_a_ramp_are_checked_and_no_lane_between() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((64,), "int32"), k: T.int32):
+        A[T.Ramp(k, 3, 16)] = T.Broadcast(1, 16)
+
+    assert asserts(instrumented(before, inputs=[[np.zeros(64, "int32"), k] for k in (0, 18)])) == 2
+
+
 def test_views_address_of_and_externs() -> None:
     register_extern("look", lambda p: 3)
     try:

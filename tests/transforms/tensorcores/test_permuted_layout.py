@@ -96,6 +96,10 @@ def test_vector_indices() -> None:
         assert "T.Ramp(T" not in after.script() or lanes == 4
     across = "for r, k in T.grid(2, 4):\n    s[tx * 2 + r, T.Ramp(k, 4, 16)] = A[tx * 2 + r, T.Ramp(k, 4, 16)]"
     permuted(across, COLUMNS)
+    wide = permuted(across.replace("tx * 2 + r,", 'T.Cast("int64", tx * 2 + r),'), COLUMNS)
+    stores: list[BufferStore] = []
+    pre_order_visit(wide.body, lambda op: stores.append(op) if isinstance(op, BufferStore) else None)
+    assert [str(index.dtype) for index in stores[0].indices] == ["int64", "int32x16"]
 
 
 def physical(func: PrimFunc, columns: int) -> np.ndarray:

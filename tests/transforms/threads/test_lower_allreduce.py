@@ -347,6 +347,8 @@ def test_results_elsewhere_get_a_register(where: str) -> None:
 
 
 def test_a_condition_selects_a_value_that_is_at_hand() -> None:
+    unconditional = over_x(1, 32).script().replace("A[bx, ty, tx], T.bool", "tx * 3, T.bool")
+    assert "Select" not in check(PASS, parse(unconditional), inputs=[]).script()
     text = over_x(1, 32).script().replace("with T.attr(", "mine = T.alloc_buffer((1,), \"int32\", scope=\"local\")\n                mine[0] = A[bx, ty, tx]\n                with T.attr(")  # fmt: skip
     before = parse(text.replace("A[bx, ty, tx], T.bool(True)", "mine[0], tx < 7"))
     after = check(PASS, before, inputs=[])

@@ -57,6 +57,20 @@ def checked(func: PrimFunc, races: bool = True, n: int = 5, **options: Any) -> P
     return after
 
 
+def test_memory_whose_size_the_kernel_computes_stays_by_itself() -> None:
+    for extent in ("k + 30", "T.Cast('int32', A[0, 0]) + 60"):
+        before = kernel(f"""
+for k in range(1, 3):
+    a = T.alloc_buffer(({extent},), "float32", scope="shared.dyn")
+    b = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+    a[tx] = A[bx, tx]
+    b[tx] = A[bx, 31 - tx]
+    B[bx, tx] = a[31 - tx] + b[tx]
+""")
+        after = check(PASS, before, inputs=[])
+        assert sorted(str(buffer.shape[0]) for buffer in shared(after)) == ["32", str(shared(before)[0].shape[0])]
+
+
 def test_parts_in_use_together_lie_apart() -> None:
     after = checked(
         kernel("""

@@ -212,6 +212,17 @@ def test_virtual_threads_and_extents_that_depend_on_the_place() -> None:
 
     check(UnifyThreadBinding(), growing, growing)
 
+    @T.prim_func
+    def read(A: T.Buffer((2, 8), "int32"), N: T.Buffer((2,), "int32")):
+        for bx in T.thread_binding(2, thread="blockIdx.x"):
+            for k in range(3):
+                for tx in T.thread_binding(N[bx], thread="threadIdx.x"):
+                    A[bx, tx] = A[bx, tx] + k
+                    if tx == 0:
+                        N[bx] = k + 2
+
+    check(UnifyThreadBinding(), read, read, inputs=[[np.zeros((2, 8), "int32"), np.array([7, 1], "int32")]])
+
 
 def test_blocks_with_regions_and_axes_of_different_widths() -> None:
     @T.prim_func

@@ -303,6 +303,29 @@ def test_while_loops_views_and_symbolic_sizes() -> None:
     check(InlinePrivateFunctions(), before)
 
 
+def test_a_result_that_nobody_takes_is_not_computed() -> None:
+    @I.ir_module
+    class before:
+        @T.prim_func
+        def main(A: T.Buffer((4,), "int32"), k: T.int32):
+            before.bump(A.data, k % 4)
+
+        @T.prim_func(private=True)
+        def bump(p: T.handle("int32"), i: T.int32) -> T.int32:
+            P = T.decl_buffer((4,), "int32", data=p)
+            P[i] = P[i] + 1
+            T.ret(P[i])
+
+    @I.ir_module
+    class expected:
+        @T.prim_func
+        def main(A: T.Buffer((4,), "int32"), k: T.int32):
+            P = T.decl_buffer((4,), "int32", data=A.data)
+            P[k % 4] = P[k % 4] + 1
+
+    check(InlinePrivateFunctions(), before, expected)
+
+
 def test_an_unused_private_function_is_not_removed() -> None:
     func = parse("@T.prim_func(private=True)\ndef f(n: T.int32):\n    T.evaluate(n)\n")
     check(InlinePrivateFunctions(), func, func)

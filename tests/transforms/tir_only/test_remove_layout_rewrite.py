@@ -165,6 +165,8 @@ def refused(func: PrimFunc, match: str) -> None:
 def test_what_is_no_rewriting_is_refused() -> None:
     refused(parse(program().script().replace("= W[vi, vj]", "= W[vi, vj] * T.float32(2)")), "no copy")
     refused(parse(program().script().replace("W[vi, vj]", "W[vi, 5 - vj]")), "at its iterators")
+    weight = 'W: T.Buffer((4, 6), "float32"), k: T.int32, '
+    refused(parse(program(weight=weight).script().replace("W[vi, vj]", "W[k, vj]")), "at its iterators")
     refused(program(use="W[vi, vj] + W1[vj, vi]"), "used outside")
     text = re.sub(r" *W1 = T.alloc_buffer.*\n", "", program().script())
     text = text.replace("W: T.Buffer", 'W1: T.Buffer((6, 4), "float32"), W: T.Buffer', 1)

@@ -89,14 +89,16 @@ def test_comparisons_are_shifted() -> None:
     assert "2147483647" in after.script()
 
 
-def test_narrow_and_unsigned_sums_may_wrap_and_stay() -> None:
+def test_narrow_unsigned_and_read_sums_may_wrap_and_stay() -> None:
     @T.prim_func
-    def before(A: T.Buffer((256,), "int8"), B: T.Buffer((256,), "uint8")):
+    def before(A: T.Buffer((256,), "int8"), B: T.Buffer((256,), "uint8"), C: T.Buffer((256,), "int32")):
         for i in range(256):
             A[i] = (A[i] * T.int8(4) + A[255 - i]) // T.int8(2)
             B[i] = (B[i] * T.uint8(4) + B[255 - i]) // T.uint8(2)
             if A[i] + T.int8(100) < T.int8(20):
                 A[i] = T.int8(0)
+            if C[i] + 3 < 12:
+                C[i] = 0
 
     check(RenormalizeSplitPattern(), before, before)
 

@@ -203,7 +203,7 @@ class _Permuter(FactMutator):
         by = self.analyzer.simplify(by)
         chunk = self.analyzer.simplify(build.floordiv(column, CHUNK))
         inside = self.analyzer.simplify(build.floormod(column, CHUNK))
-        if by.dtype != chunk.dtype and by.dtype.is_vector is chunk.dtype.is_vector:
+        if by.dtype != chunk.dtype:
             by = build.cast(chunk.dtype, by)
         return self.analyzer.simplify(build.add(build.mul(build.bitwise_xor(chunk, by), CHUNK), inside))
 
