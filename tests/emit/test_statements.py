@@ -488,6 +488,8 @@ def test_integers_far_from_the_loop_variable_are_hidden_from_llvm(dtype: str) ->
     """LLVM's loop strength reduction follows each as a function of the variable, in more than linear time."""
     assert count('asm ""', llvm_text(_chain(dtype, 90))) in (1, 2)  # in its own type, and in 64 bits
     assert count('asm ""', llvm_text(_chain(dtype, 30))) == 0
+    outside = _chain(dtype, 90).replace("for i in range(50)", "if i < 50").replace('")):', '"), i: T.int32):')
+    assert count('asm ""', llvm_text(outside)) == 0
     a = np.zeros(50, dtype)
     build(_chain(dtype, 90))(a)
     x = np.arange(50).astype(dtype)

@@ -7,7 +7,9 @@ import pytest
 from tirlower.diagnostics import ArgumentError, InterpreterError, RuntimeAssertError, TirError
 from tirlower.interp import Interpreter, interpret
 from tirlower.ir import Buffer, BufferStore, DataType, For, PrimFunc, Var, const
+from tirlower.ir import custom_datatype as datatype
 from tirlower.script import ir as I
+from tirlower.script import parse
 from tirlower.script import tir as T
 
 
@@ -220,6 +222,25 @@ def test_functions_of_a_module_call_each_other():
     assert interpret(Module, 3.0, name="square") == 9.0
     with pytest.raises(TirError, match="did you mean 'square'"):
         interpret(Module, 3.0, name="sqare")
+
+
+def test_operations_of_custom_types_are_called_by_their_symbols():
+    datatype.register("ring")
+    try:
+        datatype.register_op(lambda a, b: (a + b) % 251, "Add", "llvm", "ring")
+        outside = datatype.ExternFunction("ring_mul_in_machine_code", python=lambda a, b: a * b % 251)
+        datatype.register_op(outside, "Mul", "llvm", "ring")
+        func = parse("""
+@T.prim_func
+def f(A: T.Buffer((3,), "uint8")):
+    A[1] = T.call_extern("uint8", "custom.ring.Add.llvm.uint8.uint8.uint8", A[0], A[0])
+    A[2] = T.call_extern("uint8", "ring_mul_in_machine_code", A[0], A[0])
+""")
+        a = np.array([200, 0, 0], np.uint8)
+        interpret(func, a)
+        assert a.tolist() == [200, 400 % 251, 40000 % 251]
+    finally:
+        datatype.unregister("ring")
 
 
 def test_return_values_end_the_function():

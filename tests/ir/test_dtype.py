@@ -68,6 +68,14 @@ def test_texts_that_are_no_data_type(name):
         DataType(name)
 
 
+@pytest.mark.parametrize("letter, kind", [("i", "int"), ("u", "uint"), ("f", "float")])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_short_names_of_other_languages_are_told_by_ours(letter: str, kind: str, bits: int) -> None:
+    if (letter, bits) != ("f", 8):
+        with pytest.raises(DataTypeError, match=f"'{kind}{bits}'"):
+            DataType(f"{letter}{bits}")
+
+
 def test_other_values_are_no_data_type():
     for value in (3, None, np.ndarray, np.datetime64, np.integer, ["int32"][:0]):
         with pytest.raises((DataTypeError, TypeError)):

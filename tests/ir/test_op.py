@@ -35,6 +35,16 @@ def test_type_rules():
     assert Op.get("tir.call_extern").infer is None and Op.get("tir.address_of").infer((f,)) == "handle"
 
 
+def test_jumps_take_no_operands():
+    value = ir.Var("x")
+    for name in ("thread_return", "break_loop", "continue_loop"):
+        op = Op.get(f"tir.{name}")
+        assert op.infer(()) == "void" and op.purity is Purity.OPAQUE
+        ir.Call(op, ())
+        with pytest.raises(TirError, match=name):
+            ir.Call(op, (value,))
+
+
 def test_elementwise_operations_infer_from_lanes():
     for name in Op.names():
         op = Op.get(name)

@@ -78,6 +78,25 @@ def test_random_indices_lie_in_the_region_and_affine_ones_fill_its_ends():
             assert (low, high) == (min(reached), max(reached)), index
 
 
+def test_products_by_a_size_that_is_not_negative():
+    buffer, i, j = decl_buffer((1000,), "int32", "A"), Var("i"), Var("j")
+    size, other = Var("n", nonneg=True), Var("m")
+    for index in (i * size, size * (i - 2) + 5):
+        region = BufferRegion(buffer, (Range(index, const(1, "int32")),))
+        (part,) = relax_region(region, [(i, Range.from_extent(7)), (j, Range.from_extent(4))]).region
+        for n in range(4):
+            reached = [evaluate(index, {i: x, size: n}) for x in range(7)]
+            low, extent = (evaluate(end, {size: n}) for end in (part.min, part.extent))
+            assert (low, low + extent - 1) == (min(reached), max(reached))
+    # Of others no end is known: they may be negative.
+    for index in (i * other, (i + size) * j):
+        (part,) = relax_region(
+            BufferRegion(buffer, (Range(index, const(1, "int32")),)),
+            [(i, Range.from_extent(7)), (j, Range.from_extent(4))],
+        ).region
+        assert evaluate(part.min, {}) == 0 and evaluate(part.extent, {}) == 1000
+
+
 def _count(expr, var):
     if expr is var:
         return 1

@@ -9,6 +9,7 @@ import tirlower as tl
 from tests.checking import check
 from tests.transforms.memory.test_compact_buffer import COMPACT, allocations
 from tirlower.ir import PrimFunc
+from tirlower.rewrite.touched_regions import relaxed_by_scope
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import CompactBufferAllocation, PassContext, Simplify
@@ -207,3 +208,19 @@ def border(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32")):
     after = check(CompactBufferAllocation(strict), func)
     assert allocations(after) == {"B": (9,)}
     assert f"B[{index}] = " in after.script()
+
+
+@pytest.mark.parametrize(
+    ("scope", "shared_by"),
+    [
+        ("global", ["blockIdx.x", "threadIdx.x", "threadIdx.y"]),
+        ("shared", ["threadIdx.x", "threadIdx.y"]),
+        ("shared.dyn", ["threadIdx.x", "threadIdx.y"]),
+        ("warp", ["threadIdx.x"]),
+        ("local", []),
+        ("wmma.accumulator", []),
+    ],
+)
+def test_which_threads_share_an_allocation(scope: str, shared_by: list[str]) -> None:
+    tags = ("blockIdx.x", "threadIdx.x", "threadIdx.y")
+    assert [tag for tag in tags if relaxed_by_scope(scope, tag)] == shared_by

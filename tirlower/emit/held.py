@@ -50,8 +50,7 @@ _MOST_NODES: Final = 8
 
 def _place(em: Emitter, op: BufferStore) -> Hashable:
     """What identifies the element of a store as long as its variables are in scope; None where a load or a call does."""
-    dtype = op.buffer.dtype
-    if not dtype.is_scalar or str(dtype) not in _KEPT or op.predicate is not None:
+    if str(op.buffer.dtype) not in _KEPT or op.predicate is not None:
         return None
     if not any(op.buffer.data is b.data for b in em.kernel.func.buffer_map.values()):
         return None  # memory of the function's own is in registers already

@@ -98,3 +98,18 @@ def f(A: T.Buffer((8,), "float32")):
         A[i] = D[7 - i]
 """)
     assert "D = T.decl_buffer((8,), data=B.data)" in check(StorageRewrite(), func).script()
+
+
+def test_memory_of_a_size_that_is_bound_is_allocated_behind_the_binding() -> None:
+    func = parse("""
+def f(n: T.int32, X: T.Buffer((10,), "float32")):
+    for i in range(10):
+        m: T.int32 = T.max(n, i) % 7 - 1
+        for j in range(10):
+            A = T.alloc_buffer((T.max(m, 1),), "float32")
+            A[0] = X[j] + T.float32(1)
+            X[j] = A[0] * T.float32(2)
+""")
+    lines = [text.strip() for text in check(StorageRewrite(), func, sizes=(10,), samples=1).script().splitlines()]
+    at = lines.index("A = T.alloc_buffer((T.max(m, 1),))")
+    assert lines[at - 1].startswith("m: T.int32") and lines[at + 1].startswith("for j")

@@ -298,6 +298,19 @@ def test_calls_lane_by_lane_or_not_at_all() -> None:
     assert loops(after) == 2
 
 
+def test_the_number_of_arguments_in_a_call_of_llvm_stays_one_number() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "uint32")):
+        for i in T.vectorized(8):
+            A[i] = T.call_llvm_pure_intrin("float32", "llvm.maxnum", T.uint32(2), A[i], A[7 - i])
+            # Here the number is the function's own.
+            B[i] = T.call_llvm_pure_intrin("uint32", "llvm.umax", T.uint32(3), B[i])
+
+    text = check(VectorizeLoop(), before, execute=False).script()
+    assert '"llvm.maxnum", T.uint32(2), A[0:8], ' in text
+    assert '"llvm.umax", T.Broadcast(T.uint32(3), 8), B[0:8])' in text
+
+
 def test_calls_with_effects_run_once_for_each_lane() -> None:
     @T.prim_func
     def before(A: T.Buffer((4,), "int32")):

@@ -248,6 +248,20 @@ def test_inner_loops_symbolic_sizes_and_views() -> None:
     assert branches(after) == 0
 
 
+def test_what_is_assumed_outside_of_a_loop_that_writes_takes_the_dataflow() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32")):
+        for i in range(4):
+            T.evaluate(T.assume(A[i] == 0))
+            for j in range(16):
+                if j != i:
+                    A[j] = 0
+
+    inputs = [[np.zeros(16, "int32")]]
+    check(PLAIN, before, before, inputs=inputs)
+    assert branches(check(FLOW, before, inputs=inputs)) == 0
+
+
 def test_nothing_known_nothing_done() -> None:
     @T.prim_func
     def before(A: T.Buffer((16,), "float32"), n: T.int32):

@@ -55,7 +55,7 @@ class FragmentCopies:
         other = out_of if is_fragment(into) else into
         if copy.conditions or copy.store.predicate is not None or copy.load.predicate is not None:
             refuse(op, "its elements are copied under conditions", "copy whole tiles of 16 by 16 elements")
-        if copy.store.value is not copy.load or into.dtype is not out_of.dtype:
+        if into.dtype is not out_of.dtype:
             refuse(op, "it converts the elements of a fragment", "convert them in shared memory")
         if not (other.scope.startswith("shared") or (other is into and other.scope == "global")):
             refuse(
