@@ -220,6 +220,21 @@ with T.block("gather"):
     assert show(over.reads) == ["A[0:+16, 0:+1]", "I[0:+4]"]
 
 
+def test_variables_are_added_to_the_regions_that_are_stated():
+    stated = """
+s = 0.0
+for k in range(4):
+    with T.block("b"):
+        vk = T.axis.reduce(4, k)
+        T.reads(A[vk, 0:4])
+        T.writes(B[vk, 0])
+        s += A[vk, 0]
+        B[vk, 0] = s
+"""
+    block = first_block(stated)
+    assert show(block.reads) == ["A[vk:+1, 0:+4]", "s[0:+1]"] and show(block.writes) == ["B[vk:+1, 0:+1]", "s[0:+1]"]
+
+
 def test_nested_blocks_count_by_their_declared_regions():
     block = first_block(
         """

@@ -161,3 +161,9 @@ def test_wide_conjunctions_and_long_elif_chains():
     while isinstance(stmt, IfThenElse):
         stmt, count = stmt.else_case, count + 1
     assert count == 801
+
+
+@pytest.mark.parametrize(("called", "kind"), [("3", "int"), ("None", "NoneType"), ("D", "object"), ("(1, 2)", "tuple")])
+def test_what_is_no_function_is_not_called(called: str, kind: str):
+    with pytest.raises(ScriptError, match=f"{kind} is not called"):
+        parse(f"def f(A: T.Buffer((4,), 'int32')):\n    A[0] = {called}(1)\n", {"D": object()})

@@ -147,6 +147,13 @@ def test_operations(text, op, dtype):
         assert made.op.name == op
 
 
+def test_an_atomic_operation_takes_the_address_of_its_element():
+    (call,) = [stmt.value for stmt in stmts("T.atomic_add(I[3], 2)") if isinstance(stmt, Evaluate)]
+    address, number = call.args
+    assert (address.op.name, address.args[0].indices[0].value) == ("tir.address_of", 3)
+    assert (number.value, number.dtype, call.dtype) == (2, "int32", "int32")
+
+
 def test_a_packed_call_passes_an_array_structure():
     packed = value("T.call_packed('f', A, 1)")
     assert [a.op.name for a in packed.args[1:2]] == ["tir.tvm_stack_make_array"] and packed.args[0].value == "f"

@@ -19,7 +19,7 @@ from tirlower.script import ir as I
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.script.printer import colored, print_with_spans, script, show
-from tirlower.script.printer.literals import float_text, string_text
+from tirlower.script.printer.literals import float_text, new_var, string_text
 from tirlower.script.printer.names import Names, identifier
 
 
@@ -87,6 +87,20 @@ def test_symbolic_shapes_are_matched():
             B = T.match_buffer(b, (m,))
             B[0] = T.Cast("float32", A[0, n])
     """)
+
+
+def test_parameters_of_sizes_that_are_parameters_stay_parameters():
+    for head in ('n: T.int32, A: T.Buffer((n, 4), "float32")', 'A: T.Buffer((4,), "int8"), B: T.Buffer((4,), "int8")'):
+        assert parse(f"def main({head}):\n    T.evaluate(0)\n").script().split("\n")[1] == f"def main({head}):"
+
+
+@pytest.mark.parametrize("text", ["int32", "float16x4", "handle", "custom[ring]8"])
+@pytest.mark.parametrize("nonneg", [False, True])
+def test_the_text_of_a_new_variable_makes_one_of_its_type(text: str, nonneg: bool):
+    if nonneg and text != "int32" and not text.startswith("custom"):
+        return
+    made = eval(new_var(ir.Var("x", text, nonneg=nonneg)), {"T": T})
+    assert (made.dtype, made.nonneg) == (text, nonneg)
 
 
 def test_declarations():

@@ -14,6 +14,7 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir import BufferStore, For, Mutator, PrimFunc
 from tirlower.ir.expr import IntImm, Var
 from tirlower.ir.structural import assert_structural_equal, structural_equal
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import Sequential, Simplify, prim_func_pass
 from tirlower.validate.passes import WORK_LIMIT, estimated_work, random_arguments
@@ -184,3 +185,11 @@ def test_a_pass_certifies_its_own_results_and_a_list_those_of_its_passes():
     with tl.PassContext(validate=True):
         Asked(propagate_knowns_to_prove_conditional=True)(scale)
     assert asked == ["Asked"]
+
+
+def test_extents_that_no_number_is_known_of_have_no_arguments():
+    head = 'def f(n: T.int32, x: T.float32, A: T.Buffer((4, {}), "float32")):\n    T.evaluate(0)\n'
+    array = random_arguments(parse(head.format("n // 2")))[-1]
+    assert isinstance(array, np.ndarray) and array.shape == (4, 2)
+    for extent in ('T.Cast("int32", x)', "T.popcount(n)", "n // (n - 4)"):
+        assert random_arguments(parse(head.format(extent))) is None

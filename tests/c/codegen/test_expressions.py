@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tests.c.batch import lines_of
+from tirlower.c.codegen.module import generate
+from tirlower.script import parse
 
 
 def function(params: str, *body: str) -> list[str]:
@@ -37,7 +39,6 @@ def test_deep_expressions_are_cut_into_constants():
 
 
 def test_a_shared_operand_is_computed_once():
-    from tirlower.c.codegen.module import generate
     from tirlower.ir import Buffer, BufferStore, PrimFunc, Var
     from tirlower.ir.expr import IntImm, Mul
 
@@ -80,6 +81,17 @@ def test_a_shuffle_picks_lanes_by_their_numbers():
 def test_indices_are_exact_in_64_bits():
     lines = function('n: T.int32, A: T.Buffer((n, n), "int8")', "for i, j in T.grid(n, n):", "    A[i, j] = T.int8(1)")
     assert "A[(int64_t)i * n + j] = 1;" in lines
+
+
+def test_indices_that_are_converted_or_chosen_are_exact():
+    # As they are written: lowered, the conversion stands further inside.
+    program = "def f(O: T.Buffer((4,), 'int64')):\n    for i in range(4):\n        O[i] = T.Cast('int64', {})\n"
+    for value, text in (
+        ("i * 1073741824", "(int64_t)i * 1073741824"),
+        ("T.if_then_else(i > 1, i, 1) * 1073741824", "(int64_t)(i > 1 ? i : 1) * 1073741824"),
+        ("T.if_then_else(i > 1, i * 1073741824, i) + 9", "(i > 1 ? (int64_t)i * 1073741824 : i) + 9"),
+    ):
+        assert f"O[i] = {text};" in generate(parse(program.format(value))).body
 
 
 def test_data_wraps_also_in_an_index():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.c.batch import lines_of
+from tirlower.c.codegen.module import generate
+from tirlower.ir import Buffer, BufferStore, Call, IntImm, Op, PrimFunc, Var
 
 
 def stored(params: str, value: str, dtype: str) -> list[str]:
@@ -39,3 +41,17 @@ def stored(params: str, value: str, dtype: str) -> list[str]:
 )
 def test_functions(value, dtype, text):
     assert stored(f"x: T.{dtype}", value, dtype)[0] == f"O[0] = {text};"
+
+
+def test_a_remainder_of_integers_is_that_of_division():
+    x, y, out = Var("x", "int32"), Var("y", "int32"), Buffer("O", (1,), "int32")
+    body = BufferStore(out, Call(Op.get("tir.fmod"), (x, y), "int32"), [IntImm("int32", 0)])
+    text = generate(PrimFunc([x, y, out.data], {out.data: out}, "void", {}, body)).body
+    assert "if (y == 0) {" in text and "O[0] = tir_truncmod_i32(x, y);" in text
+
+
+def test_the_shift_of_each_channel_is_counted_in_its_own_type():
+    params = "x: T.int32, l: T.int32, r: T.int32, q: T.int32, b: T.bool, c: T.bool"
+    (line, _) = stored(params, "T.q_multiply_shift_per_axis(x, x, l, r, q, b, c)", "int32")
+    shifts = "b ? l : 0, (int32_t)((uint32_t)q + (uint32_t)(c ? r : 0))"
+    assert line == f"O[0] = (int32_t)tir_fixed_point(x, x, {shifts});"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -120,6 +121,26 @@ def test_the_work_of_a_call_is_estimated() -> None:
         parse('@T.prim_func\ndef f(A: T.Buffer((8,), "int32")):\n    for i in range(8):\n        A[i] = i\n')
     )
     assert fixed.kernels["f"].work == 8
+
+
+def test_functions_with_large_arrays_look_at_the_stack_first() -> None:
+    functions = "".join(f"""
+    @T.prim_func
+    def f{size}(A: T.Buffer(({size},), "int32")):
+        X = T.alloc_buffer(({size},), "int32")
+        for i in range({size}):
+            X[i] = A[{size} - 1 - i]
+        for i in range({size}):
+            A[i] = X[i] + 1
+""" for size in (1000, 1030))  # fmt: skip
+    calls, made = build_module(parse(f"@I.ir_module\nclass Module:{functions}"))
+    guarded = [size for size in (1000, 1030) if re.search(rf"^define .*f{size}\.kernel\.body", made.text, re.M)]
+    assert guarded == [1030]  # more than 4 KB
+    for name, call in calls.items():
+        a = np.arange(int(name[1:]), dtype="int32")
+        expected = a[::-1] + 1
+        call(a)
+        np.testing.assert_array_equal(a, expected)
 
 
 def test_machines_of_targets() -> None:

@@ -119,7 +119,7 @@ _EXCHANGE = """
 import ctypes
 import numpy as np
 import tirlower as tl
-from tirlower.diagnostics import ArgumentTypeError
+from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError
 from tirlower.ir.dlpack import DLTensor
 from tirlower.script import parse
 
@@ -135,7 +135,7 @@ def fill(obj, out):
     t.shape, t.strides = obj.shape_, obj.strides_
     return 0
 
-fills = []
+fills, slow = [], []
 table = (ctypes.c_uint64 * 8)()
 table[0] = 1
 table[5] = ctypes.cast(fill, ctypes.c_void_p).value
@@ -153,7 +153,9 @@ class Tensor:
             raise RuntimeError("not today")
         return self.neg
     def __dlpack_device__(self): return 1, 0
-    def __dlpack__(self, **more): return self.array.__dlpack__(**more)
+    def __dlpack__(self, **more):
+        slow.append(self)
+        return self.array.__dlpack__(**more)
 
 run = tl.build(parse('''
 @T.prim_func
@@ -165,7 +167,15 @@ out = Tensor([0, 0, 0, 0])
 for _ in range(3):
     run(Tensor([1, 2, 3, 4]), out)
     assert out.array.tolist() == [2, 4, 6, 8]
-native = len(fills)
+native = fills and len(slow) == 2  # the first call alone
+strided = Tensor(range(8))
+strided.array, strided.strides_[0] = strided.array[::2], 2
+try:
+    run(strided, out)
+except ArgumentValueError as error:
+    assert "contiguous" in str(error)
+else:
+    raise SystemExit("every other element was read as if there were none between")
 for _ in range(3):
     try:
         run(Tensor([1, 2, 3, 4], neg=True), out)

@@ -153,6 +153,15 @@ WAITING = Signature("wait", (BufferParam("flag", "uint8", (1,)), ScalarParam("n"
 WORK = compound_of(lambda n: n, n="int64")
 
 
+def test_elements_are_the_work_where_nothing_else_is_known():
+    arrays = (BufferParam("a", "uint8", (3, 4)), ScalarParam("n", "int64"), BufferParam("b", "uint8", (5,)))
+    signature = Signature("f", arrays)
+    for threshold in (16, 17, 18):
+        policy = GilPolicy("auto", threshold=threshold)
+        assert policy.constant(signature) is policy.decide({}, 17) is (threshold <= 17)
+    assert GilPolicy("auto").constant(Signature("f", (BufferParam("a", "uint8", (Sym("n", "int32"),)),))) is None
+
+
 @pytest.mark.parametrize(
     ("policy", "spins", "released"),
     [

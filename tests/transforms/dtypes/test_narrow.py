@@ -216,12 +216,12 @@ def test_shifts_keep_their_width_where_the_amount_needs_it() -> None:
     after = check(NarrowDataType(32), small)
     assert loop_dtypes(after) == ["int32"]
     for amount in (31, 32, 33):
-
-        @T.prim_func
-        def whole(A: T.Buffer((31,), "int32")):
-            for i in range(T.int64(31)):
-                A[i] = T.Cast("int32", T.shift_right(T.int64(7) - i, T.int64(amount)))
-
+        whole = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((31,), "int32")):
+    for i in range(T.int64(31)):
+        A[i] = T.Cast("int32", T.shift_right(T.int64(7) - i, T.int64({amount})))
+""")
         after = check(NarrowDataType(32), whole)
         assert ("T.int64" in after.script()) is (amount > 31)
 

@@ -358,7 +358,7 @@ def needs_numbers(roots: Sequence[Expr | None]) -> bool:
     seen: set[int] = set()
     while stack:
         op = stack.pop()
-        if id(op) in seen or op.is_leaf:
+        if id(op) in seen:
             continue
         seen.add(id(op))
         if op.__class__ is Shuffle or (op.__class__ is Call and getattr(op.op, "short", "") in _BY_NUMBER):

@@ -71,6 +71,13 @@ def test_descriptors(swizzle, code):
 def test_whether_sums_are_kept_is_a_predicate():
     text = build(wgmma(64, 16, "bf16", scale="A[0] > T.bfloat16(0)"), "sm_90a").ptx
     assert re.search(r"setp\.ne\.b32 keep, %r\d+, 0;", text)
+    for scale, made in (
+        ("True", "mov.b32 \t{}, 1;"),
+        ("False", "mov.b32 \t{}, 0;"),
+        ("A[0] > T.bfloat16(0)", "selp.b32 \t{}, "),
+    ):
+        text = build(wgmma(64, 16, "bf16", scale=scale), "sm_90a").ptx
+        assert made.format(re.search(r"setp\.ne\.b32 keep, (%r\d+), 0;", text)[1]) in text
 
 
 def test_sums_are_used_behind_the_wait():
