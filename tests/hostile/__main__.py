@@ -17,6 +17,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     parser.add_argument("--each", type=int, default=2, help="how many programs of a kind of fault to make small")
     parser.add_argument("--shrink", action="store_true", help="make the first failing program of each kind small")
+    parser.add_argument(
+        "--target", default="llvm", choices=("llvm", "c"), help="what they are built for (small ones: always llvm)"
+    )
     args = parser.parse_args()
     os.environ["TIRLOWER_CACHE"] = "off"
     from tests.hostile.campaign import one, run_many
@@ -29,7 +32,8 @@ def main() -> int:
             small = shrink(program) if args.shrink else program
             print(f"seed {seed}: {one(small)}\n{small.text}{small.calls[0]}\n", flush=True)
         return 0
-    report = run_many(args.seed, args.count, seconds=args.seconds, log=None if args.shrink else sys.stdout)
+    log = None if args.shrink else sys.stdout
+    report = run_many(args.seed, args.count, seconds=args.seconds, log=log, target=args.target)
     kinds: Counter[str] = Counter()
     print(report, flush=True)
     if args.shrink:

@@ -48,31 +48,31 @@ class Report:
         return "\n".join(lines)
 
 
-def _child(first: int, last: int, pipe: int) -> None:
+def _child(first: int, last: int, pipe: int, target: str) -> None:
     """Run programs; a line before each says its seed, a line after it what was found."""
     with os.fdopen(pipe, "w") as out:
         for seed in range(first, last):
             print(json.dumps({"start": seed}), file=out, flush=True)
             counts: Counter[str] = Counter()
             try:
-                found = compare(generate(seed), counts)
+                found = compare(generate(seed), counts, target)
             except Exception as error:  # a fault of the generator
                 found = [f"generator: {type(error).__name__}: {error}"]
             print(json.dumps({"done": seed, "found": found, "counts": counts}), file=out, flush=True)
 
 
-def run_many(first: int, count: int, *, seconds: float = float("inf"), log: Any = None) -> Report:
+def run_many(first: int, count: int, *, seconds: float = float("inf"), log: Any = None, target: str = "llvm") -> Report:
     """Run the programs of ``count`` seeds, each call of each natively and in the interpreter."""
     report = Report()
     begin = time.monotonic()
     seed, last = first, first + count
     while seed < last and time.monotonic() - begin < seconds:
-        seed = _batch(seed, min(seed + BATCH, last), report, begin + seconds, log)
+        seed = _batch(seed, min(seed + BATCH, last), report, begin + seconds, log, target)
     report.seconds = time.monotonic() - begin
     return report
 
 
-def _batch(first: int, last: int, report: Report, until: float, log: Any) -> int:
+def _batch(first: int, last: int, report: Report, until: float, log: Any, target: str) -> int:
     """Run programs in one child; returns the seed after the last that was run."""
     reading, writing = os.pipe()
     process = os.fork()
@@ -81,7 +81,7 @@ def _batch(first: int, last: int, report: Report, until: float, log: Any) -> int
         try:
             os.close(reading)
             faulthandler.disable()
-            _child(first, last, writing)
+            _child(first, last, writing, target)
             status = 0
         finally:
             os._exit(status)

@@ -127,12 +127,12 @@ def test_wrong_values_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_death_names_its_program_and_the_next_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def die(program: Hostile, counts: Counter[str]) -> list[str]:
+    def die(program: Hostile, counts: Counter[str], target: str) -> list[str]:
         if program.seed == 6:
             os.kill(os.getpid(), 9)
-        return ["wrong"] if program.seed == 8 else []
+        return [f"wrong for {target}"] if program.seed == 8 else []
 
     monkeypatch.setattr("tests.hostile.campaign.compare", die)
-    report = run_many(4, 6)
-    assert [(fault.seed, fault.what) for fault in report.faults] == [(6, "signal SIGKILL"), (8, "wrong")]
+    report = run_many(4, 6, target="c")
+    assert [(fault.seed, fault.what) for fault in report.faults] == [(6, "signal SIGKILL"), (8, "wrong for c")]
     assert report.programs == 6

@@ -24,14 +24,19 @@ EQUIVALENTS = Path(__file__).with_name("equivalents.toml")
 
 _PROGRAMS = ("tests.fuzz", "--count", "60", "--native", "all", "--reduce", "0")
 _HOSTILE = ("tests.hostile", "--count", "40")
+_HOSTILE_C = ("tests.hostile", "--count", "25", "--target", "c")
 _JUDGE = ("tests.judge", "--count", "60", "--shrink", "0")
 _EXPRESSIONS = ("tests.arith.fuzz", "--count", "1500", "--start", "0")
 
 FUZZERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "analysis": (_PROGRAMS, _JUDGE),
     "arith": (_EXPRESSIONS, _PROGRAMS),
+    "c": (_HOSTILE_C,),
     "call": (_HOSTILE,),
+    "driver": (_HOSTILE, _HOSTILE_C),
     "emit": (_PROGRAMS, _HOSTILE),
+    # No fuzzer has a GPU, and none makes kernels of threads: those of the tests run on the host, beside the interpreter.
+    "gpu": (("pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/gpu/codegen/test_on_host.py"),),
     "interp": (_PROGRAMS,),
     "ir": (_PROGRAMS,),
     "legality": (_JUDGE, _HOSTILE),
@@ -41,7 +46,8 @@ FUZZERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "script": (_PROGRAMS,),
     "transforms": (_PROGRAMS, _HOSTILE),
 }
-"""What a mutant meets that a room's tests let pass: modules that are run, and their arguments."""
+"""What a mutant meets that a room's tests let pass: modules that are run, and their arguments. What has none
+(machines' facts, validation, support, the loose modules) computes no value of a program. C needs its compiler."""
 
 
 @dataclass(frozen=True)

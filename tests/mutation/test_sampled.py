@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 from collections import Counter
 from pathlib import Path
 
@@ -146,3 +147,17 @@ def test_listed_equivalents_have_reasons() -> None:
     listed = equivalents()
     assert all(reason.strip() for reason in listed.values())
     assert len(listed) <= 80  # a tenth of the sample
+
+
+def test_listed_equivalents_are_mutants_that_there_are() -> None:
+    listed = equivalents()
+    found = {
+        one.name for path in {name.partition(":")[0] for name in listed} for one in candidates(sampled.ROOT / path)
+    }
+    assert not set(listed) - found, "the code has changed: say anew whether they change nothing"
+
+
+def test_fuzzers_have_rooms_and_are_there() -> None:
+    assert set(campaign.FUZZERS) <= set(sampled.rooms())
+    for module, *_ in {command for commands in campaign.FUZZERS.values() for command in commands}:
+        assert importlib.util.find_spec(module) is not None

@@ -221,6 +221,15 @@ def test_pointers_and_masks():
             T.evaluate(T.call_extern("int32", "h"))
             T.evaluate(T.prefetch(T.address_of(A[i]), 0, 3, 1))
 
+    @T.prim_func
+    def masked(A: T.Buffer((64,), "float32"), m: T.int32):
+        T.evaluate(T.call_extern("int32", "f", T.tvm_access_ptr(T.type_annotation("float32"), A.data, 0, 64, m)))
+
+    # Of a mask that is not known here any bit may be set.
+    assert [(a.is_write, a.must) for a in extract(masked).accesses if a.data.name == "A"] == [
+        (False, False),
+        (True, False),
+    ]
     found = [(a.data.name, a.is_write, a.must) for a in extract(calls).accesses]
     assert found == [
         ("A", False, False), ("B", False, False), ("B", True, False), ("A", False, False),

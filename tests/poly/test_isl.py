@@ -11,7 +11,9 @@ from tirlower.ir import Var
 from tirlower.poly import isl
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import any_of, at_least
-from tirlower.poly.constraint_system import BOTH, System
+from tirlower.poly.conflicts import Conflicts
+from tirlower.poly.constraint_system import BOTH, EMPTY, Outcome, System
+from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
 from tirlower.poly.isl import Solver
 from tirlower.script import parse
@@ -310,3 +312,26 @@ def test_without_islpy_its_names_say_how_to_get_it(monkeypatch: pytest.MonkeyPat
     with pytest.raises(ImportError, match="islpy is not installed: pip install islpy"):
         isl.isl.Set.empty(1)
     assert not hasattr(isl.isl, "__wrapped__")  # which inspection asks of any object
+
+
+def test_of_two_directions_a_certain_meeting_is_told_else_the_first_that_is_not_ruled_out():
+    func = parse("""
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    for i in range(8):
+        A[B[i]] = 1
+        A[C[i]] = 2
+""")
+    scop = extract(func)
+    first, second = (access for access in scop.accesses if access.is_write)
+    (loop,) = scop.loops
+    told: dict[str, Outcome] = {}
+
+    class Told(Conflicts):
+        def solved(self, a, b, forms, signs, relations):
+            return told[signs[loop]]
+
+    certain, maybe = Outcome("found"), Outcome("found", False, reason="what C holds")
+    for ahead, behind in itertools.product((certain, maybe, EMPTY, Outcome("unknown", reason="too long")), repeat=2):
+        told.update({"<": ahead, ">": behind})
+        ways = [way for way in (ahead, behind) if way is certain] + [way for way in (ahead, behind) if way is not EMPTY]
+        assert Told(scop).ask(first, second, {loop: "!"}) == (ways or [EMPTY])[0]
