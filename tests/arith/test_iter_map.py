@@ -325,3 +325,15 @@ def test_a_narrowing_cast_goes_into_a_sum_only_where_no_part_overflows():
     # In int32 the two products together are too large, though with the constant the whole is not.
     outside = (i * big + j * big - 2**31).astype("int32")
     assert isinstance(analyzer.simplify(outside), Cast)
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 4, 8])
+def test_truncated_digits_of_what_is_not_negative_are_digits(divisor):
+    i = Var("i")
+    digits = [build.truncdiv(i, divisor), build.truncmod(i, divisor)]
+    found = detect_iter_map(digits, {i: Range(0, 8)}, check_level="bijective")
+    assert not found.errors
+    inverse = inverse_affine_iter_map(found.indices, [Var("q"), Var("r")])
+    assert set(inverse) == {i}
+    shifted = detect_iter_map(digits, {i: Range(-9, 18)})
+    assert divisor == 1 or "may be negative" in str(shifted.errors)

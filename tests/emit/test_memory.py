@@ -410,3 +410,24 @@ def test_prefetched_elements_need_not_exist_but_what_their_index_reads_must() ->
         tl.build(func)
     with pytest.raises(BoundsError):
         tl.interpret(func, a, extremes, b)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "index", "past"),
+    [
+        ("float32x8", "i", True),
+        ("float32", "T.Ramp(i * 8, 1, 8)", True),
+        ("float32", "T.Ramp(i, 32, 8)", False),
+        ("float32", "T.Ramp(i * 8 + 7, -1, 8)", False),
+        ("float32x3", "i", False),
+    ],
+)
+def test_whole_registers_in_a_row_are_stored_past_the_caches(dtype: str, index: str, past: bool) -> None:
+    n, value = (32, "A[i]") if "x" in dtype else (256, "A[i * 8:i * 8 + 8]")
+    text = llvm_text(f"""
+def kernel(A: T.Buffer(({n},), "{dtype}"), B: T.Buffer(({n},), "{dtype}")):
+    with T.attr(B.data, "tir.nontemporal", T.bool(True)):
+        for i in range(32):
+            B[{index}] = {value}
+""", "llvm -mcpu=haswell")  # fmt: skip
+    assert ("!nontemporal" in text) is past

@@ -1,17 +1,29 @@
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp import interpret
-from tirlower.ir import Call, Op, Ramp, StringImm, Var, const
+from tirlower.ir import BufferLoad, Call, Evaluate, Op, PrimFunc, Ramp, StringImm, Var, const, decl_buffer
 from tirlower.script import tir as T
 
 
 def call(name, *args, dtype=None):
     op = Op.get(f"tir.{name}")
     return Call(op, args, dtype or op.infer(args))
+
+
+def test_a_prefetch_reads_its_indices_and_not_its_element():
+    buffer, n = decl_buffer((4,), "int32", "A"), Var("n", "int32")
+    for index, fails in ((n, False), (n + 100, False), (n // (n - 3), True)):
+        for where in (BufferLoad(buffer, [index]), call("address_of", BufferLoad(buffer, [index]))):
+            hint = Evaluate(Call(Op.get("tir.prefetch"), (where, const(0), const(3), const(1)), "void"))
+            func = PrimFunc([n, buffer.data], {buffer.data: buffer}, "void", {}, hint)
+            with pytest.raises(InterpreterError, match="division by zero") if fails else contextlib.nullcontext():
+                interpret(func, 3, np.zeros(4, "int32"))
 
 
 def test_only_the_chosen_arm_of_if_then_else_is_evaluated():

@@ -374,3 +374,15 @@ def test_of_two_errors_the_one_is_raised_that_python_comes_to_first(statement):
         want = _error_of(python, Checked([0, 1, 2, 3]), Checked([0, 0, 0, 0]), m, n, k)
         for run in (kernel, lambda *args: tl.interpret(func, *args), lambda *args: tl.interpret(low, *args)):
             assert _error_of(run, ints(0, 1, 2, 3), ints(0, 0, 0, 0), m, n, k) == want, (m, n, k)
+
+
+def test_of_trusted_accesses_the_loops_alone_are_guarded():
+    program = """
+def f(A: T.Buffer((8,), "int32"), X: T.Buffer((8,), "int32"), k: T.int32, n: T.int32):
+    for i in T.serial(k, k + n):
+        A[X[0]] = i
+"""
+    for mode, guards in (("guard", 2), ("trust", 1)):
+        with tl.PassContext(config={"tir.unproved_bounds": mode}):
+            text = tl.lower(parse(program)).script()
+        assert text.count("T.Assert") == guards and "past the values of int32" in text

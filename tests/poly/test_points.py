@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.poly.brute import bounds_violations, events, parallel_conflict, vector_conflict
 from tests.poly.legality_base import replayed
 from tirlower.ir import PrimFunc
-from tirlower.poly import can_reorder, check_bounds, extract, is_parallel, is_vectorizable
+from tirlower.poly import can_reorder, check_bounds, extract, is_parallel, is_vectorizable, points
+from tirlower.poly.digit_test import Sign
+from tirlower.poly.points import Points
 from tirlower.script import parse
 
 INDICES = [
@@ -147,3 +150,18 @@ def f(A: T.Buffer((300,), "int32"), n: T.int32):
     for ask in (is_parallel, is_vectorizable):
         assert ask(func, "i").status in ("proved", "refuted", "unknown")
     assert len(check_bounds(func)) == 2
+
+
+@pytest.mark.parametrize("most", [0, points.MAX_PAIRS])
+@pytest.mark.parametrize("sign", ["<", ">", "!"])
+def test_pairs_of_equal_keys_that_relate(sign: Sign, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are more pairs than that, by the extremes of each group."""
+    monkeypatch.setattr(points, "MAX_PAIRS", most)
+    relates = {"<": np.less, ">": np.greater, "!": np.not_equal}[sign]
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        mine, theirs = rng.integers(0, 4, 5), rng.integers(0, 4, 7)
+        x, y = rng.integers(0, 3, 5), rng.integers(0, 3, 7)
+        wanted = {tuple(pair) for pair in np.argwhere((mine[:, None] == theirs) & relates(x[:, None], y))}
+        found = Points(extract(program("i")))._matching((mine, theirs), [(x, y, sign)])
+        assert found in wanted if wanted else found is None

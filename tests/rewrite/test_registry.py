@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tirlower import transforms
-from tirlower.rewrite.registry import WHERE
+from tirlower.rewrite.registry import WHERE, known_passes
 from tirlower.transforms import Pass
 
 HERE = pathlib.Path(transforms.__file__)
@@ -60,3 +60,9 @@ def test_a_build_imports_no_pass_that_it_does_not_run() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]", done.stdout
+
+
+def test_known_passes_are_classes_and_no_helpers() -> None:
+    known = known_passes()
+    assert {"tir.Simplify", "tir.VectorizeLoop", "tir.UnrollLoop"} <= set(known)
+    assert not [name for name in known if name.startswith("tir.") and not name[4].isupper()]

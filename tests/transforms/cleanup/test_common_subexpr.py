@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from tests.checking import check
+from tirlower.analysis.occurrences import text_of
 from tirlower.interp import interpret
-from tirlower.ir import Add, BufferStore, Mul, PrimFunc, Seq, Var, const
+from tirlower.ir import Add, BufferStore, Mul, PrimFunc, Seq, Var, build, const
 from tirlower.ir.buffer import decl_buffer
 from tirlower.script import tir as T
 from tirlower.transforms import CommonSubexprElimTIR, PassContext
@@ -78,6 +79,16 @@ def test_what_is_found_inside_bound_values_stands_before_them() -> None:
             C[cse_1] = C[cse_1] + C[cse_2 + k * 4] * C[k * 256 + cse_3 + j]
 
     check(CommonSubexprElimTIR(), before, expected, inputs=[(np.arange(4096, dtype="int32"), 1, 2)])
+
+
+def test_the_text_that_orders_is_plain_notation() -> None:
+    x, y = Var("x"), Var("y")
+    for op, text in (
+        (build.min_(x, y), "min(x, y)"), (x // y, "floordiv(x, y)"), (x % y, "floormod(x, y)"), (x + y, "(x + y)"),
+        (build.cast("int64", x), "int64(x)"),
+    ):  # fmt: skip
+        assert text_of(op, ["x", "y"]) == text
+    assert text_of(T.exp(Var("z", "float32")), ["z"]) == "Call(z)"
 
 
 def test_size_not_depth_orders_the_bindings() -> None:

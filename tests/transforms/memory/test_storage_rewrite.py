@@ -5,8 +5,9 @@ import pytest
 
 from tests.checking import check
 from tirlower.diagnostics import TransformError
-from tirlower.ir import AllocBuffer, Mutator, PrimFunc, pre_order_visit
+from tirlower.ir import AllocBuffer, Mutator, PrimFunc, Var, decl_buffer, pre_order_visit
 from tirlower.rewrite.storage.check import verify_storage
+from tirlower.rewrite.storage.plan import constant_bytes
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import LowerOpaqueBlock, PassContext
@@ -755,3 +756,14 @@ def f(A: T.Buffer((64,), "float32")):
     apart = StorageRewrite(keep_shared_apart=True)(func).script()
     assert apart.count('scope="shared"') == 2 and StorageRewrite()(func).script().count('scope="shared"') == 1
     check(StorageRewrite(keep_shared_apart=True), func)
+
+
+def test_the_bytes_of_an_allocation_reach_to_its_last_element() -> None:
+    assert constant_bytes(decl_buffer((3, 5), "int16")) == 30
+    assert constant_bytes(decl_buffer((3, 5), "float32x4", elem_offset=2)) == 17 * 16
+    assert constant_bytes(decl_buffer((3, Var("n")), "int8")) is None
+    for shape, strides in (((2, 3), (1, 9)), ((4, 3), (2, 20)), ((3, 4), (8, 1)), ((1, 7), (40, 3)), ((0, 7), (7, 1))):
+        last = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
+        # Whole rows too: what fills them up belongs to the buffer.
+        count = max(last + 1, shape[0] * strides[0]) if 0 not in shape else 0
+        assert constant_bytes(decl_buffer(shape, "int32", strides=strides)) == 4 * count

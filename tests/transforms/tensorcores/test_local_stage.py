@@ -196,6 +196,11 @@ def test_blocks_that_are_not_marked_stay() -> None:
         ("= A[i * 16 + tx]", "= s[i * 16 + tx] + T.float32(1)", "reads 's', which it writes"),
         ("s[i * 16 + tx] = A[i * 16 + tx]", "T.evaluate(A[i * 16 + tx])", "its body is no store, but a Evaluate"),
         ("s[i * 16 + tx]", "B[i * 16 + tx]", "in 'global' memory"),
+        (
+            "            s[",
+            "            with T.init():\n                s[tx] = T.float32(0)\n            s[",
+            "an init",
+        ),
     ],
 )
 def test_errors_by_name(old: str, new: str, message: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import tirlower as tl
 from tests.checking import check
+from tirlower.analysis.vthread_dependence import uses_of
 from tirlower.diagnostics import TransformError
 from tirlower.ir import AllocBuffer, PrimFunc, post_order_visit
 from tirlower.script import parse
@@ -23,6 +24,17 @@ def sizes(func: PrimFunc) -> list[int]:
         func.body, lambda op: found.append(op.buffer.shape[0].value) if isinstance(op, AllocBuffer) else None
     )
     return found
+
+
+def test_what_an_access_pointer_uses() -> None:
+    for mask in (1, 2, 3):
+        func = parse(f"""
+def f(A: T.Buffer((8,), "int32"), k: T.int32, m: T.int32):
+    T.evaluate(T.call_extern("int32", "g", T.tvm_access_ptr(T.type_annotation("int32"), A.data, k, m, {mask})))
+""")
+        a, found = func.buffers[0].data, uses_of(func.body)
+        assert {a, *func.params[1:]} <= found.names
+        assert (a in found.loaded) is (mask == 1)
 
 
 def test_statements_are_interleaved_and_buffers_multiplied() -> None:
