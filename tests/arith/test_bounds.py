@@ -133,6 +133,7 @@ MODULAR = [
     (lambda: x - x % 4, (1, 0)),
     (lambda: build.bitwise_and(x, -4), (4, 0)),
     (lambda: build.shift_left(x, 3), (8, 0)),
+    (lambda: build.cast("int64", x * 4 + 3), (4, 3)),
     (lambda: IntImm("int32", 7), (0, 7)),
     (lambda: x, (1, 0)),
 ]

@@ -277,3 +277,35 @@ def test_update_states_bounds_and_remainders():
 
 def test_a_range_by_its_extent():
     assert structural_equal(Range.from_min_extent(x, 3), Range(x, 3))
+
+
+@pytest.mark.parametrize(
+    "name", ["shift_left", "bitwise_and", "bitwise_xor", "popcount", "clz", "bitwise_not", "if_then_else"]
+)
+@pytest.mark.parametrize("first", [0, 1, 5, -3])
+def test_calls_of_a_number_and_others_are_what_they_compute(name, first):
+    x, y = Var("x"), Var("y")
+    op = ir.Op.get(f"tir.{name}")
+    number = IntImm("bool", int(first > 0)) if name == "if_then_else" else IntImm("int32", first)
+    args = (number, x, y)[: op.arity[0]]
+    made = Analyzer().simplify(ir.Call(op, args, "int32"))
+    for env in ({x: 3, y: 7}, {x: 0, y: -2}):
+        assert evaluate(made, env) == {
+            "shift_left": first << env[x], "bitwise_and": first & env[x], "bitwise_xor": first ^ env[x],
+            "popcount": (first % 2**32).bit_count(), "clz": 32 - (first % 2**32).bit_length(), "bitwise_not": ~first,
+            "if_then_else": env[x] if first > 0 else env[y],
+        }[name]  # fmt: skip
+    assert name not in ("popcount", "clz", "bitwise_not") or isinstance(made, IntImm)
+    assert name != "if_then_else" or made is (x if first > 0 else y)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "uint64"])
+def test_numbers_of_types_that_wrap_are_folded_as_they_wrap(dtype):
+    kind = ir.DataType(dtype)
+    most, least = IntImm(dtype, kind.max_value), IntImm(dtype, kind.min_value)
+    for op, value in (
+        (ir.Add(most, IntImm(dtype, 3)), kind.min_value + 2),
+        (ir.Sub(least, IntImm(dtype, 1)), kind.max_value),
+    ):
+        made = Analyzer().simplify(op)
+        assert isinstance(made, IntImm) and (made.value, made.dtype) == (value, dtype)

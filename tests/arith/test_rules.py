@@ -16,7 +16,8 @@ from tirlower.arith import Analyzer, rewrite, rules
 from tirlower.arith.matcher import matcher_source
 from tirlower.arith.pattern import Domain, PConst, PVar
 from tirlower.arith.pattern import rule as make_rule
-from tirlower.ir import Var
+from tirlower.ir import And, Or, Var, build
+from tirlower.ir.structural import structural_equal
 
 CASES = [(one, each.domain) for each in rules.ALL for one in each]
 INTEGERS = [(r, d) for r, d in CASES if d is not Domain.FLOAT]
@@ -218,3 +219,15 @@ def test_the_number_of_steps_is_limited(monkeypatch):
     monkeypatch.setattr(rewrite, "MAX_STEPS", 0)
     expr = x * 8 // 4
     assert Analyzer().rewrite_simplify(expr) is expr
+
+
+@pytest.mark.parametrize("compare", [build.lt, build.le])
+@pytest.mark.parametrize("below", [False, True])
+def test_of_two_bounds_on_one_side_the_narrower_is_left(compare, below):
+    x = Var("x")
+    for c0, c1 in itertools.product((2, 3, 5), repeat=2):
+        first, second = (compare(x, c) if below else compare(c, x) for c in (c0, c1))
+        wanted = first if (c0 <= c1 if below else c0 >= c1) else second
+        assert structural_equal(Analyzer().rewrite_simplify(And(first, second)), wanted)
+        wanted = second if (c0 <= c1 if below else c0 >= c1) else first
+        assert structural_equal(Analyzer().rewrite_simplify(Or(first, second)), wanted)

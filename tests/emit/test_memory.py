@@ -431,3 +431,17 @@ def kernel(A: T.Buffer(({n},), "{dtype}"), B: T.Buffer(({n},), "{dtype}")):
             B[{index}] = {value}
 """, "llvm -mcpu=haswell")  # fmt: skip
     assert ("!nontemporal" in text) is past
+
+
+@pytest.mark.parametrize("group", [1, 2, 3, 4])
+def test_of_lanes_that_meet_in_one_element_the_last_stays(group: int) -> None:
+    dtype = "float32" if group == 1 else f"float32x{group}"
+    func = parse(f"""
+def kernel(A: T.Buffer(({4 * group},), "float32"), B: T.Buffer((3,), "{dtype}"), k: T.int32):
+    B[T.Ramp(k, 0, 4)] = A[0:{4 * group}]
+""")
+    a, b = np.arange(4 * group, dtype="float32"), np.full((3, group) if group > 1 else 3, -1, "float32")
+    build(func)(a, b, 1)
+    wanted = np.full((3, group), -1.0)
+    wanted[1] = a[-group:]
+    assert b.reshape(3, group).tolist() == wanted.tolist()

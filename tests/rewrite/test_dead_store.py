@@ -263,6 +263,20 @@ def test_a_call_reads_before_its_value_is_stored() -> None:
     check(eliminate_dead_stores, before, before)
 
 
+def test_a_call_that_may_do_anything_reads_what_was_stored() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+        A[0] = 1
+        T.evaluate(T.call_extern("int32", "anything"))
+        A[0] = 2
+        A[1] = 3
+        B[0] = T.call_pure_extern("int32", "abs", 5)
+        A[1] = 4
+
+    text = RemoveNoOp()(eliminate_dead_stores(before)).script()
+    assert "A[0] = 1" in text and "A[1] = 3" not in text
+
+
 def test_pointers_that_are_bound_to_a_name() -> None:
     @T.prim_func
     def before(A: T.Buffer((4,), "int32")):

@@ -196,6 +196,15 @@ def test_strides_offsets_and_access_pointers_of_copies() -> None:
         PASS(before)
 
     @T.prim_func
+    def at_the_end(A: T.Buffer((16,), "int32")):
+        for i in T.serial(16, annotations={"software_pipeline_stage": [0, 1], "software_pipeline_order": [0, 1]}):
+            A[i] = i
+            T.evaluate(T.call_extern("int32", "something"))
+
+    with pytest.raises(TransformError, match="anything"):
+        PASS(at_the_end)
+
+    @T.prim_func
     def stated(A: T.Buffer((16, 4), "int32"), D: T.Buffer((16, 4), "int32")):
         for i in T.serial(16, annotations={"software_pipeline_stage": [0, 1, 2], "software_pipeline_order": [0, 1, 2]}):
             with T.block():

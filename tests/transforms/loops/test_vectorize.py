@@ -311,6 +311,17 @@ def test_the_number_of_arguments_in_a_call_of_llvm_stays_one_number() -> None:
     assert '"llvm.umax", T.Broadcast(T.uint32(3), 8), B[0:8])' in text
 
 
+def test_attributes_of_other_things_than_the_loop_stay() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "float32")):
+        for i in T.vectorized(8):
+            with T.attr(A.data, "tir.nontemporal", T.bool(True)):
+                A[i] = T.float32(1)
+
+    after = check(VectorizeLoop(), before)
+    assert "tir.nontemporal" in after.script() and loops(after) == 0
+
+
 def test_calls_with_effects_run_once_for_each_lane() -> None:
     @T.prim_func
     def before(A: T.Buffer((4,), "int32")):
