@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from tests.checking import check, executes_alike
+from tirlower.analysis.access_summary import Summarizer
+from tirlower.arith import Analyzer
 from tirlower.interp import interpret
-from tirlower.ir import BufferStore, PrimFunc, Seq, Var, const, post_order_visit
+from tirlower.ir import Block, BufferStore, PrimFunc, Seq, Var, const, post_order_visit
 from tirlower.ir.buffer import decl_buffer
 from tirlower.rewrite.dead_store import eliminate_dead_stores
 from tirlower.script import tir as T
@@ -275,6 +277,22 @@ def test_a_call_that_may_do_anything_reads_what_was_stored() -> None:
 
     text = RemoveNoOp()(eliminate_dead_stores(before)).script()
     assert "A[0] = 1" in text and "A[1] = 3" not in text
+
+
+def test_a_block_that_calls_reads_and_writes_what_it_states() -> None:
+    @T.prim_func
+    def func(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+        with T.block("copy"):
+            T.reads(A[0:2])
+            T.writes(B[1:3])
+            T.evaluate(T.call_extern("handle", "memcpy", B.data, A.data, 8))
+
+    blocks: list[Any] = []
+    post_order_visit(func.body, lambda op: blocks.append(op) if isinstance(op, Block) else None)
+    made = Summarizer(Analyzer()).of(blocks[0])
+    assert [access.buffer.name for access in made.reads] == ["A"]
+    assert [access.buffer.name for access in made.writes] == ["B"]
+    assert not made.opaque and not made.pointers
 
 
 def test_pointers_that_are_bound_to_a_name() -> None:

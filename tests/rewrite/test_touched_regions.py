@@ -224,3 +224,16 @@ def border(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32")):
 def test_which_threads_share_an_allocation(scope: str, shared_by: list[str]) -> None:
     tags = ("blockIdx.x", "threadIdx.x", "threadIdx.y")
     assert [tag for tag in tags if relaxed_by_scope(scope, tag)] == shared_by
+
+
+@pytest.mark.parametrize(("scope", "size"), [("global", 128), ("shared", 32), ("warp", 32), ("local", 1)])
+def test_memory_in_threads_has_room_for_all_that_share_it(scope: str, size: int) -> None:
+    func = parse(f"""
+def f(A: T.Buffer((128,), "float32")):
+    for bx in T.thread_binding(4, thread="blockIdx.x"):
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+            s = T.alloc_buffer((256,), "float32", scope="{scope}")
+            s[bx * 32 + tx] = A[bx * 32 + tx]
+            A[bx * 32 + tx] = s[bx * 32 + tx] + T.float32(1)
+""")
+    assert allocations(CompactBufferAllocation()(func)) == {"s": (size,)}
