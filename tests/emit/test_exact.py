@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 
 import tirlower as tl
+from tests.llvm.codegen.conftest import build as build_as_it_is
 from tirlower.emit.facts import DATA, LEAVES, Fact, Facts
 from tirlower.ir import build
 from tirlower.ir.expr import Add, Call, Cast, Expr, Select, Var, const
@@ -97,3 +101,34 @@ def f(A: T.Buffer(("n",), "int8"), B: T.Buffer((8,), "int32")):
     text = tl.build(func).source("llvm")
     assert "icmp slt <8 x i32>" in text
     assert "icmp slt <8 x i64>" not in text
+
+
+@pytest.mark.parametrize(
+    ("lanes", "holds"),
+    [
+        ("T.Ramp(i * 1000000000, 1, 8) * T.Broadcast(3, 8) < T.Broadcast(7, 8)", lambda i, l: (i * 10**9 + l) * 3 < 7),
+        (
+            "T.Broadcast(3, 8) * T.Ramp(i - 1, 2, 8) >= T.Ramp(i * 1000000000, 3, 8)",
+            lambda i, l: 3 * (i - 1 + 2 * l) >= i * 10**9 + 3 * l,
+        ),
+        (
+            "T.Ramp(i * 1000000000, 1, 8) - T.Ramp(5, 2, 8) <= T.Ramp(i * 999999999, -2, 8)",
+            lambda i, l: i * 10**9 + l - (5 + 2 * l) <= i * 999999999 - 2 * l,
+        ),
+        (
+            "T.Ramp(i * 1000000000, 1, 8) + T.Ramp(5, 2, 8) == T.Ramp(i * 1000000001, 3, 8) + T.Broadcast(3, 8)",
+            lambda i, l: i * 10**9 + l + 5 + 2 * l == i * (10**9 + 1) + 3 * l + 3,
+        ),
+    ],
+)
+def test_lines_of_sums_and_products_are_those_of_their_lanes(lanes: str, holds: Callable[[int, int], bool]) -> None:
+    func = parse(f"""
+def f(B: T.Buffer((32,), "int8")):
+    for i in range(4):
+        B[i * 8:i * 8 + 8] = T.Cast("int8x8", {lanes})
+""")
+    wanted = [int(holds(i, lane)) for i in range(4) for lane in range(8)]
+    for run in (build_as_it_is(func), lambda b: tl.interpret(func, b)):
+        found = np.zeros(32, "int8")
+        run(found)
+        assert found.tolist() == wanted
