@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tirlower.ir import Var
 from tirlower.poly.affine import Space
@@ -65,6 +66,20 @@ def test_a_projection_has_the_values_that_enumeration_finds() -> None:
     assert exact > 200 and found_some > 100
 
 
+def test_a_column_between_two_numbers_has_a_value_or_has_none() -> None:
+    exact = 0
+    for a, b, low, high in itertools.product(range(1, 5), range(1, 5), range(-5, 6), range(-5, 6)):
+        # The first column is free; of the second, low <= a x and b x <= high.
+        found = projected(2, [], [(4, 1, 0), (4, -1, 0), (-low, 0, a), (high, 0, -b)], 1)
+        there = any(low <= a * x and b * x <= high for x in range(-9, 10))
+        values = [point for point in BOX if _holds(found, (point,))]
+        assert values in ([], list(BOX)) and (there or not values)
+        if found.exact:
+            assert bool(values) == there, (a, b, low, high)
+            exact += 1
+    assert exact > 1000
+
+
 def system_of(equations: Sequence[Row], inequalities: Sequence[Row], dims: Sequence[Var], space: Space) -> System:
     system = System(space, frozenset(space.iterated))
     for is_equation, rows in ((True, equations), (False, inequalities)):
@@ -97,6 +112,20 @@ def test_cover_is_what_enumeration_finds() -> None:
         assert found is None or found == true, (inner, outers)
         answers.append(found)
     assert answers.count(True) > 40 and answers.count(False) > 40 and answers.count(None) < 60, answers
+
+
+def test_what_is_not_known_of_a_part_is_no_gap() -> None:
+    space = Space()
+    a, y, z = (Var(name) for name in "ayz")
+    box = [(4, 1, 0, 0), (4, -1, 0, 0)]
+    every = [(0, 1, -2, -3)]  # 2 y + 3 z: every number, which the projection does not tell
+    with pytest.raises(_GivenUp):
+        projected(3, every, box, 1)
+    inner = system_of([], [row[:2] for row in box], (a,), space)
+    known, open_one = (system_of(rows, box, (a, y, z), space) for rows in ([(-1, 1, 0, 0)], every))
+    keys = [(BOTH, a)]
+    assert covered(inner, keys, [(known, keys)], Solver()) is False
+    assert covered(inner, keys, [(known, keys), (open_one, keys)], Solver()) is None
 
 
 def test_a_program_whose_question_runs_out_of_operations_does_not_end_the_process() -> None:
