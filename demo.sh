@@ -4,4 +4,6 @@ set -euo pipefail
 cd "$(dirname "$0")"
 . ./env.sh
 ensure_environment 'tirlower.ir, tirlower.llvm.jit, islpy'
-exec python -m tirlower demo "$@"
+python -m tirlower demo "$@"
+echo
+exec python -m examples.graph.first_models

@@ -7,15 +7,25 @@ import pathlib
 
 import pytest
 
+FOLDER = pathlib.Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(
-    path.stem
-    for path in (pathlib.Path(__file__).parent.parent / "examples").glob("*.py")
+    ".".join(path.relative_to(FOLDER).with_suffix("").parts)
+    for path in (*FOLDER.glob("*.py"), *FOLDER.glob("graph/*.py"))
     if not path.stem.startswith("_")
 )
 
 
 def test_the_examples_are_found():
-    assert {"vector_add", "matmul", "softmax", "layer_norm", "conv2d", "jacobi", "prefix_sum"} <= set(EXAMPLES)
+    assert {
+        "vector_add",
+        "matmul",
+        "softmax",
+        "layer_norm",
+        "conv2d",
+        "jacobi",
+        "prefix_sum",
+        "graph.first_models",
+    } <= set(EXAMPLES)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

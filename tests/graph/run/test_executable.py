@@ -87,6 +87,7 @@ SPECIAL: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "received_nd": ((X, np.array([[1, 2], [3, 0]], "int64"), floats(2)), {}),
     "repeat": ((X,), {"repeats": 2, "axis": 1}),
     "reshape": ((X,), {"shape": (3, -1)}),
+    "resample": ((X, PLACES.T[:, :2] % 6, floats(3, 2)), {"axis": 1}),
     "resize": ((IMAGE,), {"shape": (2, 4, 13, 5), "mode": "linear"}),
     "reverse_sequence": ((X, np.array([3, 1, 4, 0, 2, 4], "int64")), {}),
     "rms_norm": ((X, floats(6)), {}),

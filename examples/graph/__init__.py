@@ -1,0 +1,1 @@
+"""Operator graphs: models that are traced from NumPy functions or read from ONNX files."""
