@@ -209,7 +209,7 @@ class _Reader:
         if kind == "FLOAT":
             return float(proto.f)
         if kind == "STRING":
-            return proto.s.decode("utf-8", "replace")
+            return str(proto.s.decode("utf-8", "replace"))
         if kind == "INTS":
             return tuple(int(i) for i in proto.ints)
         if kind == "FLOATS":
