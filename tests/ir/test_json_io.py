@@ -73,7 +73,9 @@ def test_every_kind_of_node():
     assert save_json(back) == save_json(func)
     seen = {type(node).__name__ for node in _nodes(func)}
     abstract = {"Node", "Expr", "Stmt", "BinaryOp", "CompareOp", "IndexMap", "StringImm"}
-    assert set(ir.NODES) - seen <= abstract, set(ir.NODES) - seen
+    # Graphs have nodes of their own, once somebody imports them.
+    language = {name for name, kind in ir.NODES.items() if kind.__module__.startswith("tirlower.ir.")}
+    assert language - seen <= abstract, language - seen
 
 
 def _nodes(root: Any) -> list[Any]:

@@ -181,7 +181,9 @@ def test_a_renamed_copy_of_every_node_is_equal():
         note(node)
     abstract = {"Expr", "Stmt", "BinaryOp", "CompareOp"}
     elsewhere = {"IndexMap"}
-    assert {t.__name__ for t in NODES.values()} - {t.__name__ for t in used} <= abstract | elsewhere
+    # Graphs have nodes of their own, once somebody imports them.
+    language = {t.__name__ for t in NODES.values() if t.__module__.startswith("tirlower.ir.")}
+    assert len(language) > 50 and language - {t.__name__ for t in used} <= abstract | elsewhere
 
 
 # Every node, with the way to rebuild the root with another node in its place.
