@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 from evaluate import NoValue, evaluate, show
 from test_forms import VARIABLES, expression
 
+import tirlower as tl
 from tirlower import ir
 from tirlower.arith import Analyzer, ConstIntBound, Extension, IntervalSet, ModularSet
 from tirlower.arith.pattern import PVar
 from tirlower.arith.pattern import rule as make_rule
 from tirlower.diagnostics import TirError
-from tirlower.ir import Broadcast, IntImm, Ramp, Range, Var, build, post_order_visit
+from tirlower.ir import EQ, LE, LT, NE, Add, Broadcast, IntImm, Ramp, Range, Sub, Var, build, post_order_visit
+from tirlower.ir.query import nodes
 from tirlower.ir.structural import structural_equal
+from tirlower.script import parse
 
 TABLE = [
     # sums and differences
@@ -309,3 +313,36 @@ def test_numbers_of_types_that_wrap_are_folded_as_they_wrap(dtype):
     ):
         made = Analyzer().simplify(op)
         assert isinstance(made, IntImm) and (made.value, made.dtype) == (value, dtype)
+
+
+def test_a_number_near_an_end_of_64_bits_makes_no_sum_that_leaves_them():
+    """`n - 5 <= 2**63 - 1` became `n <= 2**63 + 4`, which machine code, whose widest indices have 64 bits, cannot compute."""
+    n, m = Var("n", "int64", nonneg=True), Var("m", "int64", nonneg=True)
+    for end in (-(2**63), 2**63 - 1):
+        for number in (end, end + 3 if end < 0 else end - 3):
+            limit = IntImm("int64", number)
+            for left in (n - 5, n + 5, n - m, n + m, 5 - n, limit - n, limit + n, n * 3 + m - 5):
+                for right in (limit, n, m, m - 7):
+                    for compare in (LT, LE, EQ, NE):
+                        result = Analyzer().simplify(compare(left, right))
+                        for op in nodes(result):
+                            if isinstance(op, (Add, Sub)):
+                                both = [x.value for x in (op.a, op.b) if isinstance(x, IntImm)]
+                                assert len(both) < 2, f"{left}, {right}: {result}"
+
+
+def test_a_loop_over_a_great_extent_less_a_number_runs():
+    func = parse("""
+@T.prim_func
+def main(x: T.handle, y: T.handle, o: T.handle):
+    D = T.int64()
+    E = T.int64()
+    X = T.match_buffer(x, (D,), "float32")
+    Y = T.match_buffer(y, (E,), "float32")
+    O = T.match_buffer(o, ((D - T.int64(1)) * T.int64(3) + E - T.int64(2),), "float32")
+    for i in range((D - T.int64(1)) * T.int64(3) + E - T.int64(2)):
+        O[i] = T.float32(1)
+""")
+    out = np.zeros(13, "float32")
+    tl.build(func)(np.zeros(5, "float32"), np.zeros(3, "float32"), out)
+    assert out.tolist() == [1.0] * 13

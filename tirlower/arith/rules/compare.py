@@ -7,9 +7,12 @@ The normal forms are ``a < b``, ``a <= b``, ``a == b`` and ``a != b``; ``a > b``
 from __future__ import annotations
 
 from tirlower.arith.pattern import FALSE, TRUE, Domain, RuleSet, eq, ne, pmax, pmin, rule, select, tdiv, tmod
-from tirlower.arith.rules.names import c0, c1, c2, p, s, w, x, y, z
+from tirlower.arith.rules.names import c0, c1, c2, p, s, t, w, x, y, z
 
 # True in every integer type.
+MIDDLE = "-4611686018427387904 <= c0 <= 4611686018427387904"
+"""A number that is not near the ends of 64 bits: a sum with one that is leaves them, where the difference did not."""
+
 INTEGER = RuleSet(
     Domain.INTEGER,
     rule(x > y, y < x),
@@ -90,23 +93,23 @@ INDEX = RuleSet(
     rule(c1 < c0 - x, x < c0 - c1),
     rule(x - y < 0, x < y),
     rule(0 < x - y, y < x),
-    rule(x - y < c0, x < y + c0),
-    rule(c0 < x - y, y + c0 < x),
-    rule(s < c0 - y, s + y < c0),
-    rule(c0 - y < s, c0 < s + y),
+    rule(x - y < c0, x < y + c0, when=MIDDLE),
+    rule(c0 < x - y, y + c0 < x, when=MIDDLE),
+    rule(s < c0 - y, s + y < c0, when=MIDDLE),
+    rule(c0 - y < s, c0 < s + y, when=MIDDLE),
     rule(x + c0 < y + c1, x < y + (c1 - c0), when="c0 <= c1"),
     rule(x + c0 < y + c1, x + (c0 - c1) < y, when="c0 > c1"),
     rule(s + -1 < y, s <= y),
     rule(x < s + 1, x <= s),
-    rule(s + c0 < y, s < y + (0 - c0), when="c0 < -1"),
+    rule(s + c0 < t, s < t + (0 - c0), when="c0 < -1"),
     rule(s < y + c0, s + (0 - c0) < y, when="c0 < 0"),
     # a multiple below its number
     rule((x // c0) * c0 < x - y, y < x % c0, when="c0 > 0"),
     rule(((x + c1) // c0) * c0 < x - y, y + c1 < (x + c1) % c0, when="c0 > 0"),
     rule(tdiv(x, c0) * c0 < x - y, y < tmod(x, c0), when="c0 > 0"),
     rule(tdiv(x + c1, c0) * c0 < x - y, y + c1 < tmod(x + c1, c0), when="c0 > 0"),
-    rule(s < x - y, s + y < x),
-    rule(x - y < s, x < s + y),
+    rule(s < t - y, s + y < t),
+    rule(t - y < s, t < s + y),
     # factors
     rule(x * c0 < y * c0, x < y, when="c0 > 0"),
     rule(x * c0 < y * c0, y < x, when="c0 < 0"),
@@ -162,18 +165,18 @@ INDEX = RuleSet(
     rule(c1 <= c0 - x, x <= c0 - c1),
     rule(x - y <= 0, x <= y),
     rule(0 <= x - y, y <= x),
-    rule(x - y <= c0, x <= y + c0),
-    rule(c0 <= x - y, y + c0 <= x),
-    rule(s <= c0 - y, s + y <= c0),
-    rule(c0 - y <= s, c0 <= s + y),
+    rule(x - y <= c0, x <= y + c0, when=MIDDLE),
+    rule(c0 <= x - y, y + c0 <= x, when=MIDDLE),
+    rule(s <= c0 - y, s + y <= c0, when=MIDDLE),
+    rule(c0 - y <= s, c0 <= s + y, when=MIDDLE),
     rule(x + c0 <= y + c1, x <= y + (c1 - c0), when="c0 <= c1"),
     rule(x + c0 <= y + c1, x + (c0 - c1) <= y, when="c0 > c1"),
     rule(s + 1 <= y, s < y),
     rule(x <= s + -1, x < s),
-    rule(s + c0 <= y, s <= y + (0 - c0), when="c0 < 0"),
+    rule(s + c0 <= t, s <= t + (0 - c0), when="c0 < 0"),
     rule(s <= y + c0, s + (0 - c0) <= y, when="c0 < -1"),
-    rule(s <= x - y, s + y <= x),
-    rule(x - y <= s, x <= s + y),
+    rule(s <= t - y, s + y <= t),
+    rule(t - y <= s, t <= s + y),
     rule(x * c0 <= y * c0, x <= y, when="c0 > 0"),
     rule(x * c0 <= y * c0, y <= x, when="c0 < 0"),
     rule(x * c0 <= c1, x <= c1 // c0, when="c0 > 1"),
@@ -210,7 +213,7 @@ INDEX = RuleSet(
     rule(ne(x * y, 0), ne(x, 0) & ne(y, 0)),
     rule(eq(x + c0, y + c1), eq(x, y + (c1 - c0))),
     rule(ne(x + c0, y + c1), ne(x, y + (c1 - c0))),
-    rule(eq(x + c0, y), eq(x, y - c0), when="c0 < 0"),
+    rule(eq(x + c0, t), eq(x, t - c0), when="c0 < 0"),
     rule(eq((x // c0) * c0, x), eq(x % c0, 0), when="c0 != 0"),
     rule(eq(pmin(x, y), pmax(x, y)), eq(x, y)),
     # -- half known: one side is at most the other ----------------------------------------------------------------
