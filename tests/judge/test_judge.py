@@ -246,3 +246,7 @@ def test_a_repeated_minimum_is_one_update_and_a_repeated_sum_is_none() -> None:
     for op in ("+", "-", "*", "&", "^"):
         assert translate._update_of("A", at, (op, own, own)) is None
     assert translate._update_of("A", at, ("max", other, other)) is None
+    never, always = ("cmp", "<", ("c", 1), ("c", 0)), ("not", ("cmp", "==", ("c", 1), ("c", 0)))
+    assert translate._update_of("A", at, ("max", ("c", 0), ("ite", never, other, own))) == ("max", [own])
+    assert translate._update_of("A", at, ("sel", ("or", never, always), ("+", own, other), other)) == ("sum", [own])
+    assert translate._update_of("A", at, ("max", ("c", 0), ("ite", ("cmp", "<", other, ("c", 0)), other, own))) is None

@@ -13,7 +13,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from tests.judge.arithmetic import ARITHMETIC, Meaningless, folded, is_zero, known, literal
+from tests.judge.arithmetic import ARITHMETIC, Meaningless, chosen, folded, is_zero, known, literal
 from tests.judge.program import Expr, Program, Stmt, statements
 
 __all__ = ["translated"]
@@ -28,16 +28,18 @@ def _update_of(buffer: str, at: Any, value: Expr) -> tuple[str, list[Expr]] | No
     One load but for minima and maxima, which a repetition does not change: ``x = max(x, x)``.
     """
     own = buffer, tuple(map(folded, at))
+    value = chosen(value)
     name = _CHAINS.get(value[0])
     if name is None:
         return None
     if name in ("and", "or", "xor"):
-        leaves = [(value[1], True), (value[2], True)]
+        leaves = [(chosen(value[1]), True), (chosen(value[2]), True)]
     else:
         leaves = []
         stack = [(value, True)]
         while stack:
             op, plus = stack.pop()
+            op = chosen(op)
             if op[0] in _CLASSES[name]:
                 stack += [(op[1], plus), (op[2], plus if op[0] != "-" else not plus)]
             else:
