@@ -5,13 +5,13 @@ With static shapes nothing is left to do but to allocate: the entry of ``main`` 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy import empty
 
 from tirlower.call.bind import aligned_empty
-from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError
+from tirlower.diagnostics import ArgumentError, ArgumentTypeError, ArgumentValueError
 from tirlower.driver.kernel import Kernel
 from tirlower.graph.core.dims import Dim
 from tirlower.graph.core.nodes import Value
@@ -33,10 +33,8 @@ class Call:
         self.constants = [np.ascontiguousarray(c.numpy()) for c in lowered.constants]
         self.static = not self.graph.dims
         self._free: list[Array] = []
-        self._lock = threading.Lock()
         if self.static:
-            self.shapes = [tuple(int(extent_value(e, {})) for e in v.extents) for v in self.graph.results]
-            self.kinds = [v.dtype.numpy for v in self.graph.results]
+            self.made = [(_shape(v, {}), v.dtype.numpy) for v in self.graph.results]
             self.size = extent_value(lowered.storage.arena, {}) + ALLOC_ALIGNMENT
 
     def __call__(self, inputs: Sequence[object], out: Sequence[object] | None) -> list[object]:
@@ -46,20 +44,27 @@ class Call:
             raise ArgumentTypeError(
                 f"{self.graph.name} takes {len(self.graph.params)} inputs ({names}), got {len(inputs)}"
             )
-        given = [_readable(x) for x in inputs]
-        if self.static:
-            results: list[object] = (
-                [np.empty(s, k) for s, k in zip(self.shapes, self.kinds, strict=True)] if out is None else list(out)
-            )
-            arena = self._take(self.size)
-            try:
-                self.main(*given, *results, *self.constants, arena)
-            finally:
-                self._free.append(arena)
-            return results
-        return self._dynamic(given, out)
+        try:
+            return self._run(inputs, out)
+        except ArgumentError:
+            # Rather than to look at every input of every call: most are as they are wanted.
+            given = [_plain(x) for x in inputs]
+            if all(a is b for a, b in zip(given, inputs, strict=True)):
+                raise
+        return self._run(given, out)
 
-    def _dynamic(self, given: list[object], out: Sequence[object] | None) -> list[object]:
+    def _run(self, given: Sequence[object], out: Sequence[object] | None) -> list[object]:
+        if not self.static:
+            return self._dynamic(given, out)
+        results: list[object] = [empty(s, k) for s, k in self.made] if out is None else list(out)
+        arena = self._take(self.size)
+        try:
+            self.main(*given, *results, *self.constants, arena)
+        finally:
+            self._free.append(arena)
+        return results
+
+    def _dynamic(self, given: Sequence[object], out: Sequence[object] | None) -> list[object]:
         values = self._bound(given)
         results: list[object] = (
             [np.empty(_shape(v, values), v.dtype.numpy) for v in self.graph.results] if out is None else list(out)
@@ -72,7 +77,7 @@ class Call:
             self._free.append(arena)
         return results
 
-    def _bound(self, given: list[object]) -> dict[Var, int]:
+    def _bound(self, given: Sequence[object]) -> dict[Var, int]:
         """The values of the dims, by the shapes of the inputs; what is stated of them, and was assumed, is checked."""
         values: dict[Var, int] = {}
         shapes = [getattr(x, "shape", None) for x in given]
@@ -120,10 +125,11 @@ class Call:
 
     def _take(self, size: int) -> Array:
         """An arena of at least so many bytes that no other call has."""
-        with self._lock:
-            if self._free and self._free[-1].size >= size:
-                return self._free.pop()
-        return aligned_empty((size,), "uint8", ALLOC_ALIGNMENT)
+        try:
+            arena = self._free.pop()
+        except IndexError:
+            return aligned_empty((size,), "uint8", ALLOC_ALIGNMENT)
+        return arena if arena.size >= size else aligned_empty((size,), "uint8", ALLOC_ALIGNMENT)
 
 
 def _shape(value: Value, values: Mapping[Var, int]) -> tuple[int, ...]:
@@ -140,8 +146,8 @@ def _origin_of(values: Mapping[Var, int], params: Sequence[Value], shapes: Seque
     return "; ".join(told)
 
 
-def _readable(value: object) -> object:
-    """An input as ``main`` takes it: without strides of its own."""
+def _plain(value: object) -> object:
+    """An input as ``main`` takes it: without strides of its own, a number as an array."""
     if isinstance(value, np.ndarray):
         return value if value.flags.c_contiguous else np.ascontiguousarray(value)
     if isinstance(value, (bool, int, float, np.generic)):
