@@ -21,7 +21,7 @@ from tirlower.arith.facts import conjuncts
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
 from tirlower.ir.build import all_of, as_expr, logical_not
-from tirlower.ir.data import chosen_of
+from tirlower.ir.data import chosen_of, gives_data
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
     Add,
@@ -34,7 +34,6 @@ from tirlower.ir.expr import (
     Div,
     Expr,
     ExprLike,
-    FloatImm,
     FloorDiv,
     FloorMod,
     IntImm,
@@ -70,10 +69,6 @@ _RESULT_MAY_LEAVE = frozenset((Add, Sub, Mul, Div, FloorDiv))
 """Operations whose exact result may be outside their type; of a quotient that of the least integer by -1."""
 
 
-def _is_number(expr: object) -> bool:
-    return expr.__class__ is IntImm or expr.__class__ is FloatImm
-
-
 def _leaves(bound: ConstIntBound, kind: DataType) -> bool:
     """Whether values within a bound may be outside a type. An infinite bound is the greatest int64."""
     low, high = bound.ends
@@ -82,7 +77,7 @@ def _leaves(bound: ConstIntBound, kind: DataType) -> bool:
 
 def may_overflow(op: Expr) -> bool:
     """Whether a node is an operation whose exact result may be outside its type."""
-    return _is_arithmetic(op) and is_index_type(op.dtype)
+    return _is_arithmetic(op) and is_index_type(op.dtype.element)
 
 
 def _is_arithmetic(op: Expr) -> bool:
@@ -159,7 +154,7 @@ class Wrapping:
                 continue
             stack.pop()
             mine = data[id(op)] = self.is_data_node(op) or any(data[id(c)] for c in chosen_of(op) or operands)
-            if mine and may_overflow(op) and _leaves(self.analyzer.const_int_bound(op), op.dtype):
+            if mine and may_overflow(op) and _leaves(self.analyzer.const_int_bound(op), op.dtype.element):
                 return True
         return False
 
@@ -203,22 +198,12 @@ class Wrapping:
 
     def is_data_node(self, op: Node) -> bool:
         """Whether a node gives data, whatever its operands are."""
-        kind = op.__class__
-        if kind is BufferLoad:
-            return True
-        if kind is Var:
-            return op in self.data
-        if op.__class__ is Call and (not isinstance(op.op, Op) or op.op.purity is not Purity.PURE):
-            return True
-        # A number that no rule computes may be any of its type.
-        return (
-            ((op.__class__ is Call and op.op is not _ITE) or op.__class__ is Cast)
-            and op.dtype.is_integral
-            and all(map(_is_number, op.children()))
-        )
+        return op in self.data if op.__class__ is Var else gives_data(op)
 
     def _wraps_here(self, op: Expr, data: dict[int, bool]) -> bool:
         if isinstance(op, (BinaryOp, CompareOp)):
+            if op.a.dtype.is_vector and op.__class__ not in _RING and any(map(self._lanes_wrap, (op.a, op.b))):
+                return True
             if not is_index_type(op.a.dtype):
                 return not isinstance(op, CompareOp) and data[id(op)] and self._beside_data(op, data)
             if isinstance(op, CompareOp) and op.a.__class__ in _VALUES and op.b.__class__ in _VALUES:
@@ -227,6 +212,10 @@ class Wrapping:
                 return True
             return data[id(op)] and self._beside_data(op, data)
         return may_overflow(op) and data[id(op)] and not self._is_small(op)
+
+    def _lanes_wrap(self, root: Expr) -> bool:
+        """Whether lanes hold arithmetic on data that may leave its type."""
+        return any(may_overflow(op) and self.is_data(op) and not self._is_small(op) for op in each(Expr, root))
 
     def _beside_data(self, op: BinaryOp | CompareOp, data: Mapping[int, bool]) -> bool:
         """Whether an operand is an index that may leave its type: beside data it is what the type holds of it."""
@@ -253,7 +242,7 @@ class Wrapping:
 
     def _is_small(self, expr: Expr) -> bool:
         """Whether a value is known to lie in the middle half of its type."""
-        dtype = expr.dtype
+        dtype = expr.dtype.element
         if not is_index_type(dtype):
             return True
         limit = 1 << (dtype.bits - 2)
@@ -488,7 +477,7 @@ class DataAnalyzer(Analyzer):
         if any(memo[c][0] is not c for c in operands):
             new = op.map_children(lambda c: memo[c][0])
         if data and may_overflow(op):
-            if _leaves(Analyzer.const_int_bound(self, new), op.dtype):
+            if _leaves(Analyzer.const_int_bound(self, new), op.dtype.element):
                 new = self.wrapping.atom(op)
         return new, data
 

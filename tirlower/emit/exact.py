@@ -12,7 +12,16 @@ from typing import Final, NamedTuple
 
 from tirlower.emit.arithmetic import compare, select_lanes
 from tirlower.emit.casts import convert
-from tirlower.emit.expressions import CALLS, COMBINE, INDEX_CONTROL, Run, call_control, control, in_branches
+from tirlower.emit.expressions import (
+    CALLS,
+    COMBINE,
+    INDEX_CONTROL,
+    Run,
+    call_control,
+    control,
+    in_branches,
+    widened_var,
+)
 from tirlower.emit.facts import DATA, FAULTS, HEAVY
 from tirlower.emit.llvm_text import I32, I64, Value, const_vector, vector
 from tirlower.ir import build
@@ -42,6 +51,7 @@ from tirlower.ir.expr import (
     Ramp,
     Select,
     Sub,
+    Var,
 )
 from tirlower.ir.op import GlobalVar, Op
 
@@ -230,6 +240,8 @@ def _cast(run: Run, op: Cast) -> None:
     elif op.dtype.is_scalar:
         run.then(lambda _: run.set(op, run.get_index(value)))
         run.evaluate_index(value)
+    elif isinstance(value, Var):  # bound to such lanes, which it has in 64 bits too
+        run.then(lambda _: run.set(op, widened_var(run.em, value)))
     else:
         wide = widened(run, value)
         run.then(lambda _: run.set(op, run.get(wide)))
@@ -309,8 +321,11 @@ def _if_then_else(run: Run, op: Call) -> None:
 @call_control(*[op.name for op in (*_SHIFTS, *_BITS)], table=INDEX_CONTROL)
 def _bits(run: Run, op: Call) -> None:
     def combine(_: object) -> None:
-        word = _SHIFTS.get(op.op) or _BITS[op.op]
-        run.set_index(op, run.em.b.binary(word, run.get_index(op.args[0]), run.get_index(op.args[1])))
+        b, value, other = run.em.b, run.get_index(op.args[0]), run.get_index(op.args[1])
+        if op.op in _SHIFTS and not isinstance(op.args[1], IntImm):
+            # Another amount is an error of the program, and must be no undefined behaviour of LLVM.
+            other = b.and_(other, b.i64(63))
+        run.set_index(op, b.binary(_SHIFTS.get(op.op) or _BITS[op.op], value, other))
 
     run.then(combine)
     run.evaluate_index(op.args[1])

@@ -19,6 +19,8 @@ from tirlower.emit.emitter import ENGINE, Emitter, constant
 from tirlower.emit.facts import BITS, DATA, LEAVES, WRAPS
 from tirlower.emit.llvm_text import I64, Block, Phi, Value
 from tirlower.emit.masked import is_masked, keep_order
+from tirlower.ir import build
+from tirlower.ir.dtype import INT64
 from tirlower.ir.expr import (
     BinaryOp,
     Call,
@@ -383,7 +385,10 @@ def _in_scope(run: Run, op: Let, *, as_index: bool) -> None:
 
     def bind(_: object) -> None:
         em.facts.define_as(op.var, op.value)
-        em.define(op.var, run.get(op.value), run.get_index(op.value) if exact else None)
+        wide = None
+        if exact:
+            wide = run.get_index(op.value) if lanes is None else run.get(lanes)
+        em.define(op.var, run.get(op.value), wide)
         pointer_alias(em, op.var, op.value)
 
     def done(_: object) -> None:
@@ -396,8 +401,12 @@ def _in_scope(run: Run, op: Let, *, as_index: bool) -> None:
     (run.evaluate_index if as_index else run.evaluate)(op.body)
     run.then(bind)
     run.evaluate(op.value)
-    exact = op.var.dtype.is_scalar and em.facts.leaves(op.value)
-    if exact:
+    exact = em.facts.leaves(op.value)
+    lanes = build.cast(INT64.with_lanes(op.var.dtype.lanes), op.value) if exact and op.var.dtype.is_vector else None
+    if lanes is not None:
+        em.facts.kept.append(lanes)
+        run.evaluate(lanes)
+    elif exact:
         run.evaluate_index(op.value)
 
 

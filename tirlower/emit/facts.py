@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from tirlower.arith.bounds import BINARY
 from tirlower.arith.intervals import EVERYTHING, Bound
-from tirlower.ir.data import SMALL_BITS
+from tirlower.ir.data import SAME, SMALL_BITS
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
     Add,
@@ -68,7 +68,6 @@ class Fact(NamedTuple):
 
 _UNKNOWN: Final = Fact(-(1 << 64), 1 << 64, 1, 0)
 _IF: Final = Op.get("tir.if_then_else")
-_LIKELY: Final = Op.get("tir.likely")
 _SHL: Final = Op.get("tir.shift_left")
 _SHR: Final = Op.get("tir.shift_right")
 _AND: Final = Op.get("tir.bitwise_and")
@@ -208,12 +207,12 @@ class Facts:
             source = known[id(op.value)]  # type: ignore[attr-defined]
             if dtype.is_int and dtype.bits == 64 and source.flags & (DATA | LEAVES) == LEAVES:
                 low, high, divisor, flags = source.low, source.high, source.divisor, flags & ~(WRAPS | LEAVES)
-            elif op.value.dtype.is_integral and not source.flags & WRAPS:  # type: ignore[attr-defined]
-                least, most = _type_range(dtype)
-                if least <= source.low and source.high <= most:
-                    low, high, divisor = source.low, source.high, source.divisor
-                else:
-                    flags |= DATA  # a conversion that changes the value is meant to
+            elif op.value.dtype.is_integral:  # type: ignore[attr-defined]
+                # What is converted is the value in its type; one that is changed by it may be any.
+                least, most = _type_range(op.value.dtype.element) if source.flags & WRAPS else source[:2]  # type: ignore[attr-defined]
+                if low <= least and most <= high:
+                    low, high, divisor = least, most, 1 if source.flags & WRAPS else source.divisor
+                flags &= ~(WRAPS | LEAVES)
             else:
                 flags |= DATA
         elif cls is Let:
@@ -265,7 +264,7 @@ class Facts:
         known, args = self._known, op.args
         if op.op is _IF:
             return self._checked(op.dtype, *_choice(known, *args))
-        if op.op is _LIKELY:
+        if op.op in SAME:
             return known[id(args[0])]
         if op.op in _SHIFTS and (by := _number(args[1])) is not None and 0 <= by < op.dtype.bits:
             a = known[id(args[0])]
@@ -274,6 +273,10 @@ class Facts:
                 return self._checked(op.dtype, a.low * factor, a.high * factor, min(a.divisor * factor, _MOST), flags)
             if not _wraps(a):
                 return self._checked(op.dtype, a.low >> by, a.high >> by, 1, flags)
+        if op.op in _SHIFTS and not flags & DATA:
+            a, amounts = known[id(args[0])], _amounts(known[id(args[1])], op.dtype.bits)
+            ends = [end << n if op.op is _SHL else end >> n for end in (a.low, a.high) for n in amounts]
+            return self._checked(op.dtype, min(ends), max(ends), 1, flags)
         if op.op in _BITWISE:
             a, b, flags = known[id(args[0])], known[id(args[1])], flags | BITS
             if op.op is _AND and b.low == b.high >= 0 and not b.high & (b.high + 1):
@@ -282,12 +285,23 @@ class Facts:
                 high = min(a.high, b.high) if op.op is _AND else (1 << max(a.high, b.high).bit_length()) - 1
                 return self._checked(op.dtype, 0, high, 1, flags)
             if op.op is _AND and b.low == b.high >= 0:
-                return Fact(0, b.high, _two_power(b.high), flags & ~(WRAPS | LEAVES) | DATA)
+                return Fact(0, b.high, _two_power(b.high), flags & ~(WRAPS | LEAVES))
+            if not flags & DATA:
+                # No bit is set, or cleared, above those of the operands.
+                bits = max(end.bit_length() for end in (a.low, a.high, b.low, b.high))
+                low = 0 if a.low >= 0 and b.low >= 0 else -(1 << bits)
+                return self._checked(op.dtype, low, (1 << bits) - 1, 1, flags)
         return self._opaque(op, flags)
 
 
 _WORD: Final = (-(1 << 63), (1 << 63) - 1)
 _EVALUATION: Final = FAULTS | HEAVY
+
+
+def _amounts(a: Fact, bits: int) -> tuple[int, int]:
+    """The least and the greatest amount of a shift, which is less than the bits of its type."""
+    low = min(max(a.low, 0), bits - 1)
+    return low, bits - 1 if _wraps(a) else max(min(a.high, bits - 1), low)
 
 
 def _number(op: Expr) -> int | None:

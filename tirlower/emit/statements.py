@@ -143,6 +143,10 @@ def _bind(em: Emitter, op: Bind) -> None:
         elif dtype.bits == 32 and not em.facts.of(op.value).flags & DATA:
             # Indices built on the variable are computed in 64 bits: LLVM drops the one of the two that is not used.
             wide = index_of(em, op.value)
+    elif dtype.is_int and em.facts.leaves(op.value):
+        lanes = build.cast(INT64.with_lanes(dtype.lanes), op.value)
+        em.facts.kept.append(lanes)
+        wide = em.value(lanes)
     if em.loops and dtype.is_integral and dtype.is_scalar and _is_far(em, op):
         value = em.state.platform.opaque(em, value)
         wide = None if wide is None else em.state.platform.opaque(em, wide)

@@ -149,8 +149,8 @@ class ExpressionCompiler(Scope):
         for node, children, shared in order:
             bound = lets.get(node)
             is_index = self._note(node, bound, indices)
-            if is_index:
-                if node.dtype.bits == 32 and (not node.is_leaf or node in self.beyond or id(bound) in beyond):
+            if is_index and node.dtype.is_int and node.dtype.bits == 32:
+                if not node.is_leaf or node in self.beyond or id(bound) in beyond:
                     beyond.add(id(node))
             args = [compiled[id(child)] for child in children]
             if beyond and not takes_exact(node, is_index):
@@ -187,7 +187,7 @@ class ExpressionCompiler(Scope):
         return builder(self, node, args)
 
     def _note(self, node: Expr, bound: Expr | None, indices: set[int]) -> bool:
-        """Whether a node is an index, noted in ``indices``."""
+        """Whether a node is made of no data, noted in ``indices``."""
         index = is_exact(node, indices, self.data) if bound is None else id(bound) in indices
         if index:
             indices.add(id(node))
@@ -203,7 +203,7 @@ class ExpressionCompiler(Scope):
             self._note(node, lets.get(node), indices)
         index = id(value) in indices
         (self.data.discard if index else self.data.add)(var)
-        past = index and var.dtype.bits == 32 and value.__class__ is not ir.IntImm
+        past = index and var.dtype.is_int and var.dtype.bits == 32 and value.__class__ is not ir.IntImm
         (self.beyond.add if past else self.beyond.discard)(var)
 
     def _exact(self, node: Expr, args: list[Value]) -> Value:
@@ -211,7 +211,7 @@ class ExpressionCompiler(Scope):
         if isinstance(node, BinaryOp):
             return lifted(operation(type(node).__name__, INT64), args, node.dtype.is_vector)  # type: ignore[arg-type]
         if node.__class__ is Call and node.op in SHIFTS:
-            return lifted(shift(node.op.name, INT64), args, node.dtype.is_vector)
+            return lifted(shift(node.op.name, INT64, node.dtype.bits), args, node.dtype.is_vector)
         return self._ramp(node, args, INT64) if node.__class__ is ir.Ramp else self._build(node, args)
 
     # ------------------------------------------------------------ buffers

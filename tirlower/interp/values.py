@@ -313,16 +313,17 @@ def fused_multiply_add(a: float, b: float, c: float, dtype: DataType) -> float:
     return round_exact(exact, dtype) if exact else a * b + c if a * b + c == 0.0 else 0.0
 
 
-def shift(name: str, dtype: DataType) -> Binary:
+def shift(name: str, dtype: DataType, bits: int = 0) -> Binary:
     """``shift_left`` or ``shift_right`` (arithmetic on signed types) on an integer type.
 
-    An amount outside ``0 … bits - 1`` is a :class:`Fault`.
+    An amount outside ``0 … bits - 1`` is a :class:`Fault`; ``bits`` are those of the type where none are given.
     """
-    wrap, bits, left = integer_wrapper(dtype.element), dtype.bits, name.endswith("left")
+    wrap, bits, left = integer_wrapper(dtype.element), bits or dtype.bits, name.endswith("left")
+    kind = f"{dtype.code}{bits}"
 
     def run(a: int, b: int) -> int:
         if not 0 <= b < bits:
-            raise Fault(f"a shift of {dtype.element!s} is by 0 to {bits - 1} bits, got {b}")
+            raise Fault(f"a shift of {kind} is by 0 to {bits - 1} bits, got {b}")
         return int(wrap(a << b)) if left else a >> b
 
     return run

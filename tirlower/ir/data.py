@@ -1,8 +1,9 @@
 """Which integers are data, whose arithmetic wraps, and which are indices, whose arithmetic does not overflow.
 
 Indices are loop variables, axes and the symbols of shapes: their sums and products stay in their type, by the rules of
-the language. Data is what a program is given: elements of buffers, results of calls, and scalar parameters. What is
-computed from data wraps at the width of its type, as NumPy's integers do.
+the language. Data is what a program is given: elements of buffers, results of calls, scalar parameters, and what a
+float is converted to. What is computed from data wraps at the width of its type, as NumPy's integers do. A conversion
+between integers keeps what it converts an index or data: ``T.int32(i < n)`` is an index.
 """
 
 from __future__ import annotations
@@ -13,30 +14,41 @@ from tirlower.ir.annotations import entries_of
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.build import neg
 from tirlower.ir.cancel import linear_difference, terms_of
-from tirlower.ir.expr import Add, Broadcast, BufferLoad, Call, Cast, Expr, IntImm, Mul, Select, Sub, Var, is_const_int
+from tirlower.ir.expr import Add, BufferLoad, Call, Cast, Expr, Mul, Select, Sub, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.node import Node
-from tirlower.ir.op import Op, Purity
+from tirlower.ir.op import Op
 from tirlower.ir.query import nodes
 from tirlower.ir.stmt import For
 from tirlower.ir.structural import structural_equal
 
-__all__ = ["DATA_PARAMS", "SMALL_BITS", "chosen_of", "data_parameters", "follows_bits", "may_be_data", "stop_of"]
+__all__ = [
+    "DATA_PARAMS",
+    "SAME",
+    "SMALL_BITS",
+    "chosen_of",
+    "data_parameters",
+    "follows_bits",
+    "gives_data",
+    "may_be_data",
+    "stop_of",
+]
 
 DATA_PARAMS = "tir.data_params"
 """The attribute of a kernel split off a host function: the positions of the parameters that are data there."""
 
 SMALL_BITS = 15
-"""The greatest number with which an operation on bits is followed as one on an index."""
+"""The greatest number with which the range of an operation on bits is followed."""
 
 _RING = (Add, Sub, Mul)
-_AND = Op.get("tir.bitwise_and")
-_BITS = (_AND, Op.get("tir.bitwise_or"), Op.get("tir.bitwise_xor"))
-_SHIFTS = (Op.get("tir.shift_left"), Op.get("tir.shift_right"))
+_BITS = frozenset(Op.get(f"tir.{name}") for name in ("bitwise_and", "bitwise_or", "bitwise_xor"))
+_SHIFTS = frozenset(Op.get(f"tir.{name}") for name in ("shift_left", "shift_right"))
 
 
 _IF = Op.get("tir.if_then_else")
+SAME = (Op.get("tir.likely"), Op.get("tir.ignore_loop_partition"), Op.get("tir.tvm_thread_invariant"))
+"""Calls whose value is their operand, which they say something of."""
 
 
 def chosen_of(op: Node) -> tuple[Expr, ...]:
@@ -53,21 +65,29 @@ def chosen_of(op: Node) -> tuple[Expr, ...]:
 
 
 def follows_bits(op: Call) -> bool:
-    """Whether an operation on the bits of an index gives an index: a shift by a constant, the lowest bits, or an operation
-    with a small constant, as in swizzled layouts. Any other mixes bits, and what is computed from it wraps as data."""
-    amount = op.args[1] if len(op.args) == 2 else None
-    if isinstance(amount, Broadcast):
-        amount = amount.value
-    if not isinstance(amount, IntImm):
-        return False
-    if op.op in _SHIFTS:
-        return 0 <= amount.value < op.dtype.bits
-    is_mask = op.op is _AND and amount.value >= 0 and not amount.value & (amount.value + 1)
-    return op.op in _BITS and (is_mask or 0 <= amount.value <= SMALL_BITS)
+    """Whether a call is an operation on the bits of integers (and, or, xor, a shift): of indices it gives an index, as
+    arithmetic does."""
+    return op.op in _BITS or op.op in _SHIFTS
+
+
+def gives_data(op: Node) -> bool:
+    """Whether a node other than a variable gives data whatever it is made of: an element, the result of a call, and an
+    integer that was a float. What any other gives is data where one of its operands is (:func:`chosen_of`).
+
+    >>> from tirlower.ir import build
+    >>> i = Var("i", "int32")
+    >>> gives_data(build.cast("int32", i < 4)), gives_data(build.call("tir.popcount", i, dtype="int32"))
+    (False, True)
+    """
+    if op.__class__ is BufferLoad:
+        return True
+    if op.__class__ is Call:
+        return op.op is not _IF and op.op not in SAME and not follows_bits(op)
+    return op.__class__ is Cast and op.dtype.is_integral and not op.value.dtype.is_integral
 
 
 def data_parameters(func: PrimFunc) -> frozenset[Var]:
-    """The integer parameters of a function that are data: those that no shape of a parameter is made of.
+    """The scalar parameters of a function that are data: those that no shape of a parameter is made of.
 
     A shape is compared with an array's at every call, without wrap-around, so that what it is made of by sums and
     products is a size. So is the extent of a buffer that the function lays over a pointer which it is given.
@@ -83,7 +103,7 @@ def data_parameters(func: PrimFunc) -> frozenset[Var]:
     """
     if DATA_PARAMS in func.attrs or func.attrs.get("tir.is_global_func"):
         return frozenset(func.params[at] for at in entries_of(func.attrs, DATA_PARAMS) if isinstance(at, int))
-    given = [var for var in func.params if var.dtype.is_integral and not var.dtype.is_bool]
+    given = [var for var in func.params if not var.dtype.is_handle]
     if not given:
         return frozenset()
     sizes = _sizes((*func.buffers, *_over_pointers(func)))
@@ -114,8 +134,7 @@ def may_be_data(expr: Expr, params: Iterable[Var], buffers: Iterable[Buffer], bo
 
     def look(op: Node) -> bool:
         nonlocal found
-        found = found or op.__class__ is BufferLoad or op in data
-        found = found or (op.__class__ is Call and not (isinstance(op.op, Op) and op.op.purity is Purity.PURE))
+        found = found or gives_data(op) or op in data
         return not found
 
     pre_order_visit(expr, look)

@@ -15,7 +15,8 @@ from tirlower import ir
 from tirlower.arith.affine import Affine
 from tirlower.arith.intervals import EVERYTHING, INF, Bound, intersection
 from tirlower.ir import Buffer, BufferLoad, Call, DataType, Expr, IntImm, Op, Purity, Var
-from tirlower.ir.data import chosen_of
+from tirlower.ir.data import chosen_of, follows_bits, gives_data
+from tirlower.ir.dtype import INT64
 from tirlower.ir.functor import by_class
 from tirlower.ir.node import Node
 from tirlower.poly.affine import MAX_WEIGHT, Space, limits_of
@@ -86,10 +87,10 @@ class Converter:
             lin = self.lin(value)
             # What it stands for was computed here: a later change of memory does not change it.
             self.values[var] = lin
-            if self.wrapping and self._is_made_of_data(value):
-                self.bound_data.add(var)
-            if not self._inside:
-                self._made_of_data.clear()
+        if self.wrapping and self._is_made_of_data(value):
+            self.bound_data.add(var)
+        if not self._inside:
+            self._made_of_data.clear()
         self.bound_deps[var] = self.deps_of(value)
 
     # Forms
@@ -183,8 +184,7 @@ class Converter:
                     found = op in self.space.data or op in self.bound_data
                 elif not op.is_leaf and id(op) not in seen:
                     seen.add(id(op))
-                    found = op.__class__ is BufferLoad or self._made_of_data.get(id(op), False)
-                    found = found or (op.__class__ is Call and not (_is_pure(op) and op.dtype.is_integral))
+                    found = gives_data(op) or self._made_of_data.get(id(op), False)
                     stack += chosen_of(op) or op.children()
             found = self._made_of_data[id(root)] = bool(found)
         return found
@@ -284,8 +284,14 @@ class Converter:
         """An opaque value for an expression: one for equal expressions that read no changing memory."""
         if op.__class__ is Call and not _is_pure(op):
             self._effects += 1
-        limits = limits_of(op.dtype)
-        compute = operation_of(op)
+        limits: Bound | None = limits_of(op.dtype)
+        exact = op
+        if op.__class__ is Call and _is_index(op.dtype) and follows_bits(op) and not self._is_made_of_data(op):
+            exact, limits = (
+                op.with_(dtype=INT64),
+                None,
+            )  # the bits of indices are an index, which its type does not bound
+        compute = operation_of(exact)
         key = None if compute is None else self._key(op)
         if compute is not None and key is not None:
             operands = tuple(self.lin(each) for each in op.children())

@@ -114,7 +114,7 @@ class FactMutator(Mutator):
 
     def note_binding(self, stmt: Node) -> None:
         """Remember that a variable is bound to data, whose arithmetic wraps."""
-        if isinstance(stmt, Bind) and stmt.var.dtype.is_int and self.wrapping.is_data(stmt.value):
+        if isinstance(stmt, Bind) and not stmt.var.dtype.is_handle and self.wrapping.is_data(stmt.value):
             self.wrapping.data.add(stmt.var)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -10,7 +10,7 @@ from tirlower.analysis.overflow import DataAnalyzer, Wrapping
 from tirlower.arith import Analyzer
 from tirlower.arith.bounds import is_index_type
 from tirlower.ir.data import data_parameters
-from tirlower.ir.expr import BufferLoad, Call
+from tirlower.ir.expr import BufferLoad, Call, Cast, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.query import each, statements
 from tirlower.ir.stmt import Bind
@@ -36,9 +36,17 @@ def building(mod: IRModule) -> Iterator[None]:
 
 def _holds_data(func: PrimFunc) -> bool:
     """Whether a function computes with integers that are data."""
-    if data_parameters(func):
+    if _integers(data_parameters(func)):
         return True
-    return any(is_index_type(op.dtype) for op in each((BufferLoad, Call), func.body))
+    return any(
+        is_index_type(op.dtype) and not (isinstance(op, Cast) and is_index_type(op.value.dtype))
+        for op in each((BufferLoad, Call, Cast), func.body)
+    )
+
+
+def _integers(data: Iterable[Var]) -> bool:
+    """Whether integers are among the data."""
+    return any(var.dtype.is_integral for var in data)
 
 
 def scalars_wrap() -> bool:
@@ -52,7 +60,7 @@ def analyzer_of(func: PrimFunc | None) -> tuple[Analyzer, Wrapping]:
     """The analyzer of a pass over a function, and what it says of wrapping."""
     wraps = scalars_wrap()
     data = data_parameters(func) if func is not None and wraps else ()
-    if func is None or not wraps or (_BUILDING.get() is False and not data):
+    if func is None or not wraps or (_BUILDING.get() is False and not _integers(data)):
         analyzer = Analyzer()
         wrapping = Wrapping(analyzer)
     else:
@@ -66,5 +74,5 @@ def analyzer_of(func: PrimFunc | None) -> tuple[Analyzer, Wrapping]:
 def _know_bound(func: PrimFunc, wrapping: Wrapping) -> None:
     """What a function's statements bind to data is data, for passes that do not follow bindings too."""
     for op in statements(func.body):
-        if op.__class__ is Bind and op.var.dtype.is_int and wrapping.is_data(op.value):
+        if op.__class__ is Bind and not op.var.dtype.is_handle and wrapping.is_data(op.value):
             wrapping.data.add(op.var)

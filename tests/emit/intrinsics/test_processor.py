@@ -10,6 +10,7 @@ import pytest
 
 import tirlower as tl
 from tirlower.diagnostics import CodegenError
+from tirlower.ir.dtype import DataType
 from tirlower.machine.cpu import host_cpu
 from tirlower.script import parse
 
@@ -104,7 +105,7 @@ def test_the_interpreter_computes_what_the_instruction_does(name: str) -> None:
     _, result, intrinsic, operands, _ = CALLS[name]
     func = parse(program(result, intrinsic, operands))
     rng = np.random.default_rng(5)
-    kinds = [np.dtype(tl.DataType(kind).element.numpy) for kind in (*operands, result)]
+    kinds = [np.dtype(DataType(kind).element.numpy) for kind in (*operands, result)]
     lanes = [int(kind.split("x")[1]) for kind in (*operands, result)]
     for _ in range(20):
         args = [

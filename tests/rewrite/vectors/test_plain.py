@@ -128,5 +128,6 @@ def test_three_forms_of_a_loop_give_the_same_bits(name, dtype, target):
     for form, func in forms(name, dtype, size).items():
         found[form] = np.zeros_like(x)
         tl.build(func, target)(*given, found[form])
+        found[form][np.isnan(found[form])] = np.nan  # whose sign is the processor's
     for form in ("plain", "whole"):
         np.testing.assert_array_equal(found[form].view(bits), found["vectorized"].view(bits), err_msg=form)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final, TypeVar, cast
 
 from tirlower.c.codegen.arithmetic import INDEX, arithmetic, compare, convert, divide, extremum, wrapped
-from tirlower.c.codegen.indices import IF, SAME, composes, is_data, is_narrow, widened
+from tirlower.c.codegen.indices import IF, composes, is_data, is_narrow, widened
 from tirlower.c.codegen.state import Array, FunctionState
 from tirlower.c.codegen.values import (
     CHOICE,
@@ -29,6 +29,7 @@ from tirlower.c.codegen.values import (
     type_range,
     value_type,
 )
+from tirlower.ir.data import SAME
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
     EQ,
@@ -278,13 +279,16 @@ def _let(state: FunctionState, op: Let) -> Value:
 def define_as(state: FunctionState, var: Var, value: Expr) -> None:
     """Let a variable be a value from here on."""
     dtype = var.dtype
+    data = is_data(state, value)
+    if data:
+        state.data.add(var)
     if dtype.is_vector:
         name = state.fresh(var.name)
         state.line(f"{value_type(dtype.element)} {name}[{dtype.lanes}];")
         for_lanes(state, dtype, [value], lambda: state.line(f"{name}[{_lane(state)}] = {value_of(state, value).text};"))
         state.define(var, Array(name, dtype))
         return
-    indexed = dtype.is_integral and not is_data(state, value) and dtype.bits >= 32
+    indexed = dtype.is_integral and not data and dtype.bits >= 32
     exact = index_of(state, value) if indexed and dtype.is_int else None
     if exact is not None and not in_range(exact.low, exact.high, Kind.I32) and dtype.bits == 32:
         name = state.fresh(var.name)
@@ -301,8 +305,6 @@ def define_as(state: FunctionState, var: Var, value: Expr) -> None:
         name = state.fresh(var.name)
         state.line(f"{ctype}{'' if ctype.endswith('*') else ' '}{name} = {made.text};")
         made = Value(name, kind_of(dtype), low=made.low, high=made.high)
-        if dtype.is_integral:
-            state.data.add(var)
     state.define(var, made)
 
 

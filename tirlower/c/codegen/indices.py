@@ -7,14 +7,13 @@ from typing import Final, TypeGuard
 from tirlower.c.codegen.arithmetic import INDEX
 from tirlower.c.codegen.state import FunctionState
 from tirlower.ir import build
-from tirlower.ir.data import chosen_of, follows_bits
-from tirlower.ir.expr import BufferLoad, Call, Cast, Expr, Select, Var
+from tirlower.ir.data import chosen_of, follows_bits, gives_data
+from tirlower.ir.expr import Call, Expr, Select, Var
 from tirlower.ir.op import Op
 
-__all__ = ["IF", "SAME", "composes", "is_data", "is_narrow", "widened"]
+__all__ = ["IF", "composes", "is_data", "is_narrow", "widened"]
 
 IF: Final = Op.get("tir.if_then_else")
-SAME: Final = (Op.get("tir.likely"), Op.get("tir.ignore_loop_partition"), Op.get("tir.tvm_thread_invariant"))
 
 
 def is_narrow(op: Expr) -> bool:
@@ -31,16 +30,7 @@ def is_data(state: FunctionState, op: Expr) -> bool:
         if id(node) in seen:
             continue
         seen.add(id(node))
-        cls = node.__class__
-        if node.__class__ is Var:
-            if node in state.data:
-                return True
-            continue
-        if cls is BufferLoad or (
-            node.__class__ is Call and node.op is not IF and node.op not in SAME and not follows_bits(node)
-        ):
-            return True
-        if node.__class__ is Cast and not node.value.dtype.is_integral:
+        if node in state.data if node.__class__ is Var else gives_data(node):
             return True
         if not node.is_leaf:
             stack += chosen_of(node) or node.children()

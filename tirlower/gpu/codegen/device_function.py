@@ -142,7 +142,7 @@ def _parameters(em: Emitter, func: PrimFunc, function: Function, launch: dict[st
             )
         elif isinstance(param.type, PointerType):
             em.kernel.roots[param] = Root(param.name, align=memory_bytes(param.type.element))
-        elif param.dtype.is_integral:
+        elif not param.dtype.is_handle:
             em.kernel.facts.define(param, None, None, flags=DATA if param in data else 0)
     device = device_state(em.state, em.kernel.name)
     device.report, device.extents = function.args[-1], launch

@@ -216,7 +216,7 @@ def emit_kernel(state: ModuleState, code: KernelCode) -> None:
         em.define(param, argument)
         if isinstance(param.type, PointerType):
             kernel.roots[param] = Root(param.name, align=_align(code.views.get(param), param.type))
-        elif param.dtype.is_integral:
+        elif not param.dtype.is_handle:
             kernel.facts.define(param, None, None, flags=DATA if param in data else 0)
     following = args[len(func.params) :]
     device = device_state(state, code.name)

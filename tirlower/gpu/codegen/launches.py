@@ -35,9 +35,9 @@ from tirlower.gpu.artifact import (
 from tirlower.gpu.codegen.host_function import SCRATCH, STREAM, TABLE, device_memory
 from tirlower.gpu.launch import constants
 from tirlower.ir.custom_datatype import element_numpy
-from tirlower.ir.data import data_parameters
+from tirlower.ir.data import data_parameters, gives_data
 from tirlower.ir.dtype import Array
-from tirlower.ir.expr import BufferLoad, Call, Expr, StringImm
+from tirlower.ir.expr import Call, Expr, StringImm
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
 from tirlower.ir.query import nodes
@@ -85,7 +85,7 @@ class HostLaunches:
         return SCRATCH_MAPS + MAP_SLOT * self.maps if self.maps or self.reports else 0
 
     def _is_data(self, expr: Expr) -> bool:
-        return any(op in self._data or isinstance(op, BufferLoad) for op in nodes(expr))
+        return any(op in self._data or gives_data(op) for op in nodes(expr))
 
     # -- pieces ------------------------------------------------------------------------------------------------------
 

@@ -175,7 +175,7 @@ def emit_kernel(
         if var is None:
             continue
         em.define(var, argument)
-        if var.dtype.is_integral:
+        if not var.dtype.is_handle:
             # The entry checked that a size is one.
             facts.define(var, 0 if var in sizes else None, None, flags=DATA if var in data else 0)
     for param, buffer in func.buffer_map.items():
