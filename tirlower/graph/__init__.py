@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from tirlower.graph.api import Options, compile
     from tirlower.graph.core.constants import ConstantData
     from tirlower.graph.core.dims import Dim, dim
+    from tirlower.graph.core.module import Module
     from tirlower.graph.core.nodes import Const, Graph, Op, Value
     from tirlower.graph.core.parser import parse
+    from tirlower.graph.core.verify import verify
     from tirlower.graph.errors import GraphError
+    from tirlower.graph.frontend.control import State, call, cond, extern, state, while_loop
     from tirlower.graph.frontend.namespace import nn, xp
     from tirlower.graph.frontend.onnx import from_onnx
     from tirlower.graph.frontend.tensor import Tensor
@@ -42,22 +45,30 @@ _WHERE = {
     "GraphError": "errors",
     "Op": "core.nodes",
     "Options": "api",
+    "Module": "core.module",
+    "State": "frontend.control",
     "Tensor": "frontend.tensor",
     "Value": "core.nodes",
     "assume": "frontend.trace",
     "attributes": "frontend.trace",
+    "call": "frontend.control",
     "compile": "api",
+    "cond": "frontend.control",
     "constant": "frontend.trace",
     "dim": "core.dims",
     "dims": "frontend.trace",
     "extent": "frontend.trace",
+    "extern": "frontend.control",
     "from_onnx": "frontend.onnx",
     "graph": "frontend.trace",
     "interpret": "ops.interpret",
     "nn": "frontend.namespace",
     "parse": "core.parser",
     "spec": "frontend.trace",
+    "state": "frontend.control",
     "trace": "frontend.trace",
+    "verify": "core.verify",
+    "while_loop": "frontend.control",
     "xp": "frontend.namespace",
 }
 

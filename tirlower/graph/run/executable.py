@@ -11,6 +11,7 @@ from tirlower.graph.core.nodes import Graph
 from tirlower.graph.lower.driver import Lowered
 from tirlower.graph.run.call import Call
 from tirlower.ir import IntImm, IRModule, PrimFunc
+from tirlower.ir.dtype import Array
 
 __all__ = ["Executable", "GraphKernel"]
 
@@ -54,6 +55,15 @@ class Executable:
             name: GraphKernel(name, self.module[name], tuple(op.origin for op in ops))
             for name, ops in self._lowered.calls.items()
         }
+
+    @property
+    def state(self) -> Mapping[str, Array]:
+        """What the states hold, by name: the arrays themselves, which may be written to between calls."""
+        return self._call.states
+
+    def reset(self) -> None:
+        """Let the states hold what they held before the first call."""
+        self._call.reset()
 
     def __call__(self, *inputs: object, out: object = None, **named: object) -> object:
         """The results for some inputs: NumPy arrays, or arrays of libraries with DLPack.
