@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tirlower.graph.core.parser import parse
     from tirlower.graph.core.verify import verify
     from tirlower.graph.errors import GraphError
-    from tirlower.graph.frontend.control import State, call, cond, extern, state, while_loop
+    from tirlower.graph.frontend.control import State, call, cond, extern, prim_func, state, while_loop
     from tirlower.graph.frontend.namespace import nn, xp
     from tirlower.graph.frontend.onnx import from_onnx
     from tirlower.graph.frontend.tensor import Tensor
@@ -64,6 +64,7 @@ _WHERE = {
     "interpret": "ops.interpret",
     "nn": "frontend.namespace",
     "parse": "core.parser",
+    "prim_func": "frontend.control",
     "spec": "frontend.trace",
     "state": "frontend.control",
     "trace": "frontend.trace",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,8 +12,10 @@ import numpy as np
 import pytest
 
 import tirlower.graph as tg
+from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.control import Call, If, While
 from tirlower.graph.errors import GraphError
+from tirlower.ir import assert_structural_equal
 from tirlower.script.parse import parse
 
 B = tg.dim("B", 0, 9)
@@ -25,10 +28,25 @@ def same(a: object, b: object) -> None:
         np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
 
 
+def round_trip(g: tg.Graph) -> None:
+    """The text of a graph parses back to it, and gives it when it is run as Python."""
+    text = str(g)
+    store = {n.data.digest: n.data for h in (g, *inner_graphs(g)) for n in h.nodes if isinstance(n, tg.Const)}
+    store |= {s.initial.digest: s.initial for s in g.effects}
+    made = tg.parse(text, store)
+    assert_structural_equal(made, g)
+    assert str(made) == text
+    tg.verify(made)
+    space: dict[str, Any] = {"tg": tg}
+    exec(text, space)
+    assert_structural_equal(next(v for v in space.values() if isinstance(v, tg.Graph)), g)
+
+
 def judged(function: Callable[..., object], specs: tuple[object, ...], *calls: tuple[Any, ...]) -> tg.Graph:
     """The graph of a function, whose results by the reference and compiled are those of the function on arrays."""
     g = tg.trace(function, *specs)
     tg.verify(g)
+    round_trip(g)
     exe = tg.compile(g)
     for given in calls:
         wanted = function(*given)
@@ -104,6 +122,7 @@ def test_states_over_several_calls() -> None:
 
     g = tg.trace(f, X)
     tg.verify(g)
+    round_trip(g)
     exe = tg.compile(g)
     held: dict[str, Any] = {}
     for n in (2, 0, 5):
@@ -150,6 +169,7 @@ def test_states_in_choices_and_loops() -> None:
 
     g = tg.trace(f, FLAG, tg.spec((), "int64"))
     tg.verify(g)
+    round_trip(g)
     assert g.writes == g.effects and len(g.writes) == 1
     exe = tg.compile(g)
     for c, n in ((True, 3), (False, 2), (True, 0), (True, 1)):
@@ -209,6 +229,7 @@ def test_a_prim_func_as_a_kernel() -> None:
 
     g = tg.trace(f, X)
     tg.verify(g)
+    round_trip(g)
     exe = tg.compile(g)
     assert exe.kernels["scale"].calls == 2
     for n in (0, 1, 4):
@@ -325,6 +346,7 @@ def test_random_programs(seed: int) -> None:
     specs = (tg.spec((n, 3), "float32"), tg.spec((n, 3), "float32"), FLAG, tg.spec((), "int64"))
     g = tg.trace(f, *specs)
     tg.verify(g)
+    round_trip(g)
     exe = tg.compile(g)
     held: dict[str, Any] = {}
     for state in STATES:
@@ -334,3 +356,66 @@ def test_random_programs(seed: int) -> None:
         wanted = f(*given)
         same(tg.interpret(g, *given, state=held), wanted)
         same(exe(*given), wanted)
+
+
+def test_texts_that_are_wrong() -> None:
+    head = '@tg.graph\ndef main(x: tg.Tensor((3,), "float32"), c: tg.Tensor((), "bool")):\n'
+    inner = '    @tg.graph\n    def f(p: tg.Tensor((3,), "float32")):\n        e = tg.exp(p)\n        return e\n'
+    for message, lines in (
+        ("this is no graph that stands before this line: g", "    y = tg.cond(c, g, g, x)\n"),
+        ("this is no graph that stands before this line: g", "    y = g(x)\n"),
+        ("this is no state that stands before this line: s", "    y = s.load()\n"),
+        ("this is no state that stands before this line: s", "    s.store(x)\n    y = tg.exp(x)\n"),
+        ("'f' is made twice", inner + "    f = tg.exp(x)\n    y = f\n"),
+        ("f has 1 results, got 2 names", inner + "    a, y = f(x)\n"),
+        ("the results of this line have no names", inner + "    f(x)\n    y = tg.exp(x)\n"),
+        ("a bool without axes", inner + "    y = tg.cond(x, f, f, x)\n"),
+        ("there is no value 'x' before this line", inner.replace("exp(p)", "exp(x)") + "    y = f(x)\n"),
+        ("tg.state is not given what it takes", '    s = tg.state("s", 3, "float32", 0)\n    y = s.load()\n'),
+        ("this is no script of a prim func", '    k = tg.prim_func("def")\n    y = tg.exp(x)\n'),
+        ("this is no kernel that stands before", '    y = tg.call(k, x, out=tg.spec((3,), "float32"))\n'),
+    ):
+        with pytest.raises(GraphError, match=message) as caught:
+            tg.parse(head + lines + "    return y\n")
+        assert "<graph>" in str(caught.value), str(caught.value)
+
+
+def test_texts_of_kernels_and_results_without_names() -> None:
+    s = tg.state("s", (3,), "float32", np.arange(3, dtype="float32"))
+    fixed = tg.state("k", (3,), "float32", 2.0, mutable=False)
+    n = tg.dim("N", 1, 4)
+
+    def f(x: Any, c: Any) -> object:
+        tg.cond(c, lambda: s.store(x[0]), lambda: None)
+        a, b = tg.call(tg.extern("two", (n, n * 2), 64), x, out=(tg.spec((n,), "float32"), tg.spec((3,), "int8")))
+        tg.call(tg.extern("log"), b, out=(), effect=True)
+        d = tg.cond(c, lambda: {"p": a, "q": a + 1}, lambda: {"p": a * 2, "q": a})
+        return {"one": s.load() * fixed.load(), "two": d["q"]}
+
+    g = tg.trace(f, tg.spec((n, 3), "float32"), FLAG)
+    tg.verify(g)
+    round_trip(g)
+    with pytest.raises(GraphError, match="the reference knows nothing of 'two'"):
+        tg.interpret(g, rows(2), np.array(True))
+
+
+def test_two_threads_and_one_state() -> None:
+    count = tg.state("count", (), "int64", 0)
+
+    def f(x: Any) -> object:
+        count.store(count.load() + 1)
+        return count.load(), x * 2
+
+    exe = tg.compile(tg.trace(f, tg.spec((50,), "float32")))
+    seen: list[int] = []
+
+    def run() -> None:
+        for _ in range(200):
+            seen.append(int(exe(np.ones(50, "float32"))[0]))
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen) == list(range(1, 401)) and exe.state["count"] == 400

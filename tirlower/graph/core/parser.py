@@ -14,18 +14,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NoReturn, TypeAlias, TypeVar
 
 from tirlower.diagnostics import Label, ScriptError, Source, Span, nearest_name
 from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.dims import Dim, Extent, extent_expr
+from tirlower.graph.core.effects import Extern, Global
 from tirlower.graph.core.extents import extent_of, parsed_extent
-from tirlower.graph.core.nodes import Graph, TensorType, Value
+from tirlower.graph.core.nodes import Graph, TensorType, Value, extent_exprs
 from tirlower.graph.errors import GraphError
 from tirlower.graph.frontend.arguments import bound, dtype_name
+from tirlower.graph.frontend.control import State, prim_func
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.ops.registry import definition
+from tirlower.ir import PrimFunc
 from tirlower.ir.dtype import Array, DataType
 from tirlower.script.source import parse_text
 
@@ -54,11 +57,15 @@ def parse(text: str, constants: Store | None = None) -> Graph:
 
 
 class _Parser:
-    def __init__(self, source: Source, function: ast.FunctionDef, constants: Store) -> None:
+    def __init__(
+        self, source: Source, function: ast.FunctionDef, constants: Store, outer: _Parser | None = None
+    ) -> None:
         self.source = source
         self.function = function
         self.constants = constants
-        self.builder = GraphBuilder(function.name)
+        self.builder: GraphBuilder = GraphBuilder(function.name, env=None if outer is None else outer.builder.env)
+        self.shared: dict[str, Graph | State | PrimFunc | Extern] = {} if outer is None else outer.shared
+        """The graphs inside nodes, the states and the kernels by their names, which all of the text shares."""
         self.values: dict[str, Value] = {}
         self.promised: dict[str, tuple[ast.expr, TensorType]] = {}
         """Types that annotations state of values that are not made yet."""
@@ -107,7 +114,7 @@ class _Parser:
         for parameter, kind in types:
             self._free(parameter.arg, parameter)
             self.values[parameter.arg] = self.builder.param(parameter.arg, kind.shape, kind.dtype)
-        for each in ast.walk(function):  # numbers in calls become constants with names that the text does not have
+        for each in _own(function):  # numbers in calls become constants with names that the text does not have
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
                 self.builder.named(each.id)
         for n, statement in enumerate(body):
@@ -119,7 +126,14 @@ class _Parser:
         self.fail(f"{function.name!r} returns nothing", function, "the last line returns the results: `return y`")
 
     def _statement(self, statement: ast.stmt) -> None:
-        if self._is_statement(statement, "assume"):
+        if isinstance(statement, ast.FunctionDef):
+            self._free(statement.name, statement)
+            self.shared[statement.name] = _Parser(self.source, statement, self.constants, self).graph()
+        elif self._declares(statement):
+            pass
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and not _tg_statement(statement):
+            self._without_results(statement.value)
+        elif self._is_statement(statement, "assume"):
             call = self._call(statement)
             a, b = (extent_expr(self._text_extent(arg)) for arg in self._counted(call, 2))
             self.builder.assume(a, b)
@@ -159,7 +173,7 @@ class _Parser:
         value = statement.value
         structure: str | tuple[str, ...] = "one"
         if isinstance(value, ast.Tuple):
-            given, structure = value.elts, "tuple"
+            given, structure = list(value.elts), "tuple"
         elif isinstance(value, ast.Dict):
             keys = [k.value if isinstance(k, ast.Constant) else None for k in value.keys]
             if not all(isinstance(k, str) for k in keys):
@@ -179,9 +193,9 @@ class _Parser:
                 self.fail("results of operations have names", target)
             self._free(target.id, target)
             names.append(target.id)
-        if not isinstance(value, ast.Call) or _tg(value.func) is None:
-            self.fail("a value is made by an operation of tg", value, "`y = tg.add(x, 1.0)`")
-        made = self._constant(value, names) if _tg(value.func) == "constant" else self._operation(value, names)
+        made = self._made(value, names)
+        if len(made) != len(names):
+            self.fail(f"this has {len(made)} results, got {len(names)} names", value)
         for name, one in zip(names, made, strict=True):
             self.values[name] = self._checked(name, one)
 
@@ -195,8 +209,105 @@ class _Parser:
         return made
 
     def _free(self, name: str, node: ast.AST) -> None:
-        if name in self.values:
+        if name in self.values or name in self.shared:
             self.fail(f"{name!r} is made twice", node, "each value has a name of its own")
+
+    # Graphs inside nodes, states, kernels
+
+    def _declares(self, statement: ast.stmt) -> bool:
+        """Whether a line makes a state or a kernel; then it is made."""
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            return False
+        target, call = statement.targets[0], statement.value
+        maker = _tg(call.func) if isinstance(call, ast.Call) else None
+        if maker not in ("state", "extern", "prim_func") or not isinstance(target, ast.Name):
+            return False
+        assert isinstance(call, ast.Call)
+        self._free(target.id, target)
+        args = [self._literal(a) for a in call.args]
+        named = {k.arg or "": self._literal(k.value) for k in call.keywords}
+        self.shared[target.id] = self.at(call, lambda: self._thing(maker, args, named, call))
+        return True
+
+    def _thing(
+        self, maker: str, args: Sequence[object], named: Mapping[str, object], call: ast.Call
+    ) -> State | PrimFunc | Extern:
+        match maker, args:
+            case "prim_func", [str(text)]:
+                return prim_func(text)
+            case "extern", [str(symbol), tuple(numbers), int(workspace)]:
+                env = self.builder.env
+                several = [parsed_extent(str(n), env, "the number") for n in numbers]
+                return Extern(symbol, extent_exprs(several), workspace)
+            case "state", [str(name), tuple(shape), dtype, what] if all(type(e) is int and e >= 0 for e in shape):
+                kind = DataType(dtype_name(dtype))
+                data = constant_data(kind, shape, what, self.constants)
+                return State(Global(name, extent_exprs(shape), kind, data, named.get("mutable", True) is True))
+        self.fail(f"tg.{maker} is not given what it takes", call)
+
+    def _named(self, node: ast.expr, kind: type[T], what: str) -> T:
+        """A graph, state or kernel by its name."""
+        found = self.shared.get(node.id) if isinstance(node, ast.Name) else None
+        if not isinstance(found, kind):
+            self.fail(f"this is no {what} that stands before this line: {ast.unparse(node)}", node)
+        return found
+
+    def _without_results(self, call: ast.Call) -> None:
+        """A line that names no results: a store, or what has none."""
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "store":
+            held = self._named(call.func.value, State, "state").held
+            (value,) = self._counted(call, 1)
+            self.at(call, lambda: self.builder.store(held, self._operand(value)))
+            return
+        if self._made(call, []):
+            self.fail("the results of this line have no names", call, f"y = {ast.unparse(call)}")
+
+    def _made(self, value: ast.expr, names: Sequence[str]) -> tuple[Value, ...]:
+        """The values that a line makes."""
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "values":
+            value = value.func.value  # of a dict of results
+        if not isinstance(value, ast.Call):
+            self.fail("a value is made by an operation of tg", value, "`y = tg.add(x, 1.0)`")
+        call = value
+        self.builder.exact = names
+        if isinstance(call.func, ast.Name):
+            graph = self._named(call.func, Graph, "graph")
+            given = [self._value(a) for a in call.args]
+            return self.at(call, lambda: self.builder.call(graph, *given))
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "load" and _tg(call.func) is None:
+            return (self.builder.load(self._named(call.func.value, State, "state").held),)
+        maker = _tg(call.func)
+        if maker is None:
+            self.fail("a value is made by an operation of tg", value, "`y = tg.add(x, 1.0)`")
+        if maker == "constant":
+            return self._constant(call, names)
+        if maker in ("cond", "while_loop") and len(call.args) > 2:
+            return self._control(call, maker)
+        return self._kernel(call) if maker == "call" else self._operation(call, names)
+
+    def _control(self, call: ast.Call, maker: str) -> tuple[Value, ...]:
+        args = list(call.args)
+        condition = self._value(args.pop(0)) if maker == "cond" else None
+        first, second = (self._named(a, Graph, "graph") for a in args[:2])
+        given = [self._value(a) for a in args[2:]]
+        if condition is None:
+            return self.at(call, lambda: self.builder.while_(first, second, *given))
+        return self.at(call, lambda: self.builder.if_(condition, first, second, *given))
+
+    def _kernel(self, call: ast.Call) -> tuple[Value, ...]:
+        named = {k.arg: k.value for k in call.keywords}
+        out, effect = named.get("out"), named.get("effect")
+        if not call.args or out is None:
+            self.fail(
+                "tg.call takes a kernel, values, and the types of its results", call, "tg.call(f, x, out=tg.spec(...))"
+            )
+        kernel = self.shared.get(call.args[0].id) if isinstance(call.args[0], ast.Name) else None
+        if not isinstance(kernel, (PrimFunc, Extern)):
+            self.fail(f"this is no kernel that stands before this line: {ast.unparse(call.args[0])}", call.args[0])
+        types = [self._type(e, e) for e in (out.elts if isinstance(out, ast.Tuple) else [out])]
+        given = [self._value(a) for a in call.args[1:]]
+        loud = effect is not None and self._literal(effect) is True
+        return self.at(call, lambda: self.builder.kernel(kernel, types, *given, effect=loud))
 
     # Values
 
@@ -250,7 +361,12 @@ class _Parser:
     def _type(self, node: ast.expr | None, around: ast.AST) -> TensorType:
         if node is None:
             self.fail("a parameter says its type", around, 'x: tg.Tensor(("B", 4), "float32")')
-        if not isinstance(node, ast.Call) or _tg(node.func) != "Tensor" or len(node.args) != 2 or node.keywords:
+        if (
+            not isinstance(node, ast.Call)
+            or _tg(node.func) not in ("Tensor", "spec")
+            or len(node.args) != 2
+            or node.keywords
+        ):
             self.fail("this is no type of a tensor", node, 'tg.Tensor(("B", 4), "float32")')
         shape, dtype = node.args
         if not isinstance(shape, ast.Tuple):
@@ -336,6 +452,20 @@ def constant_data(kind: DataType, shape: tuple[int, ...], what: object, store: S
     if (data.dtype, data.shape) != (kind, shape) or not data.digest.startswith(what):
         raise GraphError(f"the constant {what!r} that is given is another one: {data!r}, not {kind!s}{list(shape)}")
     return data
+
+
+def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """The syntax nodes of a function, but not those of functions in it."""
+    stack: list[ast.AST] = [function]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += [n for n in ast.iter_child_nodes(node) if not isinstance(n, ast.FunctionDef)]
+
+
+def _tg_statement(statement: ast.Expr) -> bool:
+    """Whether a line states something of the graph."""
+    return isinstance(statement.value, ast.Call) and _tg(statement.value.func) in ("assume", "attributes", "dims")
 
 
 def _tg(node: ast.expr) -> str | None:

@@ -19,13 +19,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.constants import ConstantData
+from tirlower.graph.core.control import Call, If, While
 from tirlower.graph.core.dims import Dim
+from tirlower.graph.core.effects import Extern, Global, KernelCall, Load, Store
 from tirlower.graph.core.extents import extent_text
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.registry import Definition, definition
-from tirlower.ir import Expr
+from tirlower.ir import Expr, PrimFunc
 from tirlower.ir.dtype import NumpyDType
 from tirlower.ir.stmt import normalize_attr
 
@@ -41,13 +44,37 @@ def graph_text(graph: Graph) -> str:
 
 
 class _Printer:
-    def __init__(self, graph: Graph) -> None:
+    """The text of a graph. Graphs inside nodes, states and kernels have names that all of it shares."""
+
+    def __init__(self, graph: Graph, outer: _Printer | None = None) -> None:
         self.graph = graph
-        self.taken = {*_RESERVED, *(d.name for d in graph.dims)}
+        self.outer = outer
+        top = graph if outer is None else outer.graph
+        self.taken = {*_RESERVED, *(d.name for d in top.dims)}
+        self.shared: dict[object, str] = {} if outer is None else outer.shared
         self.names: dict[Value, str] = {}
         self.inlined: dict[Value, str] = {}
         self.bound = False
         """Whether an attribute names dims, which are Python's names then."""
+        self.inner = inner_graphs(graph) if outer is None else ()
+        for each in (*self.inner, *([graph] if self.inner or outer is None else [])):
+            self._share(each)
+        self.taken |= set(self.shared.values())
+
+    def _share(self, graph: Graph) -> None:
+        for node in graph.nodes:
+            if isinstance(node, (Load, Store)):
+                held = node.source if isinstance(node, Load) else node.target
+                self._shared(held, held.name)
+            elif isinstance(node, KernelCall):
+                self._shared(node.kernel, node.name)
+        if graph is not self.graph:
+            self._shared(graph, graph.name)
+
+    def _shared(self, thing: object, hint: str) -> None:
+        if thing not in self.shared:
+            name = self.shared[thing] = _identifier(hint, {*self.taken, *self.shared.values()})
+            self.taken.add(name)
 
     def lines(self) -> list[str]:
         """The text, line by line."""
@@ -55,15 +82,38 @@ class _Printer:
         params = [f"{self.name(v)}: {_type(v.type)}" for v in graph.params]
         self._inline()
         body = [line for node in graph.nodes for line in self._node(node)]
-        made = [f"def {_identifier(graph.name, set(_RESERVED))}({', '.join(params)}):"]
-        if graph.dims:
+        inside: list[str] = []
+        for each in self.inner:
+            printer = _Printer(each, self)
+            inside += ["", *printer.lines()]
+            self.bound = self.bound or printer.bound
+        name = _identifier(graph.name, set(_RESERVED)) if self.outer is None else self.shared[graph]
+        made = [f"def {name}({', '.join(params)}):"]
+        if graph.dims and self.outer is None:
             facts = ", ".join(f"{d.name}={_facts(d)}" for d in graph.dims)
             names = ", ".join(d.name for d in graph.dims)
             made.append(f"    {f'{names} = ' if self.bound else ''}tg.dims({facts})")
         made += [f"    tg.assume({_quoted(extent_text(a))}, {_quoted(extent_text(b))})" for a, b in graph.assumed]
         if graph.attrs:
             made.append(f"    tg.attributes({self._attributes(graph.attrs)})")
-        return ["@tg.graph", *made, *(f"    {line}" for line in body), f"    return {self._returned()}"]
+        if self.outer is None:
+            made += [f"    {line}" for thing, known in self.shared.items() for line in self._declared(thing, known)]
+        made += [f"    {line}" if line else "" for line in (*inside, *([""] if inside else []), *body)]
+        returned = self._returned()
+        return ["@tg.graph", *made, f"    return {returned}" if returned else "    return ()"]
+
+    def _declared(self, thing: object, name: str) -> list[str]:
+        """The line that makes a state or a kernel."""
+        if isinstance(thing, Global):
+            fixed = "" if thing.mutable else ", mutable=False"
+            return [f"{name} = tg.state({_quoted(thing.name)}, {self._contents(thing.initial)}{fixed})"]
+        if isinstance(thing, Extern):
+            numbers = [_quoted(extent_text(e)) for e in thing.numbers]
+            several = f"({', '.join(numbers)}{',' * (len(numbers) == 1)})"
+            return [f"{name} = tg.extern({_quoted(thing.symbol)}, {several}, {thing.workspace})"]
+        if isinstance(thing, PrimFunc):
+            return [f"{name} = tg.prim_func({_quoted(thing.script())})"]
+        return []
 
     def name(self, value: Value) -> str:
         """The name of a value: its own where nothing has it yet."""
@@ -107,8 +157,10 @@ class _Printer:
             several = several[last + 1 :]
 
     def _constant(self, data: ConstantData) -> str:
-        shape = "(" + ", ".join(map(str, data.shape)) + ("," if len(data.shape) == 1 else "") + ")"
-        return f"tg.constant({_quoted(data.dtype)}, {shape}, {_splat(data) or _quoted(data.digest[:8])})"
+        return f"tg.constant({_quoted(data.dtype)}, {_numbers(data.shape)}, {_splat(data) or _quoted(data.digest[:8])})"
+
+    def _contents(self, data: ConstantData) -> str:
+        return f"{_numbers(data.shape)}, {_quoted(data.dtype)}, {_splat(data) or _quoted(data.digest[:8])}"
 
     # Nodes
 
@@ -116,21 +168,56 @@ class _Printer:
         if isinstance(node, Const):
             value = node.results[0]
             return [] if value in self.inlined else [f"{self.name(value)} = {self._constant(node.data)}"]
+        if isinstance(node, Store):
+            return [f"{self.shared[node.target]}.store({self.name(node.inputs[0])})"]
         if not isinstance(node, Op):
-            raise GraphError(f"{type(node).__name__} has no text")
+            call, form = self._other(node)
+            return self._assigned(node.results, call, form)
         found = definition(node.name)
         arguments = self._operands(found, node)
         shown = {k: v for k, v in node.attrs.items() if not _is_default(found, k, v)}
         if shown:
             arguments.append(self._attributes(shown))
         call = f"tg.{node.name}({', '.join(arguments)})"
-        names = [self.name(v) for v in node.results]
-        if len(names) == 1:
-            return [f"{names[0]}: {_type(node.results[0].type)} = {call}"]
+        return self._assigned(node.results, call, "one" if len(node.results) == 1 else "tuple")
+
+    def _assigned(self, results: Sequence[Value], call: str, form: str | tuple[str, ...]) -> list[str]:
+        """The lines that give names and types to the results of a call, which come in a form."""
+        names = [self.name(v) for v in results]
+        if not names:
+            return [call]
+        if form == "one":
+            return [f"{names[0]}: {_type(results[0].type)} = {call}"]
+        whole = call if form == "tuple" else f"{call}.values()"
         return [
-            *(f"{n}: {_type(v.type)}" for n, v in zip(names, node.results, strict=True)),
-            f"{', '.join(names)} = {call}",
+            *(f"{n}: {_type(v.type)}" for n, v in zip(names, results, strict=True)),
+            f"{', '.join(names)}{',' * (len(names) == 1)} = {whole}",
         ]
+
+    def _other(self, node: GraphNode) -> tuple[str, str | tuple[str, ...]]:
+        """The call of a node that is no operation, and the form of its results."""
+        given = [self.name(v) for v in node.operands]
+        if isinstance(node, Load):
+            return f"{self.shared[node.source]}.load()", "one"
+        if isinstance(node, KernelCall):
+            return self._kernel(node, given)
+        return self._control(node, [self.shared[g] for g in node.graphs], given)
+
+    def _kernel(self, node: KernelCall, given: list[str]) -> tuple[str, str]:
+        types = [_type(v.type).replace("tg.Tensor", "tg.spec") for v in node.results]
+        effect = ", effect=True" if node.effect else ""
+        out = types[0] if len(types) == 1 else f"({', '.join(types)})"
+        arguments = ", ".join([self.shared[node.kernel], *given])
+        return f"tg.call({arguments}, out={out}{effect})", "one" if len(types) == 1 else "tuple"
+
+    def _control(self, node: GraphNode, graphs: list[str], given: list[str]) -> tuple[str, str | tuple[str, ...]]:
+        if isinstance(node, Call):
+            return f"{graphs[0]}({', '.join(given)})", node.graph.structure
+        if isinstance(node, If):
+            return f"tg.cond({', '.join([given[0], *graphs, *given[1:]])})", node.then_graph.structure
+        if isinstance(node, While):
+            return f"tg.while_loop({', '.join([*graphs, *given])})", "one" if len(given) == 1 else "tuple"
+        raise GraphError(f"{type(node).__name__} has no text")
 
     def _operands(self, found: Definition, node: Op) -> list[str]:
         rest = [self.inlined.get(v) or self.name(v) for v in node.inputs]
@@ -170,6 +257,10 @@ class _Printer:
         if structure == "tuple":
             return ", ".join(names) + "," * (len(names) == 1)
         return "{" + ", ".join(f"{_quoted(k)}: {n}" for k, n in zip(structure, names, strict=True)) + "}"
+
+
+def _numbers(shape: Sequence[int]) -> str:
+    return "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
 
 
 def _quoted(text: str) -> str:

@@ -18,6 +18,7 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
+from tirlower.diagnostics import ScriptError
 from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.dims import Dim, Extent
 from tirlower.graph.core.effects import Extern, Global
@@ -33,8 +34,9 @@ from tirlower.graph.ops.interpret import interpret
 from tirlower.graph.ops.kernels import numbers_of
 from tirlower.ir import Expr, PrimFunc, Var, build
 from tirlower.ir.dtype import Array, DataType
+from tirlower.script.parse import parse
 
-__all__ = ["State", "call", "called", "cond", "extern", "state", "while_loop"]
+__all__ = ["State", "call", "called", "cond", "extern", "prim_func", "state", "while_loop"]
 
 Structure: TypeAlias = "str | tuple[str, ...]"
 
@@ -64,6 +66,8 @@ class _Inside:
             if not all(isinstance(k, str) for k in made):
                 raise GraphError(f"the keys of the results of {name!r} at {place()} are strings, got {list(made)}")
             return [self._value(v, name) for v in made.values()], tuple(made)
+        if made is None:  # states were stored, and nothing is given back
+            return [], "tuple"
         if isinstance(made, (tuple, list)):
             return [self._value(v, name) for v in made], "tuple"
         return [self._value(made, name)], "one"
@@ -148,6 +152,11 @@ def cond(condition: object, then_fn: Function | Graph, else_fn: Function | Graph
     assert recording is not None
     given = _operands(recording, operands)
     where = place()
+    if isinstance(then_fn, Graph) and isinstance(else_fn, Graph):
+        with recording.adding() as builder:
+            ways = [_instance(g, given, builder) for g in (then_fn, else_fn)]
+            made = builder.if_(condition.value, *ways, *given)
+        return _shaped(recording, made, then_fn.structure)
     then = _Inside(_function(then_fn, "cond"), _named(then_fn, "then"), given, recording, [])
     other = _Inside(_function(else_fn, "cond"), _named(else_fn, "otherwise"), given, recording, then.captured)
     if then.structure != other.structure:
@@ -177,6 +186,10 @@ def while_loop(cond_fn: Function | Graph, body_fn: Function | Graph, *carried: o
     if not carried:
         raise GraphError(f"tg.while_loop at {place()} carries nothing", help="give it the first values of what changes")
     given = _operands(recording, carried)
+    if isinstance(cond_fn, Graph) and isinstance(body_fn, Graph):
+        with recording.adding() as builder:
+            last = builder.while_(*[_instance(g, given, builder) for g in (cond_fn, body_fn)], *given)
+        return _shaped(recording, last, "one" if len(given) == 1 else "tuple")
     test_name = _named(cond_fn, "again")
     body = _Inside(_function(body_fn, "while_loop"), _named(body_fn, "body"), given, recording, [])
     test = _Inside(_function(cond_fn, "while_loop"), test_name, given, recording, body.captured)
@@ -214,6 +227,13 @@ def called(graph: Graph, args: Sequence[object], named: Mapping[str, object]) ->
         raise GraphError(f"the graph {graph.name!r} takes {len(names)} values ({', '.join(names)}), got {len(given)}")
     values = _operands(recording, given)
     with recording.adding() as builder:
+        made = builder.call(_instance(graph, values, builder), *values)
+    return _shaped(recording, made, graph.structure)
+
+
+def _instance(graph: Graph, values: Sequence[Value], builder: GraphBuilder) -> Graph:
+    """A graph under the dims of the one that is built, as the types of what it is given have them."""
+    if len(values) == len(graph.params):
         mine = {one.var for one in builder.env}
         extents: dict[Var, Extent] = {}
         for param, value in zip(graph.params, values, strict=True):
@@ -224,8 +244,8 @@ def called(graph: Graph, args: Sequence[object], named: Mapping[str, object]) ->
                     extents.setdefault(formal, extent)
         for one in graph.dims:
             _fits(one, extents.get(one.var, one.var), builder, graph)
-        made = builder.call(instantiated(graph, extents, builder.env), *values)
-    return _shaped(recording, made, graph.structure)
+        return instantiated(graph, extents, builder.env)
+    return graph
 
 
 def _fits(one: Dim, extent: Extent, builder: GraphBuilder, graph: Graph) -> None:
@@ -261,6 +281,17 @@ def _extent(given: object) -> Extent:
     if isinstance(given, str) and recording is not None:
         return parsed_extent(given, recording.builder.env, "the number")
     return given.var if isinstance(given, Dim) else cast(Extent, given)
+
+
+def prim_func(text: str) -> PrimFunc:
+    """The prim func of a script, as the text of a graph has it."""
+    try:
+        made = parse(text)
+    except ScriptError as error:
+        raise GraphError(f"this is no script of a prim func: {error.message}") from None
+    if not isinstance(made, PrimFunc):
+        raise GraphError("a kernel is one prim func, got a module")
+    return made
 
 
 def call(kernel: PrimFunc | Extern, *args: object, out: object, effect: bool = False) -> object:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import keyword
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +19,7 @@ from typing import ParamSpec, cast
 import numpy as np
 
 from tirlower.diagnostics import TirError, user_frames
-from tirlower.graph.core.dims import Dim, Extent, extent_expr
+from tirlower.graph.core.dims import Dim, DimEnv, Extent, extent_expr
 from tirlower.graph.core.extents import parsed_extent
 from tirlower.graph.core.nodes import Graph, Value
 from tirlower.graph.core.parser import constant_data, dim_facts
@@ -96,7 +97,7 @@ def graph(function: Callable[P, object]) -> Graph:
                 f"the annotations of {name!r} cannot be read: {error}",
                 help='name dims by text in annotations (tg.Tensor(("B", 4), "float32")), or use tg.trace',
             ) from None
-        maker = _Maker(name)
+        maker = _Maker(name, _around(annotations.values()))
         given: dict[str, object] = {}
         for key, parameter in parameters.items():
             wanted = annotations.get(key)
@@ -159,13 +160,32 @@ def _needed(name: str, help: str | None = None) -> Recording:
     return recording
 
 
+def _around(annotations: Iterable[object]) -> DimEnv | None:
+    """The dims of the graph that is traced, for one inside it whose dims are all among them."""
+    recording = current()
+    if recording is None:
+        return None
+    env = recording.builder.env
+    for wanted in annotations:
+        for extent in wanted.extents if isinstance(wanted, TensorSpec) else ():
+            if isinstance(extent, Dim):
+                extent = extent.var
+            named = ast.walk(ast.parse(extent)) if isinstance(extent, str) else ()
+            if any(isinstance(n, ast.Name) and n.id not in env.dims and n.id not in ("min", "max") for n in named):
+                return None
+            if isinstance(extent, Expr) and any(v not in {d.var for d in env} for v in each(Var, extent)):
+                return None
+    return env
+
+
 class _Maker:
     """Makes the arguments of a traced function, runs it, and makes the graph of its results."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, env: DimEnv | None = None) -> None:
         good = name.isidentifier() and not keyword.iskeyword(name)
         self.name = name
-        self.builder = GraphBuilder(name if good else "main")
+        self.inside = env is not None
+        self.builder = GraphBuilder(name if good else "main", env=env)
         self.recording = Recording(self.builder)
         self.unseen: dict[Var, str] = {}
         """Dims of expressions that no shape has had by themselves so far, with the shape that has the expression."""
@@ -241,6 +261,8 @@ class _Maker:
         return [self._result(g) for g in self._some(made, [made])], "one"
 
     def _some(self, made: object, given: list[object]) -> list[object]:
+        if isinstance(made, tuple) and not made and self.inside:  # states are stored, and nothing is given back
+            return given
         if not any(isinstance(g, Tensor) for g in given):
             raise GraphError(
                 f"{self.name!r} returned no tensor, but {made!r}",

@@ -21,8 +21,9 @@ from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, V
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.inference import inferred
 from tirlower.graph.ops.registry import Definition, Groups, definition
-from tirlower.ir import PrimFunc
+from tirlower.ir import Expr, IntImm, PrimFunc, Var
 from tirlower.ir.dtype import Array, DataType, NumpyDType
+from tirlower.ir.query import each
 
 __all__ = ["GraphBuilder", "rewritten"]
 
@@ -254,7 +255,30 @@ class GraphBuilder:
         several = (results,) if isinstance(results, Value) else tuple(results)
         how = structure if structure is not None else "one" if isinstance(results, Value) else "tuple"
         assumed = tuple(self._assumed.assumed)
-        return Graph(self.name, tuple(self.env), tuple(self.params), tuple(self.nodes), several, assumed, how)
+        dims = tuple(self.env)
+        if self._assumed is not self.env:  # a part of a graph has those that it names
+            named = _dims_of(self.params, self.nodes, assumed)
+            dims = tuple(one for one in dims if one.var in named)
+        return Graph(self.name, dims, tuple(self.params), tuple(self.nodes), several, assumed, how)
+
+
+def _dims_of(params: Iterable[Value], nodes: Iterable[GraphNode], assumed: Iterable[tuple[Expr, Expr]]) -> set[Var]:
+    """The variables in types, attributes, graphs inside and kernels."""
+    extents: dict[Expr, None] = {}
+    stack: list[object] = [*(v.extents for v in params), *assumed]
+    found: set[Var] = set()
+    for node in nodes:
+        stack += [v.extents for v in node.results]
+        stack += node.attrs.values() if isinstance(node, Op) else ()
+        stack += [node.kernel.numbers] if isinstance(node, KernelCall) and isinstance(node.kernel, Extern) else ()
+        found |= {one.var for inner in node.graphs for one in inner.dims}
+    while stack:
+        item = stack.pop()
+        if isinstance(item, tuple):
+            stack += item
+        elif isinstance(item, Expr) and not isinstance(item, IntImm):
+            extents[item] = None
+    return found | set(each(Var, *extents))
 
 
 def _weak(given: float, kinds: Sequence[NumpyDType]) -> NumpyDType:
