@@ -9,7 +9,7 @@ import pytest
 
 import tirlower as tl
 from tests.llvm.codegen.conftest import build as build_as_it_is
-from tirlower.emit.facts import DATA, LEAVES, Fact, Facts
+from tirlower.emit.facts import DATA, Fact, Facts
 from tirlower.ir import build
 from tirlower.ir.expr import Add, Call, Cast, Expr, Select, Var, const
 from tirlower.ir.op import Op
