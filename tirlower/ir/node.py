@@ -139,6 +139,8 @@ class Node:
     is_leaf: ClassVar[bool] = True
     computed_slots: ClassVar[tuple[str, ...]] = ()
     cache_slots: ClassVar[tuple[str, ...]] = ()
+    node_name: ClassVar[str] = ""
+    """The name in :data:`NODES`, where that is not the class's: a graph's Call stands beside the language's."""
 
     def check(self) -> None:
         """Raise if the fields do not fit together; called at the end of construction."""
@@ -225,7 +227,7 @@ def node(cls: type[N]) -> type[N]:
     namespace["__init__"] = _make_init(cls, fields)
     made: type[N] = type(cls)(cls.__name__, cls.__bases__, namespace)  # type: ignore[misc]
     made.__qualname__ = cls.__qualname__
-    NODES[cls.__name__] = made
+    NODES[made.node_name or cls.__name__] = made
     return made
 
 

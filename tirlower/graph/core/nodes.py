@@ -7,8 +7,8 @@ anew, with values of their own (:class:`tirlower.graph.ops.builder.rewritten`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.dims import Dim, Extent, Shape, as_shape, extent_expr
@@ -18,7 +18,10 @@ from tirlower.ir.dtype import DataType
 from tirlower.ir.node import attrs, binds, child, data, hint, node
 from tirlower.ir.stmt import normalize_attrs
 
-__all__ = ["Const", "Graph", "GraphNode", "Op", "TensorType", "Value"]
+if TYPE_CHECKING:
+    from tirlower.graph.core.effects import Global
+
+__all__ = ["Const", "Graph", "GraphNode", "Op", "TensorType", "Value", "extent_exprs"]
 
 
 class TensorType(NamedTuple):
@@ -31,7 +34,8 @@ class TensorType(NamedTuple):
         return f"{self.dtype!s}[{', '.join(str(e) for e in self.shape)}]"
 
 
-def _extents(values: Iterable[Extent]) -> tuple[Expr, ...]:
+def extent_exprs(values: Iterable[Extent]) -> tuple[Expr, ...]:
+    """Extents as int64 expressions."""
     return tuple(extent_expr(e) for e in as_shape(tuple(values)))
 
 
@@ -43,7 +47,7 @@ class Value(Node):
     """
 
     computed_slots = ("index", "node")
-    extents: tuple[Expr, ...] = child(convert=_extents)
+    extents: tuple[Expr, ...] = child(convert=extent_exprs)
     dtype: DataType = data(convert=DataType)
     name: str = hint(default="", convert=str)
 
@@ -71,7 +75,7 @@ class Value(Node):
     @classmethod
     def of(cls, kind: TensorType, name: str = "") -> Value:
         """A value of a type."""
-        return cls(_extents(kind.shape), kind.dtype, name)
+        return cls(extent_exprs(kind.shape), kind.dtype, name)
 
     @property
     def shape(self) -> Shape:
@@ -110,6 +114,45 @@ class GraphNode(Node):
         """The values that it reads."""
         return ()
 
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The graphs inside it."""
+        return ()
+
+    @property
+    def effects(self) -> tuple[Global, ...]:
+        """The globals that it reads or writes, also inside its graphs; among those of one global, order is kept."""
+        return tuple(dict.fromkeys(g for inner in self.graphs for g in inner.effects))
+
+    @property
+    def writes(self) -> tuple[Global, ...]:
+        """The globals that it writes: without one, and without a use of its results, it is not needed."""
+        return tuple(dict.fromkeys(g for inner in self.graphs for g in inner.writes))
+
+    def with_operands(self, results: Sequence[Value], operands: Sequence[Value]) -> Self:
+        """The node on other operands, as many of them, and with results (values of no node yet) of its own."""
+        self._count(operands, 0)
+        return self.with_(results=tuple(results))
+
+    def with_graphs(self, graphs: Sequence[Graph]) -> Self:
+        """The node with other graphs inside, and results of its own; the same object for the same graphs."""
+        if len(graphs) != len(self.graphs):
+            raise GraphError(f"{self!r} has {len(self.graphs)} graphs inside, got {len(graphs)}")
+        if all(a is b for a, b in zip(graphs, self.graphs, strict=True)):
+            return self
+        fresh = [Value.of(v.type, v.name) for v in self.results]
+        return self._with_graphs(fresh, graphs)
+
+    def _with_graphs(self, results: Sequence[Value], graphs: Sequence[Graph]) -> Self:
+        raise NotImplementedError(f"{type(self).__name__} has no graphs")
+
+    def _count(self, operands: Sequence[Value], wanted: int) -> None:
+        if len(operands) != wanted:
+            raise GraphError(f"{self!r} has {wanted} operands, got {len(operands)}")
+
+    def _shown(self) -> str:
+        return ", ".join(str(v.type) for v in self.results)
+
     def __str__(self) -> str:
         return repr(self)
 
@@ -142,9 +185,13 @@ class Op(GraphNode):
         """The values that it reads."""
         return self.inputs
 
+    def with_operands(self, results: Sequence[Value], operands: Sequence[Value]) -> Self:
+        """The operation on other operands, in the same groups."""
+        self._count(operands, len(self.inputs))
+        return self.with_(results=tuple(results), inputs=tuple(operands))
+
     def __repr__(self) -> str:
-        made = ", ".join(str(v.type) for v in self.results)
-        return f"<Op {self.name} -> {made}>"
+        return f"<Op {self.name} -> {self._shown()}>"
 
 
 @node
@@ -152,8 +199,12 @@ class Graph(Node):
     """Parameters, nodes in order, results; ``dims`` are the dims of its shapes.
 
     ``assumed`` are pairs of extents that the operations need equal and that nothing proves: every call checks them.
-    ``structure`` says how the results are given back: ``"one"``, ``"tuple"``, or the keys of a dict.
+    ``structure`` says how the results are given back: ``"one"``, ``"tuple"``, or the keys of a dict. A graph inside a node
+    closes over nothing: each value that it reads is a parameter, and its dims are those of the graph around it.
     """
+
+    computed_slots = ("effects", "writes")
+    cache_slots = ("analysis",)
 
     name: str = hint(convert=str)
     dims: tuple[Dim, ...] = child(convert=tuple)
@@ -163,6 +214,35 @@ class Graph(Node):
     assumed: tuple[tuple[Expr, Expr], ...] = data(default=(), convert=tuple)
     structure: str | tuple[str, ...] = data(default="tuple")
     attrs: dict[str, object] = attrs(default=None, convert=normalize_attrs)
+
+    if TYPE_CHECKING:
+
+        @property
+        def effects(self) -> tuple[Global, ...]:
+            """The globals that its nodes read or write, in the order in which they are met."""
+
+        @effects.setter
+        def effects(self, value: tuple[Global, ...]) -> None: ...
+
+        @property
+        def writes(self) -> tuple[Global, ...]:
+            """The globals that its nodes write."""
+
+        @writes.setter
+        def writes(self, value: tuple[Global, ...]) -> None: ...
+
+        @property
+        def analysis(self) -> object:
+            """What :mod:`tirlower.graph.core.analysis` keeps of it."""
+
+        @analysis.setter
+        def analysis(self, value: object) -> None: ...
+
+    def check(self) -> None:
+        """Its effects, from those of its nodes: graphs are made before the nodes that hold them."""
+        several = [n for n in self.nodes if not isinstance(n, (Op, Const))]
+        self.effects = tuple(dict.fromkeys(g for n in several for g in n.effects))
+        self.writes = tuple(dict.fromkeys(g for n in several for g in n.writes))
 
     @property
     def ops(self) -> tuple[Op, ...]:

@@ -14,10 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from tirlower.graph.core.constants import ConstantData
-from tirlower.graph.core.dims import Dim, DimEnv, as_shape
+from tirlower.graph.core.control import Call, If, While
+from tirlower.graph.core.dims import Dim, DimEnv, as_shape, same_extent
+from tirlower.graph.core.effects import Extern, Global, KernelCall, Load, Store
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.registry import Definition, Groups, definition
+from tirlower.ir import PrimFunc
 from tirlower.ir.dtype import Array, DataType, NumpyDType
 
 __all__ = ["GraphBuilder", "rewritten"]
@@ -93,6 +96,100 @@ class GraphBuilder:
         types = self.infer(found, inputs, groups, whole)
         results = self._named(types, name, exact)
         return self._emit(Op(results, name, inputs, groups, whole, origin=self.origin))
+
+    # Nodes with graphs inside, states, kernels
+
+    def call(self, graph: Graph, *operands: object) -> tuple[Value, ...]:
+        """The results of a graph on values. Raises :class:`GraphError` where they are not what it takes."""
+        inputs = tuple(self._values(operands))
+        self._taken(f"the graph {graph.name!r}", graph.params, inputs)
+        exact, self.exact = self.exact, ()
+        results = self._named([v.type for v in graph.results], graph.name, exact)
+        return self._emit(Call(results, graph, inputs, origin=self.origin))
+
+    def if_(self, condition: object, then_graph: Graph, else_graph: Graph, *operands: object) -> tuple[Value, ...]:
+        """The results of one of two graphs on the same values. Raises :class:`GraphError` where they do not fit."""
+        inputs = tuple(self._values(operands))
+        chosen = self._values([condition])[0]
+        self._truth(chosen.type, "the condition of a choice")
+        for graph, what in ((then_graph, "holds"), (else_graph, "does not hold")):
+            self._taken(f"the graph {graph.name!r} for where the condition {what}", graph.params, inputs)
+        a, b = then_graph.results, else_graph.results
+        if len(a) != len(b):
+            raise GraphError(f"the two ways of a choice give {len(a)} and {len(b)} results")
+        for n, (x, y) in enumerate(zip(a, b, strict=True)):
+            self._same(f"result {n} of the two ways of a choice is of two types", x, y)
+        exact, self.exact = self.exact, ()
+        results = self._named([v.type for v in a], "chosen", exact)
+        return self._emit(If(results, chosen, then_graph, else_graph, inputs, origin=self.origin))
+
+    def while_(self, condition: Graph, body: Graph, *operands: object) -> tuple[Value, ...]:
+        """The last of the values that a loop carries. Raises :class:`GraphError` where a type changes on the way."""
+        inputs = tuple(self._values(operands))
+        self._taken(f"the condition {condition.name!r} of a loop", condition.params, inputs)
+        self._taken(f"the body {body.name!r} of a loop", body.params, inputs)
+        if len(condition.results) != 1:
+            raise GraphError(f"the condition of a loop gives one result, got {len(condition.results)}")
+        self._truth(condition.results[0].type, "the condition of a loop")
+        if len(body.results) != len(inputs):
+            raise GraphError(f"a loop carries {len(inputs)} values, and its body gives {len(body.results)}")
+        for param, result in zip(body.params, body.results, strict=True):
+            self._same(
+                f"{param.name!r}, which a loop carries, changes",
+                param,
+                result,
+                "carry a tensor of the greatest shape, and a length beside it",
+            )
+        exact, self.exact = self.exact, ()
+        results = self._named([v.type for v in inputs], "carried", exact)
+        return self._emit(While(results, condition, body, inputs, origin=self.origin))
+
+    def load(self, source: Global) -> Value:
+        """What a global holds here."""
+        exact, self.exact = self.exact, ()
+        return self._emit(Load(self._named([source.type], source.name, exact), source, origin=self.origin))[0]
+
+    def store(self, target: Global, value: object) -> None:
+        """Let a global hold a value from here on. Raises :class:`GraphError` where it is of another type, or constant."""
+        if not target.mutable:
+            raise GraphError(f"the state {target.name!r} is never changed: nothing is stored to it")
+        if isinstance(value, (bool, int, float)):
+            value = ConstantData.splat(value, target.initial.shape, target.dtype)
+        given = self._values([value])[0]
+        if given.type != target.type:
+            raise GraphError(f"the state {target.name!r} is {target.type}, got {given.type} for it")
+        self._emit(Store((), target, (given,), origin=self.origin))
+
+    def kernel(
+        self, kernel: PrimFunc | Extern, types: Sequence[TensorType], *operands: object, effect: bool = False
+    ) -> tuple[Value, ...]:
+        """The results, of these types, of a kernel that is written already."""
+        inputs = tuple(self._values(operands))
+        exact, self.exact = self.exact, ()
+        name = kernel.symbol if isinstance(kernel, Extern) else kernel.name
+        results = self._named(types, name, exact)
+        return self._emit(KernelCall(results, kernel, inputs, effect, origin=self.origin))
+
+    def _taken(self, what: str, params: Sequence[Value], inputs: Sequence[Value]) -> None:
+        if len(params) != len(inputs):
+            names = ", ".join(v.name for v in params) or "none"
+            raise GraphError(f"{what} takes {len(params)} values ({names}), got {len(inputs)}")
+        for param, given in zip(params, inputs, strict=True):
+            self._same(f"{what} takes something else for {param.name!r}", param, given)
+
+    def _same(self, what: str, a: Value, b: Value, help: str | None = None) -> None:
+        """Two values are of one type; extents of which that is not known are compared by every call."""
+        same = a.dtype == b.dtype and len(a.shape) == len(b.shape)
+        if not same or any(self.env.equal(x, y) is False for x, y in zip(a.shape, b.shape, strict=True)):
+            where = [f"at {self.origin}"] if self.origin else []
+            raise GraphError(f"{what}: {a.type} and {b.type}", help=help, notes=where)
+        with self.env.inferring():
+            for x, y in zip(a.shape, b.shape, strict=True):
+                same_extent(x, y, what)
+
+    def _truth(self, kind: TensorType, what: str) -> None:
+        if kind.shape or not kind.dtype.is_bool:
+            raise GraphError(f"{what} is a bool without axes, got {kind}")
 
     def infer(
         self, found: Definition, inputs: Sequence[Value], groups: Groups, attrs: dict[str, object]
@@ -184,7 +281,7 @@ def rewritten(
             kept = old
             if any(a is not b for a, b in zip(operands, old.operands, strict=True)):
                 fresh = tuple(Value.of(v.type, v.name) for v in old.results)
-                kept = old.with_(results=fresh, inputs=operands)
+                kept = old.with_operands(fresh, operands)
             builder.nodes.append(kept)
             made = kept.results
         for value, other in zip(old.results, made, strict=True):
