@@ -62,6 +62,7 @@ LAZY = {
     "driver/pipelines/__init__.py": "the passes of a GPU are imported for a GPU",
     "llvm/codegen/__init__.py": "the code generator is imported when something is compiled",
     "graph/__init__.py": "the public surface of graphs imports what is used when it is first used",
+    "graph/patterns/nodes.py": "the one door from a pattern to what is done with it, which stands on patterns",
     "graph/core/nodes.py": "the one door from graphs to their printer, which knows the operations",
     "graph/frontend/onnx_file.py": "the one wrapper of onnx, which only imports of models need",
     "graph/frontend/onnx_ops/table.py": "the families of operators are imported when a model is, and stand on the table",

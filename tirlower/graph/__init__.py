@@ -17,6 +17,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import tirlower.graph.patterns as dpl
     from tirlower.graph.api import Options, compile
     from tirlower.graph.core.constants import ConstantData
     from tirlower.graph.core.dims import Dim, dim
@@ -61,15 +62,21 @@ _WHERE = {
     "xp": "frontend.namespace",
 }
 
-__all__ = list(_WHERE)
+# Rooms that have a name here.
+_ROOMS = {"dpl": "patterns"}
+
+__all__ = [*_WHERE, *_ROOMS]
 
 
 def __getattr__(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(name)
     where = _WHERE.get(name)
-    if where is not None:
-        value: object = getattr(importlib.import_module(f"tirlower.graph.{where}"), name)
+    value: object
+    if name in _ROOMS:
+        value = importlib.import_module(f"tirlower.graph.{_ROOMS[name]}")
+    elif where is not None:
+        value = getattr(importlib.import_module(f"tirlower.graph.{where}"), name)
     else:
         from tirlower.graph.frontend.namespace import operation
 
