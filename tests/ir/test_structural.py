@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tirlower import ir
 from tirlower.ir import NODES, DataType, Node, PointerType, Role
-from tirlower.ir.field_order import DECLARING, DEFINES, ORDER, data_key, plan_of
+from tirlower.ir.field_order import DEFINES, ORDER, data_key, plan_of
 from tirlower.ir.op import GlobalVar, Op
 from tirlower.ir.path import Key, Path, node_at, replace_at
 from tirlower.ir.structural import (
@@ -336,7 +336,7 @@ def test_hints_are_not_compared():
 
 
 def test_orders_name_existing_nodes_and_fields():
-    for name in (*ORDER, *DECLARING, *DEFINES):
+    for name in (*ORDER, *DEFINES):
         assert plan_of(NODES[name])
 
 

@@ -404,6 +404,7 @@ class BufferRegion(Node):
 class MatchBufferRegion(Node):
     """A buffer that names a region of another one inside a block."""
 
+    declares = True
     buffer: Buffer = binds()
     source: BufferRegion = child()
     span: Span | None = hint(default=None, kw_only=True)

@@ -55,7 +55,10 @@ def _data_token(value: object) -> bytes:
         return repr(value).encode()
     if isinstance(value, enum.Enum):
         return f"{kind.__name__}.{value.name}".encode()
-    return repr(data_key(value)).encode() if _is_plain(value) else kind.__name__.encode()
+    if _is_plain(value):
+        return repr(data_key(value)).encode()
+    token: bytes = getattr(value, "structural_token", b"")
+    return kind.__name__.encode() + token
 
 
 def _attr_token(value: object, expr: ExprToken, other: OtherToken) -> bytes:
@@ -219,6 +222,10 @@ def expr_deep_equal(a: Expr, b: Expr) -> bool:
     return True
 
 
+_CLOSED = 1 << 20
+"""Where the numbers of what a closed node binds begin: behind those of variables around it."""
+
+
 class _Hasher(FieldWalk):
     """Feeds a node to a hash, with bound variables and buffers numbered in the order of their binding.
 
@@ -234,6 +241,8 @@ class _Hasher(FieldWalk):
         self.count = 0
         self.lets = 0
         self.defining = False
+        self.closed: dict[int, bytes] = {}
+        """The hashes of closed nodes."""
 
     def bind(self, item: object, depth: int | None = None) -> None:
         if depth is None:
@@ -369,6 +378,31 @@ class _Hasher(FieldWalk):
             self.define_var(buffer.data)
         self.contents(buffer, DEFINES[kind])
         self.bind(buffer)
+
+    def node(self, op: Node) -> None:
+        """A closed node goes into the stream by a hash of its own, with numbers that do not depend on where it stands."""
+        if not op.is_closed:
+            super().node(op)
+            return
+        known = self.closed.get(id(op))
+        if known is None:
+            outer, count = self.stream, self.count
+            self.stream, self.count = blake2b(digest_size=16), _CLOSED
+            super().node(op)
+            known = self.closed[id(op)] = self.stream.digest()
+            self.stream, self.count = outer, count
+        self.stream.update(known)
+
+    def use_symbol(self, op: Node) -> None:
+        known = self.numbers.get(op)
+        if known is None and self.map_free_vars:
+            self._fields(op)
+            self.bind(op, 0)
+        self.stream.update(_identity(op) if known is None else b"#%d" % known[0])
+
+    def define_symbol(self, op: Node) -> None:
+        self._fields(op)
+        self.bind(op)
 
     def enter(self, op: Node) -> None:
         self.shape(op.__class__.__name__.encode())

@@ -20,7 +20,7 @@ from tirlower.diagnostics import deep_recursion
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.digest import variables_of_buffer
 from tirlower.ir.expr import Expr, IntImm, Let, Var
-from tirlower.ir.field_order import DECLARING, DEFINES, plan_of, same_data
+from tirlower.ir.field_order import DEFINES, RENAMING, plan_of, same_data
 from tirlower.ir.field_walk import Scopes
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Dispatch
@@ -55,7 +55,7 @@ def path_of(trail: Trail | None, side: int) -> Path:
     return Path(tuple(reversed(steps)))
 
 
-Defined = TypeVar("Defined", Var, Buffer, tuple[Var, ...])
+Defined = TypeVar("Defined", Var, Buffer, Node, tuple[Var, ...])
 _Pairs: TypeAlias = "list[tuple[Expr, Expr, Trail | None]]"
 _ENTER, _LEAVE = Var("enter"), Var("leave")  # marks on the expression stack around the body of a Let
 
@@ -77,6 +77,8 @@ class Equality(Dispatch[Node, bool, Node, "Trail | None"]):
         self.named_a: dict[object, object] = {}
         self.named_b: dict[object, object] = {}
         self.mismatch: tuple[Trail | None, object, object, str] | None = None
+        self.agreed: set[tuple[int, int]] = set()
+        """Pairs of closed nodes, by identity, that are equal wherever they stand."""
 
     # Numbers and scopes
 
@@ -153,6 +155,14 @@ class Equality(Dispatch[Node, bool, Node, "Trail | None"]):
         depth = max((self.depth(v) for v in variables_of_buffer(a)), default=0)
         return self.bind(a, b, path, depth)
 
+    def use_symbol(self, a: Node, b: Node, path: Trail | None) -> bool:
+        x, y = self.numbers_a.get(a), self.numbers_b.get(b)
+        if x is not None or y is not None:
+            return x == y or self.fail(path, a, b, "made in different places")
+        if self.map_free_vars:
+            return self.fields(a, b, path) and self.bind(a, b, path, 0)
+        return a is b or self.fail(path, a, b, "made nowhere in what is compared")
+
     def depth(self, var: Var) -> int:
         number = self.numbers_a.get(var)
         return 0 if number is None else self.depths[number]
@@ -172,7 +182,7 @@ class Equality(Dispatch[Node, bool, Node, "Trail | None"]):
 
     def define(self, kind: str, a: Defined, b: Defined, path: Trail | None) -> bool:
         if isinstance(a, Var):
-            if kind == "IterVar" and (self.naming is not None or a in self.numbers_a or b in self.numbers_b):
+            if kind in RENAMING and (self.naming is not None or a in self.numbers_a or b in self.numbers_b):
                 return self.use_var(a, b, path)
             return self.same_type(a, b, path) and self.bind(a, b, path)
         if isinstance(a, Buffer):
@@ -181,6 +191,8 @@ class Equality(Dispatch[Node, bool, Node, "Trail | None"]):
                 if not self.same_type(a.data, b.data, at) or not self.bind(a.data, b.data, at):
                     return False
             return self.contents(a, b, path, DEFINES[kind]) and self.bind(a, b, path)
+        if isinstance(a, Node):
+            return self.fields(a, b, path) and self.bind(a, b, path)
         if len(a) != len(b):
             return self.fail(path, a, b, f"{len(a)} and {len(b)} of them")
         return all(self.define(kind, x, y, (path, i)) for i, (x, y) in enumerate(zip(a, b, strict=True)))
@@ -316,14 +328,18 @@ class Equality(Dispatch[Node, bool, Node, "Trail | None"]):
             return self.expr(a, b, path)
         if a.__class__ is Buffer and b.__class__ is Buffer:
             return self.use_buffer(a, b, path)
-        if cls.__name__ in DECLARING:
+        if cls.is_symbol:
+            return self.use_symbol(a, b, path)
+        if cls.declares:
             return self.fields(a, b, path)
-        if self.same(a, b):
+        if self.same(a, b) or (id(a), id(b)) in self.agreed:
             return True
         self.push()
         special = self._on.get(cls)
         agree: bool = self.fields(a, b, path) if special is None else special(self, a, b, path)
         self.pop()
+        if agree and cls.is_closed:
+            self.agreed.add((id(a), id(b)))
         return agree
 
     def fields(self, a: Node, b: Node, path: Trail | None, without: tuple[str, ...] = ()) -> bool:

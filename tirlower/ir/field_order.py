@@ -15,7 +15,7 @@ import numpy as np
 from tirlower.ir.dtype import Array
 from tirlower.ir.node import Node, Role
 
-__all__ = ["DECLARING", "DEFINES", "ORDER", "data_key", "plan_of", "same_data"]
+__all__ = ["DEFINES", "ORDER", "RENAMING", "data_key", "plan_of", "same_data"]
 
 ORDER: dict[str, tuple[str, ...]] = {
     "Let": ("value", "var", "body"),
@@ -28,11 +28,6 @@ ORDER: dict[str, tuple[str, ...]] = {
 }
 """Nodes whose fields are looked at in another order than they are declared in."""
 
-DECLARING: frozenset[str] = frozenset(
-    ("Bind", "AllocBuffer", "AllocConst", "DeclBuffer", "BlockIter", "MatchBufferRegion")
-)
-"""Nodes whose definitions live on after them, in the scope around; all others close a scope of their own."""
-
 DEFINES: dict[str, frozenset[str]] = {
     "AllocBuffer": frozenset(("data", "strides", "elem_offset")),
     "AllocConst": frozenset(("data",)),
@@ -41,6 +36,9 @@ DEFINES: dict[str, frozenset[str]] = {
     "PrimFunc": frozenset(("data", "shape", "strides", "elem_offset")),
 }
 """The fields of a defined buffer whose variables are defined with it, where nothing defined them before."""
+
+RENAMING: frozenset[str] = frozenset(("IterVar", "Dim"))
+"""Nodes whose variable is the one of that name around them, where there is one: they define it anywhere else."""
 
 _PLANS: dict[type[Node], tuple[tuple[str, Role], ...]] = {}
 

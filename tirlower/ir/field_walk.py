@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Expr, Var
-from tirlower.ir.field_order import DECLARING, plan_of
+from tirlower.ir.field_order import RENAMING, plan_of
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.node import Node, Role
 from tirlower.ir.stmt import AttrStmt, Block, Seq, Stmt
@@ -102,6 +102,12 @@ class FieldWalk(ABC):
     def define_buffer(self, kind: str, buffer: Buffer) -> None:
         """A definition of a buffer, by a node of a class of this name."""
 
+    def use_symbol(self, op: Node) -> None:  # noqa: B027
+        """A use of a node that a field elsewhere defines."""
+
+    def define_symbol(self, op: Node) -> None:  # noqa: B027
+        """Such a definition."""
+
     def enter(self, op: Node) -> None:  # noqa: B027 - nothing, unless a subclass says so
         """A node that is no expression and no buffer, before its fields."""
 
@@ -120,9 +126,11 @@ class FieldWalk(ABC):
             self.expr(op)
         elif op.__class__ is Buffer:
             self.use_buffer(op)
+        elif cls.is_symbol:
+            self.use_symbol(op)
         else:
             self.enter(op)
-            if cls.__name__ in DECLARING:
+            if cls.declares:
                 self._fields(op)
                 return
             self.scopes.push()
@@ -175,14 +183,16 @@ class FieldWalk(ABC):
         else:
             self.node(value)
 
-    def _define(self, kind: str, value: Var | Buffer | tuple[Var | Buffer, ...]) -> None:
+    def _define(self, kind: str, value: Var | Buffer | Node | tuple[Var | Buffer | Node, ...]) -> None:
         if isinstance(value, Buffer):
             self.define_buffer(kind, value)
+        elif isinstance(value, Node) and value.is_symbol:
+            self.define_symbol(value)
         elif not isinstance(value, Var):
             self.shape(b"%d" % len(value))
             for item in value:
                 self._define(kind, item)
-        elif kind == "IterVar" and (self.naming or value in self.scopes.table):
+        elif kind in RENAMING and (self.naming or value in self.scopes.table):
             self.use_var(value)
         else:
             self.define_var(value)

@@ -139,6 +139,12 @@ class Node:
     is_leaf: ClassVar[bool] = True
     computed_slots: ClassVar[tuple[str, ...]] = ()
     cache_slots: ClassVar[tuple[str, ...]] = ()
+    declares: ClassVar[bool] = False
+    """Whether what it defines lives on behind it, in the scope around; other nodes close a scope of their own."""
+    is_symbol: ClassVar[bool] = False
+    """Whether it is defined by fields that bind it, and named everywhere else, as variables are."""
+    is_closed: ClassVar[bool] = False
+    """Whether nothing but variables reaches into it from around: it is compared and hashed once, wherever it stands."""
     node_name: ClassVar[str] = ""
     """The name in :data:`NODES`, where that is not the class's: a graph's Call stands beside the language's."""
 

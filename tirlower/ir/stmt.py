@@ -232,6 +232,7 @@ _STORE.append(BufferStore)
 class Bind(Stmt):
     """``var = value``: a variable for the rest of the Seq."""
 
+    declares = True
     var: Var = binds()
     value: Expr = child(convert=as_expr)
 
@@ -248,6 +249,7 @@ class Bind(Stmt):
 class AllocBuffer(Stmt):
     """New memory for a buffer, for the rest of the Seq; where the condition is false, none is needed."""
 
+    declares = True
     buffer: Buffer = binds()
     condition: Expr = child(default=True, convert=as_expr)
     annotations: dict[str, object] = attrs(default=None, convert=normalize_attrs)
@@ -257,6 +259,7 @@ class AllocBuffer(Stmt):
 class AllocConst(Stmt):
     """A constant array: ``data`` is a NumPy array of the buffer's shape and dtype."""
 
+    declares = True
     buffer: Buffer = binds()
     data: Array = plain(convert=np.asarray)
     annotations: dict[str, object] = attrs(default=None, convert=normalize_attrs)
@@ -275,6 +278,7 @@ class AllocConst(Stmt):
 class DeclBuffer(Stmt):
     """A name for a view of another buffer's data, for the rest of the Seq."""
 
+    declares = True
     buffer: Buffer = binds()
 
 
@@ -315,6 +319,7 @@ class AttrStmt(Stmt):
 class BlockIter(Node):
     """An iterator of a block: its variable, domain, kind, and the value it is bound to."""
 
+    declares = True
     var: Var = binds()
     domain: Range = child()
     kind: IterKind = data(convert=IterKind)

@@ -86,6 +86,11 @@ class ConstantData:
             self._digest = hashed.hexdigest()
         return self._digest
 
+    @property
+    def structural_token(self) -> bytes:
+        """What structural hashing knows of it: dtype, shape, and so many digits of the digest as an abstract one has."""
+        return f"{self.dtype}{self.shape}{self.digest[:8]}".encode()
+
     def numpy(self) -> Array:
         """The array, which must not be written to."""
         if self.is_abstract:

@@ -33,6 +33,7 @@ class Dim(Node):
     It stands for its variable in arithmetic: ``B * 4`` is an expression, which may be an extent.
     """
 
+    declares = True
     var: Var = binds()
     low: int = data(default=0)
     high: int | None = data(default=None)

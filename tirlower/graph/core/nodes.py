@@ -46,6 +46,7 @@ class Value(Node):
     ``node`` is the node that makes it (None for a parameter) and ``index`` its place among that node's results.
     """
 
+    is_symbol = True
     computed_slots = ("index", "node")
     extents: tuple[Expr, ...] = child(convert=extent_exprs)
     dtype: DataType = data(convert=DataType)
@@ -98,6 +99,7 @@ class Value(Node):
 class GraphNode(Node):
     """Base of what makes values."""
 
+    declares = True
     results: tuple[Value, ...] = binds(convert=tuple)
     origin: str = hint(default="", kw_only=True)
 
@@ -203,6 +205,7 @@ class Graph(Node):
     closes over nothing: each value that it reads is a parameter, and its dims are those of the graph around it.
     """
 
+    is_closed = True
     computed_slots = ("effects", "writes")
     cache_slots = ("analysis",)
 
@@ -211,7 +214,7 @@ class Graph(Node):
     params: tuple[Value, ...] = binds(convert=tuple)
     nodes: tuple[GraphNode, ...] = child(convert=tuple)
     results: tuple[Value, ...] = child(convert=tuple)
-    assumed: tuple[tuple[Expr, Expr], ...] = data(default=(), convert=tuple)
+    assumed: tuple[tuple[Expr, Expr], ...] = attrs(default=(), convert=tuple)
     structure: str | tuple[str, ...] = data(default="tuple")
     attrs: dict[str, object] = attrs(default=None, convert=normalize_attrs)
 
