@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import tirlower.graph.patterns as dpl
-    from tirlower.graph.api import Options, compile
+    from tirlower.graph import passes
+    from tirlower.graph.api import compile
     from tirlower.graph.core.constants import ConstantData
     from tirlower.graph.core.dims import Dim, dim
     from tirlower.graph.core.nodes import Const, Graph, Op, Value
+    from tirlower.graph.core.options import Options
     from tirlower.graph.core.parser import parse
     from tirlower.graph.errors import GraphError
     from tirlower.graph.frontend.namespace import nn, xp
@@ -42,7 +44,7 @@ _WHERE = {
     "GraphBuilder": "ops.builder",
     "GraphError": "errors",
     "Op": "core.nodes",
-    "Options": "api",
+    "Options": "core.options",
     "Tensor": "frontend.tensor",
     "Value": "core.nodes",
     "assume": "frontend.trace",
@@ -51,32 +53,32 @@ _WHERE = {
     "constant": "frontend.trace",
     "dim": "core.dims",
     "dims": "frontend.trace",
+    "dpl": "patterns",
     "extent": "frontend.trace",
     "from_onnx": "frontend.onnx",
     "graph": "frontend.trace",
     "interpret": "ops.interpret",
     "nn": "frontend.namespace",
     "parse": "core.parser",
+    "passes": "passes",
     "spec": "frontend.trace",
     "trace": "frontend.trace",
     "xp": "frontend.namespace",
 }
 
-# Rooms that have a name here.
-_ROOMS = {"dpl": "patterns"}
+# Names that stand for a whole module.
+_ROOMS = ("dpl", "passes")
 
-__all__ = [*_WHERE, *_ROOMS]
+__all__ = list(_WHERE)
 
 
 def __getattr__(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(name)
     where = _WHERE.get(name)
-    value: object
-    if name in _ROOMS:
-        value = importlib.import_module(f"tirlower.graph.{_ROOMS[name]}")
-    elif where is not None:
-        value = getattr(importlib.import_module(f"tirlower.graph.{where}"), name)
+    if where is not None:
+        module = importlib.import_module(f"tirlower.graph.{where}")
+        value: object = module if name in _ROOMS else getattr(module, name)
     else:
         from tirlower.graph.frontend.namespace import operation
 
