@@ -32,12 +32,16 @@ if TYPE_CHECKING:
     from tirlower.graph.frontend.trace import assume, attributes, constant, dims, extent, graph, spec, trace
     from tirlower.graph.ops.builder import GraphBuilder
     from tirlower.graph.ops.interpret import interpret
+    from tirlower.graph.passes.partition import partition
+    from tirlower.graph.passes.rewrite import PatternMatchingRewriter, rewrite, rewrite_bindings, rewrite_call
+    from tirlower.graph.passes.rule import DFPatternCallback, Rule
     from tirlower.graph.run.executable import Executable
 
 # What stands where. Each is imported at its first use: `import tirlower.graph` alone costs next to nothing.
 _WHERE = {
     "Const": "core.nodes",
     "ConstantData": "core.constants",
+    "DFPatternCallback": "passes.rule",
     "Dim": "core.dims",
     "Executable": "run.executable",
     "Graph": "core.nodes",
@@ -45,6 +49,8 @@ _WHERE = {
     "GraphError": "errors",
     "Op": "core.nodes",
     "Options": "core.options",
+    "PatternMatchingRewriter": "passes.rewrite",
+    "Rule": "passes.rule",
     "Tensor": "frontend.tensor",
     "Value": "core.nodes",
     "assume": "frontend.trace",
@@ -60,7 +66,11 @@ _WHERE = {
     "interpret": "ops.interpret",
     "nn": "frontend.namespace",
     "parse": "core.parser",
+    "partition": "passes.partition",
     "passes": "passes",
+    "rewrite": "passes.rewrite",
+    "rewrite_bindings": "passes.rewrite",
+    "rewrite_call": "passes.rewrite",
     "spec": "frontend.trace",
     "trace": "frontend.trace",
     "xp": "frontend.namespace",

@@ -139,8 +139,12 @@ _MODULES: dict[str, tuple[str, ...]] = {
 }
 
 GRAPH_PASSES: dict[str, str] = {
+    "ConvertToDataflow": "partition",
     "DCE": "dce",
     "Expand": "expand",
+    "FuseOpsByPattern": "partition",
+    "MergeComposite": "partition",
+    "MergeCompositeFunctions": "composites",
 }
 """The passes over graphs, and the module that each stands in, below ``tirlower.graph.passes``."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tirlower.graph as tg
+from tirlower.graph.core.numerics import Numerics
 from tirlower.graph.errors import GraphError
 from tirlower.graph.passes.rewrite import rewrite
 from tirlower.graph.passes.rule import DFPatternCallback, Rule, rule_of
@@ -24,7 +25,7 @@ def test_rules_have_names_for_messages() -> None:
         pattern = is_op("add")
 
     made = rule_of(Doubled(rewrite_once=True))
-    assert made.name == "Doubled" and made.once and made.numerics == "exact"
+    assert made.name == "Doubled" and made.once and made.numerics is Numerics.EXACT
     assert rule_of(made) is made
 
 

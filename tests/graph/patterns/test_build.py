@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 import tirlower.graph as tg
-from tirlower.script import tir as T
 from tirlower.graph.core.effects import Extern, Global
 from tirlower.graph.patterns import (
     build,
@@ -16,6 +15,7 @@ from tirlower.graph.patterns import (
     is_gv,
     is_var,
 )
+from tirlower.script import tir as T
 
 
 def copy(a: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):

@@ -14,10 +14,12 @@ from tirlower.rewrite.registry import GRAPH_PASSES
 
 if TYPE_CHECKING:
     from tirlower.graph.passes.base import GraphPass
+    from tirlower.graph.passes.composites import MergeCompositeFunctions
     from tirlower.graph.passes.dce import DCE
     from tirlower.graph.passes.default import DEFAULT, PLAIN
     from tirlower.graph.passes.expand import Expand
     from tirlower.graph.passes.listing import CatalogEntry, catalog
+    from tirlower.graph.passes.partition import ConvertToDataflow, FuseOpsByPattern, MergeComposite
     from tirlower.graph.passes.pipeline import Fixpoint, Pipeline, Step
 
 # What stands where: each is imported at its first use.

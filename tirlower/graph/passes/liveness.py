@@ -1,4 +1,4 @@
-"""Which nodes a graph's results need."""
+"""Which nodes a graph's results need, or write globals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["live"]
 
 
 def live(nodes: Sequence[GraphNode], results: Sequence[Value]) -> tuple[GraphNode, ...]:
-    """The nodes that some results need, in their order.
+    """The nodes that some results need, and those that write globals, in their order.
 
     >>> import tirlower.graph as tg
     >>> g = tg.trace(lambda x: (x + 1, x * x), tg.spec((4,), "float32"))
@@ -20,7 +20,7 @@ def live(nodes: Sequence[GraphNode], results: Sequence[Value]) -> tuple[GraphNod
     needed = set(results)
     kept: list[GraphNode] = []
     for node in reversed(nodes):
-        if any(value in needed for value in node.results):
+        if node.writes or any(value in needed for value in node.results):
             kept.append(node)
             needed.update(node.operands)
     return tuple(reversed(kept))

@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, Value
 from tirlower.graph.errors import GraphError
-from tirlower.graph.ops.builder import GraphBuilder, rewritten
-from tirlower.graph.passes.composites import COMPOSITE
+from tirlower.graph.ops.builder import GraphBuilder
+from tirlower.graph.passes.composites import mapped
+from tirlower.graph.passes.liveness import live
 from tirlower.graph.passes.rule import DFPatternCallback, Replace, Rule, RuleLike, rule_of
 from tirlower.graph.patterns.constraints import PatternContext
 from tirlower.graph.patterns.match import Match, Matcher
@@ -49,25 +49,7 @@ def rewrite(graph: Graph, rules: RuleLike | Iterable[RuleLike], max_iter: int = 
     is rewritten more than ``max_iter`` times, with the last two forms, and for rules that give values of another type.
     """
     several = _listed(rules)
-    new: dict[Graph, Graph] = {}
-    for one in (*inner_graphs(graph), graph):
-        outer = _with_graphs(one, new)
-        new[one] = outer if COMPOSITE in one.attrs else _fixpoint(outer, several, max_iter)
-    return new[graph]
-
-
-def _with_graphs(graph: Graph, new: Mapping[Graph, Graph]) -> Graph:
-    """The graph with others inside its nodes."""
-
-    def changed(builder: GraphBuilder, node: GraphNode, operands: tuple[Value, ...]) -> Sequence[Value] | None:
-        graphs = [new[g] for g in node.graphs]
-        if all(a is b for a, b in zip(graphs, node.graphs, strict=True)):
-            return None
-        made = _with_operands(node, operands).with_graphs(graphs)
-        builder.nodes.append(made)
-        return made.results
-
-    return rewritten(graph, changed) if any(new[g] is not g for n in graph.nodes for g in n.graphs) else graph
+    return mapped(graph, lambda one: _fixpoint(one, several, max_iter))
 
 
 def _fixpoint(graph: Graph, several: Sequence[Rule], max_iter: int) -> Graph:
@@ -139,7 +121,7 @@ class _Round:
             return self.graph
         results = tuple(self.value(v) for v in self.graph.results)
         assumed = tuple(self.builder.env.assumed)
-        nodes = _used(self.builder.nodes, results)
+        nodes = live(self.builder.nodes, results)
         return self.graph.with_(nodes=nodes, results=results, assumed=assumed)
 
     def value(self, value: Value) -> Value:
@@ -256,17 +238,6 @@ def _with_operands(node: GraphNode, operands: Sequence[Value]) -> GraphNode:
     return node.with_operands([Value.of(v.type, v.name) for v in node.results], operands)
 
 
-def _used(nodes: Sequence[GraphNode], results: Iterable[Value]) -> tuple[GraphNode, ...]:
-    """The nodes of which results are made, and those that write globals."""
-    wanted = set(results)
-    kept = []
-    for node in reversed(nodes):
-        if node.writes or any(v in wanted for v in node.results):
-            kept.append(node)
-            wanted.update(node.operands)
-    return tuple(reversed(kept))
-
-
 def rewrite_call(
     pattern: DFPattern, rewriter: Callable[[Value, Match, GraphBuilder], Value | Sequence[Value] | None], graph: Graph
 ) -> Graph:
@@ -362,7 +333,7 @@ def _substituted(graph: Graph, builder: GraphBuilder, made: Mapping[Value, Value
     if [n for n in order if n.effects and n not in fresh] != before:
         raise GraphError(f"after the replacement accesses of states in {graph.name} would change places")
     results = tuple(instead.get(made.get(v, v), made.get(v, v)) for v in graph.results)
-    nodes = _used(list(order.values()), results)
+    nodes = live(list(order.values()), results)
     return graph.with_(nodes=nodes, results=results, assumed=tuple(builder.env.assumed))
 
 

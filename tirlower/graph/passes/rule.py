@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tirlower.graph.core.nodes import Const, Graph, Op, Value
+from tirlower.graph.core.numerics import Numerics
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.patterns.from_graph import patterns_of
@@ -24,13 +25,13 @@ Replace: TypeAlias = "Callable[[Match, GraphBuilder], Value | Sequence[Value] | 
 class Rule:
     """A pattern, and what is made of a match of it. ``once`` rules apply once to each value that was there before.
 
-    ``numerics`` is the class of numerics that admits the rule: ``exact``, ``default`` or ``fast``.
+    ``numerics`` is what it may do to numbers: passes leave out rules that a policy does not admit.
     """
 
     pattern: DFPattern
     replace: Replace = field(repr=False)
     name: str = "rule"
-    numerics: str = "exact"
+    numerics: Numerics = Numerics.EXACT
     once: bool = False
 
 

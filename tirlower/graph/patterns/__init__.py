@@ -20,5 +20,6 @@ from tirlower.graph.patterns.build import (
 from tirlower.graph.patterns.constraints import PatternContext, PatternSeq
 from tirlower.graph.patterns.explain import explain
 from tirlower.graph.patterns.from_graph import pattern_of
+from tirlower.graph.patterns.fusion import FusionPattern, PatternCheckContext
 from tirlower.graph.patterns.match import Match
 from tirlower.graph.patterns.nodes import DFPattern

@@ -22,6 +22,7 @@ from tirlower.ir.dtype import Array, DataType
 
 if TYPE_CHECKING:
     from tirlower.graph.patterns.constraints import PatternSeq
+    from tirlower.graph.patterns.fusion import PatternCheckContext
     from tirlower.graph.patterns.match import Match
 
 __all__ = [
@@ -202,6 +203,17 @@ class DFPattern:
         from tirlower.graph.patterns.match import Matcher
 
         return Matcher(graph).matches(self, value)
+
+    def partition(
+        self,
+        graph: Graph,
+        attrs: Mapping[str, object] | None = None,
+        check: Callable[[PatternCheckContext], bool] | None = None,
+    ) -> Graph:
+        """The graph with the matches of the pattern as composites of these attributes, found from the outputs."""
+        from tirlower.graph.passes.partition import partition_pattern
+
+        return partition_pattern(self, graph, attrs, check)
 
     def explain(self, value: Value, graph: Graph | None = None) -> str:
         """How far the best attempt came to match a value: what was wanted where, and what was found there."""
