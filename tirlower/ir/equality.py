@@ -55,7 +55,7 @@ def path_of(trail: Trail | None, side: int) -> Path:
     return Path(tuple(reversed(steps)))
 
 
-Defined = TypeVar("Defined", Var, Buffer, Node, tuple[Var, ...])
+Defined = TypeVar("Defined", Var, Buffer, tuple[Var, ...])
 _Pairs: TypeAlias = "list[tuple[Expr, Expr, Trail | None]]"
 _ENTER, _LEAVE = Var("enter"), Var("leave")  # marks on the expression stack around the body of a Let
 
@@ -191,11 +191,17 @@ class Equality(Dispatch[Node, bool, Node, "Trail | None"]):
                 if not self.same_type(a.data, b.data, at) or not self.bind(a.data, b.data, at):
                     return False
             return self.contents(a, b, path, DEFINES[kind]) and self.bind(a, b, path)
-        if isinstance(a, Node):
-            return self.fields(a, b, path) and self.bind(a, b, path)
         if len(a) != len(b):
             return self.fail(path, a, b, f"{len(a)} and {len(b)} of them")
         return all(self.define(kind, x, y, (path, i)) for i, (x, y) in enumerate(zip(a, b, strict=True)))
+
+    def define_symbols(self, a: tuple[Node, ...], b: tuple[Node, ...], path: Trail | None) -> bool:
+        if len(a) != len(b):
+            return self.fail(path, a, b, f"{len(a)} and {len(b)} of them")
+        return all(
+            self.fields(x, y, (path, i)) and self.bind(x, y, (path, i))
+            for i, (x, y) in enumerate(zip(a, b, strict=True))
+        )
 
     # Expressions: an explicit stack, so that a chain of any length fits
 
@@ -354,7 +360,7 @@ class Equality(Dispatch[Node, bool, Node, "Trail | None"]):
             elif role is Role.DATA:
                 agree = same_data(x, y) or self.fail(at, x, y)
             elif role is Role.BINDS:
-                agree = self.define(cls.__name__, x, y, at)
+                agree = self.define_symbols(x, y, at) if cls.binds_symbols else self.define(cls.__name__, x, y, at)
             elif role is Role.BUFFER:
                 agree = self.use_buffer(x, y, at)
             else:

@@ -155,6 +155,10 @@ class FieldWalk(ABC):
                 self._child(value)
             elif role is Role.DATA:
                 self.data(value)
+            elif role is Role.BINDS and cls.binds_symbols:
+                self.shape(b"%d" % len(value))
+                for item in value:
+                    self.define_symbol(item)
             elif role is Role.BINDS:
                 self._define(cls.__name__, value)
             elif role is Role.BUFFER:
@@ -183,11 +187,9 @@ class FieldWalk(ABC):
         else:
             self.node(value)
 
-    def _define(self, kind: str, value: Var | Buffer | Node | tuple[Var | Buffer | Node, ...]) -> None:
+    def _define(self, kind: str, value: Var | Buffer | tuple[Var | Buffer, ...]) -> None:
         if isinstance(value, Buffer):
             self.define_buffer(kind, value)
-        elif isinstance(value, Node) and value.is_symbol:
-            self.define_symbol(value)
         elif not isinstance(value, Var):
             self.shape(b"%d" % len(value))
             for item in value:

@@ -143,6 +143,8 @@ class Node:
     """Whether what it defines lives on behind it, in the scope around; other nodes close a scope of their own."""
     is_symbol: ClassVar[bool] = False
     """Whether it is defined by fields that bind it, and named everywhere else, as variables are."""
+    binds_symbols: ClassVar[bool] = False
+    """Whether what its fields bind are such nodes, and neither variables nor buffers."""
     is_closed: ClassVar[bool] = False
     """Whether nothing but variables reaches into it from around: it is compared and hashed once, wherever it stands."""
     node_name: ClassVar[str] = ""

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from tirlower.arith import Analyzer, ConstIntBound, ModularSet
 from tirlower.graph.errors import GraphError
-from tirlower.ir import Expr, IntImm, Node, Range, Var, structural_equal
+from tirlower.ir import Expr, IntImm, Node, Range, Var, expr_deep_equal, structural_equal
 from tirlower.ir.dtype import INT64
 from tirlower.ir.expr import ExprLike, const
 from tirlower.ir.node import binds, data, node
@@ -166,6 +166,9 @@ class DimEnv:
         self.analyzer = Analyzer()
         self.dims: dict[str, Dim] = {}
         self.assumed: list[tuple[Expr, Expr]] = []
+        self.remembered: dict[object, tuple[object, ...]] = {}
+        """What was inferred under these facts (:mod:`tirlower.graph.ops.inference`)."""
+        self._notes: list[list[tuple[Expr, Expr]]] = []
         for each in dims:
             self.add(each)
 
@@ -201,6 +204,7 @@ class DimEnv:
         self.dims = front | {name: d for name, d in self.dims.items() if name not in front}
 
     def _put(self, one: Dim) -> None:
+        self.remembered.clear()
         self.dims[one.name] = one
         if one.high is None:
             self.analyzer.update(one.var, ConstIntBound(one.low, ConstIntBound.POS_INF), allow_override=True)
@@ -219,15 +223,53 @@ class DimEnv:
 
     def equal(self, a: Extent, b: Extent) -> bool | None:
         """Whether two extents are equal; None where neither that nor the contrary can be proved."""
+        proved = self._proved(a, b)
+        return True if proved is None and self._is_assumed(extent_expr(a), extent_expr(b)) else proved
+
+    def _proved(self, a: Extent, b: Extent) -> bool | None:
         if a is b or (isinstance(a, int) and isinstance(b, int)):
             return a == b
         x, y = extent_expr(a), extent_expr(b)
+        if expr_deep_equal(x, y):
+            return True
         if self.analyzer.can_prove(x < y) or self.analyzer.can_prove(y < x):
             return False
-        if self.analyzer.can_prove_equal(x, y):
-            return True
-        known = any(structural_equal((x, y), pair) or structural_equal((y, x), pair) for pair in self.assumed)
-        return True if known else None
+        return True if self.analyzer.can_prove_equal(x, y) else None
+
+    def _is_assumed(self, x: Expr, y: Expr) -> bool:
+        return any(structural_equal((x, y), pair) or structural_equal((y, x), pair) for pair in self.assumed)
+
+    def assume(self, a: Extent, b: Extent) -> None:
+        """Take two extents for equal, as every call checks; said again, it is noted again by whom it concerns."""
+        x, y = extent_expr(a), extent_expr(b)
+        if not self._is_assumed(x, y):
+            self.assumed.append((x, y))
+        for several in self._notes:
+            several.append((x, y))
+
+    def assume_all(self, pairs: Iterable[tuple[Expr, Expr]]) -> None:
+        """Take pairs of extents for equal."""
+        for a, b in pairs:
+            self.assume(a, b)
+
+    def same(self, a: Extent, b: Extent, what: str) -> Extent:
+        """The one extent that two are, or are taken to be (:func:`same_extent`)."""
+        equal = self._proved(a, b)
+        if equal is False:
+            raise GraphError(f"{what}: {a} and {b}")
+        if equal is None:
+            self.assume(a, b)
+        return b if isinstance(b, int) else a
+
+    @contextmanager
+    def noting(self) -> Iterator[list[tuple[Expr, Expr]]]:
+        """While entered, the pairs that are taken for equal go into the list that it gives, known ones too."""
+        several: list[tuple[Expr, Expr]] = []
+        self._notes.append(several)
+        try:
+            yield several
+        finally:
+            self._notes.pop()
 
     @contextmanager
     def inferring(self) -> Iterator[None]:
@@ -254,10 +296,4 @@ def same_extent(a: Extent, b: Extent, what: str) -> Extent:
 
     Raises :class:`GraphError` with ``what`` (the tensors and axes concerned) where they differ.
     """
-    env = _INFERRING.get() or DimEnv()
-    equal = env.equal(a, b)
-    if equal is False:
-        raise GraphError(f"{what}: {a} and {b}")
-    if equal is None:
-        env.assumed.append((extent_expr(a), extent_expr(b)))
-    return b if isinstance(b, int) else a
+    return (_INFERRING.get() or DimEnv()).same(a, b, what)

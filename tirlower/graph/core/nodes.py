@@ -100,6 +100,7 @@ class GraphNode(Node):
     """Base of what makes values."""
 
     declares = True
+    binds_symbols = True
     results: tuple[Value, ...] = binds(convert=tuple)
     origin: str = hint(default="", kw_only=True)
 
@@ -206,6 +207,7 @@ class Graph(Node):
     """
 
     is_closed = True
+    binds_symbols = True
     computed_slots = ("effects", "writes")
     cache_slots = ("analysis",)
 

@@ -122,7 +122,7 @@ class _Parser:
         if self._is_statement(statement, "assume"):
             call = self._call(statement)
             a, b = (extent_expr(self._text_extent(arg)) for arg in self._counted(call, 2))
-            self.builder.env.assumed.append((a, b))
+            self.builder.assume(a, b)
         elif self._is_statement(statement, "attributes"):
             self.attrs.update({k.arg or "": self._attribute(k.value) for k in self._call(statement).keywords})
         elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):

@@ -144,7 +144,7 @@ def assume(a: str, b: str) -> None:
     recording = _needed("assume")
     with recording.adding() as builder:
         one, other = (extent_expr(parsed_extent(e, builder.env, "the extent")) for e in (a, b))
-        builder.env.assumed.append((one, other))
+        builder.assume(one, other)
 
 
 def attributes(**attrs: object) -> None:

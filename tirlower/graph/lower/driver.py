@@ -16,6 +16,7 @@ from tirlower.graph.core.nodes import Const, Graph, Op, Value
 from tirlower.graph.lower.emit import dims_of, emit
 from tirlower.graph.lower.storage import Storage, place
 from tirlower.graph.ops.builder import GraphBuilder
+from tirlower.graph.ops.inference import loops
 from tirlower.graph.ops.registry import definition
 from tirlower.ir import (
     ALLOC_ALIGNMENT,
@@ -60,7 +61,7 @@ def lower(graph: Graph) -> Lowered:
 def with_copied_results(graph: Graph) -> Graph:
     """The graph with a copy for each result that is an input, a constant, or a result already: results never alias."""
     builder = GraphBuilder(graph.name, env=DimEnv(graph.dims))
-    builder.env.assumed += graph.assumed
+    builder.env.assume_all(graph.assumed)
     builder.nodes += graph.nodes
     for value in (*graph.params, *(v for n in graph.nodes for v in n.results)):
         builder.named(value.name)
@@ -112,8 +113,7 @@ class _Lowering:
         )
         name = self.by_key.get(key)
         if name is None:
-            with self.env.inferring():
-                generic = definition(op.name).generic(types, op.groups, op.attrs)
+            generic = loops(definition(op.name), types, op.groups, op.attrs, self.env)
             name = self.by_key[key] = self._named(op)
             known: dict[Buffer, Expr] = {}
             for n, number in numbers.items():

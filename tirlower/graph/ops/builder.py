@@ -15,10 +15,11 @@ import numpy as np
 
 from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.control import Call, If, While
-from tirlower.graph.core.dims import Dim, DimEnv, as_shape, same_extent
+from tirlower.graph.core.dims import Dim, DimEnv, Extent, as_shape
 from tirlower.graph.core.effects import Extern, Global, KernelCall, Load, Store
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, Value
 from tirlower.graph.errors import GraphError
+from tirlower.graph.ops.inference import inferred
 from tirlower.graph.ops.registry import Definition, Groups, definition
 from tirlower.ir import PrimFunc
 from tirlower.ir.dtype import Array, DataType, NumpyDType
@@ -35,6 +36,8 @@ class GraphBuilder:
     def __init__(self, name: str = "main", dims: Iterable[Dim] = (), env: DimEnv | None = None) -> None:
         self.name = name
         self.env = env or DimEnv(dims)
+        self._assumed = DimEnv() if env else self.env
+        """What the graph takes for equal: of a part of a graph, what it needs itself."""
         self.params: list[Value] = []
         self.nodes: list[GraphNode] = []
         self.origin = ""
@@ -43,6 +46,11 @@ class GraphBuilder:
         """The names that the results of the next node get as they stand, which :meth:`named` has reserved."""
         self._names: dict[str, int] = {}
         self._arrays: dict[int, tuple[Array, Value]] = {}
+
+    def assume(self, a: Extent, b: Extent) -> None:
+        """Take two extents for equal: every call checks it."""
+        self.env.assume(a, b)
+        self._assumed.assume(a, b)
 
     # Values
 
@@ -183,9 +191,10 @@ class GraphBuilder:
         if not same or any(self.env.equal(x, y) is False for x, y in zip(a.shape, b.shape, strict=True)):
             where = [f"at {self.origin}"] if self.origin else []
             raise GraphError(f"{what}: {a.type} and {b.type}", help=help, notes=where)
-        with self.env.inferring():
+        with self.env.noting() as noted:
             for x, y in zip(a.shape, b.shape, strict=True):
-                same_extent(x, y, what)
+                self.env.same(x, y, what)
+        self._assumed.assume_all(noted)
 
     def _truth(self, kind: TensorType, what: str) -> None:
         if kind.shape or not kind.dtype.is_bool:
@@ -193,25 +202,24 @@ class GraphBuilder:
 
     def infer(
         self, found: Definition, inputs: Sequence[Value], groups: Groups, attrs: dict[str, object]
-    ) -> list[TensorType]:
+    ) -> tuple[TensorType, ...]:
         """The types of the results of an operation."""
+
+        def expanded() -> list[TensorType]:
+            inside = GraphBuilder(found.name, env=self.env)
+            formal = [inside.param(v.name, v.shape, v.dtype) for v in inputs]
+            return [v.type for v in found.expand(inside, formal, groups, attrs)]
+
         try:
-            with self.env.inferring():
-                if found.is_macro:
-                    inside = GraphBuilder(found.name, env=self.env)
-                    formal = [inside.param(v.name, v.shape, v.dtype) for v in inputs]
-                    types = [v.type for v in found.expand(inside, formal, groups, attrs)]
-                else:
-                    types = [
-                        TensorType(r.shape, r.dtype)
-                        for r in found.generic([v.type for v in inputs], groups, attrs).results
-                    ]
+            with self.env.noting() as noted:
+                types = inferred(found, [v.type for v in inputs], groups, attrs, self.env, expanded)
         except GraphError as error:
             if not error.notes:
                 shown = ", ".join(f"{v.name}: {v.type}" for v in inputs)
                 error.notes.append(f"in {found.name}({shown})" + (f" at {self.origin}" if self.origin else ""))
             raise
-        return [TensorType(tuple(self.env.simplify(e) for e in t.shape), t.dtype) for t in types]
+        self._assumed.assume_all(noted)
+        return types
 
     def _values(self, given: Sequence[object]) -> list[Value]:
         kinds = [v.dtype.numpy for v in given if isinstance(v, (Value, ConstantData))]
@@ -245,7 +253,7 @@ class GraphBuilder:
         """The graph with these results."""
         several = (results,) if isinstance(results, Value) else tuple(results)
         how = structure if structure is not None else "one" if isinstance(results, Value) else "tuple"
-        assumed = tuple(self.env.assumed)
+        assumed = tuple(self._assumed.assumed)
         return Graph(self.name, tuple(self.env), tuple(self.params), tuple(self.nodes), several, assumed, how)
 
 
@@ -268,7 +276,7 @@ def rewritten(
     values that stand for the node's results (made by the builder, or others of the new graph), or None to keep the node.
     """
     builder = GraphBuilder(graph.name, graph.dims)
-    builder.env.assumed += graph.assumed
+    builder.env.assume_all(graph.assumed)
     builder.params += graph.params
     for value in graph.params:
         builder.named(value.name)

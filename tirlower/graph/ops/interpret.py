@@ -11,6 +11,7 @@ from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.ops.evaluate import bind_dims, evaluate, extent_value
+from tirlower.graph.ops.inference import loops
 from tirlower.graph.ops.registry import definition
 from tirlower.ir import Var
 from tirlower.ir.dtype import Array
@@ -109,7 +110,6 @@ def _run(node: GraphNode, values: dict[Value, Array], env: DimEnv, dims: Mapping
         run_nodes(inside.nodes, inner, env, dims, precise, keep=(*node.inputs, *made))
         values.update(zip(node.results, [inner[value] for value in made], strict=True))
         return
-    with env.inferring():
-        generic = found.generic([value.type for value in node.inputs], node.groups, node.attrs)
+    generic = loops(found, [value.type for value in node.inputs], node.groups, node.attrs, env)
     arrays = evaluate(generic, *[values[value] for value in node.inputs], dims=dims, precise=precise)
     values.update(zip(node.results, arrays, strict=True))
