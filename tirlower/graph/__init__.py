@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from tirlower.graph.api import compile
     from tirlower.graph.core.constants import ConstantData
     from tirlower.graph.core.dims import Dim, dim
+    from tirlower.graph.core.module import Module
     from tirlower.graph.core.nodes import Const, Graph, Op, Value
     from tirlower.graph.core.options import Options
     from tirlower.graph.core.parser import parse
+    from tirlower.graph.core.verify import verify
     from tirlower.graph.errors import GraphError
+    from tirlower.graph.frontend.control import State, call, cond, extern, state, while_loop
     from tirlower.graph.frontend.namespace import nn, xp
     from tirlower.graph.frontend.onnx import from_onnx
     from tirlower.graph.frontend.tensor import Tensor
@@ -48,19 +51,24 @@ _WHERE = {
     "GraphBuilder": "ops.builder",
     "GraphError": "errors",
     "Op": "core.nodes",
+    "Module": "core.module",
     "Options": "core.options",
     "PatternMatchingRewriter": "passes.rewrite",
     "Rule": "passes.rule",
+    "State": "frontend.control",
     "Tensor": "frontend.tensor",
     "Value": "core.nodes",
     "assume": "frontend.trace",
     "attributes": "frontend.trace",
+    "call": "frontend.control",
     "compile": "api",
+    "cond": "frontend.control",
     "constant": "frontend.trace",
     "dim": "core.dims",
     "dims": "frontend.trace",
     "dpl": "patterns",
     "extent": "frontend.trace",
+    "extern": "frontend.control",
     "from_onnx": "frontend.onnx",
     "graph": "frontend.trace",
     "interpret": "ops.interpret",
@@ -72,7 +80,10 @@ _WHERE = {
     "rewrite_bindings": "passes.rewrite",
     "rewrite_call": "passes.rewrite",
     "spec": "frontend.trace",
+    "state": "frontend.control",
     "trace": "frontend.trace",
+    "verify": "core.verify",
+    "while_loop": "frontend.control",
     "xp": "frontend.namespace",
 }
 

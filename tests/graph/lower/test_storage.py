@@ -27,7 +27,7 @@ def test_places_do_not_overlap_whatever_the_dims() -> None:
     for extents, dims in (([5, 3], []), ([n, 3], [n])):
         graph = chain(extents, dims)
         env = DimEnv(graph.dims)
-        storage = place(graph, env, frozenset(v for op in graph.ops for v in op.operands))
+        storage = place(graph, env, [v for op in graph.ops for v in (*op.operands, *op.results)])
         assert set(storage.written) == set(graph.results) and not set(storage.written) & set(storage.offsets)
         assert len(storage.constants) == 2  # the array and the number
         for value in random.Random(1).sample(range(1001), 20) if dims else [0]:

@@ -254,6 +254,12 @@ class Graph(Node):
         """The operations, constants left out."""
         return tuple(n for n in self.nodes if isinstance(n, Op))
 
+    def __call__(self, *args: object, **named: object) -> object:
+        """In a traced function, a call of it on tensors; on arrays, its results by the reference."""
+        from tirlower.graph.frontend.control import called
+
+        return called(self, args, named)
+
     def with_attr(self, key: str | Mapping[str, object], value: object = None) -> Graph:
         """The graph with an attribute (or a mapping of them) set."""
         new = dict(key) if isinstance(key, Mapping) else {key: value}

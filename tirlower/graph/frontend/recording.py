@@ -14,6 +14,8 @@ from types import FrameType
 import numpy as np
 
 import tirlower
+from tirlower.graph.core.effects import Global
+from tirlower.graph.core.nodes import Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.builder import GraphBuilder
 
@@ -53,10 +55,16 @@ def _belongs(file: str) -> bool:
 class Recording:
     """What :func:`tirlower.graph.trace` builds while the function runs, in the thread that called it."""
 
-    __slots__ = ("attrs", "builder", "ended", "place", "thread")
+    __slots__ = ("attrs", "builder", "captured", "ended", "outer", "place", "states", "thread")
 
-    def __init__(self, builder: GraphBuilder) -> None:
+    def __init__(self, builder: GraphBuilder, outer: Recording | None = None) -> None:
         self.builder = builder
+        self.outer = outer
+        """The recording in which this one, of a graph inside a node, is made."""
+        self.states: dict[str, Global] = {}
+        """The states that are read or written, by name; of the outermost recording."""
+        self.captured: dict[Value, Value] = {}
+        """Values of the outer recording that are read here, and the parameters that stand for them."""
         self.place = place()
         self.thread = threading.get_ident()
         self.ended = False
@@ -75,6 +83,22 @@ class Recording:
                 f"{what} at {place()} runs in another thread than the trace of {self.builder.name!r} at {self.place}",
                 help="trace in one thread; independent operations of a graph may be run by several when it is called",
             )
+
+    def is_inside(self, other: Recording) -> bool:
+        """Whether this is the recording of a graph inside a node of another one's, or inside one that is."""
+        around = self.outer
+        while around is not None and around is not other:
+            around = around.outer
+        return around is not None
+
+    def capture(self, value: Value, home: Recording) -> Value:
+        """The parameter that stands here for a value of a recording around this one."""
+        if self.outer is not None and self.outer is not home:
+            value = self.outer.capture(value, home)
+        known = self.captured.get(value)
+        if known is None:
+            known = self.captured[value] = self.builder.param(value.name, value.shape, value.dtype)
+        return known
 
     def adding(self) -> _Adding:
         """A context that gives the builder, with the user's place as the origin of nodes; errors say it."""

@@ -98,12 +98,24 @@ class Tensor(TensorSpec):
                 f"{self!r} at {place()} says what an argument is: it is no tensor of a graph",
                 help="pass it to tg.trace, or use it as an annotation of a function under @tg.graph",
             )
+        here = current()
+        if here is not None and here is not self._recording and here.is_inside(self._recording):
+            return here.capture(self._value, self._recording)
         return self._value
+
+    @property
+    def recording(self) -> Recording:
+        """The trace to which operations on it are added: of a graph inside a node, while that is traced."""
+        here = current()
+        inside = here is not None and here.is_inside(self._recording)
+        return here if inside and here is not None else self._recording
 
     @property
     def shape(self) -> Shape:
         """The extents: numbers, and expressions of dims to compute with."""
-        return self.value.shape
+        if self._value is None:
+            return self.value.shape  # which says what is wrong
+        return self._value.shape
 
     @property
     def ndim(self) -> int:
@@ -481,18 +493,19 @@ def values_in(given: Iterable[object]) -> list[Tensor]:
 def recording_of(tensors: list[Tensor], what: str) -> Recording:
     """The one trace that tensors are of. Raises :class:`GraphError` where they are of two, or nothing can be added."""
     first = tensors[0]
-    first.value  # noqa: B018  # a spec is refused
-    for other in tensors[1:]:
-        other.value  # noqa: B018
-        if other._recording is not first._recording:
-            ours, theirs = first._recording, other._recording
+    for other in tensors:
+        if not other.is_recorded:
+            other.value  # noqa: B018  # a spec is refused
+        if other.recording is not first.recording:
+            ours, theirs = first.recording, other.recording
             raise GraphError(
                 f"{what} at {place()} mixes tensors of two traces: {first!r} of {ours.builder.name!r} (traced at "
                 f"{ours.place}) and {other!r} of {theirs.builder.name!r} (traced at {theirs.place})",
                 help="pass the tensor to the inner function as an argument",
             )
-    first._recording.check(what)
-    return first._recording
+    recording = first.recording
+    recording.check(what)
+    return recording
 
 
 def apply(name: str, *args: object, **kwargs: object) -> Tensor | tuple[Tensor, ...] | object:

@@ -7,15 +7,18 @@ is proved at the call site from their offsets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
+from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.dims import DimEnv
-from tirlower.graph.core.nodes import Const, Graph, Op, Value
+from tirlower.graph.core.effects import OUTSIDE, Global, Load
+from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, Value
 from tirlower.graph.lower.emit import dims_of, emit
+from tirlower.graph.lower.steps import Choice, ExternStep, KernelStep, Step, steps_of, with_copied_results
 from tirlower.graph.lower.storage import Storage, place
-from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.ops.inference import loops
 from tirlower.graph.ops.registry import definition
 from tirlower.ir import (
@@ -29,12 +32,15 @@ from tirlower.ir import (
     IRBuilder,
     IRModule,
     PrimFunc,
+    StringImm,
     Var,
+    build,
     decl_buffer,
 )  # fmt: skip
 from tirlower.ir.constants import const
 from tirlower.ir.dtype import HANDLE, DataType
 from tirlower.ir.op import Op as Operation
+from tirlower.ir.refresh import refresh_binders
 
 __all__ = ["Lowered", "lower"]
 
@@ -48,8 +54,12 @@ class Lowered:
     storage: Storage
     constants: tuple[ConstantData, ...]
     dims: tuple[Var, ...]
-    calls: Mapping[str, tuple[Op, ...]]
-    """The operations that each kernel is called for."""
+    calls: Mapping[str, tuple[GraphNode, ...]]
+    """The nodes that each kernel is called for."""
+    states: tuple[Global, ...] = ()
+    """What lives from call to call: arrays that stand behind the constants."""
+    steps: tuple[Step, ...] = ()
+    """What ``main`` does."""
 
 
 def lower(graph: Graph) -> Lowered:
@@ -58,42 +68,37 @@ def lower(graph: Graph) -> Lowered:
     return _Lowering(with_copied_results(graph), env).run()
 
 
-def with_copied_results(graph: Graph) -> Graph:
-    """The graph with a copy for each result that is an input, a constant, or a result already: results never alias."""
-    builder = GraphBuilder(graph.name, env=DimEnv(graph.dims))
-    builder.env.assume_all(graph.assumed)
-    builder.nodes += graph.nodes
-    for value in (*graph.params, *(v for n in graph.nodes for v in n.results)):
-        builder.named(value.name)
-    results: list[Value] = []
-    for value in graph.results:
-        own = isinstance(value.node, Op) and value not in results
-        results.append(value if own else builder.op("identity", value))
-    if all(a is b for a, b in zip(results, graph.results, strict=True)):
-        return graph
-    return graph.with_(nodes=tuple(builder.nodes), results=tuple(results))
-
-
 class _Lowering:
     def __init__(self, graph: Graph, env: DimEnv) -> None:
         self.graph = graph
         self.env = env
         self.kernels: dict[str, PrimFunc] = {}
         self.by_key: dict[object, str] = {}
-        self.calls: dict[str, tuple[Op, ...]] = {}
-        self.steps: list[tuple[Op, str, tuple[Value, ...]]] = []
+        self.calls: dict[str, tuple[GraphNode, ...]] = {}
+        self.states = {one: Value.of(one.type, one.name) for one in graph.effects if one is not OUTSIDE}
+        self.states |= {one: Value.of(one.type, one.name) for one in _read_only(graph)}
 
     def run(self) -> Lowered:
         """The kernels, then where values live, then ``main``."""
-        for op in self.graph.ops:
-            self.steps.append((op, *self._kernel(op)))
-        used = frozenset(v for _, _, operands in self.steps for v in operands)
-        storage = place(self.graph, self.env, used)
+        steps = steps_of(self.graph, self.states, self._kernel, self._prim_func)
+        storage = place(self.graph, self.env, list(_places(steps)), self.states.values())
         dims = tuple(one.var for one in self.graph.dims)
-        main = self._main(storage, dims)
+        main = self._main(steps, storage, dims)
         module = IRModule({**self.kernels, "main": main})
         constants = tuple(n.data for n in storage.constants)
-        return Lowered(self.graph, module, storage, constants, dims, self.calls)
+        return Lowered(self.graph, module, storage, constants, dims, self.calls, tuple(self.states), steps)
+
+    def _prim_func(self, kernel: PrimFunc, node: GraphNode) -> str:
+        """The name of the kernel for a prim func that was written already."""
+        name = self.by_key.get(kernel)
+        if name is None:
+            name = self.by_key[kernel] = self._free(kernel.name)
+            # Each function of a module has variables of its own; it is called from here alone.
+            attrs = {k: v for k, v in kernel.attrs.items() if k != "global_symbol"}
+            self.kernels[name] = cast(PrimFunc, refresh_binders(kernel.with_(attrs=attrs)))
+            self.calls[name] = ()
+        self.calls[name] = (*self.calls[name], node)
+        return name
 
     def _kernel(self, op: Op) -> tuple[str, tuple[Value, ...]]:
         """The name of an operation's kernel, and the operands that it takes: not those that are one number."""
@@ -128,16 +133,17 @@ class _Lowering:
         shape = "x".join(
             str(e) if isinstance(e, int) else "".join(v.name for v in dims_of([e])) for e in op.results[0].shape
         )
-        base = f"{op.name}_{shape or 'scalar'}"
+        return self._free(f"{op.name}_{shape or 'scalar'}")
+
+    def _free(self, base: str) -> str:
         name, count = base, 1
         while name in self.kernels or name == "main":
             count += 1
             name = f"{base}_{count}"
         return name
 
-    def _main(self, storage: Storage, dims: tuple[Var, ...]) -> PrimFunc:
+    def _main(self, steps: Sequence[Step], storage: Storage, dims: tuple[Var, ...]) -> PrimFunc:
         ib = IRBuilder()
-        by_name = {var.name: var for var in dims}
         with ib.func("main", attrs={"tir.noalias": True}):
             held: dict[Value, Buffer] = {}
             for value in self.graph.params:
@@ -148,20 +154,105 @@ class _Lowering:
             for constant in storage.constants:
                 value = constant.results[0]
                 held[value] = ib.buffer_param(decl_buffer(value.extents, value.dtype, value.name))
+            for value in self.states.values():
+                held[value] = ib.buffer_param(decl_buffer(value.extents, value.dtype, value.name))
             arena = ib.buffer_param(
                 decl_buffer((storage.arena + ALLOC_ALIGNMENT,), "uint8", "arena", data_alignment=ALLOC_ALIGNMENT)
             )
             for value, n in storage.written.items():
                 held[value] = outputs[n]
-            for op, name, operands in self.steps:
-                given = [*operands, *op.results]
-                pointers = [held[v].data if v in held else _address(arena, storage.offsets[v]) for v in given]
-                kernel = self.kernels[name]
-                numbers = [by_name[p.name] for p in kernel.params if p not in kernel.buffer_map]
-                ib.emit(Evaluate(Call(GlobalVar(name), (*pointers, *numbers), DataType("void"))))
+            _Body(ib, held, storage.offsets, arena, self.kernels, {var.name: var for var in dims}).write(steps)
         func = ib.module()["main"]
         return func.with_(params=(*func.params, *dims))
 
 
-def _address(arena: Buffer, offset: Expr) -> Expr:
-    return Call(Operation.get("tir.address_of"), (BufferLoad(arena, (offset,)),), HANDLE)
+class _Body:
+    """The statements of ``main``."""
+
+    def __init__(
+        self,
+        ib: IRBuilder,
+        held: Mapping[Value, Buffer],
+        offsets: Mapping[Value, Expr],
+        arena: Buffer,
+        kernels: Mapping[str, PrimFunc],
+        dims: Mapping[str, Var],
+    ) -> None:
+        self.ib = ib
+        self.held = held
+        self.offsets = offsets
+        self.arena = arena
+        self.kernels = kernels
+        self.dims = dims
+
+    def write(self, steps: Sequence[Step]) -> None:
+        """Steps in order."""
+        for step in steps:
+            if isinstance(step, KernelStep):
+                kernel = self.kernels[step.kernel]
+                numbers: Sequence[Expr] = step.numbers or [
+                    self.dims[p.name] for p in kernel.params if p not in kernel.buffer_map
+                ]
+                self._call(GlobalVar(step.kernel), [*map(self.pointer, step.places), *numbers])
+            elif isinstance(step, ExternStep):
+                work = [] if step.workspace is None else [self.pointer(step.workspace)]
+                pointers = map(self.pointer, step.places)
+                symbol = StringImm(step.extern.symbol)
+                self._call(Operation.get("tir.call_extern"), [symbol, *pointers, *step.extern.numbers, *work])
+            elif isinstance(step, Choice):
+                with self.ib.if_(self.truth(step.condition)):
+                    self._nested(step.then)
+                if step.otherwise:
+                    with self.ib.else_():
+                        self._nested(step.otherwise)
+            else:
+                self.write(step.again)
+                with self.ib.while_(self.truth(step.condition)):
+                    self._nested((*step.body, *step.again))
+
+    def _nested(self, steps: Sequence[Step]) -> None:
+        self.write(steps)
+        if not steps:
+            self.ib.emit(Evaluate(const(0, "int32")))
+
+    def _call(self, callee: GlobalVar | Operation, args: Sequence[Expr]) -> None:
+        self.ib.emit(Evaluate(Call(callee, tuple(args), DataType("void"))))
+
+    def pointer(self, place: Value) -> Expr:
+        """The address of a place."""
+        buffer = self.held.get(place)
+        if buffer is not None:
+            return buffer.data
+        return Call(Operation.get("tir.address_of"), (BufferLoad(self.arena, (self.offsets[place],)),), HANDLE)
+
+    def truth(self, place: Value) -> Expr:
+        """The bool at a place."""
+        buffer = self.held.get(place)
+        if buffer is not None:
+            return BufferLoad(buffer, ())
+        return build.ne(BufferLoad(self.arena, (self.offsets[place],)), const(0, "uint8"))
+
+
+def _places(steps: Sequence[Step]) -> Iterator[Value]:
+    """The places that steps name, in order."""
+    for step in steps:
+        if isinstance(step, KernelStep):
+            yield from step.places
+        elif isinstance(step, ExternStep):
+            yield from step.places
+            yield from () if step.workspace is None else (step.workspace,)
+        elif isinstance(step, Choice):
+            yield step.condition
+            yield from _places((*step.then, *step.otherwise))
+        else:
+            yield from _places(step.again)
+            yield step.condition
+            yield from _places(step.body)
+
+
+def _read_only(graph: Graph) -> Iterator[Global]:
+    """The states that a graph reads and that never change."""
+    for one in (graph, *inner_graphs(graph)):
+        for node in one.nodes:
+            if isinstance(node, Load) and not node.source.mutable:
+                yield node.source

@@ -5,11 +5,11 @@ Each value of the arena has its place to itself, one behind the other, aligned t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tirlower.graph.core.dims import DimEnv, Extent, extent_expr
-from tirlower.graph.core.nodes import Const, Graph, Op, Value
+from tirlower.graph.core.nodes import Const, Graph, Value
 from tirlower.ir import ALLOC_ALIGNMENT, Expr, build
 from tirlower.ir.constants import const
 from tirlower.ir.dtype import INT64
@@ -37,18 +37,20 @@ def size_in_bytes(value: Value, env: DimEnv) -> Expr:
     return extent_expr(env.simplify(build.floordiv(extent_expr(total) + (ALLOC_ALIGNMENT - 1), line) * line))
 
 
-def place(graph: Graph, env: DimEnv, used: frozenset[Value]) -> Storage:
-    """The places of all values; of the constants only those in ``used``, which kernels read as arrays."""
-    written: dict[Value, int] = {}
-    for n, value in enumerate(graph.results):
-        if isinstance(value.node, Op):
-            written.setdefault(value, n)
+def place(graph: Graph, env: DimEnv, used: Sequence[Value], held: Iterable[Value] = ()) -> Storage:
+    """The places of all values in ``used``: those that the steps of the graph name, in order.
+
+    Inputs, results, and what is in ``held`` have arrays of their own; of the constants only those that are used have.
+    """
+    written = {value: n for n, value in enumerate(graph.results)}
+    elsewhere = {*graph.params, *held}
     offsets: dict[Value, Expr] = {}
+    constants: dict[Const, None] = {}
     at: Expr = const(0, INT64)
-    for op in graph.ops:
-        for value in op.results:
-            if value not in written:
-                offsets[value] = at
-                at = extent_expr(env.simplify(at + size_in_bytes(value, env)))
-    constants = tuple(n for n in graph.nodes if isinstance(n, Const) and n.results[0] in used)
-    return Storage(offsets, at, constants, written)
+    for value in dict.fromkeys(used):
+        if isinstance(value.node, Const):
+            constants[value.node] = None
+        elif value not in written and value not in elsewhere:
+            offsets[value] = at
+            at = extent_expr(env.simplify(at + size_in_bytes(value, env)))
+    return Storage(offsets, at, tuple(constants), written)

@@ -5,7 +5,9 @@ With static shapes nothing is left to do but to allocate: the entry of ``main`` 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 from numpy import empty
@@ -33,6 +35,11 @@ class Call:
         self.constants = [np.ascontiguousarray(c.numpy()) for c in lowered.constants]
         self.static = not self.graph.dims
         self._free: list[Array] = []
+        self.states = {one.name: one.initial.numpy().copy() for one in lowered.states}
+        """What lives from call to call."""
+        self._held = [*self.constants, *self.states.values()]
+        # Calls of a graph that writes its states come one after the other.
+        self._turn: AbstractContextManager[object] = threading.Lock() if self.graph.writes else nullcontext()
         if self.static:
             self.made = [(_shape(v, {}), v.dtype.numpy) for v in self.graph.results]
             self.size = extent_value(lowered.storage.arena, {}) + ALLOC_ALIGNMENT
@@ -59,7 +66,8 @@ class Call:
         results: list[object] = [empty(s, k) for s, k in self.made] if out is None else list(out)
         arena = self._take(self.size)
         try:
-            self.main(*given, *results, *self.constants, arena)
+            with self._turn:
+                self.main(*given, *results, *self._held, arena)
         finally:
             self._free.append(arena)
         return results
@@ -72,10 +80,17 @@ class Call:
         size = extent_value(self.lowered.storage.arena, values) + ALLOC_ALIGNMENT
         arena = self._take(size)
         try:
-            self.main(*given, *results, *self.constants, arena[:size], *[values[v] for v in self.lowered.dims])
+            with self._turn:
+                self.main(*given, *results, *self._held, arena[:size], *[values[v] for v in self.lowered.dims])
         finally:
             self._free.append(arena)
         return results
+
+    def reset(self) -> None:
+        """Let the states hold what they held at first."""
+        with self._turn:
+            for one in self.lowered.states:
+                self.states[one.name][...] = one.initial.numpy()
 
     def _bound(self, given: Sequence[object]) -> dict[Var, int]:
         """The values of the dims, by the shapes of the inputs; what is stated of them, and was assumed, is checked."""

@@ -12,6 +12,7 @@ from tirlower.graph.core.nodes import Graph
 from tirlower.graph.lower.driver import Lowered
 from tirlower.graph.run.call import Call
 from tirlower.ir import IntImm, IRModule, PrimFunc
+from tirlower.ir.dtype import Array
 
 __all__ = ["Executable", "GraphKernel"]
 
@@ -63,6 +64,15 @@ class Executable:
     def graph_after(self) -> Mapping[str, Graph]:
         """The graph after each pass, by the pass's name (``CSE``, then ``CSE.2``): the passes run again when this is asked."""
         return self._traced()
+
+    @property
+    def state(self) -> Mapping[str, Array]:
+        """What the states hold, by name: the arrays themselves, which may be written to between calls."""
+        return self._call.states
+
+    def reset(self) -> None:
+        """Let the states hold what they held before the first call."""
+        self._call.reset()
 
     def __call__(self, *inputs: object, out: object = None, **named: object) -> object:
         """The results for some inputs: NumPy arrays, or arrays of libraries with DLPack.

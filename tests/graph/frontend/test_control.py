@@ -1,0 +1,336 @@
+"""Choices, loops, calls and states of traced functions, judged by the same functions on NumPy's arrays."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tirlower.graph as tg
+from tirlower.graph.core.control import Call, If, While
+from tirlower.graph.errors import GraphError
+from tirlower.script.parse import parse
+
+B = tg.dim("B", 0, 9)
+X = tg.spec((B, 3), "float32")
+FLAG = tg.spec((), "bool")
+
+
+def same(a: object, b: object) -> None:
+    for x, y in zip(a if isinstance(a, tuple) else (a,), b if isinstance(b, tuple) else (b,), strict=True):
+        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+
+
+def judged(function: Callable[..., object], specs: tuple[object, ...], *calls: tuple[Any, ...]) -> tg.Graph:
+    """The graph of a function, whose results by the reference and compiled are those of the function on arrays."""
+    g = tg.trace(function, *specs)
+    tg.verify(g)
+    exe = tg.compile(g)
+    for given in calls:
+        wanted = function(*given)
+        same(tg.interpret(g, *given), wanted)
+        same(exe(*given), wanted)
+    return g
+
+
+def rows(n: int) -> Any:
+    return np.arange(n * 3, dtype="float32").reshape(n, 3) / 4
+
+
+def test_a_choice_reads_what_is_around_it() -> None:
+    w = np.arange(3, dtype="float32")
+
+    def f(x: Any, c: Any) -> object:
+        y = x * 2
+        return tg.cond(c, lambda v: (v + y, y), lambda v: (v * w, v), x)
+
+    calls = [(rows(n), np.array(c)) for n in (0, 1, 5) for c in (True, False)]
+    g = judged(f, (X, FLAG), *calls)
+    (node,) = [n for n in g.nodes if isinstance(n, If)]
+    assert [v.name for v in node.inputs] == ["x", "multiply"]
+
+
+def test_a_known_condition_chooses_while_tracing() -> None:
+    g = tg.trace(lambda x: tg.cond(True, np.exp, np.sin, x), X)
+    assert [n.name for n in g.ops] == ["exp"]
+
+
+def test_loops_of_no_trips_and_several() -> None:
+    def f(n: Any, x: Any) -> object:
+        return tg.while_loop(lambda i, v: i < n, lambda i, v: (i + 1, v * 2 + x), np.int64(0), x)
+
+    g = judged(f, (tg.spec((), "int64"), X), *[(np.array(n), rows(2)) for n in (0, 1, 4)])
+    (loop,) = [n for n in g.nodes if isinstance(n, While)]
+    assert len(loop.inputs) == 4  # what is carried, and what is read of the function around
+
+
+def test_carried_values_that_change_places() -> None:
+    def f(n: Any, x: Any, y: Any) -> object:
+        return tg.while_loop(lambda i, a, b: i < n, lambda i, a, b: (i + 1, b, a), np.int64(0), x, y)[1:]
+
+    judged(f, (tg.spec((), "int64"), X, X), *[(np.array(n), rows(2), rows(2) + 7) for n in range(4)])
+
+
+def test_a_choice_in_a_loop_in_a_choice() -> None:
+    def f(x: Any, c: Any) -> object:
+        def looped(v: Any) -> object:
+            return tg.while_loop(
+                lambda a: a.sum() < 50,
+                lambda a: tg.cond(a.sum() > 10, lambda: a * 2 + x, lambda: a + 1),
+                v,
+            )
+
+        return tg.cond(c, looped, lambda v: v, x)
+
+    judged(f, (X, FLAG), *[(rows(n) + 1, np.array(c)) for n in (1, 3) for c in (True, False)])
+
+
+def test_results_in_a_dict() -> None:
+    g = tg.trace(lambda x, c: tg.cond(c, lambda: {"a": x, "b": x + 1}, lambda: {"a": x * 2, "b": x})["b"], X, FLAG)
+    assert tg.interpret(g, rows(1), np.array(True)).tolist() == (rows(1) + 1).tolist()
+
+
+def test_states_over_several_calls() -> None:
+    total = tg.state("total", (3,), "float32", 1.0)
+
+    def f(x: Any) -> object:
+        before = total.load()
+        total.store(before + x.sum(axis=0))
+        return before, total.load() * 2
+
+    g = tg.trace(f, X)
+    tg.verify(g)
+    exe = tg.compile(g)
+    held: dict[str, Any] = {}
+    for n in (2, 0, 5):
+        wanted = f(rows(n))
+        same(tg.interpret(g, rows(n), state=held), wanted)
+        same(exe(rows(n)), wanted)
+        same(exe.state["total"], total.load())
+    exe.reset()
+    assert exe.state["total"].tolist() == [1, 1, 1]
+    exe.state["total"][...] = 5
+    assert exe(rows(0))[0].tolist() == [5, 5, 5]
+
+
+def test_what_was_loaded_stays_when_the_state_changes() -> None:
+    s = tg.state("s", (2,), "float32", 3.0)
+
+    def f(x: Any) -> object:
+        old = s.load()
+        s.store(x)
+        new = s.load()
+        s.store(old + new)
+        s.store(s.load())
+        return old, new, s.load(), old * new
+
+    g = tg.trace(f, tg.spec((2,), "float32"))
+    exe = tg.compile(g)
+    for n in range(3):
+        given = np.array([n, 2], "float32")
+        same(exe(given), f(given))
+
+
+def test_states_in_choices_and_loops() -> None:
+    count = tg.state("count", (), "int64", 0)
+
+    def f(c: Any, n: Any) -> object:
+        def bump() -> object:
+            count.store(count.load() + 1)
+            return count.load()
+
+        i, _ = tg.while_loop(
+            lambda i, last: i < n, lambda i, last: (i + 1, tg.cond(c, bump, lambda: last)), np.int64(0), np.int64(-1)
+        )
+        return i, count.load()
+
+    g = tg.trace(f, FLAG, tg.spec((), "int64"))
+    tg.verify(g)
+    assert g.writes == g.effects and len(g.writes) == 1
+    exe = tg.compile(g)
+    for c, n in ((True, 3), (False, 2), (True, 0), (True, 1)):
+        same(exe(np.array(c), np.array(n)), f(np.array(c), np.array(n)))
+
+
+def test_a_graph_called_in_another() -> None:
+    @tg.graph
+    def inner(x: tg.Tensor(("N", 3), "float32"), y: tg.Tensor((3,), "float32")):  # type: ignore[valid-type]
+        return tg.nn.softmax(x + y), y
+
+    def f(x: Any) -> object:
+        a, y = inner(x, y=x[0])
+        b, _ = inner(np.concatenate([a, x]), y)
+        return b
+
+    b = tg.dim("B", 1, 9)
+    g = tg.trace(f, tg.spec((b, 3), "float32"))
+    tg.verify(g)
+    calls = [n for n in g.nodes if isinstance(n, Call)]
+    assert [str(c.results[0].shape[0]) for c in calls] == ["B", "B * T.int64(2)"]
+    exe = tg.compile(g)
+    for n in (1, 4):
+        wanted = tg.interpret(g, rows(n))
+        np.testing.assert_allclose(exe(rows(n)), wanted, rtol=1e-6)
+        np.testing.assert_allclose(f(rows(n)), wanted, rtol=1e-6)
+
+
+def test_dims_of_a_graph_that_is_called_keep_their_facts() -> None:
+    @tg.graph
+    def inner(x: tg.Tensor(("N",), "float32")):  # type: ignore[valid-type]
+        tg.dims(N=(1, 8))
+        return x + 1
+
+    with pytest.raises(GraphError, match="'inner' states 1 <= N <= 8, and is called with N = 9"):
+        tg.trace(inner, tg.spec((9,), "float32"))
+    with pytest.raises(GraphError, match="is called with N = M"):
+        tg.trace(inner, tg.spec((tg.dim("M", 1, 9),), "float32"))
+    tg.verify(tg.trace(inner, tg.spec((tg.dim("M", 2, 7),), "float32")))
+    with pytest.raises(GraphError, match=r"takes float32\[N\] for 'x', got int8\[4\]"):
+        tg.trace(inner, tg.spec((4,), "int8"))
+
+
+SCALE = """
+def scale(A: T.Buffer((n, 3), "float32"), out: T.Buffer((n, 3), "float32"), n: T.int64):
+    for i, j in T.grid(n, 3):
+        out[i, j] = A[i, j] * 3.0
+"""
+
+
+def test_a_prim_func_as_a_kernel() -> None:
+    scale = parse(SCALE)
+
+    def f(x: Any) -> Any:
+        y = tg.call(scale, x + 1, out=tg.spec((B, 3), "float32"))
+        return y + tg.call(scale, y, out=tg.spec((B, 3), "float32"))
+
+    g = tg.trace(f, X)
+    tg.verify(g)
+    exe = tg.compile(g)
+    assert exe.kernels["scale"].calls == 2
+    for n in (0, 1, 4):
+        wanted = (rows(n) + 1) * 12
+        same(tg.interpret(g, rows(n)), wanted)
+        same(exe(rows(n)), wanted)
+
+
+def test_programs_that_do_not_fit() -> None:
+    x, c = tg.spec((4,), "float32"), FLAG
+    s = tg.state("s", (4,), "float32")
+    wrong: list[tuple[str, Callable[..., object], tuple[object, ...]]] = [
+        (
+            r"of two types: float32\[4\] and float32\[8\]",
+            lambda x, c: tg.cond(c, lambda: x, lambda: np.tile(x, 2)),
+            (x, c),
+        ),
+        ("results of two forms: 'one' and 'tuple'", lambda x, c: tg.cond(c, lambda: x, lambda: (x,)), (x, c)),
+        (r"is a bool without axes, got float32\[4\]", lambda x: tg.cond(x, np.exp, np.sin, x), (x,)),
+        (
+            r"changes: float32\[4\] and float32\[8\]",
+            lambda x: tg.while_loop(lambda v: v[0] < 1, lambda v: np.tile(v, 2), x),
+            (x,),
+        ),
+        (
+            "carries 1 values, and its body gives 2",
+            lambda x: tg.while_loop(lambda v: v[0] < 1, lambda v: (v, v), x),
+            (x,),
+        ),
+        ("carries nothing", lambda x: tg.while_loop(lambda: True, lambda: x), (x,)),
+        (r"the state 's' is float32\[4\], got float32\[8\]", lambda x: s.store(np.tile(x, 2)), (x,)),
+        ("two states are named 's'", lambda x: (s.load(), tg.state("s", (1,), "float32").load()), (x,)),
+        ("takes functions, got 3", lambda x, c: tg.cond(c, 3, np.exp, x), (x, c)),
+        ("wants the types of its results", lambda x: tg.call(parse(SCALE), x, out=3), (x,)),
+        ("takes a prim func, got", lambda x: tg.call(np.exp, x, out=x), (x,)),
+        (
+            r"'A' of the kernel 'scale' is float32\[n, 3\], got float32\[4\]",
+            lambda x: tg.call(parse(SCALE), x, out=x),
+            (x,),
+        ),
+        (
+            "takes 2 tensors .A, out., results included, got 3",
+            lambda x: tg.call(parse(SCALE), x, x, out=tg.spec((4,), "float32")),
+            (x,),
+        ),
+    ]
+    for message, function, specs in wrong:
+        with pytest.raises(GraphError, match=message) as caught:
+            tg.trace(function, *specs)
+        assert "test_control.py:" in str(caught.value), str(caught.value)
+
+
+def test_a_tensor_of_a_branch_ends_with_it() -> None:
+    kept: list[Any] = []
+
+    def f(x: Any, c: Any) -> object:
+        tg.cond(c, lambda: kept.append(x + 1) or x, lambda: x)
+        return kept[0] * 2
+
+    with pytest.raises(GraphError, match="has ended"):
+        tg.trace(f, X, FLAG)
+
+
+def random_function(seed: int) -> Callable[..., object]:
+    """A function of (x, y, flag, trips) made of choices, loops, states and operations, nested three deep."""
+
+    def run(x: Any, y: Any, flag: Any, trips: Any) -> object:
+        rng = random.Random(seed)  # the same choices whenever it is run
+        states = [STATES[seed % 4], STATES[(seed + 1) % 4]]
+        several = [x, y]
+
+        def block(values: list[Any], depth: int, rng: random.Random) -> list[Any]:
+            values = list(values)
+            for _ in range(rng.randint(1, 4)):
+                kind = rng.randrange(7 if depth < 3 else 4)
+                a, b = rng.choice(values), rng.choice(values)
+                if kind == 0:
+                    values.append(a + b)
+                elif kind == 1:
+                    values.append(np.maximum(a, b) * np.float32(0.5))
+                elif kind == 2:
+                    values.append(a + rng.choice(states).load())
+                elif kind == 3:
+                    rng.choice(states).store(a.max(axis=0) if rng.random() < 0.5 else np.ones(3, np.float32))
+                elif kind == 4:
+                    test = flag if rng.random() < 0.5 else a.sum() > b.sum()
+                    first, second = (partial(nested, tuple(values), depth, rng.random()) for _ in range(2))
+                    values += list(tg.cond(test, first, second))
+                elif kind == 5:
+                    step = partial(repeated, tuple(values), depth, rng.random())
+                    values += list(tg.while_loop(lambda i, p, q: i < trips, step, np.int64(0), a, b)[1:])
+                else:
+                    values += [b, a]
+            return values
+
+        def nested(values: tuple[Any, ...], depth: int, within: float) -> tuple[Any, ...]:
+            return tuple(block(list(values), depth + 1, random.Random(within))[-2:])
+
+        def repeated(values: tuple[Any, ...], depth: int, within: float, i: Any, p: Any, q: Any) -> tuple[Any, ...]:
+            return (i + 1, *nested((*values, p, q), depth, within))
+
+        return tuple(block(several, 0, rng)[-3:])
+
+    return run
+
+
+STATES = [tg.state(f"s{n}", (3,), "float32", float(n)) for n in range(4)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs(seed: int) -> None:
+    f = random_function(seed)
+    n = tg.dim("N", 1, 5)
+    specs = (tg.spec((n, 3), "float32"), tg.spec((n, 3), "float32"), FLAG, tg.spec((), "int64"))
+    g = tg.trace(f, *specs)
+    tg.verify(g)
+    exe = tg.compile(g)
+    held: dict[str, Any] = {}
+    for state in STATES:
+        state._array = None
+    for size, flag, trips in ((2, True, 2), (1, False, 0), (3, True, 1), (3, False, 3)):
+        given = (rows(size) - 1, rows(size) * 2, np.array(flag), np.array(trips))
+        wanted = f(*given)
+        same(tg.interpret(g, *given, state=held), wanted)
+        same(exe(*given), wanted)
