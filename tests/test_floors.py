@@ -62,6 +62,8 @@ LAZY = {
     "driver/pipelines/__init__.py": "the passes of a GPU are imported for a GPU",
     "llvm/codegen/__init__.py": "the code generator is imported when something is compiled",
     "graph/__init__.py": "the public surface of graphs imports what is used when it is first used",
+    "graph/backends/openblas.py": "the one wrapper of the package with OpenBLAS, which only that backend needs",
+    "graph/backends/registry.py": "a backend that comes with the package is imported when it is first asked for",
     "graph/patterns/nodes.py": "the one door from a pattern to what is done with it, which stands on patterns",
     "graph/passes/__init__.py": "a pass over graphs is imported when it is first asked for",
     "graph/core/nodes.py": "the one door from graphs to their printer, which knows the operations",

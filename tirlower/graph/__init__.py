@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import tirlower.graph.patterns as dpl
     from tirlower.graph import passes
     from tirlower.graph.api import compile
+    from tirlower.graph.backends.registry import register_backend
     from tirlower.graph.core.constants import ConstantData
     from tirlower.graph.core.dims import Dim, dim
     from tirlower.graph.core.module import Module
@@ -76,6 +77,7 @@ _WHERE = {
     "parse": "core.parser",
     "partition": "passes.partition",
     "passes": "passes",
+    "register_backend": "backends.registry",
     "rewrite": "passes.rewrite",
     "rewrite_bindings": "passes.rewrite",
     "rewrite_call": "passes.rewrite",

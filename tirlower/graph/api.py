@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from tirlower.driver.api import build
+from tirlower.graph.backends.registry import offload
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.core.options import Options
 from tirlower.graph.lower.driver import lower
@@ -16,10 +19,15 @@ from tirlower.rewrite.context import PassContext
 __all__ = ["Options", "compile"]
 
 
-def compile(graph: Graph, target: str | Target = "llvm", options: Options = Options()) -> Executable:
+def compile(
+    graph: Graph,
+    target: str | Target = "llvm",
+    options: Options = Options(),
+    backends: Sequence[str] | None = None,
+) -> Executable:
     """A graph as machine code: the graph rewritten, one kernel an operation, and a driver that calls them.
 
-    The passes run under the current :class:`tirlower.PassContext`: its instruments, its trace, its configuration.
+    ``backends`` are those of the options, given by themselves. The passes run under the current :class:`tirlower.PassContext`: its instruments, its trace, its configuration.
     Raises :class:`GraphError` for graphs that cannot be compiled, and what :func:`tirlower.build` raises.
 
     >>> import numpy as np
@@ -31,6 +39,10 @@ def compile(graph: Graph, target: str | Target = "llvm", options: Options = Opti
     """
     pipeline = DEFAULT if options.optimize else PLAIN
     ctx = context(options)
+    if backends is not None:
+        options = replace(options, backends=tuple(backends))
+    if options.numerics != "exact":  # a library adds up in an order of its own
+        graph = offload(graph, options.backends)
     lowered = lower(pipeline.run(graph, ctx))
     module = build(lowered.module, target_for(target, options))
     return Executable(graph, lowered, module, partial(pipeline.trace, graph, ctx.quiet()))

@@ -20,7 +20,6 @@ import tirlower.graph as tg
         ({"optimize": 1}, "optimize is True or False, got 1"),
         ({"schedule": "auto"}, "schedule='auto' has no effect: kernels are not scheduled yet"),
         ({"fusion": "none"}, "fusion='none' has no effect"),
-        ({"backends": ["openblas"]}, "has no effect: no library"),
         ({"memory": "naive"}, "has no effect"),
         ({"specialize": (1, 8)}, "has no effect"),
         ({"tuned": "a.db"}, "has no effect"),

@@ -12,7 +12,6 @@ __all__ = ["Options"]
 _NOT_YET = {
     "schedule": "kernels are not scheduled yet",
     "fusion": "operations are not fused yet",
-    "backends": "no library computes parts of a graph yet",
     "memory": "each value has a place of its own in the arena yet",
     "specialize": "there is one version of a kernel for all extents yet",
     "tuned": "nothing is measured yet",
@@ -30,9 +29,10 @@ class Options:
     - ``optimize``: False compiles the graph as it is, one kernel an operation.
     - ``num_threads``: how many threads parallel loops use; None: as many as there are cores.
     - ``constant_growth``: by which part of the size of its constants a model may grow by folding.
+    - ``backends``: names of backends that may compute parts of the graph, the first one first; under ``"exact"`` none does.
     - ``validate``: every pass's result is verified and run beside its input (``PassContext(validate=True)``).
 
-    These change nothing yet, and take their default alone: ``schedule``, ``fusion``, ``backends``, ``memory``, ``specialize``,
+    These change nothing yet, and take their default alone: ``schedule``, ``fusion``, ``memory``, ``specialize``,
     ``tuned``, ``trace``. Raises :class:`GraphError` for other values of them, and for values that an option does not have.
 
     >>> Options(numerics="exact").optimize

@@ -82,7 +82,7 @@ def rule_of(given: RuleLike) -> Rule:
         before, after = given
         if isinstance(before, Graph) and isinstance(after, Graph):
             return _of_graphs(before, after)
-        if isinstance(before, DFPattern) and callable(after):
+        if isinstance(before, DFPattern) and callable(after) and not isinstance(after, Graph):
             return Rule(before, after, getattr(after, "__name__", "rule"))
     raise GraphError(
         f"this is no rule: {given!r}", help="two graphs, or a pattern and a function of a match and a builder"
