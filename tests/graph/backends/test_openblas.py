@@ -60,6 +60,7 @@ def test_products_are_numpys(
 ) -> None:
     g = tg.trace(fn, *[tg.spec(s, dtype) for s in shapes])
     made = offload(g, ["openblas"])
+    tg.verify(made)
     assert [op.name for op in made.ops] == left and kernels(g) == 1
     given = arrays(*shapes, dtype=dtype)
     got = tg.compile(g, backends=["openblas"])(*given)

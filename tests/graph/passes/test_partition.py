@@ -57,8 +57,11 @@ def checked(graph: Graph, patterns: list, compat: str | None = None, **options: 
     made = partition(graph, patterns, compat, **options)
     assert str(graph) == text
     opened = inline_calls(made)
+    tg.verify(made)
+    tg.verify(opened)
     arrays = [np.random.default_rng(1).uniform(0.5, 2, p.shape).astype(p.dtype.numpy) for p in graph.params]
     want, got = tg.interpret(graph, *arrays), tg.interpret(opened, *arrays)
+    np.testing.assert_equal(tg.interpret(made, *arrays), want)
     for a, b in zip(
         np.atleast_1d(want) if not isinstance(want, tuple) else want,
         np.atleast_1d(got) if not isinstance(got, tuple) else got,

@@ -178,6 +178,7 @@ def test_composites_are_those_of_the_judge(part: int) -> None:
             got = sorted((c.graph.attrs["Composite"], sorted(op.name for op in c.graph.ops)) for c in calls)
             assert got == sorted((n, sorted(x.name for x in members)) for n, members in want), f"{g}\n{made}"
             assert (made is g) == (not want)
+            tg.verify(made)
             arrays = rng.uniform(-1, 1, (2, 2)).astype("float32")
             for a, c in zip(tg.interpret(g, *arrays), tg.interpret(inline_calls(made), *arrays), strict=True):
                 np.testing.assert_array_equal(a, c)
