@@ -17,11 +17,15 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tirlower.graph.api import Options, compile
+    import tirlower.graph.patterns as dpl
+    from tirlower.graph import passes
+    from tirlower.graph.api import compile
+    from tirlower.graph.backends.registry import register_backend
     from tirlower.graph.core.constants import ConstantData
     from tirlower.graph.core.dims import Dim, dim
     from tirlower.graph.core.module import Module
     from tirlower.graph.core.nodes import Const, Graph, Op, Value
+    from tirlower.graph.core.options import Options
     from tirlower.graph.core.parser import parse
     from tirlower.graph.core.verify import verify
     from tirlower.graph.errors import GraphError
@@ -32,12 +36,16 @@ if TYPE_CHECKING:
     from tirlower.graph.frontend.trace import assume, attributes, constant, dims, extent, graph, spec, trace
     from tirlower.graph.ops.builder import GraphBuilder
     from tirlower.graph.ops.interpret import interpret
+    from tirlower.graph.passes.partition import partition
+    from tirlower.graph.passes.rewrite import PatternMatchingRewriter, rewrite, rewrite_bindings, rewrite_call
+    from tirlower.graph.passes.rule import DFPatternCallback, Rule
     from tirlower.graph.run.executable import Executable
 
 # What stands where. Each is imported at its first use: `import tirlower.graph` alone costs next to nothing.
 _WHERE = {
     "Const": "core.nodes",
     "ConstantData": "core.constants",
+    "DFPatternCallback": "passes.rule",
     "Dim": "core.dims",
     "Executable": "run.executable",
     "Graph": "core.nodes",
@@ -46,6 +54,9 @@ _WHERE = {
     "Op": "core.nodes",
     "Options": "api",
     "Module": "core.module",
+    "Options": "core.options",
+    "PatternMatchingRewriter": "passes.rewrite",
+    "Rule": "passes.rule",
     "State": "frontend.control",
     "Tensor": "frontend.tensor",
     "Value": "core.nodes",
@@ -57,6 +68,7 @@ _WHERE = {
     "constant": "frontend.trace",
     "dim": "core.dims",
     "dims": "frontend.trace",
+    "dpl": "patterns",
     "extent": "frontend.trace",
     "extern": "frontend.control",
     "from_onnx": "frontend.onnx",
@@ -65,6 +77,12 @@ _WHERE = {
     "nn": "frontend.namespace",
     "parse": "core.parser",
     "prim_func": "frontend.control",
+    "partition": "passes.partition",
+    "passes": "passes",
+    "register_backend": "backends.registry",
+    "rewrite": "passes.rewrite",
+    "rewrite_bindings": "passes.rewrite",
+    "rewrite_call": "passes.rewrite",
     "spec": "frontend.trace",
     "state": "frontend.control",
     "trace": "frontend.trace",
@@ -72,6 +90,9 @@ _WHERE = {
     "while_loop": "frontend.control",
     "xp": "frontend.namespace",
 }
+
+# Names that stand for a whole module.
+_ROOMS = ("dpl", "passes")
 
 __all__ = list(_WHERE)
 
@@ -81,7 +102,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(name)
     where = _WHERE.get(name)
     if where is not None:
-        value: object = getattr(importlib.import_module(f"tirlower.graph.{where}"), name)
+        module = importlib.import_module(f"tirlower.graph.{where}")
+        value: object = module if name in _ROOMS else getattr(module, name)
     else:
         from tirlower.graph.frontend.namespace import operation
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Generic, TypeAlias, TypeVar, overload
 
-from tirlower.diagnostics import TirError, TransformError, deep_recursion, nearest_name, paused_collection
+from tirlower.diagnostics import TransformError, nearest_name
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.facts import Fact
 from tirlower.rewrite.order import Placed, check_order
 from tirlower.rewrite.registry import declare, home, load_all
 from tirlower.rewrite.rewrite import Rewrite
+from tirlower.rewrite.running import PassInfo, run_pass
 from tirlower.support.literals import literals
 
 __all__ = [
@@ -59,16 +60,6 @@ class Stage(enum.Enum):
     """After the host ABI was made."""
 
 
-@dataclass(frozen=True)
-class PassInfo:
-    """What the machinery knows of a pass: its name, the optimisation level from which it runs, what must run first."""
-
-    name: str
-    opt_level: int = 0
-    required: tuple[str, ...] = ()
-    traceable: bool = False
-
-
 _OF_STAGE: dict[Stage, tuple[str | Fact, ...]] = {
     Stage.BLOCK: (Fact.BLOCKS,),
     Stage.OPAQUE: (Fact.BLOCKS,),
@@ -87,6 +78,7 @@ class Pass(Rewrite):
 
     stage: ClassVar[Stage] = Stage.ANY
     opt_level: ClassVar[int] = 0
+    is_list: ClassVar[bool] = False
     registry: ClassVar[dict[str, type[Pass]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -117,6 +109,10 @@ class Pass(Rewrite):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The rewriting itself, on a module."""
         raise TypeError(f"{type(self).__name__} defines no transformation")
+
+    def rewritten(self, program: IRModule, ctx: PassContext) -> IRModule:
+        """What :func:`run_pass` asks for: the module transformed."""
+        return self.transform_module(program, ctx)
 
     def certify(self, before: IRModule, after: IRModule, ctx: PassContext) -> None:
         """Prove a result of it anew, as ``PassContext(validate=True)`` asks: raise :class:`TransformError` where it is wrong.
@@ -357,6 +353,8 @@ class Sequential(Pass):
     that it needs. What none of them makes is taken to have been made before.
     """
 
+    is_list = True
+
     def __init__(
         self,
         passes: Sequence[Pass] = (),
@@ -468,33 +466,3 @@ class Filter(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module without the others."""
         return mod.with_functions({name: func for name, func in mod.items() if self._fn(func)})
-
-
-def run_pass(pass_: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
-    """Run a pass on a module under a context: instruments, trace, validation; its errors carry its name.
-
-    The module is returned as it is if an instrument says that the pass should not run, and the context does not require
-    it.
-    """
-    info = pass_.info
-    if not ctx.is_required(info):
-        # All are asked, also after one has said no.
-        asked = [getattr(instrument, "should_run", None) for instrument in ctx.instruments]
-        answers = [should is None or bool(should(mod, info)) for should in asked]
-        if not all(answers):
-            return mod
-    pass_ = pass_.under(ctx)
-    ctx.notify("run_before_pass", mod, info)
-    try:
-        with deep_recursion(), paused_collection():
-            after = pass_.transform_module(mod, ctx)
-    except TirError as error:
-        if error.origin is None:
-            error.origin = info.name
-        raise
-    if ctx.validate and after is not mod:
-        pass_.certify(mod, after, ctx)
-    if ctx.trace and not isinstance(pass_, Sequential):
-        ctx.traced(info.name.removeprefix("tir."), after)
-    ctx.notify("run_after_pass", after, info)
-    return after

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TypedDict
 from tirlower.diagnostics import TransformError, nearest_name
 from tirlower.ir.func import IRModule
 from tirlower.rewrite.options import Option, check_options, flag, integer, one_of, path
-from tirlower.rewrite.registry import known_passes, options_of
+from tirlower.rewrite.registry import known_passes, options_of, short_name
 
 if TYPE_CHECKING:
-    from tirlower.rewrite.base import PassInfo
+    from tirlower.rewrite.running import PassInfo
 
 __all__ = ["CONFIG_KEYS", "LOWER_PHASES", "Choices", "PassContext"]
 
@@ -70,6 +70,12 @@ CONFIG_KEYS: dict[str, Option] = {
     "tir.experimental_dma_bypass_cache": flag(about="DMA copies bypass the cache"),
     "tir.dma_bypass_cache": flag(about="DMA copies bypass the cache"),
     "tir.validate.reproducer_dir": path("where validate=True writes the file that shows a wrong pass"),
+    "graph.numerics": one_of(
+        "default",
+        "exact",
+        "fast",
+        about="what passes over graphs may do to numbers: 'exact' keeps every bit, 'fast' assumes that all are finite",
+    ),
     "tir.detect_global_barrier": flag(useless="no kernel has a barrier of its whole grid"),
     "tir.use_async_copy": flag(
         useless="copies that are marked asynchronous always are, where the architecture has an instruction"
@@ -106,9 +112,10 @@ class PassContext:
     """The options under which passes run; used with ``with``.
 
     ``opt_level``: passes above it are skipped in a Sequential. ``required_pass`` and ``disabled_pass``: names.
-    ``config``: global keys (:data:`CONFIG_KEYS`) and ``{"tir.<Pass>": {option: value}}``. ``instruments``: objects
-    with any of ``enter_pass_ctx``, ``exit_pass_ctx``, ``should_run(mod, info)``, ``run_before_pass(mod, info)``,
-    ``run_after_pass(mod, info)``. ``trace``: keep the module after each pass (``ir_after``). ``validate``: check and
+    ``config``: global keys (:data:`CONFIG_KEYS`), ``{"tir.<Pass>": {option: value}}`` and, for passes over graphs,
+    ``{"graph.<Pass>": {option: value}}``. ``instruments``: objects with any of ``enter_pass_ctx``, ``exit_pass_ctx``,
+    ``should_run(mod, info)``, ``run_before_pass(mod, info)``, ``run_after_pass(mod, info)``, of which a graph is the first
+    argument where a pass over graphs runs. ``trace``: keep the module after each pass (``ir_after``). ``validate``: check and
     execute each pass's input and output, and name the first pass that changes what the program computes.
 
     >>> with PassContext(opt_level=1, config={"tir.UnrollLoop": {"auto_max_step": 4}}) as ctx:
@@ -148,11 +155,16 @@ class PassContext:
 
         A name that comes again is numbered (``Simplify.2``).
         """
-        return self._traces().modules
+        return {name: made for name, made in self.programs_after.items() if isinstance(made, IRModule)}
 
-    def traced(self, name: str, mod: IRModule) -> None:
-        """Keep the module after a pass."""
-        self._traces().add(name, mod)
+    @property
+    def programs_after(self) -> Mapping[str, object]:
+        """With ``trace``: what each pass of this thread has made, modules and graphs, named as in :attr:`ir_after`."""
+        return self._traces().programs
+
+    def traced(self, name: str, program: object) -> None:
+        """Keep what a pass has made."""
+        self._traces().add(name, program)
 
     def _traces(self) -> _Traces:
         # Made when it is asked for: most contexts are defaults that live for one pass.
@@ -240,15 +252,15 @@ class PassContext:
 
     def pass_enabled(self, info: PassInfo) -> bool:
         """Whether a pass runs at this level, disabled and required passes considered."""
-        name = info.name.removeprefix("tir.")
-        if any(name == other.removeprefix("tir.") for other in self.disabled_pass):
+        name = short_name(info.name)
+        if any(name == short_name(other) for other in self.disabled_pass):
             return False
         return self.is_required(info) or self.opt_level >= info.opt_level
 
     def is_required(self, info: PassInfo) -> bool:
         """Whether a pass runs at any level, whatever instruments say."""
-        name = info.name.removeprefix("tir.")
-        return any(name == other.removeprefix("tir.") for other in self.required_pass)
+        name = short_name(info.name)
+        return any(name == short_name(other) for other in self.required_pass)
 
     def notify(self, event: str, *args: object) -> None:
         """Call a hook of each instrument that has it."""
@@ -257,17 +269,17 @@ class PassContext:
 
 
 class _Traces(threading.local):
-    """The modules after passes: each thread's own, so that two lowerings do not mix."""
+    """The programs after passes: each thread's own, so that two lowerings do not mix."""
 
     def __init__(self) -> None:
-        self.modules: dict[str, IRModule] = {}
+        self.programs: dict[str, object] = {}
 
-    def add(self, name: str, mod: IRModule) -> None:
-        """Keep a module under a name, or under the name and the next free number."""
+    def add(self, name: str, program: object) -> None:
+        """Keep a program under a name, or under the name and the next free number."""
         free, count = name, 2
-        while free in self.modules:
+        while free in self.programs:
             free, count = f"{name}.{count}", count + 1
-        self.modules[free] = mod
+        self.programs[free] = program
 
 
 def _names(word: str, given: object) -> tuple[str, ...]:
@@ -280,9 +292,9 @@ def _names(word: str, given: object) -> tuple[str, ...]:
             origin="PassContext",
             help=f"write {word}=[{given!r}]" if isinstance(given, str) else None,
         )
-    known = [name.removeprefix("tir.") for name in known_passes()]
+    known = [short_name(name) for name in known_passes()]
     for name in given:
-        plain = name.removeprefix("tir.")
+        plain = short_name(name)
         near = None if plain in known else nearest_name(plain, known)
         if near is not None:
             raise TransformError(f"{word} names no pass {name!r}", origin="PassContext", help=f"did you mean {near!r}?")
@@ -312,7 +324,9 @@ def _checked(config: Mapping[str, object]) -> Mapping[str, object]:
             raise TransformError(
                 f"unknown configuration key {key!r}",
                 origin="PassContext",
-                help=f"did you mean {near!r}?" if near else "keys are 'tir.<Pass>' or one of CONFIG_KEYS",
+                help=f"did you mean {near!r}?"
+                if near
+                else "keys are 'tir.<Pass>', 'graph.<Pass>' or one of CONFIG_KEYS",
             )
         if not isinstance(value, Mapping):
             raise TransformError(

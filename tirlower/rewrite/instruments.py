@@ -7,10 +7,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, TextIO
 
-from tirlower.ir.func import IRModule
+from tirlower.rewrite.registry import short_name
 
 if TYPE_CHECKING:
-    from tirlower.rewrite.base import PassInfo
+    from tirlower.rewrite.running import PassInfo
 
 __all__ = ["DumpIR", "PassTimingInstrument", "PrintAfterAll", "PrintBeforeAll"]
 
@@ -27,12 +27,12 @@ class PassTimingInstrument:
         self.records: list[tuple[int, str, float]] = []
         self._open: list[tuple[int, float]] = []
 
-    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+    def run_before_pass(self, mod: object, info: PassInfo) -> None:
         """Start the clock of a pass."""
         self.records.append((len(self._open), info.name, 0.0))
         self._open.append((len(self.records) - 1, time.perf_counter()))
 
-    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+    def run_after_pass(self, mod: object, info: PassInfo) -> None:
         """Stop it."""
         index, start = self._open.pop()
         depth, name, _ = self.records[index]
@@ -63,37 +63,37 @@ class PassTimingInstrument:
 
 
 class PrintBeforeAll:
-    """Prints the module before each pass."""
+    """Prints the program before each pass."""
 
     def __init__(self, file: TextIO | None = None) -> None:
         self.file = file
 
-    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+    def run_before_pass(self, mod: object, info: PassInfo) -> None:
         """Print it."""
-        print(f"# before {info.name}\n{mod.script()}", file=self.file or sys.stdout)
+        print(f"# before {info.name}\n{mod}", file=self.file or sys.stdout)
 
 
 class PrintAfterAll:
-    """Prints the module after each pass."""
+    """Prints the program after each pass."""
 
     def __init__(self, file: TextIO | None = None) -> None:
         self.file = file
 
-    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+    def run_after_pass(self, mod: object, info: PassInfo) -> None:
         """Print it."""
-        print(f"# after {info.name}\n{mod.script()}", file=self.file or sys.stdout)
+        print(f"# after {info.name}\n{mod}", file=self.file or sys.stdout)
 
 
 class DumpIR:
-    """Writes the module after each pass to a numbered file of a directory."""
+    """Writes the program after each pass to a numbered file of a directory."""
 
     def __init__(self, directory: str | pathlib.Path) -> None:
         self.directory = pathlib.Path(directory)
         self.count = 0
 
-    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+    def run_after_pass(self, mod: object, info: PassInfo) -> None:
         """Write it."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        path = self.directory / f"{self.count:03d}_{info.name.removeprefix('tir.')}.py"
-        path.write_text(mod.script() + "\n")
+        path = self.directory / f"{self.count:03d}_{short_name(info.name)}.py"
+        path.write_text(f"{mod}\n")
         self.count += 1

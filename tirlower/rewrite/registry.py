@@ -11,7 +11,18 @@ from types import ModuleType
 
 from tirlower.rewrite.options import Option
 
-__all__ = ["WHERE", "declare", "home", "known_passes", "load", "load_all", "options_of"]
+__all__ = [
+    "GRAPH_PASSES",
+    "WHERE",
+    "declare",
+    "graph_pass",
+    "home",
+    "known_passes",
+    "load",
+    "load_all",
+    "options_of",
+    "short_name",
+]
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "blocks.convert_to_opaque": ("ConvertBlocksToOpaque",),
@@ -127,6 +138,16 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "tirlower.validate.passes": ("validate_pass",),
 }
 
+GRAPH_PASSES: dict[str, str] = {
+    "ConvertToDataflow": "partition",
+    "DCE": "dce",
+    "Expand": "expand",
+    "FuseOpsByPattern": "partition",
+    "MergeComposite": "partition",
+    "MergeCompositeFunctions": "composites",
+}
+"""The passes over graphs, and the module that each stands in, below ``tirlower.graph.passes``."""
+
 WHERE: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}
 """Exported names, and the module that each stands in, below ``tirlower.transforms`` where it is no full name."""
 
@@ -142,13 +163,25 @@ def declare(name: str, options: Mapping[str, Option]) -> None:
 
 def known_passes() -> list[str]:
     """The names of the package's passes, and of the passes that users have made classes for."""
-    return [*{**{f"tir.{name}": None for name in WHERE if name[0].isupper()}, **_DECLARED}]
+    ours = [*(f"tir.{name}" for name in WHERE if name[0].isupper()), *(f"graph.{name}" for name in GRAPH_PASSES)]
+    return [*dict.fromkeys((*ours, *_DECLARED))]
+
+
+def short_name(name: str) -> str:
+    """The name of a pass without its prefix.
+
+    >>> short_name("tir.UnrollLoop"), short_name("graph.CSE"), short_name("Mine")
+    ('UnrollLoop', 'CSE', 'Mine')
+    """
+    return name.removeprefix("tir.").removeprefix("graph.")
 
 
 def options_of(name: str) -> Mapping[str, Option]:
     """The options that a pass declares. Imports it; empty for a name that is no pass's."""
     if name not in _DECLARED and name.removeprefix("tir.") in WHERE:
         load(name.removeprefix("tir."))
+    if name not in _DECLARED and name.removeprefix("graph.") in GRAPH_PASSES:
+        graph_pass(name.removeprefix("graph."))
     return _DECLARED.get(name, {})
 
 
@@ -164,6 +197,11 @@ def home(name: str) -> ModuleType:
 def load(name: str) -> object:
     """What a name of :data:`WHERE` stands for: a pass, imported when it is first asked for."""
     return getattr(home(name), name)
+
+
+def graph_pass(name: str) -> object:
+    """The pass over graphs of a name of :data:`GRAPH_PASSES`, imported when it is first asked for."""
+    return getattr(importlib.import_module(f"tirlower.graph.passes.{GRAPH_PASSES[name]}"), name)
 
 
 def load_all() -> None:

@@ -19,7 +19,7 @@ from tirlower.script import parse
 from tirlower.support.literals import literals
 from tirlower.validate.shrink import Case
 
-__all__ = ["DIRECTORY_KEY", "Context", "Rewriting", "directory", "write_reproducer"]
+__all__ = ["DIRECTORY_KEY", "Context", "Named", "Rewriting", "directory", "literal", "write_file", "write_reproducer"]
 
 DIRECTORY_KEY = "tir.validate.reproducer_dir"
 
@@ -85,7 +85,7 @@ ARGUMENTS = [
 def run(mod):
     """The arguments after a run, and what was returned."""
     arguments = [a.copy() if isinstance(a, np.ndarray) else a for a in ARGUMENTS]
-    result = tl.interpret(mod, *arguments, name={name!r})
+    result = tl.interpret(mod, *arguments, name={name})
     return [*arguments, result]
 
 
@@ -132,22 +132,27 @@ def write_reproducer(case: Case, pass_: Rewriting, after: IRModule, headline: st
     else:
         kind, recorded = _readable(after)
         made = f'# The pass {pass_.info.name} cannot be named from here: this is what it made.\nAFTER = {kind}(r"""\n{recorded}\n""".strip())'
-    plain = re.sub(r"\W+", "_", pass_.info.name.removeprefix("tir."))
-    digest = hashlib.sha256(f"{text}{made}".encode()).hexdigest()[:10]
+    parts = {
+        "read_before": reader,
+        "before": text,
+        "arguments": "".join(f"    {literal(a)},\n" for a in case.arguments),
+        "name": repr(case.name),
+        "after": made,
+    }
+    return write_file(pass_.info.name.removeprefix("tir."), _TEMPLATE, parts, headline, ctx)
+
+
+def write_file(name: str, template: str, parts: Mapping[str, str], headline: str, ctx: Context) -> Path:
+    """Write a file for what a pass of a name did wrong: a template with its parts filled in, named by what is in it.
+
+    Raises OSError where the directory takes no file.
+    """
+    plain = re.sub(r"\W+", "_", name)
+    digest = hashlib.sha256("".join(parts.values()).encode()).hexdigest()[:10]
     path = directory(ctx) / f"tirlower_{plain}_{digest}.py"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        _TEMPLATE.format(
-            headline=headline.replace("\\", "/").replace('"""', "'''"),
-            file=path.name,
-            read_before=reader,
-            before=text,
-            arguments="".join(f"    {_literal(a)},\n" for a in case.arguments),
-            name=case.name,
-            after=made,
-        ),
-        encoding="utf-8",
-    )
+    shown = headline.replace("\\", "/").replace('"""', "'''")
+    path.write_text(template.format(headline=shown, file=path.name, **parts), encoding="utf-8")
     return path
 
 
@@ -162,7 +167,7 @@ def _readable(mod: IRModule) -> tuple[str, str]:
     return "load_json", save_json(mod)
 
 
-def _literal(value: object) -> str:
+def literal(value: object) -> str:
     """An argument as Python text."""
     if not isinstance(value, np.ndarray):
         return repr(value.item() if isinstance(value, np.generic) else value)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -39,7 +39,10 @@ from tirlower.ir.stmt import (
 )
 from tirlower.ir.verify import verify_well_formed
 
-__all__ = ["Case", "reduce_case"]
+__all__ = ["Case", "reduce_case", "shrink"]
+
+C = TypeVar("C")
+"""What is shrunk."""
 
 
 class Case(NamedTuple):
@@ -85,27 +88,51 @@ def reduce_case(case: Case, fails: Callable[[Case], bool], seconds: float = 10.0
     def main(A: T.Buffer((1,), "int32"), B: T.Buffer((1,), "int32")):
         B[0] = A[0] * 7
     """
-    end = time.monotonic() + seconds
+    families = (_functions, _statements, _shapes, _expressions, _parameters, _values)
     with deep_recursion():
-        improved = True
-        while improved and time.monotonic() < end:
-            improved = False
-            for family in (_functions, _statements, _shapes, _expressions, _parameters, _values):
-                case, changed = _exhaust(case, family, fails, end)
-                improved = improved or changed
+        return shrink(case, families, _candidate, fails, seconds)
+
+
+def shrink(
+    case: C,
+    families: Sequence[Callable[[C], Iterator[Callable[[], C | None]]]],
+    candidate: Callable[[Callable[[], C | None]], C | None],
+    fails: Callable[[C], bool],
+    seconds: float = 10.0,
+) -> C:
+    """The smallest case found on which ``fails`` is still true, whatever a case is.
+
+    ``families`` are the kinds of steps: of a case, functions that make smaller ones (None: there is none). ``candidate``
+    takes a step; it gives None where what comes out is not well-formed.
+
+    >>> halves = lambda n: iter([lambda: n // 2, lambda: n - 1])
+    >>> shrink(100, [halves], lambda step: step(), lambda n: n > 16)
+    17
+    """
+    end = time.monotonic() + seconds
+    improved = True
+    while improved and time.monotonic() < end:
+        improved = False
+        for family in families:
+            case, changed = _exhaust(case, family, candidate, fails, end)
+            improved = improved or changed
     return case
 
 
 def _exhaust(
-    case: Case, family: Callable[[Case], Iterator[_Try]], fails: Callable[[Case], bool], end: float
-) -> tuple[Case, bool]:
+    case: C,
+    family: Callable[[C], Iterator[Callable[[], C | None]]],
+    candidate: Callable[[Callable[[], C | None]], C | None],
+    fails: Callable[[C], bool],
+    end: float,
+) -> tuple[C, bool]:
     """Take every step of one kind that works; a step that worked is tried again at the same place."""
     position, changed = 0, False
     while time.monotonic() < end:
         attempt = next(islice(family(case), position, None), None)
         if attempt is None:
             break
-        smaller = _candidate(attempt)
+        smaller = candidate(attempt)
         if smaller is not None and fails(smaller):
             case, changed = smaller, True
         else:

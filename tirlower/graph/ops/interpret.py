@@ -20,7 +20,7 @@ from tirlower.interp import interpret as interpret_function
 from tirlower.ir import Var
 from tirlower.ir.dtype import Array, DataType
 
-__all__ = ["bound", "interpret"]
+__all__ = ["bound", "interpret", "run_nodes"]
 
 
 def interpret(
@@ -78,6 +78,18 @@ def _admitted(one: Dim, values: Mapping[Var, int]) -> None:
     value = values.get(one.var)
     if value is not None and not one.admits(value):
         raise GraphError(f"the dim {one.name} is {value}, but {one.facts} is stated")
+
+
+def run_nodes(
+    nodes: Sequence[GraphNode],
+    values: dict[Value, Array],
+    env: DimEnv,
+    dims: Mapping[Var, int],
+    precise: bool,
+    keep: Sequence[Value] = (),
+) -> None:
+    """Compute the results of nodes, in order, into ``values``, out of which goes what neither they nor ``keep`` need."""
+    _Run(env, dims, precise, {}).nodes(nodes, values, keep)
 
 
 class _Run:

@@ -32,7 +32,7 @@ class Call:
         self.lowered = lowered
         self.graph = lowered.graph
         self.main = main
-        self.constants = [np.ascontiguousarray(c.numpy()) for c in lowered.constants]
+        self.constants = [np.asarray(c.numpy(), order="C") for c in lowered.constants]  # keeps those without axes so
         self.static = not self.graph.dims
         self._free: list[Array] = []
         self.states = {one.name: one.initial.numpy().copy() for one in lowered.states}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tirlower.diagnostics import ArgumentTypeError
 from tirlower.driver.kernel import Executable as Module
@@ -36,8 +37,11 @@ class Executable:
     ``out=`` takes arrays for the results. A call from another thread while one is under way has memory of its own.
     """
 
-    def __init__(self, graph: Graph, lowered: Lowered, module: Module) -> None:
+    def __init__(
+        self, graph: Graph, lowered: Lowered, module: Module, traced: Callable[[], Mapping[str, Graph]] = dict
+    ) -> None:
         self.graph = graph
+        self._traced = traced
         self.native = module
         self._lowered = lowered
         self._call = Call(lowered, module["main"])
@@ -55,6 +59,11 @@ class Executable:
             name: GraphKernel(name, self.module[name], tuple(op.origin for op in ops))
             for name, ops in self._lowered.calls.items()
         }
+
+    @cached_property
+    def graph_after(self) -> Mapping[str, Graph]:
+        """The graph after each pass, by the pass's name (``CSE``, then ``CSE.2``): the passes run again when this is asked."""
+        return self._traced()
 
     @property
     def state(self) -> Mapping[str, Array]:

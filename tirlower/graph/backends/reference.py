@@ -1,0 +1,71 @@
+"""The reference as a backend: each operation is computed by NumPy, called back from machine code. For bisecting.
+
+Where a graph gives wrong results with the backend ``numpy`` too, what is wrong is not a kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping
+from typing import cast
+
+import numpy as np
+
+from tirlower.graph.backends.registry import Backend, register_backend
+from tirlower.graph.core.nodes import Graph, Value
+from tirlower.graph.ops.evaluate import extent_value
+from tirlower.graph.ops.interpret import interpret
+from tirlower.graph.patterns.build import wildcard
+from tirlower.graph.patterns.fusion import FusionPattern
+from tirlower.ir import Buffer, Call, Evaluate, IRBuilder, PrimFunc, StringImm, Var, structural_hash
+from tirlower.ir.dtype import Array, DataType
+from tirlower.ir.functor import substitute
+from tirlower.ir.op import Op as Operation
+from tirlower.llvm.codegen.symbols import register_symbol
+
+__all__ = ["backend", "codegen"]
+
+
+def backend() -> Backend:
+    """The backend, which takes every operation by itself."""
+    return register_backend("numpy", [FusionPattern("numpy.op", wildcard()(None))], codegen)
+
+
+def codegen(graph: Graph, attrs: Mapping[str, object]) -> PrimFunc | None:
+    """The prim func of a composite: it calls Python back with the addresses of its tensors, and with its dims."""
+    symbol = f"tirlower_graph_reference_{structural_hash(graph) & (2**64 - 1):016x}"
+    values = (*graph.params, *graph.results)
+    kinds = [ctypes.c_void_p] * len(values) + [ctypes.c_int64] * len(graph.dims)
+
+    def run(*given: int | None) -> None:
+        addresses, sizes = given[: len(values)], given[len(values) :]
+        dims = {one.var: int(size or 0) for one, size in zip(graph.dims, sizes, strict=True)}
+        arrays = [_array(v, address, dims) for v, address in zip(values, addresses, strict=True)]
+        made = interpret(graph, *arrays[: len(graph.params)])
+        results = made if isinstance(made, tuple) else (made,)
+        for array, result in zip(arrays[len(graph.params) :], results, strict=True):
+            np.copyto(array, cast(Array, result))
+
+    register_symbol(symbol, ctypes.CFUNCTYPE(None, *kinds)(run))
+    ib = IRBuilder()
+    with ib.func(graph.name, attrs={"tir.noalias": True}):
+        names = [v.name for v in graph.params] + [f"out{n}" for n in range(len(graph.results))]
+        held = [ib.buffer_param(Buffer(n, v.extents, v.dtype)) for n, v in zip(names, values, strict=True)]
+        count = len(graph.params)  # what is only read may be a constant
+        pointers = [b.access_ptr("r" if n < count else "w") for n, b in enumerate(held)]
+        args = (StringImm(symbol), *pointers, *(d.var for d in graph.dims))
+        ib.emit(Evaluate(Call(Operation.get("tir.call_extern"), args, DataType("void"))))
+    own = {d.var: Var(d.var.name, d.var.type, d.var.nonneg) for d in graph.dims}
+    renamed = cast(PrimFunc, substitute(ib.module()[graph.name], own))
+    return renamed.with_(params=(*renamed.params, *own.values()))
+
+
+def _array(value: Value, address: int | None, dims: Mapping[Var, int]) -> Array:
+    """The tensor at an address, which is not copied."""
+    shape = tuple(extent_value(e, dims) for e in value.extents)
+    kind = value.dtype.numpy
+    size = math.prod(shape) * kind.itemsize
+    if not size or address is None:
+        return np.empty(shape, kind)
+    return np.asarray((ctypes.c_uint8 * size).from_address(address)).view(kind).reshape(shape)

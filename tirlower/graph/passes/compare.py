@@ -1,0 +1,168 @@
+"""Two graphs held against each other by the reference: inputs for them, and where their results differ.
+
+>>> import tirlower.graph as tg
+>>> x = tg.spec((tg.dim("B", 1, 64), 2), "float32")
+>>> [list(values.values()) for values in bindings(tg.trace(lambda x: x + 1, x))]
+[[1], [5], [16]]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tirlower.graph.core.dims import Dim
+from tirlower.graph.core.nodes import Graph, Op
+from tirlower.graph.core.numerics import Numerics
+from tirlower.graph.errors import GraphError
+from tirlower.graph.ops.evaluate import extent_value
+from tirlower.graph.ops.interpret import interpret
+from tirlower.ir import Var
+from tirlower.ir.dtype import Array, DataType
+
+__all__ = ["Difference", "bindings", "compare", "estimated_work", "random_inputs", "results"]
+
+_WANTED = (0, 5, 16)
+"""Values of dims: the least, an odd one, a large one, each as near as the dim admits."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What is wrong with the second of two graphs."""
+
+    kind: str
+    """Two differences of one kind are the same failure."""
+    message: str
+
+
+def bindings(graph: Graph) -> list[dict[Var, int]]:
+    """Values of the dims of a graph: the least, odd, and large ones; one for a graph of static shapes."""
+    made: list[dict[Var, int]] = []
+    for wanted in _WANTED:
+        values = {one.var: _near(one, wanted) for one in graph.dims}
+        if values not in made:
+            made.append(values)
+    return made
+
+
+def _near(one: Dim, wanted: int) -> int:
+    """The value of a dim that is nearest to a number from above, where it has one."""
+    step = one.multiple_of
+    value = -(-max(wanted, one.low) // step) * step
+    return value if one.high is None or value <= one.high else one.high // step * step
+
+
+def estimated_work(graph: Graph, values: Mapping[Var, int]) -> int:
+    """The elements of all values of a graph, weighted by what one element of a contraction reads.
+
+    A guess from shapes alone: an operation is taken to visit each element of its largest operand for each row of its
+    result where it is smaller, as a product of matrices does.
+    """
+    total = 0
+    for node in graph.nodes:
+        if not isinstance(node, Op):
+            continue
+        made = sum(_size(v.shape, values) for v in node.results)
+        read = [_size(v.shape, values) for v in node.operands]
+        several = len([n for n in read if n > 1]) > 1
+        total += made + max(read, default=0) * (int(made**0.5) if several and node.name in _CONTRACTIONS else 1)
+    return total
+
+
+_CONTRACTIONS = frozenset({"matmul", "conv", "conv_transpose", "einsum", "linear", "attention"})
+
+
+def _size(shape: Sequence[object], values: Mapping[Var, int]) -> int:
+    size = 1
+    for extent in shape:
+        size *= extent_value(extent, values)  # type: ignore[arg-type]
+    return size
+
+
+def random_inputs(graph: Graph, values: Mapping[Var, int], seed: int = 0, special: bool = False) -> list[Array]:
+    """Inputs for a graph: floats of both signs, small integers that may be indices; ``special``: NaN, infinities and -0 too.
+
+    Raises :class:`GraphError` where an extent is negative at these values.
+    """
+    rng = np.random.default_rng(seed)
+    return [random_array(tuple(extent_value(e, values) for e in p.shape), p.dtype, rng, special) for p in graph.params]
+
+
+def random_array(shape: tuple[int, ...], kind: DataType, rng: np.random.Generator, special: bool = False) -> Array:
+    """A random array of a dtype."""
+    if any(extent < 0 for extent in shape):
+        raise GraphError(f"no array has the shape {shape}")
+    if kind.is_float:
+        array = rng.standard_normal(shape).astype(kind.numpy)
+        if special and array.size:
+            places = rng.integers(0, array.size, max(1, array.size // 8))
+            array.reshape(-1)[places] = np.asarray(
+                rng.choice([np.nan, np.inf, -np.inf, -0.0, 0.0], places.size), kind.numpy
+            )
+        return array
+    return rng.integers(0, 2 if kind.is_bool else 4, shape).astype(kind.numpy)
+
+
+def results(graph: Graph, inputs: Sequence[Array], precise: bool = False) -> tuple[Array, ...]:
+    """The results of a graph in order, whatever its structure."""
+    made = interpret(graph, *inputs, precise=precise)
+    if isinstance(made, dict):
+        return tuple(made.values())
+    return made if isinstance(made, tuple) else (made,)
+
+
+def compare(before: Graph, after: Graph, numerics: Numerics, inputs: Sequence[Array]) -> Difference | None:
+    """How the second graph differs from the first on inputs; None where it does not, or the first itself fails.
+
+    Results of class ``exact`` have the same bits, NaNs aside. Those of the others may be off by what the first is off from
+    float64 four times, and 4 units in the last place of the largest element; ``fast`` says nothing of NaN and infinity.
+    """
+    try:
+        was = results(before, inputs)
+    except GraphError:
+        return None  # without meaning on these inputs
+    try:
+        now = results(after, inputs)
+    except GraphError as error:
+        return Difference(
+            "fails " + re.sub(r"'[^']*'|[0-9]+", "_", error.message), f"fails where its input runs: {error}"
+        )
+    exact = results(before, inputs, precise=True) if numerics is not Numerics.EXACT else was
+    for n, (a, b, precise) in enumerate(zip(was, now, exact, strict=True)):
+        if a.dtype != b.dtype or a.shape != b.shape:
+            return Difference("types", f"changes result {n}: it was {a.dtype}{a.shape} and is now {b.dtype}{b.shape}")
+        agrees = _equal(a, b) if numerics is Numerics.EXACT else _near_enough(a, b, precise, numerics)
+        wrong = np.argwhere(np.logical_not(np.atleast_1d(agrees)))
+        if len(wrong):
+            at = tuple(int(i) for i in wrong[0])
+            old, new = np.atleast_1d(a)[at], np.atleast_1d(b)[at]
+            where = ", ".join(map(str, at))
+            more = f" ({len(wrong)} of {a.size} elements differ)"
+            return Difference("differs", f"changes what result {n} is: [{where}] was {old} and is now {new}{more}")
+    return None
+
+
+def _equal(a: Array, b: Array) -> Array:
+    """Where two arrays have the same bits; a NaN is a NaN."""
+    if DataType.from_numpy(a.dtype).is_float:
+        same = np.logical_and(np.equal(a, b), np.equal(np.signbit(a), np.signbit(b)))
+        return np.asarray(np.logical_or(same, np.logical_and(np.isnan(a), np.isnan(b))))
+    equal: Array = a == b
+    return equal
+
+
+def _near_enough(a: Array, b: Array, precise: Array, numerics: Numerics) -> Array:
+    kind = DataType.from_numpy(a.dtype)
+    if not kind.is_float:
+        return _equal(a, b)
+    x, y, wanted = (np.asarray(v, np.float64) for v in (a, b, precise))
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(x) & np.isfinite(wanted)
+        error = np.abs(np.where(finite, x - wanted, 0)).max(initial=0)
+        scale = np.abs(np.where(finite, wanted, 0)).max(initial=0)
+        unit = 2.0 ** (1 - {"float64": 53, "float32": 24, "float16": 11}.get(str(kind), 8))
+        near = np.abs(y - wanted) <= 4 * error + 4 * unit * scale
+    return np.where(finite, near, np.logical_or(_equal(a, b), numerics is Numerics.FAST))
