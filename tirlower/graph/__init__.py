@@ -52,7 +52,6 @@ _WHERE = {
     "GraphBuilder": "ops.builder",
     "GraphError": "errors",
     "Op": "core.nodes",
-    "Options": "api",
     "Module": "core.module",
     "Options": "core.options",
     "PatternMatchingRewriter": "passes.rewrite",
