@@ -140,6 +140,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
 
 GRAPH_PASSES: dict[str, str] = {
     "ConvertToDataflow": "partition",
+    "CSE": "cse",
+    "Canonicalize": "canonical",
+    "CheckNoShapeQueries": "canonical",
     "DCE": "dce",
     "Expand": "expand",
     "FuseOpsByPattern": "partition",

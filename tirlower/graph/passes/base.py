@@ -15,6 +15,7 @@ from typing import ClassVar
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.core.numerics import Numerics
 from tirlower.graph.errors import GraphError
+from tirlower.graph.passes.inner import everywhere
 from tirlower.graph.passes.validate import validate_graphs
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.registry import GRAPH_PASSES, declare
@@ -57,12 +58,14 @@ class GraphPass(Rewrite):
         return PassInfo(self.name or type(self).__name__, self.opt_level)
 
     def transform(self, graph: Graph, ctx: PassContext) -> Graph:
-        """The rewriting itself."""
+        """The rewriting itself, on one graph: those inside its nodes have been rewritten."""
         raise TypeError(f"{type(self).__name__} defines no transformation")
 
     def rewritten(self, program: Graph, ctx: PassContext) -> Graph:
-        """The graph transformed, if the context's policy admits the pass."""
-        return program if self.numerics > policy(ctx) else self.transform(program, ctx)
+        """The graph transformed, and those inside it, if the context's policy admits the pass."""
+        if self.numerics > policy(ctx):
+            return program
+        return everywhere(program, lambda graph: self.transform(graph, ctx))
 
     def certify(self, before: Graph, after: Graph, ctx: PassContext) -> None:
         """Check that ``after`` is well formed and computes what ``before`` computes, as ``PassContext(validate=True)`` asks."""

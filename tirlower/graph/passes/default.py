@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from tirlower.graph.passes.canonical import Canonicalize, CheckNoShapeQueries
+from tirlower.graph.passes.cse import CSE
+from tirlower.graph.passes.dce import DCE
 from tirlower.graph.passes.expand import Expand
-from tirlower.graph.passes.pipeline import Pipeline, Step
+from tirlower.graph.passes.pipeline import Fixpoint, Pipeline, Step
 
 __all__ = ["DEFAULT", "PLAIN"]
 
-DEFAULT = Pipeline((Step(Expand(), "kernels are made of operations, not of macros"),))
+_SIMPLE = (
+    Step(Canonicalize(), "rules bring equal computations into one form, in which CSE sees that they are equal"),
+    Step(CSE(), "what is computed twice is computed once, which lets rules see one user where there were two"),
+    Step(DCE(), "what rules left over would be counted as a user"),
+)
+
+DEFAULT = Pipeline(
+    (
+        Fixpoint(_SIMPLE, "before anything else: all that follows sees fewer operations"),
+        Step(Expand(), "kernels are made of operations, not of macros"),
+        Fixpoint(_SIMPLE, "the parts of macros meet what stands around them"),
+        Step(CheckNoShapeQueries(), "every extent is one of a dim, which the entry binds and checks"),
+    )
+)
 """What ``tg.compile`` runs."""
 
 PLAIN = Pipeline((Step(Expand(), "kernels are made of operations, not of macros"),))

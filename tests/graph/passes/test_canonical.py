@@ -1,0 +1,70 @@
+"""Rules together, to a fixpoint; and that no extent is left over."""
+
+import numpy as np
+import pytest
+
+import tirlower as tl
+import tirlower.graph as tg
+from tests.graph.passes.checking import check_graph
+from tirlower.graph.passes import canonical
+
+
+def test_views_of_views_become_one():
+    B = tg.dim("B", 1, 8)
+
+    def model(x):
+        y = x.reshape(-1, 4, 3).transpose(0, 2, 1).transpose(0, 2, 1)
+        y = y[:, None].reshape(-1, 2, 6) * 1
+        return y[:, 0:2][:, 1:2]
+
+    after = check_graph(tg.passes.Canonicalize(), tg.trace(model, tg.spec((B, 12), "float32")))
+    assert [op.name for op in after.ops] in (["reshape", "slice"], ["reshape", "slice", "slice"])
+
+
+def test_a_split_that_is_concatenated_again_is_gone():
+    def model(x):
+        a, b, c = x[:2], x[2:5], x[5:]
+        return np.concatenate([np.concatenate([a, b]), c])
+
+    after = check_graph(tg.passes.Canonicalize(), tg.trace(model, tg.spec((7, 3), "float32")))
+    assert not after.ops and after.results == after.params
+
+
+def test_two_thousand_parts():
+    b = tg.GraphBuilder()
+    x = b.param("x", (2000, 2), "float32")
+    parts = [b.op("slice", x, starts=(n,), ends=(n + 1,), axes=(0,)) for n in range(2000)]
+    after = tg.passes.Canonicalize()(b.finish(b.op("concat", *parts)))
+    assert not after.ops
+
+
+def test_the_policy_decides():
+    graph = tg.trace(lambda x: (x / 10, x**2, x / 4), tg.spec((4,), "float32"))
+
+    def names(numerics):
+        with tl.PassContext(config={"graph.numerics": numerics}):
+            return [op.name for op in tg.passes.Canonicalize()(graph).ops]
+
+    assert names("exact") == ["divide", "power", "multiply"]
+    assert names("default") == ["divide", "multiply", "multiply"]
+    assert names("fast") == ["multiply", "multiply", "multiply"]
+
+
+def test_rounds_that_never_end_are_an_error(monkeypatch):
+    monkeypatch.setattr(canonical, "apply_rules", lambda graph, table: graph.with_attr("n", 1))
+    with pytest.raises(tg.GraphError, match="rules undo one another in main"):
+        tg.passes.Canonicalize()(tg.trace(lambda x: x + 1, tg.spec((2,), "float32")))
+
+
+def test_inner_graphs_are_rewritten_once_and_composites_left():
+    inner, outer = tg.GraphBuilder("inner"), tg.GraphBuilder("outer")
+    x = inner.param("x", (4,), "float32")
+    f = inner.finish(inner.op("negative", inner.op("negative", inner.op("exp", x))))
+    y = outer.param("y", (4,), "float32")
+    (a,), (b,) = outer.call(f, y), outer.call(f, y)
+    (c,) = outer.call(f.with_attr("Composite", "lib.exp"), b)
+    graph = tg.passes.Canonicalize()(outer.finish([a, c]))
+    first, second, third = (node.graphs[0] for node in graph.nodes)
+    assert first is second and [op.name for op in first.ops] == ["exp"]
+    assert [op.name for op in third.ops] == ["exp", "negative", "negative"]
+    assert tg.passes.Canonicalize()(graph) is graph
