@@ -51,7 +51,10 @@ def compile(
 def context(options: Options) -> PassContext:
     """The current context as options want it; what it configures itself wins."""
     ctx = PassContext.current().child()
-    wanted: dict[str, object] = {"graph.numerics": options.numerics}
+    wanted: dict[str, object] = {
+        "graph.numerics": options.numerics,
+        "graph.FoldConstants": {"growth": float(options.constant_growth)},
+    }
     ctx.config = {**wanted, **ctx.config}
     ctx.validate = ctx.validate or options.validate
     return ctx

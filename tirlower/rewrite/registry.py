@@ -140,6 +140,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
 
 GRAPH_PASSES: dict[str, str] = {
     "ConvertToDataflow": "partition",
+    "BindConstants": "constants",
     "CSE": "cse",
     "Canonicalize": "canonical",
     "CheckNoShapeQueries": "canonical",
@@ -148,6 +149,7 @@ GRAPH_PASSES: dict[str, str] = {
     "FuseOpsByPattern": "partition",
     "MergeComposite": "partition",
     "MergeCompositeFunctions": "composites",
+    "FoldConstants": "constants",
 }
 """The passes over graphs, and the module that each stands in, below ``tirlower.graph.passes``."""
 

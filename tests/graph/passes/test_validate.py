@@ -98,3 +98,14 @@ def test_compile_validates_where_it_is_asked_to(monkeypatch, tmp_path):
         tg.compile(graph(), options=tg.Options(validate=True))
     (path,) = tmp_path.iterdir()
     assert re.search(r"AFTER = tg\.passes\.DCE\(\)\(BEFORE\)", path.read_text())
+
+
+def test_a_graph_that_is_not_whole_is_an_error():
+    class Torn(GraphPass):
+        """Drop a node that is needed."""
+
+        def transform(self, graph, ctx):
+            return graph.with_(nodes=graph.nodes[1:])
+
+    with pytest.raises(tl.TransformError, match="Torn makes a graph that is not whole"), tl.PassContext(validate=True):
+        Torn()(graph())

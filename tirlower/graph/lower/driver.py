@@ -19,7 +19,6 @@ from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, Value
 from tirlower.graph.lower.emit import dims_of, emit
 from tirlower.graph.lower.steps import Choice, ExternStep, KernelStep, Step, steps_of, with_copied_results
 from tirlower.graph.lower.storage import Storage, place
-from tirlower.graph.ops.inference import loops
 from tirlower.graph.ops.registry import definition
 from tirlower.ir import (
     ALLOC_ALIGNMENT,
@@ -118,7 +117,8 @@ class _Lowering:
         )
         name = self.by_key.get(key)
         if name is None:
-            generic = loops(definition(op.name), types, op.groups, op.attrs, self.env)
+            with self.env.inferring():  # loops of its own: two kernels of one module share no variable
+                generic = definition(op.name).generic(types, op.groups, op.attrs)
             name = self.by_key[key] = self._named(op)
             known: dict[Buffer, Expr] = {}
             for n, number in numbers.items():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tirlower.graph.passes.base import GraphPass
     from tirlower.graph.passes.composites import MergeCompositeFunctions
     from tirlower.graph.passes.canonical import Canonicalize, CheckNoShapeQueries
+    from tirlower.graph.passes.constants import BindConstants, FoldConstants
     from tirlower.graph.passes.cse import CSE
     from tirlower.graph.passes.dce import DCE
     from tirlower.graph.passes.default import DEFAULT, PLAIN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tirlower.graph.passes.canonical import Canonicalize, CheckNoShapeQueries
+from tirlower.graph.passes.constants import FoldConstants
 from tirlower.graph.passes.cse import CSE
 from tirlower.graph.passes.dce import DCE
 from tirlower.graph.passes.expand import Expand
@@ -19,8 +20,11 @@ _SIMPLE = (
 DEFAULT = Pipeline(
     (
         Fixpoint(_SIMPLE, "before anything else: all that follows sees fewer operations"),
+        Step(FoldConstants(), "what depends on no input is computed now, while macros on constants are one node each"),
         Step(Expand(), "kernels are made of operations, not of macros"),
         Fixpoint(_SIMPLE, "the parts of macros meet what stands around them"),
+        Step(FoldConstants(), "parts of macros that are on constants alone, and what rules have brought together"),
+        Step(DCE(), "constants whose users were folded"),
         Step(CheckNoShapeQueries(), "every extent is one of a dim, which the entry binds and checks"),
     )
 )

@@ -13,6 +13,7 @@ from typing import Protocol
 from tirlower.diagnostics import TirError, TransformError
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.core.numerics import Numerics
+from tirlower.graph.core.verify import verify
 from tirlower.graph.errors import GraphError
 from tirlower.graph.passes.compare import Difference, bindings, compare, estimated_work, random_inputs
 from tirlower.graph.passes.reproducer import write_graph_reproducer
@@ -59,6 +60,12 @@ def validate_graphs(pass_: Rewriting, before: Graph, after: Graph, current: Pass
             f"were {len(after.params)} and {len(after.results)} afterwards",
             origin=name,
         )
+    try:
+        verify(after)
+    except GraphError as error:
+        if _is_whole(before):
+            difference = Difference("ill-formed", f"makes a graph that is not whole: {error.message}")
+            _guilty(pass_, GraphCase(before, ()), after, difference, numerics, current)
     for n, values in enumerate(bindings(before)):
         case = _case(before, values, n)
         if case is None:
@@ -66,6 +73,14 @@ def validate_graphs(pass_: Rewriting, before: Graph, after: Graph, current: Pass
         found = compare(before, after, numerics, case.inputs)
         if found is not None:
             _guilty(pass_, case, after, found, numerics, current)
+
+
+def _is_whole(graph: Graph) -> bool:
+    try:
+        verify(graph)
+    except GraphError:
+        return False
+    return True
 
 
 def _case(graph: Graph, values: Mapping[Var, int], seed: int) -> GraphCase | None:
@@ -99,14 +114,14 @@ def _guilty(
         return found is not None and found[1].kind == difference.kind
 
     notes: list[str] = []
-    if fails(case):
+    if len(case.inputs) == len(case.graph.params) and fails(case):
         case = reduce_graph(case, fails, REDUCE_SECONDS)
         found = again(case)
         if found is not None:
             after = found[0]
             notes.append(f"reduced: it {found[1].message.splitlines()[0]}")
-    shown = ", ".join(repr(a.tolist()) for a in case.inputs)
-    notes.append(f"the smallest graph found, with the inputs {shown}:\n{case.graph}")
+    shown = f", with the inputs {', '.join(repr(a.tolist()) for a in case.inputs)}" if case.inputs else ""
+    notes.append(f"the smallest graph found{shown}:\n{case.graph}")
     try:
         path = write_graph_reproducer(case, pass_, after, f"{name} {difference.message.splitlines()[0]}", current)
         notes.append(f"python {path} shows it alone ({DIRECTORY_KEY} of the context says where it is written)")
