@@ -57,6 +57,12 @@ JOBS = (
     ),
     Job("judge", "no verdict of legality is wrong", "python -m tests.judge --count 100000 --workers 2", 6.0),
     Job("fuzz", "random programs keep their meaning", "python -m tests.fuzz --count 50000 --workers 2", 6.0),
+    Job(
+        "fuzz-graphs",
+        "random graphs keep their meaning, bit by bit",
+        "python -m tests.graph.fuzz --count 20000 --workers 2",
+        6.0,
+    ),
     Job("fuzz-expressions", "expressions keep their value", "python -m tests.arith.fuzz --count 1000000 --workers 2"),
     Job("mutants", "wrong variants of passes are noticed by their tests", "python -m tests.mutation --workers 2", 6.0),
     Job(

@@ -286,7 +286,7 @@ class _Folding:
         # The node reads its own operands, which may have been replaced.
         fresh = node.with_operands([Value.of(v.type, v.name) for v in node.results], operands)
         run_nodes([fresh], values, self.env, {}, False, keep=fresh.results)
-        return [_compact(values[v]) for v in fresh.results]
+        return [_compact(np.asarray(values[v])) for v in fresh.results]
 
     def _dying(self, node: Op, operands: tuple[Value, ...]) -> int:
         """The bytes of operands that nothing else uses."""
