@@ -66,3 +66,23 @@ def test_an_executable_tells_the_graph_after_each_pass():
     assert [op.name for op in exe.graph.ops] == ["softmax"]
     assert "softmax" not in [op.name for op in exe.graph_after["Expand"].ops]
     assert exe.graph_after is exe.graph_after
+
+
+def test_a_chain_of_twenty_thousand_operations_passes_everything():
+    b = tg.GraphBuilder()
+    x = y = b.param("x", (8,), "float32")
+    for n in range(5_000):
+        y = b.op("multiply", b.op("tanh", b.op("add", b.op("exp", y), x)), 1.0 if n % 2 else 0.5)
+    graph = b.finish(y)
+    assert len(graph.ops) == 20_000
+    runs = []
+
+    class Count:
+        def run_after_pass(self, graph, info):
+            runs.append(info.name)
+
+    with tl.PassContext(instruments=[Count()]):
+        after = tg.passes.DEFAULT.run(graph)
+    assert len(after.ops) == 17_500  # the products with 1 are gone
+    # A sweep finds what there is to find; the next one sees that nothing is left.
+    assert runs.count("graph.Canonicalize") <= 4 and runs.count("graph.CSE") <= 4
