@@ -16,7 +16,7 @@ from tirlower.diagnostics import LoweringError, RuntimeAssertError, WellFormedEr
 from tirlower.driver.units import units_of
 from tirlower.interp import interpret
 from tirlower.ir import IRModule
-from tirlower.ir.annotations import ELSEWHERE, LINKED
+from tirlower.ir.annotations import ELSEWHERE, LINKED, UNIT
 from tirlower.ir.expr import Call, IntImm
 from tirlower.ir.op import GlobalVar
 from tirlower.legality.versions import what_calls_need
@@ -99,6 +99,18 @@ def test_where_functions_go() -> None:
     assert LINKED not in units["sums",]["sums"].attrs and LINKED not in main["main"].attrs
     order = [unit.home[0] for unit in units_of(mod)]
     assert order.index("main") > max(order.index(name) for name in ("add", "total", "twice"))
+
+
+def test_a_private_function_of_one_caller_is_alone_where_it_says_so_unless_it_is_brief() -> None:
+    mod = module(MIXED)
+    private = mod["total"].with_attr(UNIT, True)
+    only = IRModule({"main": mod["main"], "add": mod["add"], "small": mod["small"].with_attr(UNIT, True)})
+    only = IRModule({**only.functions, "total": private, "twice": mod["twice"]})
+    assert ("total",) in {unit.home for unit in units_of(only)} and ("main", "small") in {
+        u.home for u in units_of(only)
+    }
+    together = IRModule({**only.functions, "total": mod["total"]})
+    assert ("main", "small", "total") in {unit.home for unit in units_of(together)}
 
 
 def test_functions_in_a_circle_stay_together_and_what_nobody_calls_is_compiled() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import subprocess
 import sys
 
@@ -26,6 +27,22 @@ def test_an_executable_shows_itself() -> None:
 def test_targets(target: str) -> None:
     exe = tg.compile(tg.trace(lambda x: x * 2 + 1, tg.spec((4,), "int32")), target)
     assert exe(np.arange(4, dtype="int32")).tolist() == [1, 3, 5, 7]
+
+
+def test_changing_a_node_compiles_its_kernel_and_no_other(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIRLOWER_CACHE_DIR", str(tmp_path))
+
+    def compiled(axis: int) -> tg.Executable:
+        x = tg.spec((40, 40), "float32")
+        return tg.compile(tg.trace(lambda x: (np.exp(x) @ x).max(axis=axis) * np.sin(x.sum(axis=0)), x))
+
+    first, second = compiled(0), compiled(1)
+    changed = set(second.native._artifact.spec.module) - second.native._artifact.reused
+    x = np.random.default_rng(0).random((40, 40), "float32")
+    np.testing.assert_allclose(second(x), (np.exp(x) @ x).max(axis=1) * np.sin(x.sum(axis=0)), rtol=1e-4)
+    assert changed == {"max_40"} and not first.native._artifact.reused
 
 
 def test_a_graph_is_compiled_in_a_process_that_imports_only_the_room() -> None:

@@ -1,7 +1,7 @@
 """A module as units, each compiled to an object of its own: changing a function compiles its unit anew, and no other.
 
-A unit is an exported function with the functions of the module that it alone calls. What several call, and exported
-functions that others call, are units too: calls of them are linked by symbol. In the module of the caller's unit such a
+A unit is an exported function with the functions of the module that it alone calls. What several call, exported
+functions that others call, and private ones that say so (:data:`~tirlower.ir.annotations.UNIT`) are units too: calls of them are linked by symbol. In the module of the caller's unit such a
 function is a declaration (:data:`~tirlower.ir.annotations.ELSEWHERE`), which says what the caller's proofs and code may
 depend on and no more: its parameters, which arrays it may write, whether it is pure, what it returns.
 
@@ -20,7 +20,7 @@ from tirlower.analysis.call_graph import CallGraph
 from tirlower.call.parameters import return_type
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir import build
-from tirlower.ir.annotations import ELSEWHERE, LINKED
+from tirlower.ir.annotations import ELSEWHERE, LINKED, UNIT
 from tirlower.ir.expr import Expr, IntImm, StringImm
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.op import GlobalVar
@@ -108,7 +108,8 @@ class _Split:
             around = {place for caller in callers for place in places[caller]}
             is_brief = operations.get(circle[0], math.inf) <= BRIEF
             is_exported = any("global_symbol" in self.mod[key].attrs for key in circle)
-            found = around if is_brief or (len(around) == 1 and not is_exported) else set()
+            is_alone = is_exported or any(self.mod[key].attrs.get(UNIT) for key in circle)
+            found = around if is_brief or (len(around) == 1 and not is_alone) else set()
             if is_exported or not found:
                 self.own[number] = circle
                 found = found | {number}

@@ -21,6 +21,7 @@ __all__ = [
     "NO_UNROLL",
     "REDUCTION",
     "UNCHECKED",
+    "UNIT",
     "entries_of",
     "mapping_of",
     "number_of",
@@ -69,6 +70,9 @@ loop it is the permission for that alone: LLVM makes lanes of the sums and produ
 
 UNCHECKED = "tir.unchecked"
 """On a loop whose kind is taken on the user's word; the value is the reason, for the report."""
+
+UNIT = "tir.compiled_alone"
+"""On a private function, when true: its machine code is made and kept apart from its callers', unless it is brief."""
 
 
 @overload

@@ -13,6 +13,7 @@ from typing import cast
 from tirlower.graph.core.dims import DimEnv, Extent, extent_expr
 from tirlower.graph.ops.generic import Generic, Result
 from tirlower.ir import Buffer, BufferLoad, CommReducer, Expr, IRBuilder, PrimFunc, Var, build
+from tirlower.ir.annotations import NOALIAS, UNIT
 from tirlower.ir.block_builder import BlockBuilder
 from tirlower.ir.buffer import IterKind
 from tirlower.ir.constants import const
@@ -54,7 +55,7 @@ def emit(generic: Generic, name: str, env: DimEnv, numbers: Mapping[Buffer, Expr
     results = [Result(r.shape, r.dtype, r.indices, with_numbers(r.value, known)) for r in generic.results]
     extents = [e for b in operands for e in b.shape] + [e for r in results for e in r.shape]
     ib = IRBuilder()
-    with ib.func(name, private=True, attrs={"tir.noalias": True}):
+    with ib.func(name, private=True, attrs={NOALIAS: True, UNIT: True}):
         for buffer in operands:
             ib.buffer_param(buffer)
         taken = {b.name for b in operands}
