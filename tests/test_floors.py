@@ -60,6 +60,7 @@ LAZY = {
     "driver/progress.py": "logging is imported by builds that take over a second",
     "driver/result.py": "a kernel from the disk cache is lowered when somebody looks at its stages",
     "driver/pipelines/__init__.py": "the passes of a GPU are imported for a GPU",
+    "llvm/codegen/symbols.py": "profiles stand on the passes, and only code with marks needs them",
     "llvm/codegen/__init__.py": "the code generator is imported when something is compiled",
     "graph/__init__.py": "the public surface of graphs imports what is used when it is first used",
     "graph/backends/openblas.py": "the one wrapper of the package with OpenBLAS, which only that backend needs",

@@ -16,10 +16,7 @@ from typing import Final
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.transforms.loops.profile_intrinsics import ProfileSite, profile_sites
 
-__all__ = ["PROFILE_END", "PROFILE_START", "Profile", "ProfileRow", "end_callback", "start_callback"]
-
-PROFILE_START: Final = "tirlower_profile_start"
-PROFILE_END: Final = "tirlower_profile_end"
+__all__ = ["Profile", "ProfileRow", "end_callback", "start_callback"]
 
 
 @dataclass

@@ -14,8 +14,8 @@ from tirlower.rewrite.registry import GRAPH_PASSES
 
 if TYPE_CHECKING:
     from tirlower.graph.passes.base import GraphPass
-    from tirlower.graph.passes.composites import MergeCompositeFunctions
     from tirlower.graph.passes.canonical import Canonicalize, CheckNoShapeQueries
+    from tirlower.graph.passes.composites import MergeCompositeFunctions
     from tirlower.graph.passes.constants import BindConstants, FoldConstants
     from tirlower.graph.passes.cse import CSE
     from tirlower.graph.passes.dce import DCE

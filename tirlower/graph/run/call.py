@@ -8,13 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
 
 import numpy as np
 from numpy import empty
 
 from tirlower.call.bind import aligned_empty
 from tirlower.diagnostics import ArgumentError, ArgumentTypeError, ArgumentValueError
-from tirlower.driver.kernel import Kernel
 from tirlower.graph.core.dims import Dim
 from tirlower.graph.core.nodes import Value
 from tirlower.graph.lower.driver import Lowered
@@ -22,13 +22,20 @@ from tirlower.graph.ops.evaluate import extent_value
 from tirlower.ir import ALLOC_ALIGNMENT, Var
 from tirlower.ir.dtype import Array
 
-__all__ = ["Call"]
+__all__ = ["Call", "Main"]
+
+
+class Main(Protocol):
+    """``main``, compiled, or what watches its calls."""
+
+    def __call__(self, *given: object) -> object:
+        """Called with the inputs, the results, the constants, the arena, the dims."""
 
 
 class Call:
     """What a call needs: the native ``main``, the constants, and arenas, one for each call under way."""
 
-    def __init__(self, lowered: Lowered, main: Kernel) -> None:
+    def __init__(self, lowered: Lowered, main: Main) -> None:
         self.lowered = lowered
         self.graph = lowered.graph
         self.main = main

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
-from tirlower.diagnostics import ArgumentTypeError
+from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError
 from tirlower.driver.kernel import Executable as Module
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.lower.driver import Lowered
 from tirlower.graph.run.call import Call
-from tirlower.ir import IntImm, IRModule, PrimFunc
+from tirlower.graph.run.plan import Plan
+from tirlower.graph.run.profile import GraphProfile, profile_of
+from tirlower.graph.run.report import Report, report_of
+from tirlower.graph.run.tracing import Tracing, Watched
+from tirlower.ir import IRModule, PrimFunc
 from tirlower.ir.dtype import Array
 
 __all__ = ["Executable", "GraphKernel"]
@@ -31,6 +37,10 @@ class GraphKernel:
         return len(self.origins)
 
 
+Hook: TypeAlias = "Callable[[GraphKernel, tuple[Array, ...], tuple[Array, ...]], object]"
+"""What :meth:`Executable.trace` calls: with a kernel, what it read, and what it wrote."""
+
+
 class Executable:
     """A compiled graph. Called with its inputs in order, or by name; gives its results as the traced function did.
 
@@ -44,7 +54,7 @@ class Executable:
         self._traced = traced
         self.native = module
         self._lowered = lowered
-        self._call = Call(lowered, module["main"])
+        self._call = self._plain = Call(lowered, module["main"])
         self._names = [v.name for v in graph.params]
 
     @property
@@ -80,12 +90,7 @@ class Executable:
         Raises :class:`tirlower.ArgumentError` and relatives, which name the tensor and the dim.
         """
         if named:
-            inputs = (*inputs, *[named[n] for n in self._names[len(inputs) :] if n in named])
-            unknown = [n for n in named if n not in self._names]
-            if unknown:
-                raise ArgumentTypeError(
-                    f"{self.graph.name} has no input {unknown[0]!r}", help=f"it takes {', '.join(self._names)}"
-                )
+            inputs = self._in_order(inputs, named)
         given: Sequence[object] | None = None
         structure = self.graph.structure
         if out is not None:
@@ -100,19 +105,67 @@ class Executable:
             return dict(zip(structure, results, strict=True))
         return tuple(results)
 
-    def report(self) -> str:
-        """A line for each kernel and the memory of a call, as text."""
-        arena = self._lowered.storage.arena
-        size = f"{arena.value / 1024:.1f} KB" if isinstance(arena, IntImm) else f"{arena} bytes"
-        held = sum(c.nbytes for c in self._lowered.constants) / 1024
-        lines = [f"{self.graph.name}: {len(self.kernels)} kernels, arena {size}, constants {held:.1f} KB"]
-        for kernel in self.kernels.values():
-            places = ", ".join(dict.fromkeys(o for o in kernel.origins if o))
-            lines.append(f"  {kernel.name}: called {kernel.calls} times" + (f"  {places}" if places else ""))
-        facts = [one.facts for one in self.graph.dims] + [f"{a} == {b}" for a, b in self.graph.assumed]
-        if facts:
-            lines.append("checked at the entry: " + "; ".join(facts))
-        return "\n".join(lines)
+    def _in_order(self, inputs: tuple[object, ...], named: Mapping[str, object]) -> tuple[object, ...]:
+        unknown = [n for n in named if n not in self._names]
+        if unknown:
+            raise ArgumentTypeError(
+                f"{self.graph.name} has no input {unknown[0]!r}", help=f"it takes {', '.join(self._names)}"
+            )
+        return (*inputs, *[named[n] for n in self._names[len(inputs) :] if n in named])
+
+    def report(self, **dims: int) -> Report:
+        """A line for each kernel, the memory of a call, and what each call checks; ``print`` shows a table.
+
+        Operations and bytes are counted at ``dims``; without one, at its first hint or its largest value.
+        """
+        unknown = [name for name in dims if name not in [one.name for one in self.graph.dims]]
+        if unknown:
+            raise ArgumentTypeError(f"{self.graph.name} has no dim {unknown[0]!r}")
+        return report_of(self._lowered, dims)
+
+    @property
+    def plan(self) -> Plan:
+        """Where values live, at typical values of the dims (as :meth:`report` says)."""
+        return self.report().plan
+
+    def profile(self, *inputs: object, rounds: int = 5, **named: object) -> GraphProfile:
+        """The time of each kernel in calls with these inputs; ``print`` shows a table.
+
+        >>> import numpy as np, tirlower.graph as tg
+        >>> exe = tg.compile(tg.trace(lambda x: (x @ x).sum(axis=0), tg.spec((8, 8), "float32")))
+        >>> sorted(one.name for one in exe.profile(np.ones((8, 8), "float32")).kernels)
+        ['matmul_8x8', 'sum_8']
+        """
+        if rounds < 1:
+            raise ArgumentValueError(f"rounds= is at least 1, got {rounds}")
+        given = self._in_order(inputs, named)
+        return profile_of(self._watched, lambda call: call(given), rounds)
+
+    def trace(self, hook: Hook | None) -> Tracing:
+        """Call ``hook(kernel, inputs, outputs)`` behind each kernel of the calls that follow, until ``trace(None)`` or the
+        end of the block of ``with exe.trace(hook):``. The arrays are views, whose memory later kernels may use.
+
+        >>> import numpy as np, tirlower.graph as tg
+        >>> exe = tg.compile(tg.trace(lambda x: (x @ x).sum(axis=0), tg.spec((2, 2), "float32")))
+        >>> with exe.trace(lambda kernel, inputs, outputs: print(kernel.name, outputs[0].tolist())):
+        ...     _ = exe(np.ones((2, 2), "float32"))
+        matmul_2x2 [[2.0, 2.0], [2.0, 2.0]]
+        sum_2 [4.0, 4.0]
+        """
+        if hook is None:
+            self._end_trace()
+        else:
+            kernels = self.kernels
+            told = hook
+            self._call = self._watched.call(lambda site, given, time: told(kernels[site.kernel], *given.views(site)))
+        return Tracing(self._end_trace)
+
+    def _end_trace(self) -> None:
+        self._call = self._plain
+
+    @functools.cached_property
+    def _watched(self) -> Watched:
+        return Watched(self._lowered, self.native["main"].target)
 
     def __repr__(self) -> str:
         return f"<tirlower.graph.Executable {self.graph.name}: {len(self.kernels)} kernels>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import importlib
 import sys
 from _ctypes import CFuncPtr
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ from tirlower.llvm.stack_key import STACK_KEY, stack_key_address
 __all__ = [
     "ERROR_BASE",
     "PARALLEL_SYMBOLS",
+    "PROFILE_SYMBOLS",
     "RUNTIME_SYMBOLS",
     "find_symbol",
     "register_symbol",
@@ -34,6 +36,9 @@ __all__ = [
 PARALLEL_SYMBOLS: Final = (parallel.PARALLEL_LAUNCH, parallel.NUM_THREADS)
 #: what kernels import of this library's own machine code
 RUNTIME_SYMBOLS: Final = (*PARALLEL_SYMBOLS, scratch.TAKE, scratch.GIVE)
+
+#: what kernels with marks of a profile import
+PROFILE_SYMBOLS: Final = ("tirlower_profile_start", "tirlower_profile_end")
 
 ERROR_BASE: Final = "tirlower_error_base"
 """The symbol whose address is a number: that of the first error of an object among those of all that it is linked with."""
@@ -91,6 +96,8 @@ def find_symbol(name: str) -> int | None:
     Raises:
         CodegenError: there is no such symbol.
     """
+    if name in PROFILE_SYMBOLS:
+        return _mark(name)
     found = _registered.get(name) or _custom_function(name)
     if found is not None:
         return found
@@ -196,3 +203,10 @@ def resolve_imports(names: Iterable[str]) -> dict[str, int]:
             if address is not None:
                 found[name] = address
     return found
+
+
+def _mark(name: str) -> int:
+    """The address of what takes the time at a mark; code with marks may come from the disk cache, without its generator."""
+    profile = importlib.import_module("tirlower.llvm.profile")
+    callback = profile.start_callback if name == PROFILE_SYMBOLS[0] else profile.end_callback
+    return ctypes.cast(callback, ctypes.c_void_p).value or 0

@@ -6,16 +6,13 @@ from tirlower.emit.emitter import Emitter
 from tirlower.emit.expressions import call_rule
 from tirlower.emit.llvm_text import FALSE, I32, VOID, Value, zero
 from tirlower.ir.expr import Call
-from tirlower.llvm import profile
 from tirlower.llvm.codegen.intrinsics.calls import external
 from tirlower.llvm.codegen.rules import HOST_CALLS
-from tirlower.llvm.codegen.symbols import register_symbol
+from tirlower.llvm.codegen.symbols import PROFILE_SYMBOLS
 
 __all__: list[str] = []
 
-register_symbol(profile.PROFILE_START, profile.start_callback)
-register_symbol(profile.PROFILE_END, profile.end_callback)
-_SYMBOLS = {"tir.start_profile_intrinsic": profile.PROFILE_START, "tir.end_profile_intrinsic": profile.PROFILE_END}
+_SYMBOLS = dict(zip(("tir.start_profile_intrinsic", "tir.end_profile_intrinsic"), PROFILE_SYMBOLS, strict=True))
 
 
 @call_rule("tir.start_profile_intrinsic", "tir.end_profile_intrinsic", table=HOST_CALLS)

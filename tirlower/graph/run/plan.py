@@ -1,0 +1,121 @@
+"""Where the values of a compiled graph live: a plan that can be looked at, and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tirlower.graph.core.nodes import Const, Value
+from tirlower.graph.errors import GraphError
+from tirlower.graph.lower.driver import Lowered
+from tirlower.graph.ops.evaluate import extent_value
+from tirlower.ir import ALLOC_ALIGNMENT, Var
+
+__all__ = ["Placement", "Plan", "plan_of"]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A value in the arena: its bytes, the step that makes it and the last one that reads it."""
+
+    name: str
+    offset: int
+    size: int
+    first: int
+    last: int
+
+    @property
+    def end(self) -> int:
+        """The first byte behind it."""
+        return self.offset + self.size
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The places of all values of the arena, in the order in which they are made, and the arena's bytes."""
+
+    placements: tuple[Placement, ...]
+    arena: int
+
+    @property
+    def without_reuse(self) -> int:
+        """The bytes if each value had its own, aligned."""
+        return sum(_aligned(one.size) for one in self.placements)
+
+    @property
+    def most_live(self) -> int:
+        """The most bytes of values that are needed at one time: no arena can be smaller.
+
+        >>> Plan((Placement("a", 0, 64, 0, 1), Placement("b", 64, 64, 1, 2), Placement("c", 0, 64, 2, 3)), 128).most_live
+        128
+        """
+        changes: dict[int, int] = {}
+        for one in self.placements:
+            changes[one.first] = changes.get(one.first, 0) + one.size
+            changes[one.last + 1] = changes.get(one.last + 1, 0) - one.size
+        live = most = 0
+        for step in sorted(changes):
+            live += changes[step]
+            most = max(most, live)
+        return most
+
+    def verify(self) -> None:
+        """No two values that are needed at one time share a byte; each stands aligned inside the arena.
+
+        Raises :class:`GraphError` that names the values.
+
+        >>> Plan((Placement("a", 0, 100, 0, 2), Placement("b", 64, 64, 1, 2)), 128).verify()
+        Traceback (most recent call last):
+        ...
+        tirlower.graph.errors.GraphError: error: 'a' (bytes 0 to 99, steps 0 to 2) and 'b' (bytes 64 to 127, steps 1 to 2) share memory
+        """
+        open_: list[Placement] = []
+        for one in sorted(self.placements, key=lambda p: (p.offset, p.first)):
+            if one.offset % ALLOC_ALIGNMENT or one.offset < 0 or one.end > self.arena:
+                raise GraphError(
+                    f"{_shown(one)} is not aligned to {ALLOC_ALIGNMENT} bytes, or not in the arena of {self.arena}"
+                )
+            if one.last < one.first:
+                raise GraphError(f"{_shown(one)} is read before it is made")
+            open_ = [other for other in open_ if other.end > one.offset]
+            for other in open_:
+                if one.size and other.first <= one.last and one.first <= other.last:
+                    raise GraphError(f"{_shown(other)} and {_shown(one)} share memory")
+            open_.append(one)
+
+    def __str__(self) -> str:
+        """A line for each value."""
+        lines = [f"arena of {self.arena} bytes, without reuse {self.without_reuse}, most live at once {self.most_live}"]
+        width = max([5, *(len(one.name) for one in self.placements)])
+        lines.append(f"{'value':<{width}}      offset        size  steps")
+        lines += [f"{p.name:<{width}}  {p.offset:10d}  {p.size:10d}  {p.first} to {p.last}" for p in self.placements]
+        return "\n".join(lines)
+
+
+def plan_of(lowered: Lowered, dims: Mapping[Var, int]) -> Plan:
+    """The plan of a graph where its dims have these values; a step is a node that is no constant."""
+    made: dict[Value, int] = {}
+    last: dict[Value, int] = {}
+    steps = [node for node in lowered.graph.nodes if not isinstance(node, Const)]
+    for step, node in enumerate(steps):
+        for value in node.operands:
+            last[value] = step
+        for value in node.results:
+            made[value] = last[value] = step
+    for value in lowered.graph.results:
+        last[value] = len(steps)
+    placements = []
+    for value, offset in lowered.storage.offsets.items():
+        size = (value.dtype.bits + 7) // 8
+        for extent in value.extents:
+            size *= extent_value(extent, dims)
+        placements.append(Placement(value.name, extent_value(offset, dims), size, made[value], last[value]))
+    return Plan(tuple(placements), extent_value(lowered.storage.arena, dims))
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALLOC_ALIGNMENT) * ALLOC_ALIGNMENT
+
+
+def _shown(one: Placement) -> str:
+    return f"{one.name!r} (bytes {one.offset} to {one.end - 1}, steps {one.first} to {one.last})"
