@@ -36,6 +36,8 @@ EXPECTED = (
     "gpu",
     "gpu_intrinsics",
     "c_target",
+    "graph",
+    "graph_ops",
 )
 
 
@@ -127,5 +129,6 @@ def test_the_pages_of_the_dialect_name_everything_in_T():
     assert sorted(set(names) - named - types) == []
 
 
-def test_the_page_of_passes_is_up_to_date():
-    python(str(ROOT / "tools" / "make_pass_page.py"), "--check")
+@pytest.mark.parametrize("tool", ["make_pass_page", "make_graph_ops_page"])
+def test_the_pages_that_tools_write_are_up_to_date(tool):
+    python(str(ROOT / "tools" / f"{tool}.py"), "--check")

@@ -173,7 +173,7 @@ def test_dims_that_are_taken_to_be_equal_are_compared_at_every_call() -> None:
     assert_as_reference(graph, floats(4), floats(4), exe=exe)
     with pytest.raises(tl.ArgumentValueError, match="needs M and N to be equal, got 4 and 5"):
         exe(floats(4), floats(5))
-    assert "M == N" in exe.report()
+    assert "M == N" in str(exe.report())
 
 
 def test_a_dim_that_no_input_has_alone_is_refused() -> None:
@@ -278,7 +278,7 @@ def test_equal_operations_are_one_kernel_and_say_where_they_are_from() -> None:
     exe = tg.compile(graph)
     kernel = exe.kernels["tanh_8"]
     assert kernel.calls == 2 and all("test_executable.py:" in origin for origin in kernel.origins)
-    assert len(exe.kernels) == 2 and "tanh_8: called 2 times" in exe.report()
+    assert len(exe.kernels) == 2 and "tanh_8      2" in str(exe.report())
     x = floats(8)
     np.testing.assert_allclose(exe(x), np.tanh(np.tanh(x) + 1), rtol=1e-6, atol=1e-6)
 
