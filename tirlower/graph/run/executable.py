@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +12,9 @@ from typing import TypeAlias
 
 from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError
 from tirlower.driver.kernel import Executable as Module
+from tirlower.graph.core.draw import dot_text, html_page
 from tirlower.graph.core.nodes import Graph
+from tirlower.graph.errors import GraphError
 from tirlower.graph.lower.driver import Lowered
 from tirlower.graph.run.call import Call
 from tirlower.graph.run.plan import Plan
@@ -127,6 +131,20 @@ class Executable:
     def plan(self) -> Plan:
         """Where values live, at typical values of the dims (as :meth:`report` says)."""
         return self.report().plan
+
+    def draw(self, path: str | os.PathLike[str]) -> None:
+        """Write a picture: ``.dot`` for Graphviz, ``.html`` a page with tables of kernels and memory and the same text.
+
+        Raises :class:`GraphError` for another ending.
+        """
+        where = pathlib.Path(path)
+        kernels = {op: name for name, ops in self._lowered.calls.items() for op in ops}
+        text = dot_text(self._lowered.graph, kernels)
+        if where.suffix == ".html":
+            text = html_page(self.graph.name, self.report().tables(), text)
+        elif where.suffix != ".dot":
+            raise GraphError(f"a picture is written as .dot or .html, got {where.name!r}")
+        where.write_text(text, encoding="utf-8")
 
     def profile(self, *inputs: object, rounds: int = 5, **named: object) -> GraphProfile:
         """The time of each kernel in calls with these inputs; ``print`` shows a table.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tirlower.graph.core.draw import Table
 from tirlower.graph.lower.driver import Lowered
 from tirlower.graph.run.costs import Cost, cost_of, typical
 from tirlower.graph.run.plan import Plan, plan_of
@@ -41,6 +42,26 @@ class Report:
     def flops(self) -> float:
         """The arithmetic operations of a call of the graph."""
         return sum(row.calls * row.cost.flops for row in self.kernels)
+
+    def tables(self) -> list[Table]:
+        """Kernels and values of the arena as tables of a page."""
+        kernels = [
+            (
+                row.name,
+                row.calls,
+                row.cost.flops,
+                row.cost.read,
+                row.cost.written,
+                row.cost.scratch,
+                "; ".join(row.origins),
+            )
+            for row in self.kernels
+        ]
+        values = [(p.name, p.offset, p.size, f"{p.first} to {p.last}") for p in self.plan.placements]
+        return [
+            ("kernels", ["kernel", "calls", "operations", "bytes read", "bytes written", "scratch", "from"], kernels),
+            (f"arena of {self.plan.arena} bytes", ["value", "offset", "bytes", "steps"], values),
+        ]
 
     def __str__(self) -> str:
         """The table."""
