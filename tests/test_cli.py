@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tirlower.__main__ import load_function, main, random_arguments
+from tirlower.__main__ import load_function, main, random_arguments, random_inputs
 from tirlower.diagnostics import TirError
 from tirlower.script import parse
 from tirlower.transforms import catalog
@@ -183,3 +183,39 @@ def test_the_module_runs_as_a_program():
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "def vector_add" in done.stdout
+
+
+def test_a_model_is_shown_reported_drawn_profiled_and_run(tmp_path, capsys):
+    onnx = pytest.importorskip("onnx")
+    from tests.graph.models import mlp
+
+    where = tmp_path / "mlp.onnx"
+    onnx.save(mlp("small", batch="N"), str(where))
+    assert main(["graph", str(where)]) == 0
+    assert "@tg.graph" in capsys.readouterr().out
+    picture = tmp_path / "mlp.html"
+    assert main(["graph", str(where), "--report", "--profile", "--run", "--size", "3", "--draw", str(picture)]) == 0
+    printed = capsys.readouterr().out
+    assert "at N = 3, arena" in printed and "GFLOP/s" in printed and "float32 (3, 10)" in printed
+    assert re.search(r"[\d.]+ us a call", printed) and "<table>" in picture.read_text(encoding="utf-8")
+
+
+def test_models_that_are_not_there_or_damaged_are_told(tmp_path, capsys):
+    pytest.importorskip("onnx")
+    assert main(["graph", str(tmp_path / "no.onnx")]) == 1
+    assert "no file" in capsys.readouterr().err
+    (tmp_path / "bad.onnx").write_bytes(b"\x08\xff\xff")
+    assert main(["graph", str(tmp_path / "bad.onnx"), "--run"]) == 1
+    assert "error" in capsys.readouterr().err
+
+
+def test_inputs_of_a_graph_are_as_its_dims_allow():
+    import tirlower.graph as tg
+
+    n = tg.dim("N", 4, 9, multiple_of=2)
+    graph = tg.trace(
+        lambda x, y, z: (x + 1, y, z), tg.spec((n, 2), "float32"), tg.spec((n + 1,), "int8"), tg.spec((), "bool")
+    )
+    for size, rows in ((1, 4), (7, 6), (100, 8)):
+        x, y, z = random_inputs(graph, size)
+        assert (x.shape, y.shape, y.dtype, z.shape, z.dtype) == ((rows, 2), (rows + 1,), "int8", (), "bool")

@@ -1,4 +1,4 @@
-"""The command line: ``python -m tirlower demo | run | lower | source | passes``."""
+"""The command line: ``python -m tirlower demo | run | lower | source | passes | graph``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 
 import tirlower as tl
+import tirlower.graph as tg
 from tirlower import demo
 from tirlower.diagnostics import TirError, nearest_name
 from tirlower.driver.backend import SOURCE_KINDS
+from tirlower.graph.core.nodes import Graph
+from tirlower.graph.ops.evaluate import extent_value
 from tirlower.ir import IRModule, PrimFunc
 from tirlower.ir.dtype import Array
 from tirlower.ir.expr import IntImm
@@ -111,6 +114,57 @@ def _passes(args: argparse.Namespace) -> None:
         print(entry)
 
 
+def random_inputs(graph: Graph, size: int, seed: int = 0) -> list[Array]:
+    """Random arrays for the inputs of a graph; a dim is ``size``, or what it may be that is nearest."""
+    rng = np.random.default_rng(seed)
+    values = {one.var: nearest_value(one, size) for one in graph.dims}
+    arrays = []
+    for value in graph.params:
+        shape = tuple(extent_value(extent, values) for extent in value.extents)
+        if value.dtype.is_float:
+            arrays.append(rng.standard_normal(shape).astype(value.dtype.numpy))
+        else:
+            arrays.append(rng.integers(0, 2, shape).astype(value.dtype.numpy))
+    return arrays
+
+
+def nearest_value(one: tg.Dim, size: int) -> int:
+    """The value of a dim that is nearest to a number: what is stated of it holds.
+
+    >>> nearest_value(tg.dim("B", 4, 9, multiple_of=2), 100), nearest_value(tg.dim("N", 4, multiple_of=3), 1)
+    (8, 6)
+    """
+    step = one.multiple_of
+    least = -(-one.low // step) * step
+    most = size if one.high is None else min(size, one.high)
+    return max(least, most // step * step)
+
+
+def _graph(args: argparse.Namespace) -> None:
+    path = pathlib.Path(args.model)
+    if not path.is_file():
+        raise TirError(f"no file {args.model!r}")
+    graph = tg.from_onnx(str(path))
+    if not (args.report or args.profile or args.draw or args.run):
+        print(graph)
+        return
+    exe = tg.compile(graph, args.target)
+    inputs = random_inputs(graph, args.size)
+    if args.report:
+        print(exe.report(**{one.name: nearest_value(one, args.size) for one in graph.dims}))
+    if args.draw:
+        exe.draw(args.draw)
+    if args.profile:
+        print(exe.profile(*inputs))
+    if args.run:
+        made = exe(*inputs)
+        results = list(made.values()) if isinstance(made, dict) else made if isinstance(made, tuple) else [made]
+        seconds = demo.time_call(lambda: exe(*inputs))
+        for value, array in zip(graph.results, results, strict=True):
+            print(f"  {value.name}: {array.dtype} {array.shape}, mean {float(np.mean(array.astype('float64'))):.6g}")
+        print(f"  {seconds * 1e6:.2f} us a call")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tirlower", description="Compile loop-level tensor programs.")
     parser.add_argument("--version", action="version", version=f"tirlower {tl.__version__}")
@@ -133,6 +187,15 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--kind", choices=SOURCE_KINDS, default="asm")
     one.add_argument("--target", default="llvm")
     one.set_defaults(action=_source)
+    one = commands.add_parser("graph", help="compile a model of ONNX; without options its text is printed")
+    one.add_argument("model", metavar="MODEL")
+    one.add_argument("--report", action="store_true", help="print its kernels and its memory")
+    one.add_argument("--profile", action="store_true", help="print the time of each kernel, on random inputs")
+    one.add_argument("--draw", metavar="FILE", help="write a picture: .dot or .html")
+    one.add_argument("--run", action="store_true", help="run it on random inputs")
+    one.add_argument("--size", type=int, default=1, help="the value of every dim, as far as the dim may be that")
+    one.add_argument("--target", default="llvm")
+    one.set_defaults(action=_graph)
     one = commands.add_parser("passes", help="list the passes")
     one.set_defaults(action=_passes)
     return parser

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError
 from tirlower.driver.kernel import Executable as Module
 from tirlower.graph.core.draw import dot_text, html_page
-from tirlower.graph.core.nodes import Graph
+from tirlower.graph.core.nodes import Graph, GraphNode
 from tirlower.graph.errors import GraphError
 from tirlower.graph.lower.driver import Lowered
 from tirlower.graph.run.call import Call
@@ -138,7 +138,7 @@ class Executable:
         Raises :class:`GraphError` for another ending.
         """
         where = pathlib.Path(path)
-        kernels = {op: name for name, ops in self._lowered.calls.items() for op in ops}
+        kernels: dict[GraphNode, str] = {op: name for name, ops in self._lowered.calls.items() for op in ops}
         text = dot_text(self._lowered.graph, kernels)
         if where.suffix == ".html":
             text = html_page(self.graph.name, self.report().tables(), text)
