@@ -9,7 +9,7 @@ import os
 import sys
 
 SECTIONS = (
-    "calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "by_hand", "gpu"
+    "calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "by_hand", "graph", "gpu"
 )  # fmt: skip
 
 
@@ -30,7 +30,7 @@ def main(chosen: list[str]) -> int:
         print(f"unknown section {unknown[0]!r}; the sections are {', '.join(SECTIONS)}")
         return 2
     chosen = chosen or list(SECTIONS)
-    from bench import analyses, calls, compile_time, families, gpu, kernels, memory, passes, threads, vectors
+    from bench import analyses, calls, compile_time, families, gpu, graph, kernels, memory, passes, threads, vectors
     from bench.by_hand.report import report as by_hand
     from bench.measure import table
 
@@ -55,6 +55,8 @@ def main(chosen: list[str]) -> int:
         print(vectors.report(), "\n")
     if "by_hand" in chosen:
         print(by_hand(only), "\n")
+    if "graph" in chosen:
+        print(graph.report(), "\n")
     if "gpu" in chosen:
         print(gpu.report())
     return 0

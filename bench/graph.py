@@ -1,57 +1,109 @@
-"""Graphs beside their peers: products of matrices through the OpenBLAS backend, and NumPy's own.
-
-``python -m bench.graph`` prints a line for each product: the least of many interleaved runs, one thread each. The two
-libraries are builds of their own; both are told to use one thread before they are loaded.
-"""
+"""Compiled graphs beside onnxruntime: a call on 16 floats, the models at full size, what compiling costs."""
 
 from __future__ import annotations
 
 import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-import time
-from collections.abc import Callable
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 import tirlower.graph as tg
+from bench import peers
+from bench.measure import Call, Candidate, Timing, interleave, table
 
-SIZES = [(128, 768, 768), (128, 768, 3072), (128, 3072, 768), (512, 512, 512), (1024, 1024, 1024)]
+MODELS = ("mlp", "resnet18", "mobilenet_v2", "bert_layer", "gpt2_block", "vit_block")
+LIMITS = {"resnet18": (5.0, 0.5), "bert_layer": (3.0, 0.5)}
+"""Seconds that compiling may take: cold, and from the disk cache."""
 
-
-def least(runs: int, *several: Callable[[], object]) -> list[float]:
-    """The least time of each of several functions, run in turn."""
-    best = [float("inf")] * len(several)
-    for _ in range(runs):
-        for n, function in enumerate(several):
-            start = time.perf_counter()
-            function()
-            best[n] = min(best[n], time.perf_counter() - start)
-    return best
-
-
-def products() -> None:
-    """A line for each product: GFLOP/s here and there, and the ratio of the times."""
-    rng = np.random.default_rng(0)
-    print(f"{'product':<18}{'openblas backend':>18}{'numpy':>12}{'time / numpy':>14}")
-    for m, k, n in SIZES:
-        a, b = rng.standard_normal((m, k), dtype="float32"), rng.standard_normal((k, n), dtype="float32")
-        c, d = np.empty((m, n), "float32"), np.empty((m, n), "float32")
-        g = tg.trace(lambda x, y: x @ y, tg.spec(a.shape, "float32"), tg.spec(b.shape, "float32"))
-        exe = tg.compile(g, backends=["openblas"])
-
-        def ours(exe: tg.Executable = exe, a: np.ndarray = a, b: np.ndarray = b, c: np.ndarray = c) -> None:
-            exe(a, b, out=c)
-
-        def theirs(a: np.ndarray = a, b: np.ndarray = b, d: np.ndarray = d) -> None:
-            np.matmul(a, b, out=d)
-
-        mine, other = least(max(30, int(3e9 / (m * n * k))), ours, theirs)
-        np.testing.assert_allclose(c, d, rtol=1e-3, atol=1e-3)
-        flops = 2e-9 * m * n * k
-        print(f"{f'{m}x{k}x{n}':<18}{flops / mine:>13.0f} GF/s{flops / other:>7.0f} GF/s{mine / other:>14.3f}")
+_COMPILE = """
+import sys, time
+import numpy, onnx
+from tests.graph.models import MODELS
+model = MODELS[sys.argv[1]]("full")
+start = time.perf_counter()
+import tirlower.graph as tg
+tg.compile(tg.from_onnx(model), options=tg.Options(num_threads=1))
+print(time.perf_counter() - start)
+"""
 
 
-if __name__ == "__main__":
-    products()
+def _session(model: object) -> Callable[[Mapping[str, object]], object] | None:
+    ort = peers.find("onnxruntime")
+    if ort is None:
+        return None
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return lambda inputs: session.run(None, inputs)
+
+
+def calls() -> dict[str, dict[str, Timing]]:
+    """An addition of 16 floats: at most 2 us are asked."""
+    x, y = np.ones(16, "float32"), np.ones(16, "float32")
+    spec = tg.spec((16,), "float32")
+    exe = tg.compile(tg.trace(lambda a, b: a + b, spec, spec))
+    found: dict[str, Candidate] = {"tirlower": Call(exe, (x, y))}
+    ort = peers.find("onnxruntime")
+    if ort is not None:
+        from onnx import TensorProto, helper
+
+        a, b, c = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [16]) for name in "abc")
+        made = helper.make_graph([helper.make_node("Add", ["a", "b"], ["c"])], "g", [a, b], [c])
+        run = _session(helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10))
+        assert run is not None
+        found["onnxruntime"] = lambda: run({"a": x, "b": y})
+    return {"16 floats": interleave(found)}
+
+
+def models(batches: tuple[int, ...] = (1, 3)) -> dict[str, dict[str, Timing]]:
+    """Each model at its full size, static, one thread; results are compared before anything is timed."""
+    from tests.graph.models import MODELS as builders
+    from tests.graph.models import inputs
+
+    rows: dict[str, dict[str, Timing]] = {}
+    for name in MODELS:
+        for batch in batches:
+            model = builders[name]("full", batch=batch)
+            given = inputs(model)
+            exe = tg.compile(tg.from_onnx(model), options=tg.Options(num_threads=1))
+            found: dict[str, Candidate] = {"tirlower": lambda exe=exe, given=given: exe(**given)}
+            run = _session(model)
+            if run is not None:
+                _compare(f"{name}, batch {batch}", exe(**given), run(given))
+                found["onnxruntime"] = lambda run=run, given=given: run(given)
+            rows[f"{name}, batch {batch}"] = interleave(found, rounds=3, slice_seconds=0.1)
+    return rows
+
+
+def _compare(what: str, ours: object, theirs: object) -> None:
+    made = list(ours.values()) if isinstance(ours, dict) else list(ours) if isinstance(ours, tuple) else [ours]
+    for a, b in zip(made, theirs, strict=True):
+        worst = float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30))
+        if not worst < 1e-4:
+            raise SystemExit(f"{what}: our result differs from onnxruntime's by {worst:.2g} of the largest value")
+
+
+def compile_seconds(name: str) -> tuple[float, float]:
+    """Reading and compiling a model in a fresh process: with an empty disk cache, and with what that one left there."""
+    with tempfile.TemporaryDirectory() as cache:
+        env = {**os.environ, "TIRLOWER_CACHE_DIR": cache}
+        cold, warm = (
+            float(subprocess.run([sys.executable, "-c", _COMPILE, name], env=env, capture_output=True, text=True, check=True).stdout)
+            for _ in range(2)
+        )  # fmt: skip
+    return cold, warm
+
+
+def report() -> str:
+    """The tables."""
+    parts = [table("a call of a graph (median; asked: 2 us)", calls())]
+    parts.append(table("models, static, one thread (median; above 1x: tirlower is faster)", models()))
+    lines = ["compiling a model in a fresh process, imports included (seconds)"]
+    for name in MODELS:
+        cold, warm = compile_seconds(name)
+        asked = "  asked: {} cold, {} cached".format(*LIMITS[name]) if name in LIMITS else ""
+        lines.append(f"{name:<20}{cold:8.2f} cold {warm:8.2f} cached{asked}")
+    return "\n\n".join([*parts, "\n".join(lines)])
