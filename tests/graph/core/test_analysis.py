@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
 
 import pytest
 
@@ -152,14 +151,12 @@ def test_a_chain_of_20_000_nodes() -> None:
     values = [Value.of(FLOATS, "v") for _ in range(20_001)]
     nodes = [Op((y,), "exp", (x,), (-1,), {}) for x, y in itertools.pairwise(values)]
     g = Graph("g", (), (values[0],), tuple(nodes), (values[-1],))
-    start = time.perf_counter()
     a = analysis(g)
     assert a.reaches(nodes[0], nodes[-1]) and a.is_convex(nodes[5:9])
     assert not a.is_convex([nodes[5], nodes[7]])
     assert a.post_dominator(nodes[0]) is nodes[1] and a.dominator(nodes[-1]) is nodes[-2]
     assert order(g, lambda n: -g.nodes.index(n) if n is nodes[3] else 0) == g.nodes
     assert a.live_after(nodes[7]) == (values[8],)
-    assert time.perf_counter() - start < 5
 
 
 def test_bits() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -165,8 +164,6 @@ def test_a_chain_of_20_000_nodes_and_calls_of_calls() -> None:
         return made
 
     N = dim("N")
-    start = time.perf_counter()
     for make in (chain, nested):
         a, b = make(), make()
         assert structural_equal(a, b) and structural_hash(a) == structural_hash(b)
-    assert time.perf_counter() - start < 20

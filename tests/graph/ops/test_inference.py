@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tirlower.graph.core.dims import DimEnv, dim
@@ -79,10 +77,12 @@ def test_errors_are_not_remembered_as_results() -> None:
             inferred(definition("add"), types, (-1, -1), {}, env, list)
 
 
-def test_a_chain_of_20_000_nodes() -> None:
+def test_a_chain_of_20_000_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = type(definition("exp"))
+    plain, calls = kind.generic, []
+    monkeypatch.setattr(kind, "generic", lambda self, *args: calls.append(self.name) or plain(self, *args))
     b = GraphBuilder()
     v = b.param("x", (4, 8), "float32")
-    start = time.perf_counter()
     for n in range(20_000):
         v = b.op("exp" if n % 2 else "sin", v)
-    assert time.perf_counter() - start < 8  # 19 s where each was inferred
+    assert sorted(calls) == ["exp", "sin"]

@@ -455,7 +455,20 @@ class MergeComposite(GraphPass):
 
 
 class ConvertToDataflow(GraphPass):
-    """Leave a graph as it is: all of it is pure, and no part has to be marked so. ``min_size`` means nothing."""
+    """Leave a graph as it is: all of it is pure, and no part has to be marked so. ``min_size`` means nothing.
+
+    >>> import tirlower.graph as tg
+    >>> print(ConvertToDataflow()(tg.parse('''
+    ... @tg.graph
+    ... def f(x: tg.Tensor((4,), "float32")):
+    ...     y: tg.Tensor((4,), "float32") = tg.exp(x)
+    ...     return y
+    ... ''')))
+    @tg.graph
+    def f(x: tg.Tensor((4,), "float32")):
+        y: tg.Tensor((4,), "float32") = tg.exp(x)
+        return y
+    """
 
     name = "graph.ConvertToDataflow"
     min_size: int = option(default=2, kw_only=False)
