@@ -14,6 +14,8 @@ FORMS = [
     "T.Cast('int32', x < T.float32(1.0))", "T.Cast('int32', i < 3)", "T.Cast('int32', x)",
     "T.Cast('int32', T.Cast('float32', i))", "T.Cast('int32', T.Cast('int8', i))",
     "T.Cast('int32', T.Cast('uint8', i) * T.uint8(100))", "T.Cast('int32', T.Cast('int64', i) * T.int64(3))",
+    "T.Cast('int32', T.Cast('int64', i) * T.int64(3000000000))", "T.Cast('int32', T.Cast('int16', i * 10000))",
+    "T.Cast('int32', T.Cast('uint32', i) * T.uint32(3000000000))", "T.Cast('int64', T.Cast('int8', i * 100))",
     "T.Cast('int32', b)", "T.Cast('int32', A[i] < T.float32(1.0))", "T.Cast('int32', A[i])", "T.Cast('int32', v)",
     "T.Cast('int32', c)", "T.Cast('int32', w)", "T.Cast('int32', T.isnan(x))", "T.Cast('int32', s8)",
     "T.Cast('int32', A8[i])", "T.Cast('int32', T.exp(T.Cast('float32', i)) < T.float32(3))",

@@ -247,7 +247,7 @@ class Run:
                     if child.__class__ is not IntImm:
                         self.tasks.append((self._visit_index, child))
                 return
-            if op.__class__ is Cast and op.value.dtype.is_int and not em.facts.of(op).flags & DATA:
+            if op.__class__ is Cast and op.value.dtype.is_int and self._keeps_index(op):
                 self.tasks.append((self._alias_index, op))
                 self.evaluate_index(op.value)
                 return
@@ -268,6 +268,16 @@ class Run:
     def _combine_index(self, op: BinaryOp) -> None:
         if ~id(op) not in self.memo:
             self.set_index(op, INDEX[op.__class__](self.em, op, self.get_index(op.a), self.get_index(op.b)))
+
+    def _keeps_index(self, op: Cast) -> bool:
+        """Whether a conversion of an index to another type changes no value that it may have."""
+        facts, kind = self.em.facts, op.dtype
+        if facts.of(op).flags & DATA:
+            return False
+        if op.value.dtype.bits <= kind.bits:
+            return True
+        low, high = facts.value_range(op.value)
+        return bool(kind.min_value <= low and high <= kind.max_value)
 
     def _alias_index(self, op: Cast) -> None:
         self.set_index(op, self.get_index(op.value))

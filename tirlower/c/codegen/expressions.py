@@ -488,7 +488,7 @@ def index_of(state: FunctionState, op: Expr) -> Value:
         made = state.wide[op]
     elif composes(op) and kind.is_int and not is_data(state, op):
         made = value_of(state, widened(op) if kind.bits == 32 else op)
-    elif cls is Cast and kind.is_int and op.value.dtype.is_int and not is_data(state, op):  # type: ignore[attr-defined]
+    elif cls is Cast and _only_widens(op) and not is_data(state, op):  # type: ignore[arg-type]
         made = index_of(state, op.value)  # type: ignore[attr-defined]
     else:
         made = value_of(state, op)
@@ -499,6 +499,12 @@ def index_of(state: FunctionState, op: Expr) -> Value:
             if not in_range(made.low, made.high, Kind.I64):
                 made = Value(made.text, Kind.I64, made.rank, *type_range(INDEX), made.depth)
     return _kept(state, key, made, None, state.uses.get(id(op), 0))
+
+
+def _only_widens(op: Cast) -> bool:
+    """Whether a conversion between signed integers changes no value."""
+    source, kind = op.value.dtype.element, op.dtype.element
+    return kind.is_int and source.is_int and source.bits <= kind.bits
 
 
 #: node class -> its text; each is called with nodes of its class

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import numpy as np
@@ -45,8 +44,9 @@ class Call:
         self.states = {one.name: one.initial.numpy().copy() for one in lowered.states}
         """What lives from call to call."""
         self._held = [*self.constants, *self.states.values()]
-        # Calls of a graph that writes its states come one after the other.
-        self._turn: AbstractContextManager[object] = threading.Lock() if self.graph.writes else nullcontext()
+        self._turn = threading.Lock()
+        # Calls of a graph that writes its states come one after the other; others need not wait, nor ask.
+        self._enter = self._in_turn if self.graph.writes else main
         if self.static:
             self.made = [(_shape(v, {}), v.dtype.numpy) for v in self.graph.results]
             self.size = extent_value(lowered.storage.arena, {}) + ALLOC_ALIGNMENT
@@ -73,8 +73,7 @@ class Call:
         results: list[object] = [empty(s, k) for s, k in self.made] if out is None else list(out)
         arena = self._take(self.size)
         try:
-            with self._turn:
-                self.main(*given, *results, *self._held, arena)
+            self._enter(*given, *results, *self._held, arena)
         finally:
             self._free.append(arena)
         return results
@@ -87,11 +86,14 @@ class Call:
         size = extent_value(self.lowered.storage.arena, values) + ALLOC_ALIGNMENT
         arena = self._take(size)
         try:
-            with self._turn:
-                self.main(*given, *results, *self._held, arena[:size], *[values[v] for v in self.lowered.dims])
+            self._enter(*given, *results, *self._held, arena[:size], *[values[v] for v in self.lowered.dims])
         finally:
             self._free.append(arena)
         return results
+
+    def _in_turn(self, *given: object) -> object:
+        with self._turn:
+            return self.main(*given)
 
     def reset(self) -> None:
         """Let the states hold what they held at first."""
