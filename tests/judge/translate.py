@@ -13,7 +13,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from tests.judge.arithmetic import ARITHMETIC, Meaningless, chosen, folded, is_zero, known, literal
+from tests.judge.arithmetic import chosen, folded, is_zero, known, literal
 from tests.judge.program import Expr, Program, Stmt, statements
 
 __all__ = ["translated"]
@@ -88,8 +88,6 @@ class _Translator:
         """The parameter or allocation that a buffer or pointer is of."""
         self.bytewise: set[str] = set()
         self.indices: set[str] = set(program.symbols) | _sizes(program)
-        self.numbers: dict[str, int] = {}
-        """The names bound to numbers."""
         self.declared(program)
         for name in (*program.scalars, *program.symbols):
             self.line(f"v_{name} = sizes[{name!r}]")
@@ -111,7 +109,7 @@ class _Translator:
         self.bytewise = {self.roots[name] for name, dtype in self.dtypes.items() if dtype != "int32"}
 
     def functions(self, program: Program) -> Iterator[str]:
-        self.indices, self.numbers = set(), {}  # what a function is given is data
+        self.indices = set()  # what a function is given is data
         for name, params, value in program.functions:
             yield f" def f_{name}({', '.join(f'v_{param}' for param in params)}): return {self.data(value)}"
 
@@ -175,11 +173,7 @@ class _Translator:
 
     def stmt_let(self, place: int, name: str, value: Expr) -> None:
         self.line(f"v_{name} = {self.expr(value)}")
-        number = self.number_of(value)
         (self.indices.add if self.is_index(value) else self.indices.discard)(name)
-        self.numbers.pop(name, None)
-        if number is not None:
-            self.numbers[name] = number
 
     def stmt_ptr(self, place: int, name: str, source: str, form: str) -> None:
         self.line(f"m_{name} = m_{source}")
@@ -286,39 +280,11 @@ class _Translator:
             return expr[1] in self.indices
         if kind in ("ite", "sel"):
             return self.is_index(expr[2]) and self.is_index(expr[3])
-        if kind in (*_BITS, "<<", ">>"):
-            return self.is_index(expr[1]) and _keeps_index(kind, self.number_of(expr[2]))
-        if kind in ("ld", "cast", "call", "cmp", "and", "or", "not"):
+        if kind == "cast":
+            return self.is_index(expr[2])
+        if kind in ("ld", "call", "cmp", "and", "or", "not"):
             return False
         return self.is_index(expr[1]) and self.is_index(expr[2])
-
-    def number_of(self, expr: Expr) -> int | None:
-        """The number that arithmetic on numbers alone gives."""
-        kind = expr[0]
-        number = literal(expr)
-        if number is not None:
-            return number
-        if kind == "v":
-            return self.numbers.get(expr[1])
-        if kind not in ARITHMETIC:
-            return None
-        a, b = self.number_of(expr[1]), self.number_of(expr[2])
-        if a is None or b is None:
-            return None
-        try:
-            return ARITHMETIC[kind](a, b)
-        except Meaningless:
-            return None
-
-
-def _keeps_index(kind: str, number: int | None) -> bool:
-    """Whether an operation with a number on the bits of an index is one on the index: a shift, a remainder of a power of
-    two, one with four bits."""
-    if number is None or number < 0:
-        return False
-    if kind in ("<<", ">>"):
-        return number < 32
-    return number < 16 or (kind == "&" and number & (number + 1) == 0)
 
 
 def _sizes(program: Program) -> set[str]:
