@@ -65,11 +65,13 @@ def fold_call(op: Op, args: tuple[Expr, ...], dtype: DataType | None) -> Expr | 
     if len(args) == 2 and first.__class__ is IntImm and args[1].__class__ is IntImm:
         whole = operation(op.name, first.dtype)
         try:
-            return (
-                None if whole is None else IntImm(first.dtype, wrap_int(whole(first.value, args[1].value), first.dtype))
-            )
+            value = None if whole is None else whole(first.value, args[1].value)
         except ArithmeticError:
             return None
+        index = first.dtype.is_int and first.dtype.bits in (32, 64)
+        if value is None or (index and wrap_int(value, first.dtype) != value):
+            return None  # an index past its type is no number of it
+        return IntImm(first.dtype, wrap_int(value, first.dtype))
     if first.__class__ is IntImm:
         bits = first.dtype.bits
         pattern = first.value & ((1 << bits) - 1)
