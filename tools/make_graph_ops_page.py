@@ -26,13 +26,13 @@ from the definitions in `tirlower/graph/ops/`; [graph.md](graph.md) says how gra
 
 Parameters before the `*` are operands (`=None`: may be left out; `*xs`: any number of them), those behind it attributes.
 **Made of** says what follows from the definition: `loops` is one nest of loops over elements, `operations` a graph of
-other operations under a name.
+other operations under a name, `opaque` a kernel and a reference of its own, which no fusion looks into.
 """
 
 
 def kind(found: Definition) -> str:
     """What an operation is made of."""
-    return "operations" if found.is_macro else "loops"
+    return "operations" if found.is_macro else "opaque" if found.is_opaque else "loops"
 
 
 def cell(text: str) -> str:

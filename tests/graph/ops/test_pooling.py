@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from tests.graph.ops.checking import check, floats, integers, refused
+from tests.graph.ops.checking import built, check, floats, integers, refused
+from tirlower.graph.api import compile
+from tirlower.graph.core.dims import dim
 
 
 def pooled(
@@ -116,3 +118,49 @@ def test_refusals() -> None:
     refused("a window of 20 elements does not fit 9", "max_pool", X, kernel=(20, 1))
     refused("takes floats", "average_pool", integers(1, 2, 5), kernel=(2,))
     refused("takes .batch, channels", "global_max_pool", floats(2, 3))
+
+
+def places_by_hand(
+    x: np.ndarray, kernel: int, stride: int, pad: int, columns_first: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Window by window; the first greatest element, NaN before all."""
+    n, c, h, w = x.shape
+    rows, columns = ((e + 2 * pad - kernel) // stride + 1 for e in (h, w))
+    values, places = np.zeros((n, c, rows, columns), x.dtype), np.zeros((n, c, rows, columns), np.int64)
+    for at in np.ndindex(values.shape):
+        best: tuple[object, int] | None = None
+        for i, j in np.ndindex(kernel, kernel):
+            row, column = at[2] * stride + i - pad, at[3] * stride + j - pad
+            if 0 <= row < h and 0 <= column < w:
+                value = x[at[0], at[1], row, column]
+                number = (at[0] * c + at[1]) * h * w + (column * h + row if columns_first else row * w + column)
+                nan = value != value
+                if (
+                    best is None
+                    or (nan and best[0] == best[0])
+                    or value > best[0]
+                    or ((value == best[0] or (nan and best[0] != best[0])) and number < best[1])
+                ):
+                    best = (value, number)
+        assert best is not None
+        values[at], places[at] = best
+    return values, places
+
+
+@pytest.mark.parametrize("columns_first", [False, True])
+@pytest.mark.parametrize(("kernel", "stride", "pad"), [(2, 2, 0), (3, 1, 1), (3, 2, 1), (1, 1, 0)])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "float16"])
+def test_the_greatest_element_and_its_place(
+    dtype: str, kernel: int, stride: int, pad: int, columns_first: bool
+) -> None:
+    x = np.random.default_rng(3).integers(-3, 3, (2, 3, 5, 7)).astype(dtype)
+    if dtype != "int8":
+        x[0, 0, 1, 2], x[1, 2, 3], x[1, 1] = np.nan, -np.inf, -np.inf
+    want = places_by_hand(x, kernel, stride, pad, columns_first)
+    attrs: dict[str, object] = {"kernel": (kernel,) * 2, "strides": (stride,) * 2, "pads": (pad,) * 4}
+    check("max_pool_with_index", want, x, **attrs, columns_first=columns_first)
+    made = compile(
+        built("max_pool_with_index", [x], {2: dim("N"), 7: dim("W", 3)}, {**attrs, "columns_first": columns_first})
+    )(x)
+    for got, expected in zip(made, want, strict=True):
+        np.testing.assert_array_equal(got, expected)

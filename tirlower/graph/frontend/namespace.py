@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tirlower.diagnostics import nearest_name
-from tirlower.graph.frontend import functions
 from tirlower.graph.frontend.arguments import Function
-from tirlower.graph.frontend.numpy_protocol import OTHER_NAMES, derived, function_named
+from tirlower.graph.frontend.numpy_protocol import OTHER_NAMES, WRITTEN_OUT, derived, function_named
 from tirlower.graph.ops.registry import definition, names
 
 __all__ = ["Namespace", "nn", "operation", "xp"]
@@ -65,7 +64,7 @@ class Namespace:
         if not self._of_numpy:
             return sorted(n for n in names() if not hasattr(np, n))
         others = {n for n in OTHER_NAMES if function_named(n) is not None and hasattr(np, n)}
-        return sorted({*others, *_VALUES, *_DTYPES, *functions.__all__, *(n for n in names() if hasattr(np, n))})
+        return sorted({*others, *_VALUES, *_DTYPES, *WRITTEN_OUT, *(n for n in names() if hasattr(np, n))})
 
     def __repr__(self) -> str:
         return f"<{self.__name__}: {', '.join(dir(self))}>"

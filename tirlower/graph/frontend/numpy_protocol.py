@@ -11,13 +11,13 @@ import numpy as np
 
 from tirlower.diagnostics import nearest_name
 from tirlower.graph.errors import GraphError
-from tirlower.graph.frontend import functions
+from tirlower.graph.frontend import functions, ordering
 from tirlower.graph.frontend.arguments import Function, dtype_name
 from tirlower.graph.frontend.recording import place
 from tirlower.graph.frontend.tensor import Tensor, apply
 from tirlower.graph.ops.registry import Definition, definition, names
 
-__all__ = ["OTHER_NAMES", "call", "call_function", "call_ufunc", "function_named"]
+__all__ = ["OTHER_NAMES", "WRITTEN_OUT", "call", "call_function", "call_ufunc", "function_named"]
 
 OTHER_NAMES = {
     "absolute": "abs",
@@ -48,6 +48,9 @@ OTHER_NAMES = {
 }
 """NumPy's and the array API's names of operations that are registered under another one."""
 
+WRITTEN_OUT = frozenset((*functions.__all__, *ordering.__all__))
+"""The functions that are not derived from an operation."""
+
 _OTHER_KEYWORDS = {"ddof": "correction", "reps": "repeats"}
 
 _REDUCED = {
@@ -64,10 +67,10 @@ _ACCUMULATED = {"add": "cumsum", "multiply": "cumprod"}
 @functools.cache
 def function_named(name: str) -> Function | None:
     """Ours for a name of NumPy, the array API or the registry: written out, or derived from the operation."""
-    if name in functions.__all__:
-        return cast(Function, getattr(functions, name))
+    if name in WRITTEN_OUT:
+        return cast(Function, getattr(ordering if name in ordering.__all__ else functions, name))
     registered = OTHER_NAMES.get(name, name)
-    if registered in functions.__all__:
+    if registered in WRITTEN_OUT:
         return function_named(registered)
     return derived(definition(registered)) if registered in names() else None
 
@@ -101,7 +104,7 @@ def call(name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> obj
 
 
 def _unknown(shown: str, name: str) -> GraphError:
-    near = nearest_name(name, [*names(), *functions.__all__])
+    near = nearest_name(name, [*names(), *WRITTEN_OUT])
     return GraphError(
         f"{shown} at {place()} is not known for tensors of a graph",
         help=f"did you mean {near!r}?" if near else "the operations there are: dir(tg.xp) and dir(tg.nn)",
@@ -188,7 +191,7 @@ def call_function(function: object, args: Sequence[object], kwargs: Mapping[str,
     if ours is None or not callable(function):
         raise _unknown(shown, name)
     given = _refused(shown, kwargs)
-    if name in functions.__all__:
+    if name in WRITTEN_OUT:
         signature = _signature(cast(Hashable, ours))
         assert signature is not None
         try:

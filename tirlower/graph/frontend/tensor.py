@@ -433,9 +433,29 @@ class Tensor(TensorSpec):
         """The standard deviation over axes."""
         return self._call("std", axis=axis, ddof=ddof, keepdims=keepdims)
 
-    def cumsum(self, axis: object = None) -> Tensor:
-        """The running sum along an axis."""
-        return self._call("cumsum", axis=axis)
+    def cumsum(self, axis: object = None, dtype: object = None) -> Tensor:
+        """The running sum along an axis, or of all elements in one."""
+        return self._call("cumsum", axis=axis, dtype=dtype)
+
+    def cumprod(self, axis: object = None, dtype: object = None) -> Tensor:
+        """The running product along an axis, or of all elements in one."""
+        return self._call("cumprod", axis=axis, dtype=dtype)
+
+    def argsort(self, axis: object = -1, kind: object = None) -> Tensor:
+        """The places of the elements along an axis (None: of all) in ascending order; equal ones keep theirs."""
+        return self._call("argsort", axis=axis, kind=kind)
+
+    def nonzero(self, *, size: object = None) -> tuple[Tensor, Tensor]:
+        """The indices of the first ``size`` nonzero elements, a row for each axis, and how many there are in all."""
+        return self._pair("nonzero", self, size=size)
+
+    def compress(
+        self, condition: object, axis: object = None, *, size: object = None
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """The elements where a condition holds; of a tensor as condition the first ``size``, and for how many it holds."""
+        if size is None:
+            return self._call_with("compress", condition, self, axis)
+        return self._pair("compress", condition, self, axis, size=size)
 
     def clip(self, min: object = None, max: object = None) -> Tensor:
         """Limited from below and from above."""
@@ -461,6 +481,18 @@ class Tensor(TensorSpec):
         from tirlower.graph.frontend.numpy_protocol import call
 
         return _one(call(name, (self, *args), kwargs))
+
+    def _call_with(self, name: str, *args: object) -> Tensor:
+        from tirlower.graph.frontend.numpy_protocol import call
+
+        return _one(call(name, args, {}))
+
+    def _pair(self, name: str, *args: object, **kwargs: object) -> tuple[Tensor, Tensor]:
+        from tirlower.graph.frontend.numpy_protocol import call
+
+        made = call(name, args, kwargs)
+        assert isinstance(made, tuple) and len(made) == 2, f"two tensors are promised, got {made!r}"
+        return _one(made[0]), _one(made[1])
 
     def __getattr__(self, name: str) -> NoReturn:
         near = nearest_name(name, [n for n in dir(type(self)) if not n.startswith("_")])

@@ -15,11 +15,11 @@ from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.dims import DimEnv
 from tirlower.graph.core.effects import OUTSIDE, Global, Load
-from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, Value
-from tirlower.graph.lower.emit import dims_of, emit
+from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, Value
+from tirlower.graph.lower.emit import dims_of, emit, emit_opaque
 from tirlower.graph.lower.steps import Choice, ExternStep, KernelStep, Step, steps_of, with_copied_results
 from tirlower.graph.lower.storage import Storage, place
-from tirlower.graph.ops.registry import definition
+from tirlower.graph.ops.registry import Definition, definition
 from tirlower.ir import (
     ALLOC_ALIGNMENT,
     Buffer,
@@ -101,10 +101,11 @@ class _Lowering:
 
     def _kernel(self, op: Op) -> tuple[str, tuple[Value, ...]]:
         """The name of an operation's kernel, and the operands that it takes: not those that are one number."""
+        found = definition(op.name)
         numbers = {
             n: v.node.data.value
             for n, v in enumerate(op.inputs)
-            if isinstance(v.node, Const) and v.node.data.value is not None
+            if isinstance(v.node, Const) and v.node.data.value is not None and not found.is_opaque
         }
         operands = tuple(v for n, v in enumerate(op.inputs) if n not in numbers)
         types = [v.type for v in op.inputs]
@@ -117,17 +118,24 @@ class _Lowering:
         )
         name = self.by_key.get(key)
         if name is None:
-            with self.env.inferring():  # loops of its own: two kernels of one module share no variable
-                generic = definition(op.name).generic(types, op.groups, op.attrs)
             name = self.by_key[key] = self._named(op)
-            known: dict[Buffer, Expr] = {}
-            for n, number in numbers.items():
-                buffer = generic.operands[n]
-                known[buffer] = const(number, buffer.dtype)
-            self.kernels[name] = emit(generic, name, self.env, known)
+            with self.env.inferring():  # loops of its own: two kernels of one module share no variable
+                self.kernels[name] = self._emitted(found, op, types, name, numbers)
             self.calls[name] = ()
         self.calls[name] = (*self.calls[name], op)
         return name, operands
+
+    def _emitted(
+        self, found: Definition, op: Op, types: Sequence[TensorType], name: str, numbers: Mapping[int, float]
+    ) -> PrimFunc:
+        if found.is_opaque:
+            return emit_opaque(found.opaque(types, op.groups, op.attrs), name, self.env)
+        generic = found.generic(types, op.groups, op.attrs)
+        known: dict[Buffer, Expr] = {}
+        for n, number in numbers.items():
+            buffer = generic.operands[n]
+            known[buffer] = const(number, buffer.dtype)
+        return emit(generic, name, self.env, known)
 
     def _named(self, op: Op) -> str:
         shape = "x".join(

@@ -6,12 +6,14 @@ has an accumulator of its own in each element, which holds what nothing was adde
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import cast
 
 from tirlower.graph.core.dims import DimEnv, Extent, extent_expr
+from tirlower.graph.core.nodes import TensorType
 from tirlower.graph.ops.generic import Generic, Result
+from tirlower.graph.ops.opaque import Opaque
 from tirlower.ir import Buffer, BufferLoad, CommReducer, Expr, IRBuilder, PrimFunc, Var, build
 from tirlower.ir.annotations import NOALIAS, UNIT
 from tirlower.ir.block_builder import BlockBuilder
@@ -20,7 +22,7 @@ from tirlower.ir.constants import const
 from tirlower.ir.functor import Mutator, substitute
 from tirlower.ir.query import each
 
-__all__ = ["dims_of", "emit", "with_numbers"]
+__all__ = ["dims_of", "emit", "emit_opaque", "with_numbers"]
 
 
 class _Numbers(Mutator):
@@ -53,7 +55,40 @@ def emit(generic: Generic, name: str, env: DimEnv, numbers: Mapping[Buffer, Expr
     known = numbers or {}
     operands = [b for b in generic.operands if b not in known]
     results = [Result(r.shape, r.dtype, r.indices, with_numbers(r.value, known)) for r in generic.results]
-    extents = [e for b in operands for e in b.shape] + [e for r in results for e in r.shape]
+    types = [TensorType(r.shape, r.dtype) for r in results]
+
+    def write(ib: IRBuilder, written: Sequence[Buffer]) -> None:
+        _Nest(ib, generic, results, list(written), env).write()
+
+    return _function(name, operands, types, [it.extent for it in generic.iters], env, write)
+
+
+def emit_opaque(opaque: Opaque, name: str, env: DimEnv) -> PrimFunc:
+    """The private prim func of an opaque operation, with parameters as :func:`emit` gives them.
+
+    >>> from tirlower.graph.ops.registry import definition
+    >>> from tirlower.ir import DataType
+    >>> found = definition("cumsum")
+    >>> made = found.opaque([TensorType((4,), DataType("float32"))], (-1,), found.completed({"axis": 0}))
+    >>> [p.name for p in emit_opaque(made, "sums", DimEnv()).params]
+    ['x', 'out']
+    """
+
+    def write(ib: IRBuilder, written: Sequence[Buffer]) -> None:
+        opaque.kernel(ib, opaque.operands, written, env)
+
+    return _function(name, opaque.operands, opaque.results, [], env, write)
+
+
+def _function(
+    name: str,
+    operands: Sequence[Buffer],
+    results: Sequence[TensorType],
+    more: Sequence[Extent],
+    env: DimEnv,
+    write: Callable[[IRBuilder, Sequence[Buffer]], None],
+) -> PrimFunc:
+    """A private prim func whose statements are written into buffers for the results."""
     ib = IRBuilder()
     with ib.func(name, private=True, attrs={NOALIAS: True, UNIT: True}):
         for buffer in operands:
@@ -62,17 +97,17 @@ def emit(generic: Generic, name: str, env: DimEnv, numbers: Mapping[Buffer, Expr
         written = []
         for n, result in enumerate(results):
             base = "out" if len(results) == 1 else f"out{n}"
-            buffer = Buffer(
-                f"{base}_" if base in taken else base, tuple(extent_expr(e) for e in result.shape), result.dtype
-            )
-            written.append(ib.buffer_param(buffer))
-        _Nest(ib, generic, results, written, env).write()
-        stated = {one.var for one in env}
-        read = [var for result in results for var in each(Var, result.value) if var in stated]
-        dims = dims_of([*extents, *(it.extent for it in generic.iters), *read])
+            shape = tuple(extent_expr(e) for e in result.shape)
+            written.append(ib.buffer_param(Buffer(f"{base}_" if base in taken else base, shape, result.dtype)))
+        write(ib, written)
+    func = ib.module()[name]
+    assert isinstance(func, PrimFunc)
+    stated = {one.var for one in env}
+    extents = [e for b in operands for e in b.shape] + [e for r in results for e in r.shape]
+    dims = dims_of([*extents, *more, *(var for var in each(Var, func.body) if var in stated)])
     # Each function of a module has variables of its own.
     own = {var: Var(var.name, var.type, var.nonneg) for var in dims}
-    made = cast(PrimFunc, substitute(ib.module()[name], own))
+    made = cast(PrimFunc, substitute(func, own))
     return made.with_(params=(*made.params, *own.values()))
 
 

@@ -21,6 +21,7 @@ FAMILIES = (
     "indexing",
     "scattering",
     "resizing",
+    "ordering",
 )
 
 

@@ -12,11 +12,12 @@ from typing import TypeVar, cast
 from tirlower.graph.core.dims import DimEnv, Extent
 from tirlower.graph.core.nodes import TensorType
 from tirlower.graph.ops.generic import Generic
+from tirlower.graph.ops.opaque import Opaque
 from tirlower.graph.ops.registry import Definition, Groups
 from tirlower.ir import Expr
 from tirlower.ir.structural import expr_digest
 
-__all__ = ["inferred", "loops"]
+__all__ = ["inferred", "loops", "opaque"]
 
 T = TypeVar("T")
 
@@ -31,6 +32,18 @@ def loops(
             return found.generic(types, groups, attrs)
 
     return _once("loops", make, found, types, groups, attrs, env)
+
+
+def opaque(
+    found: Definition, types: Sequence[TensorType], groups: Groups, attrs: Mapping[str, object], env: DimEnv
+) -> Opaque:
+    """An operation that is no loops. Raises :class:`GraphError` for operands that it does not take."""
+
+    def make() -> Opaque:
+        with env.inferring():
+            return found.opaque(types, groups, attrs)
+
+    return _once("opaque", make, found, types, groups, attrs, env)
 
 
 def inferred(
@@ -51,9 +64,12 @@ def inferred(
     """
 
     def make() -> tuple[TensorType, ...]:
+        made: Sequence[TensorType]
         if found.is_macro:
             with env.inferring():
                 made = expanded()
+        elif found.is_opaque:
+            made = opaque(found, types, groups, attrs, env).results
         else:
             made = [TensorType(r.shape, r.dtype) for r in loops(found, types, groups, attrs, env).results]
         return tuple(TensorType(tuple(env.simplify(e) for e in t.shape), t.dtype) for t in made)

@@ -13,8 +13,9 @@ from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.ops.evaluate import bind_dims, evaluate, extent_value
-from tirlower.graph.ops.inference import loops
+from tirlower.graph.ops.inference import loops, opaque
 from tirlower.graph.ops.kernels import closed, numbers_of
+from tirlower.graph.ops.opaque import run_reference
 from tirlower.graph.ops.registry import definition
 from tirlower.interp import interpret as interpret_function
 from tirlower.ir import Var
@@ -146,6 +147,9 @@ class _Run:
             values = dict(zip(node.inputs, given, strict=True))
             self.nodes(inside.nodes, values, keep=(*node.inputs, *made))
             return [values[value] for value in made]
+        if found.is_opaque:
+            made_of = opaque(found, [value.type for value in node.inputs], node.groups, node.attrs, self.env)
+            return run_reference(made_of, given, self.dims, self.precise)
         generic = loops(found, [value.type for value in node.inputs], node.groups, node.attrs, self.env)
         return evaluate(generic, *given, dims=self.dims, precise=self.precise)
 

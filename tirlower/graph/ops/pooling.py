@@ -9,15 +9,15 @@ from tirlower.graph.core.dims import extent_expr
 from tirlower.graph.core.extents import shown
 from tirlower.graph.core.nodes import Value
 from tirlower.graph.errors import GraphError
-from tirlower.graph.ops.compute import Formal, Reduction, accumulator, compute, least, max_over, sum_over
+from tirlower.graph.ops.compute import Formal, Reduction, accumulator, compute, least, max_over, reduce_over, sum_over
 from tirlower.graph.ops.convolution import Window, windows
 from tirlower.graph.ops.elementwise import floats
 from tirlower.graph.ops.generic import Generic
-from tirlower.graph.ops.reductions import Over
+from tirlower.graph.ops.reductions import Over, extreme
 from tirlower.graph.ops.registry import macro, op
 from tirlower.ir import Expr, Var, build
 from tirlower.ir.constants import const
-from tirlower.ir.dtype import DataType
+from tirlower.ir.dtype import INT64, DataType
 
 if TYPE_CHECKING:
     from tirlower.graph.ops.builder import GraphBuilder
@@ -71,6 +71,48 @@ def max_pool(
     """The greatest element under each place of a window; what is added around counts for nothing."""
     over = _over("max_pool", x, kernel, strides, pads, dilations)
     return _pooled(x, over, ceil_mode, max_over, lambda v: v, least(x.dtype), x.dtype)
+
+
+@op("max_pool_with_index")
+def max_pool_with_index(
+    x: Formal,
+    *,
+    kernel: Ints,
+    strides: Ints | None = None,
+    pads: Ints | None = None,
+    dilations: Ints | None = None,
+    ceil_mode: bool = False,
+    columns_first: bool = False,
+) -> Generic:
+    """The greatest element under each place of a window, and its place in the whole tensor; the first one of equals.
+
+    With ``columns_first`` the elements of an image are counted with its first axis as the fastest.
+    """
+    over = _over("max_pool_with_index", x, kernel, strides, pads, dilations)
+    extents = [extent_expr(e) for e in x.shape]
+
+    def element(n: Var, c: Var, *place: Var) -> Reduction:
+        def pair(*offset: Var) -> tuple[Expr, Expr]:
+            at = [window.at(p, o) for window, p, o in zip(over, place, offset, strict=True)]
+            inside = [test for window, index in zip(over, at, strict=True) for test in window.inside(index, ceil_mode)]
+            number: Expr = n * extents[1] + c
+            for extent in extents[2:]:
+                number = number * extent
+            image = list(zip(extents[2:], at, strict=True))
+            within: Expr = const(0, INT64)
+            for extent, index in reversed(image) if columns_first else image:
+                within = within * extent + index
+            number = number + within
+            value, nowhere = x[(n, c, *at)], const(INT64.max_value, INT64)
+            if not inside:
+                return value, number
+            here = build.all_of(*inside)
+            return build.if_then_else(here, value, least(x.dtype)), build.select(here, number, nowhere)
+
+        start = [least(x.dtype), const(INT64.max_value, INT64)]
+        return reduce_over(tuple(window.size for window in over), pair, extreme(False, True), start)
+
+    return compute((*x.shape[:2], *(window.places(ceil_mode) for window in over)), element)
 
 
 @op("sum_pool")

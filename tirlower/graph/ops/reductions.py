@@ -10,6 +10,7 @@ from tirlower.graph.core.extents import shown
 from tirlower.graph.core.nodes import Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.compute import (
+    Combine,
     Formal,
     P,
     Reduction,
@@ -33,7 +34,7 @@ from tirlower.ir.dtype import BOOL, FLOAT64, INT64, DataType
 if TYPE_CHECKING:
     from tirlower.graph.ops.builder import GraphBuilder
 
-__all__ = ["Axes", "Over", "Term", "any_over", "axes_of", "axis_of", "count", "divided"]
+__all__ = ["Axes", "Over", "Term", "any_over", "axes_of", "axis_of", "count", "divided", "extreme", "sum_dtype"]
 
 Axes: TypeAlias = "int | Sequence[int] | None"
 
@@ -109,7 +110,7 @@ def _reduce(
     return compute(shape, lambda *i: over(extents, lambda *r: term(x[place(i, r)])), dtype)
 
 
-def _sum_dtype(x: Formal, dtype: str | None) -> DataType:
+def sum_dtype(x: Formal, dtype: str | None) -> DataType:
     """What NumPy adds up in: integers and bools in 64 bits."""
     if dtype is not None:
         return DataType(dtype)
@@ -125,13 +126,13 @@ def _added(name: str, x: Formal, axis: Axes, keepdims: bool, dtype: DataType, te
 @op("sum")
 def sum_(x: Formal, *, axis: Axes = None, keepdims: bool = False, dtype: str | None = None) -> Generic:
     """The sum; of integers and bools in 64 bits unless ``dtype`` says otherwise."""
-    return _added("sum", x, axis, keepdims, _sum_dtype(x, dtype), lambda v: v)
+    return _added("sum", x, axis, keepdims, sum_dtype(x, dtype), lambda v: v)
 
 
 @op("prod")
 def prod(x: Formal, *, axis: Axes = None, keepdims: bool = False, dtype: str | None = None) -> Generic:
     """The product; of integers and bools in 64 bits unless ``dtype`` says otherwise."""
-    kind = _sum_dtype(x, dtype)
+    kind = sum_dtype(x, dtype)
     return _reduce(x, "prod", axis, keepdims, prod_over, lambda v: v.astype(accumulator(kind)), kind)
 
 
@@ -183,11 +184,8 @@ def all_(x: Formal, *, axis: Axes = None, keepdims: bool = False) -> Generic:
 # Extremes and where they stand
 
 
-def _extreme(x: Formal, name: str, axis: Axes, keepdims: bool, last: bool, upward: bool) -> Generic:
-    axes = axes_of(axis, x.ndim, f"{name}: {x.name}")
-    if any(isinstance(x.shape[n], int) and x.shape[n] == 0 for n in axes):
-        raise GraphError(f"{name}: {x.name} of shape {shown(x.shape)} has no element along the axes {axes}")
-    shape, place = _reduced(x, axes, keepdims)
+def extreme(last: bool, upward: bool) -> Combine:
+    """Of two pairs of a value and its place the greater (or lesser) one; NaN before all, of equals the first (or last)."""
     better = build.gt if upward else build.lt
     nearer = build.ge if last else build.le
 
@@ -205,6 +203,15 @@ def _extreme(x: Formal, name: str, axis: Axes, keepdims: bool, last: bool, upwar
         chosen = wins(x, y)
         return [build.select(chosen, a, b) for a, b in zip(x, y, strict=True)]
 
+    return combine
+
+
+def _extreme(x: Formal, name: str, axis: Axes, keepdims: bool, last: bool, upward: bool) -> Generic:
+    axes = axes_of(axis, x.ndim, f"{name}: {x.name}")
+    if any(isinstance(x.shape[n], int) and x.shape[n] == 0 for n in axes):
+        raise GraphError(f"{name}: {x.name} of shape {shown(x.shape)} has no element along the axes {axes}")
+    shape, place = _reduced(x, axes, keepdims)
+
     def element(*i: Var) -> Reduction | tuple[Expr, ...]:
         def term(*r: Var) -> tuple[Expr, ...]:
             at: Expr = const(0, INT64)
@@ -216,7 +223,7 @@ def _extreme(x: Formal, name: str, axis: Axes, keepdims: bool, last: bool, upwar
             return term()
         start = (least if upward else greatest)(x.dtype)
         nowhere = const(-1 if last else INT64.max_value, INT64)
-        return reduce_over(tuple(x.shape[n] for n in axes), term, combine, [start, nowhere])
+        return reduce_over(tuple(x.shape[n] for n in axes), term, extreme(last, upward), [start, nowhere])
 
     return compute(shape, element)
 

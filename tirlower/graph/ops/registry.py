@@ -3,6 +3,7 @@
 An operation is defined by a function of its operands and attributes:
 
 - ``@op`` on a function of :class:`~tirlower.graph.ops.compute.Formal` operands that returns what ``compute`` makes;
+- ``@opaque`` on a function of such operands that returns an :class:`~tirlower.graph.ops.opaque.Opaque`: what is no loops;
 - ``@macro`` on a function of a builder and values that returns values: a graph of other operations under a name.
 
 Parameters before the ``*`` are operands (``None`` as default: may be left out; ``*xs``: any number of them), those behind
@@ -25,12 +26,13 @@ from tirlower.graph.errors import GraphError
 from tirlower.graph.ops import families
 from tirlower.graph.ops.compute import Formal
 from tirlower.graph.ops.generic import Generic
+from tirlower.graph.ops.opaque import Opaque
 from tirlower.ir.dtype import DataType
 
 if TYPE_CHECKING:
     from tirlower.graph.ops.builder import GraphBuilder
 
-__all__ = ["Definition", "Parameter", "common_dtype", "definition", "macro", "names", "op"]
+__all__ = ["Definition", "Parameter", "common_dtype", "definition", "macro", "names", "op", "opaque"]
 
 Groups: TypeAlias = tuple[int | None, ...]
 """What each operand parameter got (:class:`tirlower.graph.core.nodes.Op`)."""
@@ -56,6 +58,7 @@ class Definition:
     doc: str
     parameters: tuple[Parameter, ...]
     attributes: Mapping[str, object]
+    is_opaque: bool = False
 
     @property
     def signature(self) -> str:
@@ -119,15 +122,27 @@ class Definition:
 
     def generic(self, types: Sequence[TensorType], groups: Groups, attrs: Mapping[str, object]) -> Generic:
         """The loops of the operation on operands of these types. Raises :class:`GraphError` where it has none."""
+        made, formals = self._defined(types, groups, attrs)
+        if not isinstance(made, Generic):
+            raise GraphError(f"the definition of {self.name} returns what compute makes, got {type(made).__name__}")
+        return replace(made, name=self.name, operands=tuple(f.buffer for f in formals))
+
+    def opaque(self, types: Sequence[TensorType], groups: Groups, attrs: Mapping[str, object]) -> Opaque:
+        """An opaque operation on operands of these types. Raises :class:`GraphError` where it is none."""
+        made, _ = self._defined(types, groups, attrs)
+        if not isinstance(made, Opaque):
+            raise GraphError(f"the definition of {self.name} returns no opaque operation, got {type(made).__name__}")
+        return made
+
+    def _defined(
+        self, types: Sequence[TensorType], groups: Groups, attrs: Mapping[str, object]
+    ) -> tuple[object, list[Formal]]:
         names = [p.name for p, g in zip(self.parameters, groups, strict=True) for _ in range(abs(g or 0))]
         formals = [
             Formal(n if names.count(n) == 1 else f"{n}{i}", t.shape, t.dtype)
             for i, (n, t) in enumerate(zip(names, types, strict=True))
         ]
-        made = self.called(formals, groups, attrs)
-        if not isinstance(made, Generic):
-            raise GraphError(f"the definition of {self.name} returns what compute makes, got {type(made).__name__}")
-        return replace(made, name=self.name, operands=tuple(f.buffer for f in formals))
+        return self.called(formals, groups, attrs), formals
 
     def expand(
         self, builder: GraphBuilder, operands: Sequence[Value], groups: Groups, attrs: Mapping[str, object]
@@ -144,7 +159,9 @@ class Definition:
 _DEFINITIONS: dict[str, Definition] = {}
 
 
-def _define(name: str, function: FunctionType, is_macro: bool, commutative: bool, doc: str) -> None:
+def _define(
+    name: str, function: FunctionType, is_macro: bool, commutative: bool, doc: str, is_opaque: bool = False
+) -> None:
     if name in _DEFINITIONS:
         raise GraphError(f"an operation {name!r} is defined already")
     parameters: list[Parameter] = []
@@ -156,7 +173,9 @@ def _define(name: str, function: FunctionType, is_macro: bool, commutative: bool
             variadic = p.kind is inspect.Parameter.VAR_POSITIONAL
             parameters.append(Parameter(p.name, p.default is None, variadic))
     text = doc or inspect.getdoc(function) or ""
-    _DEFINITIONS[name] = Definition(name, function, is_macro, commutative, text, tuple(parameters), attributes)
+    _DEFINITIONS[name] = Definition(
+        name, function, is_macro, commutative, text, tuple(parameters), attributes, is_opaque
+    )
 
 
 Function = TypeVar("Function")
@@ -172,6 +191,16 @@ def op(name: str, doc: str = "", *, commutative: bool = False) -> Callable[[Func
 
     def register(function: Function) -> Function:
         _define(name, cast(FunctionType, function), False, commutative, doc)
+        return function
+
+    return register
+
+
+def opaque(name: str, doc: str = "") -> Callable[[Function], Function]:
+    """Register a function of formal operands as an operation that is no loops: it has a reference and a kernel of its own."""
+
+    def register(function: Function) -> Function:
+        _define(name, cast(FunctionType, function), False, False, doc, True)
         return function
 
     return register
