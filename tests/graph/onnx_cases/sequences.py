@@ -357,4 +357,127 @@ LOOPS = [
     ),
 ]
 
+WIDE_THEN = graph("wide () => (float[N, 3] y) { y = MatMul(x1, x2) }")
+WIDE_ELSE = graph("narrow () => (float[N, 3] y) { y = Add(x1, x1) }")
+FROM_BOTH = graph("both () => (float[3] y, float[3] z) { y = Mul(x1, x2) z = Identity(x2) }")
+FROM_ONE = graph("one () => (float[3] y, float[3] z) { y = Identity(x2) z = Neg(x2) }")
+LOOP_INSIDE = graph(
+    """looping () => (float[3] y) {
+        yes = Constant<value = bool {1}>()
+        y = Loop(x2, yes, x1) <body = inner (int64 i, bool c, float[3] s) => (bool again, float[3] more) {
+            again = Identity(c)
+            more = Add(s, x1)
+        }>
+    }"""
+)
+BRANCHES += [
+    *(
+        case(
+            "If",
+            17,
+            condition,
+            floats(5, 3),
+            floats(3, 3),
+            then_branch=WIDE_THEN,
+            else_branch=WIDE_ELSE,
+            captured=2,
+            dynamic=((1, 0, "N"),),
+            note=f"a dynamic extent {way}",
+        )
+        for condition, way in ((YES, "then"), (NO, "else"))
+    ),
+    *(
+        case(
+            "If",
+            13,
+            condition,
+            floats(3),
+            floats(3),
+            then_branch=FROM_BOTH,
+            else_branch=FROM_ONE,
+            captured=2,
+            outputs=2,
+            note=f"ways that read different values {way}",
+        )
+        for condition, way in ((YES, "then"), (NO, "else"))
+    ),
+    *(
+        case(
+            "If",
+            16,
+            condition,
+            floats(3),
+            of(4, "int64"),
+            then_branch=LOOP_INSIDE,
+            else_branch=DOUBLED,
+            captured=2,
+            note=f"a loop inside {way}",
+        )
+        for condition, way in ((YES, "then"), (NO, "else"))
+    ),
+]
+
+ROWS_ADDED = graph(
+    """body (int64 i, bool c, float[N] s) => (bool again, float[N] more, float[1] seen) {
+        again = Identity(c)
+        row = Gather<axis = 0>(x3, i)
+        more = Add(s, row)
+        seen = ReduceMax(more)
+    }"""
+)
+CHOOSING = graph(
+    """body (int64 i, bool c, float[3] s) => (bool again, float[3] more) {
+        zero = Constant<value_float = 0.0>()
+        first = ReduceSum<keepdims = 0>(s)
+        positive = Greater(first, zero)
+        more = If(positive) <
+            then_branch = down () => (float[3] a) { a = Sub(s, x3) },
+            else_branch = up () => (float[3] b) { b = Add(s, x3) }
+        >
+        size = Abs(first)
+        limit = Constant<value_float = 40.0>()
+        again = Less(size, limit)
+    }"""
+)
+SWAPPED = graph(
+    """body (int64 i, bool c, int64 a, int64 b) => (bool again, int64 next, int64 sum) {
+        next = Identity(b)
+        sum = Add(a, b)
+        limit = Constant<value_int = 50>()
+        again = Less(sum, limit)
+    }"""
+)
+LOOPS += [
+    case("Loop", 13, of(0, "int64"), YES, floats(3), body=COUNTED, note="no trips of an input"),
+    case("Loop", 13, of(7, "int64"), NO, floats(3), body=COUNTED, note="never by an input"),
+    case("Loop", 13, of(4, "int64"), YES, uniform(1, 2, 3), body=UNTIL, note="trips of an input or a condition"),
+    case(
+        "Loop", 16, of(9, "int64"), YES, floats(3), uniform(1, 2, 3), body=CHOOSING, captured=1, note="a choice inside"
+    ),
+    case(
+        "Loop",
+        16,
+        None,
+        YES,
+        of(0, "int64"),
+        of(1, "int64"),
+        body=SWAPPED,
+        outputs=2,
+        note="values that change places",
+    ),
+    case(
+        "Loop",
+        13,
+        Const(of(5, "int64")),
+        Const(YES),
+        floats(4),
+        floats(5, 4),
+        body=ROWS_ADDED,
+        outputs=2,
+        captured=1,
+        dynamic=((2, 0, "N"), (3, 1, "N")),
+        note="a dynamic extent is carried",
+    ),
+]
+
 CASES: list[Case] = [*_recurrent(), *ATTENTIONS, *ROTATED, *BRANCHES, *LOOPS]

@@ -7,6 +7,7 @@ anything is built.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,19 +40,24 @@ _MOST_NODES = 200_000
 
 
 def from_onnx(
-    source: object, dims: Mapping[str, object] | None = None, inputs: Mapping[str, object] | None = None
+    source: object,
+    dims: Mapping[str, object] | None = None,
+    inputs: Mapping[str, object] | None = None,
+    bounds: Mapping[str, object] | None = None,
 ) -> Graph:
     """The graph of a model of ONNX: a path, or an ``onnx.ModelProto``.
 
     ``dims`` says what the model's named dimensions are: a dim (:func:`tirlower.graph.dim`), a number, or an expression;
     those that it does not name become dims of their names. ``inputs`` says what inputs are: a :func:`spec
     <tirlower.graph.spec>` for a shape that the model does not state, or an array that makes the input a constant.
+    ``bounds`` says for how many elements tensors have room whose extent depends on data (the results of ``NonZero`` and
+    ``Compress``, by their names): behind the elements stand zeros, and how many there are is one more result of the graph.
     Raises :class:`GraphError` for models that are damaged, or have operators that are not supported: all of them are named.
     """
     with user_frames():
         model = read(source)
         _known_operators(model)
-        return _Importer(model, dims or {}, inputs or {}).graph()
+        return _Importer(model, dims or {}, inputs or {}, bounds or {}).graph()
 
 
 # What is not supported
@@ -84,20 +90,22 @@ def _few(names: Sequence[str]) -> str:
 class _Scope:
     """The tensors of a graph by name; of a graph inside a node, also those around it."""
 
-    def __init__(self, opsets: Mapping[str, int], around: _Scope | None = None) -> None:
+    def __init__(self, opsets: Mapping[str, int], around: _Scope | None = None, inside: _Inside | None = None) -> None:
         self.opsets = opsets
         self.around = around
+        self.inside = inside
+        """The graph of its own whose tensors these are, where that is another one than that of the scope around."""
         self.items: dict[str, Item] = {}
+        self.captured: dict[str, Item] = {}
 
     def find(self, name: str) -> Item | None:
         """The tensor of a name."""
-        scope: _Scope | None = self
-        while scope is not None:
-            found = scope.items.get(name)
-            if found is not None:
-                return found
-            scope = scope.around
-        return None
+        found = self.items.get(name) or self.captured.get(name)
+        if found is None and self.around is not None:
+            found = self.around.find(name)
+            if found is not None and self.inside is not None:
+                found = self.captured[name] = self.inside.item(found)
+        return found
 
     def put(self, name: str, item: Item) -> None:
         """Name a tensor."""
@@ -106,15 +114,97 @@ class _Scope:
         self.items[name] = item
 
 
+class _Inside:
+    """A graph inside a node: it reads values of the graph around through parameters."""
+
+    def __init__(self, importer: _Importer, name: str, scope: _Scope) -> None:
+        self.around = importer.b
+        self.builder = GraphBuilder(_identifier(name) or "inner", env=self.around.env)
+        self.importer = importer
+        self.scope = _Scope(scope.opsets, scope, self)
+        self._captured: dict[Value, Value] = {}
+
+    @property
+    def captured(self) -> list[Value]:
+        """The values of the graph around that it reads, in the order of its parameters."""
+        return list(self._captured)
+
+    def capture(self, value: Value) -> Value:
+        """The parameter that stands for a value of the graph around."""
+        known = self._captured.get(value)
+        if known is None:
+            known = self._captured[value] = self.builder.param(value.name, value.shape, value.dtype)
+        return known
+
+    def item(self, item: Item) -> Item:
+        """A tensor of the graph around: what is known of it stays known, large constants and values are captured."""
+        if item.contents is not None:
+            return Item(item.dtype, item.shape, array=item.array, exprs=item.exprs, name=item.name)
+        return Item.of_value(self.capture(item.as_value(self.around)))
+
+    def run(self, graph: OnnxGraph, given: Mapping[str, Item]) -> list[Item]:
+        """Import a graph; gives its results, as tensors inside."""
+        importer = self.importer
+        self.builder.origin = self.around.origin
+        for name, item in given.items():
+            self.scope.put(name, item)
+        importer.builders.append(self.builder)
+        try:
+            return importer.run(graph, self.scope)
+        finally:
+            importer.builders.pop()
+
+
+@dataclass(frozen=True)
+class _Home:
+    """What a node needs of the import around it."""
+
+    importer: _Importer
+    scope: _Scope
+
+    def run(self, graph: OnnxGraph, given: Mapping[str, Item]) -> list[Item]:
+        """Import a graph of the node where it stands, its inputs given by name; gives its results."""
+        inner = _Scope(self.scope.opsets, self.scope)
+        for name, item in given.items():
+            inner.put(name, item)
+        return self.importer.run(graph, inner)
+
+    def inside(self, name: str) -> _Inside:
+        """A graph inside the node."""
+        return _Inside(self.importer, name, self.scope)
+
+    def room(self, name: str) -> Extent | None:
+        """For how many elements the result of a name has room; None where nothing is said."""
+        return self.importer.room(name)
+
+    def count(self, name: str, number: Value) -> None:
+        """The number of the elements that there are is one more result of the model."""
+        self.importer.counts[name] = number
+
+
 class _Importer:
-    def __init__(self, model: Model, dims: Mapping[str, object], inputs: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        dims: Mapping[str, object],
+        inputs: Mapping[str, object],
+        bounds: Mapping[str, object],
+    ) -> None:
         self.model = model
-        self.b = GraphBuilder(_identifier(model.graph.name) or "main")
+        self.bounds = bounds
+        self.counts: dict[str, Value] = {}
+        self.builders = [GraphBuilder(_identifier(model.graph.name) or "main")]
+        """Of the model, and of the graphs inside nodes that are being imported."""
         self.bound = dims
         self.inputs = inputs
         self.extents: dict[str, Extent] = {}
         self.count = 0
         self.calls: list[str] = []
+
+    @property
+    def b(self) -> GraphBuilder:
+        """The builder of the graph that is being imported."""
+        return self.builders[-1]
 
     def graph(self) -> Graph:
         """Import the whole."""
@@ -133,29 +223,53 @@ class _Importer:
         for name, stated in graph.inputs.items():
             if name not in graph.constants:
                 scope.put(name, self._input(name, stated))
-        results = [item.as_value(self.b) for item in self._run(graph, scope)]
+        results = [item.as_value(self.b) for item in self.run(graph, scope)]
         if not results:
             raise GraphError(f"the model {graph.name!r} has no results")
+        for name in self.bounds:
+            if name not in self.counts:
+                raise GraphError(
+                    f"bounds names {name!r}, which is no tensor of the model whose extent depends on data",
+                    help=f"such are {', '.join(map(repr, self.counts)) or 'none'}",
+                )
+        results += self.counts.values()
         return self.b.finish(results[0] if len(results) == 1 else results)
 
+    # Results whose extent depends on data
+
+    def room(self, name: str) -> Extent | None:
+        """For how many elements the result of a name has room; None where nothing is said."""
+        if name not in self.bounds:
+            return None
+        if name in self.counts or len(self.builders) > 1:
+            raise GraphError(
+                f"the number of elements of {name!r} cannot be a result: its node runs several times, or by a condition"
+            )
+        extent = as_extent(self.bounds[name])
+        return self._known(extent, f"bounds says that {name!r} is") if isinstance(extent, Expr) else extent
+
     # Inputs and dims
+
+    def _known(self, extent: Expr, what: str) -> Expr:
+        known = {d.var for d in self.b.env}
+        for var in each(Var, extent):
+            if var not in known:
+                raise GraphError(
+                    f"{what} {extent}, but no dim is {var.name!r} alone",
+                    help="a call could not tell its value: bind a dimension to the tg.dim itself too",
+                )
+        return extent
 
     def _bind_dims(self) -> None:
         env = self.b.env
         for given in self.bound.values():
             if isinstance(given, Dim):
                 env.add(given)
-        known = {d.var for d in env}
         for name, given in self.bound.items():
             extent = as_extent(given)
-            if isinstance(extent, Expr):
-                for var in each(Var, extent):
-                    if var not in known:
-                        raise GraphError(
-                            f"dims says that {name!r} is {extent}, but no dim is {var.name!r} alone",
-                            help="a call could not tell its value: bind a dimension to the tg.dim itself too",
-                        )
-            self.extents[name] = extent
+            self.extents[name] = (
+                self._known(extent, f"dims says that {name!r} is") if isinstance(extent, Expr) else extent
+            )
 
     def _dim(self, name: str) -> Extent:
         known = self.extents.get(name)
@@ -216,7 +330,7 @@ class _Importer:
 
     # Nodes
 
-    def _run(self, graph: OnnxGraph, scope: _Scope) -> list[Item]:
+    def run(self, graph: OnnxGraph, scope: _Scope) -> list[Item]:
         """The results of a graph whose inputs the scope holds."""
         for name, array in graph.constants.items():
             scope.put(name, Item.of_array(array, name))
@@ -236,8 +350,8 @@ class _Importer:
     def _nodes(self, nodes: Sequence[OnnxNode], scope: _Scope) -> None:
         made = {name for node in nodes for name in node.outputs if name}
         for node in nodes:
-            before = self.b.origin
-            self.b.origin = node.origin
+            builder, before = self.b, self.b.origin
+            builder.origin = node.origin
             try:
                 self._node(node, scope, made)
             except GraphError as error:
@@ -246,7 +360,7 @@ class _Importer:
                     error.notes.append(place)
                 raise
             finally:
-                self.b.origin = before
+                builder.origin = before
 
     def _node(self, node: OnnxNode, scope: _Scope, made: set[str]) -> None:
         self.count += 1
@@ -284,15 +398,7 @@ class _Importer:
                 raise GraphError(
                     f"{node.op} has no attribute {name!r}", help=f"did you mean {near!r}?" if near else None
                 )
-        opset = scope.opsets[""]
-
-        def run(graph: OnnxGraph, given: Mapping[str, Item]) -> list[Item]:
-            inner = _Scope(scope.opsets, scope)
-            for name, item in given.items():
-                inner.put(name, item)
-            return self._run(graph, inner)
-
-        call = Call(self.b, node, opset, items, run)
+        call = Call(self.b, node, scope.opsets[""], items, _Home(self, scope))
         try:
             known = evaluated(call)
             results = known if known is not None else row.function(call)

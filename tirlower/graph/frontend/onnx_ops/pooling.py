@@ -27,9 +27,10 @@ def _where(c: Call) -> dict[str, object]:
 
 
 @row("MaxPool", f"{_POOL} storage_order")
-def _max_pool(c: Call) -> Value:
+def _max_pool(c: Call) -> Value | tuple[Value, ...]:
     if c.wants(1):
-        raise c.unsupported("with the places of the greatest elements")
+        where = {**_where(c), "columns_first": c.flag("storage_order")}
+        return c.b.ops("max_pool_with_index", c.value(0), **where)
     return c.op("max_pool", c.value(0), **_where(c))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -18,16 +18,47 @@ from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.ir import Expr
 from tirlower.ir.dtype import Array
 
-__all__ = ["Call", "Made", "Row", "Runner", "row", "row_of"]
+__all__ = ["Call", "Home", "Inside", "Made", "Row", "row", "row_of"]
 
 Made: TypeAlias = "Value | Item"
 Results: TypeAlias = "Made | Sequence[Made | None]"
-Runner: TypeAlias = "Callable[[OnnxGraph, Mapping[str, Item]], list[Item]]"
-"""Imports a graph of a node where it stands, its inputs given by name; gives its results."""
+
+
+class Inside(Protocol):
+    """A graph of a node, imported into a graph of its own: it reads values of the graph around through parameters."""
+
+    builder: GraphBuilder
+
+    @property
+    def captured(self) -> list[Value]:
+        """The values of the graph around that it reads, in the order of its parameters."""
+
+    def capture(self, value: Value) -> Value:
+        """The parameter that stands for a value of the graph around."""
+
+    def run(self, graph: OnnxGraph, given: Mapping[str, Item]) -> list[Item]:
+        """Import a graph; gives its results, as tensors inside."""
+
+
+class Home(Protocol):
+    """What a node needs of the import around it."""
+
+    def run(self, graph: OnnxGraph, given: Mapping[str, Item]) -> list[Item]:
+        """Import a graph of the node where it stands, its inputs given by name; gives its results."""
+
+    def inside(self, name: str) -> Inside:
+        """A graph inside the node."""
+
+    def room(self, name: str) -> Extent | None:
+        """For how many elements the result of a name, whose extent depends on data, has room; None where nothing is said."""
+
+    def count(self, name: str, number: Value) -> None:
+        """The number of the elements that there are is one more result of the model."""
+
 
 _FAMILIES = (
     "elementwise", "reductions", "linear", "quantized", "pooling", "normalization", "shaping", "making", "indexing",
-    "resizing", "recurrent", "attention", "control",
+    "ordering", "resizing", "recurrent", "attention", "control",
 )  # fmt: skip
 
 
@@ -64,13 +95,30 @@ class Call:
     """A node being imported: its operands by their places, its attributes by their names, and the builder."""
 
     def __init__(
-        self, b: GraphBuilder, node: OnnxNode, opset: int, items: Sequence[Item | None], run: Runner | None = None
+        self, b: GraphBuilder, node: OnnxNode, opset: int, items: Sequence[Item | None], home: Home | None = None
     ) -> None:
         self.b = b
         self.node = node
         self.opset = opset
         self.items = items
-        self.run = run
+        self._home = home
+
+    @property
+    def home(self) -> Home:
+        """The import around the node."""
+        assert self._home is not None
+        return self._home
+
+    def room(self, n: int) -> Extent:
+        """For how many elements a result has room whose extent depends on data. Raises :class:`GraphError` where nobody says."""
+        name = self.node.outputs[n]
+        found = self.home.room(name)
+        if found is None:
+            raise GraphError(
+                f"the extent of {name!r}, a result of {self.node.op}, depends on data",
+                help=f"say for how many elements there is room: bounds={{{name!r}: n}}; their number is one more result then",
+            )
+        return found
 
     # Operands
 
