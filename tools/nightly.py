@@ -63,6 +63,7 @@ JOBS = (
         "python -m tests.graph.fuzz --count 20000 --workers 2",
         6.0,
     ),
+    Job("full-size-models", "the six models at full size compute what they should", "python -m tests.graph.full_size"),
     Job("fuzz-expressions", "expressions keep their value", "python -m tests.arith.fuzz --count 1000000 --workers 2"),
     Job("mutants", "wrong variants of passes are noticed by their tests", "python -m tests.mutation --workers 2", 6.0),
     Job(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,9 @@ import tirlower.graph as tg  # noqa: E402
 from tests.graph.models import MODELS, inputs  # noqa: E402
 from tests.graph.onnx_cases.case import Case, judge  # noqa: E402
 from tests.graph.onnx_cases.table import CASES  # noqa: E402
+from tests.graph.test_onnx_cases import TABLE  # noqa: E402
 from tirlower.graph.api import compile as compiled  # noqa: E402
+from tirlower.graph.frontend.onnx_ops.table import row_of  # noqa: E402
 from tirlower.graph.ops.interpret import interpret  # noqa: E402
 
 ROUNDINGS = 64
@@ -100,6 +104,13 @@ def test_an_extent_that_depends_on_data_wants_a_bound(name: str) -> None:
 
 
 READY = [name for name, given in CASES.items() if not waits(given)]
+
+
+def test_every_operator_of_the_table_is_imported_in_three_cases() -> None:
+    ready = Counter(CASES[name].op for name in READY)
+    operators = [op for text in TABLE.values() for op in text.split()]
+    assert len(operators) == len(set(operators)) > 150
+    assert {op: ready[op] for op in operators if row_of(op) is None or ready[op] < 3} == {}
 
 
 @pytest.mark.parametrize("name", READY)
