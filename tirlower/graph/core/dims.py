@@ -76,6 +76,25 @@ class Dim(Node):
         """The variable."""
         return self.var
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same dim; of a number whether it is its only value, or none of them.
+
+        Raises :class:`GraphError` where it may or may not be that number.
+        """
+        if not isinstance(other, int):
+            return NotImplemented
+        if not self.admits(other):
+            return False
+        if self.low == self.high:
+            return True
+        raise GraphError(
+            f"whether {self.name} == {other} is known only when the graph runs: stated is {self.facts}",
+            help="state its range so that it is decided, or write the general case",
+        )
+
+    def __hash__(self) -> int:
+        return id(self)
+
     def __add__(self, other: ExprLike) -> Expr:
         return self.var + other
 
@@ -126,8 +145,8 @@ def as_extent(value: object) -> Extent:
 
     Raises :class:`GraphError` for negative numbers and for what is no integer.
     """
-    if isinstance(value, Dim):
-        return value.var
+    if hasattr(value, "as_expr"):
+        value = value.as_expr()
     if not isinstance(value, Expr):
         index = getattr(value, "__index__", None)
         if index is None or isinstance(value, bool):

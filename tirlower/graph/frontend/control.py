@@ -27,6 +27,7 @@ from tirlower.graph.core.nodes import Graph, TensorType, Value, extent_exprs
 from tirlower.graph.errors import GraphError
 from tirlower.graph.frontend.arguments import Function, dtype_name
 from tirlower.graph.frontend.recording import Recording, current, place
+from tirlower.graph.frontend.symbolic import plain
 from tirlower.graph.frontend.tensor import Tensor, TensorSpec, values_in
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.ops.instantiate import instantiated
@@ -119,7 +120,7 @@ def _traced(given: Sequence[object]) -> Recording | None:
 
 def _operands(recording: Recording, given: Sequence[object]) -> list[Value]:
     made: list[Value] = []
-    for one in given:
+    for one in map(plain, given):
         if isinstance(one, Tensor):
             made.append(one.value)
         elif isinstance(one, (np.ndarray, np.generic, bool, int, float)):
@@ -277,7 +278,7 @@ def extern(symbol: str, numbers: Sequence[object] = (), workspace: int = 0) -> E
 
 
 def _extent(given: object) -> Extent:
-    recording = current()
+    given, recording = plain(given), current()
     if isinstance(given, str) and recording is not None:
         return parsed_extent(given, recording.builder.env, "the number")
     return given.var if isinstance(given, Dim) else cast(Extent, given)

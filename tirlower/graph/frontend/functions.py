@@ -59,12 +59,17 @@ def _axes(axis: object, rank: int, what: str) -> tuple[int, ...]:
     return tuple(_axis(a, rank, what) for a in several)
 
 
+def _extents(x: TensorLike) -> Shape:
+    """The extents as the graph has them."""
+    return x.known_shape if isinstance(x, Tensor) else tuple(x.shape)
+
+
 # Shapes
 
 
 def shape(a: object) -> Shape:
     """The extents."""
-    return tuple(_like(a).shape)
+    return _extents(_like(a))
 
 
 def ndim(a: object) -> int:
@@ -88,13 +93,11 @@ def reshape(a: object, /, shape: object, order: str = "C", *, copy: bool | None 
         raise GraphError(f"reshape at {place()} to {tuple(given)}: one extent at most is -1")
     wanted: list[Extent] = [1 if n in holes else as_extent(e) for n, e in enumerate(given)]
     if holes:
-        whole, rest = _simple(math.prod(x.shape)), _simple(math.prod(wanted))
+        whole, rest = _simple(math.prod(_extents(x))), _simple(math.prod(wanted))
         if isinstance(rest, int) and rest == 0:
-            raise GraphError(f"reshape at {place()} of {tuple(x.shape)} to {tuple(given)}: the -1 could be any extent")
+            raise GraphError(f"reshape at {place()} of {_extents(x)} to {tuple(given)}: the -1 could be any extent")
         if isinstance(whole, int) and isinstance(rest, int) and whole % rest:
-            raise GraphError(
-                f"reshape at {place()} of {tuple(x.shape)} to {tuple(given)}: {rest} does not divide {whole}"
-            )
+            raise GraphError(f"reshape at {place()} of {_extents(x)} to {tuple(given)}: {rest} does not divide {whole}")
         wanted[holes[0]] = _simple(whole // rest)
     return _made("reshape", x, shape=tuple(wanted))
 
@@ -113,7 +116,7 @@ def squeeze(a: object, axis: object = None) -> TensorLike:
     """Without axes of extent 1: all that are known to be, or those given."""
     x = _like(a)
     gone = (
-        tuple(n for n, e in enumerate(x.shape) if isinstance(e, int) and e == 1)
+        tuple(n for n, e in enumerate(_extents(x)) if isinstance(e, int) and e == 1)
         if axis is None
         else _axes(axis, x.ndim, "squeeze")
     )
@@ -165,7 +168,7 @@ def broadcast_arrays(*args: object, subok: bool = False) -> tuple[TensorLike, ..
     if not tensors:
         return tuple(np.broadcast_arrays(*several))
     with recording_of(tensors, "broadcast_arrays").builder.env.inferring():
-        common = broadcast(*[tuple(x.shape) for x in several])
+        common = broadcast(*[_extents(x) for x in several])
     return tuple(broadcast_to(x, common) for x in several)
 
 
@@ -177,7 +180,7 @@ def atleast_1d(*arys: object) -> TensorLike | tuple[TensorLike, ...]:
 
 def atleast_2d(*arys: object) -> TensorLike | tuple[TensorLike, ...]:
     """With axes of extent 1 in front until there are two."""
-    made = tuple(x if x.ndim > 1 else reshape(x, (1, *x.shape) if x.ndim else (1, 1)) for x in map(_like, arys))
+    made = tuple(x if x.ndim > 1 else reshape(x, (1, *_extents(x)) if x.ndim else (1, 1)) for x in map(_like, arys))
     return made[0] if len(made) == 1 else made
 
 
@@ -231,7 +234,7 @@ def array_split(ary: object, indices_or_sections: object, axis: int = 0) -> list
     """Parts along an axis: so many, the first ones larger by one, or those that begin at indices."""
     x = _like(ary)
     at = _axis(axis, x.ndim, "split")
-    extent = x.shape[at]
+    extent = _extents(x)[at]
     bounds: list[Extent] = [0]
     if isinstance(indices_or_sections, (tuple, list, np.ndarray)):
         bounds += [as_extent(i) for i in indices_or_sections]
@@ -444,10 +447,10 @@ def tensordot(a: object, b: object, axes: object = 2) -> TensorLike:
         raise GraphError(f"tensordot at {place()} pairs {len(left)} axes with {len(right)}")
     rows = [n for n in range(x.ndim) if n not in left]
     columns = [n for n in range(y.ndim) if n not in right]
-    shape = (*(x.shape[n] for n in rows), *(y.shape[n] for n in columns))
-    depth = _simple(math.prod(x.shape[n] for n in left))
-    m = _simple(math.prod(x.shape[n] for n in rows))
-    k = _simple(math.prod(y.shape[n] for n in columns))
+    shape = (*(_extents(x)[n] for n in rows), *(_extents(y)[n] for n in columns))
+    depth = _simple(math.prod(_extents(x)[n] for n in left))
+    m = _simple(math.prod(_extents(x)[n] for n in rows))
+    k = _simple(math.prod(_extents(y)[n] for n in columns))
     flat_x = reshape(_made("transpose", x, axes=(*rows, *left)), (m, depth))
     flat_y = reshape(_made("transpose", y, axes=(*right, *columns)), (depth, k))
     return reshape(_made("matmul", flat_x, flat_y), shape)
@@ -558,7 +561,7 @@ def empty(shape: object, dtype: object = "float64") -> TensorLike:
 
 def _like_shape(a: object, fill: object, dtype: object, shape: object) -> TensorLike:
     x = _like(a)
-    return full(x.shape if shape is None else shape, fill, x.dtype if dtype is None else dtype)
+    return full(_extents(x) if shape is None else shape, fill, x.dtype if dtype is None else dtype)
 
 
 def full_like(a: object, fill_value: object, dtype: object = None, *, shape: object = None) -> TensorLike:

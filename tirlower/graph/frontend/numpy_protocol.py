@@ -10,12 +10,15 @@ from typing import cast
 import numpy as np
 
 from tirlower.diagnostics import nearest_name
+from tirlower.graph.core.dims import DimEnv
 from tirlower.graph.errors import GraphError
 from tirlower.graph.frontend import functions, ordering
 from tirlower.graph.frontend.arguments import Function, dtype_name
 from tirlower.graph.frontend.recording import place
-from tirlower.graph.frontend.tensor import Tensor, apply
+from tirlower.graph.frontend.symbolic import plain, symbolic
+from tirlower.graph.frontend.tensor import Tensor, apply, recording_of, values_in
 from tirlower.graph.ops.registry import Definition, definition, names
+from tirlower.ir import Expr
 
 __all__ = ["OTHER_NAMES", "WRITTEN_OUT", "call", "call_function", "call_ufunc", "function_named"]
 
@@ -68,11 +71,30 @@ _ACCUMULATED = {"add": "cumsum", "multiply": "cumprod"}
 def function_named(name: str) -> Function | None:
     """Ours for a name of NumPy, the array API or the registry: written out, or derived from the operation."""
     if name in WRITTEN_OUT:
-        return cast(Function, getattr(ordering if name in ordering.__all__ else functions, name))
+        return _of_user(cast(Function, getattr(ordering if name in ordering.__all__ else functions, name)))
     registered = OTHER_NAMES.get(name, name)
     if registered in WRITTEN_OUT:
         return function_named(registered)
     return derived(definition(registered)) if registered in names() else None
+
+
+def _of_user(function: Function) -> Function:
+    """The function on extents as the user sees them, giving such."""
+
+    @functools.wraps(function)
+    def run(*args: object, **kwargs: object) -> object:
+        made = function(*map(plain, args), **{key: plain(value) for key, value in kwargs.items()})
+        if isinstance(made, Expr) or (isinstance(made, tuple) and any(isinstance(e, Expr) for e in made)):
+            tensors = values_in([*args, *kwargs.values()])
+            env = recording_of(tensors, "an extent").builder.env
+            return tuple(_seen(e, env) for e in made) if isinstance(made, tuple) else _seen(made, env)
+        return made
+
+    return run
+
+
+def _seen(given: object, env: DimEnv) -> object:
+    return symbolic(given, env) if isinstance(given, Expr) else given
 
 
 @functools.cache

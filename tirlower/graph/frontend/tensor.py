@@ -20,6 +20,7 @@ from tirlower.graph.frontend.arguments import bound, dtype_name
 from tirlower.graph.frontend.arrays import computed
 from tirlower.graph.frontend.recording import Recording, current, place
 from tirlower.graph.frontend.subscript import subscript
+from tirlower.graph.frontend.symbolic import UserExtent, plain, symbolic
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.ops.registry import definition
 from tirlower.ir import Expr
@@ -111,21 +112,27 @@ class Tensor(TensorSpec):
         return here if inside and here is not None else self._recording
 
     @property
-    def shape(self) -> Shape:
+    def known_shape(self) -> Shape:
+        """The extents as the graph has them: numbers and expressions."""
+        return self.value.shape if self._value is None else self._value.shape  # a spec is refused
+
+    @property
+    def shape(self) -> tuple[UserExtent, ...]:
         """The extents: numbers, and expressions of dims to compute with."""
-        if self._value is None:
-            return self.value.shape  # which says what is wrong
-        return self._value.shape
+        known = self.known_shape
+        env = self._recording.builder.env
+        return tuple(symbolic(e, env) for e in known)
 
     @property
     def ndim(self) -> int:
         """How many axes it has."""
-        return len(self.shape)
+        return len(self.known_shape)
 
     @property
-    def size(self) -> Extent:
+    def size(self) -> UserExtent:
         """How many elements it has."""
-        return recording_of([self], "size").builder.env.simplify(math.prod(self.shape))
+        env = recording_of([self], "size").builder.env
+        return symbolic(env.simplify(math.prod(self.known_shape)), env)
 
     @property
     def itemsize(self) -> int:
@@ -296,7 +303,7 @@ class Tensor(TensorSpec):
     def __getitem__(self, index: object) -> Tensor:
         recording = recording_of(values_in([self, index]), "indexing")
         with recording.adding() as builder:
-            return Tensor.of(recording, subscript(builder, self.value, _unwrapped(index)))
+            return Tensor.of(recording, subscript(builder, self.value, _unwrapped(plain(index))))
 
     def __setitem__(self, index: object, value: object) -> NoReturn:
         raise GraphError(
@@ -547,6 +554,7 @@ def apply(name: str, *args: object, **kwargs: object) -> Tensor | tuple[Tensor, 
     does not take these arguments.
     """
     found = definition(name)
+    args, kwargs = tuple(map(plain, args)), {key: plain(value) for key, value in kwargs.items()}
     tensors = values_in([*args, *(kwargs[p.name] for p in found.parameters if p.name in kwargs)])
     recording = recording_of(tensors, name) if tensors else current()
     if recording is None:

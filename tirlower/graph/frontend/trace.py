@@ -291,7 +291,15 @@ class _Maker:
 def _about_extents(error: Exception, name: str) -> GraphError | None:
     """What to do where an expression of dims met code that wants a number."""
     text = str(error)
-    if isinstance(error, TypeError) and "cannot be interpreted as an integer" in text and text.split("'")[1] in NODES:
+    if (
+        isinstance(error, TypeError)
+        and "cannot be interpreted as an integer" in text
+        and text.split("'")[1]
+        in (
+            *NODES,
+            "SymbolicExtent",
+        )
+    ):
         what = "an extent that is known only when the graph runs is wanted as a number"
         help = "np.zeros(shape, like=x) and tg.zeros(shape) take extents; a loop over them is tg.while_loop"
     elif type(error) is TirError and text.startswith("error: the truth of an expression"):
