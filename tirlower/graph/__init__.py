@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import tirlower.graph.patterns as dpl
     from tirlower.graph import passes
-    from tirlower.graph.api import compile
+    from tirlower.graph.api import compile, load
     from tirlower.graph.backends.registry import register_backend
     from tirlower.graph.core.constants import ConstantData
     from tirlower.graph.core.dims import Dim, dim
@@ -73,6 +73,7 @@ _WHERE = {
     "from_onnx": "frontend.onnx",
     "graph": "frontend.trace",
     "interpret": "ops.interpret",
+    "load": "api",
     "nn": "frontend.namespace",
     "parse": "core.parser",
     "prim_func": "frontend.control",

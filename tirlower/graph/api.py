@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from tirlower.diagnostics import TirError
 from tirlower.driver.api import build
 from tirlower.graph.backends.registry import offload
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.core.options import Options
-from tirlower.graph.lower.driver import lower
+from tirlower.graph.errors import GraphError
+from tirlower.graph.lower.driver import Lowered, lower
 from tirlower.graph.passes.default import DEFAULT, PLAIN
+from tirlower.graph.passes.pipeline import Pipeline
 from tirlower.graph.run.executable import Executable
+from tirlower.graph.run.saving import read
 from tirlower.machine.target import Target
 from tirlower.rewrite.context import PassContext
 
-__all__ = ["Options", "compile"]
+__all__ = ["Options", "compile", "load"]
 
 
 def compile(
@@ -37,15 +42,38 @@ def compile(
     >>> exe(np.ones((2, 3), "float32"))
     array([3., 3.], dtype=float32)
     """
-    pipeline = DEFAULT if options.optimize else PLAIN
     ctx = context(options)
     if backends is not None:
         options = replace(options, backends=tuple(backends))
     if options.numerics != "exact":  # a library adds up in an order of its own
         graph = offload(graph, options.backends)
-    lowered = lower(pipeline.run(graph, ctx))
-    module = build(lowered.module, target_for(target, options))
-    return Executable(graph, lowered, module, partial(pipeline.trace, graph, ctx.quiet()))
+    lowered = lower(_pipeline(options).run(graph, ctx))
+    return _executable(graph, lowered, target_for(target, options), options, ctx)
+
+
+def _executable(graph: Graph, lowered: Lowered, target: Target, options: Options, ctx: PassContext) -> Executable:
+    module = build(lowered.module, target)
+    traced = partial(_pipeline(options).trace, graph, ctx.quiet())
+    return Executable(graph, lowered, module, traced, target, options)
+
+
+def _pipeline(options: Options) -> Pipeline:
+    return DEFAULT if options.optimize else PLAIN
+
+
+def load(path: str | os.PathLike[str]) -> Executable:
+    """The compiled graph of a file that ``exe.save(path)`` wrote; its constants stay in the file, and are read as they are used.
+
+    Where the file was made on a machine like this one, its machine code is in the disk cache; else it is compiled again. Raises
+    :class:`GraphError`, which names the file, the place in it and what to do, for any other file; nothing of it is executed.
+    """
+    saved = read(path)
+    # What a file says of a target may be no target of this version.
+    try:
+        target = Target(dict(saved.target))
+        return _executable(saved.graph, saved.lowered, target, saved.options, context(saved.options))
+    except TirError as error:
+        raise GraphError(f"{os.fspath(path)!r} cannot be compiled: {error.message}", help=error.help) from error
 
 
 def context(options: Options) -> PassContext:

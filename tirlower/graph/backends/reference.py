@@ -24,7 +24,10 @@ from tirlower.ir.functor import substitute
 from tirlower.ir.op import Op as Operation
 from tirlower.llvm.codegen.symbols import register_symbol
 
-__all__ = ["backend", "codegen"]
+__all__ = ["PREFIX", "backend", "codegen"]
+
+PREFIX = "tirlower_graph_reference_"
+"""How the names of the functions begin that call Python back: they are known in this process alone."""
 
 
 def backend() -> Backend:
@@ -34,7 +37,7 @@ def backend() -> Backend:
 
 def codegen(graph: Graph, attrs: Mapping[str, object]) -> PrimFunc | None:
     """The prim func of a composite: it calls Python back with the addresses of its tensors, and with its dims."""
-    symbol = f"tirlower_graph_reference_{structural_hash(graph) & (2**64 - 1):016x}"
+    symbol = f"{PREFIX}{structural_hash(graph) & (2**64 - 1):016x}"
     values = (*graph.params, *graph.results)
     kinds = [ctypes.c_void_p] * len(values) + [ctypes.c_int64] * len(graph.dims)
 

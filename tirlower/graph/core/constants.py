@@ -82,7 +82,7 @@ class ConstantData:
         if self._digest is None:
             hashed = hashlib.sha256(f"{self.dtype}{self.shape}".encode())
             whole = np.asarray(self.value, self.dtype.numpy) if self._array is None else self._array
-            hashed.update(np.ascontiguousarray(whole).view(np.uint8).tobytes() if whole.size else b"")
+            hashed.update(np.ascontiguousarray(whole).reshape(-1).view(np.uint8).data if whole.size else b"")
             self._digest = hashed.hexdigest()
         return self._digest
 

@@ -38,16 +38,17 @@ _RESERVED = frozenset({"tg", "float", *keyword.kwlist})
 """Names that mean something else in the text."""
 
 
-def graph_text(graph: Graph) -> str:
-    """A graph as text."""
-    return "\n".join(_Printer(graph).lines())
+def graph_text(graph: Graph, digits: int = 8) -> str:
+    """A graph as text, in which so many digits of the digest stand for a constant."""
+    return "\n".join(_Printer(graph, digits=digits).lines())
 
 
 class _Printer:
     """The text of a graph. Graphs inside nodes, states and kernels have names that all of it shares."""
 
-    def __init__(self, graph: Graph, outer: _Printer | None = None) -> None:
+    def __init__(self, graph: Graph, outer: _Printer | None = None, digits: int = 8) -> None:
         self.graph = graph
+        self.digits: int = digits if outer is None else outer.digits
         self.outer = outer
         top = graph if outer is None else outer.graph
         self.taken = {*_RESERVED, *(d.name for d in top.dims)}
@@ -157,10 +158,10 @@ class _Printer:
             several = several[last + 1 :]
 
     def _constant(self, data: ConstantData) -> str:
-        return f"tg.constant({_quoted(data.dtype)}, {_numbers(data.shape)}, {_splat(data) or _quoted(data.digest[:8])})"
+        return f"tg.constant({_quoted(data.dtype)}, {_numbers(data.shape)}, {_splat(data) or _quoted(data.digest[: self.digits])})"
 
     def _contents(self, data: ConstantData) -> str:
-        return f"{_numbers(data.shape)}, {_quoted(data.dtype)}, {_splat(data) or _quoted(data.digest[:8])}"
+        return f"{_numbers(data.shape)}, {_quoted(data.dtype)}, {_splat(data) or _quoted(data.digest[: self.digits])}"
 
     # Nodes
 

@@ -8,7 +8,7 @@ is proved at the call site from their offsets.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from tirlower.graph.core.analysis import inner_graphs
@@ -17,6 +17,7 @@ from tirlower.graph.core.dims import DimEnv
 from tirlower.graph.core.effects import OUTSIDE, Global, Load
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, Value
 from tirlower.graph.lower.emit import dims_of, emit, emit_opaque
+from tirlower.graph.lower.lifetimes import lifetimes
 from tirlower.graph.lower.steps import Choice, ExternStep, KernelStep, Step, steps_of, with_copied_results
 from tirlower.graph.lower.storage import Storage, place
 from tirlower.graph.ops.registry import Definition, definition
@@ -58,7 +59,9 @@ class Lowered:
     states: tuple[Global, ...] = ()
     """What lives from call to call: arrays that stand behind the constants."""
     steps: tuple[Step, ...] = ()
-    """What ``main`` does."""
+    """What ``main`` does; empty for one that was saved."""
+    lifetimes: Mapping[Value, tuple[int, int]] = field(default_factory=dict)
+    """The first and the last step of ``main`` at which each place is used."""
 
 
 def lower(graph: Graph) -> Lowered:
@@ -85,7 +88,9 @@ class _Lowering:
         main = self._main(steps, storage, dims)
         module = IRModule({**self.kernels, "main": main})
         constants = tuple(n.data for n in storage.constants)
-        return Lowered(self.graph, module, storage, constants, dims, self.calls, tuple(self.states), steps)
+        return Lowered(
+            self.graph, module, storage, constants, dims, self.calls, tuple(self.states), steps, lifetimes(steps)
+        )
 
     def _prim_func(self, kernel: PrimFunc, node: GraphNode) -> str:
         """The name of the kernel for a prim func that was written already."""

@@ -14,8 +14,10 @@ from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError
 from tirlower.driver.kernel import Executable as Module
 from tirlower.graph.core.draw import dot_text, html_page
 from tirlower.graph.core.nodes import Graph, GraphNode
+from tirlower.graph.core.options import Options
 from tirlower.graph.errors import GraphError
 from tirlower.graph.lower.driver import Lowered
+from tirlower.graph.run import saving
 from tirlower.graph.run.call import Call
 from tirlower.graph.run.plan import Plan
 from tirlower.graph.run.profile import GraphProfile, profile_of
@@ -23,6 +25,7 @@ from tirlower.graph.run.report import Report, report_of
 from tirlower.graph.run.tracing import Tracing, Watched
 from tirlower.ir import IRModule, PrimFunc
 from tirlower.ir.dtype import Array
+from tirlower.machine.target import Target
 
 __all__ = ["Executable", "GraphKernel"]
 
@@ -52,9 +55,17 @@ class Executable:
     """
 
     def __init__(
-        self, graph: Graph, lowered: Lowered, module: Module, traced: Callable[[], Mapping[str, Graph]] = dict
+        self,
+        graph: Graph,
+        lowered: Lowered,
+        module: Module,
+        traced: Callable[[], Mapping[str, Graph]] = dict,
+        target: Target = Target("llvm"),
+        options: Options = Options(),
     ) -> None:
         self.graph = graph
+        self.target = target
+        self.options = options
         self._traced = traced
         self.native = module
         self._lowered = lowered
@@ -145,6 +156,21 @@ class Executable:
         elif where.suffix != ".dot":
             raise GraphError(f"a picture is written as .dot or .html, got {where.name!r}")
         where.write_text(text, encoding="utf-8")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file, which :func:`tirlower.graph.load` reads; a file of that name is replaced when all is written.
+
+        The file is a zip of texts (the graph, its prim funcs, the plan of memory) and of the constants; states are in it as
+        they are at first. Raises :class:`GraphError` where it cannot be written.
+
+        >>> import tempfile, numpy as np, tirlower.graph as tg
+        >>> exe = tg.compile(tg.trace(lambda x: x @ np.eye(3, dtype="float32"), tg.spec((2, 3), "float32")))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     exe.save(f"{folder}/eye.tg")
+        ...     tg.load(f"{folder}/eye.tg")(np.ones((2, 3), "float32")).tolist()
+        [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+        """
+        saving.write(path, saving.Saved(self.graph, self._lowered, self.target.export(), self.options))
 
     def profile(self, *inputs: object, rounds: int = 5, **named: object) -> GraphProfile:
         """The time of each kernel in calls with these inputs; ``print`` shows a table.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tirlower.graph.core.nodes import Const, Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.lower.driver import Lowered
 from tirlower.graph.ops.evaluate import extent_value
@@ -93,23 +92,13 @@ class Plan:
 
 
 def plan_of(lowered: Lowered, dims: Mapping[Var, int]) -> Plan:
-    """The plan of a graph where its dims have these values; a step is a node that is no constant."""
-    made: dict[Value, int] = {}
-    last: dict[Value, int] = {}
-    steps = [node for node in lowered.graph.nodes if not isinstance(node, Const)]
-    for step, node in enumerate(steps):
-        for value in node.operands:
-            last[value] = step
-        for value in node.results:
-            made[value] = last[value] = step
-    for value in lowered.graph.results:
-        last[value] = len(steps)
+    """The plan of a graph where its dims have these values; a step is a call of a kernel, or a choice."""
     placements = []
     for value, offset in lowered.storage.offsets.items():
         size = (value.dtype.bits + 7) // 8
         for extent in value.extents:
             size *= extent_value(extent, dims)
-        placements.append(Placement(value.name, extent_value(offset, dims), size, made[value], last[value]))
+        placements.append(Placement(value.name, extent_value(offset, dims), size, *lowered.lifetimes[value]))
     return Plan(tuple(placements), extent_value(lowered.storage.arena, dims))
 
 
