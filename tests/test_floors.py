@@ -68,6 +68,7 @@ LAZY = {
     "graph/patterns/nodes.py": "the one door from a pattern to what is done with it, which stands on patterns",
     "graph/passes/__init__.py": "a pass over graphs is imported when it is first asked for",
     "graph/core/nodes.py": "the one door from graphs to their printer, which knows the operations",
+    "graph/core/module.py": "the one door from modules to their printer, which knows the operations",
     "graph/frontend/onnx_file.py": "the one wrapper of onnx, which only imports of models need",
     "graph/frontend/onnx_ops/table.py": "the families of operators are imported when a model is, and stand on the table",
     "graph/frontend/tensor.py": "NumPy's functions of tensors are made of tensors: methods and protocols look them up",

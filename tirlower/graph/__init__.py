@@ -24,12 +24,15 @@ if TYPE_CHECKING:
     from tirlower.graph.core.constants import ConstantData
     from tirlower.graph.core.dims import Dim, dim
     from tirlower.graph.core.module import Module
+    from tirlower.graph.core.module_text import parse_module
     from tirlower.graph.core.nodes import Const, Graph, Op, Value
     from tirlower.graph.core.options import Options
     from tirlower.graph.core.parser import parse
+    from tirlower.graph.core.structural import assert_structural_equal, structural_equal, structural_hash
     from tirlower.graph.core.verify import verify
     from tirlower.graph.errors import GraphError
     from tirlower.graph.frontend.control import State, call, cond, extern, prim_func, state, while_loop
+    from tirlower.graph.frontend.modules import kernels, module
     from tirlower.graph.frontend.namespace import nn, xp
     from tirlower.graph.frontend.onnx import from_onnx
     from tirlower.graph.frontend.tensor import Tensor
@@ -59,6 +62,7 @@ _WHERE = {
     "State": "frontend.control",
     "Tensor": "frontend.tensor",
     "Value": "core.nodes",
+    "assert_structural_equal": "core.structural",
     "assume": "frontend.trace",
     "attributes": "frontend.trace",
     "call": "frontend.control",
@@ -73,9 +77,12 @@ _WHERE = {
     "from_onnx": "frontend.onnx",
     "graph": "frontend.trace",
     "interpret": "ops.interpret",
+    "kernels": "frontend.modules",
     "load": "api",
+    "module": "frontend.modules",
     "nn": "frontend.namespace",
     "parse": "core.parser",
+    "parse_module": "core.module_text",
     "prim_func": "frontend.control",
     "partition": "passes.partition",
     "passes": "passes",
@@ -85,6 +92,8 @@ _WHERE = {
     "rewrite_call": "passes.rewrite",
     "spec": "frontend.trace",
     "state": "frontend.control",
+    "structural_equal": "core.structural",
+    "structural_hash": "core.structural",
     "trace": "frontend.trace",
     "verify": "core.verify",
     "while_loop": "frontend.control",

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from tirlower.diagnostics import TirError
+from tirlower.diagnostics import TirError, nearest_name
 from tirlower.driver.api import build
 from tirlower.graph.backends.registry import offload
+from tirlower.graph.core.module import Module
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.core.options import Options
 from tirlower.graph.errors import GraphError
@@ -25,14 +26,16 @@ __all__ = ["Options", "compile", "load"]
 
 
 def compile(
-    graph: Graph,
+    graph: Graph | Module,
     target: str | Target = "llvm",
     options: Options = Options(),
     backends: Sequence[str] | None = None,
+    entry: str | None = None,
 ) -> Executable:
     """A graph as machine code: the graph rewritten, one kernel an operation, and a driver that calls them.
 
-    ``backends`` are those of the options, given by themselves. The passes run under the current :class:`tirlower.PassContext`: its instruments, its trace, its configuration.
+    Of a module it is the graph that ``entry`` names, or the first. ``backends`` are those of the options, given by
+    themselves. The passes run under the current :class:`tirlower.PassContext`: its instruments, its trace, its configuration.
     Raises :class:`GraphError` for graphs that cannot be compiled, and what :func:`tirlower.build` raises.
 
     >>> import numpy as np
@@ -42,6 +45,7 @@ def compile(
     >>> exe(np.ones((2, 3), "float32"))
     array([3., 3.], dtype=float32)
     """
+    graph = _entry(graph, entry)
     ctx = context(options)
     if backends is not None:
         options = replace(options, backends=tuple(backends))
@@ -49,6 +53,17 @@ def compile(
         graph = offload(graph, options.backends)
     lowered = lower(_pipeline(options).run(graph, ctx))
     return _executable(graph, lowered, target_for(target, options), options, ctx)
+
+
+def _entry(given: Graph | Module, name: str | None) -> Graph:
+    graphs = given.graphs if isinstance(given, Module) else {given.name: given}
+    if name is not None and name not in graphs:
+        near = nearest_name(name, graphs)
+        raise GraphError(
+            f"there is no graph {name!r} to be the entry",
+            help=f"did you mean {near!r}?" if near else f"the graphs: {', '.join(graphs)}",
+        )
+    return next(iter(graphs.values())) if name is None else graphs[name]
 
 
 def _executable(graph: Graph, lowered: Lowered, target: Target, options: Options, ctx: PassContext) -> Executable:

@@ -15,7 +15,8 @@ __all__ = ["Module"]
 class Module:
     """Graphs by name, of which the first is the entry, their globals, and kernels that are written already.
 
-    ``graphs`` are those that a caller can name; graphs inside nodes are reached through them. A module is not changed:
+    ``str(module)`` is text that :func:`tirlower.graph.parse_module` reads, and that Python runs to the same module;
+    :func:`tirlower.graph.structural_equal` compares modules. ``graphs`` are those that a caller can name; graphs inside nodes are reached through them. A module is not changed:
     :meth:`with_` gives another.
     """
 
@@ -49,6 +50,11 @@ class Module:
         if same and held == self.globals and (kernels is None or kernels is self.kernels):
             return self
         return Module(new, held, self.kernels if kernels is None else kernels)
+
+    def __str__(self) -> str:
+        from tirlower.graph.core.module_text import module_text
+
+        return module_text(self)
 
     def __repr__(self) -> str:
         return f"<Module {', '.join(self.graphs)}: {len(self.globals)} globals, {len(self.kernels.functions)} kernels>"

@@ -32,7 +32,7 @@ from tirlower.ir import PrimFunc
 from tirlower.ir.dtype import Array, DataType
 from tirlower.script.source import parse_text
 
-__all__ = ["Store", "constant_data", "dim_facts", "parse"]
+__all__ = ["Parser", "Store", "constant_data", "dim_facts", "parse", "parsed"]
 
 T = TypeVar("T")
 
@@ -46,19 +46,29 @@ def parse(text: str, constants: Store | None = None) -> Graph:
     ``constants`` has arrays by digest; those that it lacks stay abstract: enough to look at a graph and to run passes on.
     Raises :class:`GraphError`, pointing into the text, for what is no graph.
     """
-    try:
-        tree, source = parse_text(text, "<graph>")
-    except ScriptError as error:
-        raise GraphError(error.message, labels=error.labels, notes=error.notes, help=error.help) from None
+    tree, source = parsed(text)
     functions = [s for s in tree.body if isinstance(s, ast.FunctionDef)]
     if len(functions) != 1 or len(tree.body) != 1:
-        raise GraphError(f"the text of a graph is one function under @tg.graph, got {len(tree.body)} statements")
-    return _Parser(source, functions[0], constants or {}).graph()
+        raise GraphError(
+            f"the text of a graph is one function under @tg.graph, got {len(tree.body)} statements",
+            help="tg.parse_module reads several graphs",
+        )
+    return Parser(source, functions[0], constants or {}).graph()
 
 
-class _Parser:
+def parsed(text: str) -> tuple[ast.Module, Source]:
+    """The syntax tree of a text. Raises :class:`GraphError` where it is not Python."""
+    try:
+        return parse_text(text, "<graph>")
+    except ScriptError as error:
+        raise GraphError(error.message, labels=error.labels, notes=error.notes, help=error.help) from None
+
+
+class Parser:
+    """The reader of a function; what it makes known to the functions behind it is in ``shared``."""
+
     def __init__(
-        self, source: Source, function: ast.FunctionDef, constants: Store, outer: _Parser | None = None
+        self, source: Source, function: ast.FunctionDef, constants: Store, outer: Parser | None = None
     ) -> None:
         self.source = source
         self.function = function
@@ -128,8 +138,8 @@ class _Parser:
     def _statement(self, statement: ast.stmt) -> None:
         if isinstance(statement, ast.FunctionDef):
             self._free(statement.name, statement)
-            self.shared[statement.name] = _Parser(self.source, statement, self.constants, self).graph()
-        elif self._declares(statement):
+            self.shared[statement.name] = Parser(self.source, statement, self.constants, self).graph()
+        elif self.declares(statement):
             pass
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and not _tg_statement(statement):
             self._without_results(statement.value)
@@ -163,7 +173,7 @@ class _Parser:
         self.builder.env.first([self._dim(each) for each in self._call(statement).keywords])
 
     def _dim(self, stated: ast.keyword) -> Dim:
-        facts = self._literal(stated.value)
+        facts = self.literal(stated.value)
         if stated.arg is None or not isinstance(facts, tuple):
             self.fail("the facts of a dim are a tuple", stated.value, "B=(1, 256), or B=(1, None, 8, (16, 64))")
         name = stated.arg
@@ -214,7 +224,7 @@ class _Parser:
 
     # Graphs inside nodes, states, kernels
 
-    def _declares(self, statement: ast.stmt) -> bool:
+    def declares(self, statement: ast.stmt) -> bool:
         """Whether a line makes a state or a kernel; then it is made."""
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             return False
@@ -224,8 +234,8 @@ class _Parser:
             return False
         assert isinstance(call, ast.Call)
         self._free(target.id, target)
-        args = [self._literal(a) for a in call.args]
-        named = {k.arg or "": self._literal(k.value) for k in call.keywords}
+        args = [self.literal(a) for a in call.args]
+        named = {k.arg or "": self.literal(k.value) for k in call.keywords}
         self.shared[target.id] = self.at(call, lambda: self._thing(maker, args, named, call))
         return True
 
@@ -306,13 +316,13 @@ class _Parser:
             self.fail(f"this is no kernel that stands before this line: {ast.unparse(call.args[0])}", call.args[0])
         types = [self._type(e, e) for e in (out.elts if isinstance(out, ast.Tuple) else [out])]
         given = [self._value(a) for a in call.args[1:]]
-        loud = effect is not None and self._literal(effect) is True
+        loud = effect is not None and self.literal(effect) is True
         return self.at(call, lambda: self.builder.kernel(kernel, types, *given, effect=loud))
 
     # Values
 
     def _constant(self, call: ast.Call, names: Sequence[str]) -> tuple[Value, ...]:
-        dtype, shape, what = (self._literal(a) for a in self._counted(call, 3))
+        dtype, shape, what = (self.literal(a) for a in self._counted(call, 3))
         if not isinstance(shape, tuple) or not all(type(e) is int and e >= 0 for e in shape):
             self.fail("the shape of a constant is a tuple of numbers", call.args[1])
         kind = DataType(self.at(call.args[0], lambda: dtype_name(dtype)))
@@ -341,7 +351,7 @@ class _Parser:
     def _operand(self, node: ast.expr) -> object:
         if isinstance(node, ast.Name):
             return self._value(node)
-        literal = self._literal(node)
+        literal = self.literal(node)
         if literal is not None and not isinstance(literal, (bool, int, float)):
             self.fail("an operand is a value or a number", node)
         return literal
@@ -372,16 +382,16 @@ class _Parser:
         if not isinstance(shape, ast.Tuple):
             self.fail("a shape is a tuple of numbers and texts", shape)
         extents = tuple(self._extent(e) for e in shape.elts)
-        return TensorType(extents, DataType(self.at(dtype, lambda: dtype_name(self._literal(dtype)))))
+        return TensorType(extents, DataType(self.at(dtype, lambda: dtype_name(self.literal(dtype)))))
 
     def _extent(self, node: ast.expr) -> Extent:
-        literal = self._literal(node)
+        literal = self.literal(node)
         if type(literal) is int and literal >= 0:
             return literal
         return self._text_extent(node)
 
     def _text_extent(self, node: ast.expr) -> Extent:
-        text = self._literal(node)
+        text = self.literal(node)
         if not isinstance(text, str):
             self.fail("an extent is a number or the text of an expression of dims", node, '"B * 4"')
         return self.at(node, lambda: parsed_extent(text, self.builder.env, "the extent"))
@@ -394,15 +404,15 @@ class _Parser:
             return self._text_extent(text)
         if any(isinstance(n, ast.Name) and n.id != "float" for n in ast.walk(node)):
             return self.at(node, lambda: extent_of(node, self.builder.env, f"here stands {ast.unparse(node)!r}"))
-        return self._literal(node)
+        return self.literal(node)
 
-    def _literal(self, node: ast.expr) -> object:
+    def literal(self, node: ast.expr) -> object:
         if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, (bool, int, float, str))):
             return node.value
         if isinstance(node, ast.Tuple):
-            return tuple(self._literal(e) for e in node.elts)
+            return tuple(self.literal(e) for e in node.elts)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            inner = self._literal(node.operand)
+            inner = self.literal(node.operand)
             if isinstance(inner, (int, float)):
                 return -inner
         if (
@@ -411,7 +421,7 @@ class _Parser:
             and node.func.id == "float"
             and len(node.args) == 1
         ):
-            text = self._literal(node.args[0])
+            text = self.literal(node.args[0])
             if text in ("inf", "-inf", "nan"):
                 return float(str(text))
         self.fail(f"this is no number, text or tuple of them: {ast.unparse(node)}", node)

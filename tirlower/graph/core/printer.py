@@ -32,7 +32,7 @@ from tirlower.ir import Expr, PrimFunc
 from tirlower.ir.dtype import NumpyDType
 from tirlower.ir.stmt import normalize_attr
 
-__all__ = ["graph_text"]
+__all__ = ["graph_lines", "graph_text", "identifier", "state_line"]
 
 _RESERVED = frozenset({"tg", "float", *keyword.kwlist})
 """Names that mean something else in the text."""
@@ -43,16 +43,29 @@ def graph_text(graph: Graph, digits: int = 8) -> str:
     return "\n".join(_Printer(graph, digits=digits).lines())
 
 
+def graph_lines(graph: Graph, held: Mapping[object, str]) -> list[str]:
+    """The lines of a graph whose text stands behind lines that make some states, under these names."""
+    return _Printer(graph, held=held).lines()
+
+
+def state_line(one: Global, name: str) -> str:
+    """The line that makes a state."""
+    return _Printer(Graph(name, (), (), (), ()))._declared(one, name)[0]
+
+
 class _Printer:
     """The text of a graph. Graphs inside nodes, states and kernels have names that all of it shares."""
 
-    def __init__(self, graph: Graph, outer: _Printer | None = None, digits: int = 8) -> None:
+    def __init__(
+        self, graph: Graph, outer: _Printer | None = None, digits: int = 8, held: Mapping[object, str] | None = None
+    ) -> None:
         self.graph = graph
+        self.held = held or {}
         self.digits: int = digits if outer is None else outer.digits
         self.outer = outer
         top = graph if outer is None else outer.graph
-        self.taken = {*_RESERVED, *(d.name for d in top.dims)}
-        self.shared: dict[object, str] = {} if outer is None else outer.shared
+        self.taken = {*_RESERVED, *(d.name for d in top.dims), *self.held.values()}
+        self.shared: dict[object, str] = dict(self.held) if outer is None else outer.shared
         self.names: dict[Value, str] = {}
         self.inlined: dict[Value, str] = {}
         self.bound = False
@@ -74,7 +87,7 @@ class _Printer:
 
     def _shared(self, thing: object, hint: str) -> None:
         if thing not in self.shared:
-            name = self.shared[thing] = _identifier(hint, {*self.taken, *self.shared.values()})
+            name = self.shared[thing] = identifier(hint, {*self.taken, *self.shared.values()})
             self.taken.add(name)
 
     def lines(self) -> list[str]:
@@ -88,7 +101,7 @@ class _Printer:
             printer = _Printer(each, self)
             inside += ["", *printer.lines()]
             self.bound = self.bound or printer.bound
-        name = _identifier(graph.name, set(_RESERVED)) if self.outer is None else self.shared[graph]
+        name = identifier(graph.name, set(_RESERVED)) if self.outer is None else self.shared[graph]
         made = [f"def {name}({', '.join(params)}):"]
         if graph.dims and self.outer is None:
             facts = ", ".join(f"{d.name}={_facts(d)}" for d in graph.dims)
@@ -98,7 +111,8 @@ class _Printer:
         if graph.attrs:
             made.append(f"    tg.attributes({self._attributes(graph.attrs)})")
         if self.outer is None:
-            made += [f"    {line}" for thing, known in self.shared.items() for line in self._declared(thing, known)]
+            own = {thing: known for thing, known in self.shared.items() if thing not in self.held}
+            made += [f"    {line}" for thing, known in own.items() for line in self._declared(thing, known)]
         made += [f"    {line}" if line else "" for line in (*inside, *([""] if inside else []), *body)]
         returned = self._returned()
         return ["@tg.graph", *made, f"    return {returned}" if returned else "    return ()"]
@@ -120,7 +134,7 @@ class _Printer:
         """The name of a value: its own where nothing has it yet."""
         known = self.names.get(value)
         if known is None:
-            known = self.names[value] = _identifier(value.name or "v", self.taken)
+            known = self.names[value] = identifier(value.name or "v", self.taken)
             self.taken.add(known)
         return known
 
@@ -268,7 +282,8 @@ def _quoted(text: str) -> str:
     return json.dumps(str(text), ensure_ascii=False)
 
 
-def _identifier(hint: str, taken: Iterable[str]) -> str:
+def identifier(hint: str, taken: Iterable[str]) -> str:
+    """A name of Python that is like a hint and that is not taken."""
     base = "".join(c if c.isalnum() or c == "_" else "_" for c in hint) or "v"
     base = base if base.isidentifier() else f"v_{base}"
     name, count = base, 0
