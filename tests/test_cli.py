@@ -192,7 +192,12 @@ def test_a_model_is_shown_reported_drawn_profiled_and_run(tmp_path, capsys):
     where = tmp_path / "mlp.onnx"
     onnx.save(mlp("small", batch="N"), str(where))
     assert main(["graph", str(where)]) == 0
-    assert "@tg.graph" in capsys.readouterr().out
+    assert "tg.gemm" in (shown := capsys.readouterr().out) and "@tg.graph" in shown
+    assert main(["graph", str(where), "--until", "Expand"]) == 0
+    expanded = capsys.readouterr().out
+    assert "@tg.graph" in expanded and "tg.gemm" not in expanded and "tg.matmul" in expanded
+    assert main(["graph", str(where), "--until", "Expnd"]) == 1
+    assert "did you mean 'Expand'" in capsys.readouterr().err
     picture = tmp_path / "mlp.html"
     assert main(["graph", str(where), "--report", "--profile", "--run", "--size", "3", "--draw", str(picture)]) == 0
     printed = capsys.readouterr().out

@@ -17,6 +17,7 @@ from tirlower.diagnostics import TirError, nearest_name
 from tirlower.driver.backend import SOURCE_KINDS
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.ops.evaluate import extent_value
+from tirlower.graph.passes.default import DEFAULT
 from tirlower.ir import IRModule, PrimFunc
 from tirlower.ir.dtype import Array
 from tirlower.ir.expr import IntImm
@@ -145,6 +146,9 @@ def _graph(args: argparse.Namespace) -> None:
     if not path.is_file():
         raise TirError(f"no file {args.model!r}")
     graph = tg.from_onnx(str(path))
+    if args.until:
+        print(DEFAULT.run(graph, until=args.until))
+        return
     if not (args.report or args.profile or args.draw or args.run):
         print(graph)
         return
@@ -189,6 +193,7 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(action=_source)
     one = commands.add_parser("graph", help="compile a model of ONNX; without options its text is printed")
     one.add_argument("model", metavar="MODEL")
+    one.add_argument("--until", metavar="PASS", help="print the graph after this pass, and stop")
     one.add_argument("--report", action="store_true", help="print its kernels and its memory")
     one.add_argument("--profile", action="store_true", help="print the time of each kernel, on random inputs")
     one.add_argument("--draw", metavar="FILE", help="write a picture: .dot or .html")

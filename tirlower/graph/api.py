@@ -18,6 +18,7 @@ from tirlower.graph.lower.driver import Lowered, lower
 from tirlower.graph.passes.default import DEFAULT, PLAIN
 from tirlower.graph.passes.pipeline import Pipeline
 from tirlower.graph.run.executable import Executable
+from tirlower.graph.run.plan import check_plan
 from tirlower.graph.run.saving import read
 from tirlower.machine.target import Target
 from tirlower.rewrite.context import PassContext
@@ -67,6 +68,7 @@ def _entry(given: Graph | Module, name: str | None) -> Graph:
 
 
 def _executable(graph: Graph, lowered: Lowered, target: Target, options: Options, ctx: PassContext) -> Executable:
+    check_plan(lowered)
     module = build(lowered.module, target)
     traced = partial(_pipeline(options).trace, graph, ctx.quiet())
     return Executable(graph, lowered, module, traced, target, options)

@@ -76,3 +76,31 @@ def test_a_graph_without_intermediates_needs_no_arena() -> None:
     plan = tg.compile(tg.trace(lambda x: x + 1, tg.spec((3,), "float32"))).plan
     plan.verify()
     assert plan == Plan((), 0) and plan.most_live == 0
+
+
+def test_plans_of_many_values_are_checked_in_time_and_one_clash_among_them_is_found() -> None:
+    rng = random.Random(1)
+    for _ in range(20):
+        # Byte ranges of a grid, and in each the lifetimes one behind the other.
+        placements = []
+        for column in range(40):
+            step = rng.randint(0, 3)
+            for _ in range(50):
+                last = step + rng.randint(0, 5)
+                placements.append(Placement(f"v{len(placements)}", column * 128, rng.randint(1, 128), step, last))
+                step = last + 1
+        rng.shuffle(placements)
+        Plan(tuple(placements), 40 * 128).verify()
+        torn = rng.choice(placements)
+        extra = Placement("torn", torn.offset, 1, torn.last, torn.last)
+        with pytest.raises(GraphError, match=r"'torn'.* share memory"):
+            Plan((*placements, extra), 40 * 128).verify()
+
+
+def test_a_wrong_plan_is_found_in_a_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tirlower.graph.lower.storage as storage
+
+    monkeypatch.setattr(storage, "size_in_bytes", lambda value, env: 64)
+    graph = tg.trace(lambda x: np.exp(np.exp(np.exp(x)) @ x), tg.spec((50, 50), "float32"))
+    with pytest.raises(GraphError, match=r"share memory|not in the arena"):
+        tg.compile(graph)

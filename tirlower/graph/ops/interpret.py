@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tirlower.graph.core.control import Call, If, While
-from tirlower.graph.core.dims import Dim, DimEnv
+from tirlower.graph.core.dims import DimEnv
 from tirlower.graph.core.effects import OUTSIDE, Extern, KernelCall, Load, Store
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, Value
 from tirlower.graph.errors import GraphError
+from tirlower.graph.ops.binding import bound_dims
 from tirlower.graph.ops.builder import GraphBuilder
-from tirlower.graph.ops.evaluate import bind_dims, evaluate, extent_value
+from tirlower.graph.ops.evaluate import evaluate, extent_value
 from tirlower.graph.ops.inference import loops, opaque
 from tirlower.graph.ops.kernels import closed, numbers_of
 from tirlower.graph.ops.opaque import run_reference
@@ -60,25 +61,10 @@ def bound(graph: Graph, arrays: Sequence[Array]) -> dict[Var, int]:
     if len(arrays) != len(graph.params):
         names = ", ".join(p.name for p in graph.params)
         raise GraphError(f"{graph.name} has {len(graph.params)} inputs ({names}), got {len(arrays)}")
-    values: dict[Var, int] = {}
-    for _ in range(2):  # an expression may stand before the dim that it is of
-        for param, array in zip(graph.params, arrays, strict=True):
-            if array.dtype != param.dtype.numpy:
-                raise GraphError(f"the input {param.name} is of {param.dtype!s}, got {array.dtype}")
-            bind_dims(f"the input {param.name}", param.shape, array.shape, values)
-    for one in graph.dims:
-        _admitted(one, values)
-    for a, b in graph.assumed:
-        x, y = extent_value(a, values), extent_value(b, values)
-        if x != y:
-            raise GraphError(f"{graph.name} needs {a} and {b} equal, got {x} and {y}")
-    return values
-
-
-def _admitted(one: Dim, values: Mapping[Var, int]) -> None:
-    value = values.get(one.var)
-    if value is not None and not one.admits(value):
-        raise GraphError(f"the dim {one.name} is {value}, but {one.facts} is stated")
+    for param, array in zip(graph.params, arrays, strict=True):
+        if array.dtype != param.dtype.numpy:
+            raise GraphError(f"the input {param.name} is of {param.dtype!s}, got {array.dtype}")
+    return bound_dims(graph, [array.shape for array in arrays])
 
 
 def run_nodes(

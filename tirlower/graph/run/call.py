@@ -14,9 +14,9 @@ from numpy import empty
 
 from tirlower.call.bind import aligned_empty
 from tirlower.diagnostics import ArgumentError, ArgumentTypeError, ArgumentValueError
-from tirlower.graph.core.dims import Dim
 from tirlower.graph.core.nodes import Value
 from tirlower.graph.lower.driver import Lowered
+from tirlower.graph.ops.binding import bound_dims
 from tirlower.graph.ops.evaluate import extent_value
 from tirlower.ir import ALLOC_ALIGNMENT, Var
 from tirlower.ir.dtype import Array
@@ -79,7 +79,8 @@ class Call:
         return results
 
     def _dynamic(self, given: Sequence[object], out: Sequence[object] | None) -> list[object]:
-        values = self._bound(given)
+        shapes = [getattr(x, "shape", None) for x in given]
+        values = bound_dims(self.graph, shapes, ArgumentValueError, whole=True)
         results: list[object] = (
             [np.empty(_shape(v, values), v.dtype.numpy) for v in self.graph.results] if out is None else list(out)
         )
@@ -101,52 +102,6 @@ class Call:
             for one in self.lowered.states:
                 self.states[one.name][...] = one.initial.numpy()
 
-    def _bound(self, given: Sequence[object]) -> dict[Var, int]:
-        """The values of the dims, by the shapes of the inputs; what is stated of them, and was assumed, is checked."""
-        values: dict[Var, int] = {}
-        shapes = [getattr(x, "shape", None) for x in given]
-        waiting = [(v, s) for v, s in zip(self.graph.params, shapes, strict=True) if s is not None]
-        for value, shape in waiting:
-            if len(shape) != len(value.extents):
-                raise ArgumentValueError(
-                    f"input {value.name!r} has {len(value.extents)} axes, got shape {tuple(shape)}"
-                )
-            for extent, got in zip(value.extents, shape, strict=True):
-                if isinstance(extent, Var):
-                    values.setdefault(extent, int(got))
-        for value, shape in waiting:
-            for axis, (extent, got) in enumerate(zip(value.extents, shape, strict=True)):
-                wanted = extent_value(extent, values)
-                if wanted != got:
-                    raise ArgumentValueError(
-                        f"input {value.name!r}: axis {axis} has extent {got}, expected {extent} = {wanted}",
-                        help=_origin_of(values, self.graph.params, shapes),
-                    )
-        for one in self.graph.dims:
-            self._check(one, values)
-        for a, b in self.graph.assumed:
-            if extent_value(a, values) != extent_value(b, values):
-                raise ArgumentValueError(
-                    f"{self.graph.name} needs {a} and {b} to be equal, got {extent_value(a, values)} and {extent_value(b, values)}",
-                    help=_origin_of(values, self.graph.params, shapes),
-                )
-        return values
-
-    def _check(self, one: Dim, values: Mapping[Var, int]) -> None:
-        if one.var not in values:
-            raise ArgumentValueError(
-                f"no input says what the dim {one.name} is",
-                help="give one input a shape with it as an extent of its own",
-            )
-        if not one.admits(values[one.var]):
-            where = next(
-                f"axis {n} of input {v.name!r}"
-                for v in self.graph.params
-                for n, e in enumerate(v.extents)
-                if e is one.var
-            )
-            raise ArgumentValueError(f"dim {one.name} = {values[one.var]} ({where}): stated is {one.facts}")
-
     def _take(self, size: int) -> Array:
         """An arena of at least so many bytes that no other call has."""
         try:
@@ -158,16 +113,6 @@ class Call:
 
 def _shape(value: Value, values: Mapping[Var, int]) -> tuple[int, ...]:
     return tuple(extent_value(e, values) for e in value.extents)
-
-
-def _origin_of(values: Mapping[Var, int], params: Sequence[Value], shapes: Sequence[object]) -> str:
-    """Which input gave each dim its value."""
-    told = [
-        f"{extent.name} = {values[extent]} from axis {n} of {value.name!r}"
-        for extent in values
-        for value, n in [next((v, n) for v in params for n, e in enumerate(v.extents) if e is extent)]
-    ]
-    return "; ".join(told)
 
 
 def _plain(value: object) -> object:

@@ -12,7 +12,7 @@ from tirlower.graph.run.sites import written_by
 from tirlower.ir import Buffer, BufferLoad, PrimFunc
 from tirlower.ir.query import each
 
-__all__ = ["Cost", "cost_of", "typical"]
+__all__ = ["Cost", "cost_of", "least", "typical"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,16 @@ def typical(dim: Dim) -> int:
     if dim.high is not None:
         return dim.high // dim.multiple_of * dim.multiple_of
     return -(-max(dim.low, 1) // dim.multiple_of) * dim.multiple_of
+
+
+def least(dim: Dim) -> int:
+    """The least value of a dim.
+
+    >>> from tirlower.graph.core.dims import dim
+    >>> least(dim("B", 1, 256)), least(dim("N", 4, multiple_of=3)), least(dim("M"))
+    (1, 6, 0)
+    """
+    return -(-dim.low // dim.multiple_of) * dim.multiple_of
 
 
 def cost_of(func: PrimFunc, dims: Mapping[str, int]) -> Cost:

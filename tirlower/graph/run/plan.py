@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from tirlower.graph.errors import GraphError
 from tirlower.graph.lower.driver import Lowered
 from tirlower.graph.ops.evaluate import extent_value
+from tirlower.graph.run.costs import least, typical
 from tirlower.ir import ALLOC_ALIGNMENT, Var
 
-__all__ = ["Placement", "Plan", "plan_of"]
+__all__ = ["Placement", "Plan", "check_plan", "plan_of"]
 
 
 @dataclass(frozen=True)
@@ -68,19 +71,28 @@ class Plan:
         ...
         tirlower.graph.errors.GraphError: error: 'a' (bytes 0 to 99, steps 0 to 2) and 'b' (bytes 64 to 127, steps 1 to 2) share memory
         """
-        open_: list[Placement] = []
-        for one in sorted(self.placements, key=lambda p: (p.offset, p.first)):
+        for one in self.placements:
             if one.offset % ALLOC_ALIGNMENT or one.offset < 0 or one.end > self.arena:
                 raise GraphError(
                     f"{_shown(one)} is not aligned to {ALLOC_ALIGNMENT} bytes, or not in the arena of {self.arena}"
                 )
             if one.last < one.first:
                 raise GraphError(f"{_shown(one)} is read before it is made")
-            open_ = [other for other in open_ if other.end > one.offset]
-            for other in open_:
-                if one.size and other.first <= one.last and one.first <= other.last:
+        # Through the steps: values that are held lie one behind the other, so that a new one can meet its neighbours alone.
+        held: list[tuple[int, int, Placement]] = []
+        ending: list[tuple[int, int, int]] = []
+        for n, one in sorted(enumerate(self.placements), key=lambda p: (p[1].first, p[1].offset)):
+            if not one.size:
+                continue
+            while ending and ending[0][0] < one.first:
+                _, offset, number = heappop(ending)
+                del held[bisect_left(held, (offset, number), key=lambda h: h[:2])]
+            at = bisect_left(held, (one.offset, n), key=lambda h: h[:2])
+            for _, _, other in held[max(at - 1, 0) : at + 1]:
+                if other.offset < one.end and one.offset < other.end:
                     raise GraphError(f"{_shown(other)} and {_shown(one)} share memory")
-            open_.append(one)
+            held.insert(at, (one.offset, n, one))
+            heappush(ending, (one.last, one.offset, n))
 
     def __str__(self) -> str:
         """A line for each value."""
@@ -100,6 +112,15 @@ def plan_of(lowered: Lowered, dims: Mapping[Var, int]) -> Plan:
             size *= extent_value(extent, dims)
         placements.append(Placement(value.name, extent_value(offset, dims), size, *lowered.lifetimes[value]))
     return Plan(tuple(placements), extent_value(lowered.storage.arena, dims))
+
+
+def check_plan(lowered: Lowered) -> None:
+    """Verify the plan where the dims have the values at which they are counted, and where they have their least ones.
+
+    Raises :class:`GraphError` that names the values.
+    """
+    for choose in (typical, least) if lowered.dims else (typical,):
+        plan_of(lowered, {one.var: choose(one) for one in lowered.graph.dims}).verify()
 
 
 def _aligned(size: int) -> int:

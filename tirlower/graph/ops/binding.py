@@ -1,0 +1,87 @@
+"""The values of a graph's dims in a call: what the shapes of its inputs say, checked against all that is stated of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from tirlower.diagnostics import TirError
+from tirlower.graph.core.dims import Dim
+from tirlower.graph.core.nodes import Graph, Value
+from tirlower.graph.errors import GraphError
+from tirlower.graph.ops.evaluate import extent_value
+from tirlower.ir import IntImm, Var
+from tirlower.ir.query import each
+
+__all__ = ["bound_dims"]
+
+_Shaped: TypeAlias = "list[tuple[Value, tuple[int, ...]]]"
+
+
+def bound_dims(
+    graph: Graph, shapes: Sequence[tuple[int, ...] | None], error: type[TirError] = GraphError, whole: bool = False
+) -> dict[Var, int]:
+    """The values of the dims, by the shapes of the inputs, of which None is one that is not known.
+
+    Extents, what is stated of dims, and what is taken for equal is checked; ``whole``: each dim has to have a value. Raises
+    ``error``, which names the input and the dim.
+
+    >>> from tirlower.graph.ops.builder import GraphBuilder
+    >>> b = GraphBuilder("f")
+    >>> from tirlower.graph.core.dims import dim
+    >>> N = dim("N", 1, 4)
+    >>> b.env.add(N)
+    >>> g = b.finish(b.op("exp", b.param("x", (N, 2), "float32")))
+    >>> bound_dims(g, [(3, 2)])[N.var]
+    3
+    """
+    values: dict[Var, int] = {}
+    shaped = [(v, tuple(s)) for v, s in zip(graph.params, shapes, strict=True) if s is not None]
+    for value, shape in shaped:
+        if len(shape) != len(value.extents):
+            raise error(f"input {value.name!r} has {len(value.extents)} axes, got shape {shape}")
+        for extent, got in zip(value.extents, shape, strict=True):
+            if isinstance(extent, Var):
+                values.setdefault(extent, int(got))
+    for value, shape in shaped:
+        for axis, (extent, got) in enumerate(zip(value.extents, shape, strict=True)):
+            if not whole and any(var not in values for var in each(Var, extent)):
+                continue
+            wanted = extent_value(extent, values)
+            if wanted != got:
+                raise error(
+                    f"input {value.name!r}: axis {axis} has extent {got}, expected "
+                    + (f"{wanted}" if isinstance(extent, IntImm) else f"{extent} = {wanted}"),
+                    help=_told(values, graph.params) or None,
+                )
+    for one in graph.dims:
+        _check(one, values, graph.params, error, whole)
+    for a, b in graph.assumed:
+        x, y = extent_value(a, values), extent_value(b, values)
+        if x != y:
+            raise error(
+                f"{graph.name} needs {a} and {b} to be equal, got {x} and {y}", help=_told(values, graph.params) or None
+            )
+    return values
+
+
+def _check(one: Dim, values: Mapping[Var, int], params: Sequence[Value], error: type[TirError], whole: bool) -> None:
+    value = values.get(one.var)
+    if value is None:
+        if whole:
+            raise error(
+                f"no input says what the dim {one.name} is",
+                help="give one input a shape with it as an extent of its own",
+            )
+        return
+    if not one.admits(value):
+        raise error(f"dim {one.name} = {value} ({_place(one.var, params)}): stated is {one.facts}")
+
+
+def _place(var: Var, params: Sequence[Value]) -> str:
+    """Which input gives a dim its value."""
+    return next(f"axis {n} of input {v.name!r}" for v in params for n, e in enumerate(v.extents) if e is var)
+
+
+def _told(values: Mapping[Var, int], params: Sequence[Value]) -> str:
+    return "; ".join(f"{var.name} = {value} from {_place(var, params)}" for var, value in values.items())
