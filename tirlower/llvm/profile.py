@@ -61,6 +61,9 @@ class Profile:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         _active.remove(self)
 
+    def begin(self, number: int) -> None:
+        """What a mark encloses begins to run."""
+
     def record(self, number: int, nanoseconds: int) -> None:
         """Add one run of what a mark encloses."""
         row = self._rows.get(number)
@@ -88,6 +91,7 @@ class Profile:
 
 def _start(number: int) -> None:
     if _active:
+        _active[-1].begin(number)
         _state.open.append((number, time.perf_counter_ns()))
 
 

@@ -23,7 +23,7 @@ import tirlower.graph as tg
         ({"memory": "naive"}, "has no effect"),
         ({"specialize": (1, 8)}, "has no effect"),
         ({"tuned": "a.db"}, "has no effect"),
-        ({"trace": True}, "has no effect"),
+        ({"trace": 1}, "trace is True or False, got 1"),
     ],
 )
 def test_what_is_refused(given, said):

@@ -114,3 +114,43 @@ def test_a_process_that_finds_the_marked_driver_in_the_disk_cache_traces_too(
     for _ in range(2):
         ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
         assert ran.stdout == "exp_3 [1.0, 1.0, 1.0]\n", ran
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_option_prints_inputs_before_and_outputs_behind_each_kernel(dynamic: bool, capsys: Any) -> None:
+    rows = tg.dim("N", 1, 3) if dynamic else 2
+    graph = tg.trace(lambda x: (np.negative(x + 1), x[:0]), tg.spec((rows, 2), "float32"))
+    exe = tg.compile(graph, options=tg.Options(trace=True, optimize=False))
+    y, z = exe(np.array([[1, 2], [3, 4]], "float32"))
+    assert y.tolist() == [[-2, -3], [-4, -5]] and z.shape == (0, 2)
+    lines = capsys.readouterr().err.splitlines()
+    told = [line.removeprefix("== ") for line in lines if line.startswith("== ")]
+    kernels = [name.split(":")[0] for name in told]
+    assert kernels[::2] == kernels[1::2] and [name.split(": ")[1] for name in told] == ["inputs", "outputs"] * 3
+    first = [name.split("_")[0] for name in kernels[::2]]
+    assert sorted(first) == ["add", "negative", "slice"] and first.index("add") < first.index("negative")
+    at = lines.index(f"== {kernels[2 * first.index('negative')]}: inputs")
+    text = "\n".join(lines[at:])
+    assert text.startswith(lines[at] + "\nfloat32[2, 2] [[2., 3.],\n [4., 5.]]\n== negative")
+    assert "outputs\nfloat32[2, 2] [[-2., -3.],\n [-4., -5.]]" in text and "float32[0, 2] []" in "\n".join(lines)
+    seen: list[str] = []
+    with exe.trace(lambda kernel, inputs, outputs: seen.append(kernel.name)):
+        exe(np.ones((2, 2), "float32"))
+    assert seen == kernels[::2] and not capsys.readouterr().err
+    exe(np.ones((2, 2), "float32"))
+    assert len(capsys.readouterr().err) > 100
+
+
+def test_states_of_an_executable_that_prints(capsys: Any) -> None:
+    total = tg.state("total", (), "int64", 2)
+
+    def add_up(x: Any) -> Any:
+        total.store(total.load() + x)
+        return total.load()
+
+    exe = tg.compile(tg.trace(add_up, tg.spec((), "int64")), options=tg.Options(trace=True))
+    assert [int(exe(1)), int(exe(4))] == [3, 7] and exe.state["total"].item() == 7  # type: ignore[call-overload]
+    exe.reset()
+    assert int(exe(1)) == 3  # type: ignore[call-overload]
+    told = capsys.readouterr().err
+    assert told.count(": inputs") == told.count(": outputs") > 2

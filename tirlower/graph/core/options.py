@@ -15,7 +15,6 @@ _NOT_YET = {
     "memory": "each value has a place of its own in the arena yet",
     "specialize": "there is one version of a kernel for all extents yet",
     "tuned": "nothing is measured yet",
-    "trace": "kernels cannot be watched yet",
 }
 """What changes nothing yet, and why."""
 
@@ -30,10 +29,11 @@ class Options:
     - ``num_threads``: how many threads parallel loops use; None: as many as there are cores.
     - ``constant_growth``: by which part of the size of its constants a model may grow by folding.
     - ``backends``: names of backends that may compute parts of the graph, the first one first; under ``"exact"`` none does.
+    - ``trace``: each call writes to ``sys.stderr`` what each kernel reads, before it runs, and what it wrote, behind it.
     - ``validate``: every pass's result is verified and run beside its input (``PassContext(validate=True)``).
 
     These change nothing yet, and take their default alone: ``schedule``, ``fusion``, ``memory``, ``specialize``,
-    ``tuned``, ``trace``. Raises :class:`GraphError` for other values of them, and for values that an option does not have.
+    ``tuned``. Raises :class:`GraphError` for other values of them, and for values that an option does not have.
 
     >>> Options(numerics="exact").optimize
     True
@@ -57,7 +57,7 @@ class Options:
         words = [one.word for one in Numerics]
         if self.numerics not in words:
             raise GraphError(f"numerics is one of {', '.join(map(repr, words))}, got {self.numerics!r}")
-        for word in ("optimize", "validate"):
+        for word in ("optimize", "trace", "validate"):
             if not isinstance(getattr(self, word), bool):
                 raise GraphError(f"{word} is True or False, got {getattr(self, word)!r}")
         threads = self.num_threads

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Protocol
 
 import numpy as np
@@ -45,8 +46,7 @@ class Call:
         """What lives from call to call."""
         self._held = [*self.constants, *self.states.values()]
         self._turn = threading.Lock()
-        # Calls of a graph that writes its states come one after the other; others need not wait, nor ask.
-        self._enter = self._in_turn if self.graph.writes else main
+        self._enter = self._way()
         if self.static:
             self.made = [(_shape(v, {}), v.dtype.numpy) for v in self.graph.results]
             self.size = extent_value(lowered.storage.arena, {}) + ALLOC_ALIGNMENT
@@ -91,6 +91,17 @@ class Call:
         finally:
             self._free.append(arena)
         return results
+
+    def through(self, main: Main) -> Call:
+        """The same call, with the same constants, states and arenas, through another ``main``."""
+        other = copy(self)
+        other.main = main
+        other._enter = other._way()
+        return other
+
+    def _way(self) -> Main:
+        # Calls of a graph that writes its states come one after the other; others need not wait, nor ask.
+        return self._in_turn if self.graph.writes else self.main
 
     def _in_turn(self, *given: object) -> object:
         with self._turn:

@@ -70,6 +70,8 @@ class Executable:
         self.native = module
         self._lowered = lowered
         self._call = self._plain = Call(lowered, module["main"])
+        if options.trace:
+            self._call = self._plain = self._watched.printing(self._plain)
         self._names = [v.name for v in graph.params]
 
     @property
@@ -201,7 +203,9 @@ class Executable:
         else:
             kernels = self.kernels
             told = hook
-            self._call = self._watched.call(lambda site, given, time: told(kernels[site.kernel], *given.views(site)))
+            self._call = self._watched.call(
+                lambda site, given, time: told(kernels[site.kernel], *given.views(site)), plain=self._plain
+            )
         return Tracing(self._end_trace)
 
     def _end_trace(self) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tirlower.diagnostics import ArgumentTypeError
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.evaluate import extent_value
 from tirlower.ir import Buffer, BufferLoad, BufferStore, Call, Evaluate, GlobalVar, IRModule, PrimFunc, Stmt, Var, build
@@ -123,5 +124,7 @@ class Arguments:
 
 
 def _bytes_of(value: object) -> Array:
+    if not isinstance(value, np.ndarray) and not hasattr(value, "__dlpack__"):
+        raise ArgumentTypeError(f"an array is wanted, got {type(value).__name__}")
     array = value if isinstance(value, np.ndarray) else np.from_dlpack(value)  # type: ignore[arg-type]
     return array.reshape(-1).view(np.uint8)
