@@ -23,7 +23,7 @@ from tirlower.ir.dtype import Array
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.options import option
 
-__all__ = ["BindConstants", "FoldConstants", "Kept"]
+__all__ = ["FREE", "BindConstants", "FoldConstants", "Kept", "contents", "has_dims", "no_constant"]
 
 
 class BindConstants(GraphPass):
@@ -59,8 +59,8 @@ class BindConstants(GraphPass):
         for name, array in self.constants.items():
             value = by_name.get(name)
             if value is None:
-                raise _no_constant(graph, name, [v.name for v in by_name.values() if isinstance(v.node, Const)])
-            bound[value] = _contents(value, array)
+                raise no_constant(graph, name, [v.name for v in by_name.values() if isinstance(v.node, Const)])
+            bound[value] = contents(value, array)
 
         def visit(builder: GraphBuilder, node: GraphNode, operands: tuple[Value, ...]) -> Sequence[Value] | None:
             data = bound.get(node.results[0]) if isinstance(node, Const) else None
@@ -76,7 +76,8 @@ class BindConstants(GraphPass):
         return super().__call__(graph, ctx)
 
 
-def _no_constant(graph: Graph, name: str, names: Sequence[str]) -> GraphError:
+def no_constant(graph: Graph, name: str, names: Sequence[str]) -> GraphError:
+    """The error for a name that is none of these."""
     if any(p.name == name for p in graph.params):
         return GraphError(f"{name!r} is an input of {graph.name}: it is given at each call, and cannot be bound")
     near = nearest_name(name, names)
@@ -84,7 +85,7 @@ def _no_constant(graph: Graph, name: str, names: Sequence[str]) -> GraphError:
     return GraphError(f"{graph.name} has no constant {name!r}", help=hint)
 
 
-def _contents(value: Value, array: object) -> ConstantData:
+def contents(value: Value, array: object) -> ConstantData:
     """An array as the contents of a constant. Raises :class:`GraphError`."""
     node = value.node
     if not isinstance(node, Const):
@@ -175,7 +176,7 @@ _ROUND_ONCE = frozenset(
 )
 """Operations on floats that have one right result: moves, conversions, and those of IEEE 754 that round once."""
 
-_FREE = 64 * 1024
+FREE = 64 * 1024
 """Bytes that a folded constant may always be larger than what it was made of."""
 
 _WORK = 1 << 24
@@ -239,7 +240,7 @@ class _Folding:
         self.kept: list[Kept] = []
         self.env = DimEnv(graph.dims)
         held = sum(n.data.nbytes for n in graph.nodes if isinstance(n, Const))
-        self.room = int(held * growth) + _FREE
+        self.room = int(held * growth) + FREE
         """The bytes by which constants may still grow."""
 
     def folded(self) -> Graph:
@@ -267,7 +268,7 @@ class _Folding:
 
     def _unfit(self, node: Op, operands: tuple[Value, ...]) -> str | None:
         """Why an operation on constants is not computed; None where it may be."""
-        if any(isinstance(e, Expr) for v in node.results for e in v.shape) or _has_dims(node.attrs.values()):
+        if any(isinstance(e, Expr) for v in node.results for e in v.shape) or has_dims(node.attrs.values()):
             return "its shape or an attribute has dims"
         for value in operands:
             if isinstance(value.node, Const) and value.node.data.is_abstract:
@@ -305,7 +306,9 @@ def _elements(kind: TensorType) -> int:
     return size
 
 
-def _has_dims(values: Iterable[object]) -> bool:
+def has_dims(values: Iterable[object]) -> bool:
+    """Whether an extent that a call brings is among values, or in tuples of them."""
+
     def each(value: object) -> Iterator[object]:
         if isinstance(value, (tuple, list)):
             for part in value:

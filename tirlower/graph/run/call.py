@@ -15,7 +15,9 @@ from numpy import empty
 
 from tirlower.call.bind import aligned_empty
 from tirlower.diagnostics import ArgumentError, ArgumentTypeError, ArgumentValueError
+from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.nodes import Value
+from tirlower.graph.errors import GraphError
 from tirlower.graph.lower.driver import Lowered
 from tirlower.graph.ops.binding import bound_dims
 from tirlower.graph.ops.evaluate import extent_value
@@ -39,7 +41,12 @@ class Call:
         self.lowered = lowered
         self.graph = lowered.graph
         self.main = main
-        self.constants = [np.asarray(c.numpy(), order="C") for c in lowered.constants]  # keeps those without axes so
+        nothing = np.empty(0, "uint8")
+        self.constants = [nothing if c.is_abstract else _dense(c) for c in lowered.constants]
+        self.unbound = {
+            n: node.results[0].name for n, node in enumerate(lowered.storage.constants) if node.data.is_abstract
+        }
+        """The names of the constants that have no contents yet, by their places."""
         self.static = not self.graph.dims
         self._free: list[Array] = []
         self.states = {one.name: one.initial.numpy().copy() for one in lowered.states}
@@ -92,6 +99,12 @@ class Call:
             self._free.append(arena)
         return results
 
+    def with_states_of(self, other: Call) -> Call:
+        """The same object, whose states, and the lock around them, are those of another."""
+        self.states, self._turn = other.states, other._turn
+        self._held[len(self.constants) :] = [self.states[one.name] for one in self.lowered.states]
+        return self
+
     def through(self, main: Main) -> Call:
         """The same call, with the same constants, states and arenas, through another ``main``."""
         other = copy(self)
@@ -99,7 +112,26 @@ class Call:
         other._enter = other._way()
         return other
 
+    def bind(self, place: int, data: ConstantData) -> None:
+        """Give the constant at a place its contents."""
+        self._held[place] = self.constants[place] = _dense(data)
+        self.unbound.pop(place, None)
+        self._enter = self._way()
+
+    def _waiting(self, *given: object) -> object:
+        """A call while constants are not bound, or through what was made then."""
+        if self.unbound:
+            names = ", ".join(map(repr, dict.fromkeys(self.unbound.values())))
+            raise GraphError(
+                f"{self.graph.name} has constants that are not bound: {names}",
+                help="exe.set_constant(name, array) gives a constant its contents",
+            )
+        self._enter = self._way()
+        return self._enter(*given)
+
     def _way(self) -> Main:
+        if self.unbound:
+            return self._waiting
         # Calls of a graph that writes its states come one after the other; others need not wait, nor ask.
         return self._in_turn if self.graph.writes else self.main
 
@@ -124,6 +156,10 @@ class Call:
 
 def _shape(value: Value, values: Mapping[Var, int]) -> tuple[int, ...]:
     return tuple(extent_value(e, values) for e in value.extents)
+
+
+def _dense(data: ConstantData) -> Array:
+    return np.asarray(data.numpy(), order="C")  # keeps those without axes so
 
 
 def _plain(value: object) -> object:

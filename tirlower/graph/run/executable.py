@@ -10,15 +10,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+import numpy as np
+
 from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError
+from tirlower.driver.api import build
 from tirlower.driver.kernel import Executable as Module
+from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.draw import dot_text, html_page
 from tirlower.graph.core.nodes import Graph, GraphNode
 from tirlower.graph.core.options import Options
 from tirlower.graph.errors import GraphError
-from tirlower.graph.lower.driver import Lowered
+from tirlower.graph.lower.driver import Lowered, lower
+from tirlower.graph.passes.late_constants import split, with_constants
 from tirlower.graph.run import saving
 from tirlower.graph.run.call import Call
+from tirlower.graph.run.late_constants import LateConstants
 from tirlower.graph.run.plan import Plan
 from tirlower.graph.run.profile import GraphProfile, profile_of
 from tirlower.graph.run.report import Report, report_of
@@ -67,12 +73,17 @@ class Executable:
         self.target = target
         self.options = options
         self._traced = traced
+        self._names = [v.name for v in graph.params]
+        self._late = LateConstants(graph, lowered)
+        self._run_through(lowered, module, Call(lowered, module["main"]))
+
+    def _run_through(self, lowered: Lowered, module: Module, call: Call) -> None:
         self.native = module
         self._lowered = lowered
-        self._call = self._plain = Call(lowered, module["main"])
-        if options.trace:
-            self._call = self._plain = self._watched.printing(self._plain)
-        self._names = [v.name for v in graph.params]
+        self._call = self._plain = call
+        self.__dict__.pop("_watched", None)
+        if self.options.trace:
+            self._call = self._plain = self._watched.printing(call)
 
     @property
     def module(self) -> IRModule:
@@ -100,6 +111,54 @@ class Executable:
     def reset(self) -> None:
         """Let the states hold what they held before the first call."""
         self._call.reset()
+
+    def set_constant(self, name: str, value: object) -> None:
+        """Give a constant of which the graph had no contents its contents; until all have them, calls raise.
+
+        Raises :class:`GraphError` for a name that is no such constant's, one that is bound already, and an array of another
+        dtype or shape.
+
+        >>> import numpy as np, tirlower.graph as tg
+        >>> exe = tg.compile(tg.parse('''
+        ... @tg.graph
+        ... def f(x: tg.Tensor((2,), "float32")):
+        ...     w = tg.constant("float32", (2,), "5f3ac19e")
+        ...     y: tg.Tensor((2,), "float32") = tg.multiply(x, w)
+        ...     return y
+        ... '''))
+        >>> exe.set_constant("w", np.array([2, 3], "float32"))
+        >>> exe(np.ones(2, "float32")).tolist()
+        [2.0, 3.0]
+        """
+        for place, data in self._late.bind(name, value):
+            self._plain.bind(place, data)
+
+    def fold_constants(self) -> None:
+        """Compute once what depends on constants alone, now that they are bound, and keep it as constants.
+
+        What would take more than 64 KB more than what it is computed of stays as it is. A hook at work ends. Raises
+        :class:`GraphError` for constants that are not bound.
+        """
+        bound = self._late.bound()
+        late = split(self._lowered.graph, bound)
+        if late is None:
+            return
+        first, values = late
+        target = self.native["main"].target
+        made = lower(first)
+        results = Call(made, build(made.module, target)["main"])([], None)
+        folded = {v: ConstantData(np.asarray(array)) for v, array in zip(values, results, strict=True)}
+        lowered = lower(with_constants(self._lowered.graph, bound, folded))
+        module = build(lowered.module, target)
+        self._late = self._late.moved(lowered)
+        self._run_through(lowered, module, self._call_of(lowered, module).with_states_of(self._plain))
+
+    def _call_of(self, lowered: Lowered, module: Module) -> Call:
+        """A call with the constants that are bound, and with states of its own."""
+        call = Call(lowered, module["main"])
+        for place, data in self._late.all_given():
+            call.bind(place, data)
+        return call
 
     def __call__(self, *inputs: object, out: object = None, **named: object) -> object:
         """The results for some inputs: NumPy arrays, or arrays of libraries with DLPack.
@@ -185,7 +244,7 @@ class Executable:
         if rounds < 1:
             raise ArgumentValueError(f"rounds= is at least 1, got {rounds}")
         given = self._in_order(inputs, named)
-        return profile_of(self._watched, lambda call: call(given), rounds)
+        return profile_of(self._watched, lambda call: call(given), rounds, self._call_of(self._lowered, self.native))
 
     def trace(self, hook: Hook | None) -> Tracing:
         """Call ``hook(kernel, inputs, outputs)`` behind each kernel of the calls that follow, until ``trace(None)`` or the

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tirlower.graph.run.call import Call
 from tirlower.graph.run.costs import Cost, cost_of
 from tirlower.graph.run.sites import Arguments, Site
 from tirlower.graph.run.tracing import Watched
@@ -65,9 +66,15 @@ class GraphProfile:
 
 
 def profile_of(
-    watched: Watched, run: Callable[[Callable[[Sequence[object]], object]], object], rounds: int
+    watched: Watched,
+    run: Callable[[Callable[[Sequence[object]], object]], object],
+    rounds: int,
+    plain: Call | None = None,
 ) -> GraphProfile:
-    """The profile of so many calls; ``run`` makes one through what it is given. One call before them is not counted."""
+    """The profile of so many calls; ``run`` makes one through what it is given. One call before them is not counted.
+
+    Constants and states are those of the ``plain`` call.
+    """
     samples: dict[int, list[int]] = {}
     sites: dict[int, Site] = {}
     dims: dict[str, int] = {}
@@ -77,7 +84,7 @@ def profile_of(
         samples.setdefault(site.number, []).append(nanoseconds)
         dims.update({var.name: value for var, value in arguments.dims.items()})
 
-    call = watched.call(observe)
+    call = watched.call(observe, plain=plain)
     for turn in range(rounds + 1):
         run(lambda inputs: call(inputs, None))
         if turn == 0:

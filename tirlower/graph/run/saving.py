@@ -195,6 +195,8 @@ def _plan(lowered: Lowered) -> tuple[dict[str, object], list[object]]:
 
 
 def _constant(name: str, data: ConstantData, *more: object) -> list[object]:
+    if data.is_abstract:
+        return [name, str(data.dtype), list(data.shape), "late", data.digest, *more]
     held = data.value is None or data.value != data.value
     what = data.digest if held else np.asarray(data.value, data.dtype.numpy).tobytes().hex()
     return [name, str(data.dtype), list(data.shape), "digest" if held else "splat", what, *more]
@@ -343,6 +345,9 @@ class _Reader:
             one = np.frombuffer(bytes.fromhex(cast(str, what)), kind.numpy)
             _wanted(one.size == 1, f"the number of {name!r} is none")
             data = ConstantData.splat(one[0].item(), extents, kind)
+        elif how == "late":
+            _wanted(isinstance(what, str) and len(what) >= 8, f"the constant {name!r} has no digest")
+            data = ConstantData.abstract(cast(str, what), extents, kind)
         else:
             data = store[cast(str, what)]
             _wanted((data.dtype, data.shape) == (kind, extents), f"the constant {name!r} is another")

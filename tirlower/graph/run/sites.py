@@ -126,5 +126,5 @@ class Arguments:
 def _bytes_of(value: object) -> Array:
     if not isinstance(value, np.ndarray) and not hasattr(value, "__dlpack__"):
         raise ArgumentTypeError(f"an array is wanted, got {type(value).__name__}")
-    array = value if isinstance(value, np.ndarray) else np.from_dlpack(value)  # type: ignore[arg-type]
+    array = value if isinstance(value, np.ndarray) else np.from_dlpack(value)
     return array.reshape(-1).view(np.uint8)
