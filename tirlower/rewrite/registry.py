@@ -143,13 +143,16 @@ GRAPH_PASSES: dict[str, str] = {
     "BindConstants": "constants",
     "CSE": "cse",
     "Canonicalize": "canonical",
+    "CanonicalizeControl": "control",
     "CheckNoShapeQueries": "canonical",
     "DCE": "dce",
     "Expand": "expand",
+    "FoldGlobals": "globals",
     "FuseOpsByPattern": "partition",
     "MergeComposite": "partition",
     "MergeCompositeFunctions": "composites",
     "FoldConstants": "constants",
+    "SimplifyGlobals": "globals",
 }
 """The passes over graphs, and the module that each stands in, below ``tirlower.graph.passes``."""
 

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from tirlower.graph.core.constants import ConstantData
-from tirlower.graph.passes import canonical, constants, cse, dce, expand, rules_algebra, rules_shapes
+from tirlower.graph.core.control import If, While
+from tirlower.graph.core.effects import Load, Store
+from tirlower.graph.passes import canonical, constants, control, cse, dce, expand, globals, rules_algebra, rules_shapes
 
 __all__ = ["FAULTS", "Fault"]
 
@@ -102,6 +104,62 @@ def _joined_anywhere(a, b, axis):
     return rules_shapes._Slice(a.begin, a.step, length)
 
 
+def _through_writes(graph):
+    """What a state holds is taken to be known behind nodes that write it."""
+    held = {}
+
+    def visit(builder, node, operands):
+        if isinstance(node, Load):
+            known = held.setdefault(node.source, node.results[0])
+            return None if known is node.results[0] else (known,)
+        if isinstance(node, Store):
+            held[node.target] = operands[0]
+        return None
+
+    return globals.rewritten(graph, visit)
+
+
+def _loads_forgotten(graph):
+    """A store is taken for overwritten although it is read before."""
+    covered, kept = set(), []
+    for node in reversed(graph.nodes):
+        if isinstance(node, Store):
+            if node.target in covered:
+                continue
+            covered.add(node.target)
+        kept.append(node)
+    return graph if len(kept) == len(graph.nodes) else graph.with_(nodes=tuple(reversed(kept)))
+
+
+def _seen_at_first(state, accesses, entry):
+    """A state is a constant where all that is stored is, whatever it holds at first."""
+    made = [store.inputs[0].node for store in accesses.stores]
+    if all(isinstance(node, globals.Const) for node in made) and all(n.data == made[0].data for n in made):
+        return made[0].data if made else state.initial
+    return None
+
+
+def _control_node(kind, wrong):
+    """Another function for choices, or for loops: it is given what the right one is."""
+    name = "_choice" if kind is If else "_loop"
+    right = getattr(control, name)
+    return _set(control, name, lambda builder, node, *more: wrong(right, builder, node, *more))
+
+
+def _swapped(right, builder, node, operands, needed):
+    other = node.with_(results=tuple(_fresh(node)), then_graph=node.else_graph, else_graph=node.then_graph)
+    return right(builder, other if isinstance(control._constant(operands[0]), bool) else node, operands, needed)
+
+
+def _fresh(node):
+    return [control.Value.of(v.type, v.name) for v in node.results]
+
+
+def _begun_equal(given, body, cse):
+    first = {}
+    return [first.setdefault(value, n) for n, value in enumerate(given)]
+
+
 SEEDS = {
     "x + 0.0 is x for -0.0 too": 41,
     "x - -0.0 is x": 10,
@@ -125,6 +183,14 @@ SEEDS = {
     "of constants the first elements are compared": 1,
     "-0.0 and 0.0 are one number": 1,
     "results of a macro in another order": 12,
+    "a write inside a node is not seen": 3,
+    "a load before the next store is not seen": 24,
+    "what a state holds at first is forgotten": 12,
+    "states that are stored to alike are equal in between": 12,
+    "of a choice the other way is taken": 3,
+    "ways of as many nodes are equal": 82,
+    "what begins equal stays equal": 86,
+    "a loop gives what it began with": 3,
     "what a third operand needs is dropped": 5,
 }
 
@@ -171,6 +237,16 @@ FAULTS = (
     Fault("of constants the first elements are compared", "graph.CSE", _set(ConstantData, "__eq__", lambda self, other: True)),
     Fault("-0.0 and 0.0 are one number", "graph.FoldConstants", _set(constants, "_compact", _values_alone)),
     Fault("results of a macro in another order", "graph.Expand", _expanded_backwards),
+    Fault("a write inside a node is not seen", "graph.SimplifyGlobals", _set(globals, "_forwarded", _through_writes)),
+    Fault("a load before the next store is not seen", "graph.SimplifyGlobals", _set(globals, "_without_overwritten", _loads_forgotten)),
+    Fault("what a state holds at first is forgotten", "graph.FoldGlobals", _set(globals, "_only", _seen_at_first)),
+    Fault("states that are stored to alike are equal in between", "graph.FoldGlobals", _set(globals, "_together", lambda a, b, graphs: True)),
+    Fault("of a choice the other way is taken", "graph.CanonicalizeControl", _control_node(If, _swapped)),
+    Fault("ways of as many nodes are equal", "graph.CanonicalizeControl",
+          _set(control, "structural_equal", lambda a, b: [v.type for v in a.results] == [v.type for v in b.results])),
+    Fault("what begins equal stays equal", "graph.CanonicalizeControl", _set(control, "_equal", _begun_equal)),
+    Fault("a loop gives what it began with", "graph.CanonicalizeControl",
+          _control_node(While, lambda right, builder, node, given, *more: given)),
     Fault("what a third operand needs is dropped", "graph.DCE", _set(dce, "live", _two_operands_alone)),
 )  # fmt: skip
 

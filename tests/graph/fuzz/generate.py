@@ -13,6 +13,7 @@ import numpy as np
 
 import tirlower.graph as tg
 from tirlower.graph.core.constants import ConstantData
+from tirlower.graph.core.effects import Global
 
 __all__ = ["DTYPES", "generate"]
 
@@ -33,6 +34,10 @@ class _Maker:
         self.rng = random.Random(seed)
         self.seed = seed
         self.size = size
+        self.depth = 0
+        self.states: list[Global] = []
+        self.focus: list[Global] = []
+        """The states of which the next accesses are; none: of any."""
         self.b = tg.GraphBuilder("fuzzed")
         self.values: list[tg.Value] = []
         self.made: list[tuple[str, tuple[object, ...], dict[str, object]]] = []
@@ -54,6 +59,8 @@ class _Maker:
             self.unary, self.binary, self.binary, self.number, self.number, self.view, self.view, self.view, self.join,
             self.join, self.idiom, self.idiom, self.idiom, self.again, self.again, self.cast, self.constant, self.reduction, self.product, self.choice, self.macro,
         ]  # fmt: skip
+        if random.Random(~self.seed).random() < 0.5:
+            kinds += [self.load, self.tangle, self.tangle, self.private, self.branch, self.loop]
         for _ in range(self.size):
             try:
                 rng.choice(kinds)()
@@ -338,7 +345,7 @@ class _Maker:
             ]
             parts = [rng.choice(like) for _ in range(rng.randint(1, 3))]
             self.ops("concat", *parts, axis=n)
-            if rng.random() < 0.5 and isinstance(self.values[-1].shape[n], int):
+            if rng.random() < 0.5 and len(self.values[-1].shape) > n and isinstance(self.values[-1].shape[n], int):
                 start = rng.randint(0, max(0, self.values[-1].shape[n] - 1))
                 self.ops("slice", self.values[-1], starts=(start,), ends=(start + rng.randint(1, 3),), axes=(n,))
 
@@ -364,6 +371,170 @@ class _Maker:
         if rng.random() < 0.4:
             condition = self.b.op("logical_not", condition)
         self.ops("where", condition, a, b)
+
+    # States, choices, loops
+
+    def state(self) -> Global:
+        """One of three states, which graphs inside share."""
+        rng = self.rng
+        if self.focus:
+            return rng.choice(self.focus)
+        if len(self.states) < 3 and (not self.states or rng.random() < 0.4):
+            x = self.value()
+            shape = tuple(e for e in x.shape if isinstance(e, int))
+            number = rng.choice((0, 1))
+            data = ConstantData.splat(bool(number) if x.dtype.is_bool else number, shape, x.dtype)
+            fixed, public = rng.random() < 0.15, rng.random() < 0.5
+            made = Global(f"s{len(self.states)}", shape, x.dtype, data, not fixed, public)
+            self.states.append(made)
+        return rng.choice(self.states)
+
+    def load(self) -> None:
+        self.values.append(self.b.load(self.state()))
+
+    def store(self) -> None:
+        rng = self.rng
+        target = self.state()
+        like = [v for v in self.values if v.type == target.type]
+        several = [rng.choice(like)] * rng.choice((1, 1, 2)) if like and rng.random() < 0.8 else [None]
+        for value in several:
+            number = bool(1) if target.dtype.is_bool else rng.choice((0, 1))
+            self.b.store(target, number if value is None else value)
+        twins = [one for one in self.states if one.type == target.type and one is not target and one.mutable]
+        if twins and several[0] is not None and rng.random() < 0.5:
+            self.b.store(rng.choice(twins), several[0])
+
+    def tangle(self) -> None:
+        """Accesses of one state in a row, with others and with graphs that access it between them."""
+        rng = self.rng
+        static = [v for v in self.values if all(isinstance(e, int) for e in v.shape)]
+        outer, self.focus = self.focus, [self.state()]
+        one = self.focus[0]
+        if len(self.states) < 3 and rng.random() < 0.5:  # a twin, which begins as it does
+            public = one.public and rng.random() < 0.5
+            self.states.append(Global(f"s{len(self.states)}", one.shape, one.dtype, one.initial, True, public))
+        self.focus += [other for other in self.states if other.type == one.type and other is not one]
+        joint = rng.random() < 0.5  # both get the same, one behind the other, or with a load between them
+        for _ in range(rng.randint(2, 5)):
+            like = [v for v in static if v.type == one.type]
+            how = rng.random() * (0.6 if joint else 1)
+            if how < 0.4:
+                static.append(self.b.load(rng.choice(self.focus)))
+                self.values.append(static[-1])
+            elif how < 0.6 and like:
+                value = rng.choice(like)
+                for other in self.focus:
+                    if other.mutable:
+                        self.b.store(other, value)
+                        if rng.random() < 0.2:
+                            self.values.append(self.b.load(rng.choice(self.focus)))
+            elif how < 0.8 and one.mutable:
+                self.store()
+            elif self.depth < 2:
+                rng.choice((self.branch, self.loop))()
+        self.focus = outer
+
+    def private(self) -> None:
+        """States of nobody else's: constants, twins, and what looks like them."""
+        rng = self.rng
+        x = rng.choice([v for v in self.values if all(isinstance(e, int) for e in v.shape)] or self.values)
+        shape = tuple(e for e in x.shape if isinstance(e, int))
+        numbers = (False, True) if x.dtype.is_bool else (0, 1)
+        first = ConstantData.splat(rng.choice(numbers), shape, x.dtype)
+        several = [Global(f"p{len(self.b.nodes)}{name}", shape, x.dtype, first, True, False) for name in "ab"]
+        before = rng.random() < 0.6
+        if before:
+            self.values += [self.b.load(one) for one in several]
+        if rng.random() < 0.5 or x.type != several[0].type:
+            self.b.store(several[0], rng.choice(numbers))
+        else:
+            for one in several:
+                self.b.store(one, x)
+                if rng.random() < 0.4:
+                    self.values.append(self.b.load(several[1]))
+        if not before or rng.random() < 0.3:
+            self.values += [self.b.load(one) for one in several]
+
+    def inside(self, name: str, given: list[tg.Value], size: int) -> _Maker:
+        """A graph inside a node that takes some values, with operations on them."""
+        made = _Maker.__new__(_Maker)
+        made.rng, made.seed, made.size, made.depth = self.rng, self.seed, size, self.depth + 1
+        made.b = tg.GraphBuilder(name, env=self.b.env)
+        made.states, made.focus, made.dims, made.made = self.states, self.focus, self.dims, []
+        made.values = [made.b.param(v.name, v.shape, v.dtype) for v in given]
+        return made
+
+    def filled(self) -> None:
+        """Some operations more."""
+        kinds = [
+            self.unary,
+            self.binary,
+            self.binary,
+            self.number,
+            self.view,
+            self.again,
+            self.choice,
+            self.load,
+            self.store,
+        ]
+        kinds += [self.branch, self.loop, self.tangle] if self.depth < 3 else []
+        for _ in range(self.size):
+            try:
+                self.rng.choice(kinds)()
+            except tg.GraphError:
+                continue
+
+    def given(self) -> list[tg.Value]:
+        """What a graph inside takes: some of it twice."""
+        return [self.value() for _ in range(self.rng.randint(1, 4))]
+
+    def branch(self) -> None:
+        rng = self.rng
+        given = self.given()
+        how = rng.random()
+        truths = [v for v in self.values if v.dtype.is_bool and not v.shape]
+        if how < 0.2:
+            condition = self.b.const(np.asarray(rng.random() < 0.5))
+        elif truths and how < 0.6:
+            condition = rng.choice(truths)
+        else:
+            condition = self.b.op("any", self.b.op("cast", rng.choice(given), dtype="bool"))
+        then, other = (self.inside(name, given, rng.randint(0, 4)) for name in ("then", "other"))
+        then.filled()
+        if rng.random() < 0.2:  # the same again
+            graph = then.b.finish([rng.choice(then.values) for _ in range(rng.randint(1, 3))])
+            self.values += self.b.if_(condition, graph, graph, *given)
+            return
+        if rng.random() < 0.3:  # as many operations
+            y, name = rng.choice(given), "maximum"
+            then.values.insert(0, then.b.op(name, then.values[given.index(y)], then.values[given.index(y)]))
+            other.values.insert(0, other.b.op("add", other.values[given.index(y)], other.values[given.index(y)]))
+        else:
+            other.filled()
+        pairs = [(x, y) for x in then.values for y in other.values if x.type == y.type]
+        several = rng.choices(pairs, k=rng.randint(1, 4))
+        a, b = (one.b.finish([pair[n] for pair in several]) for n, one in enumerate((then, other)))
+        self.values += self.b.if_(condition, a, b, *given)
+
+    def loop(self) -> None:
+        rng = self.rng
+        count = self.b.const(np.asarray(0))
+        given = [count, *self.given()]
+        given += [rng.choice(given[1:])] if rng.random() < 0.4 else []
+        test, body = self.inside("again", given, 0), self.inside("body", given, rng.randint(0, 4))
+        below = test.b.op("less", test.values[0], rng.choice((0, 1, 2, 3)))
+        if rng.random() < 0.3:
+            below = test.b.op(
+                "logical_and", below, test.b.op("any", test.b.op("cast", rng.choice(test.values), dtype="bool"))
+            )
+        first = body.b.op("add", body.values[0], 1)
+        params = [*body.values]
+        body.filled()
+        results = [first]
+        for param in params[1:]:
+            like = [v for v in body.values if v.type == param.type]
+            results.append(param if rng.random() < 0.3 else rng.choice(like))
+        self.values += self.b.while_(test.b.finish(below), body.b.finish(results), *given)
 
     def macro(self) -> None:
         x = self.value()

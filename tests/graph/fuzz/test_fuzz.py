@@ -7,6 +7,9 @@ import pytest
 from tests.graph.fuzz.faults import FAULTS, Fault
 from tests.graph.fuzz.generate import generate
 from tests.graph.fuzz.runner import POOL, Failure, run_one
+from tirlower.graph.core.analysis import inner_graphs
+from tirlower.graph.core.control import If, While
+from tirlower.graph.core.effects import Load, Store
 from tirlower.graph.core.nodes import Const
 from tirlower.ir.structural import structural_equal
 
@@ -38,5 +41,8 @@ def test_a_seed_makes_one_graph_and_all_that_is_promised_occurs() -> None:
     assert {"reshape", "transpose", "slice", "concat", "split", "matmul", "softmax", "sum", "cast", "where"} <= {
         op.name for g in several for op in g.ops
     }
+    inside = [n for g in several for one in (g, *inner_graphs(g)) for n in one.nodes]
+    assert {If, While, Load, Store} <= {type(n) for n in inside}
+    assert any(n.graphs for g in several for one in inner_graphs(g) for n in one.nodes)
     assert any(isinstance(n, Const) and n.data.value is None for g in several for n in g.nodes)
     assert max(len(g.ops) for g in several) > 40

@@ -21,13 +21,17 @@ __all__ = ["OUTSIDE", "Extern", "Global", "KernelCall", "Load", "Store"]
 
 @node
 class Global(Node):
-    """A tensor that lives from call to call: its name, its type, what it holds at first, and whether it is ever stored to."""
+    """A tensor that lives from call to call: its name, its type, what it holds at first, and whether it is ever stored to.
+
+    A ``public`` one is read and written between calls too (``exe.state``): passes keep it, with what it holds after a call.
+    """
 
     name: str = data(convert=str)
     extents: tuple[Expr, ...] = child(convert=extent_exprs)
     dtype: DataType = data(convert=DataType)
     initial: ConstantData = data()
     mutable: bool = data(default=True)
+    public: bool = data(default=True)
 
     def check(self) -> None:
         """The initial contents are of the type; extents are numbers. Raises :class:`GraphError`."""

@@ -215,7 +215,11 @@ class Parser:
             env = self.builder.env
             same = kind.dtype == made.dtype and len(kind.shape) == len(made.shape)
             if not same or not all(env.equal(a, b) for a, b in zip(kind.shape, made.shape, strict=True)):
-                self.fail(f"{name!r} is stated as {kind}, and is {made.type}", where)
+                self.fail(
+                    f"{name!r} is stated as {kind}, and is {made.type}",
+                    where,
+                    "state what it is, or say it without a type",
+                )
         return made
 
     def _free(self, name: str, node: ast.AST) -> None:
@@ -252,7 +256,8 @@ class Parser:
             case "state", [str(name), tuple(shape), dtype, what] if all(type(e) is int and e >= 0 for e in shape):
                 kind = DataType(dtype_name(dtype))
                 data = constant_data(kind, shape, what, self.constants)
-                return State(Global(name, extent_exprs(shape), kind, data, named.get("mutable", True) is True))
+                mutable, public = (named.get(key, True) is True for key in ("mutable", "public"))
+                return State(Global(name, extent_exprs(shape), kind, data, mutable, public))
         self.fail(f"tg.{maker} is not given what it takes", call)
 
     def _named(self, node: ast.expr, kind: type[T], what: str) -> T:

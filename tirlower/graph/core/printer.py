@@ -120,7 +120,7 @@ class _Printer:
     def _declared(self, thing: object, name: str) -> list[str]:
         """The line that makes a state or a kernel."""
         if isinstance(thing, Global):
-            fixed = "" if thing.mutable else ", mutable=False"
+            fixed = ("" if thing.mutable else ", mutable=False") + ("" if thing.public else ", public=False")
             return [f"{name} = tg.state({_quoted(thing.name)}, {self._contents(thing.initial)}{fixed})"]
         if isinstance(thing, Extern):
             numbers = [_quoted(extent_text(e)) for e in thing.numbers]

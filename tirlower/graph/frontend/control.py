@@ -375,10 +375,13 @@ def _one_of_its_name(held: Global, recording: Recording) -> None:
         raise GraphError(f"two states are named {held.name!r} at {place()}", help="give one of them another name")
 
 
-def state(name: str, shape: object, dtype: object, init: object = 0, mutable: bool = True) -> State:
+def state(
+    name: str, shape: object, dtype: object, init: object = 0, mutable: bool = True, public: bool = True
+) -> State:
     """A tensor of fixed shape that lives from call to call, at first an array, a number, or a constant by its digest.
 
-    ``load()`` and ``store(value)`` stand in traced functions; accesses of one state keep their order.
+    ``load()`` and ``store(value)`` stand in traced functions; accesses of one state keep their order. One that is not
+    ``public`` is of no use to anybody but the graph: it may be merged with another, or folded away.
     """
     kind = DataType(dtype_name(dtype))
     given = tuple(cast("Sequence[int]", shape)) if isinstance(shape, (tuple, list)) else (cast(int, shape),)
@@ -392,4 +395,4 @@ def state(name: str, shape: object, dtype: object, init: object = 0, mutable: bo
         data = ConstantData.splat(init, given, kind)
     else:
         data = ConstantData(np.array(init))
-    return State(Global(name, extent_exprs(given), kind, data, mutable))
+    return State(Global(name, extent_exprs(given), kind, data, mutable, public))

@@ -119,6 +119,13 @@ class _Run:
     def results(self) -> tuple[Array, ...]:
         generic = self.generic
         shapes = [tuple(extent_value(e, self.values) for e in result.shape) for result in generic.results]
+        for shape, result in zip(shapes, generic.results, strict=True):
+            if min(shape, default=0) < 0:
+                at = ", ".join(f"{var.name} = {n}" for var, n in self.values.items())
+                raise GraphError(
+                    f"an extent is negative: ({', '.join(map(str, result.shape))}) is {shape} where {at}",
+                    help="state a range of the dim in which it is not: tg.dim(name, low)",
+                )
         outs = [
             np.zeros(shape, _kept(result.dtype, self.precise))
             for shape, result in zip(shapes, generic.results, strict=True)

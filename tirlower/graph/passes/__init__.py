@@ -8,6 +8,7 @@ True
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING
 
 from tirlower.rewrite.registry import GRAPH_PASSES
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from tirlower.graph.passes.canonical import Canonicalize, CheckNoShapeQueries
     from tirlower.graph.passes.composites import MergeCompositeFunctions
     from tirlower.graph.passes.constants import BindConstants, FoldConstants
+    from tirlower.graph.passes.control import CanonicalizeControl
     from tirlower.graph.passes.cse import CSE
     from tirlower.graph.passes.dce import DCE
     from tirlower.graph.passes.default import DEFAULT, PLAIN
     from tirlower.graph.passes.expand import Expand
+    from tirlower.graph.passes.globals import FoldGlobals, SimplifyGlobals
     from tirlower.graph.passes.listing import CatalogEntry, catalog
     from tirlower.graph.passes.partition import ConvertToDataflow, FuseOpsByPattern, MergeComposite
     from tirlower.graph.passes.pipeline import Fixpoint, Pipeline, Step
@@ -46,7 +49,7 @@ def __getattr__(name: str) -> object:
     if where is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(importlib.import_module(f"{__name__}.{where}"), name)
-    globals()[name] = value
+    setattr(sys.modules[__name__], name, value)  # `globals` is one of our modules
     return value
 
 

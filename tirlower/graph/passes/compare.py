@@ -11,10 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from tirlower.graph.core.dims import Dim
+from tirlower.graph.core.effects import OUTSIDE
 from tirlower.graph.core.nodes import Graph, Op
 from tirlower.graph.core.numerics import Numerics
 from tirlower.graph.errors import GraphError
@@ -23,7 +25,9 @@ from tirlower.graph.ops.interpret import interpret
 from tirlower.ir import Var
 from tirlower.ir.dtype import Array, DataType
 
-__all__ = ["Difference", "bindings", "compare", "estimated_work", "random_inputs", "results"]
+__all__ = ["Difference", "bindings", "compare", "difference", "estimated_work", "outcome", "random_inputs", "results"]
+
+Results: TypeAlias = "tuple[Array, ...]"
 
 _WANTED = (0, 5, 16)
 """Values of dims: the least, an odd one, a large one, each as near as the dim admits."""
@@ -106,12 +110,29 @@ def random_array(shape: tuple[int, ...], kind: DataType, rng: np.random.Generato
     return rng.integers(0, 2 if kind.is_bool else 4, shape).astype(kind.numpy)
 
 
-def results(graph: Graph, inputs: Sequence[Array], precise: bool = False) -> tuple[Array, ...]:
-    """The results of a graph in order, whatever its structure."""
-    made = interpret(graph, *inputs, precise=precise)
-    if isinstance(made, dict):
-        return tuple(made.values())
-    return made if isinstance(made, tuple) else (made,)
+def results(
+    graph: Graph,
+    inputs: Sequence[Array],
+    precise: bool = False,
+    state: dict[str, Array] | None = None,
+    calls: int | None = None,
+) -> Results:
+    """The results of a graph in order, whatever its structure; with states (``state`` gets them), of two calls in a row."""
+    held = {} if state is None else state
+    several: list[Array] = []
+    for _ in range(1 + bool(graph.effects) if calls is None else calls):
+        made = interpret(graph, *inputs, precise=precise, state=held)
+        several += made.values() if isinstance(made, dict) else made if isinstance(made, tuple) else (made,)
+    return tuple(several)
+
+
+def outcome(graph: Graph, inputs: Sequence[Array], like: Graph, precise: bool = False) -> Results:
+    """The results of as many calls of a graph as another one wants, and what the public states of that one hold in the end."""
+    held: dict[str, Array] = {}
+    made = results(graph, inputs, precise, held, 1 + bool(like.effects))
+    # Without an access a state holds what it held at first.
+    states = [one for one in like.effects if one.public and one is not OUTSIDE]
+    return (*made, *(held[one.name] if one.name in held else one.initial.numpy() for one in states))
 
 
 def compare(before: Graph, after: Graph, numerics: Numerics, inputs: Sequence[Array]) -> Difference | None:
@@ -121,16 +142,21 @@ def compare(before: Graph, after: Graph, numerics: Numerics, inputs: Sequence[Ar
     float64 four times, and 4 units in the last place of the largest element; ``fast`` says nothing of NaN and infinity.
     """
     try:
-        was = results(before, inputs)
+        was = outcome(before, inputs, before)
     except GraphError:
         return None  # without meaning on these inputs
     try:
-        now = results(after, inputs)
+        now = outcome(after, inputs, before)
     except GraphError as error:
         return Difference(
             "fails " + re.sub(r"'[^']*'|[0-9]+", "_", error.message), f"fails where its input runs: {error}"
         )
-    exact = results(before, inputs, precise=True) if numerics is not Numerics.EXACT else was
+    exact = outcome(before, inputs, before, precise=True) if numerics is not Numerics.EXACT else was
+    return difference(was, now, exact, numerics)
+
+
+def difference(was: Results, now: Results, exact: Results, numerics: Numerics) -> Difference | None:
+    """How results differ from what they were; ``exact`` are those of float64 (where bits may change)."""
     for n, (a, b, precise) in enumerate(zip(was, now, exact, strict=True)):
         if a.dtype != b.dtype or a.shape != b.shape:
             return Difference("types", f"changes result {n}: it was {a.dtype}{a.shape} and is now {b.dtype}{b.shape}")

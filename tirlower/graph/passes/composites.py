@@ -23,6 +23,7 @@ __all__ = [
     "backend_of",
     "inline_calls",
     "mapped",
+    "spliced",
 ]
 
 COMPOSITE: Final = "Composite"
@@ -68,6 +69,17 @@ def _with_graphs(graph: Graph, new: Mapping[Graph, Graph]) -> Graph:
     return rewritten(graph, changed) if any(new[g] is not g for n in graph.nodes for g in n.graphs) else graph
 
 
+def spliced(builder: GraphBuilder, inside: Graph, operands: Sequence[Value]) -> Sequence[Value]:
+    """The results of a graph on operands, its nodes copied into the one that is built."""
+    new = dict(zip(inside.params, operands, strict=True))
+    for one in inside.nodes:
+        fresh = [Value.of(v.type, builder.named(v.name)) for v in one.results]
+        made = one.with_operands(fresh, [new[v] for v in one.operands])
+        builder.nodes.append(made)
+        new.update(zip(one.results, made.results, strict=True))
+    return [new[v] for v in inside.results]
+
+
 def inline_calls(graph: Graph, which: Callable[[Graph], bool] = lambda graph: True) -> Graph:
     """The graph with the graphs of calls in the place of the calls, for those that ``which`` admits.
 
@@ -82,14 +94,7 @@ def inline_calls(graph: Graph, which: Callable[[Graph], bool] = lambda graph: Tr
     def opened(builder: GraphBuilder, node: GraphNode, operands: tuple[Value, ...]) -> Sequence[Value] | None:
         if not isinstance(node, Call) or not which(node.graph):
             return None
-        inside = node.graph
-        new = dict(zip(inside.params, operands, strict=True))
-        for one in inside.nodes:
-            fresh = [Value.of(v.type, builder.named(v.name)) for v in one.results]
-            made = one.with_operands(fresh, [new[v] for v in one.operands])
-            builder.nodes.append(made)
-            new.update(zip(one.results, made.results, strict=True))
-        return [new[v] for v in inside.results]
+        return spliced(builder, node.graph, operands)
 
     def all_opened(one: Graph) -> Graph:
         while any(isinstance(n, Call) and which(n.graph) for n in one.nodes):

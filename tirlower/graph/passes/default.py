@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tirlower.graph.passes.canonical import Canonicalize, CheckNoShapeQueries
 from tirlower.graph.passes.constants import FoldConstants
+from tirlower.graph.passes.control import CanonicalizeControl
 from tirlower.graph.passes.cse import CSE
 from tirlower.graph.passes.dce import DCE
 from tirlower.graph.passes.expand import Expand
+from tirlower.graph.passes.globals import FoldGlobals, SimplifyGlobals
 from tirlower.graph.passes.pipeline import Fixpoint, Pipeline, Step
 
 __all__ = ["DEFAULT", "PLAIN"]
@@ -17,9 +19,15 @@ _SIMPLE = (
     Step(DCE(), "what rules left over would be counted as a user"),
 )
 
+_STATES = (
+    Step(SimplifyGlobals(), "values take the place of accesses, which nothing else looks through"),
+    Step(FoldGlobals(), "states of which no access is left, or that are constants, stand in the way of nothing"),
+    Step(CanonicalizeControl(), "what leaves a choice or a loop meets what stands around it"),
+)
+
 DEFAULT = Pipeline(
     (
-        Fixpoint(_SIMPLE, "before anything else: all that follows sees fewer operations"),
+        Fixpoint((*_STATES, *_SIMPLE), "before anything else: all that follows sees fewer operations"),
         Step(FoldConstants(), "what depends on no input is computed now, while macros on constants are one node each"),
         Step(Expand(), "kernels are made of operations, not of macros"),
         Fixpoint(_SIMPLE, "the parts of macros meet what stands around them"),

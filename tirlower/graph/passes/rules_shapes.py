@@ -276,7 +276,10 @@ def concat_of_concat(site: Site) -> Value | None:
     axis, parts = _axis(site.op, len(site.result.shape)), list[Value]()
     for n, x in enumerate(site.inputs):
         inner = site.made_by(x, "concat") if site.once(n) and x.dtype == site.result.dtype else None
-        same = inner is not None and _axis(inner, len(x.shape)) == axis
+        # Parts of other dtypes may have no dtype in common with the others.
+        same = (
+            inner is not None and _axis(inner, len(x.shape)) == axis and all(v.dtype == x.dtype for v in inner.inputs)
+        )
         parts += inner.inputs if inner is not None and same else (x,)
     return None if len(parts) == len(site.inputs) else site.builder.op("concat", *parts, axis=axis)
 
