@@ -96,7 +96,7 @@ class ConstantData:
         if self.is_abstract:
             raise GraphError(
                 f"the contents of the constant {self.digest!r} of {self.dtype!s}{list(self.shape)} are not here",
-                help="give them when the text is read: tg.parse(text, constants={digest: array})",
+                help="give them when the text is read: tg.parse(text, constants={digest: array}), or to the graph: tg.passes.BindConstants",
             )
         if self._array is None:
             return np.broadcast_to(np.asarray(self.value, self.dtype.numpy), self.shape)

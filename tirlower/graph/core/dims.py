@@ -48,7 +48,10 @@ class Dim(Node):
         if self.low < 0:
             raise GraphError(f"dim {name!r} is an extent: its least value is at least 0, got {self.low}")
         if self.high is not None and self.high < self.low:
-            raise GraphError(f"dim {name!r} has no value: it is stated between {self.low} and {self.high}")
+            raise GraphError(
+                f"dim {name!r} has no value: it is stated between {self.low} and {self.high}",
+                help="the least value comes first",
+            )
         if self.multiple_of < 1:
             raise GraphError(f"dim {name!r} is a multiple of a positive number, got multiple_of={self.multiple_of}")
         for hint in self.hints:
@@ -197,7 +200,8 @@ class DimEnv:
         if known is not None:
             if known.var is not one.var:
                 raise GraphError(
-                    f"two dims are named {one.name!r}", help="use one object of tg.dim in all shapes, or another name"
+                    f"two dims are named {one.name!r}: {known.facts}, and {one.facts}",
+                    help="use one object of tg.dim in all shapes, or another name",
                 )
             return
         self._put(one)
@@ -271,11 +275,11 @@ class DimEnv:
         for a, b in pairs:
             self.assume(a, b)
 
-    def same(self, a: Extent, b: Extent, what: str) -> Extent:
+    def same(self, a: Extent, b: Extent, what: str, help: str | None = None) -> Extent:
         """The one extent that two are, or are taken to be (:func:`same_extent`)."""
         equal = self._proved(a, b)
         if equal is False:
-            raise GraphError(f"{what}: {a} and {b}")
+            raise GraphError(f"{what}: {a} and {b}", help=help)
         if equal is None:
             self.assume(a, b)
         return b if isinstance(b, int) else a
@@ -310,9 +314,9 @@ def proves(condition: Expr) -> bool:
     return (_INFERRING.get() or DimEnv()).analyzer.can_prove(condition)
 
 
-def same_extent(a: Extent, b: Extent, what: str) -> Extent:
+def same_extent(a: Extent, b: Extent, what: str, help: str | None = None) -> Extent:
     """The one extent that two are, or are taken to be until the call checks it; a number where one is a number.
 
-    Raises :class:`GraphError` with ``what`` (the tensors and axes concerned) where they differ.
+    Raises :class:`GraphError` with ``what`` (the tensors and axes concerned) and ``help`` where they differ.
     """
-    return (_INFERRING.get() or DimEnv()).same(a, b, what)
+    return (_INFERRING.get() or DimEnv()).same(a, b, what, help)

@@ -56,7 +56,10 @@ class Options:
         """Each value is one that its option has."""
         words = [one.word for one in Numerics]
         if self.numerics not in words:
-            raise GraphError(f"numerics is one of {', '.join(map(repr, words))}, got {self.numerics!r}")
+            raise GraphError(
+                f"numerics is one of {', '.join(map(repr, words))}, got {self.numerics!r}",
+                help="exact changes no bit, default may add up in another order",
+            )
         for word in ("optimize", "trace", "validate"):
             if not isinstance(getattr(self, word), bool):
                 raise GraphError(f"{word} is True or False, got {getattr(self, word)!r}")

@@ -76,7 +76,10 @@ def _parts(x: Value, index: Sequence[object]) -> list[object]:
     used = sum(part is not None and part is not ... for part in index)
     rank = len(x.shape)
     if used > rank:
-        raise GraphError(f"{_named(x)} has {rank} axes, and {used} indices are given")
+        raise GraphError(
+            f"{_named(x)} has {rank} axes, and {used} indices are given",
+            help="an axis more is made by None in the index, or by reshape",
+        )
     holes = [n for n, part in enumerate(index) if part is ...]
     if len(holes) > 1:
         raise GraphError(f"an index of {_named(x)} has {len(holes)} ellipses", help="one says which axes are meant")
@@ -120,7 +123,10 @@ def _axis(env: DimEnv, x: Value, number: int, part: object) -> _Axis:
     )
     if isinstance(extent, int) and isinstance(place, int):
         if not -extent <= place < extent:
-            raise GraphError(f"the index {at} {what} is outside: it has {extent} elements")
+            raise GraphError(
+                f"the index {at} {what} is outside: it has {extent} elements",
+                help=f"indices run from {-extent} to {extent - 1}" if extent else "there is nothing to index",
+            )
         place %= extent
     elif env.equal(_inside(place, extent), place) is False:  # where it is not known, the slice's one element is checked
         raise GraphError(f"the index {at} {what} is outside")

@@ -75,7 +75,10 @@ def _check(one: Dim, values: Mapping[Var, int], params: Sequence[Value], error: 
             )
         return
     if not one.admits(value):
-        raise error(f"dim {one.name} = {value} ({_place(one.var, params)}): stated is {one.facts}")
+        raise error(
+            f"dim {one.name} = {value} ({_place(one.var, params)}): stated is {one.facts}",
+            help="give an input in that range, or state another range: tg.dim(name, low, high)",
+        )
 
 
 def _place(var: Var, params: Sequence[Value]) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from tirlower.diagnostics import TirError
 from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.control import Call, If, While
 from tirlower.graph.core.dims import Dim, DimEnv, Extent, as_shape
@@ -125,9 +126,11 @@ class GraphBuilder:
             self._taken(f"the graph {graph.name!r} for where the condition {what}", graph.params, inputs)
         a, b = then_graph.results, else_graph.results
         if len(a) != len(b):
-            raise GraphError(f"the two ways of a choice give {len(a)} and {len(b)} results")
+            raise self._wrong(
+                f"the two ways of a choice give {len(a)} and {len(b)} results", "both give as many, of the same types"
+            )
         for n, (x, y) in enumerate(zip(a, b, strict=True)):
-            self._same(f"result {n} of the two ways of a choice is of two types", x, y)
+            self._same(f"result {n} of the two ways of a choice is of two types", x, y, "cast or reshape one of them")
         exact, self.exact = self.exact, ()
         results = self._named([v.type for v in a], "chosen", exact)
         return self._emit(If(results, chosen, then_graph, else_graph, inputs, origin=self.origin))
@@ -161,12 +164,18 @@ class GraphBuilder:
     def store(self, target: Global, value: object) -> None:
         """Let a global hold a value from here on. Raises :class:`GraphError` where it is of another type, or constant."""
         if not target.mutable:
-            raise GraphError(f"the state {target.name!r} is never changed: nothing is stored to it")
+            raise self._wrong(
+                f"the state {target.name!r} is never changed: nothing is stored to it",
+                "tg.state(..., mutable=True) makes one that is",
+            )
         if isinstance(value, (bool, int, float)):
             value = ConstantData.splat(value, target.initial.shape, target.dtype)
         given = self._values([value])[0]
         if given.type != target.type:
-            raise GraphError(f"the state {target.name!r} is {target.type}, got {given.type} for it")
+            raise self._wrong(
+                f"the state {target.name!r} is {target.type}, got {given.type} for it",
+                "a state keeps its type: cast, pad or slice what is stored",
+            )
         self._emit(Store((), target, (given,), origin=self.origin))
 
     def kernel(
@@ -197,9 +206,15 @@ class GraphBuilder:
                 self.env.same(x, y, what)
         self._assumed.assume_all(noted)
 
+    def _wrong(self, what: str, help: str) -> GraphError:
+        return GraphError(what, notes=[f"at {self.origin}"] if self.origin else [], help=help)
+
     def _truth(self, kind: TensorType, what: str) -> None:
         if kind.shape or not kind.dtype.is_bool:
-            raise GraphError(f"{what} is a bool without axes, got {kind}")
+            raise self._wrong(
+                f"{what} is a bool without axes, got {kind}",
+                "compare: x > 0; (x > 0).any() and .all() are of all elements",
+            )
 
     def infer(
         self, found: Definition, inputs: Sequence[Value], groups: Groups, attrs: dict[str, object]
@@ -219,6 +234,10 @@ class GraphBuilder:
                 shown = ", ".join(f"{v.name}: {v.type}" for v in inputs)
                 error.notes.append(f"in {found.name}({shown})" + (f" at {self.origin}" if self.origin else ""))
             raise
+        except TirError as error:  # expressions know nothing of the operands of a graph
+            shown = ", ".join(f"{v.name}: {v.type}" for v in inputs)
+            where = f"in {found.name}({shown})" + (f" at {self.origin}" if self.origin else "")
+            raise GraphError(f"{found.name}: {error.message}", notes=[where], help=error.help) from None
         self._assumed.assume_all(noted)
         return types
 

@@ -249,7 +249,10 @@ def broadcast(*shapes: Shape) -> Shape:
             else:
                 both = " and ".join(shown(s) for s in shapes)
                 out[axis] = same_extent(
-                    now, extent, f"shapes {both} cannot be broadcast: axis {axis - rank} has extents"
+                    now,
+                    extent,
+                    f"shapes {both} cannot be broadcast: axis {axis - rank} has extents",
+                    "extents are equal or 1; expand_dims says where an axis is missing",
                 )
     return tuple(out)
 

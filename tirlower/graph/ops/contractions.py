@@ -30,7 +30,10 @@ def matmul(a: Formal, b: Formal) -> Generic:
     if not a.ndim or not b.ndim:
         raise GraphError("matmul takes tensors of one axis or more, got a scalar", help="multiply by it: x * scalar")
     depth = same_extent(
-        a.shape[-1], b.shape[-2] if b.ndim > 1 else b.shape[0], "matmul: the axes that are added up differ"
+        a.shape[-1],
+        b.shape[-2] if b.ndim > 1 else b.shape[0],
+        "matmul: the axes that are added up differ",
+        "the last axis of the first operand is the last but one of the second: transpose one of them?",
     )
     batch = broadcast(a.shape[:-2], b.shape[:-2])
     rows, columns = a.shape[-2:-1], b.shape[-1:] if b.ndim > 1 else ()

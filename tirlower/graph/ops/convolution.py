@@ -36,7 +36,8 @@ class Window:
         if isinstance(room, int):
             if room < 0:
                 raise GraphError(
-                    f"a window of {reach} elements does not fit {self.extent} padded by {self.before} and {self.after}"
+                    f"a window of {reach} elements does not fit {self.extent} padded by {self.before} and {self.after}",
+                    help="a smaller kernel or dilation, or more padding",
                 )
             places = (room + (self.stride - 1 if ceil_mode else 0)) // self.stride + 1
             if ceil_mode and isinstance(self.extent, int) and (places - 1) * self.stride >= self.extent + self.before:
@@ -106,6 +107,7 @@ def _grouped(name: str, x: Formal, w: Formal, groups: int, channels: Extent) -> 
         channels,
         as_extent(per_group),
         f"{name}: {x.name} has {x.shape[1]} channels, {groups} groups, and {w.name} takes",
+        "a kernel has the shape (features, channels of a group, height, width)",
     )
     return as_extent(per_group), as_extent(w.shape[0] // groups)
 

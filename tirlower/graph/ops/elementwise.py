@@ -7,7 +7,7 @@ holds them, a comparison bool. What NumPy refuses (the negative of a bool, the b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tirlower.graph.core.nodes import TensorType
 from tirlower.graph.errors import GraphError
@@ -86,11 +86,18 @@ def _small(name: str, *operands: Formal) -> DataType:
     return DataType("int8") if found.is_bool else found
 
 
+_CAST: Final = 'cast the operands to one dtype of integers: x.astype("int64")'
+
+
 def _bits(name: str, *operands: Formal) -> DataType:
     for x in operands:
         if not x.dtype.is_integral:
-            raise GraphError(f"{name} takes integers or bool, got {x.name} of {x.dtype!s}")
-    return common_dtype(*operands)
+            raise GraphError(f"{name} takes integers or bool, got {x.name} of {x.dtype!s}", help=_CAST)
+    common = common_dtype(*operands)
+    if not common.is_integral:  # of int64 and uint64, as NumPy has it
+        several = " and ".join(f"{x.name} of {x.dtype!s}" for x in operands)
+        raise GraphError(f"{name} takes integers, and {several} are {common!s} together", help=_CAST)
+    return common
 
 
 def _shifted(name: str, *operands: Formal) -> DataType:

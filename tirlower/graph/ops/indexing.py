@@ -27,7 +27,9 @@ def place(index: Expr, extent: Extent) -> Expr:
 def integers(name: str, indices: Formal) -> None:
     """Refuse indices that are no integers, by :class:`GraphError`."""
     if not indices.dtype.is_integral or indices.dtype.is_bool:
-        raise GraphError(f"{name} takes integers as {indices.name}, got {indices.dtype!s}")
+        raise GraphError(
+            f"{name} takes integers as {indices.name}, got {indices.dtype!s}", help='cast them: x.astype("int64")'
+        )
 
 
 @op("gather")

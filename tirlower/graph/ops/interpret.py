@@ -60,10 +60,16 @@ def bound(graph: Graph, arrays: Sequence[Array]) -> dict[Var, int]:
     """The values of a graph's dims, from the shapes of its inputs. Raises :class:`GraphError` where an input does not fit."""
     if len(arrays) != len(graph.params):
         names = ", ".join(p.name for p in graph.params)
-        raise GraphError(f"{graph.name} has {len(graph.params)} inputs ({names}), got {len(arrays)}")
+        raise GraphError(
+            f"{graph.name} has {len(graph.params)} inputs ({names}), got {len(arrays)}",
+            help="give an array for each, in this order",
+        )
     for param, array in zip(graph.params, arrays, strict=True):
         if array.dtype != param.dtype.numpy:
-            raise GraphError(f"the input {param.name} is of {param.dtype!s}, got {array.dtype}")
+            raise GraphError(
+                f"the input {param.name} is of {param.dtype!s}, got {array.dtype}",
+                help=f'array.astype("{param.dtype!s}")',
+            )
     return bound_dims(graph, [array.shape for array in arrays])
 
 

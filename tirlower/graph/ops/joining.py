@@ -133,7 +133,10 @@ def split(b: GraphBuilder, x: Value, *, parts: int | Sequence[object], axis: int
         if parts < 1:
             raise GraphError(f"split: into at least one part, got {parts}")
         if isinstance(extent, int) and extent % parts:
-            raise GraphError(f"split: axis {n} of {x.name} has the extent {extent}, which is not divided by {parts}")
+            raise GraphError(
+                f"split: axis {n} of {x.name} has the extent {extent}, which is not divided by {parts}",
+                help="parts of several lengths are given as a tuple of them, or taken as slices",
+            )
         one = extent // parts
         if not isinstance(extent, int):
             same_extent(as_extent(one * parts), extent, f"split: axis {n} of {x.name} is not divided by {parts}")
@@ -178,7 +181,12 @@ def concat(*xs: Formal, axis: int = 0) -> Generic:
             raise GraphError(f"concat: {first.name} has {first.ndim} axes, {x.name} has {x.ndim}")
         for m in range(x.ndim):
             if m != n:
-                shape[m] = same_extent(shape[m], x.shape[m], f"concat: axis {m} of {first.name} and {x.name} differ")
+                shape[m] = same_extent(
+                    shape[m],
+                    x.shape[m],
+                    f"concat: axis {m} of {first.name} and {x.name} differ",
+                    "what is joined differs along one axis: is axis= that one?",
+                )
         total = plus(total, x.shape[n])
         ends.append(total)
     shape[n] = total

@@ -54,7 +54,10 @@ def axis_of(axis: object, rank: int, what: str) -> int:
     if isinstance(axis, bool) or not isinstance(axis, int):
         raise GraphError(f"{what}: an axis is an integer, got {axis!r}")
     if not -rank <= axis < rank:
-        raise GraphError(f"{what} has {rank} axes, there is no axis {axis}")
+        raise GraphError(
+            f"{what} has {rank} axes, there is no axis {axis}",
+            help=f"axes are numbered from {-rank} to {rank - 1}" if rank else "it has one element",
+        )
     return axis % rank
 
 

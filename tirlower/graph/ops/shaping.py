@@ -75,7 +75,12 @@ def _target(x: Formal, shape: object) -> Shape:
     if open_:
         known.insert(open_[0], _rest(x.shape, known, what))
         return tuple(known)
-    same_extent(product_of(x.shape), product_of(known), f"{what} changes the number of elements")
+    same_extent(
+        product_of(x.shape),
+        product_of(known),
+        f"{what} changes the number of elements",
+        "one extent may be -1: it is what is left",
+    )
     return tuple(known)
 
 
@@ -148,7 +153,10 @@ def transpose(x: Formal, *, axes: Sequence[int] | None = None) -> Generic:
     given = tuple(reversed(range(x.ndim))) if axes is None else tuple(axes)
     order = [axis_of(axis, x.ndim, f"transpose: {x.name}") for axis in given]
     if sorted(order) != list(range(x.ndim)):
-        raise GraphError(f"transpose: {given} does not name each axis of {x.name}, of shape {shown(x.shape)}, once")
+        raise GraphError(
+            f"transpose: {given} does not name each axis of {x.name}, of shape {shown(x.shape)}, once",
+            help=f"a permutation of the numbers from 0 to {len(x.shape) - 1}",
+        )
     return compute(tuple(x.shape[n] for n in order), lambda *i: x[tuple(i[order.index(n)] for n in range(x.ndim))])
 
 
@@ -160,7 +168,9 @@ def squeeze(x: Formal, *, axis: Axes = None) -> Generic:
     else:
         axes = axes_of(axis, x.ndim, f"squeeze: {x.name}")
     for n in axes:
-        same_extent(x.shape[n], 1, f"squeeze: axis {n} of {x.name} has not the extent 1")
+        same_extent(
+            x.shape[n], 1, f"squeeze: axis {n} of {x.name} has not the extent 1", "reshape merges axes of other extents"
+        )
     kept = [n for n in range(x.ndim) if n not in axes]
 
     def element(*i: Var) -> Expr:
@@ -186,7 +196,10 @@ def broadcast_to(x: Formal, *, shape: object) -> Generic:
     target = as_shape(shape)
     found = broadcast(x.shape, target)
     if len(found) != len(target) or any(_is(t, 1) and not _is(f, 1) for t, f in zip(target, found, strict=True)):
-        raise GraphError(f"broadcast_to: {x.name} of shape {shown(x.shape)} is not broadcast to {shown(target)}")
+        raise GraphError(
+            f"broadcast_to: {x.name} of shape {shown(x.shape)} is not broadcast to {shown(target)}",
+            help="extents of 1 become others, from the last axis on",
+        )
     return compute(target, lambda *i: x.at(*i))
 
 

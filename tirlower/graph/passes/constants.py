@@ -96,7 +96,10 @@ def contents(value: Value, array: object) -> ConstantData:
     if data.dtype != value.dtype:
         raise GraphError(f"the constant {value.name!r} is of {value.dtype!s}, got {data.dtype!s}")
     if data.shape != value.shape:
-        raise GraphError(f"the constant {value.name!r} has the shape {value.shape}, got {data.shape}")
+        raise GraphError(
+            f"the constant {value.name!r} has the shape {value.shape}, got {data.shape}",
+            help="reshape the array, or bind another one",
+        )
     return data
 
 

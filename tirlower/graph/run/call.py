@@ -63,7 +63,8 @@ class Call:
         if len(inputs) != len(self.graph.params):
             names = ", ".join(v.name for v in self.graph.params) or "none"
             raise ArgumentTypeError(
-                f"{self.graph.name} takes {len(self.graph.params)} inputs ({names}), got {len(inputs)}"
+                f"{self.graph.name} takes {len(self.graph.params)} inputs ({names}), got {len(inputs)}",
+                help="give an array for each, in this order or by name",
             )
         try:
             return self._run(inputs, out)
