@@ -146,6 +146,7 @@ GRAPH_PASSES: dict[str, str] = {
     "CanonicalizeControl": "control",
     "CheckNoShapeQueries": "canonical",
     "DCE": "dce",
+    "DropUnused": "dce",
     "Expand": "expand",
     "FoldGlobals": "globals",
     "FuseOpsByPattern": "partition",

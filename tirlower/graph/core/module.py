@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from tirlower.graph.core.effects import OUTSIDE, Global
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.errors import GraphError
 from tirlower.ir import IRModule
 
-__all__ = ["Module"]
+__all__ = ["PRIVATE", "Module"]
+
+PRIVATE: Final = "private"
+"""The attribute of a graph of a module that no caller names: it is there for the graphs that call it."""
 
 
 class Module:

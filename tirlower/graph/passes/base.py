@@ -10,8 +10,9 @@ True
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, overload
 
+from tirlower.graph.core.module import Module
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.core.numerics import Numerics
 from tirlower.graph.errors import GraphError
@@ -81,11 +82,27 @@ class GraphPass(Rewrite):
             return None
         return f"{kind.__name__}({', '.join(f'{k}={v!r}' for k, v in options.items())})"
 
-    def __call__(self, graph: Graph, ctx: PassContext | None = None) -> Graph:
-        """Run the pass under a context, the current one unless given. Raises :class:`GraphError` for what is no graph."""
+    @overload
+    def __call__(self, graph: Graph, ctx: PassContext | None = None) -> Graph: ...
+
+    @overload
+    def __call__(self, graph: Module, ctx: PassContext | None = None) -> Module: ...
+
+    def __call__(self, graph: Graph | Module, ctx: PassContext | None = None) -> Graph | Module:
+        """Run the pass under a context, the current one unless given; over a module, on each of its graphs.
+
+        Raises :class:`GraphError` for what is neither.
+        """
+        ctx = ctx or PassContext.current()
+        if isinstance(graph, Module):
+            return self.on_module(graph, ctx)
         if not isinstance(graph, Graph):
             raise GraphError(
                 f"{self.info.name} takes a graph, got {type(graph).__name__}",
                 help="tg.trace(function, *specs) makes a graph of a function",
             )
-        return run_pass(self, graph, ctx or PassContext.current())
+        return run_pass(self, graph, ctx)
+
+    def on_module(self, module: Module, ctx: PassContext) -> Module:
+        """The module with each of its graphs rewritten."""
+        return module.with_(graphs={name: run_pass(self, graph, ctx) for name, graph in module.graphs.items()})

@@ -71,10 +71,6 @@ class BindConstants(GraphPass):
 
         return rewritten(graph, visit)
 
-    def __call__(self, graph: Graph, ctx: PassContext | None = None) -> Graph:
-        """The graph with contents; names are those of its own constants, not of graphs inside it."""
-        return super().__call__(graph, ctx)
-
 
 def no_constant(graph: Graph, name: str, names: Sequence[str]) -> GraphError:
     """The error for a name that is none of these."""

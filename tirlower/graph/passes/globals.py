@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.effects import Global, Load, Store
+from tirlower.graph.core.module import Module
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Value
 from tirlower.graph.ops.builder import GraphBuilder, rewritten
 from tirlower.graph.passes.base import GraphPass, policy
@@ -114,12 +116,26 @@ class FoldGlobals(GraphPass):
 
     name = "graph.FoldGlobals"
 
+    def on_module(self, module: Module, ctx: PassContext) -> Module:
+        """The module with its graphs rewritten, in which states that several of them access are left."""
+        count = Counter(one for graph in module.graphs.values() for one in dict.fromkeys(_states(graph)))
+        shared = {one for one, n in count.items() if n > 1}
+        return module.with_({name: self._all(graph, ctx, shared) for name, graph in module.graphs.items()})
+
     def rewritten(self, program: Graph, ctx: PassContext) -> Graph:
         """The graph with fewer states: what is done with one is decided for all graphs inside it at once."""
+        return self._all(program, ctx, ())
+
+    def _all(self, program: Graph, ctx: PassContext, shared: Collection[Global]) -> Graph:
         before = None
         while program is not before and self.numerics <= policy(ctx):
-            before, program = program, _folded(program)
+            before, program = program, _folded(program, shared)
         return program
+
+
+def _states(graph: Graph) -> Iterator[Global]:
+    for one in (*inner_graphs(graph), graph):
+        yield from (n.source if isinstance(n, Load) else n.target for n in one.nodes if isinstance(n, (Load, Store)))
 
 
 @dataclass
@@ -132,10 +148,10 @@ class _Accesses:
     """What each graph stores, in order."""
 
 
-def _folded(graph: Graph) -> Graph:
+def _folded(graph: Graph, shared: Collection[Global]) -> Graph:
     several = (*inner_graphs(graph), graph)
     found: dict[Global, _Accesses] = {}
-    kept: set[Global] = set()
+    kept: set[Global] = set(shared)
     for one in several:
         for node in one.nodes:
             if not isinstance(node, (Load, Store)):
