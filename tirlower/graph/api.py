@@ -46,13 +46,14 @@ def compile(
     >>> exe(np.ones((2, 3), "float32"))
     array([3., 3.], dtype=float32)
     """
-    graph = _entry(graph, entry)
+    graph, pipeline = _entry(graph, entry), _pipeline(options)
     ctx = context(options)
     if backends is not None:
         options = replace(options, backends=tuple(backends))
-    if options.numerics != "exact":  # a library adds up in an order of its own
-        graph = offload(graph, options.backends)
-    lowered = lower(_pipeline(options).run(graph, ctx))
+    if options.backends and options.numerics != "exact":  # a library adds up in an order of its own
+        # Patterns look for one form of what is computed, with its constants known and its macros closed.
+        graph = offload(pipeline.before("Expand").run(graph, ctx), options.backends)
+    lowered = lower(pipeline.run(graph, ctx))
     return _executable(graph, lowered, target_for(target, options), options, ctx)
 
 

@@ -68,6 +68,18 @@ class Pipeline:
         """The names of the passes, in order."""
         return [step.name for step in self]
 
+    def before(self, name: str) -> Pipeline:
+        """The steps before the first that runs a pass; all of them where none does.
+
+        >>> from tirlower.graph.passes.default import DEFAULT
+        >>> DEFAULT.before("Expand").names()[-2:]
+        ['DCE', 'FoldConstants']
+        """
+        short = short_name(name)
+        several = [[s.name for s in (e.steps if isinstance(e, Fixpoint) else (e,))] for e in self.steps]
+        at = next((n for n, names in enumerate(several) if short in names), len(several))
+        return Pipeline(self.steps[:at])
+
     def run(self, graph: Graph, ctx: PassContext | None = None, until: str | None = None) -> Graph:
         """The graph after all passes that the context enables, or after the first run of ``until``.
 
