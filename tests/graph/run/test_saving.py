@@ -19,6 +19,7 @@ import tirlower.graph as tg
 from tests.graph.fuzz.generate import generate
 from tests.graph.run.comparing import as_list
 from tirlower.diagnostics import ArgumentValueError
+from tirlower.graph.backends import registry
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.errors import GraphError
 from tirlower.graph.passes.compare import bindings, random_inputs
@@ -331,3 +332,11 @@ def test_constants_whose_digests_begin_alike_are_told_apart(tmp_path: Path) -> N
         compiled = archive.read("compiled.py").decode()
     digests = {one.digest for one in exe._lowered.constants}
     assert digests and all(digest in compiled for digest in digests)
+
+
+def test_a_backend_that_is_not_installed_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("scipy_openblas32")
+    tg.compile(layer(), backends=["openblas"]).save(tmp_path / "g.tg")
+    monkeypatch.setitem(sys.modules, "scipy_openblas32", None)
+    monkeypatch.delitem(registry._BACKENDS, "openblas", raising=False)
+    assert "pip install" in refused(tmp_path / "g.tg", "scipy-openblas32")

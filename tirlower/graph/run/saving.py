@@ -223,9 +223,9 @@ class _Reader:
         try:
             return self._saved()
         except TirError as error:
-            if any(repr(os.fspath(self.archive.path)) in part for part in [error.message]):
+            if repr(os.fspath(self.archive.path)) in error.message:
                 raise
-            self._fail(error.message, error)
+            self._fail(error.message, error, error.help)
         except (
             TypeError,
             ValueError,
@@ -237,9 +237,9 @@ class _Reader:
         ) as error:
             self._fail(f"{type(error).__name__}: {error}", error)
 
-    def _fail(self, what: str, error: BaseException) -> NoReturn:
+    def _fail(self, what: str, error: BaseException, help: str | None = None) -> NoReturn:
         try:
-            self.archive.fail(what, self.at)
+            self.archive.fail(what, self.at, help)
         except GraphError as made:
             raise made from error
 
