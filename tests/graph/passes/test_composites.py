@@ -7,8 +7,9 @@ import numpy as np
 import tirlower.graph as tg
 from tirlower.graph.core.control import Call
 from tirlower.graph.passes import composites
-from tirlower.graph.passes.composites import backend_of, inline_calls, mapped
+from tirlower.graph.passes.composites import backend_of, flat_form, inline_calls, mapped
 from tirlower.graph.patterns import is_op, wildcard
+from tirlower.ir.structural import structural_equal
 
 
 def test_the_attributes_have_the_names_of_the_field() -> None:
@@ -87,3 +88,29 @@ def test_changes_go_into_graphs_inside_and_not_into_composites() -> None:
     marked = mapped(g, lambda one: one.with_attr("seen", 1))
     first, second = marked.nodes[0].graphs
     assert first.attrs == {"seen": 1} and second.attrs == {"Composite": "a.exp"} and marked.attrs == {"seen": 1}
+
+
+def test_graphs_have_one_flat_form_exactly_if_they_are_equal():
+    """Against structural equality, on pairs that differ in one thing each."""
+    b, c = tg.dim("B", 1, 8), tg.dim("C", 1, 8)
+    functions = [lambda x, y: x + y, lambda x, y: y + x, lambda x, y: x * y, lambda x, y: (x + y, x), lambda x, y: (x,)]
+    functions += [
+        lambda x, y: x.sum(axis=0) + 0 * y.sum(axis=0),
+        lambda x, y: tg.softmax(x, axis=0),
+        lambda x, y: x + x,
+    ]
+    functions += [lambda x, y: tg.softmax(x, axis=1), lambda x, y: tg.softmax(x, axis=-1), lambda x, y: {"a": x + y}]
+    specs = [
+        tg.spec(s, d) for s, d in (((2, 3), "float32"), ((2, 3), "float64"), ((b, 3), "float32"), ((c, 3), "float32"))
+    ]
+    several = [tg.trace(f, x, x) for f in functions for x in specs]
+    several += [several[0].with_attr("Composite", "a.b"), several[0].with_attr("Composite", "a.c")]
+    plain = [g for g in several if flat_form(g) is not None]
+    assert len(plain) > 30 and flat_form(tg.trace(lambda x: x + 1, specs[0])) is None
+    equal = 0
+    for g in plain:
+        for h in plain:
+            same = structural_equal(g, h) and [d.var for d in g.dims] == [d.var for d in h.dims]
+            assert (flat_form(g) == flat_form(h)) == same, f"{g}\n{h}"
+            equal += same
+    assert equal >= len(plain)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final
 
 from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.control import Call
-from tirlower.graph.core.nodes import Graph, GraphNode, Value
+from tirlower.graph.core.nodes import Graph, GraphNode, Op, Value
 from tirlower.graph.ops.builder import GraphBuilder, rewritten
 from tirlower.graph.passes.base import GraphPass
 from tirlower.graph.passes.grouping import Grouping, Outlined
@@ -21,6 +21,7 @@ __all__ = [
     "PRIMITIVE",
     "MergeCompositeFunctions",
     "backend_of",
+    "flat_form",
     "inline_calls",
     "mapped",
     "spliced",
@@ -67,6 +68,37 @@ def _with_graphs(graph: Graph, new: Mapping[Graph, Graph]) -> Graph:
         return made.results
 
     return rewritten(graph, changed) if any(new[g] is not g for n in graph.nodes for g in n.graphs) else graph
+
+
+def flat_form(graph: Graph) -> Hashable | None:
+    """What two graphs of operations over the same dims share if they are equal, and only then; None for other graphs.
+
+    >>> import tirlower.graph as tg
+    >>> x = tg.spec((4,), "float32")
+    >>> f, g, h = (tg.trace(of, x) for of in (lambda x: tg.exp(x), lambda y: tg.exp(y), lambda x: tg.sin(x)))
+    >>> flat_form(f) == flat_form(g), flat_form(f) == flat_form(h)
+    (True, False)
+    """
+    if not all(isinstance(node, Op) for node in graph.nodes):
+        return None
+    place = {value: n for n, value in enumerate((*graph.params, *(v for node in graph.nodes for v in node.results)))}
+    nodes = tuple(
+        (op.name, tuple(place[v] for v in op.inputs), op.groups, repr(op.attrs), tuple(str(v.type) for v in op.results))
+        for op in graph.ops
+    )
+    params, results = tuple(str(v.type) for v in graph.params), tuple(place[v] for v in graph.results)
+    assumed = tuple((str(a), str(b)) for a, b in graph.assumed)
+    facts = tuple(one.facts for one in graph.dims)
+    return (
+        params,
+        nodes,
+        results,
+        assumed,
+        graph.structure,
+        repr(graph.attrs),
+        tuple(d.var for d in graph.dims),
+        facts,
+    )
 
 
 def spliced(builder: GraphBuilder, inside: Graph, operands: Sequence[Value]) -> Sequence[Value]:

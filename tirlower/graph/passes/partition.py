@@ -6,7 +6,7 @@ differently; ``compat="relax"`` and ``compat="relay"`` set all six, a keyword be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final, TypeVar, cast
 
@@ -17,7 +17,15 @@ from tirlower.graph.core.module import Module
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.passes.base import GraphPass
-from tirlower.graph.passes.composites import CODEGEN, COMPOSITE, GLOBAL_SYMBOL, PARTITIONED, PRIMITIVE, mapped
+from tirlower.graph.passes.composites import (
+    CODEGEN,
+    COMPOSITE,
+    GLOBAL_SYMBOL,
+    PARTITIONED,
+    PRIMITIVE,
+    flat_form,
+    mapped,
+)
 from tirlower.graph.passes.grouping import Grouping, Outlined
 from tirlower.graph.patterns.fusion import FusionPattern, PatternCheckContext, fusion_pattern
 from tirlower.graph.patterns.match import Match, Matcher
@@ -195,6 +203,7 @@ class _Partition:
         self.skipped = skipped
         self.attrs = attrs or {}
         self.known: dict[tuple[int, tuple[Var, ...]], list[Graph]] = {}
+        self.flat: dict[Hashable, Graph] = {}
         self.names: dict[str, int] = {}
         self.outer: dict[Graph, Graph] = {}
 
@@ -231,6 +240,11 @@ class _Partition:
     def _shared(self, graph: Graph) -> Graph:
         if not self.chosen.dedup:
             return self._named(graph)
+        form = flat_form(graph)  # several times cheaper than a digest and a comparison
+        if form is not None:
+            if form not in self.flat:
+                self.flat[form] = self._named(graph)
+            return self.flat[form]
         # Equal up to the names of dims is not enough: graphs inside others have the dims of those.
         key = structural_hash(graph), tuple(d.var for d in graph.dims)
         several = self.known.setdefault(key, [])
