@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+import tirlower.graph as tg
 from tests.graph.ops.checking import floats, integers
 from tirlower.graph.core.dims import dim
 from tirlower.graph.errors import GraphError
@@ -161,3 +162,11 @@ def test_a_convolution_is_a_product_of_matrices(monkeypatch: pytest.MonkeyPatch)
         reference._Run, "_block", lambda *_: pytest.fail("a product is not computed element by element")
     )
     np.testing.assert_array_equal(evaluate(conv, X, W)[0], want)
+
+
+def test_an_extent_that_is_negative_for_these_inputs_is_named() -> None:
+    x = tg.spec((tg.dim("B"), 2), "float32")
+    graph = tg.trace(lambda x: tg.pad(x, pads=((-1, 0), (0, 0)), mode="constant"), x)
+    assert tg.interpret(graph, np.ones((1, 2), "float32")).shape == (0, 2)
+    with pytest.raises(tg.GraphError, match=r"an extent is negative: .* is \(-1, 2\) where B = 0"):
+        tg.interpret(graph, np.ones((0, 2), "float32"))

@@ -68,3 +68,11 @@ def test_inner_graphs_are_rewritten_once_and_composites_left():
     assert first is second and [op.name for op in first.ops] == ["exp"]
     assert [op.name for op in third.ops] == ["exp", "negative", "negative"]
     assert tg.passes.Canonicalize()(graph) is graph
+
+
+def test_parts_of_a_part_without_a_common_dtype_stay_apart():
+    """float16 and bfloat16 meet in float32, and uint8 with that: the three have no dtype in common."""
+    x = [tg.spec((2,), kind) for kind in ("float16", "bfloat16", "uint8")]
+    graph = tg.trace(lambda a, b, c: tg.concat(tg.concat(a, b), c), *x)
+    after = check_graph(tg.passes.Canonicalize(), graph, graph)
+    assert [op.name for op in after.ops] == ["concat", "concat"]
