@@ -52,7 +52,7 @@ def test_dims_are_bound_to_dims_numbers_and_expressions() -> None:
     graph = tg.from_onnx(model(ADDED), dims={"N": B, "M": B * 2 + 1})
     assert [d.name for d in graph.dims] == ["B"]
     np.testing.assert_array_equal(interpret(graph, array(2, 5), array(2, 5)), array(2, 5) * 2)
-    with pytest.raises(tg.GraphError, match="the dim B is 9"):
+    with pytest.raises(tg.GraphError, match="dim B = 9"):
         interpret(graph, array(9, 19), array(9, 19))
     with pytest.raises(tg.GraphError, match="no dim is 'B' alone"):
         tg.from_onnx(model(ADDED), dims={"M": B * 2})

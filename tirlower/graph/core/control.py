@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
+from tirlower.graph.core.named_dims import of_named_dims
 from tirlower.graph.core.nodes import Graph, GraphNode, Value
 from tirlower.ir.node import child, node
 
@@ -50,8 +51,8 @@ class If(GraphNode):
 
     node_name = "graph.If"
     condition: Value = child()
-    then_graph: Graph = child()
-    else_graph: Graph = child()
+    then_graph: Graph = child(convert=of_named_dims)
+    else_graph: Graph = child(convert=of_named_dims)
     inputs: tuple[Value, ...] = child(convert=tuple)
 
     @property
@@ -84,8 +85,8 @@ class While(GraphNode):
     """
 
     node_name = "graph.While"
-    condition: Graph = child()
-    body: Graph = child()
+    condition: Graph = child(convert=of_named_dims)
+    body: Graph = child(convert=of_named_dims)
     inputs: tuple[Value, ...] = child(convert=tuple)
 
     @property

@@ -18,13 +18,13 @@ from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.control import Call, If, While
 from tirlower.graph.core.dims import Dim, DimEnv, Extent, as_shape
 from tirlower.graph.core.effects import Extern, Global, KernelCall, Load, Store
+from tirlower.graph.core.named_dims import variables
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.inference import inferred
 from tirlower.graph.ops.registry import Definition, Groups, definition
-from tirlower.ir import Expr, IntImm, PrimFunc, Var
+from tirlower.ir import PrimFunc
 from tirlower.ir.dtype import Array, DataType, NumpyDType
-from tirlower.ir.query import each
 
 __all__ = ["GraphBuilder", "rewritten"]
 
@@ -276,28 +276,9 @@ class GraphBuilder:
         assumed = tuple(self._assumed.assumed)
         dims = tuple(self.env)
         if self._assumed is not self.env:  # a part of a graph has those that it names
-            named = _dims_of(self.params, self.nodes, assumed)
+            named = variables(self.params, self.nodes, assumed)
             dims = tuple(one for one in dims if one.var in named)
         return Graph(self.name, dims, tuple(self.params), tuple(self.nodes), several, assumed, how)
-
-
-def _dims_of(params: Iterable[Value], nodes: Iterable[GraphNode], assumed: Iterable[tuple[Expr, Expr]]) -> set[Var]:
-    """The variables in types, attributes, graphs inside and kernels."""
-    extents: dict[Expr, None] = {}
-    stack: list[object] = [*(v.extents for v in params), *assumed]
-    found: set[Var] = set()
-    for node in nodes:
-        stack += [v.extents for v in node.results]
-        stack += node.attrs.values() if isinstance(node, Op) else ()
-        stack += [node.kernel.numbers] if isinstance(node, KernelCall) and isinstance(node.kernel, Extern) else ()
-        found |= {one.var for inner in node.graphs for one in inner.dims}
-    while stack:
-        item = stack.pop()
-        if isinstance(item, tuple):
-            stack += item
-        elif isinstance(item, Expr) and not isinstance(item, IntImm):
-            extents[item] = None
-    return found | set(each(Var, *extents))
 
 
 def _weak(given: float, kinds: Sequence[NumpyDType]) -> NumpyDType:

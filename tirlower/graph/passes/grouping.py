@@ -7,16 +7,14 @@ other groups: those are one node already.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from tirlower.graph.core.analysis import analysis
 from tirlower.graph.core.control import Call
-from tirlower.graph.core.dims import Dim
+from tirlower.graph.core.named_dims import of_named_dims
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, Value
-from tirlower.ir import Expr, Var
-from tirlower.ir.query import each
 
 __all__ = ["Grouping", "Outlined", "outline", "results_of"]
 
@@ -223,24 +221,8 @@ def outline(
     given = tuple(new[v] for v in results)
     params = tuple(new[v] for v in inputs)
     structure = "one" if len(given) == 1 else "tuple"
-    made = Graph(f"fused_{names}", _dims(graph, params, nodes), params, tuple(nodes), given, (), structure)
+    made = of_named_dims(Graph(f"fused_{names}", graph.dims, params, tuple(nodes), given, (), structure))
     return Outlined(made, tuple(inputs), tuple(results))
-
-
-def _dims(graph: Graph, params: Sequence[Value], nodes: Sequence[GraphNode]) -> tuple[Dim, ...]:
-    """The dims of a graph that some of its values and nodes name."""
-    expressions = [e for v in (*params, *(v for n in nodes for v in n.results)) for e in v.extents]
-    expressions += [e for n in nodes if isinstance(n, Op) for e in _expressions(tuple(n.attrs.values()))]
-    used = {*each(Var, *expressions), *(d.var for n in nodes for g in n.graphs for d in g.dims)}
-    return tuple(d for d in graph.dims if d.var in used)
-
-
-def _expressions(values: tuple[object, ...]) -> Iterator[Expr]:
-    for value in values:
-        if isinstance(value, Expr):
-            yield value
-        elif isinstance(value, tuple):
-            yield from _expressions(value)
 
 
 def _read(graph: Graph, nodes: Sequence[GraphNode], results: Sequence[Value]) -> tuple[GraphNode, ...]:
