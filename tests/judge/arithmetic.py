@@ -141,31 +141,10 @@ def known(condition: Expr) -> bool | None:
     return None if a is None or b is None else _COMPARISONS[condition[1]](a, b)
 
 
-_COMPARED = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
-}  # fmt: skip
-
-
-def decided(condition: Expr) -> bool | None:
-    """Whether a condition on numbers alone holds; None of others."""
-    kind = condition[0]
-    if kind == "cmp":
-        a, b = literal(condition[2]), literal(condition[3])
-        return None if a is None or b is None else bool(_COMPARED[condition[1]](a, b))
-    if kind == "not":
-        inner = decided(condition[1])
-        return None if inner is None else not inner
-    if kind in ("and", "or"):
-        both = [decided(part) for part in condition[1:]]
-        ends = kind == "or"
-        return ends if ends in both else None if None in both else not ends
-    return None
-
-
 def chosen(expr: Expr) -> Expr:
     """Of a choice by a condition on numbers, what is chosen: the script has it in the choice's place."""
     while expr[0] in ("ite", "sel"):
-        which = decided(expr[1])
+        which = known(expr[1])
         if which is None:
             break
         expr = expr[2] if which else expr[3]

@@ -62,6 +62,8 @@ def test_the_evaluator_computes_what_the_interpreter_computes() -> None:
             continue
         if run.outside or run.failed:
             continue
+        if any(np.dtype(buf.dtype).itemsize * int(np.prod(buf.shape)) > 2**20 for buf in program.params):
+            continue  # one program of 68 MB: byte by byte it takes as long as all others a hundred times
         try:
             parsed = parse(print_program(program).text)
         except TirError:

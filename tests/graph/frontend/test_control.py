@@ -90,7 +90,9 @@ def test_carried_values_that_change_places() -> None:
     def f(n: Any, x: Any, y: Any) -> object:
         return tg.while_loop(lambda i, a, b: i < n, lambda i, a, b: (i + 1, b, a), np.int64(0), x, y)[1:]
 
-    judged(f, (tg.spec((), "int64"), X, X), *[(np.array(n), rows(2), rows(2) + 7) for n in range(4)])
+    g = judged(f, (tg.spec((), "int64"), X, X), *[(np.array(n), rows(2), rows(2) + 7) for n in range(4)])
+    (loop,) = [n for n in g.nodes if isinstance(n, While)]
+    assert loop.body.results[-2:] != loop.body.params[1:3] and {*loop.body.results} >= {*loop.body.params[1:3]}
 
 
 def test_a_choice_in_a_loop_in_a_choice() -> None:
@@ -104,7 +106,10 @@ def test_a_choice_in_a_loop_in_a_choice() -> None:
 
         return tg.cond(c, looped, lambda v: v, x)
 
-    judged(f, (X, FLAG), *[(rows(n) + 1, np.array(c)) for n in (1, 3) for c in (True, False)])
+    g = judged(f, (X, FLAG), *[(rows(n) + 1, np.array(c)) for n in (1, 3) for c in (True, False)])
+    (choice,) = [n for n in g.nodes if isinstance(n, If)]
+    (loop,) = [n for n in choice.then_graph.nodes if isinstance(n, While)]
+    assert any(isinstance(n, If) for n in loop.body.nodes)
 
 
 def test_results_in_a_dict() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.graph.fuzz.faults import FAULTS, Fault
 from tests.graph.fuzz.generate import generate
-from tests.graph.fuzz.runner import POOL, Failure, run_one
+from tests.graph.fuzz.runner import POOL, Failure, Report, run_one
 from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.control import If, While
 from tirlower.graph.core.effects import Load, Store
@@ -16,8 +16,10 @@ from tirlower.ir.structural import structural_equal
 
 @pytest.mark.parametrize("first", range(0, 100, 20))
 def test_random_graphs_through_random_passes(first: int) -> None:
+    report = Report()
     for seed in range(first, first + 20):
-        run_one(seed, native=seed % 50 == 7)
+        run_one(seed, native=seed % 50 == 7, report=report)  # raises a Failure where a pass is wrong
+    assert report.count == 20 and len(report.passes) > 3
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)

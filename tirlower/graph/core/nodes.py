@@ -147,7 +147,7 @@ class GraphNode(Node):
         return self._with_graphs(fresh, graphs)
 
     def _with_graphs(self, results: Sequence[Value], graphs: Sequence[Graph]) -> Self:
-        raise NotImplementedError(f"{type(self).__name__} has no graphs")
+        raise GraphError(f"{type(self).__name__} has no graphs inside to replace")
 
     def _count(self, operands: Sequence[Value], wanted: int) -> None:
         if len(operands) != wanted:

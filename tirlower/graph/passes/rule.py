@@ -68,7 +68,10 @@ class DFPatternCallback:
 
     def callback(self, value: Value, match: Match, builder: GraphBuilder) -> Value | Sequence[Value] | None:
         """What stands for the value that is matched; None to leave this match alone."""
-        raise NotImplementedError
+        raise GraphError(
+            f"{type(self).__name__} says not what stands for a match",
+            help="define callback(self, value, match, builder)",
+        )
 
 
 def rule_of(given: RuleLike) -> Rule:

@@ -62,7 +62,7 @@ class DFPattern:
     @property
     def wanted(self) -> str:
         """What it looks for, in a word, for messages."""
-        raise NotImplementedError
+        raise GraphError(f"{type(self).__name__} is no pattern by itself", help="give it a property `wanted`")
 
     def with_parts(self, parts: Sequence[DFPattern]) -> DFPattern:
         """The same pattern, made of others in the order of its parts: always a new object."""
