@@ -83,7 +83,8 @@ def load(path: str | os.PathLike[str]) -> Executable:
     """The compiled graph of a file that ``exe.save(path)`` wrote; its constants stay in the file, and are read as they are used.
 
     Where the file was made on a machine like this one, its machine code is in the disk cache; else it is compiled again. Raises
-    :class:`GraphError`, which names the file, the place in it and what to do, for any other file; nothing of it is executed.
+    :class:`GraphError`, which names the file, the place in it and what to do, for any other file; loading executes nothing of it.
+    Calls run the kernels that the file has: like any program, it should come from somebody whom you trust.
     """
     saved = read(path)
     # What a file says of a target may be no target of this version.
