@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tirlower.graph.core.verify import verify
     from tirlower.graph.errors import GraphError
     from tirlower.graph.frontend.control import State, call, cond, extern, prim_func, state, while_loop
+    from tirlower.graph.frontend.debug import assert_, print_
     from tirlower.graph.frontend.modules import kernels, module
     from tirlower.graph.frontend.namespace import nn, xp
     from tirlower.graph.frontend.onnx import from_onnx
@@ -62,6 +63,7 @@ _WHERE = {
     "State": "frontend.control",
     "Tensor": "frontend.tensor",
     "Value": "core.nodes",
+    "assert_": "frontend.debug",
     "assert_structural_equal": "core.structural",
     "assume": "frontend.trace",
     "attributes": "frontend.trace",
@@ -83,6 +85,7 @@ _WHERE = {
     "nn": "frontend.namespace",
     "parse": "core.parser",
     "parse_module": "core.module_text",
+    "print_": "frontend.debug",
     "prim_func": "frontend.control",
     "partition": "passes.partition",
     "passes": "passes",

@@ -152,6 +152,7 @@ GRAPH_PASSES: dict[str, str] = {
     "FuseOpsByPattern": "partition",
     "MergeComposite": "partition",
     "MergeCompositeFunctions": "composites",
+    "StripDebug": "debug",
     "FoldConstants": "constants",
     "SimplifyGlobals": "globals",
 }

@@ -10,8 +10,21 @@ import pytest
 
 from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.control import If, While
+from tirlower.graph.core.debug import Debug
 from tirlower.graph.core.effects import Load, Store
-from tirlower.graph.passes import canonical, constants, control, cse, dce, expand, globals, rules_algebra, rules_shapes
+from tirlower.graph.passes import (
+    canonical,
+    constants,
+    control,
+    cse,
+    dce,
+    debug,
+    expand,
+    globals,
+    liveness,
+    rules_algebra,
+    rules_shapes,
+)
 
 __all__ = ["FAULTS", "Fault"]
 
@@ -66,6 +79,19 @@ def _two_operands_alone(nodes, results):
             kept.append(node)
             needed.update(node.operands[:2])
     return tuple(reversed(kept))
+
+
+def _unwatched(nodes, results):
+    return tuple(node for node in liveness.live(nodes, results) if not isinstance(node, Debug))
+
+
+def _said_once(patch: pytest.MonkeyPatch) -> None:
+    right = cse._Seen._key
+
+    def key(self, node, places):
+        return (node.text, *places) if isinstance(node, Debug) else right(self, node, places)
+
+    patch.setattr(cse._Seen, "_key", key)
 
 
 def _key_without(part: int) -> Callable[[pytest.MonkeyPatch], None]:
@@ -248,6 +274,9 @@ FAULTS = (
     Fault("a loop gives what it began with", "graph.CanonicalizeControl",
           _control_node(While, lambda right, builder, node, given, *more: given)),
     Fault("what a third operand needs is dropped", "graph.DCE", _set(dce, "live", _two_operands_alone)),
+    Fault("what only watches is dead", "graph.DCE", _set(dce, "live", _unwatched)),
+    Fault("what is watched twice is watched once", "graph.CSE", _said_once),
+    Fault("with what watches go the states", "graph.StripDebug", _set(debug, "Print", (debug.Print, Store))),
 )  # fmt: skip
 
 

@@ -78,6 +78,7 @@ class _Maker:
             if rng.random() < 0.7:
                 several[value] = None
         results = [*several] if rng.random() < 0.9 else [*several, made[-1]]
+        self.watched()
         return self.b.finish(results)
 
     # What operations take
@@ -483,6 +484,26 @@ class _Maker:
                 self.rng.choice(kinds)()
             except tg.GraphError:
                 continue
+        self.watched()
+
+    def watched(self) -> None:
+        """Assertions and prints of some values, anywhere behind them, in some of the graphs."""
+        rng = random.Random(
+            f"{self.seed} {self.depth} {len(self.b.nodes)}"
+        )  # seeds make the graphs that they made without
+        if rng.random() < 0.75:
+            return
+        for n in range(rng.randint(1, 3)):
+            value = rng.choice(self.values)
+            if rng.random() < 0.4 and not (value.dtype.is_bool and not value.shape):
+                value = self.b.op("any", self.b.op("cast", value, dtype="bool"))
+            if value.dtype.is_bool and not value.shape and rng.random() < 0.7:
+                self.b.assert_(value, f"text {n % 2}")
+            else:
+                self.b.print_(value, f"text {n % 2}")
+            made = self.b.nodes.pop()
+            first = 0 if value.node is None else self.b.nodes.index(value.node) + 1
+            self.b.nodes.insert(rng.randint(first, len(self.b.nodes)), made)
 
     def given(self) -> list[tg.Value]:
         """What a graph inside takes: some of it twice."""

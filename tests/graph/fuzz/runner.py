@@ -6,6 +6,8 @@ of the class ``default`` nothing to round. A graph that is compiled is compared 
 
 from __future__ import annotations
 
+import contextlib
+import io
 import multiprocessing
 import random
 import time
@@ -18,10 +20,11 @@ import numpy as np
 import tirlower as tl
 import tirlower.graph as tg
 from tests.graph.fuzz.generate import generate
+from tirlower.graph.core.debug import Assert, Said
 from tirlower.graph.core.numerics import Numerics
 from tirlower.graph.core.verify import verify
 from tirlower.graph.passes.base import GraphPass
-from tirlower.graph.passes.compare import bindings, compare, difference, outcome, random_inputs
+from tirlower.graph.passes.compare import bindings, compare, difference, outcome, random_inputs, said_differs
 from tirlower.graph.passes.shrink import GraphCase, reduce_graph
 
 __all__ = ["Failure", "POOL", "Report", "run_many", "run_one"]
@@ -34,6 +37,7 @@ POOL: tuple[GraphPass, ...] = (
     tg.passes.SimplifyGlobals(),
     tg.passes.FoldGlobals(),
     tg.passes.FoldConstants(),
+    tg.passes.StripDebug(),
     tg.passes.Expand(),
     tg.passes.CheckNoShapeQueries(),
 )
@@ -78,6 +82,7 @@ def run_one(
     drawn = [random_inputs(graph, values, seed, special=rng.random() < 0.8) for values in rng.sample(several, 1)]
     now = graph
     known = [_outcome(graph, inputs, graph) for inputs in drawn]
+    debug = True
     with tl.PassContext(config={"graph.numerics": numerics}):
         for pass_ in order:
             before, now = now, _passed(seed, pass_, now)
@@ -85,30 +90,44 @@ def run_one(
                 continue
             if report is not None:
                 report.passes[pass_.info.name] += 1
+            debug = debug and pass_.keeps_debug
             for inputs, was in zip(drawn, known, strict=True):
                 if was is None:  # without meaning on these inputs
                     continue
                 made = _outcome(now, inputs, graph)
-                found = "fails where its input runs" if made is None else _differs(was, made)
+                found = "fails where its input runs" if made is None else _differs(was, made, debug)
                 if found is not None:
                     raise Failure(seed, pass_.info.name, found, _smallest(pass_, before, inputs, reduce))
     if report is not None:
         report.count += 1
         report.nodes += len(graph.nodes)
     if native:
-        _compiled(seed, graph, now, [inputs for inputs, was in zip(drawn, known, strict=True) if was is not None])
+        holds = [inputs for inputs, was in zip(drawn, known, strict=True) if was is not None and _asserted(was[1])]
+        with contextlib.redirect_stdout(io.StringIO()):
+            _compiled(seed, graph, now, holds)
 
 
-def _outcome(graph: tg.Graph, inputs: Sequence[np.ndarray], like: tg.Graph) -> tuple[np.ndarray, ...] | None:
+Outcome = tuple[tuple[np.ndarray, ...], list[Said]]
+"""Results, and what assertions and prints said."""
+
+
+def _outcome(graph: tg.Graph, inputs: Sequence[np.ndarray], like: tg.Graph) -> Outcome | None:
+    said: list[Said] = []
     try:
-        return outcome(graph, inputs, like)
+        return outcome(graph, inputs, like, said=said), said
     except tg.GraphError:
         return None
 
 
-def _differs(was: tuple[np.ndarray, ...], now: tuple[np.ndarray, ...]) -> str | None:
-    found = difference(was, now, was, Numerics.EXACT)
+def _differs(was: Outcome, now: Outcome, debug: bool) -> str | None:
+    found = difference(was[0], now[0], was[0], Numerics.EXACT)
+    if found is None and debug:
+        found = said_differs(was[1], now[1], was[1], Numerics.EXACT)
     return None if found is None else found.message
+
+
+def _asserted(said: Sequence[Said]) -> bool:
+    return all(one.array.item() for one in said if one.kind is Assert)
 
 
 def _passed(seed: int, pass_: GraphPass, graph: tg.Graph) -> tg.Graph:
@@ -129,7 +148,8 @@ def _smallest(pass_: GraphPass, graph: tg.Graph, inputs: Sequence[np.ndarray], s
         return str(graph)
 
     def fails(case: GraphCase) -> bool:
-        return compare(case.graph, pass_(case.graph), Numerics.EXACT, case.inputs) is not None
+        found = compare(case.graph, pass_(case.graph), Numerics.EXACT, case.inputs, pass_.keeps_debug)
+        return found is not None
 
     case = reduce_graph(GraphCase(graph, tuple(inputs)), fails, seconds)
     return f"{case.graph}\nwith {case.inputs}\nbecomes\n{pass_(case.graph)}"

@@ -6,7 +6,6 @@ Where a graph gives wrong results with the backend ``numpy`` too, what is wrong 
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Mapping
 from typing import cast
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from tirlower.graph.backends.registry import Backend, register_backend
 from tirlower.graph.core.nodes import Graph, Value
+from tirlower.graph.lower.printing import array_at
 from tirlower.graph.ops.evaluate import extent_value
 from tirlower.graph.ops.interpret import interpret
 from tirlower.graph.patterns.build import wildcard
@@ -65,10 +65,4 @@ def codegen(graph: Graph, attrs: Mapping[str, object]) -> PrimFunc | None:
 
 
 def _array(value: Value, address: int | None, dims: Mapping[Var, int]) -> Array:
-    """The tensor at an address, which is not copied."""
-    shape = tuple(extent_value(e, dims) for e in value.extents)
-    kind = value.dtype.numpy
-    size = math.prod(shape) * kind.itemsize
-    if not size or address is None:
-        return np.empty(shape, kind)
-    return np.asarray((ctypes.c_uint8 * size).from_address(address)).view(kind).reshape(shape)
+    return array_at(address, tuple(extent_value(e, dims) for e in value.extents), value.dtype)

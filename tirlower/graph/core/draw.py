@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping, Sequence
 
+from tirlower.graph.core.debug import Debug
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, Value
 
 __all__ = ["Table", "dot_text", "html_page"]
@@ -85,7 +86,8 @@ def _label(node: GraphNode, kernels: Mapping[GraphNode, str]) -> str:
     numbers = [
         repr(v.node.data.value) for v in node.operands if isinstance(v.node, Const) and v.node.data.value is not None
     ]
-    return _lines(name, ", ".join(numbers), kernels.get(node, ""), node.origin)
+    text = node.text if isinstance(node, Debug) else ""
+    return _lines(name, text, ", ".join(numbers), kernels.get(node, ""), node.origin)
 
 
 def _lines(*parts: object) -> str:

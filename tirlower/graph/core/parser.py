@@ -274,8 +274,22 @@ class Parser:
             (value,) = self._counted(call, 1)
             self.at(call, lambda: self.builder.store(held, self._operand(value)))
             return
+        maker = _tg(call.func)
+        if maker in ("assert_", "print_"):
+            self._debug(call, maker)
+            return
         if self._made(call, []):
             self.fail("the results of this line have no names", call, f"y = {ast.unparse(call)}")
+
+    def _debug(self, call: ast.Call, maker: str) -> None:
+        if not 1 <= len(call.args) <= 2 or call.keywords:
+            self.fail(f"tg.{maker} takes a value and a text", call)
+        text = self.literal(call.args[1]) if len(call.args) > 1 else ""
+        if not isinstance(text, str):
+            self.fail(f"the text of tg.{maker} is a string", call.args[1])
+        value = self._operand(call.args[0])
+        make = self.builder.assert_ if maker == "assert_" else self.builder.print_
+        self.at(call, lambda: make(value, text))
 
     def _made(self, value: ast.expr, names: Sequence[str]) -> tuple[Value, ...]:
         """The values that a line makes."""

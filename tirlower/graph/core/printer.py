@@ -22,6 +22,7 @@ import numpy as np
 from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.control import Call, If, While
+from tirlower.graph.core.debug import Assert, Debug
 from tirlower.graph.core.dims import Dim
 from tirlower.graph.core.effects import Extern, Global, KernelCall, Load, Store
 from tirlower.graph.core.extents import extent_text
@@ -185,6 +186,10 @@ class _Printer:
             return [] if value in self.inlined else [f"{self.name(value)} = {self._constant(node.data)}"]
         if isinstance(node, Store):
             return [f"{self.shared[node.target]}.store({self.name(node.inputs[0])})"]
+        if isinstance(node, Debug):
+            maker = "assert_" if isinstance(node, Assert) else "print_"
+            text = f", {_quoted(node.text)}" if node.text else ""
+            return [f"tg.{maker}({self.name(node.inputs[0])}{text})"]
         if not isinstance(node, Op):
             call, form = self._other(node)
             return self._assigned(node.results, call, form)

@@ -18,6 +18,7 @@ from typing import Never, NoReturn, cast
 
 from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.control import Call, If, While
+from tirlower.graph.core.debug import Assert, Debug, Print
 from tirlower.graph.core.dims import DimEnv
 from tirlower.graph.core.effects import Extern, Global, KernelCall, Load, Store
 from tirlower.graph.core.module import Module
@@ -73,6 +74,8 @@ class _Verifier:
             If: self._if,
             While: self._while,
             KernelCall: self._kernel,
+            Assert: self._debug,
+            Print: self._debug,
         }
         self.vars = {one.var for one in graph.dims}
         self.seen: set[int] = set()
@@ -217,6 +220,13 @@ class _Verifier:
         for a, b in zip(node.inputs, node.body.results, strict=True):
             self._same(f"{a.name!r}, which {node!r} carries, becomes {b.type}", a.type, b.type, node)
         return [v.type for v in node.inputs]
+
+    def _debug(self, node: Debug) -> Sequence[TensorType]:
+        if len(node.inputs) != 1:
+            self.fail(f"{node!r} is of one value, got {len(node.inputs)}", node)
+        if isinstance(node, Assert) and node.inputs[0].type != ((), BOOL):
+            self.fail(f"what {node!r} asserts is {node.inputs[0].type}, and no bool without axes", node)
+        return []
 
     def _operation(self, node: Op) -> Sequence[TensorType]:
         try:

@@ -37,7 +37,18 @@ from tirlower.ir import Expr, PrimFunc, Var, build
 from tirlower.ir.dtype import Array, DataType
 from tirlower.script.parse import parse
 
-__all__ = ["State", "call", "called", "cond", "extern", "prim_func", "state", "while_loop"]
+__all__ = [
+    "State",
+    "call",
+    "called",
+    "cond",
+    "extern",
+    "prim_func",
+    "recording_of",
+    "state",
+    "values_of",
+    "while_loop",
+]
 
 Structure: TypeAlias = "str | tuple[str, ...]"
 
@@ -108,7 +119,7 @@ def _named(function: Function | Graph, else_name: str) -> str:
     return name if name.isidentifier() else else_name
 
 
-def _traced(given: Sequence[object]) -> Recording | None:
+def recording_of(given: Sequence[object]) -> Recording | None:
     """The recording to which a construct belongs: none where nothing is traced."""
     here = current()
     if here is None and values_in(given):
@@ -118,7 +129,8 @@ def _traced(given: Sequence[object]) -> Recording | None:
     return here
 
 
-def _operands(recording: Recording, given: Sequence[object]) -> list[Value]:
+def values_of(recording: Recording, given: Sequence[object]) -> list[Value]:
+    """Tensors, arrays, numbers and extents as values of a recording. Raises :class:`GraphError` for anything else."""
     made: list[Value] = []
     for one in map(plain, given):
         if isinstance(one, Tensor):
@@ -147,11 +159,11 @@ def cond(condition: object, then_fn: Function | Graph, else_fn: Function | Graph
     The functions may read other tensors of the function around. Both give results of the same types. A condition that is
     known while tracing chooses then. Raises :class:`GraphError` where the two ways do not fit.
     """
-    recording = _traced([condition, *operands])
+    recording = recording_of([condition, *operands])
     if not isinstance(condition, Tensor):
         return (_function(then_fn, "cond") if np.asarray(condition).item() else _function(else_fn, "cond"))(*operands)
     assert recording is not None
-    given = _operands(recording, operands)
+    given = values_of(recording, operands)
     where = place()
     if isinstance(then_fn, Graph) and isinstance(else_fn, Graph):
         with recording.adding() as builder:
@@ -177,7 +189,7 @@ def while_loop(cond_fn: Function | Graph, body_fn: Function | Graph, *carried: o
     Types must not change on the way: carry a tensor of the greatest shape, and a length beside it. Raises
     :class:`GraphError` with both types where one does.
     """
-    recording = _traced(carried)
+    recording = recording_of(carried)
     if recording is None:
         again, step = _function(cond_fn, "while_loop"), _function(body_fn, "while_loop")
         while np.asarray(again(*carried)).item():
@@ -186,7 +198,7 @@ def while_loop(cond_fn: Function | Graph, body_fn: Function | Graph, *carried: o
         return carried[0] if len(carried) == 1 else carried
     if not carried:
         raise GraphError(f"tg.while_loop at {place()} carries nothing", help="give it the first values of what changes")
-    given = _operands(recording, carried)
+    given = values_of(recording, carried)
     if isinstance(cond_fn, Graph) and isinstance(body_fn, Graph):
         with recording.adding() as builder:
             last = builder.while_(*[_instance(g, given, builder) for g in (cond_fn, body_fn)], *given)
@@ -221,12 +233,12 @@ def called(graph: Graph, args: Sequence[object], named: Mapping[str, object]) ->
     if unknown:
         raise GraphError(f"the graph {graph.name!r} has no input {unknown[0]!r}: it takes {', '.join(names)}")
     given = [*args, *[named[n] for n in names[len(args) :] if n in named]]
-    recording = _traced(given)
+    recording = recording_of(given)
     if recording is None:
         return interpret(graph, *given)
     if len(given) != len(names):
         raise GraphError(f"the graph {graph.name!r} takes {len(names)} values ({', '.join(names)}), got {len(given)}")
-    values = _operands(recording, given)
+    values = values_of(recording, given)
     with recording.adding() as builder:
         made = builder.call(_instance(graph, values, builder), *values)
     return _shaped(recording, made, graph.structure)
@@ -309,10 +321,10 @@ def call(kernel: PrimFunc | Extern, *args: object, out: object, effect: bool = F
             )
     if not isinstance(kernel, (PrimFunc, Extern)):
         raise GraphError(f"tg.call at {place()} takes a prim func, got {kernel!r}", help="a graph is called as g(x)")
-    recording = _traced(args)
+    recording = recording_of(args)
     if recording is None:
         raise GraphError(f"tg.call at {place()} stands in a function that is traced", help="call the prim func built")
-    values = _operands(recording, args)
+    values = values_of(recording, args)
     with recording.adding() as builder:
         types: list[TensorType] = []
         for wanted in cast("list[TensorSpec]", specs):
@@ -352,7 +364,7 @@ class State:
 
     def store(self, value: object) -> None:
         """Hold a value from here on. Raises :class:`GraphError` where it is of another shape or dtype."""
-        recording = _traced([value])
+        recording = recording_of([value])
         if recording is not None:
             _one_of_its_name(self.held, recording)
             with recording.adding() as builder:

@@ -13,12 +13,14 @@ from typing import cast
 
 from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.constants import ConstantData
+from tirlower.graph.core.debug import Assert, failure
 from tirlower.graph.core.dims import DimEnv
 from tirlower.graph.core.effects import OUTSIDE, Global, Load
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, Value
 from tirlower.graph.lower.emit import dims_of, emit, emit_opaque
 from tirlower.graph.lower.lifetimes import lifetimes
-from tirlower.graph.lower.steps import Choice, ExternStep, KernelStep, Step, steps_of, with_copied_results
+from tirlower.graph.lower.printing import print_symbol, printed_text
+from tirlower.graph.lower.steps import Choice, DebugStep, ExternStep, KernelStep, Step, steps_of, with_copied_results
 from tirlower.graph.lower.storage import Storage, place
 from tirlower.graph.ops.registry import Definition, definition
 from tirlower.ir import (
@@ -212,6 +214,8 @@ class _Body:
                 pointers = map(self.pointer, step.places)
                 symbol = StringImm(step.extern.symbol)
                 self._call(Operation.get("tir.call_extern"), [symbol, *pointers, *step.extern.numbers, *work])
+            elif isinstance(step, DebugStep):
+                self._debug(step)
             elif isinstance(step, Choice):
                 with self.ib.if_(self.truth(step.condition)):
                     self._nested(step.then)
@@ -222,6 +226,16 @@ class _Body:
                 self.write(step.again)
                 with self.ib.while_(self.truth(step.condition)):
                     self._nested((*step.body, *step.again))
+
+    def _debug(self, step: DebugStep) -> None:
+        if isinstance(step.node, Assert):
+            self.ib.assert_(self.truth(step.place), failure(step.node))
+            return
+        value, buffer = step.node.inputs[0], self.held.get(step.place)
+        # What is only read may be a constant.
+        pointer = self.pointer(step.place) if buffer is None else buffer.access_ptr("r")
+        symbol, text = print_symbol(len(value.extents)), printed_text(step.node)
+        self._call(Operation.get("tir.call_extern"), [StringImm(symbol), StringImm(text), pointer, *value.extents])
 
     def _nested(self, steps: Sequence[Step]) -> None:
         self.write(steps)
@@ -254,6 +268,8 @@ def _places(steps: Sequence[Step]) -> Iterator[Value]:
         elif isinstance(step, ExternStep):
             yield from step.places
             yield from () if step.workspace is None else (step.workspace,)
+        elif isinstance(step, DebugStep):
+            yield step.place
         elif isinstance(step, Choice):
             yield step.condition
             yield from _places((*step.then, *step.otherwise))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tirlower.graph.core.nodes import Value
-from tirlower.graph.lower.steps import Choice, ExternStep, KernelStep, Step
+from tirlower.graph.lower.steps import Choice, DebugStep, ExternStep, KernelStep, Step
 
 __all__ = ["lifetimes"]
 
@@ -51,6 +51,9 @@ class _Clock:
             places = [*step.places, *([] if work is None else [work])]
             self.use(places)
             return places
+        if isinstance(step, DebugStep):
+            self.use([step.place])
+            return [step.place]
         if isinstance(step, Choice):
             self.use([step.condition])
             return [step.condition, *self.walk(step.then), *self.walk(step.otherwise)]

@@ -12,6 +12,7 @@ from typing import Never, TypeAlias, cast
 
 from tirlower.graph.core.analysis import analysis
 from tirlower.graph.core.control import Call, If, While
+from tirlower.graph.core.debug import Assert, Debug, Print
 from tirlower.graph.core.dims import DimEnv
 from tirlower.graph.core.effects import Extern, Global, KernelCall, Load, Store
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, Value
@@ -22,7 +23,7 @@ from tirlower.graph.passes.expand import expand
 from tirlower.ir import Expr, PrimFunc
 from tirlower.ir.dtype import DataType
 
-__all__ = ["Choice", "ExternStep", "KernelStep", "Loop", "Step", "steps_of", "with_copied_results"]
+__all__ = ["Choice", "DebugStep", "ExternStep", "KernelStep", "Loop", "Step", "steps_of", "with_copied_results"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,14 @@ class ExternStep:
 
 
 @dataclass(frozen=True)
+class DebugStep:
+    """An assertion or a print of what is at a place."""
+
+    node: Debug
+    place: Value
+
+
+@dataclass(frozen=True)
 class Choice:
     """One of two lists of steps, by a bool at a place."""
 
@@ -64,7 +73,7 @@ class Loop:
 
 
 UINT8 = DataType("uint8")
-Step: TypeAlias = "KernelStep | ExternStep | Choice | Loop"
+Step: TypeAlias = "KernelStep | ExternStep | DebugStep | Choice | Loop"
 
 OpKernel: TypeAlias = Callable[[Op], tuple[str, tuple[Value, ...]]]
 """The kernel of an operation, and the operands that it takes as tensors."""
@@ -123,6 +132,8 @@ class _Planner:
             Call: self._call,
             If: self._if,
             While: self._while,
+            Assert: self._debug,
+            Print: self._debug,
         }
 
     def graph(self, graph: Graph, places: dict[Value, Value]) -> list[Step]:
@@ -181,7 +192,7 @@ class _Planner:
         known, value = analysis(graph), node.results[0]
         users = known.users(value)
         # What reads a value through graphs inside may give it back under another name.
-        if known.is_result(value) or any(not isinstance(user, (Op, Store, KernelCall)) for user, _ in users):
+        if known.is_result(value) or any(not isinstance(user, (Op, Store, KernelCall, Debug)) for user, _ in users):
             return not node.source.mutable
         first, last = known.index[node], known.last_use.get(value, 0)
         return not any(node.source in other.writes for other in graph.nodes[first + 1 : last])
@@ -193,6 +204,9 @@ class _Planner:
     def _call(self, node: Call, places: dict[Value, Value], graph: Graph) -> list[Step]:
         given = [places.get(v, v) for v in node.inputs]
         return self.inside(node.graph, given, [places.get(v, v) for v in node.results])[1]
+
+    def _debug(self, node: Debug, places: dict[Value, Value], graph: Graph) -> list[Step]:
+        return [DebugStep(node, places.get(node.inputs[0], node.inputs[0]))]
 
     def _if(self, node: If, places: dict[Value, Value], graph: Graph) -> list[Step]:
         given = [places.get(v, v) for v in node.inputs]

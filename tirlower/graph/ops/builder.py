@@ -16,6 +16,7 @@ import numpy as np
 from tirlower.diagnostics import TirError
 from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.control import Call, If, While
+from tirlower.graph.core.debug import Assert, Print
 from tirlower.graph.core.dims import Dim, DimEnv, Extent, as_shape
 from tirlower.graph.core.effects import Extern, Global, KernelCall, Load, Store
 from tirlower.graph.core.named_dims import variables
@@ -177,6 +178,26 @@ class GraphBuilder:
                 "a state keeps its type: cast, pad or slice what is stored",
             )
         self._emit(Store((), target, (given,), origin=self.origin))
+
+    def assert_(self, condition: object, text: str = "") -> None:
+        """End a call with an error that has the text, unless a bool without axes is true.
+
+        >>> b = GraphBuilder()
+        >>> b.assert_(b.op("all", b.param("mask", (4,), "bool")), "all are there")
+        >>> print(b.finish(()))
+        @tg.graph
+        def main(mask: tg.Tensor((4,), "bool")):
+            all: tg.Tensor((), "bool") = tg.all(mask)
+            tg.assert_(all, "all are there")
+            return ()
+        """
+        given = self._values([condition])[0]
+        self._truth(given.type, "what is asserted")
+        self._emit(Assert((), (given,), text, origin=self.origin))
+
+    def print_(self, value: object, text: str = "") -> None:
+        """Write a tensor to ``sys.stdout`` behind a text."""
+        self._emit(Print((), (self._values([value])[0],), text, origin=self.origin))
 
     def kernel(
         self, kernel: PrimFunc | Extern, types: Sequence[TensorType], *operands: object, effect: bool = False

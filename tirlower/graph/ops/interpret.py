@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tirlower.graph.core.control import Call, If, While
+from tirlower.graph.core.debug import Assert, Debug, Said, check, tensor_text
 from tirlower.graph.core.dims import DimEnv
 from tirlower.graph.core.effects import OUTSIDE, Extern, KernelCall, Load, Store
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, Value
@@ -26,13 +27,18 @@ __all__ = ["bound", "interpret", "run_nodes"]
 
 
 def interpret(
-    graph: Graph, *arrays: object, precise: bool = False, state: dict[str, Array] | None = None
+    graph: Graph,
+    *arrays: object,
+    precise: bool = False,
+    state: dict[str, Array] | None = None,
+    said: list[Said] | None = None,
 ) -> Array | tuple[Array, ...] | dict[str, Array]:
     """The results of a graph on arrays, as the graph gives them back: one, a tuple, or a dict.
 
     Macros are opened, and each operation is computed by NumPy from its definition; ``precise`` computes floats, and returns
     them, in float64. ``state`` holds what the states of the graph hold, by name, and is changed; without it they hold what
-    they do at first. Raises :class:`GraphError` for inputs that do not fit, naming the input and the dim.
+    they do at first. What assertions and prints say goes to the list ``said``; without it a print prints, and an assertion
+    that does not hold is a :class:`tirlower.RuntimeAssertError`. Raises :class:`GraphError` for inputs that do not fit, naming the input and the dim.
 
     >>> b = GraphBuilder()
     >>> x = b.param("x", (2, 3), "float32")
@@ -48,7 +54,7 @@ def interpret(
     for one in graph.effects:
         if one is not OUTSIDE:
             held.setdefault(one.name, one.initial.numpy().copy())
-    run = _Run(DimEnv(graph.dims), dims, precise, held)
+    run = _Run(DimEnv(graph.dims), dims, precise, held, said)
     run.nodes(graph.nodes, values, keep=graph.results)
     made = tuple(values[value] for value in graph.results)
     if graph.structure == "one":
@@ -81,16 +87,22 @@ def run_nodes(
     precise: bool,
     keep: Sequence[Value] = (),
 ) -> None:
-    """Compute the results of nodes, in order, into ``values``, out of which goes what neither they nor ``keep`` need."""
-    _Run(env, dims, precise, {}).nodes(nodes, values, keep)
+    """Compute the results of nodes, in order, into ``values``, out of which goes what neither they nor ``keep`` need.
+
+    Assertions and prints say nothing.
+    """
+    _Run(env, dims, precise, {}, []).nodes(nodes, values, keep)
 
 
 class _Run:
-    def __init__(self, env: DimEnv, dims: Mapping[Var, int], precise: bool, states: dict[str, Array]) -> None:
+    def __init__(
+        self, env: DimEnv, dims: Mapping[Var, int], precise: bool, states: dict[str, Array], said: list[Said] | None
+    ) -> None:
         self.env = env
         self.dims = dims
         self.precise = precise
         self.states = states
+        self.said = said
 
     def nodes(self, nodes: Sequence[GraphNode], values: dict[Value, Array], keep: Sequence[Value] = ()) -> None:
         """Compute the results of nodes, in order, into ``values``; out of it goes what neither they nor ``keep`` need."""
@@ -146,7 +158,9 @@ class _Run:
         return evaluate(generic, *given, dims=self.dims, precise=self.precise)
 
     def control(self, node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
-        """What has graphs inside."""
+        """What has graphs inside; and what watches."""
+        if isinstance(node, Debug):
+            return self.debug(node, given[0])
         if isinstance(node, Call):
             return self.graph(node.graph, given)
         if isinstance(node, If):
@@ -163,6 +177,16 @@ class _Run:
             held = self.states.get(node.source.name) if node.source.mutable else None
             return [self._kept(node.source.initial.numpy() if held is None else held.copy())]
         self.states[node.target.name] = given[0].astype(node.target.dtype.numpy)
+        return []
+
+    def debug(self, node: Debug, given: Array) -> Sequence[Array]:
+        """What an assertion or a print says, to whoever listens."""
+        if self.said is not None:
+            self.said.append(Said(type(node), node.text, given.copy()))
+        elif isinstance(node, Assert):
+            check(node, given)
+        else:
+            print(tensor_text(given, node.text))
         return []
 
     def kernel(self, node: KernelCall, given: Sequence[Array]) -> Sequence[Array]:

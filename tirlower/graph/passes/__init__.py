@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tirlower.graph.passes.control import CanonicalizeControl
     from tirlower.graph.passes.cse import CSE
     from tirlower.graph.passes.dce import DCE, DropUnused
+    from tirlower.graph.passes.debug import StripDebug
     from tirlower.graph.passes.default import DEFAULT, PLAIN
     from tirlower.graph.passes.expand import Expand
     from tirlower.graph.passes.globals import FoldGlobals, SimplifyGlobals

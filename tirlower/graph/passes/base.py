@@ -43,6 +43,8 @@ class GraphPass(Rewrite):
     numerics: ClassVar[Numerics] = Numerics.EXACT
     reaches: ClassVar[Numerics] = Numerics.EXACT
     """The class of the boldest of its rules: what it may do under a policy that admits them all."""
+    keeps_debug: ClassVar[bool] = True
+    """Whether assertions and prints say after it what they said before."""
     opt_level: ClassVar[int] = 0
     is_list: ClassVar[bool] = False
 

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tirlower.graph.core.debug import Said
 from tirlower.graph.core.dims import Dim
 from tirlower.graph.core.effects import OUTSIDE
 from tirlower.graph.core.nodes import Graph, Op
@@ -25,7 +26,17 @@ from tirlower.graph.ops.interpret import interpret
 from tirlower.ir import Var
 from tirlower.ir.dtype import Array, DataType
 
-__all__ = ["Difference", "bindings", "compare", "difference", "estimated_work", "outcome", "random_inputs", "results"]
+__all__ = [
+    "Difference",
+    "bindings",
+    "compare",
+    "difference",
+    "estimated_work",
+    "outcome",
+    "random_inputs",
+    "results",
+    "said_differs",
+]
 
 Results: TypeAlias = "tuple[Array, ...]"
 
@@ -116,43 +127,84 @@ def results(
     precise: bool = False,
     state: dict[str, Array] | None = None,
     calls: int | None = None,
+    said: list[Said] | None = None,
 ) -> Results:
-    """The results of a graph in order, whatever its structure; with states (``state`` gets them), of two calls in a row."""
+    """The results of a graph in order, whatever its structure; with states (``state`` gets them), of two calls in a row.
+
+    ``said`` gets what assertions and prints say.
+    """
     held = {} if state is None else state
     several: list[Array] = []
     for _ in range(1 + bool(graph.effects) if calls is None else calls):
-        made = interpret(graph, *inputs, precise=precise, state=held)
+        made = interpret(graph, *inputs, precise=precise, state=held, said=[] if said is None else said)
         several += made.values() if isinstance(made, dict) else made if isinstance(made, tuple) else (made,)
     return tuple(several)
 
 
-def outcome(graph: Graph, inputs: Sequence[Array], like: Graph, precise: bool = False) -> Results:
-    """The results of as many calls of a graph as another one wants, and what the public states of that one hold in the end."""
+def outcome(
+    graph: Graph, inputs: Sequence[Array], like: Graph, precise: bool = False, said: list[Said] | None = None
+) -> Results:
+    """The results of as many calls of a graph as another one wants, and what the public states of that one hold in the end.
+
+    ``said`` gets what assertions and prints say; a call goes on where an assertion does not hold.
+    """
     held: dict[str, Array] = {}
-    made = results(graph, inputs, precise, held, 1 + bool(like.effects))
+    made = results(graph, inputs, precise, held, 1 + bool(like.effects), said)
     # Without an access a state holds what it held at first.
     states = [one for one in like.effects if one.public and one is not OUTSIDE]
     return (*made, *(held[one.name] if one.name in held else one.initial.numpy() for one in states))
 
 
-def compare(before: Graph, after: Graph, numerics: Numerics, inputs: Sequence[Array]) -> Difference | None:
+def compare(
+    before: Graph, after: Graph, numerics: Numerics, inputs: Sequence[Array], debug: bool = True
+) -> Difference | None:
     """How the second graph differs from the first on inputs; None where it does not, or the first itself fails.
 
+    What assertions and prints say is compared too, unless ``debug`` is false.
     Results of class ``exact`` have the same bits, NaNs aside. Those of the others may be off by what the first is off from
     float64 four times, and 4 units in the last place of the largest element; ``fast`` says nothing of NaN and infinity.
     """
+    said: list[list[Said]] = [[], [], []]
     try:
-        was = outcome(before, inputs, before)
+        was = outcome(before, inputs, before, said=said[0])
     except GraphError:
         return None  # without meaning on these inputs
     try:
-        now = outcome(after, inputs, before)
+        now = outcome(after, inputs, before, said=said[1])
     except GraphError as error:
         return Difference(
             "fails " + re.sub(r"'[^']*'|[0-9]+", "_", error.message), f"fails where its input runs: {error}"
         )
-    exact = outcome(before, inputs, before, precise=True) if numerics is not Numerics.EXACT else was
-    return difference(was, now, exact, numerics)
+    exact = was
+    if numerics is not Numerics.EXACT:
+        exact = outcome(before, inputs, before, precise=True, said=said[2])
+    found = difference(was, now, exact, numerics)
+    return found if found is not None or not debug else said_differs(said[0], said[1], said[2], numerics)
+
+
+def said_differs(
+    was: Sequence[Said], now: Sequence[Said], exact: Sequence[Said], numerics: Numerics
+) -> Difference | None:
+    """How what assertions and prints say differs from what they said."""
+    before, after = ([(one.kind.__name__.lower(), one.text) for one in several] for several in (was, now))
+    if before != after:
+        n = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(map(len, (was, now))))
+        old, new = (f"{s[n][0]} {s[n][1]!r}" if n < len(s) else "nothing" for s in (before, after))
+        return Difference("says", f"changes what assertions and prints say: {new} comes where {old} came")
+    if len(exact) != len(was):  # a loop that turns once more, or not at all, in float64
+        exact = was
+    arrays = [tuple(one.array for one in several) for several in (was, now, exact)]
+    found = difference(arrays[0], arrays[1], arrays[2], numerics)
+    return (
+        None
+        if found is None
+        else Difference(
+            "says",
+            found.message.replace("changes what result", "changes what is said: number", 1).replace(
+                "changes result", "changes what is said: number", 1
+            ),
+        )
+    )
 
 
 def difference(was: Results, now: Results, exact: Results, numerics: Numerics) -> Difference | None:

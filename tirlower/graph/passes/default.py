@@ -7,6 +7,7 @@ from tirlower.graph.passes.constants import FoldConstants
 from tirlower.graph.passes.control import CanonicalizeControl
 from tirlower.graph.passes.cse import CSE
 from tirlower.graph.passes.dce import DCE
+from tirlower.graph.passes.debug import StripDebug
 from tirlower.graph.passes.expand import Expand
 from tirlower.graph.passes.globals import FoldGlobals, SimplifyGlobals
 from tirlower.graph.passes.pipeline import Fixpoint, Pipeline, Step
@@ -27,6 +28,7 @@ _STATES = (
 
 DEFAULT = Pipeline(
     (
+        Step(StripDebug(), "what only watches is not paid for, and nothing has to keep its place for it"),
         Fixpoint((*_STATES, *_SIMPLE), "before anything else: all that follows sees fewer operations"),
         Step(FoldConstants(), "what depends on no input is computed now, while macros on constants are one node each"),
         Step(Expand(), "kernels are made of operations, not of macros"),

@@ -40,6 +40,10 @@ class Rewriting(Protocol):
     def numerics(self) -> Numerics:
         """What it may do to numbers."""
 
+    @property
+    def keeps_debug(self) -> bool:
+        """Whether assertions and prints say what they said before."""
+
     def rewritten(self, program: Graph, ctx: PassContext) -> Graph:
         """The rewriting itself."""
 
@@ -70,7 +74,7 @@ def validate_graphs(pass_: Rewriting, before: Graph, after: Graph, current: Pass
         case = _case(before, values, n)
         if case is None:
             continue
-        found = compare(before, after, numerics, case.inputs)
+        found = compare(before, after, numerics, case.inputs, pass_.keeps_debug)
         if found is not None:
             _guilty(pass_, case, after, found, numerics, current)
 
@@ -104,7 +108,11 @@ def _guilty(
     def again(candidate: GraphCase) -> tuple[Graph, Difference] | None:
         try:
             made = pass_.rewritten(candidate.graph, ctx)
-            found = None if made is candidate.graph else compare(candidate.graph, made, numerics, candidate.inputs)
+            found = (
+                None
+                if made is candidate.graph
+                else compare(candidate.graph, made, numerics, candidate.inputs, pass_.keeps_debug)
+            )
         except Exception:  # a pass that is wrong may raise anything: another failure than the one looked for
             return None
         return None if found is None else (made, found)

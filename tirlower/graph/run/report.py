@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tirlower.graph.core.analysis import inner_graphs
+from tirlower.graph.core.debug import Debug
 from tirlower.graph.core.draw import Table
 from tirlower.graph.lower.driver import Lowered
 from tirlower.graph.run.costs import Cost, cost_of, typical
@@ -28,6 +30,8 @@ class KernelRow:
 class Report:
     """The kernels in the order of their first calls, the plan of the memory, the bytes of constants, what is checked.
 
+    ``watched`` are the assertions and prints that a call does.
+
     Operations and bytes are those at ``dims``. ``str()`` is a table.
     """
 
@@ -37,6 +41,7 @@ class Report:
     plan: Plan
     constants: int
     checked: tuple[str, ...]
+    watched: tuple[str, ...] = ()
 
     @property
     def flops(self) -> float:
@@ -85,6 +90,8 @@ class Report:
             )
         if self.checked:
             lines.append(f"checked at the entry: {'; '.join(self.checked)}")
+        if self.watched:
+            lines.append(f"said while it runs: {'; '.join(self.watched)}")
         return "\n".join(lines)
 
 
@@ -108,7 +115,15 @@ def report_of(lowered: Lowered, dims: Mapping[str, int] | None = None) -> Report
     ]
     checked = (*(one.facts for one in graph.dims), *(f"{a} == {b}" for a, b in graph.assumed))
     plan = plan_of(lowered, {one.var: values[one.name] for one in graph.dims})
-    return Report(graph.name, values, tuple(rows), plan, sum(c.nbytes for c in lowered.constants), checked)
+    constants = sum(c.nbytes for c in lowered.constants)
+    nodes = [node for one in (graph, *inner_graphs(graph)) for node in one.nodes]
+    watched = tuple(_shown(node) for node in nodes if isinstance(node, Debug))
+    return Report(graph.name, values, tuple(rows), plan, constants, checked, watched)
+
+
+def _shown(node: Debug) -> str:
+    where = f" ({node.origin})" if node.origin else ""
+    return f"{type(node).__name__.lower()} {node.text or node.inputs[0].name!r}{where}"
 
 
 def _kb(size: int) -> str:

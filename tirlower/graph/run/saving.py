@@ -30,6 +30,7 @@ from tirlower.graph.core.parser import parse
 from tirlower.graph.core.printer import graph_text
 from tirlower.graph.errors import GraphError
 from tirlower.graph.lower.driver import Lowered
+from tirlower.graph.lower.printing import known_print
 from tirlower.graph.lower.storage import Storage
 from tirlower.graph.run.archive import Archive, written_archive
 from tirlower.ir import Call, Expr, IRModule, PrimFunc, StringImm, Var, structural_equal
@@ -258,7 +259,11 @@ class _Reader:
         for name in options.backends:
             backend(name)
         lowered = self._lowered(compiled, store)
-        unknown = [name for name in _externs(lowered.module) if name not in (*MATH, *registered_symbols())]
+        unknown = [
+            name
+            for name in _externs(lowered.module)
+            if not known_print(name) and name not in (*MATH, *registered_symbols())
+        ]
         if unknown:
             self.archive.fail(
                 f"it calls {unknown[0]!r}, machine code that nothing has made known here",

@@ -12,10 +12,9 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TypeAlias
 
-import numpy as np
-
 from tirlower.driver.api import build
 from tirlower.driver.kernel import Kernel
+from tirlower.graph.core.debug import tensor_text
 from tirlower.graph.lower.driver import Lowered
 from tirlower.graph.run.call import Call
 from tirlower.graph.run.sites import Arguments, Site, marked, sites_of
@@ -109,8 +108,7 @@ class Watched:
 
 
 def _write(kernel: str, what: str, arrays: Sequence[Array]) -> None:
-    lines = [f"{a.dtype.name}[{', '.join(map(str, a.shape))}] {np.array2string(a, separator=', ')}" for a in arrays]
-    print(f"== {kernel}: {what}", *lines, sep="\n", file=sys.stderr)
+    print(f"== {kernel}: {what}", *map(tensor_text, arrays), sep="\n", file=sys.stderr)
 
 
 class Tracing:
