@@ -115,8 +115,8 @@ def _values_alone(array):
     return ConstantData(array)
 
 
-def _slice_start_alone(op):
-    made = _RIGHT_SLICE(rules_shapes._Slice, op)
+def _slice_start_alone(op, env):
+    made = _RIGHT_SLICE(rules_shapes._Slice, op, env)
     if made is not None:
         made.step = [1] * len(made.step)
     return made
@@ -125,7 +125,7 @@ def _slice_start_alone(op):
 _RIGHT_SLICE = rules_shapes._Slice.of.__func__  # type: ignore[attr-defined]
 
 
-def _joined_anywhere(a, b, axis):
+def _joined_anywhere(a, b, axis, env):
     length = [x + b.length[n] if n == axis else x for n, x in enumerate(a.length)]
     return rules_shapes._Slice(a.begin, a.step, length)
 

@@ -20,7 +20,7 @@ from tirlower.ir.dtype import INT64, DataType
 if TYPE_CHECKING:
     from tirlower.graph.ops.builder import GraphBuilder
 
-__all__ = ["plus"]
+__all__ = ["plus", "sliced"]
 
 _FAR = 2**31 - 1
 """Bounds of slices from here on stand for the end, as files of ONNX write it."""
@@ -68,8 +68,8 @@ def _number(value: Expr) -> Extent:
     return found if isinstance(found, int) else value
 
 
-def _sliced(extent: Extent, start: object, end: object, step: int) -> tuple[Extent, Extent]:
-    """The first place of a slice of an axis, and how many it has."""
+def sliced(extent: Extent, start: object, end: object, step: int) -> tuple[Extent, Extent]:
+    """The first place of a slice of an axis of an extent, and how many it has: as Python's slices have it."""
     least = 0 if step > 0 else -1
     first = _bound(start, extent, step, least)
     last = _bound(end, extent, step, least)
@@ -113,7 +113,7 @@ def slice_(
             raise GraphError(f"slice: axis {n} of {x.name} is named twice")
         if step == 0:
             raise GraphError(f"slice: the step along axis {n} of {x.name} is 0")
-        begin, length = _sliced(x.shape[n], start, end, step)
+        begin, length = sliced(x.shape[n], start, end, step)
         first[n] = (begin, step)
         shape[n] = length
 

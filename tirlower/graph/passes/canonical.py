@@ -12,6 +12,7 @@ from tirlower.graph.passes.rules import Rule, apply_rules, rule_table
 from tirlower.graph.passes.rules_algebra import ALGEBRA
 from tirlower.graph.passes.rules_noops import NOOPS
 from tirlower.graph.passes.rules_shapes import SHAPES
+from tirlower.graph.passes.shared_concat import shared_concats
 from tirlower.ir import Var
 from tirlower.ir.query import each
 from tirlower.rewrite.context import PassContext
@@ -54,6 +55,7 @@ class Canonicalize(GraphPass):
         table = rule_table(RULES, policy(ctx))
         for _ in range(_ROUNDS):
             before, graph = graph, apply_rules(graph, table)
+            graph = shared_concats(graph) if graph is before else graph
             if graph is before:
                 return graph
         raise GraphError(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Final
 
-from tirlower.graph.core.dims import Extent
+from tirlower.graph.core.analysis import analysis
+from tirlower.graph.core.dims import DimEnv, Extent, extent_expr
 from tirlower.graph.core.nodes import Op, Value
 from tirlower.graph.ops.elementwise import BINARY
+from tirlower.graph.ops.joining import plus, sliced
 from tirlower.graph.passes.rules import RuleSet, Site
+from tirlower.ir import IntImm
 
 __all__ = ["SHAPES"]
 
@@ -148,85 +152,111 @@ def _gives(site: Site, shapes: Sequence[Sequence[Extent]]) -> bool:
 # Slices
 
 
-class _Slice:
-    """A slice with positive steps of static places: where each axis begins, and in which steps it goes."""
+def _place(env: DimEnv, *terms: Extent) -> Extent:
+    """A sum in its simplest form: a place in a tensor, which unlike an extent may be negative."""
+    total: Extent = 0
+    for term in terms:
+        total = total + term
+    found = total if isinstance(total, int) else env.analyzer.simplify(total)
+    return found.value if isinstance(found, IntImm) else found
 
-    def __init__(self, begin: list[int], step: list[int], length: list[int]) -> None:
+
+class _Slice:
+    """A slice of a value: where each axis begins, in which steps it goes, and how many places it has."""
+
+    def __init__(self, begin: Sequence[Extent], step: Sequence[int], length: Sequence[Extent]) -> None:
         self.begin = begin
         self.step = step
         self.length = length
 
     @classmethod
-    def of(cls, op: Op | None) -> _Slice | None:
-        """The slice that an operation is; None where it has dims, or runs backwards."""
+    def of(cls, op: Op | None, env: DimEnv) -> _Slice | None:
+        """The slice that an operation is."""
         if op is None:
             return None
-        shape, made = op.inputs[0].shape, op.results[0].shape
-        length = [e for e in made if isinstance(e, int)]
-        extents = [e for e in shape if isinstance(e, int)]
+        shape = op.inputs[0].shape
         starts, ends, axes, steps = (op.attrs.get(k) for k in ("starts", "ends", "axes", "steps"))
         assert isinstance(starts, tuple) and isinstance(ends, tuple)
         along = axes if isinstance(axes, tuple) else tuple(range(len(starts)))
         by = steps if isinstance(steps, tuple) else (1,) * len(starts)
-        if len(length) != len(made) or len(extents) != len(shape) or any(not isinstance(s, int) or s < 1 for s in by):
-            return None
-        begin, step = [0] * len(shape), [1] * len(shape)
-        for axis, start, stride in zip(along, starts, by, strict=True):
-            if start is not None and not isinstance(start, int):
-                return None
-            begin[axis % len(shape)] = slice(start, None).indices(extents[axis % len(shape)])[0]
-            step[axis % len(shape)] = stride
-        return cls(begin, step, length)
+        begin: list[Extent] = [0] * len(shape)
+        step = [1] * len(shape)
+        with env.inferring():
+            for axis, start, end, stride in zip(along, starts, ends, by, strict=True):
+                begin[axis % len(shape)], _ = sliced(shape[axis % len(shape)], start, end, stride)
+                step[axis % len(shape)] = stride
+        return cls(begin, step, op.results[0].shape)
 
-    def on(self, site: Site, x: Value) -> Value:
-        """The slice of a value."""
-        whole = x.shape
-        axes = [n for n, e in enumerate(whole) if (self.begin[n], self.step[n], self.length[n]) != (0, 1, e)]
+    def behind(self, first: _Slice, env: DimEnv) -> _Slice:
+        """The slice that this one is of what the first was taken of."""
+        begin = [_place(env, a, b * s) for a, b, s in zip(first.begin, self.begin, first.step, strict=True)]
+        return _Slice(begin, [a * b for a, b in zip(first.step, self.step, strict=True)], self.length)
+
+    def on(self, site: Site, x: Value) -> Value | None:
+        """The slice of a value; None where no bounds are known to say it, whatever the dims are."""
+        env = site.env
+        axes = [n for n, e in enumerate(x.shape) if not (self.step[n] == 1 and self._is_whole(n, e, env))]
         if not axes:
             return x
-        ends = [self.begin[n] + max(0, (self.length[n] - 1) * self.step[n] + 1) for n in axes]
-        steps = tuple(self.step[n] for n in axes)
-        return site.builder.op(
-            "slice",
-            x,
-            starts=tuple(self.begin[n] for n in axes),
-            ends=tuple(b if self.length[n] else self.begin[n] for n, b in zip(axes, ends, strict=True)),
-            axes=tuple(axes),
-            steps=None if all(s == 1 for s in steps) else steps,
+        nodes, assumed = len(site.builder.nodes), len(site.builder.env.assumed)
+        bounds = [self._bounds(n, env) for n in axes]
+        steps = tuple(1 if self.length[n] == 0 else self.step[n] for n in axes)
+        starts, ends = zip(*bounds, strict=True)
+        made = site.builder.op(
+            "slice", x, starts=starts, ends=ends, axes=tuple(axes), steps=None if all(s == 1 for s in steps) else steps
         )
+        assert isinstance(made.node, Op)
+        back = _Slice.of(made.node, env)
+        # Bounds are clamped, and count from the end where they are negative: what was written has to mean what was meant.
+        if back is not None and all(
+            self.length[n] == 0 or (env.equal(a, b) and env.equal(self.length[n], back.length[n]))
+            for n, (a, b) in enumerate(zip(self.begin, back.begin, strict=True))
+        ):
+            return made
+        del site.builder.nodes[nodes:], site.builder.env.assumed[assumed:]
+        return None
+
+    def _is_whole(self, n: int, extent: Extent, env: DimEnv) -> bool:
+        return bool(env.equal(self.begin[n], 0) and env.equal(self.length[n], extent))
+
+    def _bounds(self, n: int, env: DimEnv) -> tuple[Extent, Extent | None]:
+        begin, step, length = self.begin[n], self.step[n], self.length[n]
+        if length == 0:
+            return 0, 0
+        if isinstance(length, int):
+            end = _place(env, begin, (length - 1) * step + (1 if step > 0 else -1))
+        else:
+            end = _place(env, begin, length * step)
+        return begin, None if step < 0 and isinstance(end, int) and end < 0 else end
 
 
 @SHAPES(
     "slice",
-    before='(x: tg.Tensor((10, 4), "float32")):\n'
-    '    y: tg.Tensor((4, 4), "float32") = tg.slice(x, starts=(1,), ends=(9,), axes=(0,), steps=(2,))\n'
-    '    z: tg.Tensor((2, 3), "float32") = tg.slice(y, starts=(-2, 1), ends=(None, None))\n    return z',
-    after='(x: tg.Tensor((10, 4), "float32")):\n'
-    '    z: tg.Tensor((2, 3), "float32") = tg.slice(x, starts=(5, 1), ends=(8, 4), axes=(0, 1), steps=(2, 1))\n    return z',
-    refused='(x: tg.Tensor((10,), "float32")):\n'
-    '    y: tg.Tensor((10,), "float32") = tg.slice(x, starts=(None,), ends=(None,), steps=(-1,))\n'
-    '    z: tg.Tensor((3,), "float32") = tg.slice(y, starts=(0,), ends=(3,))\n    return z',
+    before='(x: tg.Tensor((10, "B"), "float32")):\n    tg.dims(B=(4, None))\n'
+    '    y: tg.Tensor((4, "B - 1"), "float32") = tg.slice(x, starts=(8, 1), ends=(1, None), steps=(-2, 1))\n'
+    '    z: tg.Tensor((2, "B - 3"), "float32") = tg.slice(y, starts=(-2, 1), ends=(None, -1))\n    return z',
+    after='(x: tg.Tensor((10, "B"), "float32")):\n    B = tg.dims(B=(4, None))\n'
+    '    z: tg.Tensor((2, "B - 3"), "float32") = tg.slice(x, starts=(4, 2), ends=(1, B - 1), axes=(0, 1), steps=(-2, 1))\n'
+    "    return z",
+    refused='(x: tg.Tensor(("B",), "float32")):\n    tg.dims(B=(0, None))\n'
+    '    y: tg.Tensor(("max(B - 1, 0)",), "float32") = tg.slice(x, starts=(1,), ends=(None,))\n'
+    '    z: tg.Tensor(("max(max(B - 1, 0) - 1, 0)",), "float32") = tg.slice(y, starts=(1,), ends=(None,))\n    return z',
 )
 def slice_of_slice(site: Site) -> Value | None:
-    """One slice, of static places in steps forward."""
+    """One slice, where its places are known: in steps forward and back, of dims too."""
     inner = site.made_by(site.inputs[0], "slice")
-    first, second = _Slice.of(inner), _Slice.of(site.op)
+    first, second = _Slice.of(inner, site.env), _Slice.of(site.op, site.env)
     if inner is None or first is None or second is None:
         return None
-    begin = [a + b * s for a, b, s in zip(first.begin, second.begin, first.step, strict=True)]
-    step = [a * b for a, b in zip(first.step, second.step, strict=True)]
-    extents = [e for e in inner.inputs[0].shape if isinstance(e, int)]
-    # A slice of nothing may begin behind the end.
-    begin = [min(b, e) for b, e in zip(begin, extents, strict=True)]
-    return _Slice(begin, step, second.length).on(site, inner.inputs[0])
+    return second.behind(first, site.env).on(site, inner.inputs[0])
 
 
 @SHAPES(
     "slice",
-    before='(x: tg.Tensor((4, 2), "float32"), y: tg.Tensor((3, 2), "float32")):\n'
-    '    c: tg.Tensor((7, 2), "float32") = tg.concat(x, y)\n'
-    '    z: tg.Tensor((2, 2), "float32") = tg.slice(c, starts=(5,), ends=(7,))\n    return z',
-    after='(x: tg.Tensor((4, 2), "float32"), y: tg.Tensor((3, 2), "float32")):\n'
+    before='(x: tg.Tensor(("B", 2), "float32"), y: tg.Tensor((3, 2), "float32")):\n    B = tg.dims(B=(0, None))\n'
+    '    c: tg.Tensor(("B + 3", 2), "float32") = tg.concat(x, y)\n'
+    '    z: tg.Tensor((2, 2), "float32") = tg.slice(c, starts=(B + 1,), ends=(B + 3,))\n    return z',
+    after='(x: tg.Tensor(("B", 2), "float32"), y: tg.Tensor((3, 2), "float32")):\n    tg.dims(B=(0, None))\n'
     '    z: tg.Tensor((2, 2), "float32") = tg.slice(y, starts=(1,), ends=(3,), axes=(0,))\n    return z',
     refused='(x: tg.Tensor((4, 2), "float32"), y: tg.Tensor((3, 2), "float32")):\n'
     '    c: tg.Tensor((7, 2), "float32") = tg.concat(x, y)\n'
@@ -234,29 +264,59 @@ def slice_of_slice(site: Site) -> Value | None:
 )
 def slice_of_concat(site: Site) -> Value | None:
     """A slice that lies in one part is one of that part."""
-    whole, here = site.made_by(site.inputs[0], "concat"), _Slice.of(site.op)
+    whole, here = site.made_by(site.inputs[0], "concat"), _Slice.of(site.op, site.env)
     if whole is None or here is None:
         return None
-    rank = len(whole.results[0].shape)
-    axis = _axis(whole, rank)
-    last = here.begin[axis] + max(0, here.length[axis] - 1) * here.step[axis]
-    start = 0
+    axis = _axis(whole, len(whole.results[0].shape))
+    first, step, length = here.begin[axis], here.step[axis], here.length[axis]
+    last = _place(site.env, first, (length + -1) * step)
+    low, high = (first, last) if step > 0 else (last, first)
+    start: Extent = 0
     for part in whole.inputs:
-        extent = part.shape[axis]
-        assert isinstance(extent, int)
-        if here.length[axis] and start <= here.begin[axis] and last < start + extent:
+        stop = plus(start, part.shape[axis])
+        # One that may be empty lies in a part with its first and last bound: its last place is before the first.
+        if length != 0 and _at_most(start, low, site.env) and _at_most(_place(site.env, high, 1), stop, site.env):
             if part.dtype != site.result.dtype:
                 return None
-            begin = [b - start if n == axis else b for n, b in enumerate(here.begin)]
+            begin = [_place(site.env, b, start * -1) if n == axis else b for n, b in enumerate(here.begin)]
             return _Slice(begin, here.step, here.length).on(site, part)
-        start += extent
+        start = stop
     return None
+
+
+def _at_most(a: Extent, b: Extent, env: DimEnv) -> bool:
+    if isinstance(a, int) and isinstance(b, int):
+        return a <= b
+    return env.analyzer.can_prove(extent_expr(b) >= a)
 
 
 def _axis(op: Op, rank: int) -> int:
     axis = op.attrs["axis"]
     assert isinstance(axis, int)
     return axis % rank
+
+
+@SHAPES(
+    "split",
+    before='(x: tg.Tensor(("B", 2), "float32"), y: tg.Tensor((3, 2), "float32")):\n    B = tg.dims(B=(0, None))\n'
+    '    c: tg.Tensor(("B + 3", 2), "float32") = tg.concat(x, y)\n'
+    '    a: tg.Tensor(("B", 2), "float32")\n    b: tg.Tensor((3, 2), "float32")\n'
+    "    a, b = tg.split(c, parts=(B, 3))\n    return b, a",
+    after='(x: tg.Tensor(("B", 2), "float32"), y: tg.Tensor((3, 2), "float32")):\n    tg.dims(B=(0, None))\n'
+    "    return y, x",
+    refused='(x: tg.Tensor((4, 2), "float32"), y: tg.Tensor((4, 2), "float32")):\n'
+    '    c: tg.Tensor((8, 2), "float32") = tg.concat(x, y)\n'
+    '    a: tg.Tensor((8, 1), "float32")\n    b: tg.Tensor((8, 1), "float32")\n'
+    "    a, b = tg.split(c, parts=2, axis=1)\n    return a, b",
+)
+def split_of_concat(site: Site) -> Sequence[Value] | None:
+    """What was put together of the same parts."""
+    inner = site.made_by(site.inputs[0], "concat")
+    if inner is None:
+        return None
+    rank = len(site.inputs[0].shape)
+    same = len(inner.inputs) == len(site.op.results) and _axis(inner, rank) == _axis(site.op, rank)
+    return inner.inputs if same and all(map(site.same_type, inner.inputs, site.op.results)) else None
 
 
 # Concatenations
@@ -272,16 +332,29 @@ def _axis(op: Op, rank: int) -> int:
     '    y: tg.Tensor((6,), "float32") = tg.concat(a, b)\n    z: tg.Tensor((9,), "float32") = tg.concat(y, c)\n    return y, z',
 )
 def concat_of_concat(site: Site) -> Value | None:
-    """The parts of a part, where that is used for nothing else."""
+    """The parts of a part, where that is used for nothing else, or for concatenations alone that take its parts too."""
     axis, parts = _axis(site.op, len(site.result.shape)), list[Value]()
     for n, x in enumerate(site.inputs):
-        inner = site.made_by(x, "concat") if site.once(n) and x.dtype == site.result.dtype else None
+        alone = site.once(n) or _in_concats_alone(site, n, axis)
+        inner = site.made_by(x, "concat") if alone and x.dtype == site.result.dtype else None
         # Parts of other dtypes may have no dtype in common with the others.
         same = (
             inner is not None and _axis(inner, len(x.shape)) == axis and all(v.dtype == x.dtype for v in inner.inputs)
         )
         parts += inner.inputs if inner is not None and same else (x,)
     return None if len(parts) == len(site.inputs) else site.builder.op("concat", *parts, axis=axis)
+
+
+def _in_concats_alone(site: Site, n: int, axis: int) -> bool:
+    """Whether all who read an operand concatenate it along an axis, in its dtype."""
+    value, known = site.op.inputs[n], analysis(site.graph)
+    return not known.is_result(value) and all(
+        isinstance(user, Op)
+        and user.name == "concat"
+        and user.results[0].dtype == value.dtype
+        and _axis(user, len(value.shape)) == axis
+        for user, _ in known.users(value)
+    )
 
 
 @SHAPES(
@@ -304,12 +377,13 @@ def concat_of_neighbours(site: Site) -> Value | None:
     open_: tuple[Value, _Slice] | None = None
     for x in site.inputs:
         made = site.made_by(x, "slice")
-        here = _Slice.of(made)
+        here = _Slice.of(made, site.env)
         if made is not None and here is not None and open_ is not None and open_[0] is made.inputs[0]:
-            joined = _joined(open_[1], here, axis)
-            if joined is not None:
+            joined = _joined(open_[1], here, axis, site.env)
+            both = None if joined is None else joined.on(site, open_[0])
+            if joined is not None and both is not None:
                 open_ = (open_[0], joined)
-                parts[-1] = joined.on(site, open_[0])
+                parts[-1] = both
                 continue
         open_ = None if made is None or here is None else (made.inputs[0], here)
         parts.append(x)
@@ -318,16 +392,50 @@ def concat_of_neighbours(site: Site) -> Value | None:
     return parts[0] if len(parts) == 1 else site.builder.op("concat", *parts, axis=axis)
 
 
-def _joined(a: _Slice, b: _Slice, axis: int) -> _Slice | None:
+def _joined(a: _Slice, b: _Slice, axis: int, env: DimEnv) -> _Slice | None:
     """Two slices as one, the second behind the first along an axis."""
     for n in range(len(a.begin)):
-        if n != axis and (a.begin[n], a.step[n], a.length[n]) != (b.begin[n], b.step[n], b.length[n]):
+        same = env.equal(a.begin[n], b.begin[n]) and env.equal(a.length[n], b.length[n]) and a.step[n] == b.step[n]
+        if n != axis and not same:
             return None
     step = a.step[axis]
-    if step != b.step[axis] or b.begin[axis] != a.begin[axis] + a.length[axis] * step or not a.length[axis]:
+    behind = _place(env, a.begin[axis], a.length[axis] * step)
+    if step != b.step[axis] or a.length[axis] == 0 or not env.equal(b.begin[axis], behind):
         return None
-    length = [x + b.length[n] if n == axis else x for n, x in enumerate(a.length)]
+    length = [env.simplify(plus(x, b.length[n])) if n == axis else x for n, x in enumerate(a.length)]
     return _Slice(a.begin, a.step, length)
+
+
+@SHAPES(
+    "concat",
+    before='(x: tg.Tensor(("B", 6), "float32")):\n    tg.dims(B=(0, None))\n'
+    '    a: tg.Tensor(("B", 3), "float32")\n    b: tg.Tensor(("B", 3), "float32")\n'
+    "    a, b = tg.split(x, parts=2, axis=1)\n"
+    '    z: tg.Tensor(("B", 6), "float32") = tg.concat(a, b, axis=1)\n    return z',
+    after='(x: tg.Tensor(("B", 6), "float32")):\n    tg.dims(B=(0, None))\n    return x',
+    refused='(x: tg.Tensor((4, 6), "float32")):\n'
+    '    a: tg.Tensor((4, 3), "float32")\n    b: tg.Tensor((4, 3), "float32")\n'
+    "    a, b = tg.split(x, parts=2, axis=1)\n"
+    '    z: tg.Tensor((4, 6), "float32") = tg.concat(b, a, axis=1)\n    return z',
+)
+def concat_of_split(site: Site) -> Value | None:
+    """All parts of a tensor in their order are the tensor."""
+    axis, parts = _axis(site.op, len(site.result.shape)), list[Value]()
+    given, n = site.inputs, 0
+    while n < len(given):
+        split = site.made_by(given[n], "split")
+        several = () if split is None else split.results
+        same = split is not None and len(several) > 1 and _axis(split, len(site.result.shape)) == axis
+        if same and split is not None and all(map(operator.is_, several, given[n : n + len(several)])):
+            whole = len(given) - n >= len(several)
+            parts.append(split.inputs[0] if whole else given[n])
+            n += len(several) if whole else 1
+            continue
+        parts.append(given[n])
+        n += 1
+    if len(parts) == len(given):
+        return None
+    return parts[0] if len(parts) == 1 else site.builder.op("concat", *parts, axis=axis)
 
 
 @SHAPES(
