@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tirlower.graph.core.control import Call
 from tirlower.graph.core.dims import as_shape
@@ -62,17 +63,37 @@ def wildcard() -> WildcardPattern:
     return WildcardPattern()
 
 
-def is_op(name: str) -> CallPattern:
+_ASSOCIATIVE: Final = frozenset(
+    ["add", "multiply", "maximum", "minimum", "matmul"]
+    + [f"{kind}_{name}" for kind in ("logical", "bitwise") for name in ("and", "or", "xor")]
+)
+"""Operations of which a chain is the same however it is grouped, rounding aside."""
+
+
+def is_op(name: str, associative: bool = False) -> CallPattern:
     """An operation, on any operands; called with patterns of its operands, on such ones.
 
-    Operands of commutative operations are tried in both orders. Raises :class:`GraphError` for unknown operations.
+    Operands of commutative operations are tried in both orders. With ``associative`` it is a chain of the operation,
+    called with two operands or more: those of the chain in any grouping, and in any order where the operation commutes.
+    The nodes between have the dtype of the whole; they are covered, and no pattern stands for them. What is made of the
+    match may be rounded in another order: say so by the numerics of a rule. Raises :class:`GraphError` for unknown
+    operations, and for a chain of what cannot be grouped in another way.
+
+    >>> import tirlower.graph as tg
+    >>> g = tg.trace(lambda x, y, z: x + (tg.exp(y) + z), *[tg.spec((4,), "float32")] * 3)
+    >>> a, b, c = wildcard(), wildcard(), wildcard()
+    >>> match = is_op("add", associative=True)(a, b, is_op("exp")(c)).match(g.results[0])
+    >>> [match[p].name for p in (a, b, c)], [node.name for node in match.nodes]
+    (['x', 'z', 'y'], ['exp', 'add', 'add'])
     """
     found = definition(name)
+    if associative and name not in _ASSOCIATIVE:
+        raise GraphError(f"a chain of {name} is not the same in another grouping: it is not associative")
 
     def accepts(node: GraphNode) -> bool:
         return isinstance(node, Op) and node.name == name
 
-    return CallPattern(name, accepts, commutative=found.commutative)
+    return CallPattern(name, accepts, commutative=found.commutative, associative=associative)
 
 
 def is_const(value: object = None) -> ConstantPattern:

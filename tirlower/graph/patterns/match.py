@@ -119,6 +119,7 @@ class Matcher:
         self._fits: dict[Goal, bool] = {}
         self._alone: dict[Goal, tuple[GraphNode, ...] | None] = {}
         self._shapes: dict[DFPattern, tuple[SameShapePattern, ...]] = {}
+        self._operands: dict[CallPattern, TuplePattern] = {}
         self._rest: dict[tuple[TuplePattern, int], TuplePattern] = {}
         self._ways: Mapping[type[DFPattern], object] = {
             WildcardPattern: self._wildcard,
@@ -260,10 +261,44 @@ class Matcher:
             inside = tuple(zip((*params, *results), (*called.params, *called.results), strict=True))
         if pattern.args is None:
             return (Way(inside, (node,)),)
+        if pattern.associative:
+            return self._chain(pattern, node)
         slots = slots_of(node)
         orders = [slots, slots[::-1]] if pattern.commutative and len(slots) == 2 else [slots]
         ways = dict.fromkeys(goals for order in orders for goals in _aligned(pattern, order))
         return [Way((*goals, *inside), (node,)) for goals in ways]
+
+    def _chain(self, pattern: CallPattern, root: GraphNode) -> Sequence[Way]:
+        """The ways in which operands of a chain of nodes are as many as the arguments."""
+        args = pattern.args or ()
+        fields = self._operands.get(pattern)
+        if fields is None:
+            given = tuple(arg for arg in args if arg is not None)
+            fields = self._operands[pattern] = TuplePattern(given, unordered=pattern.commutative)
+        kind = root.results[0].dtype
+        ways: dict[Way, None] = {}
+        # What is an operand already, what is one or is opened, and the nodes that are opened.
+        stack: list[tuple[tuple[Value, ...], tuple[Value, ...], tuple[GraphNode, ...]]] = [((), root.operands, (root,))]
+        while stack:
+            taken, open_, nodes = stack.pop()
+            self.step((pattern, root.results[0]))
+            if not open_:
+                if len(taken) == len(args):
+                    ways[Way(((fields, taken),), nodes)] = None
+                continue
+            first, rest = open_[0], open_[1:]
+            node = first.node
+            spare = len(args) - len(taken) - len(open_)
+            if (
+                spare > 0
+                and node is not None
+                and node not in self.closed
+                and pattern.accepts(node)
+                and first.dtype == kind
+            ):
+                stack.append((taken, (*node.operands, *rest), (*nodes, node)))
+            stack.append(((*taken, first), rest, nodes))
+        return tuple(ways)
 
     def _tuple(self, pattern: TuplePattern, subject: Subject) -> Sequence[Way]:
         if not isinstance(subject, tuple):

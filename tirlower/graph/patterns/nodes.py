@@ -336,6 +336,8 @@ class CallPattern(DFPattern):
     varg_default_wildcard: bool = False
     """Whether parameters beyond the arguments may be anything."""
     commutative: bool = False
+    associative: bool = False
+    """Whether the arguments are operands of a chain of such nodes, however they are grouped."""
     shape: tuple[Extent, ...] | None = None
     """What the attribute ``shape`` has to be."""
     inside: tuple[tuple[DFPattern, ...], tuple[DFPattern, ...]] | None = None
@@ -355,6 +357,8 @@ class CallPattern(DFPattern):
         operands = tuple(None if a is None else as_pattern(a) for a in args if not isinstance(a, ShapePattern))
         if len(shapes) > 1:
             raise GraphError(f"the pattern of {self.name} has two shapes")
+        if self.associative and (len(operands) < 2 or None in operands or varg_default_wildcard or shapes):
+            raise GraphError(f"a chain of {self.name} is of two operands at least, each of them a pattern")
         shape = shapes[0].shape if shapes else None
         return replace(self, args=operands, shape=shape, varg_default_wildcard=varg_default_wildcard)
 
