@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tirlower.graph as tg
-from tirlower.graph.backends import registry
+from tirlower.graph.backends import reference, registry
 from tirlower.graph.backends.registry import backend, backend_names, offload, register_backend
 from tirlower.graph.core.effects import Extern, KernelCall
 from tirlower.graph.core.nodes import Graph
@@ -87,7 +87,7 @@ def test_choices_of_partitioning_and_what_was_left_out() -> None:
     assert offload(g, ["mine"], skipped) is g and "used outside" in str(skipped[0])
 
 
-def test_a_dim_that_no_extent_is_cannot_be_given_to_a_kernel() -> None:
+def test_a_dim_inside_an_extent_alone_cannot_be_given_to_a_kernel() -> None:
     b = tg.dim("B", 1, 8)
     asked: list[Graph] = []
     register_backend("mine", [("mine.exp", is_op("exp")(wildcard()))], lambda g, a: asked.append(g) or Extern("f"))
@@ -106,3 +106,28 @@ def test_wrong_names_are_said() -> None:
         register_backend("mine", [("other.exp", is_op("exp"))], lambda g, a: None)
     with pytest.raises(ValueError, match="Invalid pattern"):
         register_backend("mine", ["exp"], lambda g, a: None)
+
+
+def test_dims_that_are_no_extent_of_its_tensors_become_operands() -> None:
+    B, C = tg.dim("B"), tg.dim("C")
+
+    def f(x, y, z):
+        rows = tg.broadcast_to(x, (y.shape[0], z.shape[0] + 1, 4))
+        return tg.exp(tg.sum(rows, axis=(0, 1))), y
+
+    g = tg.trace(f, tg.spec((4,), "float32"), tg.spec((B,), "float32"), tg.spec((C,), "float32"))
+    chain = is_op("exp")(is_op("sum")(is_op("broadcast_to")(wildcard())))
+    register_backend("mine", [("mine.rows", chain)], reference.codegen)
+    made = offload(g, ["mine"])
+    tg.verify(made)
+    calls = [node for node in made.nodes if isinstance(node, KernelCall)]
+    assert [[v.node.name if v.node else v.name for v in call.inputs] for call in calls] == [
+        ["x", "dim_value", "dim_value"]
+    ]
+    tg.assert_structural_equal(tg.parse(str(made)), made)
+    plain, exe = tg.compile(g), tg.compile(g, backends=["mine"])
+    x = np.linspace(-0.1, 0.1, 4, dtype="float32")
+    for rows, columns in ((2, 3), (0, 1), (5, 0)):
+        given = x, np.zeros(rows, "float32"), np.zeros(columns, "float32")
+        np.testing.assert_allclose(exe(*given)[0], np.exp(x * rows * (columns + 1)), rtol=1e-5)
+        np.testing.assert_allclose(exe(*given)[0], plain(*given)[0], rtol=1e-5)

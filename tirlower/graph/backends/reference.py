@@ -12,10 +12,11 @@ from typing import cast
 import numpy as np
 
 from tirlower.graph.backends.registry import Backend, register_backend
+from tirlower.graph.core.dims import DimEnv
 from tirlower.graph.core.nodes import Graph, Value
 from tirlower.graph.lower.printing import array_at
 from tirlower.graph.ops.evaluate import extent_value
-from tirlower.graph.ops.interpret import interpret
+from tirlower.graph.ops.interpret import run_nodes
 from tirlower.graph.patterns.build import wildcard
 from tirlower.graph.patterns.fusion import FusionPattern
 from tirlower.ir import Buffer, Call, Evaluate, IRBuilder, PrimFunc, StringImm, Var, structural_hash
@@ -45,10 +46,10 @@ def codegen(graph: Graph, attrs: Mapping[str, object]) -> PrimFunc | None:
         addresses, sizes = given[: len(values)], given[len(values) :]
         dims = {one.var: int(size or 0) for one, size in zip(graph.dims, sizes, strict=True)}
         arrays = [_array(v, address, dims) for v, address in zip(values, addresses, strict=True)]
-        made = interpret(graph, *arrays[: len(graph.params)])
-        results = made if isinstance(made, tuple) else (made,)
-        for array, result in zip(arrays[len(graph.params) :], results, strict=True):
-            np.copyto(array, cast(Array, result))
+        held = dict(zip(graph.params, arrays, strict=False))
+        run_nodes(graph.nodes, held, DimEnv(graph.dims), dims, False, keep=graph.results)
+        for array, result in zip(arrays[len(graph.params) :], graph.results, strict=True):
+            np.copyto(array, held[result])
 
     register_symbol(symbol, ctypes.CFUNCTYPE(None, *kinds)(run))
     ib = IRBuilder()

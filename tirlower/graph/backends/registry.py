@@ -18,10 +18,12 @@ from tirlower.graph.core.effects import Extern, KernelCall
 from tirlower.graph.core.nodes import Graph, GraphNode, Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.builder import GraphBuilder, rewritten
+from tirlower.graph.ops.kernels import from_tensors
 from tirlower.graph.passes.composites import backend_of, inline_calls, mapped
 from tirlower.graph.passes.partition import Skipped, partition
 from tirlower.graph.patterns.fusion import FusionPattern, PatternCheckContext, fusion_pattern
 from tirlower.ir import PrimFunc, Var
+from tirlower.ir.query import each
 
 __all__ = ["Backend", "Codegen", "backend", "backend_names", "offload", "register_backend"]
 
@@ -119,24 +121,42 @@ def offload(graph: Graph, names: Sequence[str], skipped: list[Skipped] | None = 
 
 def _compiled(graph: Graph, one: Backend) -> Graph:
     """The graph with a backend's kernels for its composites; each distinct one is made once."""
-    kernels: dict[Graph, PrimFunc | Extern] = {}
+    kernels: dict[Graph, tuple[PrimFunc | Extern, tuple[Var, ...]]] = {}
     for inside in inner_graphs(graph):
-        if backend_of(inside) == one.name and _sizes_known(inside):
+        if backend_of(inside) == one.name and not any(size in _inside_extents(inside) for size in _sizes(inside)):
             made = one.codegen(inside, inside.attrs)
             if made is not None:
-                kernels[inside] = made
+                kernels[inside] = _with_sizes(made, inside)
 
     def taken(builder: GraphBuilder, node: GraphNode, operands: tuple[Value, ...]) -> Sequence[Value] | None:
         if not isinstance(node, Call) or node.graph not in kernels:
             return None
+        kernel, sizes = kernels[node.graph]
+        numbers = [builder.op("dim_value", value=size, dtype="int64") for size in sizes]
         fresh = tuple(Value.of(v.type, v.name) for v in node.results)
-        builder.nodes.append(KernelCall(fresh, kernels[node.graph], operands, origin=node.origin))
+        builder.nodes.append(KernelCall(fresh, kernel, (*operands, *numbers), origin=node.origin))
         return fresh
 
     return inline_calls(mapped(graph, lambda inside: rewritten(inside, taken)), lambda g: backend_of(g) == one.name)
 
 
-def _sizes_known(graph: Graph) -> bool:
-    """Whether each dim of a composite is an extent of one of its tensors: kernels find dims there."""
+def _with_sizes(kernel: PrimFunc | Extern, graph: Graph) -> tuple[PrimFunc | Extern, tuple[Var, ...]]:
+    """A kernel, and the dims that it is given as operands behind the others: those that are no extent of its tensors."""
+    if isinstance(kernel, Extern):
+        return kernel, ()
+    scalars = {p.name: p for p in kernel.params if p not in kernel.buffer_map}
+    wanted = [size for size in _sizes(graph) if size.name in scalars]
+    if not wanted:
+        return kernel, ()
+    return from_tensors(kernel, [scalars[dim.name] for dim in wanted], len(graph.params)), tuple(wanted)
+
+
+def _sizes(graph: Graph) -> list[Var]:
+    """The dims of a composite that are no extent of its tensors, where a kernel could find them."""
     plain = {e for v in (*graph.params, *graph.results) for e in v.extents if isinstance(e, Var)}
-    return all(d.var in plain for d in graph.dims)
+    return [d.var for d in graph.dims if d.var not in plain]
+
+
+def _inside_extents(graph: Graph) -> set[Var]:
+    """The dims that stand in extents of a composite's tensors: a kernel takes these from the tensors alone."""
+    return {var for v in (*graph.params, *graph.results) for var in each(Var, *v.extents)}

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from tirlower.graph.core.dims import extent_expr
 from tirlower.graph.core.nodes import TensorType
 from tirlower.graph.errors import GraphError
-from tirlower.ir import Expr, IntImm, PrimFunc, Var
+from tirlower.ir import Bind, Buffer, BufferLoad, Expr, IntImm, PrimFunc, Var
+from tirlower.ir.dtype import HANDLE
 from tirlower.ir.query import each
+from tirlower.ir.stmt import seq
 
-__all__ = ["closed", "numbers_of"]
+__all__ = ["closed", "from_tensors", "numbers_of"]
 
 
 def closed(kernel: PrimFunc) -> PrimFunc:
@@ -64,3 +66,17 @@ def numbers_of(kernel: PrimFunc, types: Sequence[TensorType]) -> dict[Var, Expr]
                 help="give it as a tensor without axes",
             )
     return found
+
+
+def from_tensors(kernel: PrimFunc, scalars: Sequence[Var], at: int) -> PrimFunc:
+    """A prim func that reads some of its scalars from tensors without axes, its parameters behind the first ``at``."""
+    kept = [p for p in kernel.params if p not in scalars]
+    buffers = [Buffer(f"{one.name}_value", (), one.dtype) for one in scalars]
+    handles = [Var(buffer.name, HANDLE) for buffer in buffers]
+    binds = [Bind(one, BufferLoad(buffer, ())) for one, buffer in zip(scalars, buffers, strict=True)]
+    given = dict(zip(handles, buffers, strict=True))
+    order = (*kept[:at], *handles, *kept[at:])
+    places = {**kernel.buffer_map, **given}
+    return kernel.with_(
+        params=order, buffer_map={p: places[p] for p in order if p in places}, body=seq([*binds, kernel.body])
+    )
