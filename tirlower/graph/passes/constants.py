@@ -199,6 +199,9 @@ class FoldConstants(GraphPass):
     let the constants of the graph grow by ``growth`` of their size at most. Under the policy ``exact`` floats are computed
     only where one result is right. :meth:`kept` says what was not folded, and why.
 
+    Constants whose contents come behind the compilation (``exe.set_constant``) are folded then, by
+    ``exe.fold_constants()``, with the kernels that would have computed them in every call.
+
     >>> import tirlower.graph as tg
     >>> print(FoldConstants()(tg.parse('''
     ... @tg.graph
