@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -59,14 +60,17 @@ class CallGraph:
             str(func.attrs["global_symbol"]): key for key, func in mod.items() if "global_symbol" in func.attrs
         }
         self._keys.update({key: key for key in mod})
-        self.callees = {key: self._named(func) for key, func in mod.items()}
+        named = {key: self._named(func) for key, func in mod.items()}
+        self.callees = {key: tuple(dict.fromkeys(several)) for key, several in named.items()}
+        self.places = Counter(key for several in named.values() for key in several)
+        """How often calls of each function stand in the text."""
 
     def key_of(self, call: Call) -> str | None:
         """The function that a call names."""
         return self._keys.get(call.op.name)
 
-    def _named(self, func: PrimFunc) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(key for call in calls_of(func) if (key := self.key_of(call)) is not None))
+    def _named(self, func: PrimFunc) -> list[str]:
+        return [key for call in calls_of(func) if (key := self.key_of(call)) is not None]
 
     @cached_property
     def callers(self) -> dict[str, tuple[str, ...]]:

@@ -5,7 +5,8 @@ functions that others call, and private ones that say so (:data:`~tirlower.ir.an
 function is a declaration (:data:`~tirlower.ir.annotations.ELSEWHERE`), which says what the caller's proofs and code may
 depend on and no more: its parameters, which arrays it may write, whether it is pure, what it returns.
 
-A brief function, whose call costs about what it computes, is copied into each unit that calls it, where LLVM inlines it.
+A brief function, whose call costs about what it computes, is copied into each unit that calls it, where LLVM inlines it,
+unless it is called at so many places that the copies would be long.
 So is one called with arrays that may overlap, for which there is no version by its symbol. Functions that call each
 other in a circle stay together.
 """
@@ -35,6 +36,10 @@ __all__ = ["Unit", "units_of"]
 BRIEF: Final = 256
 """The operations up to which a call's function is copied to its callers: in the time of so many, half of it vectorized, a call
 and what it keeps LLVM from seeing are felt."""
+
+COPIES: Final = 4096
+"""The operations that the copies of a brief function may have together: a thousand calls of 16 exponentials, of 70 operations,
+took LLVM 9 s as copies, and half a second as calls."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,8 @@ class _Split:
         for number, circle in reversed(list(enumerate(graph.circles))):
             callers = {caller for key in circle for caller in graph.callers[key]} - set(circle)
             around = {place for caller in callers for place in places[caller]}
-            is_brief = operations.get(circle[0], math.inf) <= BRIEF
+            size = operations.get(circle[0], math.inf)
+            is_brief = size <= BRIEF and size * graph.places[circle[0]] <= COPIES
             is_exported = any("global_symbol" in self.mod[key].attrs for key in circle)
             is_alone = is_exported or any(self.mod[key].attrs.get(UNIT) for key in circle)
             found = around if is_brief or (len(around) == 1 and not is_alone) else set()

@@ -84,7 +84,8 @@ def load(path: str | os.PathLike[str]) -> Executable:
 
     Where the file was made on a machine like this one, its machine code is in the disk cache; else it is compiled again. Raises
     :class:`GraphError`, which names the file, the place in it and what to do, for any other file; loading executes nothing of it.
-    Calls run the kernels that the file has: like any program, it should come from somebody whom you trust.
+    The graph of the file is lowered again: prim funcs that do something else, or at other places of memory, are refused too.
+    What stays on trust is what the graph computes, and prim funcs that its author wrote for it.
     """
     saved = read(path)
     # What a file says of a target may be no target of this version.

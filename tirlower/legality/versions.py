@@ -11,6 +11,7 @@ A function of a module calls the version that its arguments are proved to fit.
 
 from __future__ import annotations
 
+from tirlower.diagnostics import deep_recursion
 from tirlower.ir.annotations import NOALIAS, REDUCTION
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var
@@ -84,6 +85,7 @@ class _Versions:
         self.keys = {str(f.attrs["global_symbol"]): key for key, f in mod.items() if "global_symbol" in f.attrs}
         self.keys.update({key: key for key in mod})
         self.written: dict[str, tuple[bool, ...]] = {}
+        self.asked: set[str] = set()
 
     def want(self, key: str, is_apart: bool) -> str:
         """The name of a version, made if need be."""
@@ -99,15 +101,24 @@ class _Versions:
         return found
 
     def writes(self, key: str) -> tuple[bool, ...]:
-        """For each pointer that a function takes, whether it may write through it; the others count as not written."""
+        """For each pointer that a function takes, whether it, or what it calls, may write through it; the others count as
+        not written."""
         found = self.written.get(key)
         if found is None:
             func = self.mod[key]
-            data = Pointers(func).changing
+            self.asked.add(key)
+            with deep_recursion():
+                data = Pointers(func, self._writes_of).changing
+            self.asked.discard(key)
             pointers = [p for p in func.params if p.dtype.is_handle]
             found = tuple(p in data or (p in func.buffer_map and func.buffer_map[p].data in data) for p in pointers)
             self.written[key] = found
         return found
+
+    def _writes_of(self, call: Call) -> tuple[bool, ...] | None:
+        """The same for what a call names; of those in a circle of calls, what is asked for already is not known."""
+        key = self.keys.get(call.op.name)
+        return None if key is None or key in self.asked else self.writes(key)
 
     def module(self) -> IRModule:
         """The functions of the versions asked for, in the order in which they were."""

@@ -7,6 +7,8 @@ into allocations whose own pointer is never taken.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from tirlower.ir import (
     HANDLE,
     AllocBuffer,
@@ -17,6 +19,7 @@ from tirlower.ir import (
     BufferStore,
     Call,
     Expr,
+    GlobalVar,
     IntImm,
     Let,
     Op,
@@ -66,10 +69,12 @@ class Pointers(Dispatch[Node, None, set[Var], set[Var]]):
     """The memory behind each data variable of a function, and the data variables whose memory it may change.
 
     ``changing`` holds every data variable through which memory is seen that the function may write, by whatever pointer:
-    where its attribute ``tir.noalias`` is False, any parameter as soon as it writes one.
+    where its attribute ``tir.noalias`` is False, any parameter as soon as it writes one. ``writes`` says of a function that
+    is called through which of the pointers that it takes it may write; None where that is not known.
     """
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: PrimFunc, writes: Callable[[Call], Sequence[bool] | None] = lambda call: None) -> None:
+        self._writes = writes
         self._overlap: set[Var] = set()
         if func.attrs.get(NOALIAS) is False:
             self._overlap = {
@@ -141,8 +146,12 @@ class Pointers(Dispatch[Node, None, set[Var], set[Var]]):
         if uses is not None:
             written.update(use.data for use in uses if use.is_write)
             return
-        for arg in op.args:
-            if isinstance(arg, Var) and arg.dtype.is_handle and name != "tir.reinterpret":
+        pointers = [arg for arg in op.args if arg.dtype.is_handle]
+        told = self._writes(op) if isinstance(op.op, GlobalVar) else None
+        for n, arg in enumerate(pointers):
+            if told is not None and len(told) == len(pointers) and not told[n]:
+                self._given.pop(id(arg), None)
+            elif isinstance(arg, Var) and name != "tir.reinterpret":
                 written.add(arg)
 
     def root(self, var: Var) -> Var:

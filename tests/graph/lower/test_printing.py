@@ -187,3 +187,34 @@ def test_a_hook_and_a_profile_go_past_them(capsys):
     with exe.trace(lambda kernel, inputs, outputs: seen.append(kernel.name)):
         exe(np.ones(2, "int32"))
     assert "multiply_2" in seen and len(exe.profile(np.ones(2, "int32")).kernels) == len(exe.kernels)
+
+
+def test_a_long_graph_prints_and_asserts_in_its_parts(tmp_path, capsys):
+    """Prints of one text, whose tensors differ in shape alone, are in parts of their own; assertions end the call."""
+
+    def f(x, y):
+        for k in range(400):
+            x = x + y
+            if k % 100 == 50:
+                tg.print_(x, "so far")
+                tg.print_(x.reshape((3, 1)), "so far")
+            if k % 90 == 20:
+                tg.assert_(x.sum() < 3000.0, "too much")
+        return x
+
+    exe = tg.compile(tg.trace(f, tg.spec((3,), "float32"), tg.spec((3,), "float32")), options=PLAIN)
+    one = np.ones(3, "float32")
+    exe.save(tmp_path / "long.tg")
+    for run in (exe, tg.load(tmp_path / "long.tg")):
+        capsys.readouterr()
+        assert run(one, one).tolist() == [401.0] * 3
+        said = capsys.readouterr().out
+        sums = (52.0, 152.0, 252.0, 352.0)
+        assert said == "".join(
+            "so far: float32[3] [{0}., {0}., {0}.]\n".format(int(s))
+            + tensor_text(np.full((3, 1), s, "float32"), "so far")
+            + "\n"
+            for s in sums
+        )
+        with pytest.raises(tl.RuntimeAssertError, match="too much"):
+            run(one * 900, one)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tirlower.graph.core.nodes import Value
-from tirlower.graph.lower.steps import Choice, DebugStep, ExternStep, KernelStep, Step
+from tirlower.graph.lower.steps import Choice, DebugStep, ExternStep, KernelStep, Part, Step
 
 __all__ = ["lifetimes"]
 
@@ -57,6 +57,8 @@ class _Clock:
         if isinstance(step, Choice):
             self.use([step.condition])
             return [step.condition, *self.walk(step.then), *self.walk(step.otherwise)]
+        if isinstance(step, Part):
+            return self.walk(step.steps)
         before = self.walk(step.again)
         begin = self.now
         self.use([step.condition])

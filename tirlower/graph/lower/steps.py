@@ -23,7 +23,7 @@ from tirlower.graph.passes.expand import expand
 from tirlower.ir import Expr, PrimFunc
 from tirlower.ir.dtype import DataType
 
-__all__ = ["Choice", "DebugStep", "ExternStep", "KernelStep", "Loop", "Step", "steps_of", "with_copied_results"]
+__all__ = ["Choice", "DebugStep", "ExternStep", "KernelStep", "Loop", "Part", "Step", "steps_of", "with_copied_results"]
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,17 @@ class Loop:
     body: tuple[Step, ...]
 
 
+@dataclass(frozen=True)
+class Part:
+    """Steps that a prim func of their own makes, and the places that they name: outside of the arena, and in it."""
+
+    steps: tuple[Step, ...]
+    outside: tuple[Value, ...]
+    arena: tuple[Value, ...]
+
+
 UINT8 = DataType("uint8")
-Step: TypeAlias = "KernelStep | ExternStep | DebugStep | Choice | Loop"
+Step: TypeAlias = "KernelStep | ExternStep | DebugStep | Choice | Loop | Part"
 
 OpKernel: TypeAlias = Callable[[Op], tuple[str, tuple[Value, ...]]]
 """The kernel of an operation, and the operands that it takes as tensors."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tirlower.graph.core.dims import DimEnv, Extent, extent_expr
+from tirlower.arith.affine import Affine
+from tirlower.graph.core.dims import DimEnv
 from tirlower.graph.core.nodes import Const, Graph, Value
-from tirlower.ir import ALLOC_ALIGNMENT, Expr, build
-from tirlower.ir.constants import const
-from tirlower.ir.dtype import INT64
+from tirlower.graph.lower.sums import Bytes, Sums
+from tirlower.ir import Expr
 
 __all__ = ["Storage", "place", "size_in_bytes"]
 
@@ -30,11 +30,8 @@ class Storage:
 
 def size_in_bytes(value: Value, env: DimEnv) -> Expr:
     """The bytes of a value, rounded up to a cache line."""
-    total: Extent = (value.dtype.bits + 7) // 8
-    for extent in value.extents:
-        total = env.simplify(extent_expr(total) * extent)
-    line = const(ALLOC_ALIGNMENT, INT64)
-    return extent_expr(env.simplify(build.floordiv(extent_expr(total) + (ALLOC_ALIGNMENT - 1), line) * line))
+    sums = Sums(env)
+    return sums.expr(sums.size(value))
 
 
 def place(graph: Graph, env: DimEnv, used: Sequence[Value], held: Iterable[Value] = ()) -> Storage:
@@ -46,11 +43,12 @@ def place(graph: Graph, env: DimEnv, used: Sequence[Value], held: Iterable[Value
     elsewhere = {*graph.params, *held}
     offsets: dict[Value, Expr] = {}
     constants: dict[Const, None] = {}
-    at: Expr = const(0, INT64)
+    sums = Sums(env)
+    at: Bytes = Affine({})
     for value in dict.fromkeys(used):
         if isinstance(value.node, Const):
             constants[value.node] = None
         elif value not in written and value not in elsewhere:
-            offsets[value] = at
-            at = extent_expr(env.simplify(at + size_in_bytes(value, env)))
-    return Storage(offsets, at, tuple(constants), written)
+            offsets[value] = sums.expr(at)
+            at += sums.size(value)
+    return Storage(offsets, sums.expr(at), tuple(constants), written)

@@ -221,8 +221,7 @@ class Executable:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file, which :func:`tirlower.graph.load` reads; a file of that name is replaced when all is written.
 
-        The file is a zip of texts (the graph, its prim funcs, the plan of memory) and of the constants; states are in it as
-        they are at first. Raises :class:`GraphError` where it cannot be written.
+        The file is a zip of texts (the graph, its prim funcs) and of the constants; states are in it as they are at first. Raises :class:`GraphError` where it cannot be written.
 
         >>> import tempfile, numpy as np, tirlower.graph as tg
         >>> exe = tg.compile(tg.trace(lambda x: x @ np.eye(3, dtype="float32"), tg.spec((2, 3), "float32")))

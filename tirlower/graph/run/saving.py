@@ -1,8 +1,9 @@
 """Compiled graphs in files: what ``exe.save(path)`` writes and ``tg.load(path)`` reads.
 
 A file holds texts and arrays, and nothing that is executed when it is read: the graph as its user gave it and as it was
-compiled, the prim funcs and the plan of memory, how it was compiled, the constants aligned to a cache line. Machine code is
-made of them again, or comes from the disk cache of the machine.
+compiled, the prim funcs, how it was compiled, the constants aligned to a cache line. Machine code is made of them again, or
+comes from the disk cache of the machine. The graph is lowered again: the plan of memory is made anew, and a file whose driver
+does something else than the graph says is refused.
 """
 
 from __future__ import annotations
@@ -23,32 +24,30 @@ from tirlower.graph.backends.reference import PREFIX
 from tirlower.graph.backends.registry import backend
 from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.constants import ConstantData
-from tirlower.graph.core.effects import Global, Load, Store
-from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, Value
+from tirlower.graph.core.effects import Load, Store
+from tirlower.graph.core.nodes import Const, Graph
 from tirlower.graph.core.options import Options
 from tirlower.graph.core.parser import parse
 from tirlower.graph.core.printer import graph_text
 from tirlower.graph.errors import GraphError
-from tirlower.graph.lower.driver import Lowered
+from tirlower.graph.lower.driver import Lowered, lower
 from tirlower.graph.lower.printing import known_print
-from tirlower.graph.lower.storage import Storage
 from tirlower.graph.run.archive import Archive, written_archive
-from tirlower.ir import Call, Expr, IRModule, PrimFunc, StringImm, Var, structural_equal
+from tirlower.ir import Call, IRModule, StringImm, structural_equal
 from tirlower.ir.dtype import Array, DataType
-from tirlower.ir.functor import substitute
 from tirlower.ir.json_io import load_json, save_json
 from tirlower.ir.query import each
 from tirlower.llvm.codegen.symbols import registered_symbols
 
-__all__ = ["FORMAT", "Saved", "read", "write"]
+__all__ = ["FORMAT", "Saved", "differing", "read", "write"]
 
-FORMAT = 1
+FORMAT = 2
 """Raised when files of the earlier version can no longer be read."""
-GRAPH, COMPILED, KERNELS, PLAN, HOW, ARRAYS = (
+GRAPH, COMPILED, KERNELS, ORIGINS, HOW, ARRAYS = (
     "graph.py",
     "compiled.py",
     "kernels.json",
-    "plan.json",
+    "origins.json",
     "how.json",
     "constants.txt",
 )
@@ -128,7 +127,6 @@ def write(path: str | os.PathLike[str], what: Saved) -> None:
         )
     data = list(_constants([what.graph, lowered.graph], lowered))
     held = {one.digest: one for one in data if one.value is None or one.value != one.value}
-    plan, values = _plan(lowered)
     texts = {
         HOW: _json(
             {
@@ -141,11 +139,13 @@ def write(path: str | os.PathLike[str], what: Saved) -> None:
         ),
         GRAPH: graph_text(what.graph, digits=64),
         COMPILED: graph_text(lowered.graph, digits=64),
-        KERNELS: save_json((lowered.module, lowered.storage.arena, tuple(values))),
-        PLAN: _json(plan),
+        KERNELS: save_json(lowered.module),
+        ORIGINS: _json([[n.origin for n in graph.nodes] for graph in (lowered.graph, *inner_graphs(lowered.graph))]),
     }
     for name, graph in ((GRAPH, what.graph), (COMPILED, lowered.graph)):
-        if not structural_equal(parse(texts[name], held), graph):
+        read = parse(texts[name], held)
+        _with_origins(read, [[n.origin for n in one.nodes] for one in (graph, *inner_graphs(graph))])
+        if not structural_equal(read, graph) or (graph is lowered.graph and differing(lower(read), lowered.module)):
             raise GraphError(f"{graph.name} cannot be saved: its text is read back as another graph ({name})")
     arrays = [(digest, held[digest].numpy()) for digest in sorted(held)]
     written_archive(Path(path), texts, arrays, ARRAYS)
@@ -178,31 +178,6 @@ def _constants(graphs: Sequence[Graph], lowered: Lowered) -> Iterator[ConstantDa
     return (one for one in found if not one.is_abstract)
 
 
-def _plan(lowered: Lowered) -> tuple[dict[str, object], list[object]]:
-    """The plan of memory as JSON, in which values of the graph are places in it; and the values with their offsets."""
-    places = {v: [n, k] for n, node in enumerate(lowered.graph.nodes) for k, v in enumerate(node.results)}
-    number = {node: n for n, node in enumerate(lowered.graph.nodes)}
-    offsets = lowered.storage.offsets
-    plan: dict[str, object] = {
-        "dims": [one.name for one in lowered.graph.dims],
-        "places": [[places.get(value), *lowered.lifetimes[value]] for value in offsets],
-        "constants": [_constant(n.results[0].name, n.data) for n in lowered.storage.constants],
-        "states": [_constant(one.name, one.initial, one.mutable) for one in lowered.states],
-        "calls": {name: [number.get(n, n.origin) for n in nodes] for name, nodes in lowered.calls.items()},
-        "origins": [n.origin for n in lowered.graph.nodes],
-    }
-    # Values as they stand in the plan alone: of no node.
-    return plan, [(Value.of(v.type, v.name), at) for v, at in offsets.items()]
-
-
-def _constant(name: str, data: ConstantData, *more: object) -> list[object]:
-    if data.is_abstract:
-        return [name, str(data.dtype), list(data.shape), "late", data.digest, *more]
-    held = data.value is None or data.value != data.value
-    what = data.digest if held else np.asarray(data.value, data.dtype.numpy).tobytes().hex()
-    return [name, str(data.dtype), list(data.shape), "digest" if held else "splat", what, *more]
-
-
 # Reading
 
 
@@ -210,7 +185,7 @@ def read(path: str | os.PathLike[str]) -> Saved:
     """What a file holds. Raises one :class:`GraphError`, which names the file and the place in it, where that is no compiled
     graph of this version; nothing of it is executed then, nor is anything else read or written.
     """
-    with Archive(Path(path), (GRAPH, COMPILED, KERNELS, PLAN, HOW, ARRAYS)) as archive:
+    with Archive(Path(path), (GRAPH, COMPILED, KERNELS, ORIGINS, HOW, ARRAYS)) as archive:
         return _Reader(archive).saved()
 
 
@@ -255,10 +230,11 @@ class _Reader:
         options = self._options(cast("Mapping[str, object]", how["options"]))
         store = self._store(cast("Mapping[str, Sequence[object]]", how["constants"]))
         graph = self._graph(GRAPH, store)
-        compiled = self._graph(COMPILED, store)
+        same = self.archive.text(COMPILED) == self.archive.text(GRAPH)
+        compiled = graph if same else self._graph(COMPILED, store)
         for name in options.backends:
             backend(name)
-        lowered = self._lowered(compiled, store)
+        lowered = self._lowered(compiled, how["version"] == tirlower.__version__)
         unknown = [
             name
             for name in _externs(lowered.module)
@@ -299,109 +275,47 @@ class _Reader:
         self.at = member
         return parse(self.archive.text(member), store)
 
-    def _lowered(self, graph: Graph, store: Mapping[str, ConstantData]) -> Lowered:
+    def _lowered(self, graph: Graph, is_of_this_version: bool) -> Lowered:
+        """The graph lowered again. The prim funcs of the file have to be the same, unless another version lowered it, which
+        may have done it otherwise: then they are left aside.
+        """
+        _with_origins(graph, cast("Sequence[Sequence[object]]", self._json(ORIGINS)))
+        self.at = COMPILED
+        lowered = lower(graph)
         self.at = KERNELS
-        module, arena, values = cast("tuple[object, object, object]", load_json(self.archive.text(KERNELS)))
-        _wanted(isinstance(module, IRModule) and isinstance(arena, Expr) and isinstance(values, tuple), "no kernels")
-        plan = cast("Mapping[str, Sequence[Sequence[object]]]", self._json(PLAN))
-        _wanted(list(plan["dims"]) == [one.name for one in graph.dims], "the dims of the plan are others")
-        module, known = _with_dims(cast(IRModule, module), [one.var for one in graph.dims])
-        offsets: dict[Value, Expr] = {}
-        lives: dict[Value, tuple[int, int]] = {}
-        placed = cast("tuple[tuple[Value, Expr], ...]", values)
-        for (place, first, last), (value, offset) in zip(plan["places"], placed, strict=True):
-            found = value if place is None else self._value(graph, cast("Sequence[int]", place))
-            _wanted(
-                (found.dtype, len(found.extents)) == (value.dtype, len(value.extents)), f"{value.name!r} is another"
+        module = load_json(self.archive.text(KERNELS))
+        if not is_of_this_version:
+            return lowered
+        if not isinstance(module, IRModule):
+            raise GraphError("no prim funcs")
+        other = differing(lowered, module)
+        if other is not None:
+            raise GraphError(
+                f"{other!r} is not what the graph of the file is lowered to",
+                help="the file was changed after it was written: save it again",
             )
-            if found is value:
-                found = Value(tuple(substitute(e, known) for e in value.extents), value.dtype, value.name)
-            offsets[found] = substitute(offset, known)
-            lives[found] = _number(first), _number(last)
-        constants = [self._constant(one, store) for one in plan["constants"]]
-        states = self._states(graph, [(self._constant(one, store), one[5]) for one in plan["states"]])
-        origins = cast("Sequence[str]", plan["origins"])
-        for node, origin in zip(graph.nodes, origins, strict=True):
+        return replace(lowered, module=module)  # its text is that of which the machine code was kept
+
+
+def _with_origins(graph: Graph, stated: Sequence[Sequence[object]]) -> None:
+    """Say where the nodes of a graph that was read, and of graphs inside it, come from: messages of assertions name it."""
+    for one, origins in zip((graph, *inner_graphs(graph)), stated, strict=True):
+        for node, origin in zip(one.nodes, origins, strict=True):
             object.__setattr__(node, "origin", str(origin))
-        written = {value: n for n, value in enumerate(graph.results)}
-        storage = Storage(offsets, substitute(cast(Expr, arena), known), tuple(constants), written)
-        lowered = Lowered(
-            graph,
-            module,
-            storage,
-            tuple(one.data for one in constants),
-            tuple(one.var for one in graph.dims),
-            self._calls(graph, cast("Mapping[str, Sequence[object]]", plan["calls"])),
-            states,
-            (),
-            lives,
+
+
+def differing(lowered: Lowered, module: IRModule) -> str | None:
+    """The name of a prim func of a module that is not what a graph is lowered to; None where there is none."""
+    if list(module) != list(lowered.module):
+        return next(
+            (name for name in (*lowered.module, *module) if name not in module or name not in lowered.module), ""
         )
-        _fits(lowered)
-        return lowered
-
-    def _value(self, graph: Graph, place: Sequence[int]) -> Value:
-        node, index = map(_number, place)
-        return graph.nodes[node].results[index]
-
-    def _constant(self, given: Sequence[object], store: Mapping[str, ConstantData]) -> Const:
-        name, dtype, shape, how, what = given[:5]
-        kind, extents = DataType(cast(str, dtype)), _extents(shape)
-        if how == "splat":
-            one = np.frombuffer(bytes.fromhex(cast(str, what)), kind.numpy)
-            _wanted(one.size == 1, f"the number of {name!r} is none")
-            data = ConstantData.splat(one[0].item(), extents, kind)
-        elif how == "late":
-            _wanted(isinstance(what, str) and len(what) >= 8, f"the constant {name!r} has no digest")
-            data = ConstantData.abstract(cast(str, what), extents, kind)
-        else:
-            data = store[cast(str, what)]
-            _wanted((data.dtype, data.shape) == (kind, extents), f"the constant {name!r} is another")
-        return Const((Value.of(TensorType(data.shape, data.dtype), str(name)),), data)
-
-    def _states(self, graph: Graph, stated: Sequence[tuple[Const, object]]) -> tuple[Global, ...]:
-        """The states of the graph, in the order in which ``main`` takes them."""
-        held: dict[str, Global] = {}
-        for one in (graph, *inner_graphs(graph)):
-            for node in one.nodes:
-                if isinstance(node, (Load, Store)):
-                    state = node.source if isinstance(node, Load) else node.target
-                    held[state.name] = state
-        made = [held[const.results[0].name] for const, _ in stated]
-        for state, (const, mutable) in zip(made, stated, strict=True):
-            _wanted(state.initial == const.data and state.mutable is mutable, f"the state {state.name!r} is another")
-        return tuple(made)
-
-    def _calls(self, graph: Graph, given: Mapping[str, Sequence[object]]) -> dict[str, tuple[GraphNode, ...]]:
-        """The nodes that each kernel is called for; what is inside other nodes is there by its origin alone."""
-        made: dict[str, tuple[GraphNode, ...]] = {}
-        for name, several in given.items():
-            nodes = [
-                graph.nodes[_number(n)] if type(n) is int else Op((), name, (), (), {}, origin=str(n)) for n in several
-            ]
-            made[name] = tuple(nodes)
-        return made
-
-
-def _with_dims(module: IRModule, dims: Sequence[Var]) -> tuple[IRModule, dict[Var, Expr]]:
-    """The module whose ``main`` has these dims as its last parameters, and what they stand for."""
-    main = module["main"]
-    count = len(main.params) - len(dims)
-    known: dict[Var, Expr] = dict(zip(main.params[count:], dims, strict=True))
-    if not known:
-        return module, known
-    renamed = cast(PrimFunc, substitute(main.with_(params=main.params[:count]), known))
-    return IRModule({**module.functions, "main": renamed.with_(params=(*renamed.params, *dims))}, module.attrs), known
+    return next((name for name, func in lowered.module.items() if not structural_equal(func, module[name])), None)
 
 
 def _wanted(holds: object, otherwise: str) -> None:
     if not holds:
         raise GraphError(otherwise)
-
-
-def _number(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise GraphError(f"{value!r} is no number of a node, a result or a step")
-    return value
 
 
 def _extents(shape: object) -> tuple[int, ...]:
@@ -431,25 +345,3 @@ def _externs(module: IRModule) -> list[str]:
     calls = [c for f in module.functions.values() for c in each(Call, f.body)]
     given = [c.args[0] for c in calls if getattr(c.op, "name", "") in EXTERNS]
     return list(dict.fromkeys(s.value if isinstance(s, StringImm) else str(s) for s in given))
-
-
-def _fits(lowered: Lowered) -> None:
-    """Check that ``main`` takes what a call of the graph gives it."""
-    main = lowered.module["main"]
-    given = [
-        *((v.name, v.dtype, v.extents) for v in (*lowered.graph.params, *lowered.graph.results)),
-        *((n.results[0].name, n.data.dtype, n.results[0].extents) for n in lowered.storage.constants),
-        *((s.name, s.dtype, s.extents) for s in lowered.states),
-    ]
-    taken = [main.buffer_map[p] for p in main.params if p in main.buffer_map]
-    _wanted(len(taken) == len(given) + 1, f"main takes {len(taken)} arrays, and the graph has {len(given) + 1}")
-    for (name, dtype, extents), buffer in zip(given, taken, strict=False):
-        same = buffer.dtype == dtype and len(buffer.shape) == len(extents)
-        numbers = [
-            (getattr(a, "value", None), getattr(b, "value", None)) for a, b in zip(buffer.shape, extents, strict=False)
-        ]
-        _wanted(
-            same and all(a == b for a, b in numbers), f"main takes {name!r} as {buffer.dtype!s}{list(buffer.shape)}"
-        )
-    for name in lowered.calls:
-        _wanted(name in lowered.module, f"there is no kernel {name!r}")
