@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tirlower.graph as tg
+from tirlower.arith.affine import Affine
 from tirlower.graph.errors import GraphError
 from tirlower.graph.run.plan import Placement, Plan
 
@@ -100,7 +101,7 @@ def test_plans_of_many_values_are_checked_in_time_and_one_clash_among_them_is_fo
 def test_a_wrong_plan_is_found_in_a_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     import tirlower.graph.lower.storage as storage
 
-    monkeypatch.setattr(storage, "size_in_bytes", lambda value, env: 64)
+    monkeypatch.setattr(storage.Sums, "size", lambda self, value: Affine({}, 64))
     graph = tg.trace(lambda x: np.exp(np.exp(np.exp(x)) @ x), tg.spec((50, 50), "float32"))
     with pytest.raises(GraphError, match=r"share memory|not in the arena"):
         tg.compile(graph)
