@@ -7,7 +7,7 @@ that do the same elsewhere are one prim func.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
@@ -118,15 +118,8 @@ class Driver:
             return number if number is not None else (self.offsets[place] - window.start).key
 
         for step in steps:
-            if isinstance(step, KernelStep):
-                yield step.kernel, *map(at, step.places), *(self.numbers(step))
-            elif isinstance(step, ExternStep):
-                work = None if step.workspace is None else at(step.workspace)
-                yield step.extern.symbol, *map(at, step.places), *step.extern.numbers, work
-            elif isinstance(step, DebugStep):
-                node, kind = step.node, type(step.node).__name__
-                said = failure(node) if isinstance(node, Assert) else printed_text(node)
-                yield kind, said, node.inputs[0].shape, at(step.place)
+            if isinstance(step, (KernelStep, ExternStep, DebugStep)):
+                yield *map(at, step.places), *self._key(step, at)
             elif isinstance(step, Part):
                 name, _, inner = self.part(step)
                 yield name, *map(at, step.outside), (inner.start - window.start).key
@@ -136,6 +129,16 @@ class Driver:
             else:
                 again, body = (tuple(self._keys(s, outside, window)) for s in (step.again, step.body))
                 yield "while", at(step.condition), again, body
+
+    def _key(self, step: KernelStep | ExternStep | DebugStep, at: Callable[[Value], object]) -> Iterator[object]:
+        if isinstance(step, KernelStep):
+            yield from (step.kernel, *self.numbers(step))
+        elif isinstance(step, ExternStep):
+            work = None if step.workspace is None else at(step.workspace)
+            yield from (step.extern.symbol, *step.extern.numbers, work)
+        else:
+            node, kind = step.node, type(step.node).__name__
+            yield from (kind, failure(node) if isinstance(node, Assert) else printed_text(node), node.inputs[0].shape)
 
     def _part(self, part: Part, window: _Window) -> tuple[str, tuple[Var, ...]]:
         """A new part's name and dims."""
@@ -198,15 +201,8 @@ class _Body:
     def write(self, steps: Sequence[Step]) -> None:
         """Steps in order."""
         for step in steps:
-            if isinstance(step, KernelStep):
-                self._call(GlobalVar(step.kernel), [*map(self.pointer, step.places), *self.driver.numbers(step)])
-            elif isinstance(step, ExternStep):
-                work = [] if step.workspace is None else [self.pointer(step.workspace)]
-                pointers = map(self.pointer, step.places)
-                symbol = StringImm(step.extern.symbol)
-                self._call(Operation.get("tir.call_extern"), [symbol, *pointers, *step.extern.numbers, *work])
-            elif isinstance(step, DebugStep):
-                self._debug(step)
+            if isinstance(step, (KernelStep, ExternStep, DebugStep)):
+                self._single(step)
             elif isinstance(step, Part):
                 name, dims, window = self.driver.part(step)
                 self._call(GlobalVar(name), [*map(self.pointer, step.outside), self.address(window.start), *dims])
@@ -220,6 +216,17 @@ class _Body:
                 self.write(step.again)
                 with self.ib.while_(self.truth(step.condition)):
                     self._nested((*step.body, *step.again))
+
+    def _single(self, step: KernelStep | ExternStep | DebugStep) -> None:
+        if isinstance(step, KernelStep):
+            self._call(GlobalVar(step.kernel), [*map(self.pointer, step.places), *self.driver.numbers(step)])
+        elif isinstance(step, DebugStep):
+            self._debug(step)
+        else:
+            work = [] if step.workspace is None else [self.pointer(step.workspace)]
+            symbol = StringImm(step.extern.symbol)
+            pointers = map(self.pointer, step.places)
+            self._call(Operation.get("tir.call_extern"), [symbol, *pointers, *step.extern.numbers, *work])
 
     def _debug(self, step: DebugStep) -> None:
         if isinstance(step.node, Assert):

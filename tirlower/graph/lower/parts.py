@@ -75,10 +75,8 @@ def _part(group: Sequence[Step], is_outside: Callable[[Value], bool]) -> Part:
 
 def _weight(step: Step) -> int:
     """The addresses that a step names, and itself."""
-    if isinstance(step, (KernelStep, ExternStep)):
+    if isinstance(step, (KernelStep, ExternStep, DebugStep)):
         return 1 + len(step.places)
-    if isinstance(step, DebugStep):
-        return 2
     if isinstance(step, Part):
         return 2 + len(step.outside)
     lists = (step.then, step.otherwise) if isinstance(step, Choice) else (step.again, step.body, step.again)
@@ -88,13 +86,11 @@ def _weight(step: Step) -> int:
 def places_of(steps: Iterable[Step]) -> Iterator[Value]:
     """The places that steps name, in order."""
     for step in steps:
-        if isinstance(step, KernelStep):
+        if isinstance(step, (KernelStep, DebugStep)):
             yield from step.places
         elif isinstance(step, ExternStep):
             yield from step.places
             yield from () if step.workspace is None else (step.workspace,)
-        elif isinstance(step, DebugStep):
-            yield step.place
         elif isinstance(step, Part):
             yield from (*step.outside, *step.arena)
         elif isinstance(step, Choice):

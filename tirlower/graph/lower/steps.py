@@ -53,6 +53,11 @@ class DebugStep:
     node: Debug
     place: Value
 
+    @property
+    def places(self) -> tuple[Value, ...]:
+        """The one place."""
+        return (self.place,)
+
 
 @dataclass(frozen=True)
 class Choice:
