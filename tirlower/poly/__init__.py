@@ -21,6 +21,7 @@ from tirlower.poly.legality import (
     is_vectorizable,
     races,
 )
+from tirlower.poly.order_kept import order_kept
 from tirlower.poly.pointers import Pointers
 from tirlower.poly.reductions import Reduction
 from tirlower.poly.reorder import can_distribute, can_fuse, can_reorder

@@ -442,6 +442,7 @@ class _Extractor:
         """The init of a reduction block is part of the reduction: partial results begin with it."""
         found = {s.reduction.buffer.data: s.reduction for s in self.scop.statements[body:] if s.reduction is not None}
         for statement in self.scop.statements[start:body]:
+            statement.starts = True
             if isinstance(statement.node, BufferStore) and statement.reduction is None:
                 statement.reduction = found.get(statement.node.buffer.data)
 

@@ -40,7 +40,7 @@ from tirlower.poly.conditions import negate
 from tirlower.poly.points import may_happen
 from tirlower.poly.scop import Loop, Scop
 
-__all__ = ["does_nothing", "leaves_out_nothing", "may_run_first"]
+__all__ = ["does_nothing", "is_quiet", "leaves_out_nothing", "may_run_first"]
 
 MAX_ACCESSES = 100
 """A larger program is not extracted again for each jump."""
@@ -64,7 +64,7 @@ def leaves_out_nothing(
         return True
     if not isinstance(node, For) or op not in (_BREAK, _CONTINUE) or len(scop.accesses) > MAX_ACCESSES:
         return False
-    if not all(map(_is_quiet, other)):
+    if not all(map(is_quiet, other)):
         return False
     left = seq(other) if op is _CONTINUE else _later(node, other, behind)
     made = node.with_(body=_Instead({id(jump): left}).visit(seq(side)))
@@ -84,7 +84,7 @@ def does_nothing(scop: Scop, loop: Loop) -> bool:
     def is_empty(each: Loop) -> bool:
         return isinstance(each.node, For) and isinstance(each.node.extent, IntImm) and each.node.extent.value <= 0
 
-    if not _is_quiet(loop.node) or any(each.overflows for each in scop.loops if loop in each.nest):
+    if not is_quiet(loop.node) or any(each.overflows for each in scop.loops if loop in each.nest):
         return False
     return all(any(map(is_empty, access.loops)) for access in scop.inside(loop))
 
@@ -103,7 +103,7 @@ def may_run_first(scop: Scop, asserting: Sequence[Stmt], others: Sequence[Stmt])
         return True
     moved = {each for stmt in others for each in _ids(stmt)}
     fresh = (a for a in scop.accesses if a.data in scop.homes and not a.is_write and id(a.statement.node) in moved)
-    return all(_is_quiet(stmt, Assert, DeclBuffer) for stmt in others) and not any(fresh)
+    return all(is_quiet(stmt, Assert, DeclBuffer) for stmt in others) and not any(fresh)
 
 
 def _later(node: For, stmts: Sequence[Stmt], behind: bool) -> For:
@@ -114,7 +114,7 @@ def _later(node: For, stmts: Sequence[Stmt], behind: bool) -> For:
     return For(own, start, left, ForKind.SERIAL, None, {}, substitute(seq(stmts), {node.loop_var: own}))
 
 
-def _is_quiet(stmt: Stmt, *more: type[Stmt]) -> bool:
+def is_quiet(stmt: Stmt, *more: type[Stmt]) -> bool:
     """Whether a statement does nothing but access memory: it states nothing, computes nothing that may fail, and calls
     nothing with effects. ``more`` are further statements that it may have."""
     quiet = True

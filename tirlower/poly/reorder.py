@@ -26,22 +26,20 @@ from tirlower.ir import (
     post_order_visit,
 )
 from tirlower.ir.node import Node
-from tirlower.poly.conflicts import MAX_PAIRS, Conflicts, Relation
+from tirlower.poly.conflicts import Relation
 from tirlower.poly.digit_test import Sign
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
 from tirlower.poly.isl import Solver
 from tirlower.poly.left_out import does_nothing, leaves_out_nothing, may_run_first
-from tirlower.poly.scop import Access, Loop, Scop, updates_of_one
+from tirlower.poly.order_kept import Case, LoopLike, OrderQuestions
+from tirlower.poly.scop import Loop, Scop
 from tirlower.poly.verdict import PROVED, Verdict
 
 __all__ = ["can_distribute", "can_fuse", "can_reorder"]
 
 MAX_SKIPS = 24
 """The jumps, for each cut, behind which it is looked for what they leave out: the program is extracted for each."""
-
-LoopLike = For | While | Var | str | Loop
-Case = tuple[Access, Access, Mapping[Loop, Sign], Sequence[Relation]]
 
 
 def can_reorder(
@@ -311,31 +309,21 @@ def _shared_names(
     return None
 
 
-class _Order:
-    """Asks whether a new order turns a dependence round."""
-
-    def __init__(self, scop: Scop, solver: Solver | None, reassociate: bool) -> None:
-        self.scop = scop
-        self.conflicts = Conflicts(scop, solver)
-        self.reassociate = reassociate
-
-    def commutes(self, a: Access, b: Access) -> bool:
-        """Whether both are updates of a reduction whose order does not matter."""
-        found = a.update
-        return found is not None and updates_of_one(a, b) and (found.reorders or self.reassociate)
+class _Order(OrderQuestions):
+    """The questions for loops that change places."""
 
     def reordered(self, chain: Sequence[Loop], order: Sequence[Loop]) -> Verdict:
         """The verdict on a permutation of a perfect nest."""
         outer: dict[Loop, Sign] = dict.fromkeys(chain[0].outer, "=")
         cases: list[Case] = []
-        for a, b in self._pairs(self.scop.inside(chain[0]), outer):
+        for a, b in self.pairs(self.scop.inside(chain[0]), outer):
             for first, second in ((a, b), (b, a)) if a is not b else ((a, b),):
                 own = self.scop.homes.get(first.data, ())
                 private: dict[Loop, Sign] = {loop: "=" for loop in chain if loop in own}
                 for signs in _turned(chain, order):
                     if all(signs.get(loop, "=") == "=" for loop in private):
                         cases.append((first, second, {**outer, **signs, **private}, ()))
-        return self._decide(cases, "the new order turns round a dependence")
+        return self.decide(cases, "the new order turns round a dependence")
 
     def fused(self, one: Loop, two: Loop) -> Verdict:
         """The verdict on putting the bodies of adjacent loops together."""
@@ -344,63 +332,27 @@ class _Order:
         relation: Relation = (single(one.var) - one.start, single(two.var) - two.start, ">")
         cases: list[Case] = [
             (a, b, outer, (relation,))
-            for a, b in self._pairs([*inside[0], *inside[1]], outer)
+            for a, b in self.pairs([*inside[0], *inside[1]], outer)
             if a.loops[len(outer)] is one and b.loops[len(outer)] is two
         ]
         cases += [
             (b, a, outer, (relation,))
-            for a, b in self._pairs([*inside[0], *inside[1]], outer)
+            for a, b in self.pairs([*inside[0], *inside[1]], outer)
             if a.loops[len(outer)] is two and b.loops[len(outer)] is one
         ]
-        return self._decide(cases, "fusing turns round a dependence")
+        return self.decide(cases, "fusing turns round a dependence")
 
     def distributed(self, loop: Loop, part_of: Mapping[int, int], cut: int) -> Verdict:
         """The verdict on cutting a loop in two."""
         outer: dict[Loop, Sign] = dict.fromkeys(loop.outer, "=")
         cases: list[Case] = []
-        for a, b in self._pairs(self.scop.inside(loop), outer):
+        for a, b in self.pairs(self.scop.inside(loop), outer):
             for first, second in ((a, b), (b, a)):
                 late, early = part_of[id(first.statement.node)], part_of[id(second.statement.node)]
                 if late >= cut > early:
                     if loop not in self.scop.homes.get(first.data, ()):
                         cases.append((first, second, {**outer, loop: "<"}, ()))
-        return self._decide(cases, "the cut turns round a dependence")
-
-    def _pairs(self, accesses: Sequence[Access], signs: Mapping[Loop, Sign]) -> Iterator[tuple[Access, Access]]:
-        self.complete = True
-        for pair in self.conflicts.pairs(accesses, signs):
-            if pair is None:
-                self.complete = False
-                return
-            if not self.commutes(*pair):
-                yield pair
-
-    def _decide(self, cases: Sequence[Case], reason: str) -> Verdict:
-        with self.conflicts.solver.verdict():
-            return self._decided(cases, reason)
-
-    def _decided(self, cases: Sequence[Case], reason: str) -> Verdict:
-        unknown = None if self.complete else Verdict("unknown", f"gave up after {MAX_PAIRS} pairs of accesses")
-        for case in cases:
-            found = self.conflicts.ask(*case)
-            if found.status == "empty":
-                continue
-            a, b = case[0], case[1]
-            if found.status == "found" and found.exact:
-                witness = self.conflicts.witness(a, b, case[2], case[3], found)
-                help = ""
-                if updates_of_one(a, b):
-                    help = (
-                        "the updates of a float reduction round differently in another order: allow it with reassociate"
-                    )
-                return Verdict("refuted", f"{reason} between {a.text} and {b.text}", witness, help)
-            if unknown is None:
-                unknown = Verdict(
-                    "unknown",
-                    f"whether {reason} between {a.text} and {b.text} is not known: {found.reason}",
-                    help="state what is known with T.assume(…)",
-                )
-        return PROVED if unknown is None else unknown
+        return self.decide(cases, "the cut turns round a dependence")
 
 
 def _turned(chain: Sequence[Loop], order: Sequence[Loop]) -> Iterator[dict[Loop, Sign]]:

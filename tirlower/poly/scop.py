@@ -96,9 +96,12 @@ class Loop:
 
 
 class Statement:
-    """A statement that accesses memory, with the loops around it and its place in the text."""
+    """A statement that accesses memory, with the loops around it and its place in the text.
 
-    __slots__ = ("accesses", "conditions", "loops", "node", "order", "reduction")
+    ``starts`` says that it is the init of a block, which belongs to the reduction but comes before its updates.
+    """
+
+    __slots__ = ("accesses", "conditions", "loops", "node", "order", "reduction", "starts")
 
     def __init__(self, node: Stmt, loops: tuple[Loop, ...], conditions: tuple[Condition, ...], order: int) -> None:
         self.node = node
@@ -107,6 +110,7 @@ class Statement:
         self.order = order
         self.accesses: list[Access] = []
         self.reduction: Reduction | None = None
+        self.starts = False
 
     @property
     def name(self) -> str:
