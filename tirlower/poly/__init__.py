@@ -6,6 +6,7 @@ not decide; without it such questions are answered "unknown".
 """
 
 from tirlower.poly.bounds import AccessBounds, check_bounds
+from tirlower.poly.dataflow import Flow, LastWriters, covers, last_writer, unchanged_between
 from tirlower.poly.dependences import Dependence, dependences
 from tirlower.poly.extract import extract
 from tirlower.poly.extract_calls import PureFunctions

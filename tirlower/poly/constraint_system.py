@@ -214,6 +214,14 @@ class System:
         const, terms = self._difference(source, sink)
         self.inequalities.append((const - least, terms))
 
+    def relate(self, a: Form, a_side: int, sign: str, b: Form, b_side: int) -> None:
+        """That a form of one side equals one of another ("="), or is less ("<"); there may be more than two sides."""
+        if sign == "=":
+            self.equations.append(self._difference(a, b, a_side, b_side))
+        else:
+            const, terms = self._difference(b, a, b_side, a_side)
+            self.inequalities.append((const - 1, terms))
+
     def _difference(self, a: Form, b: Form, a_side: int = SOURCE, b_side: int = SINK) -> tuple[int, Terms]:
         const, terms = self.row(a, a_side)
         other, more = self.row(b, b_side)

@@ -52,28 +52,52 @@ class _GivenUp(Exception):
 
 
 def covered(
-    inner: System, keys: Sequence[Key], outers: Iterable[tuple[System, Sequence[Key]]], solver: Solver
+    inner: System,
+    keys: Sequence[Key],
+    outers: Iterable[tuple[System, Sequence[Key]]],
+    solver: Solver,
+    missing: list[tuple[int, ...]] | None = None,
 ) -> bool | None:
     """Whether the values of ``keys`` in a system are all values of the keys of others, taken together.
 
-    None where that is not known. Raises :class:`~tirlower.poly.constraint_system.TooManyCases`.
+    None where that is not known. Where they are not, one that is no value of the others is added to ``missing``, which
+    also is looked for where projections leave out some values. Raises :class:`~tirlower.poly.constraint_system.TooManyCases`.
     """
     known = list(_rows_of(inner, keys))
     parts: list[Projection] = []
     exact = True
+    others: list[tuple[int, list[Row], list[Row]]] = []
     for system, names in outers:
         for columns, equations, inequalities in _rows_of(system, names):
+            others.append((columns, equations, inequalities))
             try:
                 parts.append(projected(columns, equations, inequalities, len(names)))
             except _GivenUp:
                 exact = False
     exact = exact and all(part.exact for part in parts)
     left = [_MOST_QUESTIONS]
+    outside: list[tuple[int, ...]] = []
     with solver.verdict():
         for columns, equations, inequalities in known:
-            found = _inside(columns, equations, inequalities, parts, len(keys), solver, left)
+            found = _inside(columns, equations, inequalities, parts, len(keys), solver, left, outside)
             if not found:
-                return False if exact and found is False else None
+                if found is None or not (exact or (missing is not None and _is_missing(outside[0], others, solver))):
+                    return None
+                if missing is not None:
+                    missing += outside
+                return False
+    return True
+
+
+def _is_missing(point: Sequence[int], others: Iterable[tuple[int, list[Row], list[Row]]], solver: Solver) -> bool:
+    """Whether certainly none of some systems has a solution in which the first columns have the given values."""
+    for columns, equations, inequalities in others:
+        rest = len(point)
+        made: list[list[Row]] = []
+        for rows in (equations, inequalities):
+            made.append([(_value(row[: rest + 1], point), *row[rest + 1 :]) for row in rows])
+        if not solver.solve(columns - rest, *made).empty:
+            return False
     return True
 
 
@@ -91,8 +115,9 @@ def _inside(
     keys: int,
     solver: Solver,
     left: list[int],
+    outside: list[tuple[int, ...]],
 ) -> bool | None:
-    """Whether all points are in one of the parts; None where isl does not tell."""
+    """Whether all points are in one of the parts; None where isl does not tell. One that is not is added to ``outside``."""
     if left[0] <= 0:
         return None
     left[0] -= 1
@@ -101,12 +126,11 @@ def _inside(
         return True
     if answer.point is None:
         return None
-    if not parts:
-        return False
     # A point in no part decides at once; one in a part says which to take out.
     point = answer.point
     at = next((n for n, part in enumerate(parts) if _holds(part, point)), None)
     if at is None:
+        outside.append(point[:keys])
         return False
     part, rest = parts[at], [*parts[:at], *parts[at + 1 :]]
     for extra, more_equations, more in _outside(part, columns, keys):
@@ -118,6 +142,7 @@ def _inside(
             keys,
             solver,
             left,
+            outside,
         )
         if not found:
             return found

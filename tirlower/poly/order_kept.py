@@ -45,7 +45,7 @@ from tirlower.poly.left_out import does_nothing, is_quiet, may_run_first
 from tirlower.poly.scop import Access, Loop, Scop, Statement, updates_of_one
 from tirlower.poly.verdict import PROVED, Verdict
 
-__all__ = ["Case", "Coordinate", "LoopLike", "OrderQuestions", "order_kept"]
+__all__ = ["Case", "Coordinate", "LoopLike", "OrderQuestions", "form_of", "order_kept"]
 
 LoopLike = For | While | Var | str | Loop
 Coordinate: TypeAlias = "int | Expr | Form | Loop | For"
@@ -176,7 +176,7 @@ class _Part:
                     )
             roots = tuple([loop.node for loop in loops])
         converter = Converter(scop.space, scop.pointers.changing)
-        positions = {stmt: tuple([_form(converter, x) for x in given]) for stmt, given in relabel.items()}
+        positions = {stmt: tuple([form_of(converter, x) for x in given]) for stmt, given in relabel.items()}
         made = cls(scop, positions, outer, roots)
         for root in roots:
             made._walk(root)
@@ -222,7 +222,8 @@ class _Part:
         return (*self.relabel[label], *place_of(statement, len(around)))
 
 
-def _form(converter: Converter, given: Coordinate) -> Form:
+def form_of(converter: Converter, given: Coordinate) -> Form:
+    """A coordinate as a form. Raises :class:`TirError` where it is not quasi-affine."""
     if isinstance(given, int):
         return constant(given)
     if isinstance(given, Loop):
