@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from tirlower import analysis, arith, gpu, interp, ir, llvm, poly, script, transforms
+    from tirlower import analysis, arith, gpu, interp, ir, llvm, poly, schedule, script, transforms
     from tirlower.call.bind import aligned_empty
     from tirlower.diagnostics import (
         AllocationError,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         LegalityError,
         LoweringError,
         RuntimeAssertError,
+        ScheduleError,
         ScriptError,
         TirError,
         TransformError,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from tirlower.llvm.scratch import free_scratch
     from tirlower.machine.target import Target
     from tirlower.rewrite.context import PassContext
+    from tirlower.schedule.schedule import Schedule
 
 # What stands where. Each is imported at its first use: `import tirlower` alone costs next to nothing.
 _WHERE = {
@@ -64,6 +66,7 @@ _WHERE = {
     "simulate": "tirlower.interp",
     "Target": "tirlower.machine.target",
     "PassContext": "tirlower.transforms",
+    "Schedule": "tirlower.schedule.schedule",
     "register_symbol": "tirlower.llvm.codegen",
     "free_scratch": "tirlower.llvm.scratch",
     "register_extern": "tirlower.interp",
@@ -83,6 +86,7 @@ _WHERE = {
             "LegalityError",
             "LoweringError",
             "RuntimeAssertError",
+            "ScheduleError",
             "ScriptError",
             "TirError",
             "TransformError",
@@ -93,7 +97,7 @@ _WHERE = {
     ),
 }
 
-_ROOMS = ("analysis", "arith", "gpu", "interp", "ir", "llvm", "poly", "script", "transforms")
+_ROOMS = ("analysis", "arith", "gpu", "interp", "ir", "llvm", "poly", "schedule", "script", "transforms")
 
 __all__ = [*_WHERE, *_ROOMS, "__version__"]
 

@@ -24,24 +24,34 @@ from tirlower.support import deep_recursion, keep_for_good, paused_collection
 
 __all__ = [
     "AllocationError",
+    "Ambiguous",
     "ArgumentError",
     "ArgumentTypeError",
     "ArgumentValueError",
+    "BadArgument",
     "BoundsError",
     "CodegenError",
+    "DeadHandle",
     "DeviceError",
     "DivisionByZeroError",
+    "IllegalStep",
     "InterpreterError",
     "Label",
     "LegalityError",
     "LoweringError",
+    "NotApplicable",
+    "NotFound",
     "RuntimeAssertError",
+    "ScheduleError",
     "ScriptError",
     "Source",
     "Span",
+    "StricterThanLegal",
     "TirError",
+    "TraceError",
     "TransformError",
     "UnboundError",
+    "UnprovedStep",
     "WellFormedError",
     "deep_recursion",
     "keep_for_good",
@@ -180,6 +190,51 @@ class TransformError(TirError):
 
 class LegalityError(TransformError):
     """A loop kind or a reordering that changes what the program computes, or cannot be proved not to."""
+
+
+class ScheduleError(TransformError):
+    """A step of a schedule that is not taken; the schedule is as it was before. Base of what schedules raise."""
+
+
+class IllegalStep(ScheduleError, LegalityError):
+    """A step that would change what the program computes: ``verdict`` says why, ``witness`` shows two iterations."""
+
+    verdict: object = None
+    witness: object = None
+
+
+class UnprovedStep(ScheduleError, LegalityError):
+    """A step of which it is not known whether it keeps what the program computes; ``verdict`` says what is missing."""
+
+    verdict: object = None
+
+
+class NotApplicable(ScheduleError):
+    """The program has not the form that a step transforms."""
+
+
+class StricterThanLegal(ScheduleError):
+    """A condition of TVM's that a step does not meet, asked for with ``accept="tvm"``."""
+
+
+class NotFound(ScheduleError):
+    """Nothing that a name or a pattern means."""
+
+
+class Ambiguous(ScheduleError):
+    """Several things that a name or a pattern means, where one is wanted."""
+
+
+class DeadHandle(ScheduleError, IndexError, ValueError):
+    """A handle of what a step ended, or of another schedule."""
+
+
+class BadArgument(ScheduleError, ValueError):
+    """An argument of a step out of its range: factors, axes, orders, keys."""
+
+
+class TraceError(ScheduleError, ValueError):
+    """A trace that cannot be read, or does not apply to a schedule."""
 
 
 class LoweringError(TirError):

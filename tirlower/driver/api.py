@@ -8,7 +8,7 @@ from typing import overload
 from tirlower.call.gil import GilChoice
 from tirlower.diagnostics import TirError, paused_collection, user_frames
 from tirlower.driver.backend import pipeline_for
-from tirlower.driver.build import build_module, module_of, target_of
+from tirlower.driver.build import Scheduled, build_module, module_of, target_of
 from tirlower.driver.kernel import Executable, Kernel
 from tirlower.driver.lazy import JitFunction, LazyKernel
 from tirlower.ir.func import IRModule, PrimFunc
@@ -18,11 +18,12 @@ from tirlower.transforms import PassContext
 __all__ = ["JitFunction", "build", "jit", "lower"]
 
 
-def lower(program: PrimFunc | IRModule, target: TargetLike = None, *, until: str | None = None) -> IRModule:
+def lower(program: PrimFunc | IRModule | Scheduled, target: TargetLike = None, *, until: str | None = None) -> IRModule:
     """The module after the passes of the target's pipeline, or after the first run of the pass ``until``.
 
-    ``target`` is a :class:`Target` or its text; the current one, or ``"llvm"``, when left out.
-    The module is what :func:`build` compiles for arrays that share no memory, as its attributes ``tir.noalias`` say.
+    ``program``: a function, a module, or a schedule of one. ``target`` is a :class:`Target` or its text; the current one,
+    or ``"llvm"``, when left out. The module is what :func:`build` compiles for arrays that share no memory, as its
+    attributes ``tir.noalias`` say.
     Loops and accesses are checked first, and what is not proved inside its buffer gets a guard (docs/legality.md).
     Raises :class:`WellFormedError` for an ill-formed program, :class:`LegalityError` for a loop or an access that is
     refused, :class:`TransformError` from the passes.
@@ -55,16 +56,22 @@ def build(
 ) -> Kernel: ...
 @overload
 def build(
+    program: Scheduled, target: TargetLike = None, *, outputs: Sequence[str] | None = None, gil: GilChoice = "auto"
+) -> Kernel | Executable: ...
+@overload
+def build(
     program: IRModule, target: TargetLike = None, *, outputs: Sequence[str] | None = None, gil: GilChoice = "auto"
 ) -> Executable: ...
 def build(
-    program: PrimFunc | IRModule,
+    program: PrimFunc | IRModule | Scheduled,
     target: TargetLike = None,
     *,
     outputs: Sequence[str] | None = None,
     gil: GilChoice = "auto",
 ) -> Kernel | Executable:
     """Compile a function to a :class:`Kernel`, or a module to an :class:`Executable` of its exported functions.
+
+    A schedule is what it is of: a function or a module.
 
     ``target``: a :class:`Target` or its text (``"llvm -mcpu=x86-64-v4"``); the current one, or the host's, when left
     out. ``outputs``: names of parameters (or, for a module, of each function's) that calls do not pass; they are

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 from tirlower.call.gil import GilChoice
 from tirlower.call.parameters import outputs_of
@@ -17,7 +18,16 @@ from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.machine.target import Target, TargetLike
 from tirlower.transforms import PassContext
 
-__all__ = ["Overlapping", "build_module", "exported_functions", "module_of", "target_of"]
+__all__ = ["Overlapping", "Scheduled", "build_module", "exported_functions", "module_of", "target_of"]
+
+
+@runtime_checkable
+class Scheduled(Protocol):
+    """What has a program to compile, as a schedule does."""
+
+    @property
+    def program(self) -> PrimFunc | IRModule:
+        """The function, or the module."""
 
 
 def module_of(program: object) -> tuple[IRModule, bool]:
@@ -27,6 +37,8 @@ def module_of(program: object) -> tuple[IRModule, bool]:
         return IRModule({name: program.with_attr("global_symbol", name)}), True
     if isinstance(program, IRModule):
         return program, False
+    if isinstance(program, Scheduled):
+        return module_of(program.program)
     if isinstance(program, BuiltKernel):
         return module_of(program.func)
     raise TirError(

@@ -52,7 +52,13 @@ def guarded(body: Stmt, condition: Expr) -> Stmt:
     return nest(loops, inner.with_(predicate=both))
 
 
-def split(loop: For, factors: Sequence[int | Expr | None], analyzer: Analyzer, names: Sequence[str | Var] = ()) -> Stmt:
+def split(
+    loop: For,
+    factors: Sequence[int | Expr | None],
+    analyzer: Analyzer,
+    names: Sequence[str | Var] = (),
+    guard: Callable[[Stmt, Expr], Stmt] = guarded,
+) -> Stmt:
     """A loop as a nest of loops of so many iterations, the first one outermost; the body is guarded where it must be.
 
     One factor may be None: as many iterations as it takes; the extent plus the other factors then fits the variable's
@@ -97,7 +103,7 @@ def split(loop: For, factors: Sequence[int | Expr | None], analyzer: Analyzer, n
     loops[kept] = loops[kept].with_(kind=loop.kind)
     body = substitute(loop.body, {var: build.add(loop.min, index)})
     inside = build.lt(number, extent)
-    return nest(loops, body if analyzer.can_prove(inside) else guarded(body, inside))
+    return nest(loops, body if analyzer.can_prove(inside) else guard(body, inside))
 
 
 def strips(

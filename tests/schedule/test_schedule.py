@@ -1,0 +1,189 @@
+"""The main job from end to end: a product of matrices is scheduled, compiled, and its trace is replayed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tirlower as tl
+from tests.checking import executes_alike, roundtrips, same_function
+from tirlower.diagnostics import DeadHandle, IllegalStep, NotFound
+from tirlower.ir.structural import assert_structural_equal
+from tirlower.script import parse
+
+BLOCKS = """
+@T.prim_func
+def mm(A: T.Buffer((M, K), "float32"), B: T.Buffer((K, N), "float32"), C: T.Buffer((M, N), "float32")):
+    for i, j, k in T.grid(M, N, K):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+"""
+PLAIN = """
+@T.prim_func
+def mm(A: T.Buffer((M, K), "float32"), B: T.Buffer((K, N), "float32"), C: T.Buffer((M, N), "float32")):
+    for i0, j0 in T.grid(M, N):
+        C[i0, j0] = T.float32(0)
+    for i, j, k in T.grid(M, N, K):
+        C[i, j] = C[i, j] + A[i, k] * B[k, j]
+"""
+
+
+def product(text: str, m: int, n: int, k: int) -> Any:
+    for name, value in (("M", m), ("N", n), ("K", k)):
+        text = (
+            text.replace(f"({name},", f"({value},")
+            .replace(f", {name})", f", {value})")
+            .replace(f", {name},", f", {value},")
+        )
+    return parse(text)
+
+
+def tiled(sch: tl.Schedule, loops: list[Any]) -> None:
+    i, j, k = loops
+    i0, i1 = sch.split(i, [None, 4])
+    j0, j1 = sch.split(j, [None, 8])
+    k0, k1 = sch.split(k, [None, 5])
+    sch.reorder(i0, j0, k0, i1, k1, j1)
+    sch.parallel(i0)
+    sch.vectorize(j1)
+
+
+@pytest.mark.parametrize("size", [(16, 16, 10), (13, 9, 7), (1, 8, 5), (4, 24, 1)])
+def test_a_tiled_product_of_blocks(size: tuple[int, int, int]) -> None:
+    func = product(BLOCKS, *size)
+    sch = tl.Schedule(func, debug_mask="all")
+    tiled(sch, sch.get_loops(sch.get_block("C")))
+    executes_alike(func, sch.mod["main"])
+    roundtrips(sch.mod["main"])
+    kernel = tl.build(sch)
+    rng = np.random.default_rng(0)
+    m, n, k = size
+    a, b = rng.integers(-4, 5, (m, k)).astype("float32"), rng.integers(-4, 5, (k, n)).astype("float32")
+    c = np.empty((m, n), "float32")
+    kernel(a, b, c)
+    np.testing.assert_array_equal(c, a @ b)
+    assert "T.parallel" in str(sch.mod) and "T.vectorized" in str(sch.mod)
+
+
+def test_a_tiled_product_of_loops() -> None:
+    func = product(PLAIN, 13, 9, 10)
+    # The order of one element's updates is kept: k stays in order for each of them.
+    sch = tl.Schedule(func, debug_mask="all", reassociate=False)
+    tiled(sch, [sch.loop("i"), sch.loop("j"), sch.loop("k")])
+    executes_alike(func, sch.mod["main"])
+    assert [record.exactness for record in sch.steps if record.instruction.kind.name == "Reorder"] == ["bitwise"]
+    tl.build(sch)
+
+
+def test_the_whole_result_on_blocks_is_as_in_tvm() -> None:
+    sch = tl.Schedule(product(BLOCKS, 16, 16, 10))
+    tiled(sch, sch.get_loops("C"))
+    same_function(
+        sch.mod["main"],
+        parse("""
+@T.prim_func
+def mm(A: T.Buffer((16, 10), "float32"), B: T.Buffer((10, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+    for i_0 in T.parallel(4):
+        for j_0, k_0, i_1, k_1 in T.grid(2, 2, 4, 5):
+            for j_1 in T.vectorized(8):
+                with T.block("C"):
+                    vi = T.axis.spatial(16, i_0 * 4 + i_1)
+                    vj = T.axis.spatial(16, j_0 * 8 + j_1)
+                    vk = T.axis.reduce(10, k_0 * 5 + k_1)
+                    T.reads(A[vi, vk], B[vk, vj])
+                    T.writes(C[vi, vj])
+                    with T.init():
+                        C[vi, vj] = T.float32(0)
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+"""),
+    )
+
+
+@pytest.mark.parametrize("text", [BLOCKS, PLAIN])
+def test_a_trace_is_replayed_in_every_form(text: str) -> None:
+    func = product(text, 13, 9, 10)
+    sch = tl.Schedule(func)
+    blocks = text is BLOCKS
+    tiled(sch, sch.get_loops("C") if blocks else [sch.loop("i"), sch.loop("j"), sch.loop("k")])
+    again = tl.Schedule(func)
+    scope: dict[str, Any] = {}
+    exec(str(sch.trace), scope)
+    scope["schedule"](again)
+    assert_structural_equal(again.mod, sch.mod)
+    assert str(again.trace) == str(sch.trace)
+    for dialect in ("tvm", "tirlower") if blocks else ("tirlower",):
+        again = tl.Schedule(func)
+        sch.trace.apply_json_to_schedule(sch.trace.as_json(dialect=dialect), again)
+        assert_structural_equal(again.mod, sch.mod)
+        assert again.trace.as_json(dialect=dialect) == sch.trace.as_json(dialect=dialect)
+    if blocks:
+        again = tl.Schedule(func)
+        exec("\n".join(sch.trace.as_python()), {}, {"sch": again})
+        assert_structural_equal(again.mod, sch.mod)
+        assert again.trace.as_python() == sch.trace.as_python()
+
+
+def test_an_illegal_step_shows_two_iterations_and_changes_nothing() -> None:
+    func = parse("""
+@T.prim_func
+def stencil(A: T.Buffer((9, 9), "int32")):
+    for i, j in T.grid(8, 8):
+        A[i + 1, j] = A[i, j + 1]
+""")
+    sch = tl.Schedule(func)
+    i, j = sch.loops("A")
+    before, trace, seed = sch.mod, str(sch.trace), sch.copy().fork_seed()
+    with pytest.raises(IllegalStep) as raised:
+        sch.reorder(j, i)
+    witness = raised.value.witness
+    assert [point.loops for point in witness.points] == [(("i", 0), ("j", 1)), (("i", 1), ("j", 0))]
+    assert [point.indices for point in witness.points] == [(1, 1), (1, 1)]
+    assert "at i = 0, j = 1 writes A[1, 1]" in str(raised.value)
+    assert sch.mod is before and str(sch.trace) == trace and sch.fork_seed() == seed
+    assert sch.mod["main"] is func
+
+
+def test_what_was_split_is_dead_and_says_what_it_became() -> None:
+    sch = tl.Schedule(product(BLOCKS, 16, 16, 10))
+    i, _, _ = sch.get_loops("C")
+    sch.split(i, [None, 4])
+    with pytest.raises(DeadHandle, match=r"split ended it in step 3; it became `i_0`, `i_1`"):
+        sch.get(i)
+    assert isinstance(DeadHandle("x"), IndexError) and isinstance(DeadHandle("x"), ValueError)
+
+
+def test_handles_of_before_live_in_a_copy_and_later_ones_do_not() -> None:
+    sch = tl.Schedule(product(BLOCKS, 16, 16, 10))
+    i, j, _ = sch.get_loops("C")
+    other = sch.copy()
+    i0, _ = sch.split(i, [None, 4])
+    other.parallel(i)
+    with pytest.raises(IndexError, match="of another schedule"):
+        other.get(i0)
+    assert str(other.get(j).loop_var) == "j"
+    sch.undo(1)
+    assert sch.get(i) is other.copy()._state.before.stmt(i)
+
+
+def test_an_attempt_that_fails_is_taken_back() -> None:
+    sch = tl.Schedule(product(PLAIN, 8, 8, 8))
+    k = sch.loop("k")
+    before = sch.mod
+    with sch.attempt():
+        sch.unroll(sch.loop("i"))
+        sch.parallel(k)
+        raise AssertionError("k carries the sum")
+    assert sch.mod is before and len(sch.steps) == 1
+
+
+def test_a_misspelt_name_says_which_one_is_near() -> None:
+    sch = tl.Schedule(product(BLOCKS, 8, 8, 8))
+    with pytest.raises(NotFound, match="Cannot find a block with the specified name 'c'"):
+        sch.get_block("c")
+    with pytest.raises(AttributeError):
+        sch.splitt()  # type: ignore[attr-defined]

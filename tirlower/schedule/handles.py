@@ -1,0 +1,98 @@
+"""Handles: what a user holds of a program that changes under it.
+
+A handle has no state but an identity and a name for messages; where it stands is the schedule's to know
+(:mod:`tirlower.schedule.sites`), and what it stands for is asked of the schedule that made it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol, TypeAlias
+
+from tirlower.ir.expr import Expr, Var
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.stmt import Block, For, Stmt
+
+__all__ = ["BlockRV", "ExprRV", "Handle", "LoopRV", "Owner", "StmtRV", "handle_of"]
+
+
+class Owner(Protocol):
+    """What a handle asks of its schedule."""
+
+    def loop_at(self, handle: LoopRV) -> For:
+        """The loop that a handle stands for."""
+
+    def block_at(self, handle: BlockRV) -> Block | PrimFunc:
+        """The block that a handle stands for; the function where it is the root of one without a root block."""
+
+    def loops_around(self, handle: BlockRV) -> list[LoopRV]:
+        """The loops around a block, recorded as a look-up."""
+
+
+class Handle:
+    """Base of all handles. Compared by identity."""
+
+    __slots__ = ("__weakref__", "name", "owner")
+    what: ClassVar[str] = "statement"
+    prefix: ClassVar[str] = "s"
+
+    def __init__(self, name: str, owner: Owner) -> None:
+        self.name = name
+        self.owner = owner
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+class LoopRV(Handle):
+    """A loop: its iterations, wherever they go."""
+
+    __slots__ = ()
+    what = "loop"
+    prefix = "l"
+
+    @property
+    def var(self) -> Var:
+        """The variable of the loop as it is now."""
+        return self.owner.loop_at(self).loop_var
+
+    @property
+    def min(self) -> Expr:
+        """Where the loop starts."""
+        return self.owner.loop_at(self).min
+
+    @property
+    def extent(self) -> Expr:
+        """How often the loop runs."""
+        return self.owner.loop_at(self).extent
+
+
+class BlockRV(Handle):
+    """A block: its computation, wherever it goes."""
+
+    __slots__ = ()
+    what = "block"
+    prefix = "b"
+
+    @property
+    def loops(self) -> list[LoopRV]:
+        """The loops around it up to the next block, outermost first."""
+        return self.owner.loops_around(self)
+
+
+class StmtRV(Handle):
+    """A statement that is neither a loop nor a block."""
+
+    __slots__ = ()
+
+
+ExprRV: TypeAlias = Var
+"""An int32 variable that the schedule gives a value."""
+
+
+def handle_of(node: Stmt | PrimFunc, owner: Owner) -> Handle:
+    """A new handle of the kind that a statement takes."""
+    if isinstance(node, For):
+        return LoopRV(node.loop_var.name, owner)
+    if isinstance(node, Block):
+        return BlockRV(node.name, owner)
+    return BlockRV("root", owner) if isinstance(node, PrimFunc) else StmtRV(type(node).__name__, owner)

@@ -1,0 +1,167 @@
+"""A primitive as data: its name in the trace, its method, its arguments, its check and its rewrite.
+
+Methods, signatures, docstrings, the forms of the trace and the fuzzer's arguments all come from here.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tirlower.diagnostics import BadArgument
+from tirlower.poly.verdict import PROVED, Verdict
+
+if TYPE_CHECKING:
+    from tirlower.schedule.sites import Change
+    from tirlower.schedule.step import Step
+
+__all__ = ["NEEDED", "Kind", "Slot", "Takes"]
+
+
+class Takes(enum.Enum):
+    """What an argument is."""
+
+    LOOP = "a loop"
+    BLOCK = "a block or the name of one"
+    LOOP_OR_BLOCK = "a loop or a block"
+    FUNCTION = "the name of a function, or None for the one worked on"
+    STRING = "a string"
+    INTEGER = "an integer"
+    FLAG = "True or False"
+    FACTOR = "a factor: an integer, an expression or None"
+    VALUE = "a string, a number, or a list or dict of these"
+    NAMES = "a list of names"
+
+
+NEEDED: Final = object()
+"""The default of an argument that has none."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An argument: its name in Python, what it takes, and where it stands in a trace.
+
+    ``many``: a list; ``rest``: all positional arguments from here on. ``attr``: among the attributes of an instruction,
+    not its inputs. ``keyword``: its word in TVM's text, "" for none. ``extra``: beyond TVM, so it stands in no TVM trace.
+    """
+
+    name: str
+    takes: Takes
+    default: object = NEEDED
+    many: bool = False
+    rest: bool = False
+    attr: bool = False
+    keyword: str | None = None
+    extra: bool = False
+
+    @property
+    def word(self) -> str:
+        """The keyword in TVM's text; nothing where it stands bare."""
+        return self.name if self.keyword is None else self.keyword
+
+
+def _always(step: Step) -> Verdict:
+    """The check of what is always legal."""
+    return PROVED
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """One primitive.
+
+    ``name`` is its name in a trace, ``method`` that of the schedule's method, whose text is ``doc``. ``check`` says
+    whether a step keeps what the program computes and changes nothing; ``rewrite`` says what it changes. ``returns``:
+    "none", "one" handle, or "many". ``pure``: a look-up, which goes from a trace where nobody uses its result. ``tvm``:
+    whether TVM has it.
+    """
+
+    name: str
+    method: str
+    slots: tuple[Slot, ...]
+    rewrite: Callable[[Step], Change]
+    doc: str
+    check: Callable[[Step], Verdict] = _always
+    returns: str = "none"
+    pure: bool = False
+    tvm: bool = True
+    slot: dict[str, Slot] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """The arguments by name."""
+        self.slot.update({slot.name: slot for slot in self.slots})
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether it changes nothing."""
+        return self.pure
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """The signature of the method, without the schedule."""
+        made: list[inspect.Parameter] = []
+        rest = False
+        for slot in self.slots:
+            default = inspect.Parameter.empty if slot.default is NEEDED else slot.default
+            if slot.rest:
+                rest = True
+                made.append(inspect.Parameter(slot.name, inspect.Parameter.VAR_POSITIONAL))
+            elif rest or slot.extra:
+                made.append(inspect.Parameter(slot.name, inspect.Parameter.KEYWORD_ONLY, default=default))
+            else:
+                made.append(inspect.Parameter(slot.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
+        return inspect.Signature(made)
+
+    def bind(self, args: Sequence[object], kwargs: dict[str, object]) -> dict[str, object]:
+        """The arguments of a call by name, defaults put in. Raises TypeError as a call of the method does."""
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.method}(): {error}") from None
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def flat(self, values: dict[str, object]) -> tuple[list[object], list[object], dict[str, object]]:
+        """Arguments as the inputs and attributes of a trace, lists among the inputs flat, and those beyond TVM."""
+        inputs: list[object] = []
+        attrs: list[object] = []
+        extra: dict[str, object] = {}
+        for slot in self.slots:
+            value = values[slot.name]
+            if slot.extra:
+                if value != slot.default:
+                    extra[slot.name] = value
+            elif slot.attr:
+                attrs.append(value)
+            elif slot.many or slot.rest:
+                assert isinstance(value, (list, tuple))
+                inputs += value
+            else:
+                inputs.append(value)
+        return inputs, attrs, extra
+
+    def unflat(self, inputs: Sequence[object], attrs: Sequence[object], extra: dict[str, object]) -> dict[str, object]:
+        """The arguments that inputs and attributes of a trace are; missing attributes have their defaults."""
+        values: dict[str, object] = {}
+        at, of_attrs = 0, iter(attrs)
+        for slot in self.slots:
+            if slot.extra:
+                values[slot.name] = extra.get(slot.name, slot.default)
+            elif slot.attr:
+                values[slot.name] = next(of_attrs, slot.default)
+            elif slot.many or slot.rest:
+                values[slot.name] = list(inputs[at:])
+                at = len(inputs)
+            else:
+                values[slot.name] = inputs[at] if at < len(inputs) else slot.default
+                at += 1
+            if values[slot.name] is NEEDED:
+                raise BadArgument(f"an instruction {self.name} has no {slot.name}")
+        if at < len(inputs) or next(of_attrs, NEEDED) is not NEEDED:
+            raise BadArgument(f"an instruction {self.name} has more arguments than {len(self.slots)}")
+        return values
+
+    def __repr__(self) -> str:
+        return f"InstructionKind({self.name!r})"

@@ -1,0 +1,169 @@
+"""``parallel``, ``vectorize``, ``unroll``, ``bind``: how the iterations of a loop run."""
+
+from __future__ import annotations
+
+from tirlower.diagnostics import BadArgument
+from tirlower.ir.annotations import REDUCTION, UNCHECKED
+from tirlower.ir.expr import IntImm
+from tirlower.ir.stmt import ForKind
+from tirlower.poly.verdict import PROVED, Verdict
+from tirlower.rewrite import loop_nests
+from tirlower.schedule.kind import Kind, Slot, Takes
+from tirlower.schedule.sites import Change, Edit, Forward
+from tirlower.schedule.step import Step
+
+__all__ = ["BIND", "PARALLEL", "UNROLL", "VECTORIZE"]
+
+AXES = (
+    *(f"{grid}.{axis}" for grid in ("blockIdx", "threadIdx", "vthread") for axis in "xyz"),
+    "vthread",
+)
+
+
+def _check(step: Step, kind: ForKind) -> Verdict:
+    handle = step.handle("loop")
+    loop, site = step.loop(handle), step.site(handle)
+    if loop.kind is ForKind.THREAD_BINDING:
+        step.refuse(f"the loop is bound to {loop.thread_tag}", loop)
+    reductions = kind is ForKind.PARALLEL and bool(step["reduction"])
+    found = step.facts.concurrent(step.func(site), loop, kind, reductions=reductions)
+    if found.proved and reductions:
+        carried = step.facts.carried(step.func(site), loop)
+        step.exactness = f"reassociated({', '.join(carried)})" if carried else "bitwise"
+    return found
+
+
+def _change(step: Step, kind: ForKind) -> Change:
+    handle = step.handle("loop")
+    loop = step.loop(handle)
+    annotations = dict(loop.annotations)
+    if kind is ForKind.PARALLEL and step["reduction"] and step.exactness != "bitwise":
+        annotations[REDUCTION] = True
+    if kind is not ForKind.UNROLLED and step.policy.unchecked:
+        annotations[UNCHECKED] = step.policy.unchecked
+    new = loop.with_(kind=kind, annotations=annotations)
+    forward = Forward()
+    forward.keep(loop, new)
+    return Change(Edit(step.site(handle), new), forward)
+
+
+PARALLEL = Kind(
+    "Parallel",
+    "parallel",
+    (Slot("loop", Takes.LOOP), Slot("reduction", Takes.FLAG, default=False, extra=True)),
+    lambda step: _change(step, ForKind.PARALLEL),
+    """Run the iterations of a loop in parallel. Legal where no two of them touch one element that one of them writes.
+
+    ``reduction=True``: the sums, products and extrema that the iterations have in common are computed with partial results.
+
+    >>> import tirlower as tl
+    >>> from tirlower.script import parse
+    >>> sch = tl.Schedule(parse('''
+    ... def f(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+    ...     for i in range(4):
+    ...         B[i] = A[i] + 1
+    ... '''))
+    >>> sch.parallel(sch.loop("i"))
+    >>> sch.get(sch.loop("i")).kind.value
+    'parallel'
+    """,
+    check=lambda step: _check(step, ForKind.PARALLEL),
+)
+VECTORIZE = Kind(
+    "Vectorize",
+    "vectorize",
+    (Slot("loop", Takes.LOOP),),
+    lambda step: _change(step, ForKind.VECTORIZED),
+    """Run the iterations of a loop as lanes of vectors, statement by statement.
+
+    >>> import tirlower as tl
+    >>> from tirlower.script import parse
+    >>> sch = tl.Schedule(parse('''
+    ... def f(A: T.Buffer((9,), "int32")):
+    ...     for i in range(8):
+    ...         A[i] = A[i + 1]
+    ... '''))
+    >>> sch.vectorize(sch.loop("i"))
+    >>> sch.get(sch.loop("i")).kind.value
+    'vectorized'
+    """,
+    check=lambda step: _check(step, ForKind.VECTORIZED),
+)
+
+
+def _check_unroll(step: Step) -> Verdict:
+    loop = step.loop(step.handle("loop"))
+    if loop.kind is ForKind.THREAD_BINDING:
+        step.refuse(f"the loop is bound to {loop.thread_tag}", loop)
+    if step.facts.leaves(loop):
+        step.refuse("a statement leaves the loop early", loop)
+    if not isinstance(loop.extent, IntImm):
+        step.refuse(
+            f"the extent {loop.extent} is not a constant", loop, "split by a constant and unroll the inner loop"
+        )
+    return PROVED
+
+
+UNROLL = Kind(
+    "Unroll",
+    "unroll",
+    (Slot("loop", Takes.LOOP),),
+    lambda step: _change(step, ForKind.UNROLLED),
+    """Write one copy of the body for each iteration of a loop whose extent is a constant; always legal.
+
+    >>> import tirlower as tl
+    >>> from tirlower.script import parse
+    >>> sch = tl.Schedule(parse('''
+    ... def f(A: T.Buffer((4,), "int32")):
+    ...     for i in range(4):
+    ...         A[i] = 1
+    ... '''))
+    >>> sch.unroll(sch.loop("i"))
+    >>> sch.get(sch.loop("i")).kind.value
+    'unroll'
+    """,
+    check=_check_unroll,
+)
+
+
+def _check_bind(step: Step) -> Verdict:
+    handle, tag = step.handle("loop"), str(step["thread_axis"])
+    loop, site = step.loop(handle), step.site(handle)
+    if tag not in AXES:
+        raise BadArgument(f"{tag!r} is no thread axis", help=f"the axes are: {', '.join(AXES)}")
+    if loop.kind is ForKind.THREAD_BINDING:
+        step.refuse(f"the loop is bound to {loop.thread_tag} already", loop)
+    return step.facts.concurrent(step.func(site), loop, ForKind.THREAD_BINDING, tag)
+
+
+def _rewrite_bind(step: Step) -> Change:
+    handle = step.handle("loop")
+    loop = step.loop(handle)
+    new = loop_nests.bind(loop, str(step["thread_axis"]))
+    if step.policy.unchecked:
+        new = new.with_(annotations={**new.annotations, UNCHECKED: step.policy.unchecked})
+    forward = Forward()
+    forward.like(loop, new)
+    return Change(Edit(step.site(handle), new), forward)
+
+
+BIND = Kind(
+    "Bind",
+    "bind",
+    (Slot("loop", Takes.LOOP), Slot("thread_axis", Takes.STRING, attr=True)),
+    _rewrite_bind,
+    """Bind a loop to a thread axis of a GPU: ``blockIdx.x``, ``threadIdx.y``, ``vthread.z`` ….
+
+    >>> import tirlower as tl
+    >>> from tirlower.script import parse
+    >>> sch = tl.Schedule(parse('''
+    ... def f(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+    ...     for i in range(4):
+    ...         B[i] = A[i] + 1
+    ... '''))
+    >>> sch.bind(sch.loop("i"), "threadIdx.x")
+    >>> sch.get(sch.loop("i")).thread_tag
+    'threadIdx.x'
+    """,
+    check=_check_bind,
+)

@@ -1,0 +1,160 @@
+"""``split``: a loop becomes a nest of loops with the same iterations in the same order."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from tirlower.arith import Analyzer
+from tirlower.diagnostics import BadArgument
+from tirlower.ir import build
+from tirlower.ir.expr import Expr, IntImm, const
+from tirlower.ir.stmt import For, ForKind, Stmt
+from tirlower.poly.verdict import PROVED, Verdict
+from tirlower.rewrite import loop_nests
+from tirlower.schedule.bindings import forward_predicated, predicated, with_simple_bindings
+from tirlower.schedule.kind import Kind, Slot, Takes
+from tirlower.schedule.sites import Change, Edit, Forward
+from tirlower.schedule.step import Step
+
+__all__ = ["SPLIT", "factors_of"]
+
+
+def factors_of(step: Step, dtype: str) -> list[Expr | None]:
+    """The factors of a step as expressions; None for the one that is inferred."""
+    given = step["factors"]
+    assert isinstance(given, (list, tuple))
+    found: list[Expr | None] = []
+    for factor in given:
+        value = step.number(factor)
+        if value is None or value == -1:
+            found.append(None)
+        elif isinstance(value, int):
+            if value <= 0:
+                raise BadArgument(f"All the constant factors are required to be positive, got {value}")
+            if value >> 31 and dtype == "int32":
+                raise BadArgument(f"the factor {value} does not fit the loop's type {dtype}")
+            found.append(const(value, dtype))
+        else:
+            assert isinstance(value, Expr)
+            found.append(build.cast(dtype, value))
+    if not found:
+        raise BadArgument("a loop is split by one factor at least")
+    if found.count(None) > 1:
+        raise BadArgument("at most one factor is None: it is what the others leave")
+    return found
+
+
+def _check(step: Step) -> Verdict:
+    loop = step.loop(step.handle("loop"))
+    if loop.kind is ForKind.THREAD_BINDING:
+        step.refuse(f"the loop is bound to {loop.thread_tag}", loop, "bind after splitting")
+    if step.facts.leaves(loop):
+        step.refuse("a statement leaves the loop early, which would leave the inner loop alone", loop)
+    factors, dtype = factors_of(step, str(loop.loop_var.dtype)), loop.loop_var.dtype
+    names = step["names"]
+    assert names is None or isinstance(names, (list, tuple))
+    if names is not None and len(names) != len(factors):
+        raise BadArgument(f"{len(factors)} factors make as many loops, got {len(names)} names")
+    analyzer = step.analyzer(step.site(step.handle("loop")))
+    known = [factor for factor in factors if factor is not None]
+    for factor in known:
+        if not isinstance(factor, IntImm) and not analyzer.can_prove(build.ge(factor, const(1, dtype))):
+            step.refuse(f"the factor {factor} is not known to be positive", loop, "state it with T.assume(…)")
+    product = reduce(build.mul, known, const(1, dtype))
+    _fits(step, loop, product, analyzer, inferred=None in factors)
+    exact = build.eq(build.floormod(loop.extent, product), 0) if None in factors else build.eq(loop.extent, product)
+    if step["disable_predication"] and not analyzer.can_prove(exact):
+        step.refuse(
+            f"the extent {loop.extent} is not known to be "
+            + (f"a multiple of {product}" if None in factors else f"{product}"),
+            loop,
+            "leave disable_predication=False: the iterations that there are not are then left out by a condition",
+        )
+    return PROVED
+
+
+def _fits(step: Step, loop: For, product: Expr, analyzer: Analyzer, inferred: bool) -> None:
+    """Refuse factors that do not reach the extent, or whose loops would count past the type of the loop."""
+    most = (1 << (loop.loop_var.dtype.bits - 1)) - 1
+    reach = analyzer.const_int_bound(build.cast("int64", product)).max_value
+    longest = analyzer.const_int_bound(build.cast("int64", loop.extent)).max_value
+    if not inferred:
+        if not analyzer.can_prove(build.ge(product, loop.extent)):
+            raise BadArgument(
+                f"The product of factors is not larger than or equal to the extent of loop `{loop.loop_var.name}`: "
+                f"{product} < {loop.extent}",
+                help="let one factor be None",
+            )
+    elif isinstance(loop.extent, IntImm) and reach + longest > most:
+        raise BadArgument(
+            f"the factors {product} and the extent {loop.extent} do not fit {loop.loop_var.dtype} together"
+        )
+    if reach > most:
+        raise BadArgument(f"the product of the factors, {product}, does not fit {loop.loop_var.dtype}")
+
+
+def _rewrite(step: Step) -> Change:
+    handle = step.handle("loop")
+    loop, site = step.loop(handle), step.site(handle)
+    factors, names = factors_of(step, str(loop.loop_var.dtype)), step["names"]
+    assert names is None or isinstance(names, (list, tuple))
+    bodies: list[Stmt] = []
+
+    def guard(body: Stmt, condition: Expr) -> Stmt:
+        bodies.append(predicated(body, condition))
+        return bodies[-1]
+
+    made = loop_nests.split(loop, factors, step.analyzer(site), [str(name) for name in names or ()], guard)
+    simple = with_simple_bindings(made, step.ranges(site), step.analyzer(site), bool(step["preserve_unit_iters"]))
+    loops: list[Stmt] = []
+    body: Stmt = simple
+    for _ in factors:
+        assert isinstance(body, For)
+        loops.append(body)
+        body = body.body
+    forward = Forward()
+    if bodies:
+        forward_predicated(forward, loop.body, body)
+    else:
+        forward.like(loop.body, body)
+    forward.end(loop, *loops)
+    return Change(Edit(site, simple), forward, tuple(loops))
+
+
+SPLIT = Kind(
+    "Split",
+    "split",
+    (
+        Slot("loop", Takes.LOOP),
+        Slot("factors", Takes.FACTOR, many=True),
+        Slot("preserve_unit_iters", Takes.FLAG, default=True, attr=True),
+        Slot("disable_predication", Takes.FLAG, default=False, attr=True),
+        Slot("names", Takes.NAMES, default=None, many=False, extra=True),
+    ),
+    _rewrite,
+    """Split a loop into a nest of loops with the same iterations in the same order; always legal.
+
+    ``factors``: how often each of the new loops runs, the outermost first; one of them may be None, and is what the
+    others leave. Where the product is not the extent, a condition leaves out what is too much: in the predicates of
+    blocks, else in an ``if``. ``preserve_unit_iters=False`` takes loops of one iteration out of bindings;
+    ``disable_predication=True`` is taken where no condition is needed. ``names``: of the new loops, instead of ``i_0``,
+    ``i_1`` …. Returns the new loops.
+
+    >>> import tirlower as tl
+    >>> from tirlower.script import parse
+    >>> sch = tl.Schedule(parse('''
+    ... def f(A: T.Buffer((10,), "int32")):
+    ...     for i in range(10):
+    ...         A[i] = i
+    ... '''))
+    >>> i_0, i_1 = sch.split(sch.loop("i"), [None, 4])
+    >>> print(sch.mod["main"])
+    @T.prim_func
+    def f(A: T.Buffer((10,), "int32")):
+        for i_0, i_1 in T.grid(3, 4):
+            if i_0 * 4 + i_1 < 10:
+                A[i_0 * 4 + i_1] = i_0 * 4 + i_1
+    """,
+    check=_check,
+    returns="many",
+)

@@ -1,0 +1,73 @@
+"""The primitives: by the name of the method, and by the name in a trace."""
+
+from __future__ import annotations
+
+from tirlower.diagnostics import nearest_name
+from tirlower.schedule.blocks.annotate import ANNOTATE, UNANNOTATE
+from tirlower.schedule.kind import Kind
+from tirlower.schedule.lookups import (
+    GET_BLOCK,
+    GET_CHILD_BLOCKS,
+    GET_CONSUMERS,
+    GET_LOOPS,
+    GET_OUTPUT_BLOCKS,
+    GET_PRODUCERS,
+)
+from tirlower.schedule.loops.fuse import FUSE
+from tirlower.schedule.loops.kinds import BIND, PARALLEL, UNROLL, VECTORIZE
+from tirlower.schedule.loops.reorder import REORDER
+from tirlower.schedule.loops.split import SPLIT
+from tirlower.schedule.loops.unit import ADD_UNIT_LOOP
+from tirlower.schedule.postproc import ENTER_POSTPROC
+from tirlower.schedule.select import LOOP, LOOPS
+
+__all__ = ["KINDS", "InstructionKind", "method_kind"]
+
+KINDS = (
+    GET_BLOCK,
+    GET_LOOPS,
+    GET_CHILD_BLOCKS,
+    GET_PRODUCERS,
+    GET_CONSUMERS,
+    GET_OUTPUT_BLOCKS,
+    LOOP,
+    LOOPS,
+    SPLIT,
+    FUSE,
+    REORDER,
+    PARALLEL,
+    VECTORIZE,
+    UNROLL,
+    BIND,
+    ADD_UNIT_LOOP,
+    ANNOTATE,
+    UNANNOTATE,
+    ENTER_POSTPROC,
+)
+_BY_NAME = {kind.name: kind for kind in KINDS}
+_BY_METHOD = {kind.method: kind for kind in KINDS}
+
+
+class InstructionKind:
+    """The kinds of instructions of a trace."""
+
+    @staticmethod
+    def get(name: str) -> Kind:
+        """The kind of a name. Raises AttributeError where there is none.
+
+        >>> InstructionKind.get("Split").is_pure
+        False
+        """
+        found = _BY_NAME.get(name)
+        if found is None:
+            raise AttributeError(f"there is no instruction {name!r}; did you mean {nearest_name(name, _BY_NAME)!r}?")
+        return found
+
+
+def method_kind(name: str) -> Kind:
+    """The kind of the method of a schedule. Raises AttributeError where there is none."""
+    found = _BY_METHOD.get(name)
+    if found is None:
+        near = nearest_name(name, _BY_METHOD)
+        raise AttributeError(f"a schedule has no verb {name!r}" + (f"; did you mean {near!r}?" if near else ""))
+    return found

@@ -1,0 +1,364 @@
+"""``Schedule``: a program, transformed by name and step by step; each step is proved, recorded, and can be taken back."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from tirlower.diagnostics import BadArgument, NotFound, ScheduleError, TransformError, nearest_name, user_frames
+from tirlower.ir.expr import Expr, Var
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.stmt import Block, For, Stmt
+from tirlower.ir.verify import verify_well_formed
+from tirlower.poly.verdict import Verdict
+from tirlower.schedule.facts import Facts
+from tirlower.schedule.handles import BlockRV, Handle, LoopRV
+from tirlower.schedule.kind import Kind, Slot, Takes
+from tirlower.schedule.lookups import GET_BLOCK, GET_LOOPS, function_of
+from tirlower.schedule.policy import Policy
+from tirlower.schedule.registry import KINDS, method_kind
+from tirlower.schedule.sampling import fork, state_of
+from tirlower.schedule.select import LOOP
+from tirlower.schedule.state import Record, State
+from tirlower.schedule.step import Step, judge, take
+from tirlower.schedule.trace import Trace
+
+__all__ = ["Schedule"]
+
+
+class Schedule:
+    """A module that is transformed by named steps, each of which is proved to keep what the program computes.
+
+    ``mod`` is a function (then the module is ``{"main": func}``) or a module. ``seed``: None for a fixed one, -1 for one
+    asked of the system, else 1 to 2**31 - 1. ``debug_mask="all"`` verifies each changed function.
+    ``error_render_level``: "detail", "fast" (the sentence alone) or "none". ``enable_check=False`` takes each step on the
+    user's word, and records that. ``reassociate``: whether the updates of a reduction of floats may change their order:
+    "declared" (where a block with reduction iterators says so), True or False.
+
+    Raises TypeError and ValueError for wrong options, :class:`ScheduleError` from steps, which then leave the schedule
+    as it was.
+
+    >>> from tirlower.script import parse
+    >>> sch = Schedule(parse('''
+    ... def f(A: T.Buffer((6, 20), "int32")):
+    ...     for i, j in T.grid(6, 20):
+    ...         A[i, j] = i + j
+    ... '''))
+    >>> i, j = sch.loops("A")
+    >>> j_0, j_1 = sch.split(j, [None, 4])
+    >>> sch.reorder(j_0, i)
+    >>> sch.vectorize(j_1)
+    >>> print(sch.mod["main"])
+    @T.prim_func
+    def f(A: T.Buffer((6, 20), "int32")):
+        for j_0, i in T.grid(5, 6):
+            for j_1 in T.vectorized(4):
+                A[i, j_0 * 4 + j_1] = i + (j_0 * 4 + j_1)
+    """
+
+    def __init__(
+        self,
+        mod: PrimFunc | IRModule,
+        *,
+        seed: int | None = None,
+        debug_mask: str | int = "none",
+        error_render_level: str = "detail",
+        enable_check: bool = True,
+        accept: str = "legal",
+        trust: tuple[str, ...] = ("regions",),
+        reassociate: str | bool = "declared",
+    ) -> None:
+        if not isinstance(mod, (PrimFunc, IRModule)):
+            raise TypeError(f"a schedule is of a PrimFunc or an IRModule, got {type(mod).__name__}")
+        self._policy = Policy(debug_mask, error_render_level, enable_check, accept, trust, reassociate)
+        module = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else mod
+        with user_frames():
+            verify_well_formed(module)
+        names = list(module.functions)
+        working_on = "main" if "main" in names else names[0] if len(names) == 1 else None
+        self._state = State(module, {}, state_of(seed), working_on)
+        self._facts = Facts()
+        self._group: tuple[str, ...] = ()
+        self._single = isinstance(mod, PrimFunc)
+
+    # What it is now
+
+    @property
+    def mod(self) -> IRModule:
+        """The module as it is now."""
+        return self._state.mod
+
+    @property
+    def program(self) -> PrimFunc | IRModule:
+        """What is to be compiled: the function where the schedule is of one, else the module."""
+        return self._state.mod["main"] if self._single else self._state.mod
+
+    @property
+    def trace(self) -> Trace:
+        """The steps so far."""
+        return Trace.of(self._state.records())
+
+    @property
+    def steps(self) -> list[Record]:
+        """The steps so far with what is known of each: verdict, exactness, time."""
+        return self._state.records()
+
+    @property
+    def func_working_on(self) -> str | None:
+        """The name of the function in which names are looked up."""
+        return self._state.working_on
+
+    def work_on(self, func_name: str) -> None:
+        """Look names up in another function of the module."""
+        if func_name not in self._state.mod:
+            near = nearest_name(func_name, self._state.mod.functions)
+            raise NotFound(
+                f"no function {func_name!r} in the module",
+                help=f"did you mean {near!r}?" if near else f"it has: {', '.join(self._state.mod.functions)}",
+            )
+        self._state = dataclasses.replace(self._state, working_on=func_name)
+
+    def get(self, rand_var_or_handle: Handle | Var) -> Stmt | PrimFunc | int:
+        """What a handle stands for now: a loop, a block, a statement; the number of an expression.
+
+        Raises :class:`DeadHandle` for one that ended, or of another schedule.
+        """
+        if isinstance(rand_var_or_handle, Var):
+            if rand_var_or_handle not in self._state.values:
+                raise BadArgument(f"the schedule gave `{rand_var_or_handle.name}` no value")
+            return self._state.values[rand_var_or_handle]
+        if not isinstance(rand_var_or_handle, Handle):
+            raise TypeError(f"get() takes a handle, got {type(rand_var_or_handle).__name__}")
+        with user_frames():
+            return self._state.stmt(rand_var_or_handle)
+
+    def remove_rv(self, rand_var: Handle | Var) -> None:
+        """Forget a handle."""
+        with user_frames():
+            self.get(rand_var)
+        places, values = dict(self._state.places), dict(self._state.values)
+        if isinstance(rand_var, Var):
+            del values[rand_var]
+        else:
+            del places[rand_var]
+        self._state = dataclasses.replace(self._state, places=places, values=values)
+
+    def loop_at(self, handle: LoopRV) -> For:
+        """The loop that a handle stands for."""
+        found = self.get(handle)
+        assert isinstance(found, For)
+        return found
+
+    def block_at(self, handle: BlockRV) -> Block | PrimFunc:
+        """The block that a handle stands for; the function where it is the root of one without a root block."""
+        found = self.get(handle)
+        assert isinstance(found, (Block, PrimFunc))
+        return found
+
+    def loops_around(self, handle: BlockRV) -> list[LoopRV]:
+        """The loops around a block, as :meth:`get_loops` gives them."""
+        return [one for one in self.apply_kind(GET_LOOPS, {"block": handle}) if isinstance(one, LoopRV)]
+
+    def block(self, name: str) -> BlockRV:
+        """The only block of a name in the function worked on (:meth:`get_block`)."""
+        found = self._call(GET_BLOCK, (name,), {})
+        assert isinstance(found, BlockRV)
+        return found
+
+    def show(self) -> None:
+        """Print the module and the trace."""
+        self._state.mod.show()
+        self.trace.show()
+
+    # Back and beside
+
+    def copy(self) -> Schedule:
+        """A schedule of the same past, which goes on by itself. Handles of before are valid in both."""
+        made = object.__new__(Schedule)
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def branch(self) -> Schedule:
+        """A copy, to try something."""
+        return self.copy()
+
+    def undo(self, steps: int = 1) -> None:
+        """Take back the last steps, look-ups counted too."""
+        if not isinstance(steps, int) or isinstance(steps, bool):
+            raise TypeError(f"undo() takes a number of steps, got {steps!r}")
+        if not 0 <= steps <= self._state.steps:
+            raise BadArgument(f"{self._state.steps} steps were taken, {steps} are to be taken back")
+        self.goto(self._state.steps - steps)
+
+    def goto(self, step: int) -> None:
+        """Be as after a step (0: as at first)."""
+        if not isinstance(step, int) or isinstance(step, bool):
+            raise TypeError(f"goto() takes the number of a step, got {step!r}")
+        if not 0 <= step <= self._state.steps:
+            raise BadArgument(f"{self._state.steps} steps were taken, there is no step {step}")
+        state = self._state
+        while state.steps > step:
+            assert state.before is not None
+            state = state.before
+        self._state = state
+
+    @contextlib.contextmanager
+    def attempt(self) -> Iterator[None]:
+        """A context that takes all back, and goes on behind it, where a step in it is refused."""
+        before = self._state
+        try:
+            yield
+        except ScheduleError:
+            self._state = before
+        except BaseException:
+            self._state = before
+            raise
+
+    @contextlib.contextmanager
+    def unchecked(self, reason: str) -> Iterator[None]:
+        """A context whose steps are taken on the user's word, for a reason that the trace and the loops then say."""
+        if not isinstance(reason, str) or not reason:
+            raise TypeError(f"unchecked() takes a reason, got {reason!r}")
+        before = self._policy
+        self._policy = dataclasses.replace(before, unchecked=reason)
+        try:
+            yield
+        finally:
+            self._policy = before
+
+    def seed(self, seed: int) -> None:
+        """Start the generator anew: -1 asks the system, else 1 to 2**31 - 1."""
+        self._state = dataclasses.replace(self._state, random=state_of(seed))
+
+    def fork_seed(self) -> int:
+        """A seed for another schedule."""
+        made, random = fork(self._state.random)
+        self._state = dataclasses.replace(self._state, random=random)
+        return made
+
+    # Steps
+
+    def can(self, verb: str, *args: object, **kwargs: object) -> Verdict:
+        """The verdict on a step that is not taken. A step that makes no sense here is refuted, with the reason.
+
+        >>> from tirlower.script import parse
+        >>> sch = Schedule(parse('''
+        ... def f(A: T.Buffer((9,), "int32")):
+        ...     for i in range(8):
+        ...         A[i + 1] = A[i]
+        ... '''))
+        >>> sch.can("parallel", "i").status
+        'refuted'
+        """
+        kind = method_kind(verb)
+        with user_frames():
+            try:
+                state, values = self._resolved(kind, kind.bind(args, kwargs))
+                return judge(Step(kind, values, state, self._facts, self._policy))
+            except ScheduleError as error:
+                return Verdict("refuted", error.message, help=error.help or "")
+
+    def why_not(self, verb: str, *args: object, **kwargs: object) -> str:
+        """The message with which a step would be refused; nothing where it would be taken."""
+        before = self._state
+        try:
+            self._call(method_kind(verb), args, kwargs)
+        except TransformError as error:
+            return str(error)
+        finally:
+            self._state = before
+        return ""
+
+    def apply_kind(self, kind: Kind, values: dict[str, object], decision: object = None) -> list[Handle]:
+        """Take a step given as a primitive and its arguments by name; the handles that it gives."""
+        with user_frames():
+            state, resolved = self._resolved(kind, values)
+            state, outputs = take(kind, resolved, state, self._facts, self._policy, self, decision, self._group)
+            self._state = state
+            return outputs
+
+    def _call(self, kind: Kind, args: Sequence[object], kwargs: dict[str, object]) -> object:
+        outputs = self.apply_kind(kind, kind.bind(args, kwargs))
+        if kind.returns == "none":
+            return None
+        return outputs[0] if kind.returns == "one" else outputs
+
+    def _resolved(self, kind: Kind, values: dict[str, object]) -> tuple[State, dict[str, object]]:
+        """Arguments of the kinds that a primitive takes, names looked up; the moment after these look-ups."""
+        state, found = self._state, dict[str, object]()
+        for slot in kind.slots:
+            value = values[slot.name]
+            if not (slot.many or slot.rest):
+                state, found[slot.name] = self._argument(kind, slot, value, state)
+                continue
+            if not isinstance(value, (list, tuple)):
+                raise TypeError(f"{kind.method}() takes a list as {slot.name}=, got {value!r}")
+            items: list[object] = []
+            for one in value:
+                state, item = self._argument(kind, slot, one, state)
+                items.append(item)
+            found[slot.name] = items
+        return state, found
+
+    def _argument(self, kind: Kind, slot: Slot, value: object, state: State) -> tuple[State, object]:
+        """One argument. Raises TypeError for one of a wrong kind."""
+        if slot.takes is Takes.FUNCTION and (value is None or isinstance(value, str)):
+            return state, function_of(state, value)
+        if value is slot.default or (isinstance(value, type(slot.default)) and value == slot.default):
+            return state, value
+        takes = slot.takes
+        if takes in (Takes.LOOP, Takes.BLOCK, Takes.LOOP_OR_BLOCK):
+            if isinstance(value, str):
+                by, key = (LOOP, "selector") if takes is Takes.LOOP else (GET_BLOCK, "name")
+                asked: dict[str, object] = {"func_name": function_of(state)} if by is GET_BLOCK else {}
+                asked[key] = value
+                state, [value] = take(by, asked, state, self._facts, self._policy, self, None, self._group)
+            wanted = {Takes.LOOP: (LoopRV,), Takes.BLOCK: (BlockRV,)}.get(takes, (LoopRV, BlockRV))
+            if isinstance(value, wanted):
+                state.site(value)
+                return state, value
+        elif _fits(takes, value):
+            return state, value
+        raise TypeError(f"{kind.method}() takes {takes.value} as {slot.name}=, got {value!r}")
+
+
+def _fits(takes: Takes, value: object) -> bool:
+    """Whether a value is of a kind."""
+    integer = isinstance(value, int) and not isinstance(value, bool)
+    match takes:
+        case Takes.STRING:
+            return isinstance(value, str)
+        case Takes.INTEGER:
+            return integer
+        case Takes.FLAG:
+            return isinstance(value, bool)
+        case Takes.FACTOR:
+            return value is None or integer or (isinstance(value, Expr) and value.dtype.is_integral)
+        case Takes.NAMES:
+            return isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
+        case Takes.VALUE:
+            if isinstance(value, (list, tuple)):
+                return all(_fits(takes, one) for one in value)
+            if isinstance(value, dict):
+                return all(isinstance(key, str) and _fits(takes, one) for key, one in value.items())
+            return isinstance(value, (str, int, float, Expr))
+    return False
+
+
+def _method(kind: Kind) -> object:
+    """The method of a primitive."""
+
+    def method(self: Schedule, *args: object, **kwargs: object) -> object:
+        return self._call(kind, args, kwargs)
+
+    method.__name__ = kind.method
+    method.__qualname__ = f"Schedule.{kind.method}"
+    method.__module__ = __name__
+    method.__doc__ = kind.doc
+    method.__signature__ = kind.signature  # type: ignore[attr-defined]
+    return method
+
+
+for _kind in KINDS:
+    setattr(Schedule, _kind.method, _method(_kind))

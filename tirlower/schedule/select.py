@@ -1,0 +1,152 @@
+"""Selectors: loops by their names, their nests and what they compute, as questions that another program answers too.
+
+``"i"`` is the only loop of that name, ``"i#1"`` the second one, ``"k_*"`` those whose names match, ``"C/i"`` a loop in whose
+body the block C stands or the buffer C is written, ``"i/k"`` one inside a loop ``i``.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+
+from tirlower.diagnostics import Ambiguous, BadArgument, Label, NotFound, nearest_name
+from tirlower.ir.stmt import Block, BufferStore, For, Stmt
+from tirlower.schedule.kind import Kind, Slot, Takes
+from tirlower.schedule.lookups import function_of, loops_around
+from tirlower.schedule.sites import Change, Site, Steps
+from tirlower.schedule.step import Step
+
+__all__ = ["LOOP", "LOOPS"]
+
+Placed = tuple[Steps, Stmt]
+
+
+def _matches(stmt: Stmt, way: Steps, part: str, placed: Sequence[Placed]) -> bool:
+    """Whether a loop stands in a loop that a name matches, or has a block of the name, or writes a buffer of it."""
+    for other, there in placed:
+        if isinstance(there, For):
+            if there is not stmt and way[: len(other)] == other and fnmatch.fnmatchcase(there.loop_var.name, part):
+                return True
+        elif other[: len(way)] == way and _named(there, part):
+            return True
+    return False
+
+
+def _named(stmt: Stmt, part: str) -> bool:
+    """Whether a statement is a block of a name, or writes a buffer of it."""
+    if isinstance(stmt, Block):
+        return fnmatch.fnmatchcase(stmt.name, part)
+    return isinstance(stmt, BufferStore) and fnmatch.fnmatchcase(stmt.buffer.name, part)
+
+
+def _loop(step: Step) -> Change:
+    where, query = function_of(step.state), str(step["selector"])
+    placed = step.facts.inside(step.state.mod[where].body)
+    *around, last = query.split("/")
+    name, _, number = last.partition("#")
+    if not name or (number and not number.isdigit()):
+        raise BadArgument(f"{query!r} is no selector of a loop", help='write "i", "i#1", "C/i", "i/k" or "k_*"')
+    loops = [(way, stmt) for way, stmt in placed if isinstance(stmt, For)]
+    found = [
+        (way, loop)
+        for way, loop in loops
+        if fnmatch.fnmatchcase(loop.loop_var.name, name) and all(_matches(loop, way, part, placed) for part in around)
+    ]
+    if number:
+        found = found[int(number) : int(number) + 1]
+    if not found:
+        names = dict.fromkeys(loop.loop_var.name for _, loop in loops)
+        near = nearest_name(name, names)
+        raise NotFound(
+            f"no loop is {query!r}",
+            help=f"did you mean {near!r}?" if near else f"the loops are: {', '.join(names) or 'none'}",
+        )
+    if len(found) > 1:
+        raise Ambiguous(
+            f"{len(found)} loops are {query!r}",
+            labels=[
+                Label(loop.span, "one of them", primary=at == 0) for at, (_, loop) in enumerate(found) if loop.span
+            ],
+            help=f'write "{query}#0" for the first one, or say what it is around or inside of: "C/{last}", "i/{last}"',
+        )
+    return Change(outputs=(Site(where, ("body", *found[0][0])),))
+
+
+LOOP = Kind(
+    "Loop",
+    "loop",
+    (Slot("selector", Takes.STRING, attr=True),),
+    _loop,
+    """The loop that a selector means: ``"i"``, ``"i#1"`` (the second of the name), ``"k_*"``, ``"C/i"`` (around block or
+    buffer C), ``"i/k"`` (inside ``i``). Raises NotFound and Ambiguous.
+
+    >>> import tirlower as tl
+    >>> from tirlower.script import parse
+    >>> sch = tl.Schedule(parse('''
+    ... def f(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+    ...     for i in range(4):
+    ...         A[i] = 1
+    ...     for i in range(4):
+    ...         B[i] = 2
+    ... '''))
+    >>> sch.loop("B/i"), sch.loop("i#1")
+    (LoopRV('i'), LoopRV('i'))
+    """,
+    returns="one",
+    pure=True,
+    tvm=False,
+)
+
+
+def _loops(step: Step) -> Change:
+    where, name = function_of(step.state), str(step["name"])
+    func = step.state.mod[where]
+    placed = [(way, stmt) for way, stmt in step.facts.inside(func.body) if not isinstance(stmt, For)]
+    blocks: list[Placed] = [(way, stmt) for way, stmt in placed if isinstance(stmt, Block) and stmt.name == name]
+    found = blocks or [
+        (way, stmt) for way, stmt in placed if isinstance(stmt, BufferStore) and stmt.buffer.name == name
+    ]
+    if not found:
+        known = dict.fromkeys(_name(stmt) for _, stmt in placed if isinstance(stmt, (Block, BufferStore)))
+        near = nearest_name(name, known)
+        raise NotFound(
+            f"no block is named {name!r}, and no buffer of that name is written",
+            help=f"did you mean {near!r}?" if near else f"there are: {', '.join(known) or 'none'}",
+        )
+    nests = sorted((loops_around(step, Site(where, ("body", *way))) for way, _ in found), key=len)
+    if any(nest != nests[-1][: len(nest)] for nest in nests):
+        raise Ambiguous(
+            f"{len(found)} statements are {name!r}, in different loops",
+            labels=[
+                Label(stmt.span, "one of them", primary=at == 0) for at, (_, stmt) in enumerate(found) if stmt.span
+            ],
+            help=f'ask for one loop after the other: sch.loop("{name}/i#1")',
+        )
+    return Change(outputs=tuple(nests[-1]))
+
+
+def _name(stmt: Stmt) -> str:
+    return stmt.name if isinstance(stmt, Block) else stmt.buffer.name if isinstance(stmt, BufferStore) else ""
+
+
+LOOPS = Kind(
+    "Loops",
+    "loops",
+    (Slot("name", Takes.STRING, attr=True),),
+    _loops,
+    """The loops around a block, or around what writes a buffer, given by its name; the outermost first.
+
+    >>> import tirlower as tl
+    >>> from tirlower.script import parse
+    >>> sch = tl.Schedule(parse('''
+    ... def f(A: T.Buffer((4, 4), "int32")):
+    ...     for i, j in T.grid(4, 4):
+    ...         A[i, j] = 1
+    ... '''))
+    >>> sch.loops("A")
+    [LoopRV('i'), LoopRV('j')]
+    """,
+    returns="many",
+    pure=True,
+    tvm=False,
+)

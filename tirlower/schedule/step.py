@@ -1,0 +1,291 @@
+"""One step as a transaction: check, rewrite, move the handles along, record; a step that fails leaves nothing behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from typing import NoReturn
+
+from tirlower.arith import Analyzer
+from tirlower.diagnostics import (
+    BadArgument,
+    IllegalStep,
+    Label,
+    NotApplicable,
+    ScheduleError,
+    Span,
+    TirError,
+    UnprovedStep,
+)
+from tirlower.ir.buffer import Range
+from tirlower.ir.expr import Expr, IntImm, Var
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.path import Path
+from tirlower.ir.stmt import Bind, Block, For, IfThenElse, Seq, Stmt
+from tirlower.ir.verify import verify_well_formed
+from tirlower.poly.verdict import Verdict
+from tirlower.rewrite.fact_mutator import know_shapes, stated_fact
+from tirlower.schedule.facts import Facts
+from tirlower.schedule.handles import Handle, Owner, handle_of
+from tirlower.schedule.kind import Kind
+from tirlower.schedule.policy import Policy
+from tirlower.schedule.sites import Change, Ended, Place, Site, moved
+from tirlower.schedule.state import Instruction, Record, State
+from tirlower.script.printer import print_with_spans
+
+__all__ = ["Step", "judge", "take"]
+
+
+class Step:
+    """A step that is being taken: its arguments by name (``step["loop"]``), and questions to the program around them."""
+
+    def __init__(self, kind: Kind, values: dict[str, object], state: State, facts: Facts, policy: Policy) -> None:
+        self.kind = kind
+        self.values = values
+        self.state = state
+        self.facts = facts
+        self.policy = policy
+        self.exactness = "bitwise"
+
+    def __getitem__(self, name: str) -> object:
+        return self.values[name]
+
+    def __str__(self) -> str:
+        """The step as a call in Python."""
+        words: list[str] = []
+        for slot in self.kind.slots:
+            value = self.values[slot.name]
+            if slot.rest:
+                assert isinstance(value, (list, tuple))
+                words += map(_word, value)
+            elif value != slot.default:
+                words.append(f"{slot.name}={_word(value)}" if slot.extra else _word(value))
+        return f"{self.kind.method}({', '.join(words)})"
+
+    def handle(self, name: str) -> Handle:
+        """The handle that an argument is."""
+        found = self.values[name]
+        assert isinstance(found, Handle)
+        return found
+
+    def handles(self, name: str) -> list[Handle]:
+        """The handles that an argument lists."""
+        found = self.values[name]
+        assert isinstance(found, (list, tuple))
+        return [one for one in found if isinstance(one, Handle)]
+
+    def number(self, value: object) -> object:
+        """A value, or the number that the schedule gave an expression."""
+        if isinstance(value, Var) and value in self.state.values:
+            return self.state.values[value]
+        return int(value.value) if isinstance(value, IntImm) else value
+
+    def site(self, handle: Handle) -> Site:
+        """Where a handle stands."""
+        return self.state.site(handle)
+
+    def func(self, site: Site) -> PrimFunc:
+        """The function of a place."""
+        return self.state.mod[site.func]
+
+    def stmt(self, handle: Handle) -> Stmt | PrimFunc:
+        """What a handle stands for."""
+        return self.state.stmt(handle)
+
+    def loop(self, handle: Handle) -> For:
+        """The loop that a handle stands for."""
+        found = self.stmt(handle)
+        if not isinstance(found, For):
+            raise BadArgument(f"`{handle.name}` is no loop")
+        return found
+
+    def chain(self, site: Site) -> list[Stmt]:
+        """The statements from the function's body down to a place, that of the place last."""
+        return [one for one in Path(site.steps).chain(self.func(site)) if isinstance(one, Stmt)]
+
+    def ranges(self, site: Site) -> dict[Var, Range]:
+        """The ranges of the loops around a place, up to the next block outside."""
+        found: dict[Var, Range] = {}
+        for stmt in self.chain(site)[:-1]:
+            if isinstance(stmt, Block):
+                found = {}
+            elif isinstance(stmt, For):
+                found[stmt.loop_var] = Range(stmt.min, stmt.extent)
+        return found
+
+    def analyzer(self, site: Site) -> Analyzer:
+        """An analyzer that knows what holds at a place: ranges of loops and iterators, conditions, facts, shapes."""
+        analyzer, chain = Analyzer(), self.chain(site)
+        know_shapes(analyzer, self.func(site))
+        for stmt, inner in zip(chain, [*chain[1:], None], strict=True):
+            if inner is None:
+                break
+            if isinstance(stmt, For):
+                analyzer.bind(stmt.loop_var, Range(stmt.min, stmt.extent))
+            elif isinstance(stmt, Block):
+                for it in stmt.iters:
+                    analyzer.bind(it.var, it.domain)
+            elif isinstance(stmt, IfThenElse) and stmt.then_case is inner:
+                analyzer.enter_constraint(stmt.condition)
+            elif isinstance(stmt, Seq):
+                for one in stmt.stmts:
+                    if one is inner:
+                        break
+                    fact = stated_fact(one)
+                    if fact is not None:
+                        analyzer.enter_constraint(fact)
+                    if isinstance(one, Bind) and one.var.dtype.is_integral and one.var.dtype.is_scalar:
+                        analyzer.bind(one.var, one.value)
+        return analyzer
+
+    def refuse(self, message: str, at: Stmt | None = None, help: str | None = None) -> NoReturn:
+        """Raise :class:`NotApplicable`."""
+        raise NotApplicable(
+            message, labels=[Label(at.span)] if at is not None and at.span is not None else [], help=help
+        )
+
+
+def _word(value: object) -> str:
+    if isinstance(value, Handle):
+        return value.name
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_word, value))}]"
+    return str(value) if isinstance(value, Expr) else repr(value)
+
+
+def judge(step: Step) -> Verdict:
+    """What the check of a step says; :class:`ScheduleError` where the step makes no sense."""
+    try:
+        return step.kind.check(step)
+    except ScheduleError:
+        raise
+    except TirError as error:
+        raise NotApplicable(error.message, labels=error.labels, notes=error.notes, help=error.help) from error
+
+
+def take(
+    kind: Kind,
+    values: dict[str, object],
+    state: State,
+    facts: Facts,
+    policy: Policy,
+    owner: Owner,
+    decision: object = None,
+    group: tuple[str, ...] = (),
+) -> tuple[State, list[Handle]]:
+    """The moment after a step, and the handles that the step gives. Raises :class:`ScheduleError`; nothing changes then."""
+    step, start = Step(kind, values, state, facts, policy), time.perf_counter()
+    try:
+        verdict = judge(step)
+        said, why = "proved", ""
+        if not verdict.proved:
+            if (policy.enable_check and not policy.unchecked) or (verdict.refuted and verdict.witness is None):
+                raise _refusal(step, verdict)
+            said, why = "unchecked", policy.unchecked or "enable_check=False"
+        change = kind.rewrite(step)
+        made, outputs = _after(step, change, owner)
+        if policy.verifies and change.edit is not None:
+            verify_well_formed(made.mod[change.edit.site.func])
+    except ScheduleError as error:
+        raise _placed(step, error) from None
+    except TirError as error:
+        new = NotApplicable(error.message, labels=error.labels, notes=error.notes, help=error.help)
+        raise _placed(step, new) from error
+    except (KeyError, RecursionError) as error:
+        raise _placed(step, ScheduleError(f"internal error: {type(error).__name__}: {error}")) from error
+    exactness = f"unchecked({why})" if said == "unchecked" else step.exactness
+    if exactness == "bitwise":
+        exactness = change.exactness
+    inputs, attrs, extra = kind.flat(values)
+    instruction = Instruction(kind, inputs, attrs, list(outputs), extra)
+    record = Record(instruction, decision, said, why, exactness, time.perf_counter() - start, group)
+    return dataclasses.replace(made, before=state, record=record, steps=state.steps + 1), outputs
+
+
+def _after(step: Step, change: Change, owner: Owner) -> tuple[State, list[Handle]]:
+    """The moment after a change, but for its record, and the handles of its outputs."""
+    state, verb = step.state, step.kind.method
+    ended = Ended(state.steps + 1, verb)
+    mod, table, found = moved(state.mod, state.places, change, ended, step.facts.inside)
+    outputs: list[Handle] = []
+    of: dict[Stmt, Handle] = {}
+    after = dataclasses.replace(state, mod=mod, places=table)
+    for output in change.outputs:
+        site = output if isinstance(output, Site) else found[output]
+        node = Path(site.steps).chain(mod[site.func])[-1]
+        assert isinstance(node, (Stmt, PrimFunc))
+        handle = handle_of(node, owner)
+        table[handle] = site
+        outputs.append(handle)
+        if isinstance(output, Stmt):
+            of[output] = handle
+    if change.forward.ended:
+        _tell(state, table, change, ended, of)
+    return after, outputs
+
+
+def _tell(state: State, table: dict[Handle, Place], change: Change, ended: Ended, of: Mapping[Stmt, Handle]) -> None:
+    """Say of the handles that ended what they became."""
+    for handle, place in table.items():
+        if place is ended:
+            old = state.stmt(handle)
+            assert isinstance(old, Stmt)
+            became = tuple(of[new] for new in change.forward.ended[old] if new in of)
+            table[handle] = dataclasses.replace(ended, became=became)
+
+
+def _refusal(step: Step, verdict: Verdict) -> ScheduleError:
+    """A verdict that is not "proved" as an error."""
+    error: ScheduleError
+    if verdict.unknown:
+        error = UnprovedStep(verdict.reason, help=verdict.help or None)
+        error.verdict = verdict
+        return error
+    if verdict.witness is None:
+        return NotApplicable(verdict.reason, help=verdict.help or None)
+    labels, notes = verdict.witness.labels(), []
+    if any(label.span is None for label in labels):
+        notes.append(str(verdict.witness))
+        labels = [label for label in labels if label.span is not None]
+    elif verdict.witness.parameters:
+        notes.append("for example with " + ", ".join(f"{k} = {v}" for k, v in verdict.witness.parameters.items()))
+    error = IllegalStep(verdict.reason, labels=labels, notes=notes, help=verdict.help or None)
+    error.verdict, error.witness = verdict, verdict.witness
+    return error
+
+
+def _placed(step: Step, error: ScheduleError) -> ScheduleError:
+    """An error with what was asked for, and when; a statement that no script has is shown as it is printed now."""
+    level = step.policy.error_render_level
+    message = f"{step}: {error.message}" if level == "detail" else error.message
+    if level == "none":
+        message = "ScheduleError: (not rendered)"
+    new = type(error)(message, origin=step.kind.method)
+    if level == "detail":
+        new.labels, new.notes, new.help = error.labels or _printed(step, error), error.notes, error.help
+        if step.state.steps:
+            new.notes = [*error.notes, f"after step {step.state.steps}"]
+    if isinstance(error, (IllegalStep, UnprovedStep)) and isinstance(new, (IllegalStep, UnprovedStep)):
+        new.verdict = error.verdict
+        if isinstance(error, IllegalStep) and isinstance(new, IllegalStep):
+            new.witness = error.witness
+    return new
+
+
+def _printed(step: Step, error: ScheduleError) -> list[Label]:
+    """The accesses of a witness underlined in the program as it is now, where they stand in no script."""
+    if not isinstance(error, IllegalStep) or not isinstance(error.verdict, Verdict) or error.verdict.witness is None:
+        return []
+    points = error.verdict.witness.points
+    for name, func in step.state.mod.items():
+        printed = print_with_spans(func, f"<{name} after step {step.state.steps}>")
+        spans: list[Span | None] = [
+            printed.spans.get(point.node) or printed.spans.get(point.statement) for point in points
+        ]
+        if all(span is not None for span in spans):
+            return [
+                Label(span, f"at {point.iteration} {point.action}", primary=at == len(points) - 1)
+                for at, (span, point) in enumerate(zip(spans, points, strict=True))
+            ]
+    return []

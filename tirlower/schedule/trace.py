@@ -1,0 +1,176 @@
+"""Traces: the steps that a schedule took, as values that print, are read back, and are taken again elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from tirlower.diagnostics import TraceError
+from tirlower.ir.expr import Var
+from tirlower.schedule.handles import Handle
+from tirlower.schedule.kind import Kind
+from tirlower.schedule.state import Instruction, Record
+from tirlower.schedule.trace_json import load_json, tvm_json
+from tirlower.schedule.trace_text import function_text, python_lines
+
+__all__ = ["Instruction", "Target", "Trace"]
+
+Provider = Callable[[Instruction, Sequence[object], Sequence[object], object], object]
+
+
+class Target(Protocol):
+    """What a trace is applied to: a schedule."""
+
+    def apply_kind(self, kind: Kind, values: dict[str, object], decision: object = None) -> list[Handle]:
+        """Take a step, and give the handles that it makes."""
+
+
+class Trace:
+    """Instructions in order, and the decisions of those that drew one.
+
+    >>> from tirlower import Schedule
+    >>> from tirlower.script import parse
+    >>> sch = Schedule(parse('''
+    ... def f(A: T.Buffer((16,), "int32")):
+    ...     for i in range(16):
+    ...         with T.block("A"):
+    ...             vi = T.axis.spatial(16, i)
+    ...             A[vi] = 1
+    ... '''))
+    >>> i, = sch.get_loops("A")
+    >>> i_0, i_1 = sch.split(i, [None, 4])
+    >>> sch.vectorize(i_1)
+    >>> print("\\n".join(sch.trace.as_python()))
+    b0 = sch.get_block(name="A", func_name="main")
+    l1, = sch.get_loops(block=b0)
+    l2, l3 = sch.split(loop=l1, factors=[None, 4], preserve_unit_iters=True, disable_predication=False)
+    sch.vectorize(loop=l3)
+    """
+
+    def __init__(
+        self,
+        insts: Sequence[Instruction] = (),
+        decisions: Mapping[Instruction, object] | None = None,
+        records: Mapping[Instruction, Record] | None = None,
+    ) -> None:
+        self.insts = list(insts)
+        self.decisions = dict(decisions or {})
+        self._records = dict(records or {})
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> Trace:
+        """The trace of steps that were taken."""
+        decided = {record.instruction: record.decision for record in records if record.decision is not None}
+        return cls([record.instruction for record in records], decided, {r.instruction: r for r in records})
+
+    def get_decision(self, inst: Instruction) -> object:
+        """What an instruction drew; None where it drew nothing."""
+        return self.decisions.get(inst)
+
+    def append(self, inst: Instruction, decision: object = None) -> None:
+        """Add an instruction at the end."""
+        self.insts.append(inst)
+        if decision is not None:
+            self.decisions[inst] = decision
+
+    def pop(self) -> Instruction | None:
+        """Take the last instruction away; None where there is none."""
+        if not self.insts:
+            return None
+        last = self.insts.pop()
+        self.decisions.pop(last, None)
+        return last
+
+    def _kept(self, remove_postproc: bool) -> list[Instruction]:
+        """The instructions, up to the mark of post-processing where that is asked for."""
+        names = [inst.kind.name for inst in self.insts]
+        end = names.index("EnterPostproc") if remove_postproc and "EnterPostproc" in names else len(names)
+        return self.insts[:end]
+
+    def apply_to_schedule(
+        self, sch: Target, remove_postproc: bool = False, decision_provider: Provider | None = None
+    ) -> None:
+        """Take the steps on another schedule. ``decision_provider`` gives the decision of each instruction that has one."""
+        known: dict[object, object] = {}
+        for number, inst in enumerate(self._kept(remove_postproc)):
+            try:
+                inputs = [_translated(value, known) for value in inst.inputs]
+            except KeyError as error:
+                raise TraceError(f"instruction {number}, {inst.kind.name}, uses a handle that nothing gave") from error
+            decision = self.decisions.get(inst)
+            if decision_provider is not None and decision is not None:
+                decision = decision_provider(inst, inputs, inst.attrs, decision)
+            made = sch.apply_kind(inst.kind, inst.kind.unflat(inputs, inst.attrs, inst.extra), decision)
+            if len(made) != len(inst.outputs):
+                raise TraceError(
+                    f"instruction {number}, {inst.kind.name}, gives {len(made)} results here, {len(inst.outputs)} in the trace",
+                    help="the trace is of a program with another number of loops or blocks",
+                )
+            known.update(zip(inst.outputs, made, strict=True))
+
+    def with_decision(self, inst: Instruction, decision: object, remove_postproc: bool) -> Trace:
+        """The trace with another decision of an instruction."""
+        kept = self._kept(remove_postproc)
+        decisions = {one: value for one, value in self.decisions.items() if one in kept}
+        return Trace(kept, {**decisions, inst: decision})
+
+    def simplified(self, remove_postproc: bool) -> Trace:
+        """The trace without look-ups whose results nobody uses."""
+        used: set[object] = set()
+        kept: list[Instruction] = []
+        for inst in reversed(self._kept(remove_postproc)):
+            if inst.kind.pure and not any(output in used for output in inst.outputs):
+                continue
+            kept.append(inst)
+            used.update(value for one in inst.inputs for value in _handles(one))
+        kept.reverse()
+        return Trace(kept, {one: value for one, value in self.decisions.items() if one in kept}, self._records)
+
+    def as_python(self, remove_postproc: bool = False, *, dialect: str = "tvm") -> list[str]:
+        """The lines of the trace as Python; ``dialect`` is ``"tvm"`` or ``"tirlower"``.
+
+        Raises :class:`TraceError` where a step has no form in TVM.
+        """
+        return python_lines(self._kept(remove_postproc), self.decisions, dialect)
+
+    def as_json(self, remove_postproc: bool = False, *, dialect: str = "tvm") -> object:
+        """The trace as JSON values: TVM's lists, or ``dialect="tirlower"``, an object with all that is known."""
+        return tvm_json(self._kept(remove_postproc), self.decisions, dialect, self._records)
+
+    @staticmethod
+    def apply_json_to_schedule(json_obj: object, sch: Target) -> None:
+        """Take the steps of a JSON trace of either dialect on a schedule. Raises :class:`TraceError`."""
+        insts, decisions = load_json(json_obj)
+        Trace(insts, decisions).apply_to_schedule(sch)
+
+    def text(self, dialect: str = "tirlower", remove_postproc: bool = False) -> str:
+        """The trace as a function of Python."""
+        return function_text(self.as_python(remove_postproc, dialect=dialect), dialect)
+
+    def show(self) -> None:
+        """Print the trace."""
+        print(self.text())
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def _translated(value: object, known: Mapping[object, object]) -> object:
+    """An input with the handles of another schedule put in."""
+    if isinstance(value, Handle):
+        return known[value]
+    if isinstance(value, Var):
+        return known.get(value, value)
+    if isinstance(value, (list, tuple)):
+        return [_translated(one, known) for one in value]
+    if isinstance(value, dict):
+        return {key: _translated(one, known) for key, one in value.items()}
+    return value
+
+
+def _handles(value: object) -> list[object]:
+    if isinstance(value, (list, tuple)):
+        return [one for inner in value for one in _handles(inner)]
+    if isinstance(value, dict):
+        return _handles(list(value.values()))
+    return [value] if isinstance(value, (Handle, Var)) else []
