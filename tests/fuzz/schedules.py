@@ -1,0 +1,134 @@
+"""Random schedules of random programs: what is taken computes the same bits, what is refused changes nothing.
+
+``python -m tests.fuzz.schedules FIRST COUNT`` takes steps on the programs of so many seeds and prints how they ended.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from typing import Any
+
+import tirlower as tl
+from tests.checking import roundtrips
+from tests.fuzz.oracle import Expected, arguments_for
+from tests.generate.programs import generate
+from tirlower.diagnostics import IllegalStep, ScheduleError
+from tirlower.ir import IRModule
+from tirlower.ir.query import each
+from tirlower.ir.stmt import Block, For
+from tirlower.ir.structural import assert_structural_equal
+from tirlower.script import parse
+
+__all__ = ["run_one"]
+
+STEPS = 6
+AXES = ("blockIdx.x", "threadIdx.x", "vthread")
+
+
+def _loops(sch: Any, rng: random.Random) -> list[Any]:
+    """Handles of all loops of the function."""
+    func = sch.mod["main"]
+    names = [loop.loop_var.name for loop in each(For, func.body)]
+    return [sch.loop(f"{name}#{n}") for name, count in Counter(names).items() for n in range(count)]
+
+
+def _nest(sch: Any, loops: list[Any], loop: Any) -> list[Any]:
+    """The loops that stand directly in each other from one on."""
+    found, node = [loop], sch.get(loop)
+    by_node = {sch.get(one): one for one in loops}
+    while node.body in by_node:
+        node = node.body
+        found.append(by_node[node])
+    return found
+
+
+def step(sch: Any, rng: random.Random) -> str:
+    """Draw a step and take it; half of the arguments are sensible, half wild."""
+    loops = _loops(sch, rng)
+    if not loops:
+        return "nothing"
+    loop = rng.choice(loops)
+    verb = rng.choice(
+        ["split", "split", "fuse", "reorder", "reorder", "parallel", "vectorize", "unroll", "bind", "unit"]
+    )
+    if verb == "split":
+        factors = [rng.choice([1, 2, 3, 4, 5, 8]) for _ in range(rng.choice([1, 2, 3]))]
+        if rng.random() < 0.8:
+            factors.insert(rng.randint(0, len(factors)), None)  # type: ignore[arg-type]
+        sch.split(loop, factors, preserve_unit_iters=rng.random() < 0.7, disable_predication=rng.random() < 0.1)
+    elif verb in ("fuse", "reorder"):
+        nest = _nest(sch, loops, loop) if rng.random() < 0.8 else rng.sample(loops, min(2, len(loops)))
+        nest = nest[: rng.randint(1, len(nest))]
+        if verb == "reorder":
+            rng.shuffle(nest)
+            sch.reorder(*nest)
+        else:
+            sch.fuse(*nest, preserve_unit_iters=rng.random() < 0.7)
+    elif verb == "bind":
+        sch.bind(loop, rng.choice(AXES))
+    elif verb == "unit":
+        sch.add_unit_loop(loop)
+    else:
+        getattr(sch, verb)(loop)
+    return verb
+
+
+def run_one(seed: int, counts: Counter[str] | None = None) -> None:
+    """Take some steps on the program of a seed. Raises AssertionError or Mismatch where something is wrong."""
+    counts = Counter() if counts is None else counts
+    program, rng = generate(seed), random.Random(seed)
+    parsed = parse(program.text)
+    func = parsed["main"] if isinstance(parsed, IRModule) else parsed
+    sch: Any = tl.Schedule(func, debug_mask="all", reassociate=False)
+    before = IRModule({"main": func})
+    expected = Expected(before, arguments_for(before, seed, empty=program.empty))
+    for _ in range(STEPS):
+        module, random_state = sch.mod, sch.copy().fork_seed()
+        trace = len(sch.steps)
+        try:
+            verb = step(sch, rng)
+        except ScheduleError as error:
+            counts[type(error).__name__] += 1
+            assert sch.mod is module and sch.copy().fork_seed() == random_state
+            assert all(record.instruction.kind.pure for record in sch.steps[trace:]), "a refused step was recorded"
+            if isinstance(error, IllegalStep):
+                first, second = error.witness.points
+                assert first.buffer != second.buffer or first.indices == second.indices, error
+                assert first.is_write or second.is_write, error
+                assert (
+                    first.loops != second.loops
+                    or first.statement is not second.statement
+                    or first.node is not second.node
+                )
+            continue
+        counts[f"{verb} taken"] += 1
+        if any(loop.kind.value == "thread_binding" for loop in each(For, sch.mod["main"].body)):
+            # The interpreter of loops runs threads one after the other, as the schedule found them before.
+            counts["with threads"] += 1
+        expected.check(sch.mod)
+    roundtrips(sch.mod["main"])
+    again: Any = tl.Schedule(func, reassociate=False)
+    sch.trace.apply_json_to_schedule(sch.trace.as_json(dialect="tirlower"), again)
+    assert_structural_equal(again.mod, sch.mod)
+    counts["blocks"] += any(True for _ in each(Block, func.body))
+
+
+def main() -> int:
+    """Run so many seeds and print how their steps ended."""
+    first, count = (int(word) for word in sys.argv[1:3])
+    counts: Counter[str] = Counter()
+    failed = []
+    for seed in range(first, first + count):
+        try:
+            run_one(seed, counts)
+        except Exception as error:
+            failed.append(seed)
+            print(f"seed {seed}: {type(error).__name__}: {str(error)[:400]}", flush=True)
+    print(dict(counts.most_common()), "failed:", failed)
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
