@@ -38,6 +38,7 @@ EXPECTED = (
     "c_target",
     "graph",
     "graph_ops",
+    "schedule",
 )
 
 
