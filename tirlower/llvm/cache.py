@@ -25,7 +25,7 @@ import struct
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias, TypedDict, TypeVar
@@ -50,6 +50,7 @@ _SUFFIX: Final = ".tlo"
 #: a component this long is told by its digest and its beginning instead of its whole text
 _SHORT: Final = 160
 _HOUR: Final = 3600.0
+_FOLDERS: Final = 256  # one for each two first digits of a digest
 
 _serial: Final = itertools.count()
 _log: Final = logging.getLogger("tirlower.cache")
@@ -242,7 +243,7 @@ class ObjectCache:
             return
         self.stores += 1
         self._damaged.pop(key.digest, None)
-        self._bound(len(data))
+        self._bound(len(data), place.parent)
 
     def get_or_build(self, key: CacheKey, build: Callable[[], CacheEntry]) -> CacheEntry:
         """The entry of a key, built and stored if it was not there."""
@@ -345,32 +346,40 @@ class ObjectCache:
             if path.endswith(_SUFFIX):
                 yield Path(path)
 
-    def _listing(self) -> list[tuple[float, int, str]]:
+    def _listing(self, folders: Iterable[Path | str] | None = None) -> list[tuple[float, int, str]]:
         """(time of use, bytes, path) of all files, those that a killed process left half-written included."""
         found: list[tuple[float, int, str]] = []
-        for folder in _scan(self.directory):
-            if len(folder.name) == 2 and folder.is_dir(follow_symlinks=False):
-                for file in _scan(folder.path):
-                    try:
-                        status = file.stat(follow_symlinks=False)
-                    except OSError:
-                        continue  # another process removed it meanwhile
-                    if stat.S_ISREG(status.st_mode):
-                        found.append((status.st_mtime, status.st_size, file.path))
+        for folder in self._folders() if folders is None else folders:
+            for file in _scan(folder):
+                try:
+                    status = file.stat(follow_symlinks=False)
+                except OSError:
+                    continue  # another process removed it meanwhile
+                if stat.S_ISREG(status.st_mode):
+                    found.append((status.st_mtime, status.st_size, file.path))
         return found
 
-    def _bound(self, stored: int) -> None:
-        """Keep the size below the limit; looks at the disk at the first store and then after a sixteenth of it."""
+    def _folders(self) -> list[str]:
+        return [f.path for f in _scan(self.directory) if len(f.name) == 2 and f.is_dir(follow_symlinks=False)]
+
+    def _bound(self, stored: int, folder: Path) -> None:
+        """Keep the size below the limit; looks at the disk at the first store and then after a sixteenth of it.
+
+        Digests spread entries evenly over 256 folders, so that the one written to tells about how much all hold: the
+        others, tens of thousands of files, are listed once that says that half the limit may be reached.
+        """
         if self._unchecked is not None:
             self._unchecked += stored
             if self._unchecked < self.limit // 16:
                 return
         self._unchecked = 0
-        files = sorted(self._listing())
+        files = self._listing([folder])
+        if _FOLDERS * sum([size for _, size, _ in files]) > self.limit // 2:
+            files = self._listing()
         total = sum([size for _, size, _ in files])
         stale = time.time() - _HOUR
         over = total > self.limit
-        for used, size, path in files:
+        for used, size, path in sorted(files):
             abandoned = path.endswith(".tmp") and used < stale
             if abandoned or (over and total > self.limit * 3 // 4 and path.endswith(_SUFFIX)):
                 try:
