@@ -17,7 +17,7 @@ from index_expressions import Case, Problem
 from tirlower.ir import substitute
 from tirlower.ir.structural import structural_equal
 
-COUNT = int(os.environ.get("FUZZ_EXPRESSIONS", "20000"))
+COUNT = int(os.environ.get("FUZZ_EXPRESSIONS", "6000"))
 CHUNKS = 20
 FIRST = 0
 
