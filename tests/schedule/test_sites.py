@@ -38,7 +38,8 @@ def test_a_statement_becomes_two_and_those_behind_are_counted_anew() -> None:
     forward.end(j, one, two)
     change = Change(Edit(Site("main", ("body", "stmts", 1)), Seq((one, two))), forward)
     ended = Ended(1, "cut")
-    after, table, found = moved(mod, places, change, ended, Facts().inside)  # type: ignore[arg-type]
+    made = moved(mod, places, change, ended, Facts().inside)  # type: ignore[arg-type]
+    after, table, found = made.mod, made.places, made.found
     assert table[handles["j"]] is ended
     assert [at_site(after, table[handles[name]]) for name in "ikl"] == [i, k, k.body]
     assert at_site(after, found[one]) is one and at_site(after, found[two]) is two

@@ -14,6 +14,8 @@ __all__ = [
     "ASYNC_WAIT",
     "ASYNC_WAIT_COUNT",
     "ELSEWHERE",
+    "EXPLICIT_READ",
+    "EXPLICIT_WRITE",
     "LINKED",
     "MIN_BLOCKS",
     "NOALIAS",
@@ -40,6 +42,9 @@ ASYNC_WAIT, ASYNC_WAIT_COUNT = "async_wait_queue_scope", "async_wait_inflight_co
 ELSEWHERE = "tir.defined_elsewhere"
 """On a function that another object defines: its body only says what it writes and returns. The value says how deep its calls
 nest, itself counted."""
+
+EXPLICIT_READ, EXPLICIT_WRITE = "explicit_read_region", "explicit_write_region"
+"""On a block: the places among its declared reads, and writes, of the regions that stay as they are."""
 
 LINKED = "tir.called_from_elsewhere"
 """On a function that other objects call: where it has no symbol it gets one, and its arrays are not checked at each call."""

@@ -17,6 +17,7 @@ from tirlower.ir.stmt import Block, Evaluate, For, ForKind, Seq, Stmt, While
 from tirlower.poly import Scop, can_bind, can_reorder, carried_reductions, extract, is_parallel, is_vectorizable
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.schedule.sites import Steps
+from tirlower.schedule.uses import UsesOf
 
 __all__ = ["Facts"]
 
@@ -32,6 +33,7 @@ class Facts:
     def __init__(self) -> None:
         self._inside: dict[Stmt, tuple[tuple[Steps, Stmt], ...]] = {}
         self._scops: dict[PrimFunc, Scop] = {}
+        self.uses = UsesOf()
 
     def inside(self, root: Stmt) -> tuple[tuple[Steps, Stmt], ...]:
         """The statements under (and including) one that are no sequences, with the way to each, in the text's order."""

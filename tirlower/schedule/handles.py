@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol, TypeAlias
 
+from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Expr, Var
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.stmt import Block, For, Stmt
+from tirlower.ir.stmt import Block, BufferStore, For, Stmt
 
-__all__ = ["BlockRV", "ExprRV", "Handle", "LoopRV", "Owner", "StmtRV", "handle_of"]
+__all__ = ["BlockRV", "BufferRV", "ExprRV", "Handle", "LoopRV", "Owner", "StmtRV", "handle_of"]
 
 
 class Owner(Protocol):
@@ -26,6 +27,9 @@ class Owner(Protocol):
 
     def loops_around(self, handle: BlockRV) -> list[LoopRV]:
         """The loops around a block, recorded as a look-up."""
+
+    def twins_of(self, handle: Handle) -> list[Handle]:
+        """The handles of the other copies of what a handle stands for."""
 
 
 class Handle:
@@ -41,6 +45,11 @@ class Handle:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
+
+    @property
+    def twins(self) -> list[Handle]:
+        """The other copies, where a step wrote what it stands for several times."""
+        return self.owner.twins_of(self)
 
 
 class LoopRV(Handle):
@@ -85,14 +94,26 @@ class StmtRV(Handle):
     __slots__ = ()
 
 
+class BufferRV(Handle):
+    """A buffer: its contents, whatever its scope and layout become."""
+
+    __slots__ = ()
+    what = "buffer"
+    prefix = "m"
+
+
 ExprRV: TypeAlias = Var
 """An int32 variable that the schedule gives a value."""
 
 
-def handle_of(node: Stmt | PrimFunc, owner: Owner) -> Handle:
+def handle_of(node: Stmt | PrimFunc | Buffer, owner: Owner) -> Handle:
     """A new handle of the kind that a statement takes."""
     if isinstance(node, For):
         return LoopRV(node.loop_var.name, owner)
     if isinstance(node, Block):
         return BlockRV(node.name, owner)
-    return BlockRV("root", owner) if isinstance(node, PrimFunc) else StmtRV(type(node).__name__, owner)
+    if isinstance(node, Buffer):
+        return BufferRV(node.name, owner)
+    if isinstance(node, BufferStore):
+        return StmtRV(node.buffer.name, owner)
+    return BlockRV("root", owner) if isinstance(node, PrimFunc) else StmtRV(type(node).__name__.lower(), owner)

@@ -1,6 +1,18 @@
 """A primitive as data: its name in the trace, its method, its arguments, its check and its rewrite.
 
-Methods, signatures, docstrings, the forms of the trace and the fuzzer's arguments all come from here.
+Methods, signatures, docstrings, the forms of the trace and the fuzzer's arguments all come from here. How one is written:
+
+- A file of its own with one :class:`Kind` (or an inseparable pair), which :mod:`tirlower.schedule.registry` lists. Each
+  :class:`Slot` says what an argument is (:class:`Takes`); a user's value arrives as the value that the trace shows, names
+  looked up: ``step.handle("loop")``, ``step.stage("block")`` (what computes: a block, or a statement or nest that writes
+  one buffer), ``step.buffer("buffer")``, ``step["flag"]``. Words and order are TVM's; what TVM does not know is ``extra``.
+- ``check(step)`` changes nothing and gives a Verdict by the question of its class (:class:`~tirlower.schedule.facts.Facts`,
+  :mod:`tirlower.poly.order_kept`, :mod:`tirlower.poly.dataflow`); ``step.refuse`` where the program has not the form,
+  ``BadArgument`` where an argument is out of range. Whatever else is wrong there is a refusal too, never a crash.
+- ``rewrite(step)`` makes new nodes and gives a :class:`~tirlower.schedule.sites.Change`: its edits, one for each place (a
+  statement replaced, put in, taken out: as low in the tree as it can be), its ``forward`` for each loop, block and store that did not
+  stay the same object, its outputs. ``step.exactness`` may be set in either of the two.
+- Blocks whose bodies changed get their regions from :func:`tirlower.schedule.regions.with_regions`.
 """
 
 from __future__ import annotations
@@ -9,7 +21,7 @@ import enum
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tirlower.diagnostics import BadArgument
 from tirlower.poly.verdict import PROVED, Verdict
@@ -18,7 +30,7 @@ if TYPE_CHECKING:
     from tirlower.schedule.sites import Change
     from tirlower.schedule.step import Step
 
-__all__ = ["NEEDED", "Kind", "Slot", "Takes"]
+__all__ = ["NEEDED", "SIDES", "BufferAt", "Kind", "Slot", "Takes"]
 
 
 class Takes(enum.Enum):
@@ -34,6 +46,26 @@ class Takes(enum.Enum):
     FACTOR = "a factor: an integer, an expression or None"
     VALUE = "a string, a number, or a list or dict of these"
     NAMES = "a list of names"
+    STAGE = "a block, or a statement or nest that writes one buffer, or the name of one of them"
+    BLOCKS = "a list of blocks or their names"
+    LOOPS = "a list of loops"
+    TARGET = "a loop, a block, or a list of blocks"
+    BUFFER = "a buffer: its place among the reads or writes, (side, place), its name, or itself"
+    INDEX_MAP = "an index map, or a function from indices to indices"
+    REGIONS = "a function from the block's iterators to an index or (begin, end) for each dimension"
+    EXPR = "a number or an expression, or a function of indices that gives one"
+    SCOPE = "the name of a storage scope"
+    DTYPE = "the name of a data type"
+    INTEGERS = "a list of integers"
+    FLOATS = "a list of numbers"
+    INTRIN = "the name of a tensor intrinsic, or one itself"
+
+
+class BufferAt(NamedTuple):
+    """Which buffer of a block is meant: of those that it reads or writes ("read", "write"), the how manieth."""
+
+    side: str
+    at: int
 
 
 NEEDED: Final = object()
@@ -44,8 +76,11 @@ NEEDED: Final = object()
 class Slot:
     """An argument: its name in Python, what it takes, and where it stands in a trace.
 
-    ``many``: a list; ``rest``: all positional arguments from here on. ``attr``: among the attributes of an instruction,
-    not its inputs. ``keyword``: its word in TVM's text, "" for none. ``extra``: beyond TVM, so it stands in no TVM trace.
+    ``many``: a list, flat among the inputs; ``rest``: all positional arguments from here on. ``attr``: among the attributes
+    of an instruction, not its inputs. ``keyword``: its word in TVM's text, "" for none. ``extra``: beyond TVM, so it stands
+    in no TVM trace. ``quiet``: left out of TVM's text where it is empty or None. ``of``: of a buffer or an index map, the
+    argument whose buffers, iterators (of a block) or dimensions (of a buffer) it is about. ``side``: of a buffer, "read" or "write" where only
+    these are meant, so that traces hold the place alone; "" where they hold the side too.
     """
 
     name: str
@@ -56,11 +91,24 @@ class Slot:
     attr: bool = False
     keyword: str | None = None
     extra: bool = False
+    quiet: bool = False
+    of: str = "block"
+    side: str = ""
 
     @property
     def word(self) -> str:
         """The keyword in TVM's text; nothing where it stands bare."""
         return self.name if self.keyword is None else self.keyword
+
+
+SIDES: Final = ("read", "write")
+"""The sides of a buffer in a trace, by their number there."""
+
+
+def _side(kind: Kind, number: object) -> str:
+    if number not in (0, 1):
+        raise BadArgument(f"an instruction {kind.name} names the side {number!r}, not 0 (reads) or 1 (writes)")
+    return SIDES[int(number)]
 
 
 def _always(step: Step) -> Verdict:
@@ -131,8 +179,13 @@ class Kind:
         for slot in self.slots:
             value = values[slot.name]
             if slot.extra:
-                if value != slot.default:
+                if value is not slot.default and (
+                    value.__class__ is not slot.default.__class__ or value != slot.default
+                ):
                     extra[slot.name] = value
+            elif slot.takes is Takes.BUFFER and isinstance(value, BufferAt):
+                place: list[object] = [value.at] if slot.side else [value.at, SIDES.index(value.side)]
+                (attrs if slot.attr else inputs).extend(place)
             elif slot.attr:
                 attrs.append(value)
             elif slot.many or slot.rest:
@@ -149,6 +202,12 @@ class Kind:
         for slot in self.slots:
             if slot.extra:
                 values[slot.name] = extra.get(slot.name, slot.default)
+            elif slot.takes is Takes.BUFFER and slot.attr:
+                index = next(of_attrs, slot.default)
+                if isinstance(index, int) and not isinstance(index, bool):
+                    side = slot.side or _side(self, next(of_attrs, 0))
+                    index = BufferAt(side, index)
+                values[slot.name] = index
             elif slot.attr:
                 values[slot.name] = next(of_attrs, slot.default)
             elif slot.many or slot.rest:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from tirlower.diagnostics import Ambiguous, NotFound, nearest_name
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.path import Path
 from tirlower.ir.stmt import AllocBuffer, Block, For, Stmt
 from tirlower.schedule.handles import BlockRV
 from tirlower.schedule.kind import Kind, Slot, Takes
@@ -73,18 +72,10 @@ GET_BLOCK = Kind(
 )
 
 
-def _way(step: Step, site: Site) -> Iterator[tuple[Site, Stmt]]:
-    """The statements around a place with their own places, outermost first."""
-    values = Path(site.steps).chain(step.func(site))
-    for at, value in enumerate(values[:-1]):
-        if isinstance(value, Stmt):
-            yield Site(site.func, site.steps[:at]), value
-
-
 def loops_around(step: Step, site: Site) -> list[Site]:
     """The loops around a place up to the next block outside, outermost first."""
     found: list[Site] = []
-    for place, stmt in _way(step, site):
+    for place, stmt in step.way(site):
         if isinstance(stmt, Block):
             found = []
         elif isinstance(stmt, For):
@@ -148,18 +139,12 @@ GET_CHILD_BLOCKS = Kind(
 )
 
 
-def _scope_of(step: Step, site: Site) -> Site:
-    """The block around a block; the function where there is none."""
-    around = [place for place, stmt in _way(step, site) if isinstance(stmt, Block)]
-    return around[-1] if around else Site(site.func)
-
-
 def _joined(step: Step, handle: BlockRV, backwards: bool) -> Change:
     """The blocks of the scope that feed a block (``backwards``), or are fed by it, by a flow or output edge."""
     site = step.site(handle)
     if not site.steps or not step.chain(site)[:-1]:
         return Change()  # the root has no blocks beside it
-    children = _children(step, _scope_of(step, site))
+    children = _children(step, step.scope(site))
     here = next(at for at, (place, _) in enumerate(children) if place == site)
     found: dict[int, None] = {}
     pairs = [(at, here) for at in range(here)] if backwards else [(here, at) for at in range(here + 1, len(children))]

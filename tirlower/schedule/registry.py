@@ -19,7 +19,7 @@ from tirlower.schedule.loops.reorder import REORDER
 from tirlower.schedule.loops.split import SPLIT
 from tirlower.schedule.loops.unit import ADD_UNIT_LOOP
 from tirlower.schedule.postproc import ENTER_POSTPROC
-from tirlower.schedule.select import LOOP, LOOPS
+from tirlower.schedule.select import BUFFER, LOOP, LOOPS, STAGE
 
 __all__ = ["KINDS", "InstructionKind", "method_kind"]
 
@@ -32,6 +32,8 @@ KINDS = (
     GET_OUTPUT_BLOCKS,
     LOOP,
     LOOPS,
+    STAGE,
+    BUFFER,
     SPLIT,
     FUSE,
     REORDER,

@@ -7,19 +7,21 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from tirlower.diagnostics import BadArgument, NotFound, ScheduleError, TransformError, nearest_name, user_frames
-from tirlower.ir.expr import Expr, Var
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.stmt import Block, For, Stmt
 from tirlower.ir.verify import verify_well_formed
 from tirlower.poly.verdict import Verdict
+from tirlower.schedule.arguments import Arguments
 from tirlower.schedule.facts import Facts
 from tirlower.schedule.handles import BlockRV, Handle, LoopRV
-from tirlower.schedule.kind import Kind, Slot, Takes
-from tirlower.schedule.lookups import GET_BLOCK, GET_LOOPS, function_of
+from tirlower.schedule.kind import Kind
+from tirlower.schedule.lookups import GET_BLOCK, GET_LOOPS
 from tirlower.schedule.policy import Policy
 from tirlower.schedule.registry import KINDS, method_kind
 from tirlower.schedule.sampling import fork, state_of
-from tirlower.schedule.select import LOOP
+from tirlower.schedule.sites import Ended, Memory, at_site
 from tirlower.schedule.state import Record, State
 from tirlower.schedule.step import Step, judge, take
 from tirlower.schedule.trace import Trace
@@ -119,8 +121,8 @@ class Schedule:
             )
         self._state = dataclasses.replace(self._state, working_on=func_name)
 
-    def get(self, rand_var_or_handle: Handle | Var) -> Stmt | PrimFunc | int:
-        """What a handle stands for now: a loop, a block, a statement; the number of an expression.
+    def get(self, rand_var_or_handle: Handle | Var) -> Stmt | PrimFunc | Buffer | int:
+        """What a handle stands for now: a loop, a block, a statement, a buffer; the number of an expression.
 
         Raises :class:`DeadHandle` for one that ended, or of another schedule.
         """
@@ -131,7 +133,8 @@ class Schedule:
         if not isinstance(rand_var_or_handle, Handle):
             raise TypeError(f"get() takes a handle, got {type(rand_var_or_handle).__name__}")
         with user_frames():
-            return self._state.stmt(rand_var_or_handle)
+            place = self._state.place(rand_var_or_handle)
+            return place.buffer if isinstance(place, Memory) else at_site(self._state.mod, place)
 
     def remove_rv(self, rand_var: Handle | Var) -> None:
         """Forget a handle."""
@@ -159,6 +162,10 @@ class Schedule:
     def loops_around(self, handle: BlockRV) -> list[LoopRV]:
         """The loops around a block, as :meth:`get_loops` gives them."""
         return [one for one in self.apply_kind(GET_LOOPS, {"block": handle}) if isinstance(one, LoopRV)]
+
+    def twins_of(self, handle: Handle) -> list[Handle]:
+        """The handles of the other copies of what a handle stands for."""
+        return [one for one in self._state.twins.get(handle, ()) if not isinstance(self._state.places.get(one), Ended)]
 
     def block(self, name: str) -> BlockRV:
         """The only block of a name in the function worked on (:meth:`get_block`)."""
@@ -270,7 +277,7 @@ class Schedule:
             self._state = before
         return ""
 
-    def apply_kind(self, kind: Kind, values: dict[str, object], decision: object = None) -> list[Handle]:
+    def apply_kind(self, kind: Kind, values: dict[str, object], decision: object = None) -> list[Handle | Var]:
         """Take a step given as a primitive and its arguments by name; the handles that it gives."""
         with user_frames():
             state, resolved = self._resolved(kind, values)
@@ -286,64 +293,9 @@ class Schedule:
 
     def _resolved(self, kind: Kind, values: dict[str, object]) -> tuple[State, dict[str, object]]:
         """Arguments of the kinds that a primitive takes, names looked up; the moment after these look-ups."""
-        state, found = self._state, dict[str, object]()
-        for slot in kind.slots:
-            value = values[slot.name]
-            if not (slot.many or slot.rest):
-                state, found[slot.name] = self._argument(kind, slot, value, state)
-                continue
-            if not isinstance(value, (list, tuple)):
-                raise TypeError(f"{kind.method}() takes a list as {slot.name}=, got {value!r}")
-            items: list[object] = []
-            for one in value:
-                state, item = self._argument(kind, slot, one, state)
-                items.append(item)
-            found[slot.name] = items
-        return state, found
-
-    def _argument(self, kind: Kind, slot: Slot, value: object, state: State) -> tuple[State, object]:
-        """One argument. Raises TypeError for one of a wrong kind."""
-        if slot.takes is Takes.FUNCTION and (value is None or isinstance(value, str)):
-            return state, function_of(state, value)
-        if value is slot.default or (isinstance(value, type(slot.default)) and value == slot.default):
-            return state, value
-        takes = slot.takes
-        if takes in (Takes.LOOP, Takes.BLOCK, Takes.LOOP_OR_BLOCK):
-            if isinstance(value, str):
-                by, key = (LOOP, "selector") if takes is Takes.LOOP else (GET_BLOCK, "name")
-                asked: dict[str, object] = {"func_name": function_of(state)} if by is GET_BLOCK else {}
-                asked[key] = value
-                state, [value] = take(by, asked, state, self._facts, self._policy, self, None, self._group)
-            wanted = {Takes.LOOP: (LoopRV,), Takes.BLOCK: (BlockRV,)}.get(takes, (LoopRV, BlockRV))
-            if isinstance(value, wanted):
-                state.site(value)
-                return state, value
-        elif _fits(takes, value):
-            return state, value
-        raise TypeError(f"{kind.method}() takes {takes.value} as {slot.name}=, got {value!r}")
-
-
-def _fits(takes: Takes, value: object) -> bool:
-    """Whether a value is of a kind."""
-    integer = isinstance(value, int) and not isinstance(value, bool)
-    match takes:
-        case Takes.STRING:
-            return isinstance(value, str)
-        case Takes.INTEGER:
-            return integer
-        case Takes.FLAG:
-            return isinstance(value, bool)
-        case Takes.FACTOR:
-            return value is None or integer or (isinstance(value, Expr) and value.dtype.is_integral)
-        case Takes.NAMES:
-            return isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
-        case Takes.VALUE:
-            if isinstance(value, (list, tuple)):
-                return all(_fits(takes, one) for one in value)
-            if isinstance(value, dict):
-                return all(isinstance(key, str) and _fits(takes, one) for key, one in value.items())
-            return isinstance(value, (str, int, float, Expr))
-    return False
+        arguments = Arguments(kind, self._state, self._facts, self._policy, self, self._group)
+        found = arguments.resolved(values)
+        return arguments.state, found
 
 
 def _method(kind: Kind) -> object:

@@ -10,13 +10,15 @@ import fnmatch
 from collections.abc import Sequence
 
 from tirlower.diagnostics import Ambiguous, BadArgument, Label, NotFound, nearest_name
-from tirlower.ir.stmt import Block, BufferStore, For, Stmt
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, For, Stmt
+from tirlower.schedule.facts import Facts
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.lookups import function_of, loops_around
 from tirlower.schedule.sites import Change, Site, Steps
+from tirlower.schedule.stages import nests_of
 from tirlower.schedule.step import Step
 
-__all__ = ["LOOP", "LOOPS"]
+__all__ = ["BUFFER", "LOOP", "LOOPS", "STAGE", "has_block"]
 
 Placed = tuple[Steps, Stmt]
 
@@ -147,6 +149,100 @@ LOOPS = Kind(
     [LoopRV('i'), LoopRV('j')]
     """,
     returns="many",
+    pure=True,
+    tvm=False,
+)
+
+
+def has_block(root: Stmt, name: str, facts: Facts) -> bool:
+    """Whether a block of a name stands under a statement."""
+    return any(isinstance(stmt, Block) and stmt.name == name for _, stmt in facts.inside(root))
+
+
+def _stage(step: Step) -> Change:
+    where, name = function_of(step.state), str(step["name"])
+    body = step.state.mod[where].body
+    found = nests_of(body, name, step.facts.uses)
+    if not found:
+        known = dict.fromkeys(
+            _name(stmt) for _, stmt in step.facts.inside(body) if isinstance(stmt, (Block, BufferStore))
+        )
+        near = nearest_name(name, known)
+        raise NotFound(
+            f"no block is named {name!r}, and no buffer of that name is written outside of blocks",
+            help=f"did you mean {near!r}?" if near else f"there are: {', '.join(known) or 'none'}",
+        )
+    if len(found) > 1:
+        raise Ambiguous(
+            f"{len(found)} statements write {name!r}",
+            labels=[
+                Label(stmt.span, "one of them", primary=at == 0) for at, (_, stmt) in enumerate(found) if stmt.span
+            ],
+            help=f'give the loop of the one that is meant: sch.loop("{name}/i#0")',
+        )
+    return Change(outputs=(Site(where, ("body", *found[0][0])),))
+
+
+STAGE = Kind(
+    "Stage",
+    "stage",
+    (Slot("name", Takes.STRING, attr=True),),
+    _stage,
+    """The outermost statement or loop that writes a buffer, given by its name, and no other: what stands for a block where
+    there are none. Raises NotFound and Ambiguous.
+
+    >>> import tirlower as tl
+    >>> from tirlower.script import parse
+    >>> sch = tl.Schedule(parse('''
+    ... def f(A: T.Buffer((4, 4), "int32")):
+    ...     for i, j in T.grid(4, 4):
+    ...         A[i, j] = 1
+    ... '''))
+    >>> sch.stage("A")
+    LoopRV('i')
+    """,
+    returns="one",
+    pure=True,
+    tvm=False,
+)
+
+
+def _buffer(step: Step) -> Change:
+    where, name = function_of(step.state), str(step["name"])
+    func = step.state.mod[where]
+    allocated = [stmt.buffer for _, stmt in step.facts.inside(func.body) if isinstance(stmt, (AllocBuffer, AllocConst))]
+    known = [*func.buffers, *allocated]
+    found = [buffer for buffer in known if buffer.name == name]
+    if not found:
+        names = dict.fromkeys(buffer.name for buffer in known)
+        near = nearest_name(name, names)
+        raise NotFound(
+            f"no buffer is named {name!r}",
+            help=f"did you mean {near!r}?" if near else f"the buffers are: {', '.join(names) or 'none'}",
+        )
+    if len(found) > 1:
+        raise Ambiguous(f"{len(found)} buffers are named {name!r}", help="rename all but one")
+    return Change(outputs=(found[0],))
+
+
+BUFFER = Kind(
+    "Buffer",
+    "buffer",
+    (Slot("name", Takes.STRING, attr=True),),
+    _buffer,
+    """The only parameter or allocation of a name. Raises NotFound and Ambiguous.
+
+    >>> import tirlower as tl
+    >>> from tirlower.script import parse
+    >>> sch = tl.Schedule(parse('''
+    ... def f(A: T.Buffer((4,), "int32")):
+    ...     for i in range(4):
+    ...         A[i] = 1
+    ... '''))
+    >>> sch.buffer("A"), sch.get(sch.buffer("A")).name
+    (BufferRV('A'), 'A')
+    """,
+    returns="one",
     pure=True,
     tvm=False,
 )

@@ -10,24 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from tirlower.ir.buffer import Buffer
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.path import Path, Step, node_at, replace_at
-from tirlower.ir.stmt import Seq, Stmt, declares
+from tirlower.ir.path import Path, node_at
+from tirlower.ir.stmt import Stmt
+from tirlower.schedule.edits import Edit, Insert, Rebuilt, Site, Steps
 from tirlower.schedule.handles import Handle
 
-__all__ = ["Change", "Edit", "Ended", "Forward", "Inside", "Place", "Site", "Steps", "at_site", "moved"]
+__all__ = [
+    "Change", "Edit", "Ended", "Forward", "Insert", "Inside", "Memory", "Moved", "Place", "Site", "Steps", "at_site", "moved",
+]  # fmt: skip
 
-Steps: TypeAlias = "tuple[Step, ...]"
 Inside: TypeAlias = "Callable[[Stmt], Sequence[tuple[Steps, Stmt]]]"
 """The statements under (and including) one, each with the way to it, in the order of the text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A place in a function of the module; without steps, the function."""
-
-    func: str
-    steps: Steps = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +34,15 @@ class Ended:
     became: tuple[Handle, ...] = ()
 
 
-Place: TypeAlias = "Site | Ended"
-
-
 @dataclass(frozen=True, slots=True)
-class Edit:
-    """A statement of a function, given by its place, becomes another one."""
+class Memory:
+    """The place of a handle of a buffer: the function, and the buffer as it is there now."""
 
-    site: Site
-    new: Stmt
+    func: str
+    buffer: Buffer
+
+
+Place: TypeAlias = "Site | Memory | Ended"
 
 
 class Forward:
@@ -63,10 +58,13 @@ class Forward:
     def __init__(self) -> None:
         self._kept: dict[Stmt, Stmt] = {}
         self.ended: dict[Stmt, tuple[Stmt, ...]] = {}
+        self.twins: dict[Stmt, tuple[Stmt, ...]] = {}
 
-    def keep(self, old: Stmt, new: Stmt) -> None:
-        """A statement goes on as another one."""
+    def keep(self, old: Stmt, new: Stmt, *twins: Stmt) -> None:
+        """A statement goes on as another one; ``twins`` are further copies of it."""
         self._kept[old] = new
+        if twins:
+            self.twins[old] = twins
 
     def end(self, old: Stmt, *became: Stmt) -> None:
         """A statement is no more; others came of it."""
@@ -92,14 +90,29 @@ class Forward:
 class Change:
     """What a step does: what it replaces by what, what became of handles, what comes out.
 
-    ``outputs`` are statements of the changed program or places in it, of which the step returns handles; ``exactness``
-    says what the results are up to: "bitwise", or in which way not.
+    ``edits`` are of places of the program as it is, in any of its functions, none inside of another one
+    (:class:`~tirlower.schedule.edits.Edit`, :class:`~tirlower.schedule.edits.Insert`). ``forward`` says what became of the
+    statements inside; those in a place that nothing stands in any more end by themselves. ``outputs`` are what the step
+    returns handles of: statements of the changed program, places in it, buffers of it (in the function of the first
+    edit), numbers (of which the schedule's expressions get their values). ``exactness`` says what results are up to: "bitwise", or in
+    which way not. ``buffers`` are those that took the place of others. ``decision`` and ``random`` are what was drawn, and the
+    next state of the generator.
     """
 
-    edit: Edit | None = None
+    edits: Edit | Insert | tuple[Edit | Insert, ...] = ()
     forward: Forward = field(default_factory=Forward)
-    outputs: tuple[Stmt | Site, ...] = ()
+    outputs: tuple[Stmt | Site | Buffer | int, ...] = ()
     exactness: str = "bitwise"
+    buffers: Mapping[Buffer, Buffer] = field(default_factory=dict)
+    decision: object = None
+    random: int | None = None
+
+    def of(self) -> dict[str, list[Edit | Insert]]:
+        """The edits by their function."""
+        found: dict[str, list[Edit | Insert]] = {}
+        for edit in self.edits if isinstance(self.edits, tuple) else (self.edits,):
+            found.setdefault(edit.site.func, []).append(edit)
+        return found
 
 
 def at_site(mod: IRModule, site: Site) -> Stmt | PrimFunc:
@@ -109,32 +122,45 @@ def at_site(mod: IRModule, site: Site) -> Stmt | PrimFunc:
     return found
 
 
-def moved(
-    mod: IRModule, places: Mapping[Handle, Place], change: Change, ended: Ended, inside: Inside
-) -> tuple[IRModule, dict[Handle, Place], dict[Stmt, Site]]:
-    """The module and the table after a change, and the places of the statements that it made.
+@dataclass(frozen=True)
+class Moved:
+    """What a change makes of a module and of the table of handles: ``found`` are the places of the statements that it made."""
+
+    mod: IRModule
+    places: dict[Handle, Place]
+    found: dict[Stmt, Site]
+
+
+def moved(mod: IRModule, places: Mapping[Handle, Place], change: Change, ended: Ended, inside: Inside) -> Moved:
+    """The module and the table after a change.
 
     Handles that the change ends are ``ended``; what became of them is the caller's to fill in, who makes the handles.
     """
-    table, edit = dict(places), change.edit
-    if edit is None:
-        return mod, table, {}
-    site, func = edit.site, mod[edit.site.func]
-    steps, depth, last = site.steps, len(site.steps), site.steps[-1]
-    parts = [(steps, edit.new)]
-    if isinstance(last, int) and isinstance(edit.new, Seq) and not declares(edit.new):
-        # Spliced into the sequence that it stands in: those behind it are counted anew.
-        parts = [((*steps[:-1], last + at), stmt) for at, stmt in enumerate(edit.new.stmts)]
-    found = {stmt: Site(site.func, (*way, *rest)) for way, part in parts for rest, stmt in inside(part)}
+    table, found = dict(places), dict[Stmt, Site]()
+    edits = change.of()
+    made = {name: Rebuilt(mod[name], changes) for name, changes in edits.items()}
+    for name, one in made.items():
+        for way, part in one.made():
+            found.update((stmt, Site(name, (*way, *rest))) for rest, stmt in inside(part))
+    gone = any(isinstance(edit, Edit) and edit.new is None for changes in edits.values() for edit in changes)
     for handle, place in places.items():
-        if not isinstance(place, Site) or place.func != site.func or place.steps[: depth - 1] != steps[:-1]:
-            continue
-        at = place.steps[depth - 1] if len(place.steps) >= depth else None
-        if at == last:
-            old = node_at(func, Path(place.steps))
+        if isinstance(place, Memory):
+            if place.buffer in change.buffers:
+                table[handle] = Memory(place.func, change.buffers[place.buffer])
+        elif isinstance(place, Site) and place.func in made:
+            steps = made[place.func].moved(place.steps)
+            if steps is not None:
+                table[handle] = place if steps == place.steps else Site(place.func, steps)
+                continue
+            old = node_at(mod[place.func], Path(place.steps))
+            if isinstance(old, PrimFunc):
+                continue  # the root of a function without a root block
             assert isinstance(old, Stmt)
-            table[handle] = ended if old in change.forward.ended else found[change.forward.after(old)]
-        elif len(parts) > 1 and isinstance(at, int) and isinstance(last, int) and at > last:
-            behind = (*steps[:-1], at + len(parts) - 1, *place.steps[depth:])
-            table[handle] = Site(site.func, behind)
-    return mod.with_func(site.func, replace_at(func, Path(steps), edit.new)), table, found
+            if old in change.forward.ended:
+                table[handle] = ended
+            else:
+                new = change.forward.after(old)
+                table[handle] = found.get(new, ended) if gone else found[new]
+    for name, one in made.items():
+        mod = mod.with_func(name, one.func)
+    return Moved(mod, table, found)

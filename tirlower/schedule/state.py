@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tirlower.diagnostics import DeadHandle
+from tirlower.diagnostics import BadArgument, DeadHandle
 from tirlower.ir.expr import Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.stmt import Stmt
 from tirlower.schedule.handles import Handle
 from tirlower.schedule.kind import Kind
-from tirlower.schedule.sites import Place, Site, at_site
+from tirlower.schedule.sites import Memory, Place, Site, at_site
 
 __all__ = ["Instruction", "Record", "State"]
 
@@ -54,7 +54,8 @@ class Record:
 @dataclass(frozen=True)
 class State:
     """A moment of a schedule. ``steps`` counts the steps that changed something or may have; ``random`` is the state of
-    the generator; ``values`` are those of the expressions that the schedule made.
+    the generator; ``values`` are those of the expressions that the schedule made; ``twins`` the handles of the other copies
+    of what was written several times.
     """
 
     mod: IRModule
@@ -65,6 +66,7 @@ class State:
     before: State | None = None
     record: Record | None = None
     steps: int = 0
+    twins: Mapping[Handle, tuple[Handle, ...]] = field(default_factory=dict)
 
     def records(self) -> list[Record]:
         """The steps that led here, the first one first."""
@@ -77,9 +79,16 @@ class State:
             state = state.before
 
     def site(self, handle: Handle) -> Site:
+        """Where a statement's handle stands. Raises :class:`DeadHandle` as :meth:`place` does."""
+        place = self.place(handle)
+        if isinstance(place, Memory):
+            raise BadArgument(f"the buffer `{handle.name}` is no statement")
+        return place
+
+    def place(self, handle: Handle) -> Site | Memory:
         """Where a handle stands. Raises :class:`DeadHandle` for one that ended, or of another schedule."""
         place = self.places.get(handle)
-        if isinstance(place, Site):
+        if isinstance(place, (Site, Memory)):
             return place
         name = f"the {handle.what} `{handle.name}`"
         if place is None:

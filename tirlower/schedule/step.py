@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
 from tirlower.arith import Analyzer
@@ -18,19 +18,22 @@ from tirlower.diagnostics import (
     TirError,
     UnprovedStep,
 )
-from tirlower.ir.buffer import Range
+from tirlower.ir.buffer import Buffer, Range
+from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import Expr, IntImm, Var
 from tirlower.ir.func import PrimFunc
+from tirlower.ir.index_map import IndexMap
 from tirlower.ir.path import Path
-from tirlower.ir.stmt import Bind, Block, For, IfThenElse, Seq, Stmt
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, Block, For, IfThenElse, Seq, Stmt
 from tirlower.ir.verify import verify_well_formed
 from tirlower.poly.verdict import Verdict
 from tirlower.rewrite.fact_mutator import know_shapes, stated_fact
 from tirlower.schedule.facts import Facts
 from tirlower.schedule.handles import Handle, Owner, handle_of
-from tirlower.schedule.kind import Kind
+from tirlower.schedule.kind import BufferAt, Kind
 from tirlower.schedule.policy import Policy
-from tirlower.schedule.sites import Change, Ended, Place, Site, moved
+from tirlower.schedule.sites import Change, Ended, Forward, Insert, Memory, Place, Site, at_site, moved
+from tirlower.schedule.stages import Stage
 from tirlower.schedule.state import Instruction, Record, State
 from tirlower.script.printer import print_with_spans
 
@@ -40,12 +43,21 @@ __all__ = ["Step", "judge", "take"]
 class Step:
     """A step that is being taken: its arguments by name (``step["loop"]``), and questions to the program around them."""
 
-    def __init__(self, kind: Kind, values: dict[str, object], state: State, facts: Facts, policy: Policy) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        values: dict[str, object],
+        state: State,
+        facts: Facts,
+        policy: Policy,
+        decision: object = None,
+    ) -> None:
         self.kind = kind
         self.values = values
         self.state = state
         self.facts = facts
         self.policy = policy
+        self.decision = decision
         self.exactness = "bitwise"
 
     def __getitem__(self, name: str) -> object:
@@ -59,7 +71,7 @@ class Step:
             if slot.rest:
                 assert isinstance(value, (list, tuple))
                 words += map(_word, value)
-            elif value != slot.default:
+            elif value is not slot.default and (value.__class__ is not slot.default.__class__ or value != slot.default):
                 words.append(f"{slot.name}={_word(value)}" if slot.extra else _word(value))
         return f"{self.kind.method}({', '.join(words)})"
 
@@ -98,6 +110,59 @@ class Step:
         found = self.stmt(handle)
         if not isinstance(found, For):
             raise BadArgument(f"`{handle.name}` is no loop")
+        return found
+
+    def stage(self, name: str = "block") -> Stage:
+        """What an argument names that computes: a block, or a statement or nest of plain loops."""
+        handle = self.handle(name)
+        stmt = self.stmt(handle)
+        if isinstance(stmt, PrimFunc):
+            raise BadArgument("the root of a function without a root block computes nothing by itself")
+        return Stage.of(self.site(handle), stmt, self.facts.uses)
+
+    def buffer(self, name: str = "buffer") -> Buffer:
+        """The buffer that an argument names."""
+        at, stage = self.values[name], self.stage(self.kind.slot[name].of)
+        assert isinstance(at, BufferAt)
+        return (stage.reads if at.side == "read" else stage.writes)[at.at]
+
+    def scope(self, site: Site) -> Site:
+        """The place of the block around a place; of the function where there is none."""
+        around = [at for at, stmt in self.way(site) if isinstance(stmt, Block)]
+        return around[-1] if around else Site(site.func)
+
+    def way(self, site: Site) -> Iterator[tuple[Site, Stmt]]:
+        """The statements around a place with their own places, outermost first."""
+        values = Path(site.steps).chain(self.func(site))
+        for at, value in enumerate(values[:-1]):
+            if isinstance(value, Stmt):
+                yield Site(site.func, site.steps[:at]), value
+
+    def allocation(self, buffer: Buffer, scope: Site) -> Insert:
+        """The change that allocates a buffer at the head of a block (where its allocations stand), or of a function."""
+        if not scope.steps and isinstance(self.func(scope).body, Block):
+            scope = scope / ("body",)
+        body = scope / ("body",)
+        stmt = at_site(self.state.mod, body)
+        stmts = stmt.stmts if isinstance(stmt, Seq) else (stmt,)
+        count = next((at for at, one in enumerate(stmts) if not isinstance(one, AllocBuffer)), len(stmts))
+        made = (AllocBuffer(buffer),)
+        if isinstance(stmt, Seq) and count:
+            last = count == len(stmts)
+            return Insert(body / ("stmts", count - 1 if last else count), made, behind=last)
+        return Insert(body, made)
+
+    def removal(self, site: Site) -> Site:
+        """The outermost loop, condition or attribute that contains nothing but what stands at a place: what to take out
+        with it. Blocks with iterators stay."""
+        found = site
+        for place, stmt in [*self.way(site)][::-1]:
+            if isinstance(stmt, Seq) and len(stmt.stmts) == 1:
+                continue
+            lone = isinstance(stmt, (For, AttrStmt)) or (isinstance(stmt, IfThenElse) and stmt.else_case is None)
+            if not lone:
+                break
+            found = place
         return found
 
     def chain(self, site: Site) -> list[Stmt]:
@@ -149,9 +214,11 @@ class Step:
 def _word(value: object) -> str:
     if isinstance(value, Handle):
         return value.name
+    if isinstance(value, BufferAt):
+        return repr(tuple(value))
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_word, value))}]"
-    return str(value) if isinstance(value, Expr) else repr(value)
+    return str(value) if isinstance(value, (Expr, IndexMap)) else repr(value)
 
 
 def judge(step: Step) -> Verdict:
@@ -173,9 +240,9 @@ def take(
     owner: Owner,
     decision: object = None,
     group: tuple[str, ...] = (),
-) -> tuple[State, list[Handle]]:
+) -> tuple[State, list[Handle | Var]]:
     """The moment after a step, and the handles that the step gives. Raises :class:`ScheduleError`; nothing changes then."""
-    step, start = Step(kind, values, state, facts, policy), time.perf_counter()
+    step, start = Step(kind, values, state, facts, policy, decision), time.perf_counter()
     try:
         verdict = judge(step)
         said, why = "proved", ""
@@ -185,8 +252,9 @@ def take(
             said, why = "unchecked", policy.unchecked or "enable_check=False"
         change = kind.rewrite(step)
         made, outputs = _after(step, change, owner)
-        if policy.verifies and change.edit is not None:
-            verify_well_formed(made.mod[change.edit.site.func])
+        if policy.verifies:
+            for name in change.of():
+                verify_well_formed(made.mod[name])
     except ScheduleError as error:
         raise _placed(step, error) from None
     except TirError as error:
@@ -199,30 +267,58 @@ def take(
         exactness = change.exactness
     inputs, attrs, extra = kind.flat(values)
     instruction = Instruction(kind, inputs, attrs, list(outputs), extra)
+    decision = change.decision if change.decision is not None else decision
     record = Record(instruction, decision, said, why, exactness, time.perf_counter() - start, group)
     return dataclasses.replace(made, before=state, record=record, steps=state.steps + 1), outputs
 
 
-def _after(step: Step, change: Change, owner: Owner) -> tuple[State, list[Handle]]:
+def _after(step: Step, change: Change, owner: Owner) -> tuple[State, list[Handle | Var]]:
     """The moment after a change, but for its record, and the handles of its outputs."""
     state, verb = step.state, step.kind.method
     ended = Ended(state.steps + 1, verb)
-    mod, table, found = moved(state.mod, state.places, change, ended, step.facts.inside)
-    outputs: list[Handle] = []
+    change_of = moved(state.mod, state.places, change, ended, step.facts.inside)
+    mod, table, found = change_of.mod, change_of.places, change_of.found
+    outputs: list[Handle | Var] = []
     of: dict[Stmt, Handle] = {}
-    after = dataclasses.replace(state, mod=mod, places=table)
+    values, twins = state.values, state.twins
     for output in change.outputs:
-        site = output if isinstance(output, Site) else found[output]
-        node = Path(site.steps).chain(mod[site.func])[-1]
-        assert isinstance(node, (Stmt, PrimFunc))
-        handle = handle_of(node, owner)
-        table[handle] = site
+        if isinstance(output, int):
+            number = Var(f"v{len(values)}", INT32)
+            values = {**values, number: output}
+            outputs.append(number)
+            continue
+        if isinstance(output, Buffer):
+            handle = handle_of(output, owner)
+            table[handle] = Memory(next(iter(change.of()), state.working_on or ""), output)
+        else:
+            site = output if isinstance(output, Site) else found[output]
+            handle = handle_of(at_site(mod, site), owner)
+            table[handle] = site
+            if isinstance(output, Stmt):
+                of[output] = handle
         outputs.append(handle)
-        if isinstance(output, Stmt):
-            of[output] = handle
     if change.forward.ended:
         _tell(state, table, change, ended, of)
+    if change.forward.twins:
+        twins = {**twins}
+        for handle in state.places:
+            copies = _copies(state, handle, change.forward)
+            for copy in copies:
+                other = handle_of(copy, owner)
+                table[other] = found[copy]
+                twins[handle] = (*twins.get(handle, ()), other)
+    random = state.random if change.random is None else change.random
+    after = dataclasses.replace(state, mod=mod, places=table, values=values, twins=twins, random=random)
     return after, outputs
+
+
+def _copies(state: State, handle: Handle, forward: Forward) -> tuple[Stmt, ...]:
+    """The further copies that a change made of what a handle stands for."""
+    place = state.places[handle]
+    if not isinstance(place, Site):
+        return ()
+    old = at_site(state.mod, place)
+    return forward.twins.get(old, ()) if isinstance(old, Stmt) else ()
 
 
 def _tell(state: State, table: dict[Handle, Place], change: Change, ended: Ended, of: Mapping[Stmt, Handle]) -> None:

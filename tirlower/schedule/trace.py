@@ -10,7 +10,7 @@ from tirlower.ir.expr import Var
 from tirlower.schedule.handles import Handle
 from tirlower.schedule.kind import Kind
 from tirlower.schedule.state import Instruction, Record
-from tirlower.schedule.trace_json import load_json, tvm_json
+from tirlower.schedule.trace_json import load_trace, tvm_json
 from tirlower.schedule.trace_text import function_text, python_lines
 
 __all__ = ["Instruction", "Target", "Trace"]
@@ -21,7 +21,7 @@ Provider = Callable[[Instruction, Sequence[object], Sequence[object], object], o
 class Target(Protocol):
     """What a trace is applied to: a schedule."""
 
-    def apply_kind(self, kind: Kind, values: dict[str, object], decision: object = None) -> list[Handle]:
+    def apply_kind(self, kind: Kind, values: dict[str, object], decision: object = None) -> list[Handle | Var]:
         """Take a step, and give the handles that it makes."""
 
 
@@ -140,7 +140,7 @@ class Trace:
     @staticmethod
     def apply_json_to_schedule(json_obj: object, sch: Target) -> None:
         """Take the steps of a JSON trace of either dialect on a schedule. Raises :class:`TraceError`."""
-        insts, decisions = load_json(json_obj)
+        insts, decisions = load_trace(json_obj)
         Trace(insts, decisions).apply_to_schedule(sch)
 
     def text(self, dialect: str = "tirlower", remove_postproc: bool = False) -> str:

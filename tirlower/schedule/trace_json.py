@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from tirlower.diagnostics import TraceError
-from tirlower.ir.expr import Var
+from tirlower.diagnostics import TirError, TraceError
+from tirlower.ir.expr import Expr, Var
+from tirlower.ir.index_map import IndexMap
+from tirlower.ir.json_io import load_json, save_json
 from tirlower.ir.stmt import normalize_attr
-from tirlower.schedule.handles import BlockRV, ExprRV, Handle, LoopRV, Owner, StmtRV
+from tirlower.schedule.handles import BlockRV, BufferRV, ExprRV, Handle, LoopRV, Owner, StmtRV
+from tirlower.schedule.kind import BufferAt
 from tirlower.schedule.registry import InstructionKind
 from tirlower.schedule.state import Instruction, Record
 from tirlower.schedule.trace_text import check_dialect, need_tvm, tvm_names
 
-__all__ = ["load_json", "tvm_json"]
+__all__ = ["load_trace", "tvm_json"]
 
 FORMAT, VERSION = "tirlower.trace", 1
-_PREFIX: dict[str, type[Handle]] = {kind.prefix: kind for kind in (LoopRV, BlockRV, StmtRV)}
+_PREFIX: dict[str, type[Handle]] = {kind.prefix: kind for kind in (LoopRV, BlockRV, StmtRV, BufferRV)}
 
 
 def _value(value: object, names: Mapping[object, str], quoted: bool) -> object:
@@ -25,6 +28,10 @@ def _value(value: object, names: Mapping[object, str], quoted: bool) -> object:
         if value not in names:
             raise TraceError(f"`{value.name}` is no result of an instruction, so it has no form in JSON")
         return names[value]
+    if isinstance(value, BufferAt):
+        return [value.side, value.at]
+    if isinstance(value, IndexMap):
+        return save_json(value)
     match normalize_attr(value):
         case None:
             return "None" if quoted else None
@@ -36,6 +43,8 @@ def _value(value: object, names: Mapping[object, str], quoted: bool) -> object:
             return {key: _value(one, names, quoted) for key, one in entries.items()}
         case bool() | int() | float() as number:
             return number
+        case Expr() as expr:
+            return save_json(expr)
     raise TraceError(f"the value {value} has no form in JSON", help="give it as a number")
 
 
@@ -91,6 +100,11 @@ def _read(value: object, known: Mapping[str, object]) -> object:
             return known[value]
         if value == "None":
             return None
+        if value.startswith("{"):
+            try:
+                return load_json(value)
+            except TirError as error:
+                raise TraceError(f"{value} is no expression or index map: {error.message}") from error
         if value.startswith('"'):
             try:
                 return json.loads(value)
@@ -104,7 +118,7 @@ def _read(value: object, known: Mapping[str, object]) -> object:
     return value
 
 
-def load_json(obj: object) -> tuple[list[Instruction], dict[Instruction, object]]:
+def load_trace(obj: object) -> tuple[list[Instruction], dict[Instruction, object]]:
     """The instructions and decisions of a JSON trace (values, or its text). Raises :class:`TraceError`."""
     if isinstance(obj, str):
         try:

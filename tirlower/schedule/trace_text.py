@@ -6,10 +6,13 @@ import keyword
 from collections.abc import Callable, Mapping, Sequence
 
 from tirlower.diagnostics import TraceError
-from tirlower.ir.expr import Expr, Var
+from tirlower.ir.cancel import linear_difference
+from tirlower.ir.expr import Expr, Var, is_const_int
+from tirlower.ir.functor import substitute
+from tirlower.ir.index_map import IndexMap
 from tirlower.ir.stmt import normalize_attr
 from tirlower.schedule.handles import Handle
-from tirlower.schedule.kind import Kind, Takes
+from tirlower.schedule.kind import BufferAt, Kind, Slot, Takes
 from tirlower.schedule.state import Instruction
 
 __all__ = ["function_text", "python_lines", "tvm_names"]
@@ -58,10 +61,57 @@ def _own_names(insts: Sequence[Instruction]) -> dict[object, str]:
     return names
 
 
+def _variables(given: IndexMap) -> tuple[list[str], list[str]]:
+    """The names of a map's variables, each once, and its results in terms of them."""
+    names: list[str] = []
+    values: dict[Var, Expr] = {}
+    for number, var in enumerate(given.initial_indices):
+        name = var.name if var.name.isidentifier() and not keyword.iskeyword(var.name) else f"i{number}"
+        while name in names:
+            name += "_"
+        names.append(name)
+        values[var] = Var(name, var.dtype)
+    return names, [str(substitute(final, values)) for final in given.final_indices]
+
+
+def map_text(given: IndexMap, tvm: bool) -> str:
+    """An index map as a function of Python: its results each with a comma behind it in TVM's form, a list in ours."""
+    names, finals = _variables(given)
+    results = f"({''.join(f'{one}, ' for one in finals).rstrip()})" if tvm else f"[{', '.join(finals)}]"
+    made = f"lambda {', '.join(names)}: {results}"
+    inverse = given.inverse_index_map
+    if inverse is None:
+        return made
+    home = "tvm.tir" if tvm else "tl.ir"
+    return f"{home}.IndexMap.from_func({made}, inverse_index_map={map_text(inverse, tvm)})"
+
+
+def regions_text(given: IndexMap) -> str:
+    """A map to begins and ends as a function to an index or (begin, end) for each dimension."""
+    names, finals = _variables(given)
+    parts: list[str] = []
+    for at in range(0, len(finals), 2):
+        begin, end = given.final_indices[at : at + 2]
+        point = is_const_int(linear_difference(end, begin), 1)
+        parts.append(finals[at] if point else f"({finals[at]}, {finals[at + 1]})")
+    return f"lambda {', '.join(names)}: [{', '.join(parts)}]"
+
+
+def _of_slot(slot: Slot, value: object, names: Mapping[object, str], tvm: bool) -> str:
+    """The value of an argument."""
+    if isinstance(value, BufferAt):
+        return str(value.at) if slot.side else f'("{value.side}", {value.at})'
+    if isinstance(value, IndexMap) and slot.takes is Takes.REGIONS:
+        return regions_text(value)
+    return tvm_value(value, names) if tvm else own_value(value, names)
+
+
 def tvm_value(value: object, names: Mapping[object, str], bare: bool = False) -> str:
     """A value as TVM's traces write it; strings ``bare`` inside dicts."""
     if isinstance(value, (Handle, Var)):
         return names.get(value, "_" if isinstance(value, Handle) else value.name)
+    if isinstance(value, IndexMap):
+        return map_text(value, tvm=True)
     match normalize_attr(value):
         case str() as text:
             return text if bare else f'"{text}"'
@@ -80,14 +130,19 @@ def own_value(value: object, names: Mapping[object, str]) -> str:
     """A value as Python reads it."""
     if isinstance(value, (Handle, Var)):
         return names.get(value, value.name)
-    value = normalize_attr(value)
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(own_value(one, names) for one in value)}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key!r}: {own_value(one, names)}' for key, one in value.items())}}}"
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-    return str(value) if isinstance(value, Expr) else repr(value)
+    if isinstance(value, IndexMap):
+        return map_text(value, tvm=False)
+    match normalize_attr(value):
+        case list() | tuple() as items:
+            return f"[{', '.join(own_value(one, names) for one in items)}]"
+        case dict() as entries:
+            return f"{{{', '.join(f'{key!r}: {own_value(one, names)}' for key, one in entries.items())}}}"
+        case str() as text:
+            return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+        case Expr() as expr:
+            return str(expr)
+        case other:
+            return repr(other)
 
 
 def _left(inst: Instruction, names: Mapping[object, str]) -> str:
@@ -104,16 +159,22 @@ def _tvm_line(inst: Instruction, names: Mapping[object, str], decision: object) 
     words: list[str] = []
     for slot in inst.kind.slots:
         value = values[slot.name]
-        if slot.extra:
+        if slot.extra or (slot.quiet and not value):
             continue
         if slot.rest:
             assert isinstance(value, (list, tuple))
             words += [tvm_value(one, names) for one in value]
         else:
-            words.append(f"{slot.word}={tvm_value(value, names)}" if slot.word else tvm_value(value, names))
+            text = _of_slot(slot, value, names, tvm=True)
+            words.append(f"{slot.word}={text}" if slot.word else text)
     if decision is not None:
         words.append(f"decision={tvm_value(decision, names)}")
     return f"{_left(inst, names)}sch.{inst.kind.method}({', '.join(words)})"
+
+
+def _is_default(slot: Slot, value: object) -> bool:
+    default = slot.default
+    return value is default or (value.__class__ is default.__class__ and value == default)
 
 
 def _own_line(inst: Instruction, names: Mapping[object, str], decision: object) -> str:
@@ -127,11 +188,12 @@ def _own_line(inst: Instruction, names: Mapping[object, str], decision: object) 
             assert isinstance(value, (list, tuple))
             words += [own_value(one, names) for one in value]
             named = True  # what follows has no place by position
-        elif value == slot.default or (slot.takes is Takes.FUNCTION and value == "main"):
+        elif _is_default(slot, value) or (slot.takes is Takes.FUNCTION and value == "main"):
             named = True
         else:
             named = named or slot.extra
-            words.append(f"{slot.name}={own_value(value, names)}" if named else own_value(value, names))
+            text = _of_slot(slot, value, names, tvm=False)
+            words.append(f"{slot.name}={text}" if named else text)
     if decision is not None:
         words.append(f"decision={own_value(decision, names)}")
     return f"{_left(inst, names)}sch.{kind.method}({', '.join(words)})"
@@ -151,5 +213,6 @@ def function_text(lines: Sequence[str], dialect: str) -> str:
     if dialect == "tvm":
         head = ["# from tvm import tir", "def apply_trace(sch: tir.Schedule) -> None:"]
         return "\n".join([*head, *(f"  {line}" for line in lines or ["pass"])])
-    head = ["import tirlower as tl", "", "", "def schedule(sch: tl.Schedule) -> None:"]
+    script = ["from tirlower.script import tir as T"] if any("T." in line for line in lines) else []
+    head = ["import tirlower as tl", *script, "", "", "def schedule(sch: tl.Schedule) -> None:"]
     return "\n".join([*head, *(f"    {line}" for line in lines or ["pass"])])

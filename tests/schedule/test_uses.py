@@ -1,0 +1,57 @@
+"""What statements read and write, against a walk over every node."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.generate.programs import generate
+from tirlower.ir import AllocBuffer, BufferLoad, BufferStore, IRModule
+from tirlower.ir.query import each
+from tirlower.ir.stmt import Block, Stmt
+from tirlower.schedule.uses import UsesOf
+from tirlower.script import parse
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_all_accesses_of_random_programs(seed: int) -> None:
+    parsed = parse(generate(seed).text)
+    func = parsed["main"] if isinstance(parsed, IRModule) else parsed
+    uses = UsesOf()
+    for stmt in each(Stmt, func.body):  # type: ignore[type-abstract]
+        if any(block.match_buffers for block in each(Block, stmt)):
+            continue
+        own = {one.buffer for one in each(AllocBuffer, stmt)} if not isinstance(stmt, AllocBuffer) else set()
+        found = uses(stmt)
+        inside = list(each(BufferStore, stmt))
+        assert set(found.writes) == {one.buffer for one in inside} - own
+        declared = {
+            id(one)
+            for block in each(Block, stmt)
+            for part in (*block.reads, *block.writes)
+            for one in each(BufferLoad, part)
+        }
+        reads = {one.buffer for one in each(BufferLoad, stmt) if id(one) not in declared}
+        assert set(found.reads) == reads - own
+
+
+def test_a_block_counts_what_it_does_and_its_own_memory_does_not() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32"), p: T.handle):
+    for i in range(4):
+        with T.block("b"):
+            vi = T.axis.spatial(4, i)
+            T.reads()
+            T.writes(B[vi])
+            t = T.alloc_buffer((1,), "int32")
+            with T.init():
+                t[0] = 0
+            t[0] = A[vi] + A[0]
+            B[vi] = t[0]
+    T.evaluate(T.call_extern("int32", "g", A.data, T.address_of(B[0])))
+    T.ret(0)
+""")
+    found = UsesOf()(func.body)
+    assert {b.name: n for b, n in found.reads.items()} == {"A": 2, "B": 1} and [b.name for b in found.writes] == ["B"]
+    assert {var.name for var in found.pointers} == {"A", "B"} and found.returns
+    assert found.touches(func.buffers[0].data) and not found.touches(func.params[2])

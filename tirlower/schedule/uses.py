@@ -1,0 +1,127 @@
+"""Which buffers a statement reads and writes, remembered for each node: a new node asks those below it.
+
+What is allocated inside of a statement is no use of it. Memory that is named by its pointer alone is among ``pointers``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tirlower.diagnostics import deep_recursion
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import BufferLoad, Call, Expr, PointerType, Var
+from tirlower.ir.node import Node
+from tirlower.ir.op import Op
+from tirlower.ir.query import nodes
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, Evaluate, Seq, Stmt
+
+__all__ = ["Uses", "UsesOf"]
+
+MOST_NODES = 400_000
+"""Of how many statements something is remembered before all is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """The buffers that a statement reads and writes, in the order of the text, each with the number of accesses.
+
+    ``pointers`` are the variables of memory that it names other than by a subscript; ``returns`` says that it may end the function.
+    """
+
+    reads: dict[Buffer, int] = field(default_factory=dict)
+    writes: dict[Buffer, int] = field(default_factory=dict)
+    pointers: frozenset[Var] = frozenset()
+    returns: bool = False
+
+    def touches(self, data: Var) -> bool:
+        """Whether the memory of a data variable is used."""
+        return (
+            data in self.pointers
+            or any(buffer.data is data for buffer in self.reads)
+            or any(buffer.data is data for buffer in self.writes)
+        )
+
+
+class UsesOf:
+    """The uses of statements, computed once for each node."""
+
+    def __init__(self) -> None:
+        self._known: dict[Stmt, Uses] = {}
+
+    def __call__(self, stmt: Stmt) -> Uses:
+        """The uses of a statement."""
+        found = self._known.get(stmt)
+        if found is None:
+            if len(self._known) > MOST_NODES:
+                self._known.clear()
+            with deep_recursion():
+                found = self._of(stmt)
+        return found
+
+    def _of(self, stmt: Stmt) -> Uses:
+        found = self._known.get(stmt)
+        if found is None:
+            found = self._known[stmt] = self._new(stmt)
+        return found
+
+    def _new(self, stmt: Stmt) -> Uses:
+        reads: dict[Buffer, int] = {}
+        writes: dict[Buffer, int] = {}
+        pointers: set[Var] = set()
+        returns = False
+        own: set[Buffer] = set(stmt.alloc_buffers) if isinstance(stmt, Block) else set()
+        for part in _parts(stmt):
+            if not isinstance(part, Stmt):
+                _expressions(part, reads, pointers)
+                continue
+            if isinstance(part, (AllocBuffer, AllocConst)) and isinstance(stmt, Seq):
+                own.add(part.buffer)
+            inner = self._of(part)
+            for mine, theirs in ((reads, inner.reads), (writes, inner.writes)):
+                for buffer, count in theirs.items():
+                    mine[buffer] = mine.get(buffer, 0) + count
+            pointers |= inner.pointers
+            returns = returns or inner.returns
+        if isinstance(stmt, BufferStore):
+            writes[stmt.buffer] = writes.get(stmt.buffer, 0) + 1
+        elif isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op in _RETURNS:
+            returns = True
+        if isinstance(stmt, Block):
+            matched = {match.buffer: match.source.buffer for match in stmt.match_buffers}
+            reads, writes = ({matched.get(b, b): n for b, n in side.items()} for side in (reads, writes))
+        if own:
+            memory = {buffer.data for buffer in own}
+            reads, writes = ({b: n for b, n in side.items() if b not in own} for side in (reads, writes))
+            pointers -= memory
+        return Uses(reads, writes, frozenset(pointers), returns)
+
+
+def _parts(stmt: Stmt) -> Iterator[Node]:
+    """What stands directly in a statement, in the order of the text; a block's declared regions say nothing."""
+    if isinstance(stmt, Block):
+        yield from (it.value for it in stmt.iters if it.value is not None)
+        yield stmt.predicate
+        yield from (match.source for match in stmt.match_buffers)
+        if stmt.init is not None:
+            yield stmt.init
+        yield stmt.body
+        return
+    yield from stmt.children()
+
+
+def _expressions(root: Node, reads: dict[Buffer, int], pointers: set[Var]) -> None:
+    if isinstance(root, Expr) and root.is_leaf and root.__class__ is not BufferLoad and root.__class__ is not Var:
+        return
+    for op in nodes(root):
+        if op.__class__ is BufferLoad:
+            reads[op.buffer] = reads.get(op.buffer, 0) + 1
+        elif op.__class__ is Var:
+            if isinstance(op.type, PointerType):
+                pointers.add(op)
+        elif op.__class__ is Call and op.op is _ADDRESS and isinstance(op.args[0], BufferLoad):
+            pointers.add(op.args[0].buffer.data)
+
+
+_ADDRESS = Op.get("tir.address_of")
+_RETURNS = frozenset((Op.get("tir.ret"), Op.get("tir.thread_return")))
