@@ -34,7 +34,8 @@ class Event(NamedTuple):
 
     ``loops`` has (variable, value, count) of each loop around it; ``path`` alternates places in the text and counts and
     ends with the place of the statement and its phase (0 loads, 1 store); ``low`` and ``size`` are bytes of ``memory``;
-    ``update`` names the operation where the access belongs to ``x = x op …``.
+    ``update`` names the operation where the access belongs to ``x = x op …``, with "init of " before it where it is what
+    the init of such a block sets.
     """
 
     number: int

@@ -13,6 +13,8 @@ from tests.judge.sizes import fit
 __all__ = ["FEATURES", "generate"]
 
 C0, C1 = ("c", 0), ("c", 1)
+BLOCKS = 0.3
+"""How many programs have reduction blocks."""
 HUGE = 1000
 FEATURES = {
     "symbols": 0.2, "views": 0.35, "pointers": 0.2, "jumps": 0.12, "allocations": 0.2, "calls": 0.12, "bits": 0.18,
@@ -26,7 +28,7 @@ def con(value: int) -> Expr:
 
 class _Maker:
     def __init__(self, seed: int, without: Collection[str]) -> None:
-        self.rng = rng = random.Random(seed)
+        self.rng = self.drawn = rng = random.Random(seed)
         self.on = {name for name, chance in FEATURES.items() if rng.random() < chance and name not in without}
         self.count = 0
         self.level = 0
@@ -38,6 +40,12 @@ class _Maker:
             self.scalars = ("n", "k")
         self.functions: tuple[Any, ...] = ()
         self.loops: list[str] = []
+        self.extents: dict[str, tuple[Expr, Expr] | None] = {}
+        """Of each loop around, start and stop where no loop or datum decides them."""
+        self.blocks = random.Random(f"blocks of {seed}")
+        """Decides where blocks stand, apart: programs without them are what they are."""
+        if "blocks" not in without and self.blocks.random() < BLOCKS:
+            self.on.add("blocks")
         self.lets: list[str] = []
         if "calls" in self.on:
             value = rng.choice([
@@ -175,6 +183,9 @@ class _Maker:
 
     def statement(self, depth: int) -> list[Stmt]:
         rng = self.rng
+        if "blocks" in self.on and self.loops and self.blocks.random() < 0.5:
+            if all(self.extents[var] is not None for var in self.loops):
+                return [self.block()]
         kind = rng.random()
         if depth < 3 and kind < (0.95 if depth == 0 else 0.3):
             return [self.loop(depth)]
@@ -191,7 +202,8 @@ class _Maker:
             made: Stmt = ("ptr", name, rng.choice(self.sources), rng.choice(["T.bind", "T.LetStmt"]))
             self.sources.append(name)
             return [made, self.view(name)]
-        if "allocations" in self.on and kind > 0.72:
+        if "allocations" in self.on and kind > 0.72 and (depth or "blocks" not in self.on):
+            # In front of a function's blocks it is theirs: it moves into a loop that has all its accesses.
             name = self.name("t")
             alloc: Stmt = ("alloc", name, (rng.choice([1, 4, 8]),), "int32", rng.choice(["local", "local", "global"]))
             self.buffers += [(name, 1)] * 2
@@ -237,6 +249,8 @@ class _Maker:
         else:
             stop = con(start[1] + rng.choice([0, 1, 2, 3, 4, 4, 5, 6, -1]))
         self.loops.append(var)
+        plain = all(part[0] == "c" or part[1] in self.scalars for part in (start, stop))
+        self.extents[var] = (start, stop) if plain else None
         inner = self.body(depth + 1, rng.choice([1, 1, 2, 2, 3]))
         self.loops.pop()
         return ("for", var, "serial", start, stop, False, inner)
@@ -257,6 +271,39 @@ class _Maker:
         if _mentions(value, own):
             value = con(3)
         return ("st", name, at, (rng.choice(["+", "+", "+", "max", "-", "*", "^"]), own, value))
+
+    def block(self) -> Stmt:
+        """A block that updates an element, mostly with an init, some of its iterators those of the reduction."""
+        rng = self.blocks
+        iters = []
+        for var in self.loops:
+            found = self.extents[var]
+            assert found is not None
+            iters.append((rng.choice("SSR"), self.name("v"), ("v", var), *found))
+        loops, lets, self.rng = self.loops, self.lets, rng
+        on, self.on = self.on, self.on - {"data"}
+        condition = self.condition() if rng.random() < 0.15 else ()
+        self.on = on
+        self.loops, self.lets = [it[1] for it in iters], []
+        name, dims = rng.choice(self.buffers)
+        mine = [it[1] for it in iters if it[0] == "S"] if rng.random() < 0.7 else self.loops
+        at: list[Expr] = []
+        for _ in range(dims):
+            index: Expr = ("v", rng.choice(mine)) if mine and rng.random() < 0.6 else con(rng.randint(0, 2))
+            if rng.random() < 0.3:
+                index = (rng.choice(["//", "%"]), index, con(2))
+            elif rng.random() < 0.2 and len(mine) > 1:
+                index = ("+", index, ("v", rng.choice(mine)))
+            at.append(index)
+        own = ("ld", name, tuple(at))
+        value = self.value(1)
+        if _mentions(value, own):
+            value = con(3)
+        update = ("st", name, own[2], (rng.choice(["+", "+", "+", "max", "-", "*", "^"]), own, value))
+        init = ("st", name, own[2], self.load() if rng.random() < 0.15 else con(rng.randint(-2, 2)))
+        self.loops, self.lets, self.rng = loops, lets, self.drawn
+        made = self.name("block")
+        return ("block", made, tuple(iters), condition, (init,) if rng.random() < 0.9 else (), (update,))
 
     def view(self, source: str = "") -> Stmt:
         rng = self.rng

@@ -14,10 +14,11 @@ from typing import Any
 
 from tests.judge.arithmetic import Meaningless, has_wide_numbers
 from tests.judge.evaluate import Run, TooLong, run_program, size_of
-from tests.judge.oracle import happened, keeps_order, parallel_conflict, vector_conflict
+from tests.judge.oracle import forgotten, happened, keeps_order, parallel_conflict, vector_conflict
 from tests.judge.program import Program, Text, print_program, statements
 from tests.judge.rewrite import Question, questions
 from tests.judge.sizes import accessed, environments, is_static
+from tests.judge.translate import INIT
 from tirlower import poly
 from tirlower.diagnostics import LegalityError, TirError
 from tirlower.ir import IRModule
@@ -48,7 +49,14 @@ class Finding:
     @property
     def sort(self) -> str:
         """What sort of fault, in a word or two."""
-        for word in ("names are shared", "the results differ", "nothing wrote", "a break leaves", "an iteration meets"):
+        for word in (
+            "names are shared",
+            "the results differ",
+            "nothing wrote",
+            "a break leaves",
+            "an iteration meets",
+            "an init forgets",
+        ):
             if word in self.what:
                 return word
         return ""
@@ -180,7 +188,7 @@ class _Judge:
         if verdict.proved and truth not in ("legal", "open"):
             self.find("unsound", question, f"proved, but {truth}")
         if verdict.refuted:
-            self.witness(question, verdict, lambda run: conflict_of(run, var, reductions, False))
+            self.witness(question, verdict)
         if self.static and truth == "legal" and not self.outside:
             self.judged.asked[f"{name} legal"] += 1
             if not verdict.proved:
@@ -194,13 +202,17 @@ class _Judge:
             conflict = conflict_of(run, var, reductions)
             if conflict is not None:
                 return f"an iteration meets another: {conflict[0]} and {conflict[1]}"
-            if reductions and conflict_of(run, var, False) is not None and not _plain_reduction(run, var):
-                return "open"
+            if reductions and conflict_of(run, var, False) is not None:
+                if not _plain_reduction(run, var):
+                    return "open"
+                lost = forgotten(run, var)
+                if lost is not None:
+                    return f"an init forgets an update: {lost[0]} and {lost[1]}"
         if any(f"{var} at its end" in run.left for run in self.runs):
             return "open"
         return "legal"
 
-    def witness(self, question: str, verdict: Any, conflicts: Callable[[Run], Any]) -> None:
+    def witness(self, question: str, verdict: Any) -> None:
         """A refutation with a witness: the two iterations meet; without: there is a conflict, if it is of dependences."""
         witness = verdict.witness
         if witness is None:
@@ -293,7 +305,7 @@ class _Judge:
             return
         self.judged.asked[f"{question.kind} {verdict.status}"] += 1
         if verdict.refuted:
-            self.witness(question.text, verdict, lambda run: True)
+            self.witness(question.text, verdict)
         truth = self.order_truth(question)
         if verdict.proved and truth not in ("legal", "equal", "open"):
             self.find("unsound", question.text, f"proved, but {truth}")
@@ -389,7 +401,7 @@ def _plain_reduction(run: Run, var: str) -> bool:
     """Whether a loop only updates what it updates, in one way, in its own type: nothing else is asked to be known."""
     inside = [event for event in run.events if any(name == var for name, _, _ in event.loops)]
     updated = {event.memory for event in inside if event.update}
-    ways = {(event.memory, event.update, event.size) for event in inside if event.memory in updated}
+    ways = {(event.memory, event.update.removeprefix(INIT), event.size) for event in inside if event.memory in updated}
     return len(ways) == len(updated) and all(size == 4 for _, _, size in ways)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tests.judge.evaluate import Event, Run
+from tests.judge.translate import INIT
 
-__all__ = ["happened", "keeps_order", "parallel_conflict", "vector_conflict"]
+__all__ = ["forgotten", "happened", "keeps_order", "parallel_conflict", "vector_conflict"]
 
 Cells = dict[Any, list[Any]]
 
@@ -48,8 +49,31 @@ def _cells(group: Iterable[tuple[int, Event]]) -> Cells:
 
 
 def _commute(a: Event, b: Event) -> bool:
-    """Updates of one element by one operation."""
-    return bool(a.update) and a.update == b.update and a.low == b.low and a.size == b.size
+    """Updates of one element by one operation, and what the init of their block sets."""
+    one, other = a.update.removeprefix(INIT), b.update.removeprefix(INIT)
+    return bool(one) and one == other and a.low == b.low and a.size == b.size
+
+
+def forgotten(run: Run, var: str, inside: bool = True) -> tuple[Event, Event] | None:
+    """An update that an init forgets, in an execution of a loop which carries updates of the same memory."""
+    for group in _groups(run.events, var):
+        pairs = [pair for pair in group if pair[1].inside or not inside]
+        lost: dict[int, tuple[Event, Event]] = {}
+        carried: set[int] = set()
+        for accesses in _shared(_cells(pairs)):
+            first, updated = accesses[0][0], None
+            for count, event in accesses:
+                if event.update and count != first:
+                    carried.add(event.memory)
+                if event.update.startswith(INIT):
+                    if updated is not None:
+                        lost.setdefault(event.memory, (updated, event))
+                elif event.update:
+                    updated = event
+        for memory, found in lost.items():
+            if memory in carried:
+                return found
+    return None
 
 
 def _shared(cells: Cells) -> Iterable[list[Any]]:
@@ -107,22 +131,27 @@ def keeps_order(before: Run, after: Run, renamed: Mapping[str, str]) -> bool:
         return False
     later = [place.get(identity) for identity in _identities(before.events, renamed)]
     for accesses in _shared(_cells(enumerate(before.events))):
-        if len({(event.update, event.low, event.size) for _, event in accesses}) == 1 and accesses[0][1].update:
+        if len({_kind(event) for _, event in accesses}) == 1 and _kind(accesses[0][1])[0]:
             continue  # updates of one element by one operation
         writes: dict[Any, int] = {}
         reads: dict[Any, int] = {}
         """Of each kind of update ("" of none), the last place so far."""
         for at, event in accesses:
-            now, kind = later[at], (event.update, event.low, event.size)
+            now, kind = later[at], _kind(event)
             if now is None:
                 return False
             for known in (writes, reads) if event.write else (writes,):
                 for other, last in known.items():
-                    if last > now and not (event.update and other == kind):
+                    if last > now and not (kind[0] and other == kind):
                         return False
             known = writes if event.write else reads
             known[kind] = max(now, known.get(kind, now))
     return True
+
+
+def _kind(event: Event) -> tuple[str, int, int]:
+    """Which accesses may change places with it: updates of the same element, by the same operation."""
+    return "" if event.update.startswith(INIT) else event.update, event.low, event.size
 
 
 def _identities(events: Iterable[Event], renamed: Mapping[str, str]) -> Iterable[Any]:

@@ -12,8 +12,10 @@ Statements::
     ("st", buffer, (index, …), value)  ("let", name, value)  ("ptr", name, source, form)
     ("view", name, source, dtype, shape, strides, offset)  ("alloc", name, shape, dtype, scope)
     ("break",)  ("continue",)  ("assert", condition)  ("assume", condition)
+    ("block", name, (("S" or "R", iterator, binding, start, stop), …), condition or (), (init,) or (), (update,))
 
-A source is a buffer or a pointer. Nothing here is shared with the library: it sees the printed text alone.
+A source is a buffer or a pointer. The init and the update of a block are stores; the init happens where all reduction
+iterators ("R") are at their starts. Nothing here is shared with the library: it sees the printed text alone.
 """
 
 from __future__ import annotations
@@ -111,6 +113,8 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """All statements, outer ones first."""
     for stmt in body:
         yield stmt
+        if stmt[0] == "block":
+            yield from (*stmt[4], *stmt[5])
         for part in stmt:
             if isinstance(part, tuple) and part and isinstance(part[0], tuple) and stmt[0] in ("for", "while", "if"):
                 yield from statements(part)
@@ -211,6 +215,18 @@ class _Printer:
         sizes = ", ".join(map(str, shape))
         self.line(depth, f'{name} = T.alloc_buffer(({sizes},), "{dtype}", scope="{scope}")')
         self.declare(name, dtype)
+
+    def stmt_block(self, depth: int, name: str, iters: Any, condition: Expr, init: Any, update: Any) -> None:
+        self.line(depth, f'with T.block("{name}"):')
+        for kind, var, value, start, stop in iters:
+            axis = "T.axis.spatial" if kind == "S" else "T.axis.reduce"
+            self.line(depth + 1, f"{var} = {axis}(({self.expr(start)}, {self.expr(stop)}), {self.expr(value)})")
+        if condition:
+            self.line(depth + 1, f"T.where({self.expr(condition)})")
+        if init:
+            self.line(depth + 1, "with T.init():")
+            self.body(depth + 2, init)
+        self.body(depth + 1, update)
 
     def stmt_break(self, depth: int) -> None:
         self.line(depth, "break")

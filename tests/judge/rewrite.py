@@ -123,7 +123,7 @@ def _nested(block: tuple[Stmt, ...], n: int, outer: Stmt, made: Any) -> Iterator
     if inner[0] != "for":
         return
     before = body[:-1]
-    if any(stmt[0] in ("for", "if", "while", "st", "break", "continue") for stmt in before):
+    if any(stmt[0] in ("for", "if", "while", "st", "block", "break", "continue") for stmt in before):
         return
     bound = {outer[1], *_declares(before)}
     loose = not _mentions(inner[3:5], bound)
@@ -154,7 +154,7 @@ def _adjacent(block: tuple[Stmt, ...], n: int, m: int, made: Any) -> Iterator[Qu
     if ("-", one[4], one[3]) != ("-", two[4], two[3]) and not _same_extent(one, two):
         return
     between = block[n + 1 : m]
-    if any(stmt[0] in ("st", "while", "if", "break", "continue") for stmt in between):
+    if any(stmt[0] in ("st", "block", "while", "if", "break", "continue") for stmt in between):
         return
     value = ("v", one[1]) if one[3] == two[3] else ("+", ("-", ("v", one[1]), one[3]), two[3])
     second = _replaced(two[6], two[1], value)

@@ -144,6 +144,23 @@ def _statements(stmt: Stmt) -> Iterator[tuple[Stmt, ...]]:
                 yield ((kind, stmt[1], changed, _swapped(stmt[3], (stmt[1], stmt[2]), (stmt[1], changed))),)
         for less in _exprs(stmt[3]):
             yield ((*stmt[:3], less),)
+    elif kind == "block":
+        iters, condition, init, update = stmt[2:]
+        plain = update
+        for _, var, value, *_ in iters:
+            plain = _replaced(plain, var, value)
+        yield plain
+        if condition:
+            yield ((*stmt[:3], (), init, update),)
+            for less in _exprs(condition):
+                yield ((*stmt[:3], less, init, update),)
+        for at in (4, 5):
+            for new in _bodies(stmt[at]):
+                if len(new) == 1 or at == 4:
+                    yield ((*stmt[:at], new, *stmt[at + 1 :]),)
+        for n, it in enumerate(iters):
+            if it[0] == "R":
+                yield ((*stmt[:2], (*iters[:n], ("S", *it[1:]), *iters[n + 1 :]), *stmt[3:]),)
     elif kind in ("let",):
         for less in _exprs(stmt[2]):
             yield ((*stmt[:2], less),)

@@ -161,6 +161,9 @@ def accessed(program: Program) -> dict[int, str]:
                 expr(stmt[1])
                 body(stmt[2])
                 body(stmt[3])
+            elif stmt[0] == "block":
+                body(stmt[4])
+                body(stmt[5])
             elif stmt[0] == "st":
                 for part in stmt[2]:
                     expr(part)

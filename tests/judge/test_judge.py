@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from tests.judge.runner import WRONG, revision, run_blocks, run_many, smallest
 from tirlower import poly
 from tirlower.diagnostics import TirError
 from tirlower.ir import IRModule
+from tirlower.poly import legality, scop
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.script import parse
 
@@ -203,6 +206,23 @@ def test_false_proofs_of_other_questions_are_found(monkeypatch: pytest.MonkeyPat
     assert not judge(loop(*body), 0).findings
     monkeypatch.setattr(poly, question, lambda *args, **options: PROVED)
     assert "unsound" in {one.kind for one in judge(loop(*body), 0).findings}
+
+
+@pytest.mark.parametrize("what", ["late", "starts"])
+def test_an_init_that_forgets_updates_is_found(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    at = (("//", ("v", "vi"), ("c", 2)),)
+    iters = (("S", "vi", i, ("c", 0), ("c", 4)), ("R", "vk", ("v", "k"), ("c", 0), ("c", 4)))
+    update = ("st", "B", at, ("+", ("ld", "B", at), ("v", "vk")))
+    block = ("block", "late", iters, (), (("st", "B", at, ("c", 0)),), (update,))
+    program = replace(loop(), body=(("for", "k", "serial", ("c", 0), ("c", 4), False, loop(block).body),))
+    assert not judge(program, 0).findings
+    if what == "late":
+        monkeypatch.setattr(legality._Check, "late", lambda check: None)
+        question = "is_parallel(k, reductions)"
+    else:
+        monkeypatch.setattr(sys.modules["tirlower.poly.order_kept"], "updates_of_one", scop.of_one_reduction)
+        question = "reorder(i, k)"
+    assert ("unsound", question) in {(one.kind, one.question) for one in judge(program, 0).findings}
 
 
 def test_a_name_that_only_a_decided_condition_mentions_is_not_shared() -> None:

@@ -16,7 +16,10 @@ from typing import Any
 from tests.judge.arithmetic import chosen, folded, is_zero, known, literal
 from tests.judge.program import Expr, Program, Stmt, statements
 
-__all__ = ["translated"]
+__all__ = ["INIT", "translated"]
+
+INIT = "init of "
+"""What the update of a block's init begins with, before the operation of the block."""
 
 _CHAINS = {"+": "sum", "-": "sum", "*": "product", "min": "min", "max": "max", "&": "and", "|": "or", "^": "xor"}
 _CLASSES = {"sum": ("+", "-"), "product": ("*",), "min": ("min",), "max": ("max",)}
@@ -45,10 +48,9 @@ def _update_of(buffer: str, at: Any, value: Expr) -> tuple[str, list[Expr]] | No
             else:
                 leaves.append((op, plus))
     mine = [leaf for leaf, plus in leaves if _element(leaf) == own and plus]
-    if any(leaf[0] == "c" for leaf, _ in leaves) and len(leaves) == 2:
-        neutral = {"sum": 0, "product": 1}.get(name)
-        if neutral is not None and any(literal(leaf) == neutral for leaf, _ in leaves):
-            return None  # `x = x + 0` is `x = x`
+    neutral = {"sum": 0, "product": 1}.get(name)
+    if neutral is not None and len(leaves) == 2 and any(literal(leaf) == neutral for leaf, _ in leaves):
+        return None  # `x = x + 0` is `x = x`
     once = len(mine) == 1 or (mine and name in ("min", "max"))
     if once and all(_element(leaf) != own or plus for leaf, plus in leaves):
         return name, mine
@@ -81,6 +83,7 @@ class _Translator:
         self.count = 0
         self.update = ""
         self.own: list[Expr] = []
+        self.begins = ""
         self.around: list[tuple[str, int]] = []
         """The loops around: their variable ("" of a while) and place."""
         self.dtypes = {buf.name: buf.dtype for buf in program.params}
@@ -162,12 +165,29 @@ class _Translator:
             self.line("else:")
             self.inside(other)
 
+    def stmt_block(self, place: int, name: str, iters: Any, condition: Expr, init: Any, update: Any) -> None:
+        for kind, var, value, start, _ in iters:
+            self.line(f"v_{var} = {self.expr(value)}")
+            self.indices.add(var)
+            if kind == "R":
+                self.line(f"first_{var} = {self.expr(start)}")
+        self.line(f"if {self.expr(condition)}:" if condition else "if True:")
+        self.depth += 1
+        if init:
+            found = _update_of(*update[0][1:])
+            self.begins = "" if found is None or init[0][1] != update[0][1] else f"{INIT}{found[0]}"
+            self.line(f"if {' and '.join(f'v_{it[1]} == first_{it[1]}' for it in iters if it[0] == 'R') or 'True'}:")
+            self.inside(init)
+            self.begins = ""
+        self.block(update)
+        self.depth -= 1
+
     def stmt_st(self, place: int, name: str, at: Any, value: Expr) -> None:
         found = _update_of(name, at, value)
         indices = [self.expr(index) for index in at]
         self.update, self.own = found if found is not None else ("", [])
         stored = self.data(value)
-        update, self.update, self.own = self.update, "", []
+        update, self.update, self.own = self.begins or self.update, "", []
         number = self.number()
         self.line(f"b_{name}.store({number}, {place}, {update!r}, ({', '.join(indices)},), {stored})")
 

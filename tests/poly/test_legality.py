@@ -15,6 +15,7 @@ from tirlower.poly import (
     Verdict,
     can_bind,
     can_reorder,
+    carried_reductions,
     extract,
     is_parallel,
     is_unrollable,
@@ -162,6 +163,57 @@ def test_a_block_reduction_counts_its_init():
 
     assert is_parallel(dot, "k").refuted
     assert is_parallel(dot, "k", reductions=True).proved
+
+
+@T.prim_func
+def pairs(A: T.Buffer((4, 8), "int32"), C: T.Buffer((2,), "int32")):
+    for k, i in T.grid(8, 4):
+        with T.block("C"):
+            vk, vi = T.axis.remap("RS", [k, i])
+            with T.init():
+                C[vi // 2] = 0
+            C[vi // 2] += A[vi, vk]
+
+
+def test_an_init_behind_updates_of_its_element_is_no_part_of_a_reduction():
+    # Partial results begin with what inits set before the loop; here i = 1 forgets what i = 0 has added.
+    for ask_of in (is_parallel, is_vectorizable):
+        verdict = ask_of(pairs, "k", reductions=True)
+        assert verdict.refuted and "comes behind an update" in verdict.reason
+        assert str(verdict.witness) == "iteration (k = 0, i = 0) reads C[0] and iteration (k = 0, i = 1) writes C[0]"
+    assert is_parallel(pairs, "k").reduction == "", "no annotation makes it legal"
+    assert is_parallel(pairs, "i", reductions=True).refuted, "in iterations of the loop itself too"
+    verdict = can_reorder(pairs, ["i", "k"])
+    assert verdict.refuted and "turns round a dependence" in verdict.reason
+
+
+def test_an_init_that_reads_its_element_is_no_part_of_a_reduction():
+    @T.prim_func
+    def twice(A: T.Buffer((16,), "int32"), S: T.Buffer((1,), "int32")):
+        for k in range(16):
+            with T.block("S"):
+                vk = T.axis.reduce((1, 17), k)
+                with T.init():
+                    S[0] = S[0] * 2
+                S[0] += A[vk - 1]
+
+    assert is_parallel(twice, "k", reductions=True).refuted
+
+
+def test_a_reduction_through_a_bound_pointer_is_carried():
+    @T.prim_func
+    def bound(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
+        q = T.bind(C.data)
+        V = T.decl_buffer((4,), "int32", data=q)
+        for k, i in T.grid(8, 4):
+            with T.block("V"):
+                vk, vi = T.axis.remap("RS", [k, i])
+                with T.init():
+                    V[vi] = 0
+                V[vi] += A[vi, vk]
+
+    assert [found.buffer.name for found in carried_reductions(bound, "k")] == ["V"]
+    assert is_parallel(bound, "k", reductions=True).proved and is_parallel(bound, "k").reduction == "sum into V"
 
 
 def test_loops_are_given_as_nodes_variables_and_names():

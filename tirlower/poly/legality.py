@@ -15,14 +15,14 @@ from tirlower.ir import For, ForKind, IntImm, PrimFunc, Var, While
 from tirlower.poly.conflicts import MAX_PAIRS, Conflicts, Relation
 from tirlower.poly.constraint_system import Outcome
 from tirlower.poly.digit_test import Sign
-from tirlower.poly.execution_order import common_loops, in_step_violations
+from tirlower.poly.execution_order import common_loops, in_step_violations, ways_before
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import Form, single
 from tirlower.poly.isl import Solver, available
 from tirlower.poly.privatization import is_private
 from tirlower.poly.reductions import Reduction
 from tirlower.poly.remedies import remedy_for, remedy_for_unknown
-from tirlower.poly.scop import Access, Loop, Scop, updates_of_one
+from tirlower.poly.scop import Access, Loop, Scop, of_one_reduction, updates_of_one
 from tirlower.poly.verdict import PROVED, Verdict
 
 __all__ = ["Race", "can_bind", "carried_reductions", "is_parallel", "is_unrollable", "is_vectorizable", "races"]
@@ -74,7 +74,7 @@ def carried_reductions(func: PrimFunc | Scop, loop: LoopLike, *, solver: Solver 
     Two iterations update one element of each of these (or it is not known that they do not); a loop compiled with
     partial results needs them for these and no others.
     """
-    return _Check(func, loop, solver, "parallel", True).carried()
+    return tuple(_Check(func, loop, solver, "parallel", True).carried().values())
 
 
 def is_unrollable(func: PrimFunc | Scop, loop: LoopLike, *, jumps: bool = False) -> Verdict:
@@ -198,7 +198,7 @@ class _Check:
             a, b = pair
             if a.atomic and a.atomic == b.atomic:
                 continue
-            updates = updates_of_one(a, b)
+            updates = of_one_reduction(a, b)
             if updates and (self.reductions or only_reductions is not None):
                 continue
             for case in cases(a, b):
@@ -215,24 +215,53 @@ class _Check:
                 if unknown is None:
                     unknown = self.undecided(case, found.reason)
         if only_reductions is not None:
-            return self.refuted(*only_reductions, unknown is None)
+            return self.refuted(*only_reductions, unknown is None and self.late() is None)
+        late = self.late() if self.reductions else None
+        if late is not None and (late.refuted or unknown is None):
+            return late
         return PROVED if unknown is None else unknown
 
-    def carried(self) -> tuple[Reduction, ...]:
-        """The reductions with updates in two iterations of one element."""
+    def late(self) -> Verdict | None:
+        """A refusal where the init of a carried reduction may come behind updates of its element.
+
+        Partial results begin with what the inits set before the loop, all of them: what the loop sets anew later on
+        would not be forgotten.
+        """
+        accesses = [a for a in self.scop.inside(self.loop) if a.update is not None]
+        carried = self.carried() if any(a.statement.starts for a in accesses) else {}
+        accesses = [a for a in accesses if a.data in carried]
+        unknown: Verdict | None = None
+        for pair in self.conflicts.pairs(accesses, self.outer):
+            if pair is None:
+                return Verdict("unknown", f"gave up after {MAX_PAIRS} pairs of accesses")
+            for update, init in (pair, pair[::-1]):
+                if update.statement.starts or not init.statement.starts or not of_one_reduction(update, init):
+                    continue
+                for signs in ways_before(update, init, common_loops(update, init)[len(self.outer) :]):
+                    case: Case = update, init, {**self.outer, **signs}, ()
+                    found = self.conflicts.ask(*case)
+                    if found.status == "found" and found.exact:
+                        return self.refuted(case, found)
+                    if found.status != "empty" and unknown is None:
+                        unknown = self.undecided(case, found.reason)
+        return unknown
+
+    def carried(self) -> dict[Var, Reduction]:
+        """The reductions with updates in two iterations of one element, by the memory of it, in the text's order."""
         found: dict[Var, Reduction] = {}
         updates = [a for a in self.scop.inside(self.loop) if a.update is not None and not self.is_private(a.data)]
         for pair in self.conflicts.pairs(updates, {**self.outer, self.loop: "!"}):
             if pair is None:  # too many to ask: take all
-                return tuple({a.data: a.update for a in updates if a.update is not None}.values())
+                found = {a.data: a.update for a in updates if a.update is not None}
+                break
             a, b = pair
             reduction = a.update
-            if a.data in found or reduction is None or not updates_of_one(a, b):
+            if a.data in found or reduction is None or not of_one_reduction(a, b):
                 continue
             if any(self.conflicts.ask(*case).status != "empty" for case in self.parallel_cases(a, b)):
                 found[a.data] = reduction
         order = {a.data: a.order for a in reversed(updates)}
-        return tuple(sorted(found.values(), key=lambda reduction: order[reduction.buffer.data]))
+        return {data: found[data] for data in sorted(found, key=order.__getitem__)}
 
     def is_private(self, data: Var) -> bool:
         """Whether every iteration of the loop has a buffer of its own."""
@@ -314,7 +343,10 @@ class _Check:
         """The verdict on a dependence that exists."""
         witness = self.conflicts.witness(*case, found)
         a, b = case[0], case[1]
-        update = updates_of_one(a, b)
+        update = of_one_reduction(a, b)
+        if update and not updates_of_one(a, b) and self.reductions:
+            reason = f"the init of the block that reduces into {_name(a)} comes behind an update of the same element"
+            return Verdict("refuted", reason, witness, "set the accumulator in a loop of its own before this one")
         remedy = remedy_for(self.scop, self.loop, self.kind, a, b, witness, update)
         reason = f"its iterations depend on each other through {_name(a)}"
         if update:
@@ -337,7 +369,7 @@ class _Check:
         a, b = case[0], case[1]
         both = f"{a.text} and {b.text}" if a.text != b.text else a.text
         reason = f"whether iterations of {self.loop.name!r} meet in {_name(a)} through {both} is not known: {why}"
-        return Verdict("unknown", reason, help=remedy_for_unknown(self.kind, self.loop, a, updates_of_one(a, b)))
+        return Verdict("unknown", reason, help=remedy_for_unknown(self.kind, self.loop, a, of_one_reduction(a, b)))
 
 
 def _name(access: Access) -> str:

@@ -244,10 +244,6 @@ class _Kept(OrderQuestions):
         self.part = part
         self.positions: dict[Statement, Position] = {}
 
-    def commutes(self, a: Access, b: Access) -> bool:
-        """Not what starts a reduction: updates may not come before it."""
-        return super().commutes(a, b) and not (a.statement.starts or b.statement.starts)
-
     def verdict(self) -> Verdict:
         """The verdict on the new positions."""
         part = self.part

@@ -23,7 +23,7 @@ from tirlower.poly.reductions import Reduction
 if TYPE_CHECKING:
     from tirlower.poly.layouts import Layout
 
-__all__ = ["Access", "Loop", "Scop", "Statement", "updates_of_one"]
+__all__ = ["Access", "Loop", "Scop", "Statement", "of_one_reduction", "updates_of_one"]
 
 
 class Loop:
@@ -197,9 +197,11 @@ class Access:
     @property
     def update(self) -> Reduction | None:
         """The reduction of which this access is the read or the write of the accumulator; what else its statement reads
-        is none of it."""
+        is none of it, nor is what an init reads."""
         found = self.statement.reduction
-        return found if found is not None and self.buffer is found.buffer else None
+        if found is None or self.buffer is not found.buffer or (self.statement.starts and not self.is_write):
+            return None
+        return found
 
     @property
     def text(self) -> str:
@@ -212,10 +214,18 @@ class Access:
         return f"<{'write' if self.is_write else 'read'} {self.text} in {self.statement.name}>"
 
 
-def updates_of_one(a: Access, b: Access) -> bool:
-    """Whether two accesses belong to updates of one reduction, whose order alone they could change."""
+def of_one_reduction(a: Access, b: Access) -> bool:
+    """Whether two accesses belong to one reduction: to its updates, or to what a block's init sets before them."""
     one, other = a.update, b.update
     return one is not None and other is not None and one.op == other.op and one.buffer is other.buffer
+
+
+def updates_of_one(a: Access, b: Access) -> bool:
+    """Whether two accesses belong to updates of one reduction, whose order alone they could change.
+
+    An init is no update: what has been added before it is lost.
+    """
+    return of_one_reduction(a, b) and not (a.statement.starts or b.statement.starts)
 
 
 class Scop:
