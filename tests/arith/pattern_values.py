@@ -153,6 +153,8 @@ def _condition(tree: ast.expr, env: dict[str, Any]):
     if name == "integral":
         return True
     args = [_condition(a, env) for a in tree.args if not (isinstance(a, ast.Name) and a.id == "lanes")]
+    if name == "gcd":
+        return np.vectorize(math.gcd)(*args)
     if name == "divides":
         return (args[0] != 0) & (_floormod(args[1], args[0]) == 0)
     if name == "in_block":
@@ -185,7 +187,7 @@ def sorts_of(rule: Rule, domain: Domain) -> dict[str, tuple[str, bool]]:
                 walk(arg, inner, vector and pat.kind not in (ir.Ramp, ir.Broadcast))
 
     is_vector = domain in (Domain.VECTOR, Domain.INT_VECTOR, Domain.INDEX_VECTOR)
-    walk(rule.lhs, "bool" if domain is Domain.BOOL else "int", is_vector)
+    walk(rule.lhs, "bool" if domain in (Domain.BOOL, Domain.INDEX_BOOL) else "int", is_vector)
     return found
 
 

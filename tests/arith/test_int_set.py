@@ -20,6 +20,7 @@ from tirlower.arith import (
     estimate_region_upper_bound,
     eval_set,
     intersect_sets,
+    union_lower_bound,
     union_sets,
 )
 from tirlower.ir import (
@@ -28,6 +29,7 @@ from tirlower.ir import (
     For,
     IfThenElse,
     IntImm,
+    Let,
     Ramp,
     Range,
     Var,
@@ -115,6 +117,31 @@ def test_unions_and_intersections():
 
 
 # -- linear equations and clip bounds --------------------------------------------------------------------------------
+def test_a_lower_bound_of_a_union_lies_within_it():
+    analyzer = Analyzer()
+    open_ends = union_lower_bound([IntervalSet(None, 0), IntervalSet(1, None)], analyzer)
+    assert open_ends.is_everything
+    assert union_lower_bound([], analyzer).is_nothing
+    n = Var("n")
+    symbolic = union_lower_bound([IntervalSet(n, n + 3), IntervalSet(n + 4, n + 9)], analyzer)
+    assert [show(e) for e in (symbolic.min_value, symbolic.max_value)] == ["n", "(n + 9)"]
+    unknown = union_lower_bound([IntervalSet(0, 3), IntervalSet(n, n + 3)], analyzer)
+    assert [show(e) for e in (unknown.min_value, unknown.max_value)] == ["0", "3"]
+    rng = random.Random(3)
+    for _ in range(400):
+        parts = [(low, low + rng.randint(-2, 4)) for low in (rng.randint(-8, 8) for _ in range(rng.randint(1, 4)))]
+        found = union_lower_bound([IntervalSet(low, high) for low, high in parts], analyzer)
+        points = {p for low, high in parts for p in range(low, high + 1)}
+        inside = set(range(found.min_value.value, found.max_value.value + 1))
+        assert inside <= points, parts
+
+
+def test_a_let_is_its_value():
+    x, y = Var("x"), Var("y")
+    found = Analyzer().int_set(Let(x, y * 4, x + 1), {y: Range(0, 8)})
+    assert [show(e) for e in (found.min_value, found.max_value)] == ["1", "29"]
+
+
 def test_linear_equations():
     found = detect_linear_equation(i * 4 + j * n + 7 - i, [i, j])
     for have, wanted in zip(found, (3, n, 7), strict=True):

@@ -17,7 +17,7 @@ from tirlower.arith.pattern import Domain, PConst, PFloat, PLanes, PLit, PVar
 from tirlower.ir import IntImm, Range, Var
 from tirlower.ir.op import Op
 
-SCALAR = (Domain.INDEX, Domain.RING, Domain.INTEGER, Domain.BOOL, Domain.ANY)
+SCALAR = (Domain.INDEX, Domain.RING, Domain.INTEGER, Domain.BOOL, Domain.INDEX_BOOL, Domain.ANY)
 CASES = [(rule, each.domain) for each in rules.ALL for rule in each]
 CONSTANTS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, -1, -2, -3, -4, -8, 0, 7, 9)
 RANGES = ((0, 1), (0, 2), (1, 3), (0, 3), (0, 4), (2, 5), (4, 4), (0, 8), (-4, 4), (-8, -1), (5, 7), (16, 40), (-3, 0))

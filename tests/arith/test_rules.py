@@ -22,7 +22,7 @@ from tirlower.ir.structural import structural_equal
 CASES = [(one, each.domain) for each in rules.ALL for one in each]
 INTEGERS = [(r, d) for r, d in CASES if d is not Domain.FLOAT]
 IDS = [f"{r.where}:{r.lhs}" for r, _ in INTEGERS]
-EXACT = (Domain.INDEX, Domain.INDEX_VECTOR)
+EXACT = (Domain.INDEX, Domain.INDEX_VECTOR, Domain.INDEX_BOOL)
 
 
 def _compare(rule, domain, env, bits, signed, count):

@@ -31,6 +31,7 @@ TYPES = {
     Domain.INT_VECTOR: ("int8", "uint32"),
     Domain.VECTOR: ("int32",),
     Domain.BOOL: ("bool",),
+    Domain.INDEX_BOOL: ("int32", "int64"),
     Domain.ANY: ("int32",),
 }
 

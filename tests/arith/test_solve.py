@@ -125,6 +125,45 @@ def test_triangular_bounds():
     assert [show(e) for e in equal.bounds[x].equal] == ["(y + 1)"]
 
 
+def test_deskewed_variables_begin_at_zero_and_stand_for_the_same_points():
+    rng = random.Random(5)
+    box = range(-5, 6)
+    ranged = 0
+    for case in range(60):
+        conditions = []
+        for _ in range(rng.choice((1, 2, 3))):
+            p, q, r = rng.randint(-3, 3), rng.randint(-3, 3), rng.randint(-6, 6)
+            kind = rng.choice((build.le, build.lt, build.ge, build.eq))
+            conditions.append(kind(x * p + y * q, r))
+        conditions = [e for e in conditions if not isinstance(e, IntImm)]
+        found = solve_linear_inequalities(conditions, [x, y], {x: Range(-5, 11), y: Range(-5, 11)}, deskew_range=True)
+        points = {(p, q) for p, q in itertools.product(box, box) if all(evaluate(e, {x: p, y: q}) for e in conditions)}
+        seen = set()
+        extents = []
+        for var in found.dst.variables:
+            dom = found.dst.ranges[var]
+            assert dom.min.value == 0
+            extents.append(range(dom.extent.value) if isinstance(dom.extent, IntImm) else range(12))
+        for values in itertools.product(*extents):
+            env = dict(zip(found.dst.variables, values, strict=True))
+            if all(evaluate(r, env) for r in found.dst.relations):
+                seen.add(tuple(evaluate(found.src_to_dst[var], env) for var in (x, y)))
+        assert seen == points, (case, [show(e) for e in conditions])
+        ranged += all(isinstance(dom.extent, IntImm) for dom in found.dst.ranges.values())
+        for p, q in points:
+            env = {var: evaluate(value, {x: p, y: q}) for var, value in found.dst_to_src.items()}
+            assert (p, q) == tuple(evaluate(found.src_to_dst[var], env) for var in (x, y))
+    assert ranged == 60
+
+
+def test_without_bounds_a_variable_stays():
+    found = solve_linear_inequalities([x >= y], deskew_range=True)
+    assert found.src_to_dst == {x: x, y: y} and not found.dst.ranges and len(found.dst.relations) == 1
+    assert (
+        solve_linear_inequalities([build.lt(x, 3), build.lt(3, x)], [x], deskew_range=True).dst.relations[0].value == 0
+    )
+
+
 def test_too_many_inequalities_are_refused():
     many = [build.le(x * p + Var(f"v{p}"), 3) for p in range(1, 30)]
     many += [build.le(x * -p + Var(f"w{p}"), 3) for p in range(1, 30)]

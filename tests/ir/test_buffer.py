@@ -115,3 +115,24 @@ def test_decl_buffer():
     B = decl_buffer((4, 4), name="B", buffer_type="auto_broadcast")
     assert [s.name for s in B.strides] == ["B_stride_0", "B_stride_1"] and B.buffer_type == "auto_broadcast"
     assert decl_buffer(4, "int8").dtype == "int8" and decl_buffer((), scope="local").scope == "local"
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "separators", "flat", "kept"),
+    [
+        ((4, 8), None, (), (32,), ()),
+        ((4, 8, 2), None, (1,), (4, 16), (1,)),
+        ((4, 8, 2), None, (1, 2), (4, 8, 2), (1, 2)),
+        ((4, 8), (10, 1), (), (40,), ()),
+        ((2, 4, 8), (64, 10, 1), (1,), (128, 40), (1,)),
+        ((), None, (), (1,), ()),
+        ((16,), None, (), (16,), ()),
+    ],
+)
+def test_flattened(shape, strides, separators, flat, kept):
+    made = decl_buffer(shape, "int8", "A", strides=strides, axis_separators=separators, elem_offset=3)
+    found = made.get_flattened_buffer()
+    assert tuple(e.value for e in found.shape) == flat and found.axis_separators == kept
+    assert found.strides == () and found.data is made.data and found.elem_offset is made.elem_offset
+    assert (found is made) == (shape == flat and not strides)
+    assert found.get_flattened_buffer() is found

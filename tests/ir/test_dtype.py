@@ -60,7 +60,7 @@ def test_spellings():
 
 @pytest.mark.parametrize(
     "name",
-    ["int", "int0", "int65", "int32x", "int32x0", "int32 ", "float8", "float33", "bfloat32", "float", "INT32", "i32",
+    ["long", "int0", "int65", "int32x", "int32x0", "int32 ", "float8", "float33", "bfloat32", "double", "INT32", "i32",
      "float32xvscale", "custom[]8", "custom[1x]8", "handle64", "float8_e4m3fnz", "boolx0"],
 )  # fmt: skip
 def test_texts_that_are_no_data_type(name):
@@ -74,6 +74,13 @@ def test_short_names_of_other_languages_are_told_by_ours(letter: str, kind: str,
     if (letter, bits) != ("f", 8):
         with pytest.raises(DataTypeError, match=f"'{kind}{bits}'"):
             DataType(f"{letter}{bits}")
+
+
+def test_types_without_a_width_have_32_bits():
+    for name in ("int", "uint", "float"):
+        assert DataType(name) is DataType(f"{name}32")
+        with pytest.raises(DataTypeError):
+            DataType(f"{name}x4")
 
 
 def test_other_values_are_no_data_type():

@@ -250,3 +250,18 @@ def test_a_map_is_a_node():
     assert not structural_equal(made, IndexMap.from_func(lambda x, y: [x // 8, y]))
     back = ir.load_json(ir.save_json(ir.Block("b", (), True, (), (), None, (), {"layout": made}, ir.Evaluate(0))))
     assert structural_equal(back.annotations["layout"], made)
+
+
+def test_wide_indices_widen_the_map():
+    made = IndexMap.from_func(
+        lambda i, j: [i // 4, j, i % 4 + 2, ir.build.bitwise_xor(i, 3), ir.build.if_then_else(i < j, i, 0)]
+    )
+    i64, j32 = ir.Var("i", "int64"), ir.Var("j", "int32")
+    found = made.map_indices([i64, j32])
+    assert {e.dtype for e in found} == {"int64"}
+    assert [str(e) for e in found[:3]] == ["i // T.int64(4)", 'T.Cast("int64", j)', "i % T.int64(4) + T.int64(2)"]
+    assert ints(made.map_indices([ir.build.const(2**40 + 1, "int64"), 7])[:3]) == [2**38, 7, 3]
+    # a map of int64 takes narrow indices
+    wide = IndexMap.from_func(lambda i: [i * 2], index_dtype="int64")
+    assert wide.map_indices([j32])[0].dtype == "int64"
+    assert {e.dtype for e in made.map_indices([j32, 3])} == {"int32"}

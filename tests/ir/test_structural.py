@@ -21,6 +21,7 @@ from tirlower.ir.structural import (
     assert_structural_equal,
     expr_deep_equal,
     expr_digest,
+    get_first_structural_mismatch,
     structural_equal,
     structural_hash,
 )
@@ -703,3 +704,18 @@ def f(A: T.Buffer((8,), "int32")):
     for other in (source.replace("B[v % 4", "C[v % 4"), source.replace("v % 4", "v // 2")):
         assert not structural_equal(func, parse(other))
         assert structural_hash(func) != structural_hash(parse(other))
+
+
+def test_the_first_mismatch_as_paths():
+    i, j = ir.Var("i"), ir.Var("j")
+    a, b = ir.Buffer("A", (8,)), ir.Buffer("A", (8,))
+
+    def nest(var, buffer, value):
+        return ir.For(var, 0, 8, "serial", None, {}, ir.BufferStore(buffer, value, (var,)))
+
+    assert get_first_structural_mismatch(nest(i, a, 1.0), nest(j, a, 1.0)) is None
+    left, right = get_first_structural_mismatch(nest(i, a, 1.0), nest(j, a, 2.0))
+    assert str(left) == str(right) == "body.value.value"
+    assert node_at(nest(i, a, 1.0), Path(left.steps[:-1])).value == 1.0
+    assert get_first_structural_mismatch(nest(i, a, 1.0), nest(j, b, 1.0), map_free_vars=True) is None
+    assert get_first_structural_mismatch(i, j) is not None

@@ -14,7 +14,9 @@ divides by it. Calls with effects are neither merged, dropped nor moved.
 from __future__ import annotations
 
 from tirlower.arith.analyzer import Analyzer, ConstIntBound, Extension, ProofStrength
-from tirlower.arith.int_set import IntervalSet, intersect_sets, union_sets
+from tirlower.arith.common_subexpr import detect_common_subexpr
+from tirlower.arith.deduce import deduce_bound
+from tirlower.arith.int_set import IntervalSet, intersect_sets, union_lower_bound, union_sets
 from tirlower.arith.iter_detect import (
     detect_iter_map,
     inverse_affine_iter_map,
@@ -25,6 +27,7 @@ from tirlower.arith.iter_detect import (
 from tirlower.arith.iter_map import IterMapLevel, IterMapResult, IterMark, IterSplit, IterSum
 from tirlower.arith.linear import detect_clip_bound, detect_linear_equation
 from tirlower.arith.modular import ModularSet
+from tirlower.arith.narrow import NarrowPredicateExpression, narrow_predicate_expression
 from tirlower.arith.region import (
     domain_touched,
     estimate_region_lower_bound,
@@ -42,6 +45,11 @@ from tirlower.arith.solve import (
 from tirlower.arith.subspace import subspace_divide
 
 __all__ = [
+    "detect_common_subexpr",
+    "union_lower_bound",
+    "narrow_predicate_expression",
+    "NarrowPredicateExpression",
+    "deduce_bound",
     "Analyzer",
     "ConstIntBound",
     "Extension",

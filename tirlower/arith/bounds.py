@@ -146,6 +146,12 @@ class BoundAnalysis:
                     if step > 1:
                         bound = (base % step, b[0] - step + base % step)
             else:
+                if op.__class__ is ir.Let and op.body not in memo:
+                    if op.value in memo and op.value.dtype.is_integral and op.value.dtype.is_scalar:
+                        self._analyzer.facts.restrict(op.var, memo[op.value])
+                    elif op.value not in memo and op.value.dtype.is_integral:
+                        stack.append(op.value)
+                        continue
                 parts = _operands(op)
                 waiting = [part for part in parts if part not in memo]
                 if waiting:

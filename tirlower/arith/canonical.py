@@ -15,7 +15,7 @@ from tirlower import ir
 from tirlower.arith.affine import collect_terms, is_additive
 from tirlower.arith.bounds import is_index_type
 from tirlower.arith.interner import is_impure_call
-from tirlower.arith.mixed_radix import DIVISIONS, DigitArithmetic
+from tirlower.arith.mixed_radix import DIVISIONS, DigitArithmetic, is_idle
 from tirlower.arith.sums import FLOOR, Split, Sum, _new_tuple, add_up, digits_apart, writing_key
 from tirlower.ir import DataType, Expr, IntImm
 from tirlower.ir.expr import Binary
@@ -144,7 +144,8 @@ class Canonicalizer(DigitArithmetic):
             waiting = [leaf for leaf, _ in leaves if leaf not in memo]
             if waiting:
                 return waiting
-            self._finish(op, add_up([(self.form(leaf), factor) for leaf, factor in leaves if factor], constant))
+            form = add_up([(self.form(leaf), factor) for leaf, factor in leaves if factor], constant)
+            self._finish(op, self._rejoined(form, op.dtype))
             return None
         if (kind in DIVISIONS or kind is ir.Mul) and isinstance(op, ir.BinaryOp):
             waiting = [c for c in (op.a, op.b) if c not in memo and not self._settle(c)]
@@ -236,7 +237,9 @@ class Canonicalizer(DigitArithmetic):
             return False
         for split in form.splits:
             scale = abs(split.scale)
-            if scale % c == 0 or (scale > 1 and c % scale == 0):
+            if scale > c or scale % c == 0 or (scale > 1 and c % scale == 0):
+                return False
+            if op.__class__ is ir.FloorMod and is_idle(split, c):
                 return False
         low, high = self._bounds(form, op.dtype)
         if low // c == high // c:

@@ -86,6 +86,8 @@ class Facts:
         self.literals: dict[Expr, bool] = {}
         self.linear: dict[Terms, tuple[Affine[Expr], int]] = {}
         """Inequalities ``form <= limit`` by the form's terms; the forms have no constant and no common factor."""
+        self.different: dict[Terms, tuple[Affine[Expr], frozenset[int]]] = {}
+        """Values that forms do not take, by the form's terms; the forms have no constant."""
         self.conditions: list[Expr] = []
         self.by_atom: dict[Expr, tuple[Terms, ...]] = {}
         self.beyond_variables = False
@@ -191,6 +193,13 @@ class Facts:
             self._set(self.moduli, rep, both)
 
     def _add_different(self, a: Expr, b: Expr) -> None:
+        if is_index_type(a.dtype):
+            left, right = affine_of(self._analyzer.interner, a), affine_of(self._analyzer.interner, b)
+            if left is not None and right is not None and 1 < len((form := left - right).terms) <= MAX_LINEAR_ATOMS:
+                key = frozenset(form.terms.items())
+                known = self.different.get(key)
+                values = (known[1] if known else frozenset()) | {-form.const}
+                self._set(self.different, key, (Affine(form.terms), values))
         for x, y in ((a, b), (b, a)):
             low, high = self._analyzer.bounds.of(y)
             if low == high:
@@ -276,6 +285,16 @@ class Facts:
             high = upper.bound(bounds.of)[1]
             best = min(best, floordiv_num(self._search(upper, depth, high, budget), scale))
         return best
+
+    def is_never(self, form: Affine[Expr], value: int, depth: int) -> bool:
+        """Whether a form certainly differs from a value: it is what is known to, plus what is known to be a constant."""
+        for other, values in self.different.values():
+            for sign in (1, -1):
+                rest = form.plus(other, -sign)
+                high = self.upper_bound(rest, depth)
+                if high == -self.upper_bound(-rest, depth) and sign * (value - high) in values:
+                    return True
+        return False
 
     def _search(self, form: Affine[Expr], depth: int, best: int | float, budget: list[int]) -> int | float:
         tried: set[Terms] = set()

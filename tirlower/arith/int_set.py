@@ -20,7 +20,7 @@ from tirlower.ir.query import mentions
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
 
-__all__ = ["IntervalSet", "SetEvaluator", "intersect_sets", "union_sets"]
+__all__ = ["IntervalSet", "SetEvaluator", "intersect_sets", "union_lower_bound", "union_sets"]
 
 
 class IntervalSet:
@@ -103,6 +103,35 @@ def union_sets(analyzer: Analyzer, sets: Iterable[IntervalSet]) -> IntervalSet:
     return result
 
 
+def union_lower_bound(sets: Iterable[IntervalSet], analyzer: Analyzer) -> IntervalSet:
+    """An interval that lies within the union of some: those that certainly meet are joined, those apart are dropped.
+
+    Of several groups that do not meet the first is returned.
+    """
+    prove = analyzer.can_prove
+    groups: list[IntervalSet] = []
+    for one in sets:
+        if one.is_nothing:
+            continue
+        joined = one
+        rest: list[IntervalSet] = []
+        for group in groups:
+            if _reaches(prove, group, joined) and _reaches(prove, joined, group):
+                joined = union_sets(analyzer, [group, joined])
+            else:
+                rest.append(group)
+        first = next((k for k, group in enumerate(groups) if group not in rest), len(rest))
+        groups = [*rest[:first], joined, *rest[first:]]
+    return groups[0] if groups else IntervalSet.nothing()
+
+
+def _reaches(prove: Callable[[Expr], bool], a: IntervalSet, b: IntervalSet) -> bool:
+    """Whether ``a`` certainly reaches up to where ``b`` begins."""
+    if a.max_value is None or b.min_value is None:
+        return True
+    return prove(build.le(b.min_value, build.add(a.max_value, 1)))
+
+
 def intersect_sets(analyzer: Analyzer, sets: Iterable[IntervalSet]) -> IntervalSet:
     """The interval common to some sets; nothing when they certainly do not meet."""
     low: Expr | None = None
@@ -161,6 +190,11 @@ class SetEvaluator:
             if op in memo:
                 stack.pop()
                 continue
+            if op.__class__ is ir.Let and op.body not in memo:
+                if op.value not in memo:
+                    stack.append(op.value)
+                    continue
+                self._domains[op.var] = memo[op.value]
             parts = self._operands(op)
             waiting = [part for part in parts if part not in memo]
             if waiting:
@@ -181,6 +215,8 @@ class SetEvaluator:
             return (op.base, op.stride)
         if op.__class__ is ir.Broadcast:
             return (op.value,)
+        if op.__class__ is ir.Let:
+            return (op.body,)
         if op.__class__ is ir.Call:
             if op.op is _ITE:
                 return (op.args[1], op.args[2])
@@ -198,7 +234,7 @@ class SetEvaluator:
             return IntervalSet.nothing()
         chooses = kind is ir.Select or (op.__class__ is ir.Call and op.op is _ITE)
         if parts and all(part.is_single_point for part in parts) and kind is not ir.Ramp and not op.dtype.is_vector:
-            if not chooses:
+            if not chooses and kind is not ir.Let:
                 return self._point(op, parts)
         if kind is ir.Add or kind is ir.Sub:
             a, b = parts
@@ -222,7 +258,7 @@ class SetEvaluator:
             return IntervalSet(low, high)
         if op.__class__ is ir.Ramp:
             return self._ramp(op, *parts)
-        if kind is ir.Broadcast or (op.__class__ is ir.Call and op.op in _SAME):
+        if kind is ir.Broadcast or kind is ir.Let or (op.__class__ is ir.Call and op.op in _SAME):
             return parts[0]
         if op.__class__ is ir.Call and parts and op.op in _SHIFTS and isinstance(op.args[1], IntImm):
             factor = IntervalSet.single_point(IntImm(op.dtype, 1 << op.args[1].value))

@@ -121,7 +121,8 @@ def floormod(a: Bound, b: Bound) -> Bound:
         return (0, min(high - 1, a[1]) if a[0] >= 0 else high - 1)
     if high < 0:
         return (low + 1, 0)
-    return (min(low + 1, 0), max(high - 1, 0))
+    # Whatever the sign of the divisor, the remainder of a number from 0 on is at most that number.
+    return (min(low + 1, 0), max(min(high - 1, a[1]) if a[0] >= 0 else high - 1, 0))
 
 
 def truncmod(a: Bound, b: Bound) -> Bound:

@@ -284,6 +284,9 @@ def matcher_source(rule: Rule, variant: PNode, domain: Domain) -> str:
     if writer.equalities:
         writer.lines.append("same = R.same")
         writer.lines += [f"if {check}: return None" for check in writer.equalities]
+    if domain is Domain.INDEX_BOOL:
+        compared = next(name for name, leaf in rule.names.items() if isinstance(leaf, PVar))
+        writer.lines.append(f"if not R.is_index({compared}): return None")
     writer.lines += [f"if not {check}: return None" for check in proofs]
     result = writer.build(rule.rhs, "bool" if variant.kind in BOOL_RESULT else "int")
     writer.lines.append(f"return {result}")

@@ -13,7 +13,7 @@ from tirlower.ir import DataType, Expr, IntImm
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
 
-__all__ = ["DIVISIONS", "DigitArithmetic"]
+__all__ = ["DIVISIONS", "DigitArithmetic", "is_idle"]
 
 DIVISIONS: dict[type[ir.BinaryOp], int] = {ir.FloorDiv: FLOOR, ir.FloorMod: FLOOR, ir.Div: TRUNC, ir.Mod: TRUNC}
 """How each division rounds."""
@@ -21,6 +21,11 @@ DIVISIONS: dict[type[ir.BinaryOp], int] = {ir.FloorDiv: FLOOR, ir.FloorMod: FLOO
 
 MAX_FACTORS = 16
 """Products of up to so many factors are recognised in any order."""
+
+
+def is_idle(split: Split, c: int) -> bool:
+    """Whether the remainder in a split does not count modulo ``c``."""
+    return split.upper is not None and split.lower == 1 and split.mode == FLOOR and split.upper * split.scale % c == 0
 
 
 class DigitArithmetic:
@@ -200,6 +205,9 @@ class DigitArithmetic:
         low, high = self._bounds(rest, dtype)
         if math.isfinite(low) and math.isfinite(high) and low // c == high // c:
             return whole.divided(c).plus(int(low // c))
+        reduced = self._reduced(rest, c, dtype)
+        if reduced is not None:
+            return add_up(((whole.divided(c), 1), (reduced[0], 1)))
         if len(rest.splits) == 1 and rest.base == 0:
             part = self._split_quotient(rest.splits[0], c, mode, dtype)
         else:
@@ -212,6 +220,45 @@ class DigitArithmetic:
                 index = self._opaque(rest, dtype)
                 part = None if index is None else Sum.of(Split(index, lower=c, mode=mode))
         return None if part is None else add_up(((whole.divided(c), 1), (part, 1)))
+
+    def _reduced(self, a: Sum, c: int, dtype: DataType) -> tuple[Sum, Sum] | None:
+        """Quotient and remainder of a sum that stays in one block of ``c`` once the whole divisors in its factors are out.
+
+        ``(x * 360 + y) // 16`` is ``x * 22`` for an ``x`` of 0 and 1 and a ``y`` below 8.
+        """
+        if not any(abs(split.scale) > c for split in a.splits):
+            return None
+        rest = Sum(tuple([s.with_scale(s.scale % c) for s in a.splits]), a.base)
+        low, high = self._bounds(rest, dtype)
+        if not (math.isfinite(low) and math.isfinite(high) and low // c == high // c):
+            return None
+        block = int(low // c)
+        whole = Sum(tuple([s.with_scale(s.scale // c) for s in a.splits if s.scale // c]), block)
+        return whole, rest.plus(-block * c)
+
+    def _rejoined(self, form: Sum, dtype: DataType) -> Sum:
+        """A sum in which quotients meet the remainders that belong to them, though they are written of other sums.
+
+        ``(i % 4 * 3 + j) // 4 * 4 + (i * 3 + j) % 4`` is ``i % 4 * 3 + j``: both dividends leave the same remainder.
+        """
+        if len(form.splits) < 2:
+            return form
+        for high in form.splits:
+            lower = high.lower
+            if lower == 1 or high.upper is not None or high.mode != FLOOR or high.scale % lower:
+                continue
+            dividend = self.forms.get(high.atom)
+            if dividend is None or len(dividend.splits) < 2:
+                continue
+            for low in form.splits:
+                if low.upper == lower and low.lower == 1 and low.mode == FLOOR and low.scale * lower == high.scale:
+                    rest = self._remainder(dividend, lower, FLOOR, dtype)
+                    if rest is None or rest.base or rest.splits != (low.with_scale(1),):
+                        continue
+                    others = tuple([s for s in form.splits if s is not high and s is not low])
+                    joined = add_up(((Sum(others, form.base), 1), (dividend, low.scale)))
+                    return self._rejoined(joined, dtype)
+        return form
 
     def _higher_digits(self, a: Sum, c: int, dtype: DataType) -> tuple[int, Sum, Sum] | None:
         """``a`` modulo ``c`` as ``g * high + low`` with ``0 <= low < g`` for a ``g`` that divides ``c``, if there is one.
@@ -264,6 +311,9 @@ class DigitArithmetic:
         low, high = self._bounds(rest, dtype)
         if math.isfinite(low) and math.isfinite(high) and low // c == high // c:
             return rest.plus(-int(low // c) * c)
+        reduced = self._reduced(rest, c, dtype)
+        if reduced is not None:
+            return reduced[1]
         if len(rest.splits) == 1 and rest.base == 0:
             return self._split_remainder(rest.splits[0], c, mode, dtype)
         digits = self._higher_digits(rest, c, dtype) if mode == FLOOR or 0 <= rest.base < c else None
@@ -272,9 +322,26 @@ class DigitArithmetic:
             inner = self._remainder(top, c // g, mode, dtype)
             return None if inner is None else add_up(((inner, g), (bottom, 1)))
         if mode == FLOOR:
+            whole = self._without_remainders(rest, c)
+            if whole is not rest:
+                return self._remainder(whole, c, mode, dtype)
             rest = Sum(rest.splits, rest.base % c)
         index = self._opaque(rest, dtype)
         return None if index is None else Sum.of(Split(index, upper=c, mode=mode))
+
+    def _without_remainders(self, a: Sum, c: int) -> Sum:
+        """A sum modulo ``c`` without the remainders that differ from their dividends by multiples of ``c``; the same
+        object where there are none."""
+        if not any(is_idle(split, c) for split in a.splits):
+            return a
+        parts: list[tuple[Sum, int]] = []
+        for split in a.splits:
+            if is_idle(split, c):
+                form = self.forms.get(split.atom) or Sum.of(Split(split.atom))
+                parts.append((form, split.scale))
+            else:
+                parts.append((Sum.of(split), 1))
+        return add_up(parts, a.base)
 
     def _digit(self, atom: Expr, lower: int, upper: int | None, mode: int, dtype: DataType) -> Sum | None:
         """``(atom % upper) // lower``; where the atom is a sum, what it could not be divided by before may divide now."""

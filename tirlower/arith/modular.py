@@ -127,6 +127,12 @@ class ModularAnalysis:
                 memo[op] = value
                 continue
             parts = _operands(op)
+            if op.__class__ is ir.Let and parts and op.body not in memo:
+                if op.value not in memo:
+                    stack.append(op.value)
+                    continue
+                if memo[op.value].coeff != 1:
+                    facts.restrict_modulus(op.var, memo[op.value])
             waiting = [part for part in parts if part not in memo]
             if waiting:
                 stack += waiting

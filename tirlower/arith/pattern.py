@@ -52,6 +52,8 @@ class Domain(enum.Enum):
     INTEGER = "integer"
     """Every scalar integer type, as the operands' values are not computed with; constants must fit."""
     BOOL = "bool"
+    INDEX_BOOL = "index_bool"
+    """Conditions on int32 and int64 scalars, whose index arithmetic is taken not to overflow."""
     FLOAT = "float"
     """Float scalars: the rule changes no bit of any result, NaN payloads apart."""
     VECTOR = "vector"

@@ -41,6 +41,10 @@ class Prover:
         """``kind(a, b)``, simplified by the rules (see the rewriter)."""
         raise TypeError(f"{type(self).__name__} applies no rules")
 
+    def is_index(self, x: Expr) -> bool:
+        """Whether a value is of a type whose arithmetic is taken not to overflow."""
+        return is_index_type(x.dtype)
+
     def integral(self, x: Expr) -> bool:
         """Whether a value is no float."""
         return x.dtype.is_integral
@@ -110,7 +114,14 @@ class Prover:
             return True
         p, q = self._analyzer.modular.of(x), self._analyzer.modular.of(y)
         shared = math.gcd(p.coeff, q.coeff)
-        return shared > 1 and (p.base - q.base) % shared != 0
+        if shared > 1 and (p.base - q.base) % shared != 0:
+            return True
+        facts = self._analyzer.facts
+        if not facts.different or not is_index_type(x.dtype):
+            return False
+        left, right = (affine_of(self._analyzer.interner, e, MAX_PROOF_TERMS) for e in (x, y))
+        # From i == j and j != k follows i != k.
+        return left is not None and right is not None and facts.is_never(left - right, 0, self._analyzer.proof_steps)
 
     def difference(self, x: Expr, y: Expr) -> tuple[num, num]:
         """Bounds of ``x - y``: from the bounds of both, from their affine forms and the facts, then from the rules."""
@@ -137,24 +148,28 @@ class Prover:
         return result
 
     def _product_bound(self, form: Affine[Expr]) -> num:
-        """An upper bound of ``p * a + q * b - d * (a * b) + rest`` for positive a and b.
+        """An upper bound of ``p * a + q * b + d * (a * b) + rest`` for positive a and b.
 
-        With ``a >= a0`` and ``b >= b0`` the first two terms are at most ``(p / b0 + q / a0) * (a * b)``.
+        With ``a0 <= a <= a1`` and ``b0 <= b <= b1`` the first two terms are at most ``(p / b0 + q / a0) * (a * b)``
+        where p and q are positive, and ``(p / b1 + q / a1) * (a * b)`` where they are negative.
         """
         bounds, rep = self._analyzer.bounds.of, self._analyzer.interner.representative
         best: num = INF
         for product, factor in form.terms.items():
-            if product.__class__ is not ir.Mul or factor >= 0:
+            if product.__class__ is not ir.Mul:
                 continue
             a, b = rep(product.a), rep(product.b)
-            least_a, least_b = bounds(a)[0], bounds(b)[0]
+            (least_a, most_a), (least_b, most_b) = bounds(a), bounds(b)
             if least_a < 1 or least_b < 1 or math.isinf(least_a) or math.isinf(least_b):
                 continue
-            weights = [(form.terms.get(a, 0), least_b), (form.terms.get(b, 0), least_a)]
-            ratio = sum((Fraction(p, int(least)) for p, least in weights if p > 0), Fraction(factor))
+            ends = (least_b, least_a) if factor < 0 else (most_b, most_a)
+            weights = [(e, form.terms.get(e, 0), end) for e, end in zip((a, b), ends, strict=True) if end < INF]
+            # Terms of the sign of the product add to it, and are bounded by themselves.
+            weights = [weight for weight in weights if weight[1] * factor < 0]
+            ratio = sum((Fraction(p, int(end)) for _, p, end in weights), Fraction(factor))
             if ratio > 0:
                 continue
-            taken = {product, *(e for e in (a, b) if form.terms.get(e, 0) > 0)}
+            taken = {product, *(e for e, _, _ in weights)}
             rest = Affine({atom: c for atom, c in form.terms.items() if atom not in taken}, form.const)
             high = rest.bound(bounds)[1]
             best = min(best, high + math.floor(ratio * int(least_a) * int(least_b)))

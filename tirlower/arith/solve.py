@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, overload
 
 from tirlower import ir
 from tirlower.arith.analyzer import Analyzer
 from tirlower.arith.linear import EXCHANGED, linear_coefficients
+from tirlower.arith.region import eval_set
 from tirlower.diagnostics import TirError
-from tirlower.ir import Expr, IntImm, Range, Var, build, substitute
+from tirlower.ir import Expr, IntImm, Range, Var, build, is_const_int, substitute
 from tirlower.ir.dtype import DataType
+from tirlower.ir.query import each
 
 __all__ = [
     "IntConstraints",
@@ -237,21 +240,112 @@ class _Inequality:
     base: Expr
 
 
+@overload
 def solve_linear_inequalities(
     conditions: Sequence[Expr] | Expr,
-    variables: Sequence[Var],
+    variables: Sequence[Var] | None = None,
     ranges: Mapping[Var, Range] | None = None,
+    deskew_range: Literal[False] = False,
     analyzer: Analyzer | None = None,
-) -> IntConstraints:
+) -> IntConstraints: ...
+
+
+@overload
+def solve_linear_inequalities(
+    conditions: Sequence[Expr] | Expr,
+    variables: Sequence[Var] | None = None,
+    ranges: Mapping[Var, Range] | None = None,
+    *,
+    deskew_range: Literal[True],
+    analyzer: Analyzer | None = None,
+) -> IntConstraintsTransform: ...
+
+
+def solve_linear_inequalities(
+    conditions: Sequence[Expr] | Expr,
+    variables: Sequence[Var] | None = None,
+    ranges: Mapping[Var, Range] | None = None,
+    deskew_range: bool = False,
+    analyzer: Analyzer | None = None,
+) -> IntConstraints | IntConstraintsTransform:
     """Bounds of each variable in terms of those after it, by eliminating them in order.
 
     The result's ``bounds`` maps variables to :class:`IntGroupBounds`; conditions that are not linear with constant
-    coefficients, or that mention no variable, stay in ``relations``. The ranges are conditions too.
+    coefficients, or that mention no variable, stay in ``relations``. The ranges are conditions too. Without
+    ``variables`` those of the conditions are solved for, in the order in which they are met.
+
+    With ``deskew_range`` the result is a transform to new variables that begin at 0: each old one is its least value
+    plus a new one, whose range is the least that is known; what the ranges do not say stays in the relations of
+    ``dst``.
     Raises :class:`TirError` when there are more inequalities than elimination can take.
+
+    >>> x, y = Var("x"), Var("y")
+    >>> found = solve_linear_inequalities([x >= y, x <= y + 3, y >= 2, y < 6], [x, y], deskew_range=True)
+    >>> [str(found.src_to_dst[var]) for var in (x, y)], [str(dom) for dom in found.dst.ranges.values()]
+    (['y_0 + x_0 + 2', 'y_0 + 2'], ['0:4', '0:4'])
     """
     analyzer = analyzer if analyzer is not None else Analyzer()
     ranges = dict(ranges or {})
     parts = [conditions] if isinstance(conditions, Expr) else list(conditions)
+    if variables is None:
+        variables = list(dict.fromkeys(var for part in parts for var in each(Var, part)))
+    solved = _eliminated(parts, variables, ranges, analyzer)
+    return _deskewed(parts, solved) if deskew_range else solved
+
+
+def _deskewed(parts: Sequence[Expr], solved: IntConstraints) -> IntConstraintsTransform:
+    """The transform to variables that begin at 0, from the last variable on: its bounds mention no other."""
+    analyzer = Analyzer()
+    forward: dict[Var, Expr] = {}
+    back: dict[Var, Expr] = {}
+    domains: dict[Var, Range] = {}
+    made: list[Var] = []
+    for var in reversed(solved.variables):
+        group = solved.bounds[var]
+        best: tuple[int | None, Expr, Expr] | None = None
+        for low in (*group.equal, *group.lower):
+            start = build.add(build.floordiv(build.sub(low, 1), group.coef), 1) if group.coef != 1 else low
+            for high in (*group.equal, *group.upper):
+                end = build.floordiv(high, group.coef) if group.coef != 1 else high
+                size = build.add(build.sub(end, start), 1)
+                widest = eval_set(substitute(size, forward), domains, analyzer).max_value
+                if widest is None:
+                    continue
+                constant = widest.value if isinstance(widest, IntImm) else None
+                if best is None or (constant is not None and (best[0] is None or constant < best[0])):
+                    best = (constant, start, widest)
+        if best is None:
+            forward[var] = var
+            made.append(var)
+            continue
+        _, start, extent = best
+        new = Var(f"{var.name}_0", var.dtype)
+        made.append(new)
+        forward[var] = analyzer.simplify(build.add(substitute(start, forward), new))
+        back[new] = analyzer.simplify(build.sub(var, start))
+        domains[new] = Range.from_extent(analyzer.simplify(extent))
+        analyzer.bind(
+            new, domains[new] if not is_const_int(extent, 1) else Range.from_extent(build.const(2, var.dtype))
+        )
+    relations: list[Expr] = []
+    bounded = [c for var, dom in solved.ranges.items() for c in (var >= dom.min, var < dom.min + dom.extent)]
+    for part in (*parts, *bounded):
+        condition = analyzer.simplify(substitute(part, forward))
+        if not (isinstance(condition, IntImm) and condition.value):
+            relations.append(condition)
+    sizes = [dom.extent.value for dom in domains.values() if isinstance(dom.extent, IntImm)]
+    if any(isinstance(r, IntImm) for r in relations) or any(size <= 0 for size in sizes):
+        relations = [IntImm(ir.BOOL, 0)]
+    source = IntConstraints(solved.variables, solved.ranges, list(parts))
+    ordered = {new: domains[new] for new in reversed(made) if new in domains}
+    destination = IntConstraints(list(reversed(made)), ordered, relations)
+    return IntConstraintsTransform(source, destination, forward, back)
+
+
+def _eliminated(
+    parts: Sequence[Expr], variables: Sequence[Var], ranges: dict[Var, Range], analyzer: Analyzer
+) -> IntConstraints:
+    """The variables bounded, each by those after it."""
     current: list[_Inequality] = []
     relations: list[Expr] = []
     for part in parts:

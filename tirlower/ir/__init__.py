@@ -10,6 +10,7 @@ from tirlower.ir.func import *
 from tirlower.ir.functor import *
 from tirlower.ir.index_map import IndexMap
 from tirlower.ir.json_io import load_json, save_json
+from tirlower.ir.layout import BijectiveLayout, Layout, bijective_layout, layout
 from tirlower.ir.node import NODES, Field, Node, Role
 from tirlower.ir.op import GlobalVar, Op, Purity
 from tirlower.ir.specialize import specialize
@@ -18,6 +19,7 @@ from tirlower.ir.structural import (
     StructuralMismatch,
     assert_structural_equal,
     expr_deep_equal,
+    get_first_structural_mismatch,
     structural_equal,
     structural_hash,
 )

@@ -23,6 +23,7 @@ from tirlower.ir.expr import (
     const,
     is_const_int,
 )
+from tirlower.ir.flat_index import continued, shape_key
 from tirlower.ir.node import Node, binds, buffer_use, child, disjoint_base, hint, node
 from tirlower.ir.node import data as plain
 from tirlower.ir.op import Op
@@ -233,7 +234,10 @@ class Buffer(Node):
         return tuple(indices)
 
     def offset_of(self, indices: Sequence[ExprLike]) -> Expr:
-        """The element offset of an access from ``data``: row-major or by strides, plus ``elem_offset``."""
+        """The element offset of an access from ``data``: row-major or by strides, plus ``elem_offset``.
+
+        A quotient and its remainder that meet are put together: ``i // 8, i % 8`` of rows of 8 is ``i``.
+        """
         exprs = [as_expr(i) for i in indices]
         offset: Expr | None = None
         if self.strides:
@@ -242,10 +246,33 @@ class Buffer(Node):
                 offset = term if offset is None else build.add(offset, term)
         else:
             for index, extent in zip(exprs, self.shape, strict=True):
-                offset = index if offset is None else build.add(build.mul(offset, extent), index)
+                offset = index if offset is None else continued(offset, extent, index)
         if offset is None:
             return self.elem_offset
         return build.add(offset, self.elem_offset)
+
+    def get_flattened_buffer(self) -> Buffer:
+        """The buffer with one dimension for each group between axis separators, over the same data.
+
+        A group with strides has its outermost extent times its stride elements. The same object where nothing is to
+        be flattened.
+
+        >>> flat = Buffer("A", (4, 8, 2), axis_separators=(2,)).get_flattened_buffer()
+        >>> [extent.value for extent in flat.shape], flat.axis_separators
+        ([32, 2], (1,))
+        """
+        starts = (0, *self.axis_separators)
+        if len(starts) == len(self.shape) and not self.strides:
+            return self
+        sizes: list[Expr] = []
+        for first, last in zip(starts, (*self.axis_separators, len(self.shape)), strict=True):
+            size: Expr = IntImm(self.elem_offset.dtype, 1)
+            if self.strides and first < last:
+                size = build.mul(self.strides[first], self.shape[first])
+            for extent in self.shape[first:last] if not self.strides else ():
+                size = build.mul(size, extent)
+            sizes.append(size)
+        return self.with_(shape=tuple(sizes), strides=(), axis_separators=tuple(range(1, len(starts))))
 
     def access_ptr(
         self,
@@ -305,7 +332,7 @@ def _constant_difference(start: Expr, stop: Expr, step: Expr) -> IntImm:
             return terms(expr.a, sign, into) + terms(expr.b, sign, into)  # type: ignore[attr-defined]
         if from_kind == "Sub":
             return terms(expr.a, sign, into) + terms(expr.b, -sign, into)  # type: ignore[attr-defined]
-        key = _shape_key(expr)
+        key = shape_key(expr)
         into[key] = into.get(key, 0) + sign
         return 0
 
@@ -314,15 +341,6 @@ def _constant_difference(start: Expr, stop: Expr, step: Expr) -> IntImm:
     if any(rest.values()) or not isinstance(step, IntImm) or step.value == 0:
         raise TirError(f"the length of the slice {start}:{stop}:{step} is not a constant", help="use T.Ramp")
     return build.int32(-((-difference) // step.value))
-
-
-def _shape_key(expr: Expr) -> object:
-    """A key under which structurally equal index terms meet."""
-    if isinstance(expr, Var):
-        return id(expr)
-    if isinstance(expr, IntImm):
-        return (expr.dtype, expr.value)
-    return (type(expr).__name__, *[_shape_key(c) if isinstance(c, Expr) else id(c) for c in expr.children()])
 
 
 @node

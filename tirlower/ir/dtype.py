@@ -74,7 +74,8 @@ class DataType(str):
     """Whether this process has ever named a custom type: without one nothing has to be searched for them."""
 
     def __new__(cls, name: object = "void") -> DataType:
-        """The interned data type of that name (``uint1`` and ``int1`` spell ``bool``; ``""`` is ``void``)."""
+        """The interned data type of that name (``uint1`` and ``int1`` spell ``bool``; ``""`` is ``void``; ``int``,
+        ``uint`` and ``float`` have 32 bits)."""
         known = cls._known.get(name)
         if known is not None:
             return known
@@ -105,7 +106,9 @@ class DataType(str):
 
     @classmethod
     def _parse(cls, name: str) -> DataType:
-        if name in ("void", ""):
+        if name in _WITHOUT_BITS:
+            found = cls(_WITHOUT_BITS[name])
+        elif name in ("void", ""):
             found = cls._known.get("void") or cls._make("void", 0, 0, False, "void")
         elif match := _NUMERIC.fullmatch(name):
             code, bits = match["code"], int(match["bits"])
@@ -270,10 +273,12 @@ class DataType(str):
         return (DataType, (str(self),))
 
 
+_WITHOUT_BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
+"""What types without a width stand for, as in TIR."""
+
 _OTHER_NAMES = {
-    "float": "'float32' or 'float64'", "double": "'float64'", "single": "'float32'", "half": "'float16'",
-    "f16": "'float16'", "f32": "'float32'", "f64": "'float64'", "bf16": "'bfloat16'", "int": "'int32' or 'int64'",
-    "uint": "'uint32' or 'uint64'", "long": "'int64'", "short": "'int16'", "char": "'int8'", "byte": "'uint8'",
+    "double": "'float64'", "single": "'float32'", "half": "'float16'",
+    "f16": "'float16'", "f32": "'float32'", "f64": "'float64'", "bf16": "'bfloat16'", "long": "'int64'", "short": "'int16'", "char": "'int8'", "byte": "'uint8'",
     **{f"{c}{b}": f"'{k}{b}'" for c, k in (("i", "int"), ("u", "uint")) for b in (8, 16, 32, 64)},
     "float8": "'float8_e4m3fn' or 'float8_e5m2'", "boolean": "'bool'", "size_t": "'int64'",
 }  # fmt: skip

@@ -10,12 +10,13 @@ import numpy as np
 
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
-from tirlower.ir.buffer import Buffer, Range
+from tirlower.ir.buffer import Buffer, IterVar, Range
 from tirlower.ir.cancel import linear_difference
 from tirlower.ir.dtype import Array, DataType
 from tirlower.ir.evaluator import Evaluator, NoValue
 from tirlower.ir.expr import (
     Call,
+    Cast,
     Expr,
     ExprLike,
     IntImm,
@@ -24,7 +25,7 @@ from tirlower.ir.expr import (
     const,
     is_const_int,
 )
-from tirlower.ir.functor import Substituter
+from tirlower.ir.functor import Mutator, Substituter
 from tirlower.ir.index_inverse import NotInvertible, invert, ranges_of
 from tirlower.ir.integers import Value, kept
 from tirlower.ir.node import Node, binds, child, hint, node
@@ -136,14 +137,28 @@ class IndexMap(Node):
             raise TirError(f"the map {self} takes {len(self.initial_indices)} {what}, got {len(given)}")
 
     def map_indices(self, indices: Sequence[ExprLike]) -> list[Expr]:
-        """The final indices for given ones, folded. Raises :class:`TirError` for a wrong number of them."""
+        """The final indices for given ones, folded. Raises :class:`TirError` for a wrong number of them.
+
+        Where an index is wider than the map's variables (int64), all are widened, and the map with them.
+
+        >>> tiles = IndexMap.from_func(lambda i, j: [i // 4, j])
+        >>> [e.dtype for e in tiles.map_indices([Var("i", "int64"), 3])]
+        ['int64', 'int64']
+        """
         self._check_count(indices, "indices")
-        values = {
-            var: const(int(value), var.dtype) if isinstance(value, (int, np.integer)) else as_expr(value)
-            for var, value in zip(self.initial_indices, indices, strict=True)
-        }
+        given = [int(value) if isinstance(value, (int, np.integer)) else as_expr(value) for value in indices]
+        bits = max((e.dtype.bits for e in given if isinstance(e, Expr) and e.dtype.is_int), default=0)
+        wider = any(var.dtype.is_int and var.dtype.bits < bits for var in self.initial_indices)
+        owner = _widened(self, bits) if wider else self
+        values: dict[Var, Expr | IterVar | float] = {}
+        for var, value in zip(owner.initial_indices, given, strict=True):
+            if not isinstance(value, Expr):
+                values[var] = const(value, var.dtype)
+            else:
+                narrow = value.dtype.is_int and var.dtype.is_int and value.dtype.bits < var.dtype.bits
+                values[var] = build.cast(var.dtype, value) if narrow else value
         worker = _Indices(values)
-        return [worker.visit(final) for final in self.final_indices]
+        return [worker.visit(final) for final in owner.final_indices]
 
     def _ranges(self, dims: Dims) -> list[tuple[Var, Range]]:
         self._check_count(dims, "extents")
@@ -266,6 +281,42 @@ class IndexMap(Node):
 
     def __repr__(self) -> str:
         return f"IndexMap({self})"
+
+
+def _widened(index_map: IndexMap, bits: int) -> IndexMap:
+    """The map with all integers of as many bits."""
+    worker = _Wider(index_map.initial_indices, bits)
+    return IndexMap(tuple(worker.variables.values()), tuple(worker.visit(final) for final in index_map.final_indices))
+
+
+class _Wider(Mutator):
+    """Widens variables and constants, and with them what is computed of them."""
+
+    def __init__(self, variables: Sequence[Var], bits: int) -> None:
+        self.bits = bits
+        self.variables = {var: Var(var.name, var.dtype.with_bits(bits), var.nonneg) for var in variables}
+
+    def visit_Var(self, op: Var) -> Expr:
+        """Its wider variable; another one converted."""
+        known = self.variables.get(op)
+        if known is not None:
+            return known
+        return build.cast(op.dtype.with_bits(self.bits), op) if op.dtype.is_int else op
+
+    def visit_IntImm(self, op: IntImm) -> Expr:
+        """The same number."""
+        return IntImm(op.dtype.with_bits(self.bits), op.value) if op.dtype.is_int else op
+
+    def visit_Cast(self, op: Cast) -> Expr:
+        """A conversion to a narrower index is none any more."""
+        if op.dtype.is_int and op.dtype.bits < self.bits and op.value.dtype.is_int:
+            return build.cast(op.dtype.with_bits(self.bits), op.value)
+        return op
+
+    def visit_Call(self, op: Call) -> Expr:
+        """An operation on wider operands."""
+        widened = op.dtype.is_int and op.dtype.bits < self.bits and all(arg.dtype.is_integral for arg in op.args)
+        return op.with_(dtype=op.dtype.with_bits(self.bits)) if widened else op
 
 
 class _Indices(Substituter):

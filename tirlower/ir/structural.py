@@ -8,6 +8,7 @@ from tirlower.ir.digest import expr_deep_equal, expr_digest, structural_hash
 from tirlower.ir.equality import compare, path_of
 from tirlower.ir.expr import Expr
 from tirlower.ir.node import Node
+from tirlower.ir.path import Path
 from tirlower.ir.stmt import Stmt
 from tirlower.ir.text import locate
 
@@ -16,6 +17,7 @@ __all__ = [
     "assert_structural_equal",
     "expr_deep_equal",
     "expr_digest",
+    "get_first_structural_mismatch",
     "structural_equal",
     "structural_hash",
 ]
@@ -47,6 +49,21 @@ def structural_equal(a: object, b: object, map_free_vars: bool = False) -> bool:
     True
     """
     return compare(a, b, map_free_vars) is None
+
+
+def get_first_structural_mismatch(lhs: object, rhs: object, map_free_vars: bool = False) -> tuple[Path, Path] | None:
+    """Where two trees part first: the path in each; None where they are structurally equal.
+
+    >>> from tirlower.ir import Add, Var
+    >>> x = Var("x")
+    >>> [str(path) for path in get_first_structural_mismatch(Add(x, 1), Add(x, 2))]
+    ['b', 'b']
+    """
+    failed = compare(lhs, rhs, map_free_vars)
+    if failed is None:
+        return None
+    trail = failed.mismatch[0] if failed.mismatch is not None else None
+    return path_of(trail, 0), path_of(trail, 1)
 
 
 def assert_structural_equal(a: object, b: object, map_free_vars: bool = False) -> None:

@@ -39,7 +39,7 @@ ALL = (
 
 INDEX = RuleIndex(ALL, (Domain.INDEX, Domain.RING, Domain.INTEGER, Domain.ANY))
 INTEGER = RuleIndex(ALL, (Domain.RING, Domain.INTEGER, Domain.ANY))
-BOOL = RuleIndex(ALL, (Domain.BOOL, Domain.ANY))
+BOOL = RuleIndex(ALL, (Domain.BOOL, Domain.INDEX_BOOL, Domain.ANY))
 FLOAT = RuleIndex(ALL, (Domain.FLOAT, Domain.ANY))
 VECTOR = RuleIndex(ALL, (Domain.VECTOR,))
 INT_VECTOR = RuleIndex(ALL, (Domain.VECTOR, Domain.INT_VECTOR))

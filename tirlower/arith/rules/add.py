@@ -77,6 +77,10 @@ INDEX = RuleSet(
     rule(((x + c0) // c1) * c1 + (x + c2) % c1, x + c0, when="c1 > 0 and (c0 - c2) % c1 == 0"),
     rule((w + ((x + c0) // c1) * c1) + (x + c2) % c1, w + (x + c0), when="c1 > 0 and (c0 - c2) % c1 == 0"),
     rule(x // 2 + x % 2, (x + 1) // 2),
+    # one of two neighbours is odd
+    rule(x % 2 + (x + c0) % 2, 1, when="c0 % 2 == 1"),
+    rule((w + x % 2) + (x + c0) % 2, w + 1, when="c0 % 2 == 1"),
+    rule((w + (x + c0) % 2) + x % 2, w + 1, when="c0 % 2 == 1"),
     rule(x // c0 + (x % c0 + c1) // c0, (x + c1) // c0, when="c0 > 0"),
     *_reaching(pmin),
     *_reaching(pmax),

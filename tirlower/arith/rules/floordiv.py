@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tirlower import ir
-from tirlower.arith.pattern import Domain, RuleSet, pmax, pmin, rule
+from tirlower.arith.pattern import Domain, RuleSet, gcd, pmax, pmin, rule
 from tirlower.arith.rules.names import c0, c1, c2, w, x, y, z
 
 # True whatever overflow does, as the operands are compared, not computed with.
@@ -28,6 +28,7 @@ INDEX = RuleSet(
     rule(((x // c0) % c1) // c2, (x // (c0 * c2)) % (c1 // c2), when="c0 > 0 and c2 > 0 and c1 % c2 == 0 and c1 > c2"),
     rule((x - x % c0) // c0, x // c0, when="c0 != 0"),
     rule((x - x % y) // y, x // y),
+    rule((x % 2 + 1) // 2, x % 2),
     # multiples of the divisor come out
     rule((x * c0) // c1, x * (c0 // c1), when="c1 != 0 and c0 % c1 == 0"),
     rule((x * c0) // c1, x // (c1 // c0), when="c0 > 0 and c1 > 0 and c1 % c0 == 0"),
@@ -80,6 +81,15 @@ INDEX = RuleSet(
     rule((x * c0) // (z * c0), x // z, when="c0 != 0"),
     rule((x * y) // (y * c0), x // c0, when="c0 != 0"),
     rule((x * y * c0) // (y * c1), (x * c0) // c1, when="c1 != 0"),
+    rule((x * y * c0) // (z * y * c1), (x * c0) // (z * c1), when="c1 != 0"),
+    rule((x * y * c0) // (z * y), (x * c0) // z),
+    rule((x * y) // (z * y * c1), x // (z * c1), when="c1 != 0"),
+    rule(
+        (x * c0) // (z * c1), (x * (c0 // gcd(c0, c1))) // (z * (c1 // gcd(c0, c1))), when="c1 != 0 and gcd(c0, c1) > 1"
+    ),
+    rule((x * y * c0 + z) // (y * c1), x * (c0 // c1) + z // (y * c1), when="c1 != 0 and c0 % c1 == 0"),
+    rule((x * y * c0 - z) // (y * c1), x * (c0 // c1) + (0 - z) // (y * c1), when="c1 != 0 and c0 % c1 == 0"),
+    rule((z - x * y * c0) // (y * c1), z // (y * c1) - x * (c0 // c1), when="c1 != 0 and c0 % c1 == 0"),
     rule((x * y + z) // (y * c0), x // c0, when="c0 > 0 and 0 <= z and z < y"),
     rule((x * y + z) // y, x, when="0 <= z and z < y"),
     rule((x * y + z) // (w * y), x // w, when="w >= 0 and 0 <= z and z < y"),

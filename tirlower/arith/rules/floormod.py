@@ -57,6 +57,9 @@ INDEX = RuleSet(
         when="c0 > 1 and c1 > c0 and c1 % c0 == 0 and 0 <= y and 0 <= z and y + z < c0",
     ),
     # symbolic divisors: one that is not negative is positive, as it is not zero
+    rule((x - x % y) % y, 0),
+    rule((x + (0 - x) % y) % y, 0),
+    rule((x + (x * -1) % y) % y, 0),
     rule((x * y) % y, 0),
     rule((x * y * c0) % y, 0),
     rule((x * y * c0 + z) % y, z % y),

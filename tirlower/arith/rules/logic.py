@@ -117,4 +117,33 @@ BOOL = RuleSet(
     rule(call("likely", p) | p, p),
 )
 
-RULES = (BOOL,)
+# Of index arithmetic, which does not wrap.
+INDEX = RuleSet(
+    Domain.INDEX_BOOL,
+    # between two multiples: a quotient
+    rule((y * c0 <= x) & (x < y * c0 + c0), eq(y, x // c0), when="c0 > 0"),
+    rule((y * c0 <= x) & (x <= y * c0 + c1), eq(y, x // c0), when="c0 > 0 and c1 == c0 - 1"),
+    # the last numbers below a limit have no such remainder
+    rule(
+        (x < c0) & (x % c1 < c2),
+        (x < c0 - c1 + c2) & (x % c1 < c2),
+        when="0 < c2 and c2 < c1 and c0 % c1 == 0",
+    ),
+    rule(
+        (x < c0) & (x % c1 < c2),
+        (x < c0 - c0 % c1 + c2) & (x % c1 < c2),
+        when="0 < c2 and c1 > 0 and c2 < c0 % c1",
+    ),
+    rule(
+        (x <= c0) & (x % c1 < c2),
+        (x < c0 + 1 - (c0 + 1) % c1 + c2) & (x % c1 < c2),
+        when="0 < c2 and c1 > 0 and c2 < (c0 + 1) % c1",
+    ),
+    rule(
+        (x <= c0) & (x % c1 < c2),
+        (x < c0 + 1 - c1 + c2) & (x % c1 < c2),
+        when="0 < c2 and c2 < c1 and (c0 + 1) % c1 == 0",
+    ),
+)
+
+RULES = (BOOL, INDEX)
