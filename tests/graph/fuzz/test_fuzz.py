@@ -22,6 +22,11 @@ def test_random_graphs_through_random_passes(first: int) -> None:
     assert report.count == 20 and len(report.passes) > 3
 
 
+@pytest.mark.parametrize("seed", [201005, 202134, 310064])
+def test_types_of_what_reads_a_replaced_slice_are_inferred_again(seed: int) -> None:
+    run_one(seed)
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_wrong_pass_is_found_and_named(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     fault.plant(monkeypatch)

@@ -103,3 +103,34 @@ def test_split_and_concat_undo_each_other_with_dims_behind_expand_too():
     for one in (graph, tg.passes.Expand()(graph)):
         after = check_graph(tg.passes.Canonicalize(), one)
         assert [v.name for v in after.results] == ["x", "y", "y"]
+
+
+def test_slices_of_dims_with_clamped_bounds_are_one_and_written_short():
+    x = tg.spec((tg.dim("B", 0),), "float32")
+    for function, bounds in (
+        (lambda x: x[1:][1:], ((2,), (None,))),
+        (lambda x: x[1:][1:][1:][1:], ((4,), (None,))),
+        (lambda x: x[2:][::-1], None),
+    ):
+        graph = tg.trace(function, x)
+        made = check_graph(tg.passes.Canonicalize(), graph)
+        if bounds is not None:
+            assert [(op.attrs["starts"], op.attrs["ends"]) for op in made.ops] == [bounds]
+        for size in range(6):
+            array = np.arange(size, dtype="float32")
+            assert np.array_equal(tg.interpret(made, array), function(array))
+
+
+def test_bounds_that_grow_end_the_merging():
+    def function(x):
+        for _ in range(12):
+            x = x[:-1]
+        return x
+
+    graph = tg.trace(function, tg.spec((tg.dim("B", 0),), "float32"))
+    made = tg.passes.Canonicalize()(graph)
+    tg.verify(made)
+    assert 1 < len(made.ops) < 12 and len(str(made)) < 8000
+    for size in (0, 5, 12, 15):
+        array = np.arange(size, dtype="float32")
+        assert np.array_equal(tg.interpret(made, array), function(array))

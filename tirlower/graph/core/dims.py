@@ -7,23 +7,29 @@ called, and never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeAlias
+from typing import Final, TypeAlias, cast
 
 from tirlower.arith import Analyzer, ConstIntBound, ModularSet
+from tirlower.graph.core.cases import equal_by_cases, has_cases
 from tirlower.graph.errors import GraphError
 from tirlower.ir import Expr, IntImm, Node, Range, Var, expr_deep_equal, structural_equal
 from tirlower.ir.dtype import INT64
 from tirlower.ir.expr import ExprLike, const
+from tirlower.ir.functor import substitute
 from tirlower.ir.node import binds, data, node
+from tirlower.ir.structural import expr_digest
 
 __all__ = ["Dim", "DimEnv", "Extent", "Shape", "as_extent", "as_shape", "dim", "extent_expr", "proves", "same_extent"]
 
 Extent: TypeAlias = "int | Expr"
 """A number, or an int64 expression of dims."""
 Shape: TypeAlias = tuple[Extent, ...]
+
+_SAMPLES: Final = ((0,), (1, 2), (3, 1), (5, 9), (2, 4), (7, 6), (100, 50), (4, 1000))
+"""Values of dims at which extents that may be equal are compared."""
 
 
 @node
@@ -74,6 +80,15 @@ class Dim(Node):
         """Whether the facts hold of a number."""
         above = self.high is not None and value > self.high
         return value >= self.low and not above and value % self.multiple_of == 0
+
+    def nearest(self, wanted: int) -> int:
+        """The value that is nearest to a number from above, where there is one.
+
+        >>> dim("B", 1, 9, multiple_of=4).nearest(5), dim("B", 1, 9, multiple_of=4).nearest(20)
+        (8, 8)
+        """
+        value = -(-max(wanted, self.low) // self.multiple_of) * self.multiple_of
+        return value if self.high is None or value <= self.high else self.high // self.multiple_of * self.multiple_of
 
     def as_expr(self) -> Expr:
         """The variable."""
@@ -191,6 +206,7 @@ class DimEnv:
         self.remembered: dict[object, tuple[object, ...]] = {}
         """What was inferred under these facts (:mod:`tirlower.graph.ops.inference`)."""
         self._notes: list[list[tuple[Expr, Expr]]] = []
+        self._by_cases: dict[object, tuple[bool, Expr, Expr]] = {}
         for each in dims:
             self.add(each)
 
@@ -228,6 +244,7 @@ class DimEnv:
 
     def _put(self, one: Dim) -> None:
         self.remembered.clear()
+        self._by_cases.clear()
         self.dims[one.name] = one
         if one.high is None:
             self.analyzer.update(one.var, ConstIntBound(one.low, ConstIntBound.POS_INF), allow_override=True)
@@ -257,7 +274,24 @@ class DimEnv:
             return True
         if self.analyzer.can_prove(x < y) or self.analyzer.can_prove(y < x):
             return False
-        return True if self.analyzer.can_prove_equal(x, y) else None
+        return True if self.analyzer.can_prove_equal(x, y) or self._equal_by_cases(x, y) else None
+
+    def _equal_by_cases(self, x: Expr, y: Expr) -> bool:
+        """Whether two extents with minima and maxima are equal in every case: slow, so that samples are looked at before."""
+        if not has_cases(x, y):
+            return False
+        key = expr_digest(x), expr_digest(y)
+        if key not in self._by_cases:
+            agree = all(self._equal_at(x, y, wanted) for wanted in _SAMPLES)
+            # The expressions are kept too: a digest names variables by their identity.
+            self._by_cases[key] = agree and equal_by_cases(self.analyzer, x, y), x, y
+        return self._by_cases[key][0]
+
+    def _equal_at(self, x: Expr, y: Expr, wanted: Sequence[int]) -> bool:
+        """Whether extents are equal where the dims, in turn, are near to some numbers."""
+        values = {one.var: const(one.nearest(wanted[n % len(wanted)]), INT64) for n, one in enumerate(self)}
+        a, b = (self.analyzer.simplify(cast(Expr, substitute(e, values))) for e in (x, y))
+        return expr_deep_equal(a, b)
 
     def _is_assumed(self, x: Expr, y: Expr) -> bool:
         return any(structural_equal((x, y), pair) or structural_equal((y, x), pair) for pair in self.assumed)

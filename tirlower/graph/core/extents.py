@@ -8,7 +8,29 @@ from collections.abc import Callable
 from tirlower.diagnostics import nearest_name
 from tirlower.graph.core.dims import DimEnv, Extent, Shape, as_extent
 from tirlower.graph.errors import GraphError
-from tirlower.ir import Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, Var, build
+from tirlower.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Select,
+    Sub,
+    Var,
+    build,
+)  # fmt: skip
 from tirlower.ir.dtype import INT64
 from tirlower.ir.expr import ExprLike, const
 
@@ -23,6 +45,8 @@ _SIGNS: dict[type[Expr], tuple[str, int]] = {
 }
 """The sign of each operation, and how tightly it binds."""
 _CALLS: dict[type[Expr], str] = {Min: "min", Max: "max"}
+_COMPARISONS: dict[type[Expr], str] = {LT: "<", LE: "<=", GT: ">", GE: ">=", EQ: "==", NE: "!="}
+_JOINED: dict[type[Expr], str] = {And: "and", Or: "or"}
 
 _Binary = Callable[[ExprLike, ExprLike], Expr]
 _OPERATORS: dict[type[ast.operator], _Binary] = {
@@ -33,6 +57,15 @@ _OPERATORS: dict[type[ast.operator], _Binary] = {
     ast.Mod: build.floormod,
 }
 _FUNCTIONS: dict[str, _Binary] = {"min": build.min_, "max": build.max_}
+_COMPARED: dict[type[ast.cmpop], _Binary] = {
+    ast.Lt: build.lt,
+    ast.LtE: build.le,
+    ast.Gt: build.gt,
+    ast.GtE: build.ge,
+    ast.Eq: build.eq,
+    ast.NotEq: build.ne,
+}
+_FORMS = "numbers, dims, + - * // %, min and max, and choices: B if B < 4 else 4"
 
 
 def extent_text(extent: Extent) -> str:
@@ -64,12 +97,30 @@ def _text(extent: Expr, around: int) -> str:
     call = _CALLS.get(type(extent))
     if call is not None:
         return f"{call}({', '.join(_text(e, 0) for e in extent.children())})"
+    if isinstance(extent, Select):
+        chosen = f"{_text(extent.true_value, 1)} if {_condition(extent.condition)} else {_text(extent.false_value, 0)}"
+        return f"({chosen})" if around else chosen
     sign = _SIGNS.get(type(extent))
     if sign is None:
-        raise GraphError(f"an extent is made of dims, numbers, + - * // % min and max, got {extent}")
+        raise GraphError(f"an extent is made of {_FORMS}, got {extent}")
     left, right = extent.children()
     text = f"{_text(left, sign[1])} {sign[0]} {_text(right, sign[1] + 1)}"
     return f"({text})" if sign[1] < around else text
+
+
+def _condition(condition: Expr) -> str:
+    """A condition on dims as Python."""
+    if isinstance(condition, IntImm):
+        return str(bool(condition.value))
+    if isinstance(condition, Not):
+        return f"not ({_condition(condition.a)})"
+    sign = _COMPARISONS.get(type(condition))
+    if sign is not None:
+        return f" {sign} ".join(_text(e, 1) for e in condition.children())
+    word = _JOINED.get(type(condition))
+    if word is None:
+        raise GraphError(f"a condition on dims compares them, got {condition}")
+    return f" {word} ".join(f"({_condition(e)})" for e in condition.children())
 
 
 def parsed_extent(text: str, env: DimEnv, what: str, new: bool = True) -> Extent:
@@ -103,6 +154,9 @@ def extent_of(tree: ast.expr, env: DimEnv, what: str, new: bool = False) -> int 
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
         inner = extent_of(tree.operand, env, what, new)
         return -inner if isinstance(inner, int) else build.sub(const(0, INT64), inner)
+    if isinstance(tree, ast.IfExp):
+        arms = [_expr(extent_of(e, env, what, new)) for e in (tree.body, tree.orelse)]
+        return build.select(_condition_of(tree.test, env, what, new), *arms)
     made: _Binary | None = None
     parts: list[ast.expr] = []
     if isinstance(tree, ast.BinOp):
@@ -110,7 +164,7 @@ def extent_of(tree: ast.expr, env: DimEnv, what: str, new: bool = False) -> int 
     elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and len(tree.args) == 2 and not tree.keywords:
         made, parts = _FUNCTIONS.get(tree.func.id), tree.args
     if made is None:
-        raise GraphError(f"{what}, which is no expression of dims", help="numbers, dims, + - * // %, min and max")
+        raise GraphError(f"{what}, which is no expression of dims", help=_FORMS)
     left, right = (extent_of(p, env, what, new) for p in parts)
     if (
         right == 0
@@ -119,7 +173,25 @@ def extent_of(tree: ast.expr, env: DimEnv, what: str, new: bool = False) -> int 
         and isinstance(tree.op, (ast.FloorDiv, ast.Mod))
     ):
         raise GraphError(f"{what}, which divides by 0")
-    whole = made(
-        const(left, INT64) if isinstance(left, int) else left, const(right, INT64) if isinstance(right, int) else right
-    )
+    whole = made(_expr(left), _expr(right))
     return whole.value if isinstance(whole, IntImm) else whole
+
+
+def _expr(extent: int | Expr) -> Expr:
+    return const(extent, INT64) if isinstance(extent, int) else extent
+
+
+def _condition_of(tree: ast.expr, env: DimEnv, what: str, new: bool) -> Expr:
+    """The condition that a syntax tree over numbers and dims is."""
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, bool):
+        return const(tree.value, "bool")
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
+        return build.logical_not(_condition_of(tree.operand, env, what, new))
+    if isinstance(tree, ast.BoolOp) and len(tree.values) == 2:
+        joined = build.logical_and if isinstance(tree.op, ast.And) else build.logical_or
+        return joined(*(_condition_of(e, env, what, new) for e in tree.values))
+    compared = _COMPARED.get(type(tree.ops[0])) if isinstance(tree, ast.Compare) and len(tree.ops) == 1 else None
+    if compared is None:
+        raise GraphError(f"{what}, which has no condition on dims behind `if`", help=_FORMS)
+    assert isinstance(tree, ast.Compare)
+    return compared(*(_expr(extent_of(e, env, what, new)) for e in (tree.left, tree.comparators[0])))

@@ -24,7 +24,7 @@ from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, V
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.inference import inferred
 from tirlower.graph.ops.registry import Definition, Groups, definition
-from tirlower.ir import PrimFunc
+from tirlower.ir import PrimFunc, expr_deep_equal
 from tirlower.ir.dtype import Array, DataType, NumpyDType
 
 __all__ = ["GraphBuilder", "rewritten"]
@@ -312,6 +312,22 @@ def _weak(given: float, kinds: Sequence[NumpyDType]) -> NumpyDType:
     return np.result_type(common, given)
 
 
+def _types_again(builder: GraphBuilder, old: GraphNode, operands: Sequence[Value]) -> Sequence[TensorType]:
+    """The types of a node's results on other operands: those that it has, unless an extent is written in another way."""
+    types = [v.type for v in old.results]
+    if not isinstance(old, Op) or all(_alike(a.type, b.type) for a, b in zip(operands, old.operands, strict=True)):
+        return types
+    return builder.infer(definition(old.name), operands, old.groups, dict(old.attrs))
+
+
+def _alike(a: TensorType, b: TensorType) -> bool:
+    """Whether two types of the same extents write them alike: inference goes by that."""
+    return a is b or all(
+        x is y or (x == y if isinstance(x, int) or isinstance(y, int) else expr_deep_equal(x, y))
+        for x, y in zip(a.shape, b.shape, strict=True)
+    )
+
+
 def rewritten(
     graph: Graph, rewrite: Callable[[GraphBuilder, GraphNode, tuple[Value, ...]], Sequence[Value] | None]
 ) -> Graph:
@@ -333,8 +349,10 @@ def rewritten(
         if made is None:
             kept = old
             if any(a is not b for a, b in zip(operands, old.operands, strict=True)):
-                fresh = tuple(Value.of(v.type, v.name) for v in old.results)
-                kept = old.with_operands(fresh, operands)
+                types = _types_again(builder, old, operands)
+                kept = old.with_operands(
+                    [Value.of(t, v.name) for t, v in zip(types, old.results, strict=True)], operands
+                )
             builder.nodes.append(kept)
             made = kept.results
         for value, other in zip(old.results, made, strict=True):

@@ -16,7 +16,6 @@ from typing import TypeAlias
 import numpy as np
 
 from tirlower.graph.core.debug import Said
-from tirlower.graph.core.dims import Dim
 from tirlower.graph.core.effects import OUTSIDE
 from tirlower.graph.core.nodes import Graph, Op
 from tirlower.graph.core.numerics import Numerics
@@ -57,17 +56,10 @@ def bindings(graph: Graph) -> list[dict[Var, int]]:
     """Values of the dims of a graph: the least, odd, and large ones; one for a graph of static shapes."""
     made: list[dict[Var, int]] = []
     for wanted in _WANTED:
-        values = {one.var: _near(one, wanted) for one in graph.dims}
+        values = {one.var: one.nearest(wanted) for one in graph.dims}
         if values not in made:
             made.append(values)
     return made
-
-
-def _near(one: Dim, wanted: int) -> int:
-    """The value of a dim that is nearest to a number from above, where it has one."""
-    step = one.multiple_of
-    value = -(-max(wanted, one.low) // step) * step
-    return value if one.high is None or value <= one.high else one.high // step * step
 
 
 def estimated_work(graph: Graph, values: Mapping[Var, int]) -> int:

@@ -12,7 +12,8 @@ from tirlower.graph.core.nodes import Op, Value
 from tirlower.graph.ops.elementwise import BINARY
 from tirlower.graph.ops.joining import plus, sliced
 from tirlower.graph.passes.rules import RuleSet, Site
-from tirlower.ir import IntImm
+from tirlower.ir import Expr, IntImm
+from tirlower.ir.query import each
 
 __all__ = ["SHAPES"]
 
@@ -161,13 +162,31 @@ def _place(env: DimEnv, *terms: Extent) -> Extent:
     return found.value if isinstance(found, IntImm) else found
 
 
-class _Slice:
-    """A slice of a value: where each axis begins, in which steps it goes, and how many places it has."""
+_LONGEST: Final = 16
+"""How many nodes the bound of a slice may have: what is longer costs more to look through than the copy that it saves."""
 
-    def __init__(self, begin: Sequence[Extent], step: Sequence[int], length: Sequence[Extent]) -> None:
+
+def _size(bound: Expr) -> int:
+    return sum(1 for _ in each(Expr, bound))
+
+
+class _Slice:
+    """A slice of a value: where each axis begins, in which steps it goes, and how many places it has.
+
+    ``rest`` has the number from which on all of an axis is taken, where that is what the slice says: it is clamped to the extent.
+    """
+
+    def __init__(
+        self,
+        begin: Sequence[Extent],
+        step: Sequence[int],
+        length: Sequence[Extent],
+        rest: Sequence[int | None] | None = None,
+    ) -> None:
         self.begin = begin
         self.step = step
         self.length = length
+        self.rest = (None,) * len(begin) if rest is None else rest
 
     @classmethod
     def of(cls, op: Op | None, env: DimEnv) -> _Slice | None:
@@ -181,16 +200,24 @@ class _Slice:
         by = steps if isinstance(steps, tuple) else (1,) * len(starts)
         begin: list[Extent] = [0] * len(shape)
         step = [1] * len(shape)
+        rest: list[int | None] = [0] * len(shape)
         with env.inferring():
             for axis, start, end, stride in zip(along, starts, ends, by, strict=True):
-                begin[axis % len(shape)], _ = sliced(shape[axis % len(shape)], start, end, stride)
-                step[axis % len(shape)] = stride
-        return cls(begin, step, op.results[0].shape)
+                n = axis % len(shape)
+                begin[n], _ = sliced(shape[n], start, end, stride)
+                step[n] = stride
+                first = 0 if start is None else start
+                rest[n] = first if end is None and stride > 0 and isinstance(first, int) and first >= 0 else None
+        return cls(begin, step, op.results[0].shape, rest)
 
     def behind(self, first: _Slice, env: DimEnv) -> _Slice:
         """The slice that this one is of what the first was taken of."""
         begin = [_place(env, a, b * s) for a, b, s in zip(first.begin, self.begin, first.step, strict=True)]
-        return _Slice(begin, [a * b for a, b in zip(first.step, self.step, strict=True)], self.length)
+        rest = [
+            None if a is None or b is None else a + b * s
+            for a, b, s in zip(first.rest, self.rest, first.step, strict=True)
+        ]
+        return _Slice(begin, [a * b for a, b in zip(first.step, self.step, strict=True)], self.length, rest)
 
     def on(self, site: Site, x: Value) -> Value | None:
         """The slice of a value; None where no bounds are known to say it, whatever the dims are."""
@@ -198,8 +225,24 @@ class _Slice:
         axes = [n for n, e in enumerate(x.shape) if not (self.step[n] == 1 and self._is_whole(n, e, env))]
         if not axes:
             return x
+        computed = [self._bounds(n, env) for n in axes]
+        written: list[tuple[Extent, Extent | None]] = [
+            both if (first := self.rest[n]) is None or all(isinstance(b, int) for b in both) else (first, None)
+            for n, both in zip(axes, computed, strict=True)
+        ]
+        made = self._with_bounds(site, x, axes, written)
+        if made is None and written != computed:
+            made = self._with_bounds(site, x, axes, computed)
+        return made
+
+    def _with_bounds(
+        self, site: Site, x: Value, axes: Sequence[int], bounds: Sequence[tuple[Extent, Extent | None]]
+    ) -> Value | None:
+        """The slice of a value with these bounds, if they say it."""
+        env = site.env
+        if any(_size(b) > _LONGEST for both in bounds for b in both if isinstance(b, Expr)):
+            return None
         nodes, assumed = len(site.builder.nodes), len(site.builder.env.assumed)
-        bounds = [self._bounds(n, env) for n in axes]
         steps = tuple(1 if self.length[n] == 0 else self.step[n] for n in axes)
         starts, ends = zip(*bounds, strict=True)
         made = site.builder.op(
@@ -239,8 +282,8 @@ class _Slice:
     '    z: tg.Tensor((2, "B - 3"), "float32") = tg.slice(x, starts=(4, 2), ends=(1, B - 1), axes=(0, 1), steps=(-2, 1))\n'
     "    return z",
     refused='(x: tg.Tensor(("B",), "float32")):\n    tg.dims(B=(0, None))\n'
-    '    y: tg.Tensor(("max(B - 1, 0)",), "float32") = tg.slice(x, starts=(1,), ends=(None,))\n'
-    '    z: tg.Tensor(("max(max(B - 1, 0) - 1, 0)",), "float32") = tg.slice(y, starts=(1,), ends=(None,))\n    return z',
+    '    y: tg.Tensor(("(B + 1) // 2",), "float32") = tg.slice(x, starts=(0,), ends=(None,), steps=(2,))\n'
+    '    z: tg.Tensor(("max((B + 1) // 2 - 1, 0)",), "float32") = tg.slice(y, starts=(1,), ends=(None,))\n    return z',
 )
 def slice_of_slice(site: Site) -> Value | None:
     """One slice, where its places are known: in steps forward and back, of dims too."""
