@@ -9,8 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tirlower.graph as tg
 from tests.graph.ops.checking import check, floats, integers, refused, run, same
 from tirlower.graph.ops.elementwise import BINARY, UNARY
+from tirlower.ir.dtype import DataType
 
 DTYPES = ["bool", "int8", "uint8", "int32", "int64", "float16", "float32", "float64"]
 NUMPY: dict[str, Callable[..., np.ndarray]] = {
@@ -144,6 +146,40 @@ def test_cast(dtype: str, into: str) -> None:
     if "float" in dtype and into != "bool":
         x = np.nan_to_num(x, posinf=3, neginf=0) if into[0] != "u" else np.abs(np.nan_to_num(x, posinf=3, neginf=0))
     check("cast", x.astype(into), x, dtype=into)
+
+
+def nearest(x: float, low: int, high: int) -> int:
+    return 0 if x != x else low if x < low else high if x > high else int(x)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_floats_out_of_range_become_the_nearest_integer_compiled_too(dtype: str) -> None:
+    several = [
+        0.9,
+        -0.9,
+        -1.0,
+        127.5,
+        128,
+        -128.9,
+        -129,
+        255.5,
+        256,
+        -300,
+        32768,
+        65535,
+        65536,
+        2.0**31,
+        -(2.0**31),
+        2.0**32,
+    ]
+    several += [2.0**63, -(2.0**63), 2.0**64, 1e30, -1e30, np.inf, -np.inf, np.nan, -0.0]
+    x = np.array(several).astype(DataType(dtype).numpy)
+    kinds = [np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
+    graph = tg.trace(lambda x: tuple(x.astype(kind) for kind in kinds), tg.spec(x.shape, dtype))
+    wanted = [[nearest(float(v), int(np.iinfo(k).min), int(np.iinfo(k).max)) for v in x] for k in kinds]
+    for made in (tg.interpret(graph, x), tg.interpret(graph, x, precise=True), tg.compile(graph)(x)):
+        assert [a.dtype for a in made] == kinds
+        assert [a.tolist() for a in made] == wanted
 
 
 def test_refusals_name_the_operand() -> None:

@@ -14,6 +14,7 @@ Slices of slices of dims have extents of several such, which no rule brings into
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from tirlower.arith import Analyzer
@@ -26,14 +27,13 @@ __all__ = ["equal_by_cases", "has_cases"]
 
 _CASES: Final = 64
 """How many cases are looked at: more is not known."""
-_CHOICES: Final = (Min, Max, Select)
 
 _Choice: TypeAlias = "Min | Max | Select"
 
 
 def has_cases(*several: Expr) -> bool:
     """Whether there is a choice in expressions."""
-    return any(True for kind in _CHOICES for _ in each(kind, *several))
+    return any(True for _ in _choices(*several))
 
 
 def equal_by_cases(analyzer: Analyzer, a: Expr, b: Expr) -> bool:
@@ -66,12 +66,16 @@ class _Cases:
 
 def _innermost(*several: Expr) -> _Choice | None:
     """A choice whose operands have none."""
-    for whole in several:
-        for kind in _CHOICES:
-            for one in each(kind, whole):
-                if not any(inner is not one for k in _CHOICES for inner in each(k, one)):
-                    return one
+    for one in _choices(*several):
+        if all(inner is one for inner in _choices(one)):
+            return one
     return None
+
+
+def _choices(*several: Expr) -> Iterator[_Choice]:
+    yield from each(Min, *several)
+    yield from each(Max, *several)
+    yield from each(Select, *several)
 
 
 def _arms(choice: _Choice) -> tuple[Expr, Expr, Expr]:

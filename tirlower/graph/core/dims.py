@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from tirlower.arith import Analyzer, ConstIntBound, ModularSet
 from tirlower.graph.core.cases import equal_by_cases, has_cases
@@ -290,7 +290,7 @@ class DimEnv:
     def _equal_at(self, x: Expr, y: Expr, wanted: Sequence[int]) -> bool:
         """Whether extents are equal where the dims, in turn, are near to some numbers."""
         values = {one.var: const(one.nearest(wanted[n % len(wanted)]), INT64) for n, one in enumerate(self)}
-        a, b = (self.analyzer.simplify(cast(Expr, substitute(e, values))) for e in (x, y))
+        a, b = (self.analyzer.simplify(substitute(e, values)) for e in (x, y))
         return expr_deep_equal(a, b)
 
     def _is_assumed(self, x: Expr, y: Expr) -> bool:

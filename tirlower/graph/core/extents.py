@@ -155,8 +155,8 @@ def extent_of(tree: ast.expr, env: DimEnv, what: str, new: bool = False) -> int 
         inner = extent_of(tree.operand, env, what, new)
         return -inner if isinstance(inner, int) else build.sub(const(0, INT64), inner)
     if isinstance(tree, ast.IfExp):
-        arms = [_expr(extent_of(e, env, what, new)) for e in (tree.body, tree.orelse)]
-        return build.select(_condition_of(tree.test, env, what, new), *arms)
+        first, second = (_expr(extent_of(e, env, what, new)) for e in (tree.body, tree.orelse))
+        return build.select(_condition_of(tree.test, env, what, new), first, second)
     made: _Binary | None = None
     parts: list[ast.expr] = []
     if isinstance(tree, ast.BinOp):
@@ -188,10 +188,11 @@ def _condition_of(tree: ast.expr, env: DimEnv, what: str, new: bool) -> Expr:
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
         return build.logical_not(_condition_of(tree.operand, env, what, new))
     if isinstance(tree, ast.BoolOp) and len(tree.values) == 2:
-        joined = build.logical_and if isinstance(tree.op, ast.And) else build.logical_or
-        return joined(*(_condition_of(e, env, what, new) for e in tree.values))
+        a, b = (_condition_of(e, env, what, new) for e in tree.values)
+        return build.logical_and(a, b) if isinstance(tree.op, ast.And) else build.logical_or(a, b)
     compared = _COMPARED.get(type(tree.ops[0])) if isinstance(tree, ast.Compare) and len(tree.ops) == 1 else None
     if compared is None:
         raise GraphError(f"{what}, which has no condition on dims behind `if`", help=_FORMS)
     assert isinstance(tree, ast.Compare)
-    return compared(*(_expr(extent_of(e, env, what, new)) for e in (tree.left, tree.comparators[0])))
+    left, right = (_expr(extent_of(e, env, what, new)) for e in (tree.left, tree.comparators[0]))
+    return compared(left, right)

@@ -16,7 +16,7 @@ import numpy as np
 from tirlower.graph.core.dims import Extent
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.generic import Generic, Iter
-from tirlower.graph.ops.intrinsics import computed
+from tirlower.graph.ops.intrinsics import computed, truncated
 from tirlower.graph.ops.products import multiplied
 from tirlower.ir import Add, And, Buffer, BufferLoad, Call, Cast, Expr, FloatImm, IntImm, Let, Mul, Select, Var
 from tirlower.ir.dtype import Array, DataType, NumpyDType
@@ -303,9 +303,11 @@ class _Box(Dispatch[Expr, "Array", "Array | None"]):
         return found
 
     def cast(self, kind: DataType, value: Array) -> Array:
-        """Converted to a dtype."""
+        """Converted to a dtype; a float that an integer cannot hold is the nearest one that it can, NaN is 0."""
         if kind.is_bool:
             return np.not_equal(value, 0)
+        if kind.is_integral and value.dtype.kind not in "iub":
+            return truncated(value, kind.numpy)
         return value.astype(_kept(kind, self.precise), copy=False)
 
     # Loads

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tirlower.ir.dtype import Array
+from tirlower.ir.dtype import Array, NumpyDType
 
-__all__ = ["BINARY", "UNARY", "computed"]
+__all__ = ["BINARY", "UNARY", "computed", "truncated"]
 
 Unary: TypeAlias = "Callable[[Array], object]"
 Binary: TypeAlias = "Callable[[Array, Array], object]"
@@ -32,6 +32,22 @@ def computed(name: str, args: list[Array]) -> Array | None:
     else:
         return None
     return made.astype(kind) if narrow and made.dtype == np.float32 else made
+
+
+def truncated(value: Array, kind: NumpyDType) -> Array:
+    """Floats as integers: out of range the nearest one, NaN is 0. NumPy itself gives what the processor does then.
+
+    >>> truncated(np.asarray([1.9, -1.9, 300, -np.inf, np.nan]), np.dtype("int8")).tolist()
+    [1, -1, 127, -128, 0]
+    """
+    low, high = (int(n) for n in (np.iinfo(kind.name).min, np.iinfo(kind.name).max))
+    wide = np.trunc(value.astype(np.float64))
+    below, above = np.less(wide, float(low)), np.greater_equal(wide, float(high + 1))
+    outside = below | above | np.isnan(wide)
+    if not outside.any():
+        return wide.astype(kind)
+    inside = np.where(outside, 0, wide).astype(kind)
+    return np.where(above, np.asarray(high, kind), np.where(below, np.asarray(low, kind), inside))
 
 
 def _divided(a: Array, b: Array) -> object:
