@@ -21,6 +21,9 @@ def store(number: int) -> Stmt:
 
 def tree(rng: random.Random, depth: int, count: list[int]) -> Stmt:
     count[0] += 1
+    if depth and rng.random() < 0.25:  # a scope of its own among other statements
+        alloc = AllocBuffer(Buffer(f"t{count[0]}", (4,), "int32"))
+        return Seq((alloc, *(tree(rng, depth - 1, count) for _ in range(rng.randint(1, 2)))))
     if depth == 0 or rng.random() < 0.2:
         return store(count[0])
     body = (

@@ -54,4 +54,4 @@ def f(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32"), p: T.handle):
     found = UsesOf()(func.body)
     assert {b.name: n for b, n in found.reads.items()} == {"A": 2, "B": 1} and [b.name for b in found.writes] == ["B"]
     assert {var.name for var in found.pointers} == {"A", "B"} and found.returns
-    assert found.touches(func.buffers[0].data) and not found.touches(func.params[2])
+    assert func.buffers[0].data in found.memory and func.params[2] not in found.memory

@@ -12,6 +12,7 @@ from tirlower.ir.expr import BufferLoad, Call, Expr, Var, is_const_int
 from tirlower.ir.query import has
 from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import Block, For, IfThenElse, Seq, Stmt
+from tirlower.ir.structural import structural_equal
 from tirlower.rewrite.loop_nests import nest, nested
 from tirlower.schedule.sites import Forward
 
@@ -44,7 +45,7 @@ def with_simple_bindings(
         if len(values) < len(op.iters):
             return op
         simple = iter_map_simplify(values, known, op.predicate, "surjective", not preserve_unit_iters, analyzer)
-        if all(str(a) == str(b) for a, b in zip(values, simple, strict=True)):
+        if all(map(structural_equal, values, simple)):
             return op
         # An iterator keeps its type whatever its value became.
         fixed = [build.cast(a.dtype, b) for a, b in zip(values, simple, strict=True)]

@@ -68,10 +68,17 @@ class _Plan:
     """How many statements stand here afterwards, without those put in front and behind."""
     many: bool = False
     """Whether a place that held one statement holds a sequence afterwards."""
-    starts: dict[int, int] = field(default_factory=dict)
-    """Of the statements of a sequence: where each starts afterwards, with those put in front of it."""
+    grown: dict[int, int] = field(default_factory=dict)
+    """Of the statements of a sequence: by how much further from the start those from a number on are, up to the next one."""
+    flat: bool = False
+    """Whether what was a sequence of its own in a sequence is part of that one afterwards, having lost its declarations."""
     left: int = 2
     """Of the statements of a sequence: how many there are afterwards. A single one stands without it."""
+
+
+def _start(plan: _Plan, number: int) -> int:
+    """Where a statement of a sequence starts afterwards, with those put in front of it."""
+    return number + next((by for at, by in reversed(plan.grown.items()) if at <= number), 0)
 
 
 def _planned(func: PrimFunc, changes: Sequence[Edit | Insert]) -> _Plan:
@@ -87,7 +94,9 @@ def _planned(func: PrimFunc, changes: Sequence[Edit | Insert]) -> _Plan:
                 raise ScheduleError("internal error: a change stands inside of another one")
             plan = plan.children.setdefault(step, _Plan())
         if isinstance(change, Insert):
-            (plan.after if change.behind else plan.before).extend(change.stmts)
+            side = plan.after if change.behind else plan.before
+            for stmt in change.stmts:
+                side += stmt.stmts if isinstance(stmt, Seq) and not declares(stmt) else (stmt,)
         elif plan.edit is not None or plan.children:
             raise ScheduleError("internal error: two changes are of one place")
         else:
@@ -126,13 +135,15 @@ class Rebuilt:
 
     def _sequence(self, node: object, stmts: tuple[Stmt, ...], plan: _Plan) -> Stmt:
         made: list[Stmt] = []
-        for at, stmt in enumerate(stmts):
-            sub = plan.children.get(at)
-            plan.starts[at] = len(made)
-            if sub is None:
-                made.append(stmt)
-            else:
-                made += self._parts(stmt, sub)
+        behind = 0
+        for at in sorted(plan.children):
+            assert isinstance(at, int)
+            made += stmts[behind:at]
+            plan.grown[at] = len(made) - at
+            made += self._parts(stmts[at], plan.children[at], listed=True)
+            behind = at + 1
+            plan.grown[behind] = len(made) - behind
+        made += stmts[behind:]
         plan.left = len(made) if len(stmts) > 1 or len(made) != 1 else 2
         if not made:
             return Evaluate(const(0, "int32"))
@@ -142,10 +153,12 @@ class Rebuilt:
         assert isinstance(node, Seq)
         return node.with_(stmts=tuple(made))
 
-    def _parts(self, stmt: Stmt, plan: _Plan) -> list[Stmt]:
-        """What stands in the place of a statement."""
+    def _parts(self, stmt: Stmt, plan: _Plan, listed: bool = False) -> list[Stmt]:
+        """What stands in the place of a statement, of a sequence (``listed``) or a field."""
         if plan.edit is None:
-            parts: list[object] = [self._inner(stmt, plan)] if plan.children else [stmt]
+            made = self._inner(stmt, plan) if plan.children else stmt
+            plan.flat = listed and isinstance(made, Seq) and not declares(made)
+            parts: list[object] = [*made.stmts] if plan.flat else [made]  # type: ignore[attr-defined]
         else:
             new = plan.edit.new
             if new is None:
@@ -173,7 +186,12 @@ class Rebuilt:
                 assert isinstance(number, int)
                 inner = sub.children.get(number)
                 if sub.left != 1:
-                    out += ("stmts", sub.starts[number] + (len(inner.before) if inner is not None else 0))
+                    start = _start(sub, number) + (len(inner.before) if inner is not None else 0)
+                    if plan.flat:
+                        assert isinstance(out[-1], int)
+                        out[-1] += start
+                    else:
+                        out += ("stmts", start)
                 at += 2
                 if inner is None:
                     out += steps[at:]
@@ -216,8 +234,14 @@ class Rebuilt:
                 if name == "stmts":
                     for number, inner in sub.children.items():
                         assert isinstance(number, int)
-                        single = sub.left == 1
-                        stack.append((inner, here if single else (*here, "stmts", sub.starts[number]), not single))
+                        start = _start(sub, number)
+                        if sub.left == 1:
+                            stack.append((inner, here, False))
+                        elif plan.flat:
+                            assert isinstance(here[-1], int)
+                            stack.append((inner, (*here[:-1], here[-1] + start), True))
+                        else:
+                            stack.append((inner, (*here, "stmts", start), True))
                 else:
                     stack.append((sub, (*here, name), False))
 

@@ -5,7 +5,8 @@ The questions of legality stand here behind one method each, so that how they ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir.buffer import IterKind
@@ -13,9 +14,23 @@ from tirlower.ir.expr import Call
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.query import each, statements
-from tirlower.ir.stmt import Block, Evaluate, For, ForKind, Seq, Stmt, While
+from tirlower.ir.stmt import (
+    AllocBuffer,
+    AllocConst,
+    Assert,
+    Bind,
+    Block,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    Seq,
+    Stmt,
+    While,
+)
 from tirlower.poly import Scop, can_bind, can_reorder, carried_reductions, extract, is_parallel, is_vectorizable
 from tirlower.poly.verdict import PROVED, Verdict
+from tirlower.schedule.parts import part_of
 from tirlower.schedule.sites import Steps
 from tirlower.schedule.uses import UsesOf
 
@@ -24,7 +39,12 @@ __all__ = ["Facts"]
 MOST_NODES = 200_000
 """Of how many statements something is remembered before all is forgotten."""
 
-MOST_FUNCTIONS = 16
+MOST_SCOPS = 64
+"""Of how many functions and nests the accesses are remembered."""
+
+MOST_ANSWERS = 4096
+WIDE = 32
+"""A sequence of more statements is asked one statement after the other for a name."""
 
 
 class Facts:
@@ -32,7 +52,11 @@ class Facts:
 
     def __init__(self) -> None:
         self._inside: dict[Stmt, tuple[tuple[Steps, Stmt], ...]] = {}
-        self._scops: dict[PrimFunc, Scop] = {}
+        self._scops: dict[object, Scop] = {}
+        self._answers: dict[object, object] = {}
+        self._ends: dict[object, bool] = {}
+        self._stating: dict[Seq, tuple[int, ...]] = {}
+        self._names: dict[Stmt, frozenset[str]] = {}
         self.uses = UsesOf()
 
     def inside(self, root: Stmt) -> tuple[tuple[Steps, Stmt], ...]:
@@ -62,16 +86,68 @@ class Facts:
 
     def scop(self, func: PrimFunc) -> Scop:
         """The loops, statements and accesses of a function."""
-        found = self._scops.get(func)
+        return self._scop_of(func, func)
+
+    def _scop_of(self, key: object, func: PrimFunc) -> Scop:
+        found = self._scops.get(key)
         if found is None:
-            while len(self._scops) >= MOST_FUNCTIONS:
+            while len(self._scops) >= MOST_SCOPS:
                 del self._scops[next(iter(self._scops))]
-            self._scops[func] = found = extract(func)
+            self._scops[key] = found = extract(func)
         return found
 
-    def order_kept(self, func: PrimFunc, order: Sequence[For], reassociate: str | bool) -> tuple[Verdict, str]:
-        """Whether loops may be put in an order, outermost first, and what the results are then up to."""
-        scop = self.scop(func)
+    def part(self, func: PrimFunc, steps: Steps) -> Scop:
+        """The loops, statements and accesses of a nest given by its place, in what stands around it.
+
+        What is beside the nest is not among them, so that only what happens inside the nest may be asked of it.
+        """
+        found = self._part(func, steps)
+        return self.scop(func) if found is None else found[0]
+
+    def _part(self, func: PrimFunc, steps: Steps) -> tuple[Scop, tuple[object, ...]] | None:
+        if self._returns(func):
+            return None
+        part = part_of(func, steps, self.uses)
+        if part is None:
+            return None
+        scop = self._scop_of(part.key, part.func)
+        scop.planned -= part.elsewhere
+        return scop, part.key
+
+    def _returns(self, func: PrimFunc) -> bool:
+        """Whether a function may end early. Steps make no returns, so that it is asked once of all versions of a function."""
+        origin = (func.params, func.attrs.get("global_symbol"))
+        found = self._ends.get(origin)
+        if found is None:
+            self._ends[origin] = found = self.uses(func.body).returns
+        return found
+
+    def _asked(
+        self, func: PrimFunc, steps: Steps, question: tuple[object, ...], ask: Callable[[Scop], Answer]
+    ) -> Answer:
+        """The answer to a question to a nest, from a memo where it was asked before of the same nodes."""
+        found = self._part(func, steps)
+        if found is None:
+            return ask(self.scop(func))
+        scop, key = found
+        known = self._answers.get((key, question))
+        if known is None:
+            if len(self._answers) >= MOST_ANSWERS:
+                self._answers.clear()
+            self._answers[key, question] = known = ask(scop)
+        return known  # type: ignore[return-value]
+
+    def order_kept(
+        self, func: PrimFunc, steps: Steps, order: Sequence[For], reassociate: str | bool
+    ) -> tuple[Verdict, str]:
+        """Whether loops may be put in an order, outermost first, and what the results are then up to. ``steps`` is the place of
+        the outermost one as it is now.
+        """
+        return self._asked(
+            func, steps, ("order", *order, reassociate), lambda scop: self._order_kept(scop, order, reassociate)
+        )
+
+    def _order_kept(self, scop: Scop, order: Sequence[For], reassociate: str | bool) -> tuple[Verdict, str]:
         found = can_reorder(scop, order)
         if found.proved or reassociate is False:
             return found, "bitwise"
@@ -94,20 +170,29 @@ class Facts:
                 licensed.update(statements(block.body))
         return all(update in licensed for update in updates)
 
-    def concurrent(self, func: PrimFunc, loop: For, kind: ForKind, tag: str = "", reductions: bool = False) -> Verdict:
-        """Whether the iterations of a loop may run as a kind of loop says."""
-        scop = self.scop(func)
-        if kind is ForKind.PARALLEL:
-            return is_parallel(scop, loop, reductions=reductions)
-        if kind is ForKind.VECTORIZED:
-            return is_vectorizable(scop, loop, reductions=reductions)
-        if kind is ForKind.THREAD_BINDING:
-            return can_bind(scop, loop, tag)
-        return PROVED
+    def concurrent(
+        self, func: PrimFunc, steps: Steps, loop: For, kind: ForKind, tag: str = "", reductions: bool = False
+    ) -> Verdict:
+        """Whether the iterations of a loop, given with its place, may run as a kind of loop says."""
 
-    def carried(self, func: PrimFunc, loop: For) -> tuple[str, ...]:
+        def ask(scop: Scop) -> Verdict:
+            if kind is ForKind.PARALLEL:
+                return is_parallel(scop, loop, reductions=reductions)
+            if kind is ForKind.VECTORIZED:
+                return is_vectorizable(scop, loop, reductions=reductions)
+            if kind is ForKind.THREAD_BINDING:
+                return can_bind(scop, loop, tag)
+            return PROVED
+
+        return self._asked(func, steps, ("kind", loop, kind, tag, reductions), ask)
+
+    def carried(self, func: PrimFunc, steps: Steps, loop: For) -> tuple[str, ...]:
         """The buffers whose reductions the iterations of a loop have in common."""
-        return tuple(found.buffer.name for found in carried_reductions(self.scop(func), loop))
+
+        def ask(scop: Scop) -> tuple[str, ...]:
+            return tuple(found.buffer.name for found in carried_reductions(scop, loop))
+
+        return self._asked(func, steps, ("carried", loop), ask)
 
     @staticmethod
     def leaves(loop: For) -> bool:
@@ -122,5 +207,69 @@ class Facts:
                 stack += [one for one in stmt.children() if isinstance(one, Stmt)]
         return False
 
+    def stating(self, seq: Seq) -> tuple[int, ...]:
+        """The numbers of the statements of a sequence that state or name something for those behind them."""
+        found = self._stating.get(seq)
+        if found is None:
+            if len(self._stating) > MOST_SCOPS:
+                self._stating.clear()
+            kinds = (Evaluate, Assert, Bind)
+            found = tuple([at for at, stmt in enumerate(seq.stmts) if stmt.__class__ in kinds])
+            self._stating[seq] = found
+        return found
 
+    # Names
+
+    def named(self, root: Stmt, name: str) -> Iterator[tuple[Steps, Stmt]]:
+        """The loops, blocks, stores and allocations of a name under a statement, each with the way to it, in the text's order."""
+        stack: list[tuple[Steps, Stmt]] = [((), root)]
+        while stack:
+            way, stmt = stack.pop()
+            known = self._names_of(stmt)
+            if known is not None and name not in known:
+                continue
+            if _name(stmt) == name:
+                yield way, stmt
+            inside: list[tuple[Steps, Stmt]] = []
+            for field in stmt.child_names:
+                value = getattr(stmt, field)
+                if value.__class__ is tuple:
+                    for at, one in enumerate(value):
+                        names = self._names.get(one)
+                        if (names is None or name in names) and isinstance(one, Stmt):
+                            inside.append(((*way, field, at), one))
+                elif isinstance(value, Stmt):
+                    inside.append(((*way, field), value))
+            stack += inside[::-1]
+
+    def _names_of(self, stmt: Stmt) -> frozenset[str] | None:
+        """The names under a statement; None for one with very many statements in it, which are then asked one by one."""
+        found = self._names.get(stmt)
+        if found is not None:
+            return found
+        if isinstance(stmt, Seq) and len(stmt.stmts) > WIDE:
+            return None  # would be made anew by each step
+        if len(self._names) > MOST_NODES:
+            self._names.clear()
+        names = {_name(stmt)}
+        for child in stmt.children():
+            if isinstance(child, Stmt):
+                inner = self._names_of(child)
+                if inner is None:
+                    return None
+                names |= inner
+        self._names[stmt] = found = frozenset(names)
+        return found
+
+
+def _name(stmt: Stmt) -> str:
+    """The name by which a statement is looked up: of a loop's variable, a block, the buffer that is written or allocated."""
+    if isinstance(stmt, For):
+        return stmt.loop_var.name
+    if isinstance(stmt, Block):
+        return stmt.name
+    return stmt.buffer.name if isinstance(stmt, (BufferStore, AllocBuffer, AllocConst)) else ""
+
+
+Answer = TypeVar("Answer")
 _BREAK = Op.get("tir.break_loop")

@@ -42,14 +42,14 @@ def function_of(state: State, name: str | None = None) -> str:
 def _get_block(step: Step) -> Change:
     name, where = step["name"], str(step["func_name"])
     func = step.state.mod[where]
-    placed = step.facts.inside(func.body)
-    found = [Site(where, ("body", *way)) for way, stmt in placed if isinstance(stmt, Block) and stmt.name == name]
+    named = step.facts.named(func.body, str(name))
+    found = [Site(where, ("body", *way)) for way, stmt in named if isinstance(stmt, Block)]
     if not found and name == "root" and not isinstance(func.body, Block):
         found = [Site(where)]
     if len(found) != 1:
-        names = dict.fromkeys(stmt.name for _, stmt in placed if isinstance(stmt, Block))
         if found:
             raise Ambiguous(f"Found {len(found)} blocks with the specified name {name!r}", help="rename all but one")
+        names = dict.fromkeys(stmt.name for _, stmt in step.facts.inside(func.body) if isinstance(stmt, Block))
         near = nearest_name(str(name), names)
         raise NotFound(
             f"Cannot find a block with the specified name {name!r}",

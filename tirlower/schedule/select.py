@@ -10,6 +10,7 @@ import fnmatch
 from collections.abc import Sequence
 
 from tirlower.diagnostics import Ambiguous, BadArgument, Label, NotFound, nearest_name
+from tirlower.ir.path import Path
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, For, Stmt
 from tirlower.schedule.facts import Facts
 from tirlower.schedule.kind import Kind, Slot, Takes
@@ -41,22 +42,57 @@ def _named(stmt: Stmt, part: str) -> bool:
     return isinstance(stmt, BufferStore) and fnmatch.fnmatchcase(stmt.buffer.name, part)
 
 
+def _by_name(facts: Facts, body: Stmt, around: Sequence[str], name: str) -> list[tuple[Steps, For]]:
+    """The loops of a name that stand in, or around, what is named by each of ``around``, in the order of the text."""
+    if not around:
+        return [(way, loop) for way, loop in facts.named(body, name) if isinstance(loop, For)]
+    found: dict[Steps, For] = {}
+    for way, stmt in facts.named(body, around[-1]):
+        if isinstance(stmt, For):
+            for inner, loop in facts.named(stmt.body, name):
+                if isinstance(loop, For):
+                    found[(*way, "body", *inner)] = loop
+        elif isinstance(stmt, (Block, BufferStore)):
+            found.update((here, loop) for here, loop in _loops_on(body, way) if loop.loop_var.name == name)
+    rest = around[:-1]
+    return [(way, loop) for way, loop in found.items() if all(_holds(facts, body, way, loop, part) for part in rest)]
+
+
+def _loops_on(body: Stmt, way: Steps) -> list[tuple[Steps, For]]:
+    """The loops on the way to a place, but for one that stands there, outermost first."""
+    values = Path(way).chain(body)
+    return [(way[:at], value) for at, value in enumerate(values[:-1]) if isinstance(value, For)]
+
+
+def _holds(facts: Facts, body: Stmt, way: Steps, loop: For, part: str) -> bool:
+    """Whether a loop stands in a loop of a name, or what has the name stands in it."""
+    return any(other.loop_var.name == part for _, other in _loops_on(body, way)) or any(
+        isinstance(stmt, (Block, BufferStore)) for _, stmt in facts.named(loop.body, part)
+    )
+
+
 def _loop(step: Step) -> Change:
     where, query = function_of(step.state), str(step["selector"])
-    placed = step.facts.inside(step.state.mod[where].body)
+    body = step.state.mod[where].body
     *around, last = query.split("/")
     name, _, number = last.partition("#")
     if not name or (number and not number.isdigit()):
         raise BadArgument(f"{query!r} is no selector of a loop", help='write "i", "i#1", "C/i", "i/k" or "k_*"')
-    loops = [(way, stmt) for way, stmt in placed if isinstance(stmt, For)]
-    found = [
-        (way, loop)
-        for way, loop in loops
-        if fnmatch.fnmatchcase(loop.loop_var.name, name) and all(_matches(loop, way, part, placed) for part in around)
-    ]
+    if any(sign in query for sign in "*?["):
+        placed = step.facts.inside(body)
+        found = [
+            (way, loop)
+            for way, loop in placed
+            if isinstance(loop, For)
+            and fnmatch.fnmatchcase(loop.loop_var.name, name)
+            and all(_matches(loop, way, part, placed) for part in around)
+        ]
+    else:
+        found = _by_name(step.facts, body, around, name)
     if number:
         found = found[int(number) : int(number) + 1]
     if not found:
+        loops = [(way, stmt) for way, stmt in step.facts.inside(body) if isinstance(stmt, For)]
         names = dict.fromkeys(loop.loop_var.name for _, loop in loops)
         near = nearest_name(name, names)
         raise NotFound(
@@ -103,12 +139,11 @@ LOOP = Kind(
 def _loops(step: Step) -> Change:
     where, name = function_of(step.state), str(step["name"])
     func = step.state.mod[where]
-    placed = [(way, stmt) for way, stmt in step.facts.inside(func.body) if not isinstance(stmt, For)]
-    blocks: list[Placed] = [(way, stmt) for way, stmt in placed if isinstance(stmt, Block) and stmt.name == name]
-    found = blocks or [
-        (way, stmt) for way, stmt in placed if isinstance(stmt, BufferStore) and stmt.buffer.name == name
-    ]
+    named: list[Placed] = list(step.facts.named(func.body, name))
+    blocks: list[Placed] = [(way, stmt) for way, stmt in named if isinstance(stmt, Block)]
+    found = blocks or [(way, stmt) for way, stmt in named if isinstance(stmt, BufferStore)]
     if not found:
+        placed = step.facts.inside(func.body)
         known = dict.fromkeys(_name(stmt) for _, stmt in placed if isinstance(stmt, (Block, BufferStore)))
         near = nearest_name(name, known)
         raise NotFound(
@@ -156,7 +191,7 @@ LOOPS = Kind(
 
 def has_block(root: Stmt, name: str, facts: Facts) -> bool:
     """Whether a block of a name stands under a statement."""
-    return any(isinstance(stmt, Block) and stmt.name == name for _, stmt in facts.inside(root))
+    return any(isinstance(stmt, Block) for _, stmt in facts.named(root, name))
 
 
 def _stage(step: Step) -> Change:
@@ -210,10 +245,12 @@ STAGE = Kind(
 def _buffer(step: Step) -> Change:
     where, name = function_of(step.state), str(step["name"])
     func = step.state.mod[where]
-    allocated = [stmt.buffer for _, stmt in step.facts.inside(func.body) if isinstance(stmt, (AllocBuffer, AllocConst))]
-    known = [*func.buffers, *allocated]
-    found = [buffer for buffer in known if buffer.name == name]
+    named = (stmt for _, stmt in step.facts.named(func.body, name))
+    found = [buffer for buffer in func.buffers if buffer.name == name]
+    found += [stmt.buffer for stmt in named if isinstance(stmt, (AllocBuffer, AllocConst))]
     if not found:
+        inside = (stmt for _, stmt in step.facts.inside(func.body))
+        known = [*func.buffers, *(stmt.buffer for stmt in inside if isinstance(stmt, (AllocBuffer, AllocConst)))]
         names = dict.fromkeys(buffer.name for buffer in known)
         near = nearest_name(name, names)
         raise NotFound(

@@ -194,9 +194,9 @@ class Step:
             elif isinstance(stmt, IfThenElse) and stmt.then_case is inner:
                 analyzer.enter_constraint(stmt.condition)
             elif isinstance(stmt, Seq):
-                for one in stmt.stmts:
-                    if one is inner:
-                        break
+                stating = self.facts.stating(stmt)
+                end = stmt.stmts.index(inner) if stating else 0
+                for one in (stmt.stmts[at] for at in stating if at < end):
                     fact = stated_fact(one)
                     if fact is not None:
                         analyzer.enter_constraint(fact)

@@ -34,13 +34,8 @@ class Uses:
     pointers: frozenset[Var] = frozenset()
     returns: bool = False
 
-    def touches(self, data: Var) -> bool:
-        """Whether the memory of a data variable is used."""
-        return (
-            data in self.pointers
-            or any(buffer.data is data for buffer in self.reads)
-            or any(buffer.data is data for buffer in self.writes)
-        )
+    memory: frozenset[Var] = frozenset()
+    """The data variables of the buffers, and the pointers."""
 
 
 class UsesOf:
@@ -91,10 +86,10 @@ class UsesOf:
             matched = {match.buffer: match.source.buffer for match in stmt.match_buffers}
             reads, writes = ({matched.get(b, b): n for b, n in side.items()} for side in (reads, writes))
         if own:
-            memory = {buffer.data for buffer in own}
             reads, writes = ({b: n for b, n in side.items() if b not in own} for side in (reads, writes))
-            pointers -= memory
-        return Uses(reads, writes, frozenset(pointers), returns)
+            pointers -= {buffer.data for buffer in own}
+        memory = frozenset((*pointers, *(b.data for b in reads), *(b.data for b in writes)))
+        return Uses(reads, writes, frozenset(pointers), returns, memory)
 
 
 def _parts(stmt: Stmt) -> Iterator[Node]:

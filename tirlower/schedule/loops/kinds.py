@@ -26,9 +26,9 @@ def _check(step: Step, kind: ForKind) -> Verdict:
     if loop.kind is ForKind.THREAD_BINDING:
         step.refuse(f"the loop is bound to {loop.thread_tag}", loop)
     reductions = kind is ForKind.PARALLEL and bool(step["reduction"])
-    found = step.facts.concurrent(step.func(site), loop, kind, reductions=reductions)
+    found = step.facts.concurrent(step.func(site), site.steps, loop, kind, reductions=reductions)
     if found.proved and reductions:
-        carried = step.facts.carried(step.func(site), loop)
+        carried = step.facts.carried(step.func(site), site.steps, loop)
         step.exactness = f"reassociated({', '.join(carried)})" if carried else "bitwise"
     return found
 
@@ -133,7 +133,7 @@ def _check_bind(step: Step) -> Verdict:
         raise BadArgument(f"{tag!r} is no thread axis", help=f"the axes are: {', '.join(AXES)}")
     if loop.kind is ForKind.THREAD_BINDING:
         step.refuse(f"the loop is bound to {loop.thread_tag} already", loop)
-    return step.facts.concurrent(step.func(site), loop, ForKind.THREAD_BINDING, tag)
+    return step.facts.concurrent(step.func(site), site.steps, loop, ForKind.THREAD_BINDING, tag)
 
 
 def _rewrite_bind(step: Step) -> Change:

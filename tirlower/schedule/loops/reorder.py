@@ -48,7 +48,7 @@ def _check(step: Step) -> Verdict:
     if chain == order:
         return PROVED
     func = step.func(top)
-    verdict, step.exactness = step.facts.order_kept(func, order, step.policy.reassociate)
+    verdict, step.exactness = step.facts.order_kept(func, top.steps, order, step.policy.reassociate)
     if not verdict.proved:
         return verdict
     made, loops = _reordered(chain, order)
@@ -59,7 +59,8 @@ def _check(step: Step) -> Verdict:
             chain[chain.index(old) :]
         ):
             new = new if new is not None else replace_at(func, Path(top.steps), made)
-            verdict = step.facts.concurrent(new, loop, loop.kind, loop.thread_tag or "")
+            place = (*top.steps, *["body"] * loops.index(loop))
+            verdict = step.facts.concurrent(new, place, loop, loop.kind, loop.thread_tag or "")
             if not verdict.proved:
                 return verdict
     return PROVED
