@@ -151,7 +151,7 @@ class FuseMultiplyAdd(ModulePass):
     two products the one on the right. A product is one that stands there in the expression: ``a * b``, ``x ** 2`` and
     ``x ** 3`` (as :class:`LowerIntrin` has them), or the negation of one; not the value of a name, nor what is converted or
     chosen there. In serial loops annotated ``tir.reduction``, whose sums may be added in any order, those sums stay, and code
-    generation fuses what it has made of them. The only sum that a nest carries in an element which no loop changes (a dot product) stays apart: its
+    generation fuses what it has made of them. One or two sums that a nest carries in elements which no loop changes (a dot product) stay apart: their
     additions wait for each other, whatever the order of the loops, and take a cycle less than fused ones do. Where operands act, or more than one may fail, they keep their order.
 
     So it is decided by the expression alone what is fused: loops over it may be split, exchanged, unrolled and vectorized
