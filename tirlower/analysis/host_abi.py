@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import Call, Expr, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Mutator, Visitor, substitute
@@ -72,22 +73,28 @@ class _Callees(Visitor):
 
 
 class _Redirect(Mutator):
-    """Calls of exposed functions go to their internal copies."""
+    """Calls of exposed functions go to their internal copies, or have their new type."""
 
-    def __init__(self, names: dict[str, str]) -> None:
+    def __init__(self, names: dict[str, str], direct: frozenset[str]) -> None:
         self.names = names
+        self.direct = direct
 
     def visit_Call(self, op: Call) -> Expr:
-        if isinstance(op.op, GlobalVar) and op.op.name in self.names:
+        if not isinstance(op.op, GlobalVar):
+            return op
+        if op.op.name in self.names:
             return op.with_(op=GlobalVar(self.names[op.op.name]))
-        return op
+        return op.with_(dtype=INT32) if op.op.name in self.direct else op
 
 
-def convert_exposed(mod: IRModule, convert: Callable[[PrimFunc], PrimFunc]) -> IRModule:
+def convert_exposed(
+    mod: IRModule, convert: Callable[[PrimFunc], PrimFunc], direct: Callable[[PrimFunc], bool] = lambda func: False
+) -> IRModule:
     """A module whose exposed functions are converted.
 
     A function of the module that calls a converted one calls a private copy of it instead, under the name
-    ``<name>_internal``, whose parameters are those that the call was written for.
+    ``<name>_internal``, whose parameters are those that the call was written for; or, where ``direct`` says that they
+    still are, the converted one, which returns an int32.
     """
     exposed = [name for name, func in mod.items() if needs_entry(func)]
     if not exposed:
@@ -95,11 +102,13 @@ def convert_exposed(mod: IRModule, convert: Callable[[PrimFunc], PrimFunc]) -> I
     callees = _Callees()
     for _, func in mod.items():
         callees.visit(func.body)
-    internal = {name: _fresh(f"{name}_internal", mod) for name in exposed if name in callees.found}
-    redirect = _Redirect(internal)
+    called = [name for name in exposed if name in callees.found]
+    same = frozenset(name for name in called if direct(mod[name]))
+    internal = {name: _fresh(f"{name}_internal", mod) for name in called if name not in same}
+    redirect = _Redirect(internal, same)
     made: dict[str, PrimFunc] = {}
     for name, func in mod.items():
-        body = func.with_body(redirect.visit(func.body)) if internal else func
+        body = func.with_body(redirect.visit(func.body)) if called else func
         made[name] = convert(body) if name in exposed else body
         if name in internal:
             made[internal[name]] = private_copy(body)

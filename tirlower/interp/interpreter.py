@@ -33,7 +33,7 @@ from tirlower.interp.memory import Memory, Pointer
 from tirlower.interp.races import RaceDetector
 from tirlower.interp.scope import Frame, Place, State
 from tirlower.interp.statements import StatementCompiler
-from tirlower.interp.structs import FieldKind, Struct, pack_arguments
+from tirlower.interp.structs import ResultSlot, pack_arguments
 from tirlower.interp.values import Datum, Fault
 from tirlower.ir.annotations import entries_of
 from tirlower.ir.custom_datatype import extern_meaning
@@ -265,13 +265,13 @@ class Interpreter:
     def _call_packed(function: _Function, args: Sequence[object]) -> Datum:
         """Call a function of the packed convention: (args, type codes, count, result, result code, resource)."""
         values, codes, count = pack_arguments(args, _device_type(function.func))
-        result = Struct("the result")
+        result = ResultSlot()
         code = Pointer(Memory.allocate(4, "the result's type code"))
         packed = [values, codes, count, result, code, None][: len(function.func.params)]
         _, status = function.run(lambda frame: function.parameters.bind(frame, packed, ()))
         if status not in (None, 0):
             raise InterpreterError(f"the packed function returned the error code {status}", origin="interpret")
-        return result.fields.get((0, FieldKind.VALUE))
+        return result.value(code)
 
 
 def interpret(

@@ -8,7 +8,7 @@ from tirlower.diagnostics import BoundsError, InterpreterError, TirError, Unboun
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic, pointer_value
 from tirlower.interp.memory import Memory, OutsideMemory, Pointer, ReadOnlyMemory, UnwrittenMemory
 from tirlower.interp.scope import Frame, Place, Value
-from tirlower.interp.structs import FieldKind, Struct, int64_array, stack_memory
+from tirlower.interp.structs import FieldKind, ResultSlot, Struct, int64_array, stack_memory
 from tirlower.interp.values import Datum
 from tirlower.ir.custom_datatype import element_numpy
 from tirlower.ir.expr import BufferLoad, Call, Var
@@ -78,8 +78,8 @@ def _lookup_param(compiler: ExpressionCompiler, call: Call, args: list[Value]) -
 # ---------------------------------------------------------------- structures
 
 
-def _struct(value: Datum, place: Place) -> Struct:
-    if isinstance(value, Struct):
+def _struct(value: Datum, place: Place) -> Struct | ResultSlot:
+    if isinstance(value, (Struct, ResultSlot)):
         return value
     raise InterpreterError(
         f"a structure of the host ABI is expected, got {value!r}",

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tirlower.interp.memory import Memory, Pointer
+from tirlower.interp.memory import Memory, Pointer, UnwrittenMemory
 from tirlower.interp.values import Datum, Fault
 from tirlower.ir.dtype import Array, DataType
 
-__all__ = ["FieldKind", "Struct", "TypeCode", "pack_arguments", "tensor_struct"]
+__all__ = ["FieldKind", "ResultSlot", "Struct", "TypeCode", "pack_arguments", "tensor_struct"]
 
 
 class FieldKind(enum.IntEnum):
@@ -47,6 +47,7 @@ class TypeCode(enum.IntEnum):
     BFLOAT = 4
     BOOL = 6
     TENSOR = 7
+    ARG_BOOL = 15
 
 
 class Struct:
@@ -74,6 +75,34 @@ class Struct:
 
     def __repr__(self) -> str:
         return f"Struct({self.name!r})"
+
+
+class ResultSlot(Pointer):
+    """Where a packed function leaves its result: 8 bytes that it writes, or a field that it sets."""
+
+    __slots__ = ("field",)
+
+    def __init__(self) -> None:
+        super().__init__(Memory.allocate(8, "the result"))
+        self.field: Datum = None
+
+    def get(self, index: int, kind: int) -> Datum:
+        """The field."""
+        return self.field
+
+    def set(self, index: int, kind: int, value: Datum) -> None:
+        """Set the field."""
+        self.field = value
+
+    def value(self, code: Pointer) -> Datum:
+        """The result, by its type code; None where there is none."""
+        if self.field is not None:
+            return self.field
+        try:
+            number = code.view("int32").get(0)
+            return self.view("float64" if number == TypeCode.FLOAT else "int64").get(0)
+        except UnwrittenMemory:
+            return None
 
 
 def type_code(dtype: DataType) -> int:
@@ -126,7 +155,9 @@ def pack_arguments(args: Sequence[Datum], device_type: int = 1) -> tuple[Struct,
             value, code = tensor_struct(arg, f"argument {index}", device_type), TypeCode.TENSOR
         elif arg is None:
             value, code = None, TypeCode.NULL
-        elif isinstance(arg, (bool, int, np.bool_, np.integer)):
+        elif isinstance(arg, (bool, np.bool_)):
+            value, code = int(arg), TypeCode.ARG_BOOL  # type: ignore[assignment]
+        elif isinstance(arg, (int, np.integer)):
             value, code = int(arg), TypeCode.INT  # type: ignore[assignment]
         elif isinstance(arg, (float, np.floating)):
             value, code = float(arg), TypeCode.FLOAT  # type: ignore[assignment]

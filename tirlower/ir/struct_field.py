@@ -37,6 +37,7 @@ class ArgumentCode(enum.IntEnum):
     HANDLE = 3
     NULL = 4
     TENSOR = 7
+    ARG_BOOL = 15
 
 
 class CallingConvention(enum.IntEnum):

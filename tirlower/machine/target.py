@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import SupportsInt, TypeAlias, TypedDict, TypeVar, overload
 
 from tirlower.diagnostics import TirError, nearest_name
+from tirlower.machine.tags import TAGS
 
 __all__ = ["KINDS", "TAGS", "Target", "TargetLike"]
 
@@ -47,15 +48,6 @@ KINDS: dict[str, Kind] = {
     "ext_dev": {"keys": ("ext_dev",), "device": "ext_dev"},
 }  # fmt: skip
 """The known kinds with their keys, device and default limits."""
-
-_NVIDIA = {"geforce-rtx-2080-ti": "sm_75", "geforce-rtx-3070": "sm_86", "geforce-rtx-3080": "sm_86",
-           "geforce-rtx-3090": "sm_86", "geforce-rtx-4090": "sm_89", "nvidia-t4": "sm_75", "nvidia-v100": "sm_70",
-           "nvidia-a10": "sm_86", "nvidia-a100": "sm_80", "nvidia-l4": "sm_89", "nvidia-l40": "sm_89",
-           "nvidia-h100": "sm_90a", "nvidia-h200": "sm_90a"}  # fmt: skip
-TAGS: dict[str, dict[str, object]] = {
-    f"nvidia/{model}": {"kind": "cuda", "arch": arch, "registers_per_block": 65536} for model, arch in _NVIDIA.items()
-}
-"""Machines by name, as targets."""
 
 OPTIONS: dict[str, type] = {
     "keys": tuple, "device": str, "model": str, "tag": str, "libs": tuple, "host": str,

@@ -9,6 +9,7 @@ import pytest
 from tests.checking import check
 from tirlower.interp import interpret, register_extern
 from tirlower.ir import Bind, For, IRModule, PrimFunc, Seq, pre_order_visit
+from tirlower.machine.target import Target
 from tirlower.script import parse
 from tirlower.transforms import CombineContextCall
 
@@ -31,7 +32,7 @@ def externs() -> Iterator[None]:
 
 
 def function(body: str, params: str = 'A: T.Buffer((8,), "int32"), n: T.int32') -> PrimFunc:
-    return parse(f"@T.prim_func\ndef f({params}):\n{body}")
+    return parse(f"@T.prim_func\ndef f({params}):\n{body}").with_attr("target", Target("llvm"))
 
 
 def combined(func: PrimFunc, *inputs: list[Any]) -> tuple[PrimFunc, list[tuple[int, int]]]:
@@ -157,3 +158,12 @@ def test_device_code_and_functions_without_contexts_stay() -> None:
     assert CombineContextCall()(mod) is mod
     plain = function("    A[0] = n\n")
     check(CombineContextCall(), plain, plain)
+
+
+def test_a_function_without_a_target_stays() -> None:
+    func = function(f"""    T.evaluate(T.call_extern("int32", "push", {QUEUE}, n))
+    T.evaluate(T.call_extern("int32", "push", {QUEUE}, n + 1))
+""")
+    assert bindings(CombineContextCall()(func)) == 1
+    unbound = func.without_attr("target")
+    assert CombineContextCall()(unbound) is unbound

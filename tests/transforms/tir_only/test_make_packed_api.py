@@ -9,6 +9,7 @@ from tirlower.interp import interpret
 from tirlower.interp.structs import FieldKind, TypeCode, type_code
 from tirlower.ir.dtype import FLOAT8_KINDS, DataType
 from tirlower.ir.struct_field import ArgumentCode, StructField, dlpack_code
+from tirlower.ir.verify import verify_well_formed
 from tirlower.machine.target import Target
 from tirlower.script import ir as I
 from tirlower.script import tir as T
@@ -50,6 +51,7 @@ def test_the_number_and_the_kinds_of_arguments() -> None:
     a, b = np.zeros((2, 3), "float32"), np.zeros((3, 2), "int8")
     interpret(packed, a, b, 1, 2.0)
     interpret(packed, a, b, 1, 2)  # an int is a float too
+    interpret(packed, a, b, True, 2.0)  # a bool is an int
     assert refused(packed, a, b, 1) == "scale: num_args should be 4"
     assert refused(packed, 1, b, 1, 2.0) == "scale: Expect arg[0] to be pointer"
     assert refused(packed, a, b, 1.5, 2.0) == "scale: Expect arg[2] to be int"
@@ -153,13 +155,58 @@ def test_returned_values() -> None:
 
     assert interpret(check(MakePackedAPI(), real), 3.0) == 1.5
 
+    @T.prim_func
+    def choice(x: T.float32):
+        if x > T.float32(2):
+            T.evaluate(T.ret(x > T.float32(3)))
+        if x > T.float32(1):
+            T.evaluate(T.ret(T.Cast("float64", x) / T.float64(3)))
+        T.evaluate(T.ret(T.int64(-9)))
+
+    packed = check(MakePackedAPI(), choice)
+    assert [interpret(packed, x) for x in (4.0, 2.5, 2.0, 0.0)] == [1, 0, 2 / 3, -9]
+    # A result is 8 bytes, an integer or a float64, with its type code behind the other pointer.
+    text = packed.script()
+    assert 'out_ret_value: T.handle("void")' in text and "tvm_struct_set" not in text
+    assert all(f"out_ret_tcode_1[0] = {code}" in text for code in (15, 2, 0))
+
+
+def test_bools_have_a_code_of_their_own_and_serve_as_integers() -> None:
+    @T.prim_func
+    def func(A: T.Buffer((2,), "int32"), b: T.bool, n: T.int32):
+        A[0] = T.Cast("int32", b)
+        A[1] = n
+
+    packed = check(MakePackedAPI(), func)
+    for b, n in ((True, 3), (0, False), (5, True)):
+        out = np.zeros(2, "int32")
+        interpret(packed, out, b, n)
+        assert out.tolist() == [int(bool(b)), int(n)]
+    assert refused(packed, np.zeros(2, "int32"), 1.0, 3) == "func: Expect arg[1] to be boolean"
+    assert refused(packed, np.zeros(2, "int32"), True, 1.0) == "func: Expect arg[2] to be int"
+
+
+def test_the_device_context_is_the_resource_handle() -> None:
+    @T.prim_func
+    def func(A: T.Buffer((2,), "int32"), device_api_context: T.handle, n: T.int32):
+        A[0] = T.if_then_else(T.isnullptr(device_api_context), n, 0)
+
+    packed = MakePackedAPI()(func)
+    verify_well_formed(packed)
+    assert packed.params[-1] is func.params[1] and "num_args == 2" in packed.script()
+    out = np.zeros(2, "int32")
+    interpret(packed, out, 7)
+    assert out[0] == 7
+
 
 def test_empty_arrays_and_no_arguments() -> None:
     @T.prim_func
     def nothing():
         T.evaluate(0)
 
-    assert interpret(check(MakePackedAPI(), nothing)) is None
+    packed = check(MakePackedAPI(), nothing)
+    assert interpret(packed) is None and "isnullptr" not in packed.script() and "arg_type_ids_1" not in packed.script()
+    assert refused(packed, 1) == "nothing: num_args should be 0"
     interpret(MakePackedAPI()(scale), np.zeros((0, 3), "float32"), np.zeros((3, 0), "int8"), 1, 2.0)
 
 

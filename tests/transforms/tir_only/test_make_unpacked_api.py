@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tirlower as tl
 from tests.checking import roundtrips, same_function
 from tirlower.diagnostics import TransformError
 from tirlower.interp import interpret
@@ -13,12 +14,15 @@ from tirlower.ir.verify import verify_well_formed
 from tirlower.machine.target import Target
 from tirlower.script import ir as I
 from tirlower.script import tir as T
-from tirlower.transforms import FlattenBuffer, MakePackedAPI, MakeUnpackedAPI
+from tirlower.transforms import BindTarget, FlattenBuffer, MakePackedAPI, MakeUnpackedAPI
+
+
+HOST = Target("llvm", host="llvm")
 
 
 def converted(program: Any) -> Any:
-    """The converted program, checked for what holds of all."""
-    after = MakeUnpackedAPI()(program)
+    """The program converted for this host, checked for what holds of all."""
+    after = MakeUnpackedAPI()(BindTarget(HOST)(program))
     verify_well_formed(after)
     roundtrips(after)
     assert MakeUnpackedAPI()(after) is after
@@ -34,11 +38,12 @@ def test_arrays_become_pointers() -> None:
     @T.prim_func
     def expected(a: T.handle("float32"), b: T.handle("int8"), k: T.int32) -> T.int32:
         T.func_attr({"target": T.target("llvm")})
-        A = T.decl_buffer((4, 4), "float32", data=a)
-        B = T.decl_buffer((4,), "bool", data=b)
-        for i, j in T.grid(4, 4):
-            A[i, j] = A[i, j] * T.Cast("float32", B[i]) + T.Cast("float32", k)
-        T.evaluate(T.ret(T.int32(0)))
+        with T.attr("default", "device_id", 0), T.attr("default", "device_type", 1):
+            A = T.decl_buffer((4, 4), "float32", data=a)
+            B = T.decl_buffer((4,), "bool", data=b)
+            for i, j in T.grid(4, 4):
+                A[i, j] = A[i, j] * T.Cast("float32", B[i]) + T.Cast("float32", k)
+            T.evaluate(T.ret(T.int32(0)))
 
     after = converted(before)
     same_function(after, expected)
@@ -95,7 +100,7 @@ def test_returns_are_a_status() -> None:
         T.evaluate(T.ret(x))
 
     with pytest.raises(TransformError, match="returns float32; a function with raw arguments returns its int32 status"):
-        MakeUnpackedAPI()(real)
+        converted(real)
 
 
 def test_flattened_and_parallel_bodies() -> None:
@@ -121,16 +126,18 @@ def test_targets() -> None:
         assert MakeUnpackedAPI()(before).attrs["target"] == Target("llvm")
     hosted = before.with_attr("target", Target("llvm", mcpu="native"))
     assert MakeUnpackedAPI()(hosted) is hosted
+    with pytest.raises(TransformError, match="before has no target"):
+        MakeUnpackedAPI()(before)
     device = MakeUnpackedAPI()(before.with_attr("target", Target("cuda", host="llvm")))
 
     @T.prim_func
     def expected(a: T.handle("float32")) -> T.int32:
         T.func_attr({"target": T.target("llvm")})
-        A = T.decl_buffer((4,), "float32", data=a)
         with T.attr("default", "device_id", 0), T.attr("default", "device_type", 2):
             T.call_packed("__tvm_set_device", 2, 0)
+            A = T.decl_buffer((4,), "float32", data=a)
             A[0] = T.float32(1)
-        T.ret(0)
+            T.ret(0)
 
     same_function(device, expected)
     out = np.zeros(4, "float32")
@@ -162,12 +169,31 @@ class Module:
             A[i, j] = i * 4 + j
 
 
-def test_calls_inside_the_module_go_to_a_private_copy() -> None:
+def test_exposed_functions_are_called_and_not_copied() -> None:
     after = converted(Module)
-    assert list(after) == ["main", "row", "row_internal"]
-    x = np.zeros((4, 4), "int32")
+    assert list(after) == ["main", "row"]
+    x, y = np.zeros((4, 4), "int32"), np.zeros((4, 4), "int32")
     interpret(after, x, name="main")
     np.testing.assert_array_equal(x, np.arange(16).reshape(4, 4))
+    tl.build(after)["main"](y.ctypes.data)
+    np.testing.assert_array_equal(x, y)
+
+
+def test_a_callee_that_finds_a_size_in_its_array_is_called_as_a_copy() -> None:
+    @I.ir_module
+    class Sized:
+        @T.prim_func
+        def main(A: T.Buffer((4,), "int32")):
+            Sized.fill(A)
+
+        @T.prim_func
+        def fill(A: T.Buffer(("n",), "int32")):
+            for i in range(n):
+                A[i] = i
+
+    after = converted(Sized)
+    assert list(after) == ["main", "fill", "fill_internal"] and len(after["fill"].params) == 2
+    assert "global_symbol" not in after["fill_internal"].attrs
 
 
 def test_a_variable_that_no_argument_binds() -> None:
@@ -178,4 +204,4 @@ def test_a_variable_that_no_argument_binds() -> None:
         A[0] = 1
 
     with pytest.raises(TransformError, match="'n' in the declaration of a buffer of before is bound by no argument"):
-        MakeUnpackedAPI()(before)
+        converted(before)

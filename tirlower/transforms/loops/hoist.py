@@ -345,8 +345,8 @@ class HoistExpression(FuncPass):
 class HoistIfThenElse(FuncPass):
     """If statements whose condition a loop does not change are moved out of it; nothing else is moved.
 
-    ``support_block_scope_hoisting`` (of the context, under ``tir.HoistIfThenElse``) moves conditions on thread axes
-    too, and others out of their loops; ``HoistIfThenElse("basic")`` ignores the configuration. What may be moved, and at what cost, is as in
+    ``support_block_scope_hoisting`` (of the context, under ``tir.HoistIfThenElse``; TIR spells it
+    ``support_block_scope_hosting``) moves conditions on thread axes too, and others out of their loops; ``HoistIfThenElse("basic")`` ignores the configuration. What may be moved, and at what cost, is as in
     :class:`HoistExpression`. Needs no blocks. Raises :class:`TransformError` for another variant.
 
     >>> from tirlower.script import parse
@@ -371,10 +371,12 @@ class HoistIfThenElse(FuncPass):
     breaks = (Fact.LANES, Fact.SINGLE_STATEMENTS)
     variant: Literal["basic"] | None = option(default=None, kw_only=False)
     support_block_scope_hoisting: bool = False
+    support_block_scope_hosting: bool = option(default=False, about="the same, as TIR spells it")
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Move invariant ifs out of the loops of a function."""
         conditionals = HoistedConditionals.IfElseStmt
-        if self.variant is None and self.support_block_scope_hoisting:
+        hoisting = self.support_block_scope_hoisting or self.support_block_scope_hosting
+        if self.variant is None and hoisting:
             conditionals |= HoistedConditionals.UsingBlockVar
         return _hoist(func, conditionals, HoistedLetBindings.Never, ctx, "HoistIfThenElse")

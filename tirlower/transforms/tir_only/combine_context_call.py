@@ -108,19 +108,22 @@ class CombineContextCall(FuncPass):
     run. A context that depends on variables defined below that place, or reads memory, stays.
 
     As TIR's, whose bindings stand around a parallel loop or thread axis; here they stand inside, where each thread asks for
-    its own. A context may thus be asked for where no branch that uses it runs. Functions bound to a GPU without a host are left
-    alone. Stands last of the host's passes; needs nothing, raises nothing.
+    its own. A context may thus be asked for where no branch that uses it runs. Functions without a
+    target, and those bound to a GPU without a host, are left alone. Stands last of the host's passes, behind BindTarget;
+    raises nothing.
 
     >>> from tirlower.script import parse
     >>> print(CombineContextCall()(parse('''
     ... @T.prim_func
     ... def f(A: T.Buffer((8,), "float32"), n: T.int32):
+    ...     T.func_attr({"target": T.target("llvm")})
     ...     for i in range(n):
     ...         T.call_extern("int32", "push", T.tvm_thread_context(T.call_extern("handle", "queue"), dtype="handle"), A.data, i)
     ...         T.call_extern("int32", "flush", T.tvm_thread_context(T.call_extern("handle", "queue"), dtype="handle"))
     ... ''')).script())
     @T.prim_func
     def f(A: T.Buffer((8,), "float32"), n: T.int32):
+        T.func_attr({"target": T.target({"kind": "llvm"})})
         call_extern_cache: T.handle = T.call_extern("handle", "queue")
         for i in range(n):
             T.call_extern("int32", "push", call_extern_cache, A.data, i)
@@ -133,7 +136,7 @@ class CombineContextCall(FuncPass):
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Combine the contexts of a function."""
         bound = func.attrs.get("target")
-        if bound is not None and Target(bound).is_gpu and Target(bound).host is None:
+        if bound is None or (Target(bound).is_gpu and Target(bound).host is None):
             return func
         worker = _Combiner()
         body = worker.visit(func.body)

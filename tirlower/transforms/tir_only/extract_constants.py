@@ -14,7 +14,7 @@ from tirlower.rewrite.context import PassContext
 
 __all__ = ["CONSTANTS", "STORAGE_INDEX", "ExtractPrimFuncConstants"]
 
-CONSTANTS = "Constants"
+CONSTANTS = "constants"
 """The module's attribute: a tuple of arrays."""
 STORAGE_INDEX = "irmod_storage_idx"
 """The annotation of a constant's declaration: its position there."""
@@ -57,7 +57,7 @@ class _Collector(StmtMutator):
 
 
 class ExtractPrimFuncConstants(ModulePass):
-    """The constant arrays of all functions are collected in the module's attribute ``Constants``, equal ones once.
+    """The constant arrays of all functions are collected in the module's attribute ``constants``, equal ones once.
 
     The declaration of each (``T.allocate_const``) says in the annotation ``irmod_storage_idx`` where its array stands
     there, and shares it: functions with equal constants hold one array. A module that has constants already keeps
@@ -74,7 +74,7 @@ class ExtractPrimFuncConstants(ModulePass):
     ...         for i in range(2):
     ...             A[i] = K[i]
     ... '''))
-    >>> mod.attrs["Constants"]
+    >>> mod.attrs["constants"]
     (array([5, 7], dtype=int32),)
     >>> print(mod["main"].script())
     @T.prim_func

@@ -6,7 +6,7 @@ from tirlower.analysis.host_abi import CPU, convert_exposed, device_number, expo
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.dtype import HANDLE, INT32, DataType
+from tirlower.ir.dtype import HANDLE, INT32, VOID, DataType
 from tirlower.ir.expr import EQ, BufferLoad, Call, Expr, PointerType, StringImm, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import StmtMutator
@@ -17,7 +17,10 @@ from tirlower.rewrite.argument_binder import ArgumentBinder, struct_field
 from tirlower.rewrite.base import ModulePass, Stage
 from tirlower.rewrite.context import PassContext
 
-__all__ = ["MakePackedAPI"]
+__all__ = ["DEVICE_CONTEXT", "MakePackedAPI"]
+
+DEVICE_CONTEXT = "device_api_context"
+"""The name of a parameter that is no argument: the resource handle that every packed function gets."""
 
 _RET = Op.get("tir.ret")
 
@@ -28,6 +31,7 @@ class _ReturnRewriter(StmtMutator):
     def __init__(self, value: Var, code: Buffer) -> None:
         self.value = value
         self.code = code
+        self.slots: dict[DataType, Buffer] = {}
         self.parallel: list[str] = []
 
     def visit_For(self, op: For) -> Stmt:
@@ -52,10 +56,18 @@ class _ReturnRewriter(StmtMutator):
         if not call.args:
             return done
         value, code = _for_result(call.args[0])
-        store = build.call("tir.tvm_struct_set", self.value, 0, int(StructField.VALUE), value)
-        return Seq(
-            (Evaluate(store), BufferStore(self.code, const(int(code), INT32), (const(0, INT32),)), done), span=op.span
-        )
+        first = (const(0, INT32),)
+        return Seq((self._store(value), BufferStore(self.code, const(int(code), INT32), first), done), span=op.span)
+
+    def _store(self, value: Expr) -> Stmt:
+        """The result goes where it is taken from: 8 bytes, seen as an array of one element of its kind."""
+        kind = value.dtype
+        if kind.is_handle:
+            return Evaluate(build.call("tir.tvm_struct_set", self.value, 0, int(StructField.VALUE), value))
+        slot = self.slots.get(kind)
+        if slot is None:
+            slot = self.slots[kind] = Buffer(self.value.name, (const(1, INT32),), kind, self.value)
+        return BufferStore(slot, value, (const(0, INT32),))
 
 
 def _for_result(value: Expr) -> tuple[Expr, ArgumentCode]:
@@ -63,6 +75,8 @@ def _for_result(value: Expr) -> tuple[Expr, ArgumentCode]:
     dtype = value.dtype
     if dtype.is_vector:
         raise TransformError(f"a function returns a scalar, got {dtype!s}: {value}", span=value.span)
+    if dtype.is_bool:
+        return build.cast("int64", value), ArgumentCode.ARG_BOOL
     if dtype.is_integral:
         return build.cast("int64", value), ArgumentCode.INT
     if dtype.is_float:
@@ -88,7 +102,8 @@ def _argument(binder: ArgumentBinder, args: Var, codes: Buffer, index: int, para
         binder.require(is_code(*handles), f"{expected} pointer", early=True)
         binder.bind(param, value("handle"), param.name)
     elif kind.is_integral and kind.is_scalar:
-        binder.require(is_code(ArgumentCode.INT), f"{expected} int", early=True)
+        word = "boolean" if kind.is_bool else "int"
+        binder.require(is_code(ArgumentCode.INT, ArgumentCode.ARG_BOOL), f"{expected} {word}", early=True)
         wide = value("int64")
         if kind.is_bool:
             binder.bind(param, build.ne(wide, const(0, "int64")), param.name)
@@ -115,20 +130,24 @@ def make_packed_api(func: PrimFunc) -> PrimFunc:
     name = exposed_name(func) or func.name
     target = target_of(func)
     args = Var("args", HANDLE)
-    codes = _int32_array("arg_type_ids", len(func.params))
+    context = [param for param in func.params if param.name == DEVICE_CONTEXT and param.dtype.is_handle]
+    params = [param for param in func.params if param not in context]
+    codes = _int32_array("arg_type_ids", len(params))
     count = Var("num_args", INT32)
-    result = Var("out_ret_value", HANDLE)
+    result = Var("out_ret_value", PointerType(VOID))
     result_code = _int32_array("out_ret_tcode", 1)
-    resource = Var("resource_handle", HANDLE)
+    resource = context[0] if context else Var("resource_handle", HANDLE)
 
     binder = ArgumentBinder()
-    binder.require(EQ(count, const(len(func.params), "int32")), f"{name}: num_args should be {len(func.params)}", True)
-    for pointer, what in ((args, "TVMValue* arg pointer"), (codes.data, "int* type_codes")):
-        present = build.logical_not(build.call("tir.isnullptr", pointer))
-        binder.require(present, f"{name}: {what} was NULL", early=True)
-    binder.init.append(DeclBuffer(codes))
+    binder.defined.update(context)
+    binder.require(EQ(count, const(len(params), "int32")), f"{name}: num_args should be {len(params)}", True)
+    if params:
+        for pointer, what in ((args, "TVMValue* arg pointer"), (codes.data, "int* type_codes")):
+            present = build.logical_not(build.call("tir.isnullptr", pointer))
+            binder.require(present, f"{name}: {what} was NULL", early=True)
+        binder.init.append(DeclBuffer(codes))
     # All kinds are checked and all scalars bound before any array is looked into.
-    for index, param in enumerate(func.params):
+    for index, param in enumerate(params):
         _argument(binder, args, codes, index, param, name)
     device_type = device_number(target)
     device_id = Var("dev_id", INT32)
@@ -176,7 +195,9 @@ class MakePackedAPI(ModulePass):
     The body first asserts the number and the kinds of the arguments, then binds each parameter; of each array it
     asserts rank, dtype, strides, offset, device and that there is memory, and binds or asserts its extents, strides
     and offset: a variable is bound at its first bare occurrence, in parameter order. Then it runs the function and
-    returns 0; a returned value is written to the result. The asserts are the facts that the compiled entry checks.
+    returns 0; a returned value is written to the result, as an int64 or a float64. A bool has the type code 15, and
+    either serves for the other kind of integer. The asserts are the facts that the compiled entry checks. A handle named
+    ``device_api_context`` is no argument: it is the resource handle.
 
     Functions without ``global_symbol``, those converted already, and those whose target has no host stay as they are;
     the target of the others becomes their target's host. A function of the module that calls an exposed one calls a
@@ -192,7 +213,8 @@ class MakePackedAPI(ModulePass):
     ...     T.evaluate(T.ret(n + T.int64(1)))
     ... ''')).script())
     @T.prim_func
-    def first(args: T.handle, arg_type_ids: T.handle("int32"), num_args: T.int32, out_ret_value: T.handle, out_ret_tcode: T.handle("int32"), resource_handle: T.handle) -> T.int32:
+    def first(args: T.handle, arg_type_ids: T.handle("int32"), num_args: T.int32, out_ret_value: T.handle("void"), out_ret_tcode: T.handle("int32"), resource_handle: T.handle) -> T.int32:
+        out_ret_value_1 = T.Buffer((1,), "int64", data=out_ret_value)
         out_ret_tcode_1 = T.Buffer((1,), "int32", data=out_ret_tcode)
         T.func_attr({"calling_conv": 1, "target": T.target({"kind": "llvm"})})
         assert num_args == 1, "first: num_args should be 1"
@@ -200,10 +222,10 @@ class MakePackedAPI(ModulePass):
         assert not T.isnullptr(arg_type_ids), "first: int* type_codes was NULL"
         arg_type_ids_1 = T.decl_buffer((1,), "int32", data=arg_type_ids)
         n_code: T.int32 = arg_type_ids_1[0]
-        assert n_code == 0, "first: Expect arg[0] to be int"
+        assert n_code == 0 or n_code == 15, "first: Expect arg[0] to be int"
         n: T.int64 = T.tvm_struct_get(args, 0, 12, "int64")
         with T.attr(0, "compute_scope", "first_compute_"):
-            T.tvm_struct_set(out_ret_value, 0, 12, n + T.int64(1))
+            out_ret_value_1[0] = n + T.int64(1)
             out_ret_tcode_1[0] = 0
             T.ret(0)
         T.ret(0)
