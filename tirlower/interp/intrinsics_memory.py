@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tirlower.diagnostics import BoundsError, InterpreterError, TirError, UnboundError
+from tirlower.diagnostics import BoundsError, InterpreterError, RuntimeAssertError, TirError, UnboundError
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic, pointer_value
 from tirlower.interp.memory import Memory, OutsideMemory, Pointer, ReadOnlyMemory, UnwrittenMemory
 from tirlower.interp.scope import Frame, Place, Value
@@ -158,6 +158,22 @@ def _free_workspace(compiler: ExpressionCompiler, call: Call, args: list[Value])
     def run(frame: Frame) -> int:
         pointer_value(pointer(frame), "TVMBackendFreeWorkspace", place)
         return 0
+
+    return run
+
+
+@intrinsic("tir.tvm_throw_last_error")
+def _throw_last_error(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
+    place = compiler.place(call.span)
+
+    def run(frame: Frame) -> Datum:
+        raise RuntimeAssertError(
+            "the runtime refused what the program asked for",
+            origin="interpret",
+            span=place.span,
+            notes=place.notes(frame),
+            help="free memory, or ask for less",
+        )
 
     return run
 

@@ -116,18 +116,25 @@ class CallLowerer(Mutator):
         self.prepared: list[Stmt] = []
         self.used = Uses()
         self.opaque = 0
-        self.device_type = 1
+        self.device_type: int | None = None
         self.device_id: Expr | None = None
 
     @property
     def device(self) -> str | None:
-        """The device at hand, or None for the processor."""
+        """The device at hand, or None for the processor, which it is where nothing is said."""
+        if self.device_type is None:
+            return None
         if self.device_type not in DEVICES:
             return f"ext_dev{self.device_type}"
         return DEVICES[self.device_type]
 
     def device_numbers(self) -> tuple[Expr, Expr]:
         """The device's type and number, as arguments. There is one processor; another device needs its number."""
+        if self.device_type is None:
+            raise TransformError(
+                "memory is asked for, or described, without a 'device_type'",
+                help='say of which device: with T.attr("default", "device_type", 1) around it, as MakePackedAPI does',
+            )
         number = self.device_id
         if number is None:
             if self.device is not None:

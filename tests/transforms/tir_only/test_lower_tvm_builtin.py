@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tirlower as tl
-from tests.checking import check
+from tests.checking import check, same_function
 from tirlower.diagnostics import RuntimeAssertError, TransformError
 from tirlower.interp import interpret, register_extern
 from tirlower.interp.memory import Pointer
@@ -52,8 +52,17 @@ def function(body: str, params: str = 'A: T.Buffer((8,), "float32"), n: T.int32'
     return parse(f"@T.prim_func\ndef f({params}):\n{body}")
 
 
+def on_processor(func: PrimFunc) -> PrimFunc:
+    """The function in the attributes that MakePackedAPI makes for this host."""
+    body = AttrStmt("default", "device_type", const(1), func.body)
+    return func.with_body(AttrStmt("default", "device_id", const(0), body))
+
+
 def lowered(func: PrimFunc, inputs: list[list[Any]] | None = None) -> PrimFunc:
-    """The result, checked; the functions called get the same arguments, in the same order, before and after."""
+    """The result, checked, on this host unless the function names a device; the functions called get the same
+    arguments, in the same order, before and after."""
+    if "device_type" not in func.script():
+        func = on_processor(func)
     after = check(LowerTVMBuiltin(), func, execute=False)
     for args in inputs or [[np.arange(8, dtype="float32"), 3]]:
         runs = []
@@ -234,6 +243,43 @@ def test_natively() -> None:
         np.testing.assert_array_equal(a, b)
 
 
+def test_a_workspace_is_aligned_checked_and_released() -> None:
+    before = function("""    B = T.alloc_buffer((300,), "float32")
+    B[0] = A[0]
+    A[1] = B[0]
+""")
+    expected = function("""    b: T.handle("float32") = T.TVMBackendAllocWorkspace(1, 0, T.uint64(1200), 2, 32)
+    with T.attr(b, "storage_alignment", 64):
+        if T.isnullptr(b):
+            T.tvm_throw_last_error()
+        B = T.decl_buffer((300,), "float32", data=b)
+        B[0] = A[0]
+        A[1] = B[0]
+        if T.TVMBackendFreeWorkspace(1, 0, b) != 0:
+            T.tvm_throw_last_error()
+""")
+    same_function(lowered(before), expected)
+    for without in (before, AttrStmt("default", "device_id", const(0), before.body)):
+        func = without if isinstance(without, PrimFunc) else before.with_body(without)
+        with pytest.raises(TransformError, match="without a 'device_type'"):
+            LowerTVMBuiltin()(func)
+
+
+def test_what_the_runtime_refuses_ends_the_call() -> None:
+    func = function("""    if n > 3:
+        T.evaluate(T.tvm_throw_last_error())
+    A[0] = T.float32(9)
+""")
+    kernel = tl.build(func)
+    a = np.zeros(8, "float32")
+    kernel(a, 3)
+    interpret(func, a, 0)
+    assert a[0] == 9
+    for call in (lambda: kernel(a, 4), lambda: interpret(func, a, 4)):
+        with pytest.raises(RuntimeAssertError, match="the runtime refused"):
+            call()
+
+
 def test_every_way_out_releases() -> None:
     func = parse("""
 @T.prim_func
@@ -316,7 +362,7 @@ def f(A: T.Buffer((8,), "float32"), n: T.int32):
             T.evaluate(T.ret())
         A[i] = C[n]
 """)
-    after = LowerTVMBuiltin()(func)
+    after = LowerTVMBuiltin()(on_processor(func))
     for n in (0, 1, 5, -3, 99):
         assert balance(after, [np.arange(8, dtype="float32"), max(n, 0)]) == 0
 
@@ -407,8 +453,10 @@ def scale(A: T.Buffer((8,), "float32"), k: T.float64) -> T.int64:
 """)
     )
     caller = LowerTVMBuiltin()(
-        function("""    A[0] = T.Cast("float32", T.tvm_call_packed("scale", A, T.float64(3)) + n)
+        on_processor(
+            function("""    A[0] = T.Cast("float32", T.tvm_call_packed("scale", A, T.float64(3)) + n)
 """)
+        )
     )
     assert "scale" in caller.script() and callee.attrs["calling_conv"] == 1
 
@@ -459,4 +507,5 @@ def test_functions_for_a_device_stay() -> None:
     kernel = func.with_attr("target", Target("cuda"))
     assert LowerTVMBuiltin()(kernel) is kernel
     for target in (Target("llvm"), Target("hexagon"), Target("cuda", host="llvm")):
-        assert "TVMBackendAllocWorkspace" in LowerTVMBuiltin()(func.with_attr("target", target)).script()
+        host = on_processor(func).with_attr("target", target)
+        assert "TVMBackendAllocWorkspace" in LowerTVMBuiltin()(host).script()

@@ -26,6 +26,8 @@ Op.register("tir.tvm_thread_context", 1, Purity.WRITES, like(0), dtype_first=Fal
 Op.register("tir.tvm_thread_invariant", 1, Purity.PURE, like(0), dtype_first=False)
 Op.register("tir.TVMBackendAllocWorkspace", 5, Purity.OPAQUE, fixed("handle"))
 Op.register("tir.TVMBackendFreeWorkspace", 3, Purity.OPAQUE, fixed("int32"))
+# Ends the call with the error that the runtime noted last.
+Op.register("tir.tvm_throw_last_error", 0, Purity.OPAQUE, fixed("int32"))
 Op.register("tir.nd_mem_alloc_with_scope", (1, None), Purity.OPAQUE, fixed("handle"))
 Op.register("tir.texture2d_store", (4, None), Purity.OPAQUE, fixed("void"))
 Op.register("tir.texture2d_load", (3, None), Purity.READS)

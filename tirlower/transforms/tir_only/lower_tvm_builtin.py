@@ -14,7 +14,6 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import (
     AllocBuffer,
-    Assert,
     AttrStmt,
     Bind,
     Block,
@@ -22,6 +21,7 @@ from tirlower.ir.stmt import (
     Evaluate,
     For,
     ForKind,
+    IfThenElse,
     Seq,
     Stmt,
     While,
@@ -35,6 +35,10 @@ __all__ = ["DISABLE", "MAX_STACK_ALLOCA", "LowerTVMBuiltin"]
 
 MAX_STACK_ALLOCA = 1024
 """Allocations on the processor below this many bytes stay on the stack."""
+WORKSPACE_ALIGNMENT = 64
+"""The bytes to which a workspace is aligned."""
+ALIGNMENT = "storage_alignment"
+"""The attribute that says it."""
 DISABLE = "disable_lower_builtin"
 """The annotation of an allocation that is to stay as it is."""
 
@@ -83,10 +87,13 @@ class _Lowerer(CallLowerer):
     # -- scopes ------------------------------------------------------------------------------------------------------
     def visit_Seq(self, op: Seq) -> Stmt:
         done: list[Stmt] = []
+        aligned: list[tuple[Var, list[Stmt]]] = []
         before = len(self.live)
         for stmt in op.stmts:
             if isinstance(stmt, AllocBuffer) and self._is_workspace(stmt):
-                done += self._workspace(stmt)
+                bound, rest = self._workspace(stmt)
+                aligned.append((stmt.buffer.data, [*done, bound]))
+                done = rest
             elif isinstance(stmt, Bind) and isinstance(stmt.value, Call) and stmt.value.op is _ALLOC_ND and self.device:
                 done += self._device_allocation(stmt)
             else:
@@ -99,6 +106,9 @@ class _Lowerer(CallLowerer):
         if not (done and _leaves(done[-1])):
             done += self._released(self.live[before:])
         del self.live[before:]
+        for data, outer in reversed(aligned):
+            inner = Seq(tuple(done)) if len(done) > 1 else done[0]
+            done = [*outer, AttrStmt(data, ALIGNMENT, const(WORKSPACE_ALIGNMENT, INT32), inner)]
         changed = len(done) != len(op.stmts) or any(a is not b for a, b in zip(done, op.stmts, strict=True))
         return op.with_(stmts=tuple(done)) if changed else op
 
@@ -182,14 +192,16 @@ class _Lowerer(CallLowerer):
         size = _bytes(buffer)
         return self.device is not None or not isinstance(size, IntImm) or size.value >= MAX_STACK_ALLOCA
 
-    def _workspace(self, op: AllocBuffer) -> list[Stmt]:
+    def _workspace(self, op: AllocBuffer) -> tuple[Stmt, list[Stmt]]:
+        """The binding of a workspace, and what begins the region in which it is aligned."""
         buffer, kind = op.buffer, op.buffer.dtype
         device_type, device_id = self.device_numbers()
         hints = (self.type_code(kind), const(kind.bits, INT32))
         call = build.call("tir.TVMBackendAllocWorkspace", device_type, device_id, _bytes(buffer), *hints)
         release = build.call("tir.TVMBackendFreeWorkspace", device_type, device_id, buffer.data)
-        made = self._allocated(buffer.data, [Bind(buffer.data, call, span=op.span)], release)
-        return [*made, DeclBuffer(buffer, span=op.span)]
+        release = build.ne(release, const(0, INT32))
+        bound, *made = self._allocated(buffer.data, [Bind(buffer.data, call, span=op.span)], release)
+        return bound, [*made, DeclBuffer(buffer, span=op.span)]
 
     def _device_allocation(self, op: Bind) -> list[Stmt]:
         """``nd_mem_alloc_with_scope``, by the packed functions of the device."""
@@ -208,13 +220,22 @@ class _Lowerer(CallLowerer):
 
     def _allocated(self, var: Var, made: Sequence[Stmt], release: Expr) -> list[Stmt]:
         """An allocation, with the check that it succeeded; its release is noted for the end of the Seq."""
-        there = build.logical_not(build.call("tir.isnullptr", var))
         self.live.append(_Live(release, self.loops))
-        return [*made, Assert(there, StringImm(f"cannot allocate {var.name}"), span=made[-1].span)]
+        return [*made, IfThenElse(build.call("tir.isnullptr", var), _failure(), None, span=made[-1].span)]
 
     def _released(self, live: Sequence[_Live]) -> list[Stmt]:
-        """The releases, the last allocation first."""
-        return [self.statement(Evaluate(one.release)) for one in reversed(live)]
+        """The releases, the last allocation first; one with a status is a condition under which the call fails."""
+        return [
+            IfThenElse(one.release, _failure(), None)
+            if one.release.dtype.is_bool
+            else self.statement(Evaluate(one.release))
+            for one in reversed(live)
+        ]
+
+
+def _failure() -> Stmt:
+    """What ends the call."""
+    return Evaluate(build.call("tir.tvm_throw_last_error"))
 
 
 class LowerTVMBuiltin(FuncPass):
@@ -226,33 +247,34 @@ class LowerTVMBuiltin(FuncPass):
       end)``; the result goes to ``end``. The stacks are allocated at the head of the function, and of each parallel loop's
       body, which may run on another thread.
     - An allocation in scope ``global`` of 1024 bytes or more, or of unknown size, or for another device, becomes
-      ``TVMBackendAllocWorkspace``, a check that there was memory, a declaration of the buffer, and ``TVMBackendFreeWorkspace`` where
-      its scope ends, and ahead of each return, break or continue that leaves it. The annotation ``disable_lower_builtin``
-      keeps an allocation, and so does a condition.
+      ``TVMBackendAllocWorkspace`` and, in the attribute ``storage_alignment`` of 64 bytes, a declaration of the buffer, what
+      follows it, and ``TVMBackendFreeWorkspace`` where its scope ends, and ahead of each return, break or continue that
+      leaves it. Where there is no memory, or it cannot be released, the call ends by ``tvm_throw_last_error``. The
+      annotation ``disable_lower_builtin`` keeps an allocation, and so does a condition.
     - For another device than the processor, ``nd_mem_alloc_with_scope`` becomes the packed calls ``device_api.<device>.alloc_nd``
       and ``free_nd``, and the DMA operations those of their names.
 
-    The device is that of the attributes ``device_type`` and ``device_id`` around (as MakePackedAPI makes them), which go away;
-    the processor where there are none. Loops over thread axes and device regions are left alone, and so are functions
+    The device is that of the attributes ``device_type`` and ``device_id`` around (as MakePackedAPI makes them), which go away.
+    Loops over thread axes and device regions are left alone, and so are functions
     for a device (a target without a host that is no processor).
 
     As TIR's, with these differences: memory is released on every way out; several calls in one statement have separate
-    arguments; a failed allocation fails an assert (this host has no ``tvm_throw_last_error``); a packed call of C passes no
-    resource handle. On this host the code generator allocates large buffers itself, so its pipeline does not need the pass.
+    arguments; a packed call of C passes no resource handle. On this host the code generator allocates large buffers itself, so its pipeline does not need the pass.
 
     On the flat stage, after LegalizePackedCalls and LowerVtcmAlloc. Raises :class:`TransformError` for blocks, for a call whose
     arguments cannot be stored ahead of it (in an arm of an ``if_then_else``, behind a short-circuit, in a while condition or a
-    let), for a second call whose arguments the first may change, for arguments that no packed call has, and for memory of
-    another device without a ``device_id``.
+    let), for a second call whose arguments the first may change, for arguments that no packed call has, for a workspace
+    or descriptor without a ``device_type``, and for memory of another device without a ``device_id``.
 
     >>> from tirlower.script import parse
     >>> print(LowerTVMBuiltin()(parse('''
     ... @T.prim_func
     ... def f(A: T.Buffer((512,), "float32"), n: T.int32):
-    ...     B = T.alloc_buffer((512,), "float32")
-    ...     for i in range(512):
-    ...         B[i] = A[i]
-    ...     T.evaluate(T.tvm_call_packed("show", n, B.data))
+    ...     with T.attr("default", "device_type", 1):
+    ...         B = T.alloc_buffer((512,), "float32")
+    ...         for i in range(512):
+    ...             B[i] = A[i]
+    ...         T.evaluate(T.tvm_call_packed("show", n, B.data))
     ... ''')).script())
     @T.prim_func
     def f(A: T.Buffer((512,), "float32"), n: T.int32):
@@ -260,16 +282,19 @@ class LowerTVMBuiltin(FuncPass):
         stack_tcode: T.handle("int32") = T.tvm_stack_alloca("arg_tcode", 3)
         stack_tcode_1 = T.decl_buffer((3,), "int32", data=stack_tcode)
         B: T.handle("float32") = T.TVMBackendAllocWorkspace(1, 0, T.uint64(2048), 2, 32)
-        assert not T.isnullptr(B), "cannot allocate B"
-        B_1 = T.decl_buffer((512,), data=B)
-        for i in range(512):
-            B_1[i] = A[i]
-        T.tvm_struct_set(stack_value, 0, 12, T.Cast("int64", n))
-        stack_tcode_1[0] = 0
-        T.tvm_struct_set(stack_value, 1, 12, B)
-        stack_tcode_1[1] = 3
-        T.tvm_call_packed_lowered("show", stack_value, stack_tcode, 0, 2)
-        T.TVMBackendFreeWorkspace(1, 0, B)
+        with T.attr(B, "storage_alignment", 64):
+            if T.isnullptr(B):
+                T.tvm_throw_last_error()
+            B_1 = T.decl_buffer((512,), data=B)
+            for i in range(512):
+                B_1[i] = A[i]
+            T.tvm_struct_set(stack_value, 0, 12, T.Cast("int64", n))
+            stack_tcode_1[0] = 0
+            T.tvm_struct_set(stack_value, 1, 12, B)
+            stack_tcode_1[1] = 3
+            T.tvm_call_packed_lowered("show", stack_value, stack_tcode, 0, 2)
+            if T.TVMBackendFreeWorkspace(1, 0, B) != 0:
+                T.tvm_throw_last_error()
     """
 
     name = "tir.LowerTVMBuiltin"

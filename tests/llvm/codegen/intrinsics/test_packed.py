@@ -102,7 +102,8 @@ def test_a_descriptor_is_a_dltensor(symbol: Any) -> None:
         return 0
 
     symbol(packed)
-    func = function("""V = T.decl_buffer((2, 3), "float16", data=A.data, elem_offset=4)
+    func = function("""T.attr("default", "device_type", 1)
+V = T.decl_buffer((2, 3), "float16", data=A.data, elem_offset=4)
 A[1] = T.Cast("int64", T.tvm_call_packed("packed_test", V))""")
     a = np.arange(8)
     tl.build(LowerTVMBuiltin()(func))(a, 0)

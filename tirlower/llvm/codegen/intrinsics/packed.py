@@ -163,3 +163,10 @@ def _alloc_workspace(em: Emitter, op: Call, args: list[Value]) -> Value:
 def _free_workspace(em: Emitter, op: Call, args: list[Value]) -> Value:
     free(em, args[2])
     return em.b.i32(0)
+
+
+@call_rule("tir.tvm_throw_last_error", table=HOST_CALLS)
+def _throw_last_error(em: Emitter, op: Call, args: list[Value]) -> Value:
+    code = em.state.errors.code(RuntimeAssertError, "the runtime refused what the program asked for")
+    em.fail_if(em.b.icmp("eq", em.b.i32(0), em.b.i32(0)), code, [])
+    return em.b.i32(0)
