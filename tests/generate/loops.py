@@ -151,6 +151,8 @@ class Loops:
         kind = self.kind(not rest, extent, parallel)
         if start == 0:
             notes = ", annotations={'pragma_auto_unroll_max_step': 4}" if kind == "serial" and form > 0.96 else ""
+            if 0.92 < form <= 0.96:
+                notes = ", annotations={'pragma_note': 'kept'}"
             self.line(f"for {loop} in T.{kind}({self.lit(extent)}{notes}):")
         else:
             self.line(f"for {loop} in T.{kind}({self.lit(start)}, {self.lit(extent)} + {self.lit(start)}):")

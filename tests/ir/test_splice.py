@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from tirlower.ir import Bind, Evaluate, Seq, Var, const
-from tirlower.ir.splice import as_scope, jumps_out, returns
+from tirlower.ir import AttrStmt, Bind, Evaluate, For, Seq, Var, const
+from tirlower.ir.splice import as_scope, jumps_out, loop_inside, returns, still_about
 from tirlower.script import tir as T
 
 
@@ -39,3 +39,17 @@ def test_returns_are_found_at_any_depth() -> None:
             A[0] = A[0] + 1
 
     assert returns(func.body) and not jumps_out(func.body)
+
+
+def test_an_attribute_goes_with_the_loop_that_it_is_about() -> None:
+    i, j = Var("i"), Var("j")
+    loop = For(i, 0, 4, "serial", None, {}, Evaluate(i))
+    inner = AttrStmt(0, "pragma_note", const(1), loop)
+    outer = AttrStmt(i, "pragma_unroll", const(1), inner)
+    assert loop_inside(outer) is loop and loop_inside(loop) is loop and loop_inside(Evaluate(i)) is None
+    assert still_about(outer, inner) is outer
+    longer = inner.with_(body=loop.with_(extent=const(5)))
+    assert still_about(outer, longer).body is longer
+    other = For(j, 0, 4, "serial", None, {}, Evaluate(j))
+    assert still_about(outer, other) is other and still_about(outer, Evaluate(const(0))).value.value == 0
+    assert still_about(inner, other).key == "pragma_note"

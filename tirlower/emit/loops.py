@@ -169,7 +169,7 @@ def loop_hints(em: Emitter, op: For, in_order: bool, holds_loop: bool) -> Metada
     ``in_order``: it must not vectorize (see ``masked.py``). ``holds_loop``: loops stay in it. LLVM would copy those up to
     eight times (the heads of attention, say), which gains nothing where iterations are few, and takes its time.
     """
-    notes = op.annotations
+    notes = {**em.pragmas.get(op.loop_var, {}), **op.annotations}
     unroll: bool | int | None = True if op.kind is ForKind.UNROLLED else None
     if holds_loop and not em.machine.unrolls_nests and unroll is None:
         unroll = False

@@ -267,6 +267,9 @@ def _message(em: Emitter, op: Assert) -> tuple[type[Exception], str, list[Expr]]
 
 def _attr(em: Emitter, op: AttrStmt) -> None:
     outer = em.streams
+    if isinstance(op.node, Var) and op.key.startswith("pragma_"):
+        notes = em.pragmas.setdefault(op.node, {})
+        notes[op.key] = getattr(op.value, "value", op.value)
     if op.key == NONTEMPORAL and has_stream_stores(em):
         em.streams = outer | streamed(op.body, [buffer.data for buffer in em.kernel.func.buffers])
     emit_scope(em, op.body)

@@ -24,7 +24,16 @@ from tirlower.ir.stmt import (
     seq,
 )
 
-__all__ = ["DECLARATIONS", "as_scope", "jumps_out", "returns", "split_head", "without_continues"]
+__all__ = [
+    "DECLARATIONS",
+    "as_scope",
+    "jumps_out",
+    "loop_inside",
+    "returns",
+    "split_head",
+    "still_about",
+    "without_continues",
+]
 
 DECLARATIONS = (Bind, AllocBuffer, AllocConst, DeclBuffer)
 """The statements whose scope is the rest of the Seq they stand in."""
@@ -40,6 +49,21 @@ def as_scope(stmt: Stmt) -> Stmt:
     Only a declaration that stands alone, without a Seq of its own, needs one: it would extend into the Seq around.
     """
     return Seq((stmt,)) if isinstance(stmt, DECLARATIONS) else stmt
+
+
+def loop_inside(stmt: Stmt) -> For | None:
+    """The loop that attributes stand around, nothing between."""
+    while isinstance(stmt, AttrStmt):
+        stmt = stmt.body
+    return stmt if isinstance(stmt, For) else None
+
+
+def still_about(op: AttrStmt, body: Stmt) -> Stmt:
+    """An attribute around what became of its body: the body alone where the loop that it was about is no more."""
+    before, after = loop_inside(op), loop_inside(body)
+    if before is not None and op.node is before.loop_var and (after is None or after.loop_var is not op.node):
+        return body
+    return op.with_(body=body)
 
 
 def split_head(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:

@@ -215,6 +215,9 @@ def test_conditions_on_threads() -> None:
                     A[t, k] = A[t, k] + n
 
     assert check(HoistIfThenElse(), before).script().count("for k") == 1
+    # TIR's spelling, too.
+    with PassContext(config={"tir.HoistIfThenElse": {"support_block_scope_hosting": True}}):
+        assert check(HoistIfThenElse(), before).script().count("for k") == 2
     with PassContext(config={"tir.HoistIfThenElse": {"support_block_scope_hoisting": True}}):
         assert check(HoistIfThenElse(), before).script().count("for k") == 2
         assert check(HoistIfThenElse("basic"), before).script().count("for k") == 1

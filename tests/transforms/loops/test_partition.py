@@ -11,7 +11,15 @@ from tirlower.diagnostics import TransformError
 from tirlower.interp import interpret
 from tirlower.ir import Evaluate, For, IfThenElse, Var, const, pre_order_visit
 from tirlower.script import tir as T
-from tirlower.transforms import LoopPartition, PassContext, RemoveNoOp, Sequential, Simplify, UnrollLoop
+from tirlower.transforms import (
+    LoopPartition,
+    LowerOpaqueBlock,
+    PassContext,
+    RemoveNoOp,
+    Sequential,
+    Simplify,
+    UnrollLoop,
+)
 from tirlower.transforms.loops import partition
 from tirlower.transforms.loops.partition import check_cover
 
@@ -521,3 +529,15 @@ def test_one_axis_of_threads_takes_the_branch() -> None:
                         A[bx * 32 + tx] = bx
 
     check(LoopPartition(partition_const_loop=True), before, expected)
+
+
+def test_pragmas_about_a_loop_that_is_cut() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((64,), "int32"), n: T.int32):
+        for i in T.serial(16, annotations={"pragma_loop_partition_hint": 1, "pragma_note": 1}):
+            for j in range(4):
+                if i * 4 + j < n:
+                    A[i * 4 + j] = j
+
+    after = check(LoopPartition(), LowerOpaqueBlock()(before), inputs=[[np.zeros(64, "int32"), n] for n in (0, 9, 64)])
+    assert "pragma" not in after.script() and after.script().count("for ") == 2

@@ -8,7 +8,7 @@ from tests.checking import check
 from tirlower.diagnostics import TransformError
 from tirlower.script import parse
 from tirlower.script import tir as T
-from tirlower.transforms import PassContext, UnrollLoop
+from tirlower.transforms import LowerOpaqueBlock, PassContext, UnrollLoop
 
 
 def test_a_marked_loop_becomes_one_copy_for_each_iteration() -> None:
@@ -338,3 +338,14 @@ def test_few_copies_and_thousands_are_our_own(rows: int, left: bool) -> None:
     text = TILE.replace("UPDATE", PRODUCT).replace("(4, 16)", f"({rows}, 16)").replace("(16, 4)", f"(16, {rows})")
     func = parse(text.replace("T.unroll(4)", f"T.unroll({rows})"))
     assert ("T.unroll" in UnrollLoop(by_llvm=True)(func).script()) == left
+
+
+def test_a_pragma_about_a_loop_goes_with_it() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32")):
+        for i in T.serial(2, annotations={"pragma_note": 1}):
+            for j in T.unroll(4, annotations={"pragma_note": 2}):
+                A[i * 4 + j] = j
+
+    after = check(UnrollLoop(), check(LowerOpaqueBlock(), before))
+    assert after.script().count("pragma_note") == 1

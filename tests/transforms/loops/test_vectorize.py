@@ -711,3 +711,25 @@ def f(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32"), X: T.Buffer((1,)
             kernel(a, found, np.array([x], dtype), x, n)
             tl.interpret(func, a, wanted, np.array([x], dtype), x, n)
             assert found.tolist() == wanted.tolist(), (x, n)
+
+
+def test_a_target_that_an_attribute_states() -> None:
+    def func(target: str, condition: str = "") -> PrimFunc:
+        return parse(f"""
+@T.prim_func
+def f(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "bool"), p: T.bool):
+    T.attr(T.target("{target}"), "target", 0)
+    for i in T.vectorized(4 * T.vscale()):
+        {condition or "A[i] = A[i] + T.float32(1)"}
+""")
+
+    sve = "llvm -mtriple=aarch64-linux-gnu -mattr=+sve"
+    assert loops(check(VectorizeLoop(), func(sve), execute=False)) == 0
+    with pytest.raises(TransformError, match="is not a constant"):
+        VectorizeLoop()(func("llvm"))
+    # Conditions are masked there, and operands that are the same for all lanes repeated.
+    for condition in ("B[i] = T.And(p, A[i] > T.float32(0))", "B[i] = T.Or(T.bool(False), A[i] > T.float32(0))"):
+        after = check(VectorizeLoop(), func(sve, condition), execute=False)
+        assert loops(after) == 0 and after.body.body.value.dtype.scalable
+    masked = check(VectorizeLoop(), func(sve, "if T.And(p, A[i] > T.float32(0)): A[i] = T.float32(1)"), execute=False)
+    assert loops(masked) == 0 and "predicate=mask" in masked.script()

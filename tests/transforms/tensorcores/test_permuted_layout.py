@@ -292,3 +292,26 @@ def test_a_strange_annotation() -> None:
     func = parse(kernel(ROWS, COLUMNS).script().replace('"permuted_layout": 1', '"permuted_layout": [1, 2]'))
     with pytest.raises(TransformError, match="is a number or a string"):
         InjectPermutedLayout()(func)
+
+
+def test_strides_that_are_those_of_the_shape() -> None:
+    def func(strides: str) -> PrimFunc:
+        return parse(f"""
+@T.prim_func
+def f(A: T.Buffer((64, 64), "float16"), B: T.Buffer((64, 64), "float16")):
+    for tx in T.thread_binding(32, thread="threadIdx.x"):
+        s = T.alloc_buffer((2, 32, 64), "float16", {strides}scope="shared")
+        with T.block("use"):
+            T.reads(s[0:2, 0:32, 0:64])
+            T.writes(B[0:64, 0:64])
+            T.block_attr({{"permuted_layout": 1}})
+            T.ptx_ldmatrix("float16", False, 4, ".b16", B.data, 0, s.access_ptr("r"), 64 * (tx % 16) + 8 * (tx // 16))
+""")
+
+    plain = check(InjectPermutedLayout(), func(""), execute=False)
+    stated = check(InjectPermutedLayout(), func("strides=(2048, 64, 1), "), execute=False)
+    text = stated.script().replace("strides=(2048, 64, 1), ", "")
+    assert text == plain.script()
+    for strides in ("strides=(2112, 66, 1), ", "strides=(4096, 64, 1), "):
+        with pytest.raises(TransformError, match="strides or an offset, but is accessed through a pointer"):
+            InjectPermutedLayout()(func(strides))

@@ -356,3 +356,15 @@ def test_a_condition_selects_a_value_that_is_at_hand() -> None:
     a = data(2, 1, 32)
     _, b = run_all_orders(before, after, a, np.zeros_like(a))
     np.testing.assert_array_equal(b, np.broadcast_to(a[:, :, :7].sum(2, keepdims=True), a.shape))
+
+
+@pytest.mark.parametrize(("ny", "nx"), [(1, 32), (1, 64), (2, 8), (1, 7), (1, 256)])
+def test_shuffles_of_a_target_without_a_mask(ny: int, nx: int) -> None:
+    before = over_x(ny, nx, target="apple/m1-gpu")
+    after = check(PASS, before, inputs=[])
+    text = after.script()
+    assert "tvm_warp_shuffle(0, " in text or "tvm_warp_shuffle_down(0, " in text
+    assert "mask" not in text
+    a = data(2, ny, nx)
+    _, b = run_all_orders(before, after, a, np.zeros_like(a))
+    np.testing.assert_array_equal(b, np.broadcast_to(a.sum(2, keepdims=True), a.shape))

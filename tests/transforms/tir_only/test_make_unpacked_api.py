@@ -16,7 +16,6 @@ from tirlower.script import ir as I
 from tirlower.script import tir as T
 from tirlower.transforms import BindTarget, FlattenBuffer, MakePackedAPI, MakeUnpackedAPI
 
-
 HOST = Target("llvm", host="llvm")
 
 

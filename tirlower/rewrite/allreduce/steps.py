@@ -16,6 +16,9 @@ from tirlower.rewrite.allreduce.plan import Team, warps_reduce
 
 __all__ = ["Reduction"]
 
+MASKLESS = ("metal",)
+"""Kinds of targets whose shuffles take no mask: all lanes of a warp take part, and the argument is 0."""
+
 
 class Reduction:
     """The statements of one reduction, in order: :meth:`run` makes them.
@@ -107,7 +110,7 @@ class Reduction:
         self.mask, other = self.registers(types)
         if team.extent <= warp:
             self.fill(held, self.values)
-            self.fill([self.mask], [build.call("tir.tvm_warp_activemask")])
+            self.note_lanes()
             self.within_warp(held, other, team.extent, team.index)
             self.finish(self.broadcast(held, build.mul(const(team.extent), self.group)))
             return
@@ -116,7 +119,7 @@ class Reduction:
         lane = build.floormod(team.index, const(warp))
         staging = [self.allocate("red_buf_staging", dtype, warps * team.groups, "shared") for dtype in types]
         self.fill(held, self.values)
-        self.fill([self.mask], [build.call("tir.tvm_warp_activemask")])
+        self.note_lanes()
         self.within_warp(held, other, warp, lane)
         if self.repeats:
             self.sync("shared")  # the results of the last time have been read
@@ -133,9 +136,15 @@ class Reduction:
         self.within_warp(held, other, _power_of_two(warps), lane)
         self.finish(self.broadcast(held, const(0)))
 
-    def registers(self, types: Sequence[DataType]) -> tuple[Buffer, list[Buffer]]:
-        """Those of shuffles: the mask, and what comes from other lanes."""
-        mask = self.allocate("mask", DataType("uint32"), 1, "local")
+    def note_lanes(self) -> None:
+        """Which lanes take part from here on."""
+        if self.mask is not None:
+            self.fill([self.mask], [build.call("tir.tvm_warp_activemask")])
+
+    def registers(self, types: Sequence[DataType]) -> tuple[Buffer | None, list[Buffer]]:
+        """Those of shuffles: the mask, where the target has one, and what comes from other lanes."""
+        masked = self.target.kind not in MASKLESS
+        mask = self.allocate("mask", DataType("uint32"), 1, "local") if masked else None
         return mask, [self.allocate(f"t{n}", dtype, 1, "local") for n, dtype in reversed([*enumerate(types)])][::-1]
 
     def stage(self, held: Sequence[Buffer], staging: Sequence[Buffer], lane: Expr, first: Expr) -> None:
@@ -168,7 +177,7 @@ class Reduction:
         lane, first = build.floormod(team.index, const(warp)), build.mul(self.group, const(warps))
         held, self.mask, other = sets[1]
         self.fill(held, self.values)
-        self.fill([self.mask], [build.call("tir.tvm_warp_activemask")])
+        self.note_lanes()
         self.within_warp(held, other, warp, lane)
         self.stage(held, staging, lane, first)
         held, self.mask, other = sets[0]
@@ -178,7 +187,7 @@ class Reduction:
             for mine, buffer in zip(held, staging, strict=True)
         ]
         self.stmts.append(IfThenElse(build.lt(team.index, const(warps)), _as_one(loads), None))
-        self.fill([self.mask], [build.call("tir.tvm_warp_activemask")])
+        self.note_lanes()
         self.within_warp(held, other, warps, team.index, present=True)
         stores: list[Stmt] = [
             BufferStore(buffer, BufferLoad(mine, (const(0),)), (index,))
@@ -194,8 +203,7 @@ class Reduction:
         self.stmts += [BufferStore(buffer, value, (const(0),)) for buffer, value in zip(buffers, values, strict=True)]
 
     def shuffle(self, name: str, buffer: Buffer, where: Expr, width: int) -> Expr:
-        assert self.mask is not None  # allocated before any shuffle
-        mask = BufferLoad(self.mask, (const(0),))
+        mask = const(0) if self.mask is None else BufferLoad(self.mask, (const(0),))
         return build.call(
             f"tir.{name}", mask, BufferLoad(buffer, (const(0),)), where, const(width), const(self.warp),
         )  # fmt: skip

@@ -7,7 +7,7 @@ from tirlower.ir.annotations import numbers_of
 from tirlower.ir.expr import Expr, StringImm, Var, as_expr, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter, Visitor
-from tirlower.ir.splice import as_scope, jumps_out, split_head
+from tirlower.ir.splice import as_scope, jumps_out, loop_inside, split_head
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, For, ForKind, IfThenElse, Seq, Stmt, seq
 from tirlower.rewrite.base import Fact, FuncPass, Stage
 from tirlower.rewrite.context import PassContext
@@ -45,6 +45,14 @@ class _Lowerer(Substituter):
     def __init__(self, alignments: dict[Var, list[tuple[int, ...]]]) -> None:
         super().__init__({})
         self.alignments = alignments
+        self.pragmatic: set[Var] = set()
+        """The variables of loops that attributes around them are about."""
+
+    def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
+        loop = loop_inside(op)
+        if loop is not None and op.node is loop.loop_var:
+            self.pragmatic.add(loop.loop_var)
+        return self.generic(op)
 
     def visit_expr(self, root: Expr) -> Expr:
         """Without a dropped loop around there is nothing to replace."""
@@ -74,7 +82,7 @@ class _Lowerer(Substituter):
         if not is_const_int(predicate, 1):
             body = IfThenElse(predicate, body, span=op.span)
         for key in pragmas:
-            body = AttrStmt(0, key, _attr_expr(op.annotations[key], op), body, span=op.span)
+            body = AttrStmt(0, key, _attr_expr(op.annotations[key], f"block {op.name!r}", op), body, span=op.span)
         doubled = op.annotations.get(DOUBLE_BUFFER_SCOPE)
         if doubled is not None:
             body = AttrStmt(_written(op, doubled), DOUBLE_BUFFER_SCOPE, const(1), body, span=op.span)
@@ -93,8 +101,10 @@ class _Lowerer(Substituter):
 
     def visit_For(self, op: For) -> Stmt:
         low, extent = self.visit(op.min), self.visit(op.extent)
-        kept = {key: self.map_attr(value) for key, value in op.annotations.items() if key != IRREGULAR}
-        known = is_const_int(extent, 1) and not kept
+        notes = {key: self.map_attr(value) for key, value in op.annotations.items() if key != IRREGULAR}
+        pragmas = [key for key in sorted(notes, reverse=True) if key.startswith("pragma_")]
+        kept = {key: value for key, value in notes.items() if key not in pragmas}
+        known = is_const_int(extent, 1) and not notes and op.loop_var not in self.pragmatic
         if known:
             self.vmap[op.loop_var] = low
         # A thread loop stays a launch of one thread; of another loop a break would leave the loop around instead.
@@ -107,6 +117,9 @@ class _Lowerer(Substituter):
             made = as_scope(self.visit(op.body))
         if known:
             del self.vmap[op.loop_var]
+        for key in pragmas:
+            value = _attr_expr(notes[key], f"loop {op.loop_var.name!r}", op)
+            made = AttrStmt(op.loop_var, key, value, made, span=op.span)
         return made
 
 
@@ -120,7 +133,7 @@ def _written(op: Block, position: object) -> Var:
     return op.writes[position].buffer.data
 
 
-def _attr_expr(value: object, op: Block) -> Expr:
+def _attr_expr(value: object, owner: str, op: Block | For) -> Expr:
     if isinstance(value, str):
         return StringImm(value)
     if isinstance(value, (Expr, int, float)):
@@ -128,7 +141,7 @@ def _attr_expr(value: object, op: Block) -> Expr:
     raise TransformError(
         f"the value of a pragma is a number, a string or an expression, got {value!r}",
         span=op.span,
-        help=f"change the annotation of block {op.name!r}",
+        help=f"change the annotation of {owner}",
     )
 
 
@@ -136,8 +149,8 @@ class LowerOpaqueBlock(FuncPass):
     """Blocks go away: their predicates become ``if``, their allocations plain statements, their pragmas attributes.
 
     In loops of extent one without annotations the variable is replaced by its value; but for thread loops they are
-    dropped.
-    Other annotations of blocks are dropped, but for ``buffer_dim_align``, which moves to the allocation, and
+    dropped. Annotations ``pragma_…`` of other loops become attributes around them, of the loop's variable, in the order of
+    their names. Other annotations of blocks are dropped, but for ``buffer_dim_align``, which moves to the allocation, and
     ``double_buffer_scope``, the position of the written buffer that the block's new attribute of that name is about.
     Needs ConvertBlocksToOpaque, LowerInitBlock and LowerMatchBuffer; raises :class:`TransformError` otherwise.
 

@@ -17,7 +17,7 @@ from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import mentions
 from tirlower.ir.refresh import copy_var, refresh_binders
-from tirlower.ir.splice import as_scope, jumps_out
+from tirlower.ir.splice import as_scope, jumps_out, loop_inside, still_about
 from tirlower.ir.stmt import AttrStmt, Bind, For, ForKind, IfThenElse, Stmt, is_no_op, seq
 from tirlower.rewrite.base import Fact, FuncPass
 from tirlower.rewrite.context import PassContext
@@ -194,9 +194,10 @@ class _Partitioner(FactMutator, StmtMutator):
         self.count = 0
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
-        if op.key == HINT and isinstance(op.body, For) and not is_const_int(op.value, 0):
-            self.hinted.add(op.body.loop_var)
-        return self.generic(op)
+        loop = loop_inside(op)
+        if op.key == HINT and loop is not None and not is_const_int(op.value, 0):
+            self.hinted.add(loop.loop_var)
+        return still_about(op.with_(value=self.visit(op.value)), self.visit(op.body))
 
     def visit_For(self, op: For) -> Stmt:
         hinted = bool(op.annotations.get(HINT)) or op.loop_var in self.hinted

@@ -28,7 +28,7 @@ from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.query import each, may_divide_by_zero, mentions, nodes, statements
 from tirlower.ir.refresh import refresh_binders
-from tirlower.ir.splice import as_scope, jumps_out
+from tirlower.ir.splice import as_scope, jumps_out, still_about
 from tirlower.ir.stmt import Assert, AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt, seq
 from tirlower.ir.structural import structural_equal
 from tirlower.rewrite.base import Fact, FuncPass
@@ -109,7 +109,7 @@ class _Unroller(StmtMutator):
             return self._with(op.body, max_step=_number(op.value, op))
         if op.key == EXPLICIT:
             return self._with(op.body, explicit=bool(_number(op.value, op)))
-        return self.generic(op)
+        return still_about(op, self.visit(op.body))
 
     def _with(self, body: Stmt, **options: object) -> Stmt:
         before = {name: getattr(self, name) for name in options}

@@ -290,13 +290,26 @@ MOST_GROUPS = 16
 class _Loops(StmtMutator):
     """Finds the vectorized loops."""
 
-    def __init__(self, func: PrimFunc, target: Target | None, predicated: bool, tail: bool, plain: bool) -> None:
+    def __init__(self, func: PrimFunc, target: Target | None, predicated: bool | None, tail: bool, plain: bool) -> None:
         self.func = func
         self.aliases = Aliases(func) if plain else None
         self.sizes = {extent for buffer in func.buffers for extent in buffer.shape}
         self.target = target
-        self.predicated = predicated
+        self.asked = predicated
         self.tail = tail
+
+    @property
+    def predicated(self) -> bool:
+        """Whether accesses under a condition that differs between lanes are masked."""
+        return _has_scalable_vectors(self.target) if self.asked is None else self.asked
+
+    def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
+        if op.key != "target":
+            return self.generic(op)
+        outer, self.target = self.target, Target(op.node)
+        made = self.generic(op)
+        self.target = outer
+        return made
 
     def visit_For(self, op: For) -> Stmt:
         if op.kind is not ForKind.VECTORIZED and not (self.aliases and gains_in_step(op, self.aliases)):
@@ -383,7 +396,7 @@ class VectorizeLoop(FuncPass):
     the loop become longer ones; allocations inside it get a part for each lane; statements without a vector form
     become a serial loop over their lanes. A vectorized loop inside another one becomes serial. With ``predicate``
     (``tir.enable_buffer_level_predication`` in the context overrides it; without either, where the target has scalable
-    vectors) the accesses under a condition that differs between lanes are masked instead, of ``if`` and of
+    vectors, the function's, the current one's or that of an attribute ``target`` around) the accesses under a condition that differs between lanes are masked instead, of ``if`` and of
     ``T.if_then_else``. With ``tail`` a loop whose extent is not a constant becomes a loop of vectors of a cache line of
     its widest elements, and a serial loop over the rest, and so does one of more than 16 lines. With ``plain`` serial loops
     that call ``sin``, ``cos``, ``tan`` or ``pow`` are vectorized too, where their iterations certainly may run in step:
@@ -422,7 +435,5 @@ class VectorizeLoop(FuncPass):
         stated = func.attrs.get("target")
         target = Target(stated) if stated else Target.current()
         asked = ctx.option("tir.enable_buffer_level_predication")
-        predicated = self.predicate if asked is None else asked
-        if predicated is None:
-            predicated = _has_scalable_vectors(target)
-        return func.with_body(_Loops(func, target, bool(predicated), self.tail, self.plain).visit(func.body))
+        predicated = self.predicate if asked is None else bool(asked)
+        return func.with_body(_Loops(func, target, predicated, self.tail, self.plain).visit(func.body))

@@ -9,7 +9,7 @@ from tirlower.diagnostics import Span, TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Var, const
+from tirlower.ir.expr import BufferLoad, Call, Expr, Ramp, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.ir.op import Op
@@ -106,25 +106,10 @@ class _Lowerer(Mutator):
                 span=op.span,
                 help=f"say what it is like: register_memory_info({scope!r}, MemoryInfo(…))",
             )
-        self.need_room(op, info)
         self.infos[op.buffer.data] = info
         if info.head_address is None:
             return None
         return Bind(op.buffer.data, info.head_address(), span=op.span)
-
-    @staticmethod
-    def need_room(op: AllocBuffer, info: MemoryInfo) -> None:
-        """Refuse an allocation that is larger than its memory."""
-        dtype = op.buffer.dtype
-        bits = dtype.bits * (dtype.lanes if isinstance(dtype.lanes, int) else 1)
-        for extent in op.buffer.shape:
-            bits *= extent.value if isinstance(extent, IntImm) else 1
-        if info.max_bits and bits > info.max_bits:
-            raise TransformError(
-                f"buffer {op.buffer.name!r} has {bits} bits, the memory {op.buffer.scope!r} {info.max_bits}",
-                span=op.span,
-                help="make the buffer smaller, or put it into another memory",
-            )
 
     # ------------------------------------------------------------ accesses
 
@@ -200,8 +185,9 @@ class LowerDeviceStorageAccessInfo(FuncPass):
     goes where the memory has none. ``tvm_access_ptr`` becomes ``address_of`` an element, or, where it is of an integer
     type, the offset in the units of the special memory.
 
-    Raises :class:`TransformError` for a memory of which nothing is known, an allocation larger than it, a pointer into
-    memory without an address, and a type that does not divide its unit. Needs FlattenBuffer.
+    Whether the memory has room is not judged here: StorageRewrite, which merges its allocations, does. Raises
+    :class:`TransformError` for a memory of which nothing is known, a pointer into memory without an address, and a
+    type that does not divide its unit. Needs FlattenBuffer.
 
     >>> from tirlower.script import parse
     >>> print(LowerDeviceStorageAccessInfo()(parse('''

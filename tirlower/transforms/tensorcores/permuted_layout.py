@@ -7,6 +7,7 @@ from typing import NoReturn
 from tirlower.diagnostics import Span, TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
+from tirlower.ir.digest import expr_deep_equal
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Ramp, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
@@ -171,7 +172,7 @@ class _Permuter(FactMutator):
 
     def _offset(self, buffer: Buffer, offset: Expr, run: int, op: Call) -> Expr:
         """Where a run of elements behind the buffer's pointer is, once permuted."""
-        if buffer.strides or not is_const_int(buffer.elem_offset, 0):
+        if not _is_compact(buffer) or not is_const_int(buffer.elem_offset, 0):
             self._refuse(buffer, "it has strides or an offset, but is accessed through a pointer", op.span)
         known = self.analyzer.modular_set(offset)
         if known.coeff % run or known.base % run:
@@ -209,6 +210,16 @@ class _Permuter(FactMutator):
 
     def _refuse(self, buffer: Buffer, why: str, span: Span | None) -> NoReturn:
         _refuse(buffer, why, span, "align the access to its chunk, or take the annotation off the blocks")
+
+
+def _is_compact(buffer: Buffer) -> bool:
+    """Whether the strides of a buffer, if it states them, are those that it has without."""
+    step: Expr = const(1)
+    for extent, stride in zip(reversed(buffer.shape), reversed(buffer.strides), strict=False):
+        if not expr_deep_equal(build.cast("int64", stride), build.cast("int64", step)):
+            return False
+        step = build.mul(build.cast("int64", step), build.cast("int64", extent))
+    return True
 
 
 def _row_size(buffer: Buffer) -> int:

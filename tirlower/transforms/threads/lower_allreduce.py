@@ -145,7 +145,8 @@ class LowerThreadAllreduce(FuncPass):
     group follow each other, and their number divides the warp, or is a multiple of it and the target has at most a
     warp of warps, or is below it and there is one group. A group of several warps reduces in two stages: each warp stores its
     result, the first lanes of the group reduce those of all, and the result is in shared memory (``red_result``, volatile),
-    from which all read it. Otherwise halves are added to halves in shared memory. Results that threads also store by
+    from which all read it. Metal has no mask of active lanes: its shuffles
+    get 0. Otherwise halves are added to halves in shared memory. Results that threads also store by
     themselves stay in memory of theirs; there, each warp makes the second stage for itself, with one barrier.
 
     Stands behind ThreadSync, before SplitHostDevice. Raises :class:`TransformError` for a thread extent that is not
