@@ -58,7 +58,7 @@ def test_unit_loops_go_annotated_ones_and_threads_stay() -> None:
         for bx in T.thread_binding(1, thread="blockIdx.x"):
             j = T.int32()
             with T.attr(j, "pragma_unroll_explicit", 0):
-                for j in T.serial(0, 1, var=j):
+                for j in T.serial(0, 1, var=j):  # noqa: B020
                     A[3 + j] = 30
 
     check(LowerOpaqueBlock(), before, expected)
