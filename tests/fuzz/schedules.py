@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tirlower as tl
@@ -17,7 +19,7 @@ from tests.generate.programs import generate
 from tirlower.diagnostics import IllegalStep, ScheduleError
 from tirlower.ir import IRModule
 from tirlower.ir.query import each
-from tirlower.ir.stmt import Block, For
+from tirlower.ir.stmt import Block, For, Seq
 from tirlower.ir.structural import assert_structural_equal
 from tirlower.script import parse
 
@@ -44,15 +46,60 @@ def _nest(sch: Any, loops: list[Any], loop: Any) -> list[Any]:
     return found
 
 
-def step(sch: Any, rng: random.Random) -> str:
+def _two(sch: Any, rng: random.Random, loops: list[Any]) -> list[Any]:
+    """Two loops in the order of the text, mostly of one nest or neighbours."""
+    at = rng.randrange(len(loops))
+    other = at + rng.choice([1, 1, 1, 2, -1]) if rng.random() < 0.8 else rng.randrange(len(loops))
+    return [loops[at], loops[other % len(loops)]]
+
+
+def _beside(sch: Any, rng: random.Random, loops: list[Any]) -> list[Any]:
+    """Two loops of one sequence, where there are such."""
+    by_node = {sch.get(one): one for one in loops}
+    pairs = [
+        (by_node[a], by_node[b])
+        for seq in each(Seq, sch.mod["main"].body)
+        for a, b in itertools.combinations([stmt for stmt in seq.stmts if stmt in by_node], 2)
+    ]
+    return list(rng.choice(pairs)) if pairs else _two(sch, rng, loops)
+
+
+def _merge(sch: Any, rng: random.Random, loops: list[Any], loop: Any) -> None:
+    pair = _beside(sch, rng, loops)
+    down = rng.randint(0, 1)
+    nests = [_nest(sch, loops, one) for one in pair]
+    sch.merge(*[nest[min(down, len(nest) - 1)] for nest in nests])
+
+
+def _partition(sch: Any, rng: random.Random, loops: list[Any], loop: Any) -> None:
+    sch.loop_partition(loop, rng.choice([[2, None], [1], [None, 3], [2, 3, None], [1, 1]]))
+
+
+CALCULUS: dict[str, Callable[[Any, random.Random, list[Any], Any], Any]] = {
+    "merge": _merge,
+    "interchange": lambda sch, rng, loops, loop: sch.interchange(*_two(sch, rng, loops)),
+    "reverse": lambda sch, rng, loops, loop: sch.reverse(loop),
+    "shift": lambda sch, rng, loops, loop: sch.shift(loop, rng.choice([-3, 1, 2, 1 << 31])),
+    "skew": lambda sch, rng, loops, loop: sch.skew(*_two(sch, rng, loops), rng.choice([-1, 1, 1, 2])),
+    "peel": lambda sch, rng, loops, loop: sch.peel(loop, rng.randint(0, 2), rng.randint(0, 2)),
+    "fission": lambda sch, rng, loops, loop: sch.fission(loop, at=rng.choice([None, None, 1, 2])),
+    "fuse_siblings": lambda sch, rng, loops, loop: sch.fuse_siblings(
+        *_beside(sch, rng, loops), shift=rng.choice([0, 0, 1, 2, -1])
+    ),
+}
+VERBS = [
+    "split", "split", "fuse", "reorder", "reorder", "reorder", "parallel", "vectorize", "unroll", "bind", "unit",
+    *CALCULUS, "fission", "fuse_siblings",
+]  # fmt: skip
+
+
+def step(sch: Any, rng: random.Random, verbs: Sequence[str] = VERBS) -> str:
     """Draw a step and take it; half of the arguments are sensible, half wild."""
     loops = _loops(sch, rng)
     if not loops:
         return "nothing"
     loop = rng.choice(loops)
-    verb = rng.choice(
-        ["split", "split", "fuse", "reorder", "reorder", "parallel", "vectorize", "unroll", "bind", "unit"]
-    )
+    verb = rng.choice(verbs)
     if verb == "split":
         factors = [rng.choice([1, 2, 3, 4, 5, 8]) for _ in range(rng.choice([1, 2, 3]))]
         if rng.random() < 0.8:
@@ -70,6 +117,8 @@ def step(sch: Any, rng: random.Random) -> str:
         sch.bind(loop, rng.choice(AXES))
     elif verb == "unit":
         sch.add_unit_loop(loop)
+    elif verb in CALCULUS:
+        CALCULUS[verb](sch, rng, loops, loop)
     else:
         getattr(sch, verb)(loop)
     return verb

@@ -9,7 +9,6 @@ import pytest
 import tirlower as tl
 from tests.generate.programs import generate
 from tirlower.ir import IRModule
-from tirlower.ir.query import each
 from tirlower.ir.stmt import For
 from tirlower.poly import extract, is_parallel, is_vectorizable
 from tirlower.schedule.facts import Facts

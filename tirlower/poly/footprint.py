@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from tirlower.diagnostics import TirError
-from tirlower.ir import Buffer, Expr, For, PrimFunc, Range, Var, While, build, const
+from tirlower.ir import Buffer, Expr, For, PrimFunc, Range, Var, While
 from tirlower.ir.cancel import linear_difference
 from tirlower.poly.constraint_system import BOTH, SINK, System
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
+from tirlower.poly.from_isl import expression_of
 from tirlower.poly.isl import isl
 from tirlower.poly.scop import Access, Loop, Scop
 from tirlower.poly.to_isl import distinct_names, parameters, set_of
@@ -100,37 +101,9 @@ class Footprint:
 
     def _expr(self, piecewise: isl.PwAff) -> Expr:
         """An isl piecewise affine function as an expression."""
-        space = self.elements.params().get_space()
-        builder = isl.AstBuild.from_context(isl.Set.universe(space))
         variables = [*parameters(self.scop), *(loop.var for loop in self.fixed)]
         names = dict(zip(distinct_names(variables), variables, strict=True))
-        return _from_ast(builder.expr_from_pw_aff(piecewise), names)
-
-
-def _from_ast(expr: isl.AstExpr, names: dict[str, Var]) -> Expr:
-    kind: object = expr.get_type()  # a number, say the stubs of islpy: it is of the enumeration
-    if kind == isl.ast_expr_type.int:
-        return const(expr.get_val().to_python(), "int32")
-    if kind == isl.ast_expr_type.id:
-        return names[expr.get_id().get_name()]
-    op: object = expr.get_op_type()
-    args = [_from_ast(expr.get_op_arg(n), names) for n in range(expr.get_op_n_arg())]
-    kinds = isl.ast_expr_op_type
-    if op == kinds.minus:
-        return build.sub(const(0, args[0].dtype), args[0])
-    if op in (kinds.select, kinds.cond):
-        return build.select(args[0], args[1], args[2])
-    folds: dict[object, Callable[[Expr, Expr], Expr]] = {
-        kinds.add: build.add, kinds.sub: build.sub, kinds.mul: build.mul, kinds.min: build.min_, kinds.max: build.max_,
-        kinds.div: build.floordiv, kinds.fdiv_q: build.floordiv, kinds.pdiv_q: build.floordiv,
-        kinds.pdiv_r: build.floormod, kinds.zdiv_r: build.floormod, kinds.eq: build.eq, kinds.le: build.le,
-        kinds.lt: build.lt, kinds.ge: build.ge, kinds.gt: build.gt, kinds["and_"]: build.logical_and,
-        kinds["or_"]: build.logical_or,
-    }  # fmt: skip
-    result = args[0]
-    for arg in args[1:]:
-        result = folds[op](result, arg)
-    return result
+        return expression_of(piecewise, isl.Set.universe(self.elements.params().get_space()), names)
 
 
 def footprint(

@@ -267,8 +267,8 @@ class _Check:
         """Whether every iteration of the loop has a buffer of its own."""
         scope = self.scop.scopes.get(data, "")
         if self.thread.startswith(("threadIdx", "vthread")):
-            if scope.startswith(_PER_THREAD):
-                return True
+            if scope.startswith(_PER_THREAD) and self.loop.tag:
+                return True  # of a loop that is not bound yet, an iteration may hand on what a thread could not
             if scope.startswith(_SHARED) and not self.thread.startswith("vthread"):
                 return False
         elif self.loop.tag and scope.startswith((*_PER_THREAD, *_SHARED)):

@@ -26,6 +26,7 @@ from tirlower.ir import (
     post_order_visit,
 )
 from tirlower.ir.node import Node
+from tirlower.ir.query import each
 from tirlower.poly.conflicts import Relation
 from tirlower.poly.digit_test import Sign
 from tirlower.poly.extract import extract
@@ -216,6 +217,11 @@ def can_distribute(
     if isinstance(found.node, While):
         return _endless(found)
     cuts = [at] if at is not None else list(range(1, len(stmts)))
+    read = {load.buffer.data for load in each(BufferLoad, found.node.min, found.node.extent)}
+    if cuts and any(access.is_write and access.data in read for access in scop.inside(found)):
+        return Verdict(
+            "refuted", f"the body of {found.name!r} writes what its bounds read, which the next loop would too"
+        )
     part_of: dict[int, int] = {}
     for n, stmt in enumerate(stmts):
         part_of.update(dict.fromkeys(_statement_ids(stmt), n))

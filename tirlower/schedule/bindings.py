@@ -75,6 +75,8 @@ def forward_predicated(forward: Forward, old: Stmt, new: Stmt) -> None:
             old, new = old.body, new.body
         assert isinstance(new, IfThenElse)
         new = new.then_case
+        if isinstance(new, Seq) and not isinstance(old, Seq):
+            new = new.stmts[0]  # a declaration, in a scope of its own
     forward.like(old, new)
 
 

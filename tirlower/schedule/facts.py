@@ -5,7 +5,7 @@ The questions of legality stand here behind one method each, so that how they ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from tirlower.diagnostics import deep_recursion
@@ -28,7 +28,19 @@ from tirlower.ir.stmt import (
     Stmt,
     While,
 )
-from tirlower.poly import Scop, can_bind, can_reorder, carried_reductions, extract, is_parallel, is_vectorizable
+from tirlower.poly import (
+    Access,
+    Scop,
+    can_bind,
+    can_distribute,
+    can_reorder,
+    carried_reductions,
+    extract,
+    is_parallel,
+    is_vectorizable,
+    order_kept,
+)
+from tirlower.poly.order_kept import Coordinate
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.schedule.parts import part_of
 from tirlower.schedule.sites import Steps
@@ -148,18 +160,57 @@ class Facts:
         )
 
     def _order_kept(self, scop: Scop, order: Sequence[For], reassociate: str | bool) -> tuple[Verdict, str]:
-        found = can_reorder(scop, order)
+        outermost = min(order, key=lambda loop: len(scop.loop(loop).outer))
+
+        def ask(freely: bool) -> Verdict:
+            return can_reorder(scop, order, reassociate=freely)
+
+        return self._licensed(ask, scop.inside(scop.loop(outermost)), outermost, reassociate)
+
+    def positions_kept(
+        self,
+        func: PrimFunc,
+        steps: Steps,
+        positions: Mapping[Stmt, Sequence[Coordinate]],
+        part: For | While | None,
+        reassociate: str | bool,
+    ) -> tuple[Verdict, str]:
+        """Whether statements of a loop given with its place (of the function, without it) may run at new positions
+        (:func:`tirlower.poly.order_kept`), and what the results are then up to."""
+        scop = self.scop(func) if part is None else self.part(func, steps)
+        loop = None if part is None else scop.loop(part)
+        inside = scop.accesses if loop is None else scop.inside(loop)
+
+        def ask(freely: bool) -> Verdict:
+            return order_kept(scop, positions, loop, reassociate=freely)
+
+        return self._licensed(ask, inside, func.body if part is None else part, reassociate)
+
+    def distributed(
+        self, func: PrimFunc, steps: Steps, loop: For, at: int | None, reassociate: str | bool
+    ) -> tuple[Verdict, str]:
+        """Whether a loop given with its place may become several (:func:`tirlower.poly.can_distribute`), and what the results
+        are then up to."""
+        scop = self.part(func, steps)
+
+        def ask(freely: bool) -> Verdict:
+            return can_distribute(scop, loop, at, reassociate=freely)
+
+        return self._licensed(ask, scop.inside(scop.loop(loop)), loop, reassociate)
+
+    def _licensed(
+        self, ask: Callable[[bool], Verdict], inside: Sequence[Access], root: Stmt, reassociate: str | bool
+    ) -> tuple[Verdict, str]:
+        """A verdict, where it helps with the updates of reductions in another order, as far as they may be."""
+        found = ask(False)
         if found.proved or reassociate is False:
             return found, "bitwise"
-        outermost = min(order, key=lambda loop: len(scop.loop(loop).outer))
         sums = {
-            a.update.buffer.name: a.statement.node
-            for a in scop.inside(scop.loop(outermost))
-            if a.update is not None and not a.update.reorders
+            a.update.buffer.name: a.statement.node for a in inside if a.update is not None and not a.update.reorders
         }
-        if not sums or (reassociate == "declared" and not self._declared(outermost, list(sums.values()))):
+        if not sums or (reassociate == "declared" and not self._declared(root, list(sums.values()))):
             return found, "bitwise"
-        return can_reorder(scop, order, reassociate=True), f"reassociated({', '.join(sums)})"
+        return ask(True), f"reassociated({', '.join(sums)})"
 
     @staticmethod
     def _declared(root: Stmt, updates: Sequence[Stmt]) -> bool:

@@ -13,9 +13,15 @@ from tirlower.schedule.lookups import (
     GET_OUTPUT_BLOCKS,
     GET_PRODUCERS,
 )
+from tirlower.schedule.loops.fission import FISSION
 from tirlower.schedule.loops.fuse import FUSE
+from tirlower.schedule.loops.fuse_siblings import FUSE_SIBLINGS
 from tirlower.schedule.loops.kinds import BIND, PARALLEL, UNROLL, VECTORIZE
-from tirlower.schedule.loops.reorder import REORDER
+from tirlower.schedule.loops.merge import MERGE
+from tirlower.schedule.loops.peel import PEEL
+from tirlower.schedule.loops.reorder import INTERCHANGE, REORDER
+from tirlower.schedule.loops.reverse import REVERSE
+from tirlower.schedule.loops.skew import SHIFT, SKEW
 from tirlower.schedule.loops.split import SPLIT
 from tirlower.schedule.loops.unit import ADD_UNIT_LOOP
 from tirlower.schedule.postproc import ENTER_POSTPROC
@@ -44,6 +50,14 @@ KINDS = (
     ADD_UNIT_LOOP,
     ANNOTATE,
     UNANNOTATE,
+    INTERCHANGE,
+    REVERSE,
+    SHIFT,
+    SKEW,
+    MERGE,
+    FISSION,
+    FUSE_SIBLINGS,
+    PEEL,
     ENTER_POSTPROC,
 )
 _BY_NAME = {kind.name: kind for kind in KINDS}

@@ -59,6 +59,8 @@ class Step:
         self.policy = policy
         self.decision = decision
         self.exactness = "bitwise"
+        self.plan: object = None
+        """What the check worked out, for the rewrite."""
 
     def __getitem__(self, name: str) -> object:
         return self.values[name]

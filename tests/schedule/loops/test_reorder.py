@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tirlower as tl
-from tests.checking import executes_alike, same_function
-from tirlower.diagnostics import BadArgument, IllegalStep, LegalityError, NotApplicable
+from tests.checking import executes_alike, roundtrips, same_function
+from tirlower.diagnostics import BadArgument, IllegalStep, LegalityError, NotApplicable, TraceError
 from tirlower.script import parse
 
 
@@ -159,20 +160,25 @@ def f(A: T.Buffer((8, 9), "int32")):
 
 
 def test_what_has_not_the_form() -> None:
-    func = parse("""
+    func = parse(
+        """
 @T.prim_func
-def f(A: T.Buffer((12, 12), "int32"), B: T.Buffer((12, 12), "int32")):
+def f(A: T.Buffer((12, 12), "int32"), B: T.Buffer((12, 12), "int32"), X: T.Buffer((12,), "int32")):
     for i in range(12):
-        for j in range(i):
+        for j in range(X[i]):
             A[i, j] = 1
     for p in range(12):
-        A[p, 0] = 4
-        for q in range(12):
-            B[p, q] = 3
-""")
+        with T.allocate([4], "int32") as W:
+            for q in range(12):
+                B[p, q] = 3
+""".replace('with T.allocate([4], "int32") as W:', 'W = T.alloc_buffer((4,), "int32")').replace(
+            "            for q in range(12):\n                B[p, q] = 3",
+            "        for q in range(12):\n            W[0] = q\n            B[p, q] = W[0]",
+        )
+    )
     sch = tl.Schedule(func)
     for loops, word in (
-        (("j", "i"), "depend on 'i'"),
+        (("j", "i"), "read memory"),
         (("q", "p"), "more in its body"),
         (("i", "q"), "not around"),
     ):
@@ -183,6 +189,176 @@ def f(A: T.Buffer((12, 12), "int32"), B: T.Buffer((12, 12), "int32")):
     with pytest.raises(ValueError, match="at least 1"):
         sch.reorder()
     assert not sch.steps
+
+
+NESTS = {
+    "a triangle": ("0", "n", "0", "i + 1"),
+    "from elsewhere": ("2", "9", "i - 1", "12"),
+    "a band": ("1", "n", "2 * i", "2 * i + 7"),
+    "of some rounds": ("0", "9", "i // 3", "i // 2 + 2"),
+    "with a hole": ("0", "7", "T.min(i, 3)", "T.max(n, i)"),
+    "nothing": ("0", "0", "i", "8"),
+    "one": ("3", "4", "i", "n"),
+    "a prime": ("0", "7", "0", "i * 3 % 5"),
+}
+
+
+@pytest.mark.parametrize("shape", NESTS)
+@pytest.mark.parametrize("blocks", [False, True])
+def test_bounds_that_depend_on_a_loop_inside_are_found_anew(shape: str, blocks: bool) -> None:
+    low, high, first, last = NESTS[shape]
+    body = "A[i, j] = A[i, j] * 2 + (i * 100 + j)"
+    if blocks:
+        body = """with T.block("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = A[vi, vj] * 2 + (vi * 100 + vj)"""
+    before = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((16, 32), "int32"), n: T.int32):
+    for i in range({low}, {high}):
+        for j in range({first}, {last}):
+            {body}
+""")
+    sch = tl.Schedule(before, debug_mask="all")
+    i, j = sch.loop("i"), sch.loop("j")
+    sch.reorder(j, i)
+    assert sch.get(j).body is sch.get(i)
+    executes_alike(
+        before, sch.mod["main"], inputs=[[np.arange(512, dtype="int32").reshape(16, 32), n] for n in (-3, 0, 1, 7, 12)]
+    )
+    roundtrips(sch.mod["main"])
+
+
+def test_a_band_of_int64() -> None:
+    before = parse("""
+@T.prim_func
+def f(A: T.Buffer((16, 32), "int32"), n: T.int64):
+    for i in range(T.int64(2), n):
+        for j in range(i * T.int64(2), i * T.int64(2) + T.int64(7)):
+            A[i, j] = T.Cast("int32", i * T.int64(3) - j)
+""")
+    sch = tl.Schedule(before, debug_mask="all")
+    sch.reorder("j", "i")
+    executes_alike(before, sch.mod["main"], inputs=[[np.zeros((16, 32), "int32"), n] for n in (-9, 2, 3, 13)])
+
+
+def test_what_stands_beside_goes_in_front_and_behind() -> None:
+    before = parse("""
+@T.prim_func
+def f(A: T.Buffer((6, 8), "float32"), C: T.Buffer((6,), "float32"), D: T.Buffer((6,), "float32")):
+    for i in range(6):
+        C[i] = T.float32(0)
+        for k in range(8):
+            C[i] = C[i] + A[i, k]
+        D[i] = C[i] * T.float32(2)
+""")
+    sch = tl.Schedule(before, debug_mask="all")
+    i, k = sch.loop("i"), sch.loop("k")
+    sch.reorder(k, i)
+    assert sch.get(k).body is sch.get(i)
+    assert sch.steps[-1].exactness == "bitwise"
+    executes_alike(before, sch.mod["main"])
+
+
+def test_what_cannot_go_in_front_goes_inside() -> None:
+    # The row that is started reads what the row before left: in loops of its own it would come too early.
+    before = parse("""
+@T.prim_func
+def f(A: T.Buffer((6, 8), "int32"), C: T.Buffer((9, 8), "int32")):
+    for i in range(8):
+        C[i + 1, 0] = C[i, 7]
+        for k in range(1, 8):
+            C[i + 1, k] = C[i + 1, k - 1] + 1
+""")
+    sch = tl.Schedule(before, debug_mask="all")
+    with pytest.raises(IllegalStep) as raised:
+        sch.reorder("k", "i")
+    first, second = raised.value.witness.points
+    assert first.indices == second.indices
+    legal = parse("""
+@T.prim_func
+def f(C: T.Buffer((9, 8), "int32"), D: T.Buffer((9,), "int32"), n: T.int32):
+    for i in range(8):
+        D[0] = C[i, 1]
+        for k in range(1, 8):
+            C[i + 1, k] = D[0] + k
+""")
+    with pytest.raises(IllegalStep):
+        tl.Schedule(legal).reorder("k", "i")
+    inside = parse("""
+@T.prim_func
+def f(C: T.Buffer((9, 8), "int32"), D: T.Buffer((9,), "int32")):
+    for i in range(8):
+        D[i] = C[i, 1]
+        for k in range(2, 3):
+            C[i + 1, 1] = D[i] + k
+""")
+    sch = tl.Schedule(inside, debug_mask="all")
+    sch.reorder("k", "i")
+    executes_alike(inside, sch.mod["main"])
+    assert "if" in str(sch.mod["main"])
+
+
+def test_three_loops_with_something_beside_each() -> None:
+    before = parse("""
+@T.prim_func
+def f(A: T.Buffer((4, 5, 6), "int32"), B: T.Buffer((4,), "int32"), C: T.Buffer((4, 5), "int32"), n: T.int32):
+    for i in range(4):
+        B[i] = i + n
+        for j in range(1, 5):
+            C[i, j] = B[i] + j
+            for k in range(j, 6):
+                if i < n:
+                    A[i, j, k] = C[i, j] + k
+            C[i, j] = C[i, j] + A[i, j, 5]
+        B[i] = B[i] + C[i, 2]
+""")
+    sch = tl.Schedule(before, debug_mask="all")
+    i, j, k = sch.loop("i"), sch.loop("j"), sch.loop("k")
+    sch.reorder(k, j, i)
+    assert sch.get(k).body is sch.get(j) and sch.get(j).body is sch.get(i)
+    executes_alike(before, sch.mod["main"])
+
+
+def test_lanes_around_are_asked_again() -> None:
+    # In lanes of `v` the reads of row 1 come after the writes of row 0: only while `a` is outside of `b`.
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((4, 4), "int32"), B: T.Buffer((4, 4, 4), "int32")):
+    for v in T.vectorized(2):
+        for a, b in T.grid(2, 2):
+            A[v + a, b + 1 - v] = A[v + a, b + 1 - v] + v + 2 * A[1, 1]
+            B[v, a, b] = A[v + a, b]
+""")
+    for order in (("a", "b"), ("b", "a")):
+        sch = tl.Schedule(func)
+        try:
+            sch.reorder(*order)
+        except LegalityError:
+            continue
+        if order == ("b", "a"):
+            executes_alike(func, sch.mod["main"])
+
+
+def test_interchange() -> None:
+    before = parse("""
+@T.prim_func
+def f(A: T.Buffer((3, 4, 5), "int32")):
+    for i, j, k in T.grid(3, 4, 5):
+        A[i, j, k] = A[i, j, k] * 3 + k
+""")
+    for pair in (("i", "k"), ("k", "i")):
+        sch = tl.Schedule(before, debug_mask="all")
+        sch.interchange(*pair)
+        assert names(sch, "A") == ["k", "j", "i"]
+        executes_alike(before, sch.mod["main"])
+        again = tl.Schedule(before)
+        sch.trace.apply_json_to_schedule(sch.trace.as_json(dialect="tirlower"), again)
+        same_function(again.mod["main"], sch.mod["main"])
+    with pytest.raises(TraceError, match="no form in TVM"):
+        sch.trace.as_json(dialect="tvm")
+    with pytest.raises(BadArgument):
+        sch.interchange("i", "i")
 
 
 def test_the_result_on_blocks_is_as_in_tvm() -> None:

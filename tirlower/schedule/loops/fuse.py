@@ -11,6 +11,7 @@ from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.rewrite import loop_nests
 from tirlower.schedule.bindings import with_simple_bindings
 from tirlower.schedule.kind import Kind, Slot, Takes
+from tirlower.schedule.loops.siblings import said
 from tirlower.schedule.sites import Change, Edit, Forward
 from tirlower.schedule.step import Step
 
@@ -34,7 +35,7 @@ def _check(step: Step) -> Verdict:
         if outer.kind is not inner.kind or dict(outer.annotations) != dict(inner.annotations):
             step.refuse(
                 f"the loops `{outer.loop_var.name}` and `{inner.loop_var.name}` are of different kinds or annotations: "
-                f"{_said(outer)} and {_said(inner)}",
+                f"{said(outer)} and {said(inner)}",
                 inner,
                 "fuse the loops first, and annotate what they became",
             )
@@ -50,10 +51,6 @@ def _check(step: Step) -> Verdict:
                 "fuse loops whose bounds are the same in all iterations",
             )
     return PROVED
-
-
-def _said(loop: For) -> str:
-    return f"{loop.kind.value}, {dict(loop.annotations)}" if loop.annotations else loop.kind.value
 
 
 def _rewrite(step: Step) -> Change:

@@ -1,101 +1,88 @@
-"""``reorder``: nested loops in another order, where no dependence is turned round."""
+"""``reorder`` and ``interchange``: nested loops in another order, where no dependence is turned round."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-from tirlower.diagnostics import BadArgument
-from tirlower.ir.path import Path, replace_at
-from tirlower.ir.stmt import For, ForKind, Stmt
+from tirlower.ir.expr import IntImm
+from tirlower.ir.stmt import For, ForKind
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.schedule.kind import Kind, Slot, Takes
-from tirlower.schedule.sites import Change, Edit, Forward, Site
+from tirlower.schedule.loops.nest import Made, Nest, nest_of
+from tirlower.schedule.positions import order_verdict, still_concurrent
+from tirlower.schedule.sites import Change, Edit
 from tirlower.schedule.step import Step
 
-__all__ = ["REORDER"]
+__all__ = ["INTERCHANGE", "REORDER"]
 
 
-def _nest(step: Step) -> tuple[Site, list[For], list[For]]:
-    """The place of the outermost loop, the loops from it to the innermost, and these in the order that is asked for."""
-    handles = step.handles("ordered_loops")
-    wanted = [step.loop(handle) for handle in handles]
-    if not wanted:
-        raise ValueError("'reorder' requires at least 1 loop(s)")
-    if len(set(wanted)) < len(wanted):
-        raise BadArgument("a loop is named twice in the new order")
-    sites = [step.site(handle) for handle in handles]
-    top = min(sites, key=lambda site: len(site.steps))
-    bottom = max(sites, key=lambda site: len(site.steps))
-    for site, loop in zip(sites, wanted, strict=True):
-        if site.func != bottom.func or bottom.steps[: len(site.steps)] != site.steps:
-            step.refuse(f"the loop `{loop.loop_var.name}` is not around all the others", loop, "name nested loops")
-    chain: list[For] = []
-    for stmt in step.chain(bottom)[len(step.chain(top)) - 1 :]:
-        if (chain and chain[-1].body is not stmt) or not isinstance(stmt, For):
-            inner = wanted[sites.index(bottom)].loop_var.name
-            step.refuse(
-                f"the loop `{chain[-1].loop_var.name}` has more in its body than what leads to the loop `{inner}`",
-                stmt,
-                "distribute the loop over its statements first",
-            )
-        chain.append(stmt)
-    places = iter(wanted)
-    return top, chain, [next(places) if loop in wanted else loop for loop in chain]
+def _programs(step: Step, nest: Nest) -> Iterator[Made]:
+    """The programs that may come of a nest that is not perfect, the better ones first."""
+    scop = step.facts.part(step.func(nest.site), nest.site.steps)
+    if nest.perfect:
+        yield nest.alone(scop)
+        return
+    yield nest.distributed(scop)
+    sunk = nest.sunk(scop, step.analyzer(nest.site))
+    if sunk is not None:
+        yield sunk
 
 
-def _check(step: Step) -> Verdict:
-    top, chain, order = _nest(step)
-    if chain == order:
+def _check(step: Step, nest: Nest) -> Verdict:
+    if nest.loops == nest.order:
         return PROVED
-    func = step.func(top)
-    verdict, step.exactness = step.facts.order_kept(func, top.steps, order, step.policy.reassociate)
-    if not verdict.proved:
-        return verdict
-    made, loops = _reordered(chain, order)
-    new = None
-    for old, loop in zip(order, loops, strict=True):
-        # What more loops than before stand in may run at once with what it did not before.
-        if old.kind not in (ForKind.SERIAL, ForKind.UNROLLED) and set(order[order.index(old) :]) - set(
-            chain[chain.index(old) :]
-        ):
-            new = new if new is not None else replace_at(func, Path(top.steps), made)
-            place = (*top.steps, *["body"] * loops.index(loop))
-            verdict = step.facts.concurrent(new, place, loop, loop.kind, loop.thread_tag or "")
-            if not verdict.proved:
-                return verdict
-    return PROVED
+    func = step.func(nest.site)
+    first: Verdict | None = None
+    for made in _programs(step, nest):
+        for old, new in zip(nest.order, made.loops, strict=True):
+            if new.kind is ForKind.UNROLLED and isinstance(old.extent, IntImm) and not isinstance(new.extent, IntImm):
+                step.refuse(f"the loop `{new.loop_var.name}`, which is unrolled, would run {new.extent} times", old)
+        if nest.plain:
+            found, exactness = step.facts.order_kept(func, nest.site.steps, nest.order, step.policy.reassociate)
+        else:
+            found = order_verdict(step, nest.site, made.positions, nest.site)
+            exactness = step.exactness
+        if found.proved:
+            found = still_concurrent(step, nest.site, made.stmt, _settled(nest, made))
+        if found.proved or first is None:
+            step.plan, step.exactness = made, exactness
+            first = found
+        if found.proved:
+            return found
+    assert first is not None
+    return first
 
 
-def _reordered(chain: Sequence[For], order: Sequence[For]) -> tuple[Stmt, list[For]]:
-    """The nest in another order, and its loops, the outermost first."""
-    body: Stmt = chain[-1].body
-    loops: list[For] = []
-    for loop in reversed(order):
-        body = loop.with_(body=body)
-        loops.append(body)
-    return body, loops[::-1]
+def _settled(nest: Nest, made: Made) -> set[For]:
+    """The parallel loops that have no loop inside that was not there before: they need not be asked about again."""
+    if not nest.plain:
+        return set()
+    return {
+        new
+        for old, new in zip(nest.order, made.loops, strict=True)
+        if old.kind is ForKind.PARALLEL
+        and not set(nest.order[nest.order.index(old) :]) - set(nest.loops[nest.loops.index(old) :])
+    }
 
 
-def _rewrite(step: Step) -> Change:
-    top, chain, order = _nest(step)
-    made, loops = _reordered(chain, order)
-    if chain == order:
+def _rewrite(step: Step, nest: Nest) -> Change:
+    if nest.loops == nest.order:
         return Change()
-    forward = Forward()
-    for old, loop in zip(order, loops, strict=True):
-        forward.keep(old, loop)
-    return Change(Edit(top, made), forward)
+    made = step.plan if isinstance(step.plan, Made) else next(_programs(step, nest))
+    return Change(Edit(nest.site, made.stmt), made.forward)
 
 
 REORDER = Kind(
     "Reorder",
     "reorder",
     (Slot("ordered_loops", Takes.LOOP, rest=True, keyword=""),),
-    _rewrite,
+    lambda step: _rewrite(step, nest_of(step, "ordered_loops")),
     """Put nested loops in the given order, the outermost first; loops between them keep their place.
 
     Legal where no dependence is turned round. The updates of one reduction may change their order where that cannot be
-    told from the result, or where a block says that it is a reduction.
+    told from the result, or where a block says that it is a reduction. Bounds that depend on a loop that will be inside
+    are found anew. What stands beside the loops goes into loops of its own in front and behind; where that is not legal,
+    inside, into the first or last iteration of loops that run at least once.
 
     >>> import tirlower as tl
     >>> from tirlower.script import parse
@@ -109,6 +96,47 @@ REORDER = Kind(
     ... except tl.ScheduleError as error:
     ...     print(error.witness)
     iteration (i = 0, j = 1) writes A[1, 1] and iteration (i = 1, j = 0) reads A[1, 1]
+    >>> triangle = tl.Schedule(parse('''
+    ... def f(A: T.Buffer((8, 8), "int32")):
+    ...     for i in range(8):
+    ...         for j in range(i + 1):
+    ...             A[i, j] = i - j
+    ... '''))
+    >>> triangle.reorder("j", "i")
+    >>> print(triangle.mod["main"])
+    @T.prim_func
+    def f(A: T.Buffer((8, 8), "int32")):
+        for j in range(8):
+            for i in range(j, 8):
+                A[i, j] = i - j
     """,
-    check=_check,
+    check=lambda step: _check(step, nest_of(step, "ordered_loops")),
+)
+
+
+def _pair(step: Step) -> Nest:
+    step.values["loops"] = [step.handle("a"), step.handle("b")]
+    return nest_of(step, "loops", swap=True)
+
+
+INTERCHANGE = Kind(
+    "Interchange",
+    "interchange",
+    (Slot("a", Takes.LOOP), Slot("b", Takes.LOOP)),
+    lambda step: _rewrite(step, _pair(step)),
+    """Let two nested loops change places, as :meth:`reorder` does.
+
+    >>> import tirlower as tl
+    >>> from tirlower.script import parse
+    >>> sch = tl.Schedule(parse('''
+    ... def f(A: T.Buffer((4, 5, 6), "int32")):
+    ...     for i, j, k in T.grid(4, 5, 6):
+    ...         A[i, j, k] = i
+    ... '''))
+    >>> sch.interchange("i", "k")
+    >>> [str(loop.var) for loop in sch.loops("A")]
+    ['k', 'j', 'i']
+    """,
+    check=lambda step: _check(step, _pair(step)),
+    tvm=False,
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tirlower.ir import build
 from tirlower.ir.buffer import BufferRegion, CommReducer, IterVar, Range
-from tirlower.ir.cancel import linear_difference
+from tirlower.ir.cancel import cancelled, linear_difference
 from tirlower.ir.digest import expr_deep_equal
 from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import Expr, IntImm, is_const_int
@@ -18,10 +18,19 @@ from tirlower.script.printer.document import CLOSE, Piece, open_mark
 from tirlower.script.printer.expressions import Item
 from tirlower.script.printer.literals import string_text
 
-__all__ = ["EXACT", "RegionPrinter"]
+__all__ = ["EXACT", "RegionPrinter", "stop_of"]
 
 EXACT = "T.Range("
 """How a range starts whose extent is stated."""
+
+
+def stop_of(start: Expr, extent: Expr) -> Expr | None:
+    """The end of a range that is read back as its extent: without what the two have in common, where there is such; None where there is none."""
+    whole = build.add(start, extent)
+    for stop in (cancelled(whole), whole):
+        if expr_deep_equal(linear_difference(stop, start), extent):
+            return stop
+    return None
 
 
 class RegionPrinter(BufferPrinter):
@@ -49,8 +58,8 @@ class RegionPrinter(BufferPrinter):
         if extent.__class__ is IntImm and is_const_int(extent, 1) and extent.dtype is start.dtype:
             text = self.pieces(start)
         else:
-            stop = extent if is_const_int(start, 0) else build.add(start, extent)
-            if expr_deep_equal(linear_difference(stop, start), extent):
+            stop = extent if is_const_int(start, 0) else stop_of(start, extent)
+            if stop is not None:
                 text = [*self.pieces(start), ":", *self.pieces(stop)]
             else:
                 text = self.exact_range(start, extent)

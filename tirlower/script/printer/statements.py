@@ -13,7 +13,6 @@ from typing import NoReturn
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import IterKind, IterVar
-from tirlower.ir.cancel import linear_difference
 from tirlower.ir.digest import expr_deep_equal
 from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import Call, Expr, StringImm, Var, is_const_int
@@ -39,7 +38,7 @@ from tirlower.ir.stmt import (
 )
 from tirlower.script.printer.document import CLOSE, Piece, open_mark
 from tirlower.script.printer.literals import annotation_text, string_text, type_text
-from tirlower.script.printer.regions import EXACT, RegionPrinter
+from tirlower.script.printer.regions import EXACT, RegionPrinter, stop_of
 
 __all__ = ["StmtPrinter"]
 
@@ -243,8 +242,8 @@ class StmtPrinter(RegionPrinter):
         """The arguments that give a loop's range."""
         if is_const_int(op.min, 0):
             return self.pieces(op.extent)
-        stop = build.add(op.min, op.extent)
-        if expr_deep_equal(linear_difference(stop, op.min), op.extent):
+        stop = stop_of(op.min, op.extent)
+        if stop is not None:
             return [*self.pieces(op.min), ", ", *self.pieces(stop)]
         return self.exact_range(op.min, op.extent)
 

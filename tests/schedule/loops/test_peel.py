@@ -1,0 +1,75 @@
+"""First and last iterations in loops of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tirlower as tl
+from tests.checking import executes_alike, roundtrips
+from tests.schedule.loops.test_reverse import again
+from tirlower.diagnostics import BadArgument, NotApplicable
+from tirlower.script import parse
+
+
+@pytest.mark.parametrize("extent", ["7", "1", "0", "n", "n - 4"])
+@pytest.mark.parametrize(("front", "back"), [(1, 0), (0, 1), (2, 3), (9, 1)])
+@pytest.mark.parametrize("blocks", [False, True])
+def test_all_iterations_stay(extent: str, front: int, back: int, blocks: bool) -> None:
+    body = "A[i] = A[i] * 2 + i"
+    if blocks:
+        body = """with T.block("A"):
+            vi = T.axis.spatial(16, i)
+            A[vi] = A[vi] * 2 + vi"""
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((16,), "int32"), n: T.int32):
+    for i in range(2, 2 + {extent}):
+        {body}
+""")
+    sch = tl.Schedule(func, debug_mask="all")
+    i = sch.loop("i")
+    parts = sch.peel(i, front, back)
+    assert len(parts) == 1 + bool(front) + bool(back)
+    assert sch.get(i) is sch.get(parts[bool(front)])
+    roundtrips(sch.mod["main"])
+    executes_alike(func, sch.mod["main"], inputs=[[np.arange(16, dtype="int32"), n] for n in (-1, 0, 1, 2, 5, 13)])
+    again(func, sch)
+
+
+def test_names_of_blocks_stay_apart() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((16,), "int32")):
+    for i in range(16):
+        with T.block("A"):
+            vi = T.axis.spatial(16, i)
+            A[vi] = vi
+""")
+    sch = tl.Schedule(func, debug_mask="all")
+    block = sch.get_block("A")
+    sch.peel("i", 1, 1)
+    assert sch.get(sch.get_block("A")) is sch.get(block)
+    assert sch.get(sch.get_block("A_front")).name == "A_front" and sch.get(sch.get_block("A_back")).name == "A_back"
+
+
+def test_what_is_refused() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((16,), "int32")):
+    for i in T.vectorized(16):
+        A[i] = i
+    for j in range(16):
+        if j > 3:
+            T.evaluate(T.break_loop())
+        A[j] = j
+""")
+    sch = tl.Schedule(func)
+    with pytest.raises(NotApplicable, match="vectorized"):
+        sch.peel("i", 1)
+    with pytest.raises(NotApplicable, match="early"):
+        sch.peel("j", 1)
+    with pytest.raises(BadArgument, match="nothing"):
+        sch.peel("j")
+    with pytest.raises(BadArgument, match="or more"):
+        sch.peel("j", -1)

@@ -1,0 +1,119 @@
+"""``fission``: a loop over several statements becomes several loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tirlower.diagnostics import BadArgument
+from tirlower.ir.functor import substitute
+from tirlower.ir.refresh import copy_var
+from tirlower.ir.stmt import For, ForKind, Seq, Stmt, seq
+from tirlower.poly.verdict import PROVED, Verdict
+from tirlower.schedule.kind import Kind, Slot, Takes
+from tirlower.schedule.positions import still_concurrent
+from tirlower.schedule.sites import Change, Edit, Forward
+from tirlower.schedule.step import Step
+
+__all__ = ["FISSION"]
+
+
+def _parts(step: Step, loop: For) -> list[tuple[Stmt, ...]]:
+    """The statements of each of the new loops."""
+    body = loop.body
+    stmts = body.stmts if isinstance(body, Seq) else (body,)
+    at = step.number(step["at"])
+    if at is None:
+        return [(stmt,) for stmt in stmts]
+    if not isinstance(at, int) or not 0 < at < len(stmts):
+        raise BadArgument(
+            f"the body of `{loop.loop_var.name}` has {len(stmts)} statements: it cannot be cut at {at}",
+            help="say in front of which statement, counted from 0",
+        )
+    return [stmts[:at], stmts[at:]]
+
+
+def _names(step: Step, loop: For, count: int) -> list[str]:
+    names = step["names"]
+    if names is None:
+        return [loop.loop_var.name] * count
+    assert isinstance(names, (list, tuple))
+    if len(names) != count:
+        raise BadArgument(f"{count} loops come of it, got {len(names)} names")
+    return [str(name) for name in names]
+
+
+def _made(loop: For, parts: Sequence[tuple[Stmt, ...]], names: Sequence[str], forward: Forward) -> list[For]:
+    made: list[For] = []
+    for stmts, name in zip(parts, names, strict=True):
+        if not made and name == loop.loop_var.name:
+            made.append(loop.with_(body=seq(stmts)))
+            continue
+        var = copy_var(loop.loop_var, name)
+        new = [substitute(stmt, {loop.loop_var: var}) for stmt in stmts]
+        for old, one in zip(stmts, new, strict=True):
+            forward.like(old, one)
+        made.append(loop.with_(loop_var=var, body=seq(new)))
+    forward.keep(loop, made[0])
+    return made
+
+
+def _check(step: Step) -> Verdict:
+    handle = step.handle("loop")
+    loop, site = step.loop(handle), step.site(handle)
+    if loop.kind is ForKind.THREAD_BINDING:
+        step.refuse(f"the loop is bound to {loop.thread_tag}", loop, "cut it before it is bound")
+    parts = _parts(step, loop)
+    names = _names(step, loop, len(parts))
+    if len(parts) == 1:
+        return PROVED
+    found, step.exactness = step.facts.distributed(
+        step.func(site), site.steps, loop, None if step["at"] is None else len(parts[0]), step.policy.reassociate
+    )
+    if not found.proved:
+        return found
+    return still_concurrent(step, site, Seq(tuple(_made(loop, parts, names, Forward()))))
+
+
+def _rewrite(step: Step) -> Change:
+    handle = step.handle("loop")
+    loop, site = step.loop(handle), step.site(handle)
+    parts, forward = _parts(step, loop), Forward()
+    made = _made(loop, parts, _names(step, loop, len(parts)), forward)
+    return Change(Edit(site, seq(made) if len(made) > 1 else made[0]), forward, tuple(made))
+
+
+FISSION = Kind(
+    "Fission",
+    "fission",
+    (
+        Slot("loop", Takes.LOOP),
+        Slot("at", Takes.FACTOR, default=None),
+        Slot("names", Takes.NAMES, default=None, extra=True),
+    ),
+    _rewrite,
+    """Give each statement of a loop's body a loop of its own; with ``at``, those in front of the statement of that number,
+    and the rest. Legal where no iteration hands something on to an earlier statement of a later one.
+
+    The first loop keeps the handle. Returns the loops.
+
+    >>> import tirlower as tl
+    >>> from tirlower.script import parse
+    >>> sch = tl.Schedule(parse('''
+    ... def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    ...     for i in range(8):
+    ...         A[i] = i
+    ...         B[i] = A[i] + 1
+    ... '''))
+    >>> first, second = sch.fission("i", names=["i", "k"])
+    >>> print(sch.mod["main"])
+    @T.prim_func
+    def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        for i in range(8):
+            A[i] = i
+        for k in range(8):
+            B[k] = A[k] + 1
+    """,
+    check=_check,
+    returns="many",
+    tvm=False,
+)
