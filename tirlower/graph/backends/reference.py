@@ -14,16 +14,15 @@ import numpy as np
 from tirlower.graph.backends.registry import Backend, register_backend
 from tirlower.graph.core.dims import DimEnv
 from tirlower.graph.core.nodes import Graph, Value
+from tirlower.graph.lower.callbacks import call_back, register_callback
 from tirlower.graph.lower.printing import array_at
 from tirlower.graph.ops.evaluate import extent_value
 from tirlower.graph.ops.interpret import run_nodes
 from tirlower.graph.patterns.build import wildcard
 from tirlower.graph.patterns.fusion import FusionPattern
-from tirlower.ir import Buffer, Call, Evaluate, IRBuilder, PrimFunc, StringImm, Var, structural_hash
-from tirlower.ir.dtype import Array, DataType
+from tirlower.ir import Buffer, IRBuilder, PrimFunc, Var, structural_hash
+from tirlower.ir.dtype import Array
 from tirlower.ir.functor import substitute
-from tirlower.ir.op import Op as Operation
-from tirlower.llvm.codegen.symbols import register_symbol
 
 __all__ = ["PREFIX", "backend", "codegen"]
 
@@ -40,7 +39,7 @@ def codegen(graph: Graph, attrs: Mapping[str, object]) -> PrimFunc | None:
     """The prim func of a composite: it calls Python back with the addresses of its tensors, and with its dims."""
     symbol = f"{PREFIX}{structural_hash(graph) & (2**64 - 1):016x}"
     values = (*graph.params, *graph.results)
-    kinds = [ctypes.c_void_p] * len(values) + [ctypes.c_int64] * len(graph.dims)
+    kinds = (*[ctypes.c_void_p] * len(values), *[ctypes.c_int64] * len(graph.dims))
 
     def run(*given: int | None) -> None:
         addresses, sizes = given[: len(values)], given[len(values) :]
@@ -51,15 +50,14 @@ def codegen(graph: Graph, attrs: Mapping[str, object]) -> PrimFunc | None:
         for array, result in zip(arrays[len(graph.params) :], graph.results, strict=True):
             np.copyto(array, held[result])
 
-    register_symbol(symbol, ctypes.CFUNCTYPE(None, *kinds)(run))
+    register_callback(symbol, kinds, run)
     ib = IRBuilder()
     with ib.func(graph.name, attrs={"tir.noalias": True}):
         names = [v.name for v in graph.params] + [f"out{n}" for n in range(len(graph.results))]
         held = [ib.buffer_param(Buffer(n, v.extents, v.dtype)) for n, v in zip(names, values, strict=True)]
         count = len(graph.params)  # what is only read may be a constant
         pointers = [b.access_ptr("r" if n < count else "w") for n, b in enumerate(held)]
-        args = (StringImm(symbol), *pointers, *(d.var for d in graph.dims))
-        ib.emit(Evaluate(Call(Operation.get("tir.call_extern"), args, DataType("void"))))
+        call_back(ib, symbol, [*pointers, *(d.var for d in graph.dims)])
     own = {d.var: Var(d.var.name, d.var.type, d.var.nonneg) for d in graph.dims}
     renamed = cast(PrimFunc, substitute(ib.module()[graph.name], own))
     return renamed.with_(params=(*renamed.params, *own.values()))

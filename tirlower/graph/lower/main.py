@@ -15,6 +15,7 @@ from tirlower.arith.affine import Affine
 from tirlower.graph.core.debug import Assert, failure
 from tirlower.graph.core.dims import DimEnv
 from tirlower.graph.core.nodes import Graph, Value
+from tirlower.graph.lower.callbacks import call_back
 from tirlower.graph.lower.parts import in_parts
 from tirlower.graph.lower.printing import print_symbol, printed_text
 from tirlower.graph.lower.steps import Choice, DebugStep, ExternStep, KernelStep, Part, Step
@@ -236,7 +237,7 @@ class _Body:
         # What is only read may be a constant.
         pointer = self.pointer(step.place) if buffer is None else buffer.access_ptr("r")
         symbol, text = print_symbol(len(value.extents)), printed_text(step.node)
-        self._call(Operation.get("tir.call_extern"), [StringImm(symbol), StringImm(text), pointer, *value.extents])
+        call_back(self.ib, symbol, [StringImm(text), pointer, *value.extents])
 
     def _nested(self, steps: Sequence[Step]) -> None:
         self.write(steps)

@@ -8,8 +8,9 @@ import math
 import numpy as np
 
 from tirlower.graph.core.debug import Debug, tensor_text
+from tirlower.graph.lower.callbacks import register_callback
 from tirlower.ir.dtype import Array, DataType
-from tirlower.llvm.codegen.symbols import register_symbol, registered_symbols
+from tirlower.llvm.codegen.symbols import registered_symbols
 
 __all__ = ["array_at", "known_print", "print_symbol", "printed_text"]
 
@@ -28,7 +29,7 @@ def print_symbol(rank: int) -> str:
     symbol = f"{_PREFIX}{rank}"
     if symbol not in registered_symbols():
         kinds = [ctypes.c_char_p, ctypes.c_void_p, *[ctypes.c_int64] * rank]
-        register_symbol(symbol, ctypes.CFUNCTYPE(None, *kinds)(_print))
+        register_callback(symbol, kinds, _print)
     return symbol
 
 

@@ -14,10 +14,11 @@ import numpy as np
 from numpy import empty
 
 from tirlower.call.bind import aligned_empty
-from tirlower.diagnostics import ArgumentError, ArgumentTypeError, ArgumentValueError
+from tirlower.diagnostics import ArgumentError, ArgumentTypeError, ArgumentValueError, RuntimeAssertError
 from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.nodes import Value
 from tirlower.graph.errors import GraphError
+from tirlower.graph.lower.callbacks import raised
 from tirlower.graph.lower.driver import Lowered
 from tirlower.graph.ops.binding import bound_dims
 from tirlower.graph.ops.evaluate import extent_value
@@ -67,13 +68,19 @@ class Call:
                 help="give an array for each, in this order or by name",
             )
         try:
-            return self._run(inputs, out)
-        except ArgumentError:
-            # Rather than to look at every input of every call: most are as they are wanted.
-            given = [_plain(x) for x in inputs]
-            if all(a is b for a, b in zip(given, inputs, strict=True)):
+            try:
+                return self._run(inputs, out)
+            except ArgumentError:
+                # Rather than to look at every input of every call: most are as they are wanted.
+                given = [_plain(x) for x in inputs]
+                if all(a is b for a, b in zip(given, inputs, strict=True)):
+                    raise
+            return self._run(given, out)
+        except RuntimeAssertError as failed:
+            error = raised(failed)
+            if error is failed:
                 raise
-        return self._run(given, out)
+        raise error
 
     def _run(self, given: Sequence[object], out: Sequence[object] | None) -> list[object]:
         if not self.static:
