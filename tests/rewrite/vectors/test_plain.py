@@ -47,6 +47,9 @@ VECTORIZED = {
     "bound": "for i in range(40):\n    t = T.sin(X[i])\n    Y[i] = t * t",
     "masked": "for i in range(40):\n    if X[i] > 0.0:\n        Y[i] = T.sin(X[i])\n    else:\n        Y[i] = T.tan(X[i])",
     "chosen": "for i in range(40):\n    Y[i] = T.if_then_else(i < 17, T.cos(X[i]), X[i])",
+    "strided": "for i in range(20):\n    Y[2 * i] = T.sin(X[i])",
+    "strided, from between": "for i in range(19):\n    Y[2 * i] = T.sin(Y[2 * i + 3])",
+    "pairs": "for i in range(20):\n    Y[2 * i] = T.sin(X[2 * i + 1])\n    Y[2 * i + 1] = T.cos(X[2 * i])",
     "symbolic": "for i in range(T.max(T.min(n, 40), 0)):\n    Y[i] = T.sin(X[i])",
 }
 LEFT = {
@@ -56,7 +59,10 @@ LEFT = {
     "from the one after": "for i in range(39):\n    Y[i] = T.sin(Y[i + 1])",
     "of another's place": "for i in range(39):\n    Y[i] = T.sin(X[i])\n    Y[i + 1] = T.cos(X[i])",
     "sum": "for i in range(40):\n    Y[0] = Y[0] + T.sin(X[i])",
-    "strided": "for i in range(20):\n    Y[2 * i] = T.sin(X[i])",
+    "far apart": "for i in range(8):\n    Y[5 * i] = T.sin(X[i])",
+    "strided, from the one after": "for i in range(19):\n    Y[2 * i] = T.sin(Y[2 * i + 2])",
+    "strided, from another multiple": "for i in range(10):\n    Y[2 * i] = T.sin(Y[3 * i])",
+    "all in one place": "for i in range(8):\n    Y[i * 0] = T.sin(X[i])",
     "backwards": "for i in range(40):\n    Y[39 - i] = T.sin(X[i])",
     "scattered": "for i in range(40):\n    Y[T.bitwise_and(I[i], 31)] = T.sin(X[i])",
     "scattered by a name": "for i in range(40):\n    t = i % 7\n    Y[t] = T.sin(X[i])",

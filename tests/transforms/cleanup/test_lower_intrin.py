@@ -40,6 +40,37 @@ def test_powers_of_two_become_shifts_and_masks() -> None:
         assert word in after.script()
 
 
+@pytest.mark.parametrize(
+    "divisor", ["T.shift_left(1, s)", "T.shift_left(4, s)", "T.shift_left(1, s) * 2", "T.shift_left(1, s + 1) * 4"]
+)
+def test_powers_of_two_that_are_written_as_shifts_become_shifts_and_masks(divisor: str) -> None:
+    before = parse(f"""
+@T.prim_func
+def before(A: T.Buffer((7, 40), "int32"), B: T.Buffer((7, 40), "int32"), n: T.int32):
+    for s in range(7):
+        for i in range(40):
+            A[s, i] = (i - 17) // ({divisor}) + (n - i) // ({divisor})
+            B[s, i] = (i - 17) % ({divisor}) * 1000 + (n - i) % ({divisor})
+""")
+    assert isinstance(before, PrimFunc)
+    after = check(LowerIntrin(), before)
+    assert left_over(after) == 0 and "Div" not in after.script() and "truncmod" not in after.script()
+
+
+@pytest.mark.parametrize(
+    "divisor", ["T.shift_left(1, m)", "T.shift_left(1, s - 3)", "T.shift_left(1, s + 25)", "T.shift_left(3, s)"]
+)
+def test_shifts_that_may_be_no_power_of_two_stay_divisors(divisor: str) -> None:
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((7,), "int32"), n: T.int32, m: T.int32):
+    for s in range(7):
+        A[s] = n // ({divisor})
+""")
+    assert isinstance(func, PrimFunc)
+    assert "T.shift_right(n, " not in LowerIntrin()(func).script()
+
+
 def test_operands_known_not_to_be_negative_need_no_correction() -> None:
     @T.prim_func
     def before(A: T.Buffer((60,), "int32")):

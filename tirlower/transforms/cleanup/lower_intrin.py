@@ -39,6 +39,7 @@ from tirlower.rewrite.fact_mutator import FactMutator, stated_fact
 __all__ = ["LowerIntrin", "constant_power"]
 
 _POW = Op.get("tir.pow")
+_SHIFT_LEFT = Op.get("tir.shift_left")
 
 
 def _power_of_two(expr: Expr) -> int | None:
@@ -154,6 +155,21 @@ class _Lowerer(FactMutator):
         # Neither the product nor the sum may overflow.
         return c if c * most_b <= a.dtype.max_value and most_a + c * most_b <= a.dtype.max_value else None
 
+    def _exponent(self, b: Expr) -> Expr | None:
+        """What ``e`` is where a divisor is ``2 ** e``, written as a shift, that does not leave its type."""
+        if isinstance(b, Mul):
+            more, inner = _power_of_two(b.b), self._exponent(b.a)
+        elif isinstance(b, Call) and b.op is _SHIFT_LEFT:
+            more, inner = _power_of_two(b.args[0]), b.args[1]
+        else:
+            return None
+        if more is None or inner is None or self.wrapping.overflows(inner):
+            return None
+        bound = self.analyzer.const_int_bound(inner)
+        if bound.min_value < 0 or bound.max_value + more >= b.dtype.bits - b.dtype.is_int:
+            return None
+        return build.add(inner, const(more, b.dtype)) if more else inner
+
     def visit_FloorDiv(self, op: FloorDiv) -> Expr:
         a, b, kind = op.a, op.b, op.dtype
         if kind.is_float:
@@ -161,6 +177,9 @@ class _Lowerer(FactMutator):
         shift = _power_of_two(b)
         if shift is not None:
             return a if shift == 0 else build.shift_right(a, const(shift, kind))
+        exponent = self._exponent(b)
+        if exponent is not None:
+            return build.shift_right(a, exponent)
         if kind.is_uint or is_const_int(b, 0):
             return Div(a, b, span=op.span)
         if self._nonneg(b):
@@ -185,6 +204,8 @@ class _Lowerer(FactMutator):
         shift = _power_of_two(b)
         if shift is not None:
             return build.bitwise_and(a, const((1 << shift) - 1, kind))
+        if self._exponent(b) is not None:
+            return build.bitwise_and(a, build.sub(b, const(1, kind)))
         if kind.is_uint or is_const_int(b, 0):
             return Mod(a, b, span=op.span)
         if self._nonneg(b):
@@ -246,7 +267,7 @@ class LowerIntrin(FuncPass):
     """Divisions rounding down become truncating ones, shifts and masks, by what is known of the operands' signs.
 
     Powers with the exponents 0, 1, 2, 3 and, of floats, -1 and 0.5 become products, reciprocals and square roots. A
-    divisor that is a power of two becomes a shift or a mask; operands known not to be negative need no correction; others get the
+    divisor that is a power of two, or is written as one (``T.shift_left(1, s)``), becomes a shift or a mask; operands known not to be negative need no correction; others get the
     cheapest exact one; with ``branches``, 64-bit scalars whose signs nothing tells are divided without signs where both turn out
     not to be negative. Divisions of floats become a division and a floor. Other mathematical intrinsics are left to the code
     generator, which has its own forms of them. Needs nothing; it stands last, since the passes before it reason about
