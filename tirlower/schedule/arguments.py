@@ -34,6 +34,7 @@ _HANDLES: dict[Takes, tuple[type[Handle], ...]] = {
     Takes.LOOP_OR_BLOCK: (LoopRV, BlockRV),
     Takes.STAGE: (BlockRV, LoopRV, StmtRV),
     Takes.TARGET: (LoopRV, BlockRV),
+    Takes.PLACE: (LoopRV, BlockRV),
 }
 _LISTS = {Takes.BLOCKS: Takes.BLOCK, Takes.LOOPS: Takes.LOOP, Takes.INTEGERS: Takes.INTEGER}
 _SCOPES = ("global", "shared", "warp", "local", "wmma", "m16n8k8", "metal", "texture")
@@ -99,6 +100,10 @@ class Arguments:
                 return self._index_map(slot, value)
             case Takes.REGIONS:
                 return self._regions(slot, value)
+            case Takes.MEMORY:
+                return self._memory(value)
+            case Takes.LAYOUT:
+                return self._layout(slot, value)
             case Takes.EXPR if callable(value) and not isinstance(value, Expr):
                 return self._index_map(slot, value)
             case Takes.EXPR if isinstance(value, str):
@@ -131,7 +136,8 @@ class Arguments:
             return [self._handle(slot, Takes.BLOCK, one) for one in value]
         if isinstance(value, str):
             function = function_of(self.state)
-            if takes is Takes.LOOP:
+            block = takes is not Takes.PLACE or has_block(self.state.mod[function].body, value, self.facts)
+            if takes is Takes.LOOP or not block:
                 value = self._take(LOOP, {"selector": value})
             elif takes is Takes.STAGE and not has_block(self.state.mod[function].body, value, self.facts):
                 value = self._take(STAGE, {"name": value})
@@ -194,6 +200,35 @@ class Arguments:
         name = value if isinstance(value, str) else value.name
         how = " or ".join("read" if side == "read" else "written" for side in sides)
         raise BadArgument(f"no buffer {name!r} is {how} there", help=_listed(stage))
+
+    def _memory(self, value: object) -> object:
+        """The name of a buffer, which is what another program has too."""
+        if isinstance(value, BufferRV):
+            place = self.state.place(value)
+            assert isinstance(place, Memory)
+            return place.buffer.name
+        return value.name if isinstance(value, Buffer) else value if isinstance(value, str) else None
+
+    def _layout(self, slot: Slot, value: object) -> object:
+        """A function of indices as an index map."""
+        if isinstance(value, str):
+            value = _node(slot, value)
+        if isinstance(value, IndexMap) or not callable(value):
+            return value if isinstance(value, IndexMap) else None
+        given = [*inspect.signature(value).parameters.values()]
+        count = len(given)
+        if any(one.kind is one.VAR_POSITIONAL for one in given):
+            root = self.state.mod[function_of(self.state)].body
+            found = self.facts.uses(root)
+            name = self.found.get(slot.of)
+            named = [one for one in (*found.reads, *found.writes) if one.name == name]
+            if not named:
+                raise BadArgument(f"no buffer {name!r} is accessed")
+            count = len(named[0].shape)
+        try:
+            return IndexMap.from_func(value, count, index_dtype="int32")
+        except TirError as error:
+            raise BadArgument(error.message, help=error.help) from error
 
     def _index_map(self, slot: Slot, value: object) -> object:
         if isinstance(value, str):
@@ -292,6 +327,8 @@ def fits(takes: Takes, value: object) -> bool:
             return isinstance(value, bool)
         case Takes.FACTOR:
             return value is None or integer or (isinstance(value, Expr) and value.dtype.is_integral)
+        case Takes.TILES:
+            return isinstance(value, (list, tuple)) and all(x is not None and fits(Takes.FACTOR, x) for x in value)
         case Takes.NAMES:
             return isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
         case Takes.FLOATS:

@@ -21,16 +21,18 @@ import enum
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tirlower.diagnostics import BadArgument
+from tirlower.ir.expr import Var
 from tirlower.poly.verdict import PROVED, Verdict
 
 if TYPE_CHECKING:
+    from tirlower.schedule.handles import Handle
     from tirlower.schedule.sites import Change
     from tirlower.schedule.step import Step
 
-__all__ = ["NEEDED", "SIDES", "BufferAt", "Kind", "Slot", "Takes"]
+__all__ = ["NEEDED", "SIDES", "BufferAt", "Do", "Kind", "Slot", "Takes"]
 
 
 class Takes(enum.Enum):
@@ -58,6 +60,10 @@ class Takes(enum.Enum):
     DTYPE = "the name of a data type"
     INTEGERS = "a list of integers"
     FLOATS = "a list of numbers"
+    PLACE = "a loop, a block, or the name of one"
+    TILES = "a list of sizes"
+    MEMORY = "a buffer of the function, or its name"
+    LAYOUT = "an index map, or a function of a buffer's indices"
     INTRIN = "the name of a tensor intrinsic, or one itself"
 
 
@@ -66,6 +72,13 @@ class BufferAt(NamedTuple):
 
     side: str
     at: int
+
+
+class Do(Protocol):
+    """Takes a step inside a bigger one."""
+
+    def __call__(self, part: Kind, **given: object) -> list[Handle]:
+        """Take a step, its arguments given by name; the handles that it gives."""
 
 
 NEEDED: Final = object()
@@ -122,7 +135,8 @@ class Kind:
 
     ``name`` is its name in a trace, ``method`` that of the schedule's method, whose text is ``doc``. ``check`` says
     whether a step keeps what the program computes and changes nothing; ``rewrite`` says what it changes. ``returns``:
-    "none", "one" handle, or "many". ``pure``: a look-up, which goes from a trace where nobody uses its result. ``tvm``:
+    "none", "one" handle, or "many"; ``result`` makes of the handles what the method gives. ``compose`` is a bigger step,
+    made of others: it takes them one by one, and gives its handles. ``pure``: a look-up, which goes from a trace where nobody uses its result. ``tvm``:
     whether TVM has it.
     """
 
@@ -135,6 +149,8 @@ class Kind:
     returns: str = "none"
     pure: bool = False
     tvm: bool = True
+    compose: Callable[[Step, Do], Sequence[Handle]] | None = None
+    result: Callable[[Sequence[Handle | Var]], object] | None = None
     slot: dict[str, Slot] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:

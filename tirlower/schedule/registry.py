@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tirlower.diagnostics import nearest_name
 from tirlower.schedule.blocks.annotate import ANNOTATE, UNANNOTATE
+from tirlower.schedule.compute.inline import COMPUTE_INLINE
+from tirlower.schedule.compute.reduction import DECOMPOSE_REDUCTION
+from tirlower.schedule.compute.register_tile import REGISTER_TILE
 from tirlower.schedule.kind import Kind
 from tirlower.schedule.lookups import (
     GET_BLOCK,
@@ -23,7 +26,10 @@ from tirlower.schedule.loops.reorder import INTERCHANGE, REORDER
 from tirlower.schedule.loops.reverse import REVERSE
 from tirlower.schedule.loops.skew import SHIFT, SKEW
 from tirlower.schedule.loops.split import SPLIT
+from tirlower.schedule.loops.tile import TILE
 from tirlower.schedule.loops.unit import ADD_UNIT_LOOP
+from tirlower.schedule.memory.pack import PACK
+from tirlower.schedule.memory.stage_mem import STAGE_MEM
 from tirlower.schedule.postproc import ENTER_POSTPROC
 from tirlower.schedule.select import BUFFER, LOOP, LOOPS, STAGE
 
@@ -59,6 +65,12 @@ KINDS = (
     FUSE_SIBLINGS,
     PEEL,
     ENTER_POSTPROC,
+    COMPUTE_INLINE,
+    DECOMPOSE_REDUCTION,
+    STAGE_MEM,
+    PACK,
+    TILE,
+    REGISTER_TILE,
 )
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _BY_METHOD = {kind.method: kind for kind in KINDS}

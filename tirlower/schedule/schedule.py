@@ -6,13 +6,22 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from tirlower.diagnostics import BadArgument, NotFound, ScheduleError, TransformError, nearest_name, user_frames
+from tirlower.diagnostics import (
+    BadArgument,
+    IllegalStep,
+    NotFound,
+    ScheduleError,
+    TransformError,
+    UnprovedStep,
+    nearest_name,
+    user_frames,
+)
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.stmt import Block, For, Stmt
 from tirlower.ir.verify import verify_well_formed
-from tirlower.poly.verdict import Verdict
+from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.schedule.arguments import Arguments
 from tirlower.schedule.facts import Facts
 from tirlower.schedule.handles import BlockRV, Handle, LoopRV
@@ -262,7 +271,12 @@ class Schedule:
         with user_frames():
             try:
                 state, values = self._resolved(kind, kind.bind(args, kwargs))
+                if kind.compose is not None:
+                    take(kind, values, state, self._facts, self._policy, self)
+                    return PROVED
                 return judge(Step(kind, values, state, self._facts, self._policy))
+            except (IllegalStep, UnprovedStep) as error:
+                return error.verdict if isinstance(error.verdict, Verdict) else Verdict("unknown", error.message)
             except ScheduleError as error:
                 return Verdict("refuted", error.message, help=error.help or "")
 
@@ -287,6 +301,8 @@ class Schedule:
 
     def _call(self, kind: Kind, args: Sequence[object], kwargs: dict[str, object]) -> object:
         outputs = self.apply_kind(kind, kind.bind(args, kwargs))
+        if kind.result is not None:
+            return kind.result(outputs)
         if kind.returns == "none":
             return None
         return outputs[0] if kind.returns == "one" else outputs

@@ -68,7 +68,8 @@ def nests_of(root: Stmt, name: str, uses: UsesOf) -> list[tuple[Steps, Stmt]]:
     while stack:
         way, op = stack.pop()
         written = {buffer.name for buffer in uses(op).writes}
-        if name not in written or (isinstance(op, Block) and op.iters):
+        # What a statement allocates is no use of it, and is written inside all the same.
+        if isinstance(op, Block) and op.iters:
             continue
         if isinstance(op, (For, BufferStore)) and written == {name}:
             found.append((way, op))

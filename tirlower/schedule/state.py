@@ -39,7 +39,7 @@ class Instruction:
 @dataclass(frozen=True)
 class Record:
     """What is known of a step that was taken: ``verdict`` ("proved", "trusted", "unchecked"), ``why``, ``exactness``,
-    ``seconds`` that it took, and the user operations that it belongs to, outermost first.
+    ``seconds`` that it took, and the user operations that it belongs to, outermost first; of a bigger step its ``parts``.
     """
 
     instruction: Instruction
@@ -49,6 +49,7 @@ class Record:
     exactness: str = "bitwise"
     seconds: float = 0.0
     group: tuple[str, ...] = ()
+    parts: tuple[Record, ...] = ()
 
 
 @dataclass(frozen=True)

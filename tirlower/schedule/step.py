@@ -245,6 +245,8 @@ def take(
 ) -> tuple[State, list[Handle | Var]]:
     """The moment after a step, and the handles that the step gives. Raises :class:`ScheduleError`; nothing changes then."""
     step, start = Step(kind, values, state, facts, policy, decision), time.perf_counter()
+    if kind.compose is not None:
+        return _composed(step, owner, start, decision, group)
     try:
         verdict = judge(step)
         said, why = "proved", ""
@@ -272,6 +274,43 @@ def take(
     decision = change.decision if change.decision is not None else decision
     record = Record(instruction, decision, said, why, exactness, time.perf_counter() - start, group)
     return dataclasses.replace(made, before=state, record=record, steps=state.steps + 1), outputs
+
+
+def _composed(
+    step: Step, owner: Owner, start: float, decision: object, group: tuple[str, ...]
+) -> tuple[State, list[Handle | Var]]:
+    """The moment after a bigger step, which takes others; what one of them is refused for, it is refused for."""
+    kind, state = step.kind, step.state
+    assert kind.compose is not None
+
+    def do(part: Kind, **given: object) -> list[Handle]:
+        values = {slot.name: given.get(slot.name, slot.default) for slot in part.slots}
+        step.state, made = take(part, values, step.state, step.facts, step.policy, owner)
+        return [one for one in made if isinstance(one, Handle)]
+
+    try:
+        outputs: list[Handle | Var] = [*kind.compose(step, do)]
+    except TirError as error:
+        if isinstance(error, ScheduleError):
+            raise
+        new = NotApplicable(error.message, labels=error.labels, notes=error.notes, help=error.help)
+        raise _placed(step, new) from error
+    parts: list[Record] = []
+    at = step.state
+    while at is not state:
+        assert at.before is not None
+        if at.record is not None:
+            parts.append(at.record)
+        at = at.before
+    parts.reverse()
+    inputs, attrs, extra = kind.flat(step.values)
+    instruction = Instruction(kind, inputs, attrs, list(outputs), extra)
+    said = next((part.verdict for part in parts if part.verdict != "proved"), "proved")
+    why = next((part.why for part in parts if part.why), "")
+    exactness = next((part.exactness for part in parts if part.exactness != "bitwise"), "bitwise")
+    took = time.perf_counter() - start
+    record = Record(instruction, decision, said, why, exactness, took, group, tuple(parts))
+    return dataclasses.replace(step.state, before=state, record=record, steps=state.steps + 1), outputs
 
 
 def _after(step: Step, change: Change, owner: Owner) -> tuple[State, list[Handle | Var]]:

@@ -1,0 +1,84 @@
+"""``register_tile``: the tile is begun, loaded, updated and stored in vectors, and each bit is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.schedule.stepping import refused, taken
+from tirlower.diagnostics import BadArgument, NotApplicable
+from tirlower.ir.query import each
+from tirlower.ir.stmt import For, ForKind
+
+PRODUCT = """
+@T.prim_func
+def f(A: T.Buffer(({m}, 8), "float32"), B: T.Buffer((8, 16), "float32"), C: T.Buffer(({m}, 16), "float32")):
+    for i, j, k in T.grid({m}, 16, 8):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+"""
+
+
+def tiled(sch: Any, **options: Any) -> None:
+    i, j, k = sch.loops("C")
+    i_0, i_1 = sch.split(i, [None, 4])
+    j_0, j_1 = sch.split(j, [None, 8])
+    k_0, k_1 = sch.split(k, [None, 4])
+    sch.reorder(k_0, i_0, j_0, k_1, i_1, j_1)
+    sch.register_tile("C", [i_1, j_1], at=j_0, vector=j_1, **options)
+
+
+@pytest.mark.parametrize("m", [8, 7])
+def test_all_four_parts_are_vectors(m: int) -> None:
+    sch = taken(PRODUCT.format(m=m), tiled)
+    loops = [loop for loop in each(For, sch.mod["main"].body) if loop.kind is ForKind.VECTORIZED]
+    assert len(loops) == 4
+    assert all(record.exactness == "bitwise" for record in sch.steps)
+    assert sch.steps[-1].instruction.kind.method == "register_tile"
+    methods = [part.instruction.kind.method for part in sch.steps[-1].parts]
+    assert methods.count("vectorize") == 4
+    assert "decompose_reduction" in methods
+
+
+def test_plain_loops() -> None:
+    def steps(sch: Any) -> None:
+        i, k = sch.loops("C")
+        i_0, i_1 = sch.split(i, [None, 4])
+        sch.reorder(i_0, k, i_1)
+        sch.register_tile("C", [i_1], at=i_0, vector=i_1)
+
+    taken(
+        """
+@T.prim_func
+def f(A: T.Buffer((8, 6), "float32"), C: T.Buffer((8,), "float32")):
+    for i, k in T.grid(8, 6):
+        C[i] = C[i] + A[i, k]
+""",
+        steps,
+    )
+
+
+def test_what_reads_the_accumulator_in_between_sees_the_tile() -> None:
+    def steps(sch: Any) -> None:
+        sch.register_tile("C", [], at="i")
+
+    taken(
+        """
+@T.prim_func
+def f(A: T.Buffer((8, 6), "int32"), C: T.Buffer((8,), "int32"), D: T.Buffer((8, 6), "int32")):
+    for i in range(8):
+        for k in range(6):
+            C[i] = C[i] + A[i, k]
+            D[i, k] = C[i]
+""",
+        steps,
+    )
+
+
+def test_wrong_arguments() -> None:
+    refused(PRODUCT.format(m=8), lambda sch: tiled(sch, order="sideways"), BadArgument)
+    refused(PRODUCT.format(m=8), lambda sch: sch.register_tile("X", [], at="j"), NotApplicable)

@@ -1,0 +1,82 @@
+"""``stage_mem``: copies in and out where they are needed, and only there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.schedule.stepping import refused, taken
+from tirlower.diagnostics import BadArgument, NotFound
+
+UPDATE = """
+@T.prim_func
+def f(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
+    for i in range(4):
+        for k in range(8):
+            C[i] = C[i] + A[i, k]
+"""
+
+
+def test_an_update_is_copied_in_and_out() -> None:
+    sch = taken(UPDATE, lambda sch: sch.stage_mem("k", "C"))
+    text = str(sch.mod["main"])
+    assert text.count("C_local[ax0] = C[i + ax0]") == 1
+    assert text.count("C[i + ax0] = C_local[ax0]") == 1
+
+
+def test_what_is_read_alone_is_copied_in_alone_and_what_nobody_reads_not_at_all() -> None:
+    sch = taken(UPDATE, lambda sch: sch.stage_mem("i", "A", scope="shared", name="tile"))
+    assert str(sch.mod["main"]).count("A[") == 1
+    sch = taken(
+        """
+@T.prim_func
+def f(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        B[i] = A[i]
+        C[i] = B[i] + 1
+""",
+        lambda sch: sch.stage_mem("i", "B"),
+    )
+    assert "= B[" not in str(sch.mod["main"])
+    assert "] = B_local" not in str(sch.mod["main"]).replace("C[i] = B_local", "")
+
+
+def test_a_window_is_taken_where_it_covers() -> None:
+    taken(UPDATE, lambda sch: sch.stage_mem("k", "C[i:+1]"))
+    error = refused(UPDATE, lambda sch: sch.stage_mem("k", "C[i+1:+1]"))
+    assert error.witness.source.buffer == "C"
+    refused(UPDATE, lambda sch: sch.stage_mem("k", "C[j:+1]"), BadArgument, "no expression")
+    refused(UPDATE, lambda sch: sch.stage_mem("k", "X"), NotFound)
+
+
+def test_what_is_said_to_be_needless_is_refused_where_it_is_not() -> None:
+    refused(UPDATE, lambda sch: sch.stage_mem("k", "C", load=False))
+    refused(UPDATE, lambda sch: sch.stage_mem("k", "C", store=False))
+
+
+def test_blocks_triangles_and_symbolic_sizes() -> None:
+    taken(
+        """
+@T.prim_func
+def f(a: T.handle, c: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n, n), "int32")
+    C = T.match_buffer(c, (n,), "int32")
+    for i in range(n):
+        for k in range(i + 1):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = 7
+                C[vi] += A[vi, vk]
+""",
+        lambda sch: (sch.stage_mem("k", "A"), sch.stage_mem("i", "C")),
+    )
+
+
+def test_a_parallel_loop_keeps_its_memory_to_itself() -> None:
+    def steps(sch: Any) -> None:
+        sch.parallel("i")
+        sch.stage_mem("k", "C")
+
+    taken(UPDATE, steps)

@@ -1,0 +1,1 @@
+"""Steps that move, repeat, split and fold computations."""

@@ -1,0 +1,1 @@
+"""Steps on memory: copies of buffers, where they are kept, how they are laid out."""

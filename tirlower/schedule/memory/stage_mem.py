@@ -1,0 +1,160 @@
+"""``stage_mem``: what a statement touches of a buffer, in memory of its own while the statement runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tirlower.diagnostics import BadArgument
+from tirlower.ir.buffer import Buffer, Range
+from tirlower.ir.expr import Expr, Var, is_const_int
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.path import Path
+from tirlower.ir.query import each
+from tirlower.ir.stmt import Block, For, Stmt
+from tirlower.schedule.draft import Made
+from tirlower.schedule.kind import Kind, Slot, Takes
+from tirlower.schedule.memory.staging import (
+    Box,
+    Candidates,
+    box_of,
+    buffer_named,
+    no_pointers,
+    stage,
+    touched_under,
+    window_of,
+)
+from tirlower.schedule.places import loops_at
+from tirlower.schedule.sites import Steps
+from tirlower.schedule.step import Step
+
+__all__ = ["STAGE_MEM", "stages"]
+
+_WAYS = ("auto", True, False)
+
+
+def stages(
+    step: Step,
+    func_name: str,
+    path: Steps,
+    buffer: Buffer,
+    window: Sequence[Range],
+    name: str,
+    scope: str,
+    load: object = "auto",
+    store: object = "auto",
+    unless: Expr | None = None,
+) -> list[Callable[[], Made]]:
+    """The drafts of a stage around a statement, from the one with the fewest copies on."""
+    func: PrimFunc = step.state.mod[func_name]
+    no_pointers(step, func, buffer, path)
+    accesses = touched_under(step, func, buffer, path)
+    if not accesses:
+        step.refuse(f"nothing there accesses {buffer.name}")
+    if window and len(window) != len(buffer.shape):
+        raise BadArgument(f"the window has {len(window)} ranges, and {buffer.name} {len(buffer.shape)} dimensions")
+    box = Box.of(window) if window else box_of(step, func, buffer, path, accesses)
+    writes = any(access.is_write for access in accesses)
+    loads = [bool(load)] if load != "auto" else [False, True] if writes else [True]
+    stores = [bool(store)] if store != "auto" else [False, True] if writes else [False]
+
+    def drafted(with_load: bool, with_store: bool, guard: Expr | None) -> Made:
+        made = stage(
+            step,
+            func_name,
+            path,
+            buffer,
+            box,
+            name=name,
+            scope=scope,
+            load=with_load,
+            store=with_store,
+            unless=guard,
+        )
+        loops = [loop for nest in (made.load, made.store) if nest is not None for loop in each(For, nest)]
+        return Made(made.draft, tuple(loops))
+
+    ways: list[tuple[bool, bool, Expr | None]] = [(a, b, None) for a in loads for b in stores]
+    if unless is not None and True in loads:
+        guarded: list[tuple[bool, bool, Expr | None]] = [(True, b, unless) for b in stores]
+        ways = [*(way for way in ways if not way[0]), *guarded, *(way for way in ways if way[0])]
+    return [lambda a=a, b=b, guard=guard: drafted(a, b, guard) for a, b, guard in ways]  # type: ignore[misc]
+
+
+def _make(step: Step) -> list[Callable[[], Made]]:
+    handle = step.handle("where")
+    site = step.site(handle)
+    func = step.func(site)
+    path = (*site.steps, "body") if step["inside"] else site.steps
+    for word in ("load", "store"):
+        if step[word] not in _WAYS:
+            raise BadArgument(f"{word}= is 'auto', True or False, got {step[word]!r}")
+    given, window = step["window"], list[Range]()
+    if isinstance(given, str):
+        given, window = window_of(step, func, path, given)
+    buffer = buffer_named(step, func, given, path)
+    scope = str(step["scope"])
+    name = str(step["name"]) if step["name"] is not None else f"{buffer.name}_{scope.replace('.', '_')}"
+    unless = _begun(step, func, path, buffer)
+    return stages(step, site.func, path, buffer, window, name, scope, step["load"], step["store"], unless)
+
+
+def _begun(step: Step, func: PrimFunc, path: Steps, buffer: Buffer) -> Expr | None:
+    """Where an init under a place writes all that is updated there, as a condition on the loops around: nothing is loaded."""
+    root = Path(path).chain(func)[-1]
+    assert isinstance(root, Stmt)
+    around = {loop.loop_var for _, loop in loops_at(func, path)}
+    for _, stmt in step.facts.inside(root):
+        if isinstance(stmt, Block) and any(region.buffer is buffer for region in stmt.writes):
+            if is_const_int(stmt.predicate, 1) or any(region.buffer is buffer for region in stmt.reads):
+                return None
+            free = set(each(Var, stmt.predicate))
+            return stmt.predicate if free <= around else None
+    return None
+
+
+_STEP = Candidates(_make)
+STAGE_MEM = Kind(
+    "StageMem",
+    "stage_mem",
+    (
+        Slot("where", Takes.PLACE),
+        Slot("window", Takes.MEMORY, attr=True),
+        Slot("name", Takes.STRING, default=None, attr=True, extra=True),
+        Slot("scope", Takes.STRING, default="local", attr=True, extra=True),
+        Slot("load", Takes.VALUE, default="auto", attr=True, extra=True),
+        Slot("store", Takes.VALUE, default="auto", attr=True, extra=True),
+        Slot("inside", Takes.FLAG, default=False, attr=True, extra=True),
+    ),
+    _STEP.rewrite,
+    """Keep what a loop or block touches of a buffer in memory of its own while it runs: copied in before it and out after it.
+
+    ``window``: a buffer (what is touched, as a box), or a part of one, ``"C[i0*8:+8, j0*32:+32]"``, which covers all that is
+    touched. It is copied in where what was there before is read, and out where what is written is read later; ``load``
+    and ``store`` say so instead. ``inside``: around the body of the loop, in each iteration. Returns the loops of the copies
+    that there are, those of the copy in first.
+
+    >>> import tirlower as tl
+    >>> from tirlower.script import parse
+    >>> sch = tl.Schedule(parse('''
+    ... def f(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
+    ...     for i, k in T.grid(4, 8):
+    ...         C[i] = C[i] + A[i, k]
+    ... '''))
+    >>> len(sch.stage_mem("k", "C"))
+    2
+    >>> print(sch.mod["main"])
+    @T.prim_func
+    def f(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
+        for i in range(4):
+            C_local = T.alloc_buffer((1,), "int32", scope="local")
+            for ax0 in range(1):
+                C_local[ax0] = C[i + ax0]
+            for k in range(8):
+                C_local[0] = C_local[0] + A[i, k]
+            for ax0 in range(1):
+                C[i + ax0] = C_local[ax0]
+    """,
+    check=_STEP.check,
+    returns="many",
+    tvm=False,
+)

@@ -1,0 +1,120 @@
+"""Where things stand in a function: the statements that access a buffer, the loops around a place, common places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import BufferLoad, Expr
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.path import Path
+from tirlower.ir.query import each
+from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, For, Seq, Stmt
+from tirlower.schedule.facts import Facts
+from tirlower.schedule.sites import Steps
+
+__all__ = [
+    "allocation_of",
+    "blocks_at",
+    "common_place",
+    "headers",
+    "home_of_new",
+    "loads_in",
+    "loops_at",
+    "parent",
+    "reading",
+    "statements_at",
+    "writing",
+]
+
+
+def statements_at(func: PrimFunc, path: Steps) -> list[tuple[Steps, Stmt]]:
+    """The statements from the function's body down to a place, each with its path."""
+    values = Path(path).chain(func)
+    return [(path[:at], value) for at, value in enumerate(values) if isinstance(value, Stmt)]
+
+
+def loops_at(func: PrimFunc, path: Steps) -> list[tuple[Steps, For]]:
+    """The loops around a place in the function, outermost first; a loop at the place is none of them."""
+    return [(way, stmt) for way, stmt in statements_at(func, path)[:-1] if isinstance(stmt, For)]
+
+
+def blocks_at(func: PrimFunc, path: Steps) -> list[tuple[Steps, Block]]:
+    """The blocks around a place, outermost first."""
+    return [(way, stmt) for way, stmt in statements_at(func, path)[:-1] if isinstance(stmt, Block)]
+
+
+def headers(stmt: Stmt) -> Iterator[Expr]:
+    """The expressions of a statement that are not inside of a statement in it."""
+    if isinstance(stmt, Block):
+        for it in stmt.iters:
+            if it.value is not None:
+                yield it.value
+        yield stmt.predicate
+        return
+    for child in stmt.children():
+        if isinstance(child, Expr):
+            yield child
+
+
+def loads_in(stmt: Stmt, buffer: Buffer) -> list[BufferLoad]:
+    """The loads of a buffer in a statement itself."""
+    return [load for root in headers(stmt) for load in each(BufferLoad, root) if load.buffer is buffer]
+
+
+def reading(facts: Facts, func: PrimFunc, buffer: Buffer) -> list[tuple[Steps, Stmt]]:
+    """The statements that load elements of a buffer themselves, in the order of the text."""
+    return [(("body", *way), stmt) for way, stmt in facts.inside(func.body) if loads_in(stmt, buffer)]
+
+
+def writing(facts: Facts, func: PrimFunc, buffer: Buffer) -> list[tuple[Steps, BufferStore]]:
+    """The statements that store to a buffer, in the order of the text."""
+    return [
+        (("body", *way), stmt)
+        for way, stmt in facts.inside(func.body)
+        if isinstance(stmt, BufferStore) and stmt.buffer is buffer
+    ]
+
+
+def allocation_of(facts: Facts, func: PrimFunc, buffer: Buffer) -> tuple[Steps, AllocBuffer] | None:
+    """Where a buffer is allocated; None for one that the function is given."""
+    for way, stmt in facts.inside(func.body):
+        if isinstance(stmt, AllocBuffer) and stmt.buffer is buffer:
+            return ("body", *way), stmt
+    return None
+
+
+def common_place(paths: Sequence[Steps]) -> Steps:
+    """The deepest statement around (or at) all of some places."""
+    first = paths[0]
+    depth = min(map(len, paths))
+    while any(path[:depth] != first[:depth] for path in paths):
+        depth -= 1
+    while depth and (isinstance(first[depth - 1], str) and first[depth - 1] == "stmts"):
+        depth -= 1
+    return first[:depth]
+
+
+def parent(path: Steps) -> Steps:
+    """The place of the statement around one."""
+    way = path[:-1]
+    return way[:-1] if way and way[-1] == "stmts" else way
+
+
+def home_of_new(func: PrimFunc, path: Steps) -> tuple[Steps, bool]:
+    """Where memory for what happens at a place is allocated, and whether as the head of the body there: at the root block
+    of a program of blocks, as TVM does it (lowering brings it to where it is used); else at the place itself.
+    """
+    blocks = blocks_at(func, path)
+    if blocks:
+        return blocks[0][0], True
+    return path, False
+
+
+def scope_head(stmt: Stmt) -> int:
+    """How many allocations head a body."""
+    stmts: Sequence[Stmt] = stmt.stmts if isinstance(stmt, Seq) else (stmt,)
+    count = 0
+    while count < len(stmts) and isinstance(stmts[count], AllocBuffer):
+        count += 1
+    return count
