@@ -247,6 +247,50 @@ def smooth(A: T.Buffer(({row.size},), "float32", align=64), B: T.Buffer(({row.si
     return calls
 
 
+def fused_updates(size: int = 96) -> dict[str, Candidate]:
+    """A plain product, whose updates are one fused multiply-add each, and with contraction off."""
+    func = parse(f"""
+@T.prim_func
+def product(A: T.Buffer(({size}, {size}), "float32"), B: T.Buffer(({size}, {size}), "float32"), C: T.Buffer(({size}, {size}), "float32")):
+    T.func_attr({{"tir.noalias": True}})
+    for i, k, j in T.grid({size}, {size}, {size}):
+        C[i, j] = C[i, j] + A[i, k] * B[k, j]
+""")
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.random((size, size), np.float32) for _ in range(3))
+    calls: dict[str, Candidate] = {}
+    for name, option in (("tirlower", ""), ("two roundings", " -fast-math-contract=0")):
+        kernel, out = tl.build(func, f"llvm -num_threads=1{option}"), c.copy()
+        kernel(a, b, out)
+        np.testing.assert_allclose(out, c + a @ b, rtol=1e-4)
+        calls[name] = Call(kernel, (a, b, out))
+    return calls
+
+
+def lone_sums(count: int = 4096) -> dict[str, Candidate]:
+    """A sum and a sum of squares, which all iterations wait for: apart from their products, and fused with them."""
+    calls: dict[str, Candidate] = {}
+    x, out = np.random.default_rng(0).random(count), np.zeros(2)
+    for name, update in (("tirlower", "S[1] + X[i] * X[i]"), ("fused", "T.fma(X[i], X[i], S[1])")):
+        kernel = tl.build(
+            parse(f"""
+@T.prim_func
+def moments(X: T.Buffer(({count},), "float64"), S: T.Buffer((2,), "float64")):
+    S[0] = T.float64(0)
+    S[1] = T.float64(0)
+    for i in range({count}):
+        S[0] = S[0] + X[i]
+        S[1] = {update}
+"""),
+            "llvm -num_threads=1",
+        )
+        assert isinstance(kernel, tl.Kernel)
+        kernel(x, out)
+        np.testing.assert_allclose(out, [x.sum(), (x * x).sum()], rtol=1e-12)
+        calls[name] = Call(kernel, (x, out))
+    return calls
+
+
 _DOT = "llvm.x86.avx512bf16.dpbf16ps.512"
 
 ROWS: dict[str, Callable[[], dict[str, Candidate]]] = {
@@ -258,6 +302,8 @@ ROWS: dict[str, Callable[[], dict[str, Candidate]]] = {
     "sum of 16 KB": sums,
     "bfloat16 dot product": bfloat16_dots,
     "running sums of 16 KB": scans,
+    "product of 96 x 96, fused updates": fused_updates,
+    "sum and sum of squares, 32 KB": lone_sums,
 }
 
 
