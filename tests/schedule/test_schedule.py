@@ -10,8 +10,10 @@ import pytest
 import tirlower as tl
 from tests.checking import executes_alike, roundtrips, same_function
 from tirlower.diagnostics import DeadHandle, IllegalStep, NotFound
+from tirlower.ir import IRModule
 from tirlower.ir.structural import assert_structural_equal
 from tirlower.script import parse
+from tirlower.script import tir as T
 
 BLOCKS = """
 @T.prim_func
@@ -187,3 +189,41 @@ def test_a_misspelt_name_says_which_one_is_near() -> None:
         sch.get_block("c")
     with pytest.raises(AttributeError):
         sch.splitt()  # type: ignore[attr-defined]
+
+
+def test_arrays_that_overlap_meet_no_new_order():
+    @T.prim_func
+    def copies(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+        for i in range(8):
+            B[i] = A[i]
+        for j in range(8):
+            C[7 - j] = A[j]
+
+    @T.prim_func
+    def other(A: T.Buffer((8,), "int32")):
+        for i in range(8):
+            A[i] = i
+
+    def run(program: Any) -> list[int]:
+        a, b = np.arange(8, dtype="int32"), np.zeros(8, "int32")
+        tl.build(program)(a, b, a)
+        return [int(x) for x in b]
+
+    sch = tl.Schedule(copies)
+    sch.split("i", [2, None])
+    sch.parallel("i_0")
+    assert run(copies) == run(sch) == list(range(8)), "in the order of the program"
+    sch = tl.Schedule(IRModule({"copies": copies, "other": other}))
+    sch.work_on("copies")
+    sch.merge("i", "j")
+    program = sch.program
+    assert isinstance(program, IRModule)
+    assert program["copies"].attrs["tir.noalias"] and "tir.noalias" not in program["other"].attrs
+    assert "tir.noalias" not in sch.mod["copies"].attrs
+    sch = tl.Schedule(copies)
+    sch.merge("i", "j")
+    with pytest.raises(ValueError, match="memory"):
+        run(sch)
+    a, b, c = np.arange(8, dtype="int32"), np.zeros(8, "int32"), np.zeros(8, "int32")
+    tl.build(sch)(a, b, c)
+    assert list(b) == list(a) == list(c[::-1])

@@ -16,6 +16,7 @@ from tirlower.diagnostics import (
     nearest_name,
     user_frames,
 )
+from tirlower.ir.annotations import NOALIAS
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Var
 from tirlower.ir.func import IRModule, PrimFunc
@@ -36,6 +37,23 @@ from tirlower.schedule.step import Step, judge, take
 from tirlower.schedule.trace import Trace
 
 __all__ = ["Schedule"]
+
+_IN_ORDER = frozenset(
+    {
+        "AddUnitLoop",
+        "Annotate",
+        "Bind",
+        "EnterPostproc",
+        "Fuse",
+        "Parallel",
+        "Peel",
+        "Split",
+        "Unannotate",
+        "Unroll",
+        "Vectorize",
+    }
+)
+"""The steps after which all instances run in their order, or as loops run whose kinds a build proves itself."""
 
 
 class Schedule:
@@ -102,8 +120,22 @@ class Schedule:
 
     @property
     def program(self) -> PrimFunc | IRModule:
-        """What is to be compiled: the function where the schedule is of one, else the module."""
-        return self._state.mod["main"] if self._single else self._state.mod
+        """What is to be compiled: the function where the schedule is of one, else the module.
+
+        Steps are proved for parameters that are apart, and a build of the new program alone cannot know what the old one
+        did with arrays that overlap. So a function whose instances run in another order, or elsewhere, says
+        ``tir.noalias``: calls with such arrays are refused. (A bare :attr:`mod` is a program like any other.)
+        """
+        mod, first = self._state.mod, self._state.first
+        kinds = [record.instruction.kind for record in self._state.records()]
+        if not all(kind.is_pure or kind.name in _IN_ORDER for kind in kinds):
+            changed = {
+                name: func.with_attr(NOALIAS, True)
+                for name, func in mod.functions.items()
+                if func is not first.mod.functions.get(name) and NOALIAS not in func.attrs
+            }
+            mod = IRModule({**mod.functions, **changed}, mod.attrs)
+        return mod["main"] if self._single else mod
 
     @property
     def trace(self) -> Trace:

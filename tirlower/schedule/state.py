@@ -73,6 +73,11 @@ class State:
         """The steps that led here, the first one first."""
         return [state.record for state in self._back() if state.record is not None][::-1]
 
+    @property
+    def first(self) -> State:
+        """The moment before all steps."""
+        return list(self._back())[-1]
+
     def _back(self) -> Iterator[State]:
         state: State | None = self
         while state is not None:
