@@ -371,6 +371,8 @@ def test_what_holds_between_functions_is_still_verified() -> None:
     two = kernels(2)
     with pytest.raises(WellFormedError, match="export one name, 'k1'"):
         tl.build(IRModule({"k0": two["k0"].with_attr("global_symbol", "k1"), "k1": two["k1"]}))
+    with pytest.raises(LoweringError, match="two functions of the module export 'k1', and a build has one target"):
+        tl.build(IRModule({"k0": two["k0"].with_attrs({"global_symbol": "k1", "target": "cuda"}), "k1": two["k1"]}))
     with pytest.raises(LoweringError, match="exports no function"):
         tl.build(IRModule({}))
 

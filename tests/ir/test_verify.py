@@ -306,6 +306,14 @@ def test_exported_names_are_unique():
     good(IRModule({"f": f, "g": g.without_attr("global_symbol")}))
 
 
+def test_one_name_may_be_exported_for_several_targets():
+    body = ir.Evaluate(ir.const(0))
+    host, device, other = (func(body, name="main").with_attr("target", kind) for kind in ("llvm", "cuda", "llvm"))
+    good(IRModule({"a": host, "b": device}))
+    bad(IRModule({"a": host, "b": other}), "export one name", "main")
+    bad(IRModule({"a": host, "b": host.without_attr("target"), "c": func(body, name="main")}), "export one name")
+
+
 def test_an_error_shows_the_place():
     x = ir.Var("x")
     text = str(bad(func(ev(x, span=SPAN))))

@@ -217,3 +217,42 @@ def test_augmented_stores_read_their_place():
 def test_mistakes(text, message):
     with pytest.raises(ScriptError, match=message):
         stmts(text)
+
+
+@pytest.mark.parametrize(
+    ("match", "message"),
+    [
+        ("A[0:4, i:i + 4], (4, 5)", "dimension 1 of the region of 'A' has 4 elements, the buffer that matches it 5"),
+        ("A[0:4, 0:4], (4,)", "dimension 0 of the region of 'A' has 4 elements, the buffer that matches it 1"),
+        ("A[0:4, 0:4], (1, 4, 4)", "a region of 2 dimensions is matched by a buffer of 3"),
+    ],
+)
+def test_a_region_of_another_extent_is_not_matched(match, message):
+    text = f"""
+def f(A: T.Buffer((16, 16), "float32")):
+    for i in range(4):
+        with T.block("x"):
+            T.reads()
+            T.writes(A[0:4, 0:8])
+            B = T.match_buffer({match})
+            T.evaluate(B.data)
+"""
+    with pytest.raises(ScriptError, match=message):
+        parse(text)
+
+
+def test_extents_that_may_be_equal_are_matched():
+    func = parse(
+        """
+def f(A: T.Buffer((16, 16), "float32"), n: T.int32):
+    for i in range(4):
+        with T.block("x"):
+            T.reads()
+            T.writes(A[0:4, 0:n])
+            B = T.match_buffer(A[i, 0:n], (n,))
+            C = T.match_buffer(A[0:4, 0:n], (4, 8))
+            B[0] = C[0, 0]
+""",
+        check_well_formed=False,
+    )
+    assert len(func.body.body.body.match_buffers) == 2

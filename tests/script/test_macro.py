@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tirlower.diagnostics import ScriptError, TirError
-from tirlower.ir import AttrStmt, Seq
+from tirlower.ir import AttrStmt, Seq, structural_equal
 from tirlower.script import tir as T
 
 FACTOR = 3
@@ -168,3 +168,51 @@ def test_wrong_calls():
         @T.prim_func
         def f(A: T.Buffer((8,), "int32")):
             scaled(A)
+
+
+class Filler:
+    """Macros as methods: they read the object that they are called on."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    @T.macro
+    def fill(self, A, i, times=1):
+        A[i] = self.value * times
+
+    @T.macro(hygienic=False)
+    def fill_both(self, A):
+        self.fill(A, i)
+        A[i + 1] = self.value
+
+    @staticmethod
+    @T.macro
+    def clear(A, i):
+        A[i] = 0
+
+
+def test_macros_are_methods():
+    three, four = Filler(3), Filler(4)
+
+    @T.prim_func
+    def filled(A: T.Buffer((8,), "int32")):
+        three.fill(A, 0)
+        four.fill(A, 1, times=2)
+        Filler.fill(four, A, 2)
+        for i in range(3, 4):
+            three.fill_both(A)
+        Filler.clear(A, 5)
+
+    @T.prim_func
+    def plain(A: T.Buffer((8,), "int32")):
+        A[0] = 3
+        A[1] = 8
+        A[2] = 4
+        for i in range(3, 4):
+            A[i] = 3
+            A[i + 1] = 3
+        A[5] = 0
+
+    assert structural_equal(filled.body, plain.body, map_free_vars=True)
+    with pytest.raises(TirError, match="called inside a prim_func only"):
+        three.fill(None, 0)

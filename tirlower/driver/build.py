@@ -56,6 +56,14 @@ def target_of(target: TargetLike) -> Target:
 def exported_functions(mod: IRModule) -> dict[str, PrimFunc]:
     """The functions of a module that have a symbol, by it. Raises :class:`LoweringError` when there is none."""
     found = {str(f.attrs["global_symbol"]): f for f in mod.functions.values() if "global_symbol" in f.attrs}
+    for func in mod.functions.values():
+        other = found.get(str(func.attrs.get("global_symbol")), func)
+        if str(other.attrs.get("target", "")) != str(func.attrs.get("target", "")):
+            raise LoweringError(
+                f"two functions of the module export {func.attrs['global_symbol']!r}, and a build has one target",
+                origin="build",
+                help="build the functions of each target as a module of their own",
+            )
     if not found:
         raise LoweringError(
             "the module exports no function", origin="build", help="give a function the attribute global_symbol"

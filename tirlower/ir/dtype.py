@@ -12,9 +12,11 @@ from typing import ClassVar, TypeAlias
 import ml_dtypes
 import numpy as np
 
+from tirlower.ir.text import script
+
 __all__ = [
     "BOOL", "FLOAT64", "FLOAT8_KINDS", "HANDLE", "INT32", "INT64", "VOID", "Array", "DataType", "DataTypeError",
-    "NumpyDType",
+    "WITHOUT_BITS", "NumpyDType",
 ]  # fmt: skip
 
 Array: TypeAlias = "np.ndarray[tuple[int, ...], NumpyDType]"
@@ -106,8 +108,8 @@ class DataType(str):
 
     @classmethod
     def _parse(cls, name: str) -> DataType:
-        if name in _WITHOUT_BITS:
-            found = cls(_WITHOUT_BITS[name])
+        if name in WITHOUT_BITS:
+            found = cls(WITHOUT_BITS[name])
         elif name in ("void", ""):
             found = cls._known.get("void") or cls._make("void", 0, 0, False, "void")
         elif match := _NUMERIC.fullmatch(name):
@@ -264,6 +266,14 @@ class DataType(str):
             return np.dtype(np.uint64)
         raise DataTypeError(f"{self!s} has no NumPy dtype")
 
+    def script(self, **options: object) -> str:
+        """The type as scripts write it.
+
+        >>> DataType("float32x4").script()
+        'T.float32x4'
+        """
+        return script(self, **options)
+
     @classmethod
     def from_numpy(cls, dtype: NumpyDType | type) -> DataType:
         """The data type of a NumPy (or ml_dtypes) dtype."""
@@ -273,7 +283,7 @@ class DataType(str):
         return (DataType, (str(self),))
 
 
-_WITHOUT_BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
+WITHOUT_BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
 """What types without a width stand for, as in TIR."""
 
 _OTHER_NAMES = {

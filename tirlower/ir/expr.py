@@ -17,6 +17,7 @@ from tirlower.diagnostics import Span, TirError, WellFormedError
 from tirlower.ir.dtype import BOOL, HANDLE, INT32, INT64, VOID, DataType
 from tirlower.ir.node import Node, attrs, binds, buffer_use, child, data, disjoint_base, hint, node
 from tirlower.ir.op import GlobalVar, Op
+from tirlower.ir.text import script
 
 if TYPE_CHECKING:
     from tirlower.ir.buffer import Buffer
@@ -54,6 +55,14 @@ class PointerType:
 
     def __hash__(self) -> int:
         return hash((self.element, self.scope))
+
+    def script(self, **options: object) -> str:
+        """The type as scripts write it.
+
+        >>> PointerType("int8", "shared").script()
+        'T.handle("int8", "shared")'
+        """
+        return script(self, **options)
 
     def __repr__(self) -> str:
         return f"PointerType({str(self.element)!r}, {self.scope!r})"

@@ -97,14 +97,6 @@ class PrimFunc(Node):
 
         return specialize(self, values)
 
-    def script(self, **options: object) -> str:
-        """The function as a script that parses back to an equal function."""
-        return text.script(self, **options)
-
-    def show(self, **options: object) -> None:
-        """Print the script, coloured where the terminal shows colours."""
-        text.show(self, **options)
-
     def __str__(self) -> str:
         return self.script()
 
@@ -208,9 +200,9 @@ class IRModule:
         """The module as a script that parses back to an equal module."""
         return text.script(self, **options)
 
-    def show(self, **options: object) -> None:
+    def show(self, *style: str, **options: object) -> None:
         """Print the script, coloured where the terminal shows colours."""
-        text.show(self, **options)
+        text.show(self, *style, **options)
 
     def __str__(self) -> str:
         return self.script()

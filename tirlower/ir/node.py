@@ -21,7 +21,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, ClassVar, Never, Self, TypeVar, cast, dataclass_transform
 
-from tirlower.ir.text import text
+from tirlower.ir.text import script, show, text
 
 if TYPE_CHECKING:
     from typing_extensions import disjoint_base
@@ -199,6 +199,15 @@ class Node:
         if changes:
             raise TypeError(f"{type(self).__name__} has no field {next(iter(changes))!r}")
         return type(self)(**args)
+
+    def script(self, **options: object) -> str:
+        """The node's text, as :func:`tirlower.script.printer.script` gives it with these options; a function's or
+        module's parses back to an equal one."""
+        return script(self, **options)
+
+    def show(self, *style: str, **options: object) -> None:
+        """Print the script, coloured where the terminal shows colours (see :func:`tirlower.script.printer.show`)."""
+        show(self, *style, **options)
 
     def __str__(self) -> str:
         return text(self)

@@ -39,9 +39,9 @@ def script(node: object, **options: object) -> str:
     return found
 
 
-def show(node: object, **options: object) -> None:
+def show(node: object, *style: str, **options: object) -> None:
     """Print the script (see :func:`tirlower.script.printer.show`)."""
-    _printer().show(node, **options)
+    _printer().show(node, *style, **options)
 
 
 def locate(root: object, name: str, chain: list[object]) -> Span | None:

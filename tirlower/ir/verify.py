@@ -10,7 +10,7 @@ The rules of scope are those of :mod:`tirlower.ir.binding`. On top of them:
   stated; a block with iterators uses those, not the loop variables around it;
 - types agree: of iterators, conditions, constants, lane-by-lane calls, returned values, calls between functions;
 - calls of other functions of the module find them, with the arguments that they take;
-- two functions of a module do not export one name.
+- two functions of a module do not export one name for one target.
 """
 
 from __future__ import annotations
@@ -373,13 +373,14 @@ def _printed(node: object) -> str:
 def _verify(functions: dict[str, PrimFunc], whole: bool) -> None:
     module = _Module(functions)
     verifiers: dict[str, _Verifier] = {}
-    exported: dict[str, str] = {}
+    exported: dict[tuple[str, str], str] = {}
     for name, func in functions.items():
         verifier = verifiers[name] = _Verifier(name, func, module)
         verifier.walk(func)
         symbol = func.attrs.get("global_symbol")
         if symbol is not None:
-            other = exported.setdefault(str(symbol), name)
+            # Code for two targets does not meet: a host function and a kernel may have one name.
+            other = exported.setdefault((str(symbol), str(func.attrs.get("target", ""))), name)
             if other != name:
                 verifier.fail(
                     f"the functions {other!r} and {name!r} export one name, {symbol!r}",

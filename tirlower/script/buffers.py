@@ -8,8 +8,10 @@ from typing import SupportsInt, cast
 import numpy as np
 
 from tirlower.diagnostics import TirError
+from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferOptions, BufferRegion, MatchBufferRegion, Shape
 from tirlower.ir.buffer import decl_buffer as make_buffer
+from tirlower.ir.cancel import linear_difference
 from tirlower.ir.changes import may_change
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Expr, ExprLike, IntImm, PointerType, Var, as_expr
@@ -207,9 +209,33 @@ class _MatchBuffer(Frame):
         if options["scope"] in (None, "", "global"):
             options["scope"] = region.buffer.scope
         buffer = _declare(builder, name or "", **options)
+        _need_extents(region, buffer)
         block.matches.append(MatchBufferRegion(buffer, region, span=builder.here()))
         builder.know_buffer(buffer)
         return buffer
+
+
+def _need_extents(region: BufferRegion, buffer: Buffer) -> None:
+    """Raise :class:`TirError` where a buffer that names a region certainly has other extents.
+
+    Dimensions of the region in front of those of the buffer have the extent 1.
+    """
+    front = len(region.region) - len(buffer.shape)
+    if front < 0:
+        raise TirError(
+            f"a region of {len(region.region)} dimensions is matched by a buffer of {len(buffer.shape)}",
+            help="the buffer has as many dimensions as the region, or less: the region's first ones are 1 then",
+        )
+    wanted = [build.const(1, part.extent.dtype) for part in region.region[:front]] + list(buffer.shape)
+    for axis, (part, extent) in enumerate(zip(region.region, wanted, strict=True)):
+        have, want = build.match_types(part.extent, extent)
+        gap = linear_difference(have, want)
+        if isinstance(gap, IntImm) and gap.value:
+            raise TirError(
+                f"dimension {axis} of the region of {region.buffer.name!r} has {part.extent} elements, the buffer that "
+                f"matches it {extent}",
+                help="give the buffer the extents of the region",
+            )
 
 
 def match_buffer(

@@ -8,8 +8,12 @@ from collections.abc import Mapping
 from tirlower.ir.op import GlobalVar
 from tirlower.script.namespace import NAMESPACES, Namespace
 from tirlower.script.parse import ir_module
+from tirlower.script.statement_forms import range_
 
-__all__ = ["GlobalVar", "ir_module", "module_attrs", "module_global_infos"]
+__all__ = ["GlobalVar", "Range", "ir_module", "module_attrs", "module_global_infos"]
+
+
+Range = range_
 
 
 def module_attrs(attrs: Mapping[str, object]) -> None:
@@ -27,5 +31,6 @@ NAMESPACES[__name__] = Namespace(
         "module_attrs": module_attrs,
         "module_global_infos": module_global_infos,
         "GlobalVar": GlobalVar,
+        "Range": range_,
     },
 )

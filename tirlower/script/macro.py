@@ -21,6 +21,26 @@ __all__ = ["Macro"]
 _DEEPEST = 100
 
 
+class _BoundMacro:
+    """A macro as a method of an object."""
+
+    def __init__(self, macro: Macro, instance: object) -> None:
+        self.macro = macro
+        self.instance = instance
+        self.__name__ = macro.__name__
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """Raises: a macro is called inside a prim_func only."""
+        return self.macro(*args, **kwargs)
+
+    def expand_in(self, parser: Parser, args: list[object], kwargs: dict[str, object], node: ast.AST) -> object:
+        """Parse the body at a call, for the object."""
+        return self.macro.expand_in(parser, [self.instance, *args], kwargs, node)
+
+    def __repr__(self) -> str:
+        return f"<macro {self.__name__} of {self.instance!r}>"
+
+
 class Macro:
     """A macro: its parameters are replaced by the arguments' values, its statements stand where it is called.
 
@@ -58,6 +78,10 @@ class Macro:
         definition, source, shift = definition_at(func.__code__, func.__globals__, func.__name__)
         scope = PythonScope.of_function(func, frame)
         return cls(func.__name__, definition, source, shift, scope, hygienic, inspect.signature(func))
+
+    def __get__(self, instance: object, owner: type | None = None) -> Macro | _BoundMacro:
+        """The macro of a class; as an attribute of an object it takes that as its first argument, as methods do."""
+        return self if instance is None else _BoundMacro(self, instance)
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Raises: a macro is called inside a prim_func only."""

@@ -430,6 +430,16 @@ call_packed_lowered = tvm_call_packed_lowered = _packed("tvm_call_packed_lowered
 call_cpacked_lowered = tvm_call_cpacked_lowered = _packed("tvm_call_cpacked_lowered")
 
 
+def llvm_lookup_intrinsic_id(name: str) -> Expr:
+    """What names an intrinsic of LLVM to ``T.call_llvm_intrin``: its name, which no version of LLVM renumbers.
+
+    Raises :class:`TirError` for a text that is no name of one.
+    """
+    if not str(name).startswith("llvm."):
+        raise TirError(f"the names of LLVM's intrinsics begin with 'llvm.', got {str(name)!r}")
+    return as_expr(str(name))
+
+
 def comm_reducer(combiner: Callable[P, object], identity: Sequence[ExprLike]) -> CommReducer:
     """A reducer from a function of the left and right values: ``T.comm_reducer(lambda x, y: x + y, [T.float32(0)])``.
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from tirlower.diagnostics import ScriptError, TirError
 from tirlower.ir.buffer import Buffer, IterVar
 from tirlower.ir.changes import may_change
-from tirlower.ir.expr import BufferLoad, Expr, IntImm, PointerType, Var, as_expr
-from tirlower.ir.stmt import BufferStore
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, as_expr
+from tirlower.ir.op import Op
+from tirlower.ir.stmt import BufferStore, Evaluate
 from tirlower.script.elementwise import Elements, is_elementwise
 from tirlower.script.forms import (
     Frame,
@@ -27,6 +28,9 @@ from tirlower.script.rebind import kind_of_value
 from tirlower.script.weak import Weak
 
 __all__ = ["Assignments"]
+
+
+_CALL_EXTERN = Op.get("tir.call_extern")
 
 
 class Assignments(Evaluator):
@@ -234,6 +238,10 @@ class Assignments(Evaluator):
         if isinstance(value, (Buffer, IterVar)) or (value.__class__ is Var and not self._is_known(value)):
             self.take_name(value, name)
             return value
+        if isinstance(value, Call) and value.op is _CALL_EXTERN and value.dtype == "void":
+            # It has no value, and the name stands for none: the call is a statement.
+            self.emit(Evaluate(value))
+            return None
         if isinstance(value, (Expr, Sliced, Weak)) or is_number(value):
             return self.bind(name, value)
         if isinstance(value, (list, tuple)):

@@ -11,7 +11,7 @@ from typing import Any
 from tirlower.diagnostics import nearest_name
 from tirlower.ir import build
 from tirlower.ir.buffer import BufferRegion
-from tirlower.ir.dtype import FLOAT8_KINDS, DataType
+from tirlower.ir.dtype import FLOAT8_KINDS, WITHOUT_BITS, DataType
 from tirlower.ir.index_map import IndexMap
 from tirlower.machine.target import Target
 from tirlower.script import operators as _ops
@@ -31,6 +31,7 @@ from tirlower.script.loops import grid, parallel, serial, thread_binding, unroll
 from tirlower.script.namespace import NAMESPACES, Namespace
 from tirlower.script.parse import macro, prim_func
 from tirlower.script.python_words import REMEDIES
+from tirlower.script.region_forms import prefetch, realize
 from tirlower.script.scope import MISSING
 from tirlower.script.statement_forms import (
     Assert_,
@@ -60,7 +61,7 @@ _MEMBERS: dict[str, object] = {
     # functions and modules
     "prim_func": prim_func, "macro": macro, "func_attr": func_attr, "ret": ret,
     # buffers
-    "Buffer": Buffer, "match_buffer": match_buffer, "alloc_buffer": alloc_buffer,
+    "Buffer": Buffer, "buffer": Buffer, "match_buffer": match_buffer, "alloc_buffer": alloc_buffer,
     "sblock_alloc_buffer": alloc_buffer, "allocate": allocate, "allocate_const": allocate_const,
     "decl_buffer": decl_buffer, "alloc_shared": alloc_shared, "alloc_local": alloc_local,
     "buffer_store": buffer_store, "BufferLoad": _ops.BufferLoad_, "BufferRegion": BufferRegion,
@@ -74,6 +75,7 @@ _MEMBERS: dict[str, object] = {
     "meta_var": meta_var, "let": let, "bind": bind, "LetStmt": LetStmt, "attr": attr,
     "launch_thread": launch_thread, "env_thread": env_thread, "iter_var": iter_var, "IterVar": iter_var,
     "assume": assume, "Assert": Assert_, "evaluate": evaluate, "target": Target, "Target": Target, "Range": range_,
+    "realize": realize, "prefetch": prefetch,
     "If": If, "Then": Then, "Else": Else, "Seq": Seq_,
     # nodes
     **_ops.NODE_CONSTRUCTORS,
@@ -96,6 +98,7 @@ _MEMBERS: dict[str, object] = {
     "call_cpacked": _ops.call_cpacked, "tvm_call_cpacked": _ops.call_cpacked,
     "call_packed_lowered": _ops.call_packed_lowered, "tvm_call_packed_lowered": _ops.call_packed_lowered,
     "call_cpacked_lowered": _ops.call_cpacked_lowered, "tvm_call_cpacked_lowered": _ops.call_cpacked_lowered,
+    "llvm_lookup_intrinsic_id": _ops.llvm_lookup_intrinsic_id,
     # types
     "handle": HandleType("handle"), "Ptr": PtrType(), "boolean": TypeFunc("bool"),
 }  # fmt: skip
@@ -109,8 +112,8 @@ TYPE_NAMES = (
 
 def _make(name: str) -> object:
     """A type or operation by name, or ``MISSING``."""
-    if name.startswith("_"):
-        return MISSING
+    if name.startswith("_") or name in WITHOUT_BITS:
+        return MISSING  # a script says how wide its types are
     try:
         dtype = DataType(name)
     except ValueError:

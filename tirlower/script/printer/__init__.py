@@ -7,11 +7,17 @@ no script can say is a comment itself; the printer never raises for it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypedDict, Unpack
+
 from tirlower.diagnostics import Span, TirError, deep_recursion
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
-from tirlower.ir.expr import Expr
+from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import Expr, PointerType
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.node import Node
+from tirlower.ir.path import Path
 from tirlower.ir.stmt import BlockIter, Stmt
 from tirlower.script.namespace import NAMESPACES
 from tirlower.script.printer.deep import cuts
@@ -19,14 +25,45 @@ from tirlower.script.printer.document import Document, NodeSpans, PrintedScript
 from tirlower.script.printer.expressions import ExprPrinter
 from tirlower.script.printer.functions import print_function, print_module
 from tirlower.script.printer.highlight import colored, wants_color
+from tirlower.script.printer.literals import type_text
+from tirlower.script.printer.marks import marked, with_prefixes
 from tirlower.script.printer.names import Names
 from tirlower.script.printer.scan import ROOT, Scan
 from tirlower.script.printer.statements import StmtPrinter
 
-__all__ = ["NodeSpans", "PrintedScript", "colored", "locate", "print_with_spans", "script", "show", "text"]
+__all__ = [
+    "NodeSpans",
+    "PrintedScript",
+    "ScriptOptions",
+    "colored",
+    "locate",
+    "print_with_spans",
+    "script",
+    "show",
+    "text",
+]
 
 HEADER = "# from tirlower.script import tir as T"
 MODULE_HEADER = "# from tirlower.script import ir as I\n" + HEADER
+
+
+class ScriptOptions(TypedDict, total=False):
+    """What :func:`script` takes besides the node."""
+
+    header: bool
+    indent: int
+    name: str | None
+    ir_prefix: str
+    tir_prefix: str
+    indent_spaces: int | None
+    print_line_numbers: bool
+    num_context_lines: int | None
+    show_meta: bool
+    show_object_address: bool
+    path_to_underline: Iterable[Path]
+    path_to_annotate: Mapping[Path, str] | None
+    obj_to_underline: Iterable[object]
+    obj_to_annotate: Mapping[object, str] | None
 
 
 def _lookup(name: str) -> object:
@@ -34,16 +71,28 @@ def _lookup(name: str) -> object:
     return NAMESPACES["tirlower.script.tir"].find(name)
 
 
-def _document(node: object, indent: int, marks: bool, header: bool) -> Document:
-    doc = Document(indent, marks)
-    if header and isinstance(node, (IRModule, PrimFunc)):
+@dataclass(frozen=True)
+class _Look:
+    """How a text is to look."""
+
+    indent: int = 4
+    header: bool = False
+    name: str | None = None
+    addresses: bool = False
+    metadata: bool = False
+
+
+def _document(node: object, look: _Look, marks: bool) -> Document:
+    doc = Document(look.indent, marks, look.addresses, [] if look.metadata else None)
+    if look.header and isinstance(node, (IRModule, PrimFunc)):
         doc.lines += [*(MODULE_HEADER if isinstance(node, IRModule) else HEADER).split("\n"), ""]
+    before = len(doc.lines)
     with deep_recursion():
         try:
             if isinstance(node, IRModule):
-                print_module(doc, node, _lookup)
+                print_module(doc, node, _lookup, look.name)
             elif isinstance(node, PrimFunc):
-                print_function(doc, node, _lookup)
+                print_function(doc, node, _lookup, look.name)
             elif isinstance(node, Stmt):
                 _fragment(doc, node).rest(node)
             else:
@@ -51,6 +100,8 @@ def _document(node: object, indent: int, marks: bool, header: bool) -> Document:
         except (AttributeError, LookupError, TirError, TypeError, ValueError) as err:
             # Outside its statements, which mark such things themselves, a function holds what no field can.
             doc.line([f"# ill-formed: {type(node).__name__}: {type(err).__name__}: {err}"])
+    if doc.metadata:
+        doc.insert(before, ['metadata = {"array": [' + ", ".join(doc.metadata) + "]}", ""])
     return doc
 
 
@@ -76,30 +127,85 @@ def _print_part(doc: Document, node: object) -> None:
         return
     elif isinstance(node, Buffer):
         pieces = ["T.Buffer(", *printer.spec(node), ")"]
+    elif isinstance(node, (DataType, PointerType)):
+        pieces = [type_text(node)]
     else:
         pieces = printer.attr_pieces(node)
     printer.emit(pieces)
 
 
-def script(node: object, *, header: bool = False, indent: int = 4) -> str:
-    """The script of a function or module (or the text of any other node).
+def script(
+    node: object,
+    *,
+    header: bool = False,
+    indent: int = 4,
+    name: str | None = None,
+    ir_prefix: str = "I",
+    tir_prefix: str = "T",
+    indent_spaces: int | None = None,
+    print_line_numbers: bool = False,
+    num_context_lines: int | None = None,
+    show_meta: bool = False,
+    show_object_address: bool = False,
+    path_to_underline: Iterable[Path] = (),
+    path_to_annotate: Mapping[Path, str] | None = None,
+    obj_to_underline: Iterable[object] = (),
+    obj_to_annotate: Mapping[object, str] | None = None,
+) -> str:
+    """The script of a function or module (or the text of any other node, type or layout).
 
-    ``header`` puts the import line, as a comment, on top; ``indent`` is the width of an indentation. ``parse`` of a
-    function's or module's text gives a structurally equal one.
+    ``header`` puts the import line, as a comment, on top; ``indent`` (or TIR's ``indent_spaces``) is the width of an
+    indentation; ``name`` that of the function or module; the prefixes name the namespaces. ``parse`` of a function's
+    or module's text gives a structurally equal one, also with ``show_meta``, which puts the contents of constant arrays
+    in front, out of the way.
+
+    ``obj_to_underline`` (nodes, wherever they stand) and ``path_to_underline`` (places) have ``^^^`` below them,
+    ``obj_to_annotate`` and ``path_to_annotate`` a comment behind their line; ``num_context_lines`` leaves out what is
+    farther from the underlined. ``show_object_address`` makes names of objects tell them apart. Such texts are for
+    people. Raises :class:`TirError` for a mark on what the text does not show.
+
+    >>> from tirlower.ir import Buffer, BufferStore, Var
+    >>> i, A = Var("i"), Buffer("A", (8,), "int32")
+    >>> store = BufferStore(A, i * 2 + 1, (i,))
+    >>> print(script(store, obj_to_underline=[store.value.a], obj_to_annotate={store: "odd numbers"}))
+    A[i] = i * 2 + 1  # odd numbers
+           ^^^^^
     """
-    return _document(node, indent, False, header).text()
+    look = _Look(indent if indent_spaces is None else indent_spaces, header, name, show_object_address, show_meta)
+    wanted = (path_to_underline, path_to_annotate, obj_to_underline, obj_to_annotate)
+    if not any(wanted) and not print_line_numbers:
+        return with_prefixes(_document(node, look, False).text(), tir_prefix, ir_prefix)
+    doc = _document(node, look, True)
+    text = marked(
+        PrintedScript(node, doc.text(), doc.places, "<printed>"),
+        obj_to_underline=obj_to_underline,
+        obj_to_annotate=obj_to_annotate,
+        path_to_underline=path_to_underline,
+        path_to_annotate=path_to_annotate,
+        print_line_numbers=print_line_numbers,
+        num_context_lines=num_context_lines,
+    )
+    return with_prefixes(text, tir_prefix, ir_prefix)
 
 
 def print_with_spans(node: object, name: str = "<printed>", *, header: bool = False, indent: int = 4) -> PrintedScript:
     """The script with the place of every node: ``printed.spans[node]``; ``name`` is what messages call the text."""
-    doc = _document(node, indent, True, header)
+    doc = _document(node, _Look(indent, header), True)
     return PrintedScript(node, doc.text(), doc.places, name)
 
 
-def show(node: object, *, color: bool | None = None, header: bool = False, indent: int = 4) -> None:
-    """Print the script to standard output; in colour on a terminal, or as ``color`` says."""
-    text = script(node, header=header, indent=indent)
-    print(colored(text) if (wants_color() if color is None else color) else text)
+def show(
+    node: object, style: str | None = None, *, color: bool | None = None, **options: Unpack[ScriptOptions]
+) -> None:
+    """Print the script to standard output; in colour on a terminal, or as ``color`` or a ``style`` says.
+
+    The styles are ``"light"`` and ``"dark"``, for backgrounds, ``"ansi"``, the terminal's own colours, and ``"plain"``;
+    ``options`` are those of :func:`script`. Raises :class:`TirError` for another style.
+    """
+    text = script(node, **options)
+    if style is None:
+        style = "ansi" if (wants_color() if color is None else color) else "plain"
+    print(colored(text, style))
 
 
 def _expr_text(expr: Expr) -> str:

@@ -24,7 +24,7 @@ class BufferPrinter(ExprPrinter):
     """An expression printer that writes to a document, and knows how buffers are declared."""
 
     def __init__(self, doc: Document, lookup: Callable[[str], object], scan: Scan) -> None:
-        super().__init__(Names(), lookup, doc.marks)
+        super().__init__(Names(doc.addresses), lookup, doc.marks)
         self.doc = doc
         self.scan = scan
         self.loops: dict[Var, tuple[Expr, Expr]] = {}
@@ -206,6 +206,9 @@ class BufferPrinter(ExprPrinter):
             values = array_text(op.data, buffer.dtype)
             if values is None or buffer.scope != "global":
                 return None
+            if self.doc.metadata is not None:
+                self.doc.metadata.append(values)
+                values = f'metadata["array"][{len(self.doc.metadata) - 1}]'
             form = [
                 "T.allocate_const(",
                 values,

@@ -26,10 +26,15 @@ Place = tuple[int, int, int]  # line from 0, first column, end column
 class Document:
     """Lines of text. With ``marks``, the places of nodes are recorded on the way."""
 
-    def __init__(self, indent: int = 4, marks: bool = False) -> None:
+    def __init__(
+        self, indent: int = 4, marks: bool = False, addresses: bool = False, metadata: list[str] | None = None
+    ) -> None:
         self.lines: list[str] = []
         self.places: dict[int, list[Place]] = {}
         self.marks = marks
+        self.addresses = addresses
+        self.metadata = metadata
+        """Where it is wanted, the contents of constant arrays, which the text names then."""
         self.level = 0
         self._tab = " " * indent
 
@@ -55,6 +60,13 @@ class Document:
         for node in nodes:
             self.places.setdefault(id(node), []).append((number, len(start), col))
         self.lines.append("".join(texts))
+
+    def insert(self, at: int, lines: list[str]) -> None:
+        """Add lines before line ``at``; the places of what stands behind move."""
+        self.lines[at:at] = lines
+        by = len(lines)
+        for key, places in self.places.items():
+            self.places[key] = [(n + by if n >= at else n, first, end) for n, first, end in places]
 
     def blank(self) -> None:
         """Add an empty line."""

@@ -142,14 +142,15 @@ def print_function(
     lookup: Callable[[str], object],
     name: str | None = None,
     module: IRModule | None = None,
+    title: str = MODULE,
 ) -> None:
     """Print a function under a name (its own by default); as a member of a module, calls go by the module."""
     scan = Scan()
     scan.node(func)
     printer = _FunctionPrinter(doc, lookup, scan)
     if module is not None:
-        printer.module = MODULE
-        printer.names.define(None, MODULE)
+        printer.module = title
+        printer.names.define(None, title)
         printer.ret_types = {
             key: HANDLE if isinstance(f.ret_type, PointerType) else f.ret_type
             for key, f in module.functions.items()
@@ -158,10 +159,13 @@ def print_function(
     printer.function(func, identifier(name if name is not None else func.name, "main"))
 
 
-def print_module(doc: Document, module: IRModule, lookup: Callable[[str], object]) -> None:
+def print_module(
+    doc: Document, module: IRModule, lookup: Callable[[str], object], class_name: str | None = None
+) -> None:
     """Print a module as a class."""
+    title = MODULE if class_name is None else identifier(class_name, MODULE)
     doc.line(["@I.ir_module"])
-    doc.line([f"class {MODULE}:"], module)
+    doc.line([f"class {title}:"], module)
     doc.level += 1
     if module.attrs:
         printer = StmtPrinter(doc, lookup, Scan())
@@ -171,5 +175,5 @@ def print_module(doc: Document, module: IRModule, lookup: Callable[[str], object
     for i, (name, func) in enumerate(module.items()):
         if i or module.attrs:
             doc.blank()
-        print_function(doc, func, lookup, name, module)
+        print_function(doc, func, lookup, name, module, title)
     doc.level -= 1

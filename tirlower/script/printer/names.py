@@ -29,7 +29,9 @@ class Names:
     those that it hid. All operations take constant time on average.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, addresses: bool = False) -> None:
+        self.addresses = addresses
+        """Whether the names of objects end in where these stand in the memory of the process."""
         self.of: dict[object, str] = {}
         self._taken: set[str] = set()
         self._next: dict[str, int] = {}
@@ -69,6 +71,8 @@ class Names:
     def define(self, item: object, wanted: str, fallback: str = "v", outermost: bool = False) -> str:
         """Give an object a free name for the rest of the current scope (or, ``outermost``, for good)."""
         base = identifier(wanted, fallback)
+        if self.addresses and item is not None:
+            base = f"{base}_{id(item):#x}"
         name, suffix = base, 0
         if name in self._taken:
             suffix = max(self._next.get(base, 1), 1)
