@@ -25,8 +25,6 @@ def _both(args: Sequence[Expr]) -> DataType:
 # Returns from the function with a value (or none).
 Op.register("tir.ret", (0, 1), Purity.OPAQUE, lambda args: args[0].dtype if args else DataType("void"))
 Op.register("tir.thread_return", 0, Purity.OPAQUE, fixed("void"))
-# Raises what the host's runtime noted last.
-Op.register("tir.tvm_throw_last_error", 0, Purity.OPAQUE, fixed("handle"))
 Op.register("tir.break_loop", 0, Purity.OPAQUE, fixed("void"))
 Op.register("tir.continue_loop", 0, Purity.OPAQUE, fixed("void"))
 # Only the chosen arm is evaluated.
