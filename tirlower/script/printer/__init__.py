@@ -116,7 +116,10 @@ def _fragment(doc: Document, node: object) -> StmtPrinter:
 
 
 def _print_part(doc: Document, node: object) -> None:
-    """A node that is no statement: an expression, or an object of one."""
+    """A node that is no statement: an expression, or an object of one; or a type."""
+    if isinstance(node, (DataType, PointerType)):
+        doc.line([type_text(node)])
+        return
     printer = _fragment(doc, node)
     if isinstance(node, Expr):
         pieces = printer.pieces(node)
@@ -127,8 +130,6 @@ def _print_part(doc: Document, node: object) -> None:
         return
     elif isinstance(node, Buffer):
         pieces = ["T.Buffer(", *printer.spec(node), ")"]
-    elif isinstance(node, (DataType, PointerType)):
-        pieces = [type_text(node)]
     else:
         pieces = printer.attr_pieces(node)
     printer.emit(pieces)
