@@ -95,6 +95,8 @@ def _document(node: object, look: _Look, marks: bool) -> Document:
                 print_function(doc, node, _lookup, look.name)
             elif isinstance(node, Stmt):
                 _fragment(doc, node).rest(node)
+            elif isinstance(node, (DataType, PointerType)):
+                doc.line([type_text(node)])
             else:
                 _print_part(doc, node)
         except (AttributeError, LookupError, TirError, TypeError, ValueError) as err:
@@ -116,10 +118,7 @@ def _fragment(doc: Document, node: object) -> StmtPrinter:
 
 
 def _print_part(doc: Document, node: object) -> None:
-    """A node that is no statement: an expression, or an object of one; or a type."""
-    if isinstance(node, (DataType, PointerType)):
-        doc.line([type_text(node)])
-        return
+    """A node that is no statement: an expression, or an object of one."""
     printer = _fragment(doc, node)
     if isinstance(node, Expr):
         pieces = printer.pieces(node)
