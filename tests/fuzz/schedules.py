@@ -82,6 +82,14 @@ CALCULUS: dict[str, Callable[[Any, random.Random, list[Any], Any], Any]] = {
     "shift": lambda sch, rng, loops, loop: sch.shift(loop, rng.choice([-3, 1, 2, 1 << 31])),
     "skew": lambda sch, rng, loops, loop: sch.skew(*_two(sch, rng, loops), rng.choice([-1, 1, 1, 2])),
     "peel": lambda sch, rng, loops, loop: sch.peel(loop, rng.randint(0, 2), rng.randint(0, 2)),
+    "loop_partition": _partition,
+    "unroll_jam": lambda sch, rng, loops, loop: sch.unroll_jam(loop, rng.choice([2, 2, 3])),
+    "reorder_stmts": lambda sch, rng, loops, loop: sch.reorder_stmts(*_beside(sch, rng, loops)),
+    "sink": lambda sch, rng, loops, loop: sch.sink(*_beside(sch, rng, loops)),
+    "hoist": lambda sch, rng, loops, loop: sch.hoist(*_two(sch, rng, loops)[::-1]),
+    "specialize": lambda sch, rng, loops, loop: sch.specialize(
+        loop, *rng.choice([["1 < 2"], [f"{sch.get(loop).loop_var.name} < 3"], ["k == 3", "k < 2"], ["n % 2 == 0"]])
+    ),
     "fission": lambda sch, rng, loops, loop: sch.fission(loop, at=rng.choice([None, None, 1, 2])),
     "fuse_siblings": lambda sch, rng, loops, loop: sch.fuse_siblings(
         *_beside(sch, rng, loops), shift=rng.choice([0, 0, 1, 2, -1])

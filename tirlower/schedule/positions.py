@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from tirlower.ir.annotations import REDUCTION, UNCHECKED
-from tirlower.ir.path import Path, node_at, replace_at
+from tirlower.ir.path import Path, node_at
 from tirlower.ir.query import each
 from tirlower.ir.stmt import For, ForKind, Stmt, While
 from tirlower.poly import Scop
 from tirlower.poly.forms import Form, constant, single
 from tirlower.poly.order_kept import Coordinate
 from tirlower.poly.verdict import PROVED, Verdict
+from tirlower.schedule.edits import Edit, Rebuilt
 from tirlower.schedule.sites import Site
 from tirlower.schedule.step import Step
 
@@ -69,19 +70,22 @@ def still_concurrent(step: Step, site: Site, made: Stmt, settled: Collection[For
     """
     func = step.func(site)
     old = {*each(For, step.chain(site)[-1]), *settled}
-    asked = [
-        ((*site.steps, *way), loop)
-        for way, loop in step.facts.inside(made)
-        if isinstance(loop, For) and loop not in old and loop.kind in _CONCURRENT
-    ]
+    inside = any(loop not in old and loop.kind in _CONCURRENT for loop in each(For, made))
     around = [
         place.steps
         for place, loop in step.way(site)
         if isinstance(loop, For) and loop.kind in (ForKind.VECTORIZED, ForKind.THREAD_BINDING)
     ]
-    if not asked and not around:
+    if not inside and not around:
         return PROVED
-    new = replace_at(func, Path(site.steps), made)
+    rebuilt = Rebuilt(func, [Edit(site, made)])
+    new = rebuilt.func
+    asked = [
+        ((*way, *rest), loop)
+        for way, part in rebuilt.made()
+        for rest, loop in step.facts.inside(part)
+        if isinstance(loop, For) and loop not in old and loop.kind in _CONCURRENT
+    ]
     asked += [(steps, node_at(new, Path(steps))) for steps in around]  # type: ignore[misc]
     for steps, loop in asked:
         if UNCHECKED in loop.annotations:

@@ -19,15 +19,21 @@ from tirlower.schedule.lookups import (
 from tirlower.schedule.loops.fission import FISSION
 from tirlower.schedule.loops.fuse import FUSE
 from tirlower.schedule.loops.fuse_siblings import FUSE_SIBLINGS
+from tirlower.schedule.loops.hoist import HOIST
 from tirlower.schedule.loops.kinds import BIND, PARALLEL, UNROLL, VECTORIZE
 from tirlower.schedule.loops.merge import MERGE
+from tirlower.schedule.loops.partition import LOOP_PARTITION
 from tirlower.schedule.loops.peel import PEEL
 from tirlower.schedule.loops.reorder import INTERCHANGE, REORDER
 from tirlower.schedule.loops.reverse import REVERSE
+from tirlower.schedule.loops.sink import SINK
 from tirlower.schedule.loops.skew import SHIFT, SKEW
+from tirlower.schedule.loops.specialize import SPECIALIZE
 from tirlower.schedule.loops.split import SPLIT
+from tirlower.schedule.loops.statements import REORDER_STMTS
 from tirlower.schedule.loops.tile import TILE
 from tirlower.schedule.loops.unit import ADD_UNIT_LOOP
+from tirlower.schedule.loops.unroll_jam import UNROLL_JAM
 from tirlower.schedule.memory.pack import PACK
 from tirlower.schedule.memory.stage_mem import STAGE_MEM
 from tirlower.schedule.postproc import ENTER_POSTPROC
@@ -64,6 +70,12 @@ KINDS = (
     FISSION,
     FUSE_SIBLINGS,
     PEEL,
+    LOOP_PARTITION,
+    UNROLL_JAM,
+    REORDER_STMTS,
+    SINK,
+    HOIST,
+    SPECIALIZE,
     ENTER_POSTPROC,
     COMPUTE_INLINE,
     DECOMPOSE_REDUCTION,

@@ -8,7 +8,7 @@ from tirlower.ir.expr import Expr, const
 from tirlower.ir.stmt import For, ForKind, Seq
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.schedule.kind import Kind, Slot, Takes
-from tirlower.schedule.loops.copies import part_of
+from tirlower.schedule.loops.copies import names_of_blocks, part_of, twinned
 from tirlower.schedule.sites import Change, Edit, Forward
 from tirlower.schedule.step import Step
 
@@ -50,16 +50,19 @@ def _rewrite(step: Step) -> Change:
         back = build.min_(back, build.sub(extent, front))
     rest = analyzer.simplify(build.sub(build.sub(extent, front), back))
     begin = analyzer.simplify(build.add(loop.min, front))
-    name, forward = loop.loop_var.name, Forward()
+    name, taken = loop.loop_var.name, names_of_blocks(step, site.func)
     parts: list[For] = []
     if _counts(step)[0]:
-        parts.append(part_of(loop, loop.min, analyzer.simplify(front), f"{name}_front", None, "front"))
-    kept = part_of(loop, begin, rest, name, forward)
+        parts.append(part_of(loop, loop.min, analyzer.simplify(front), f"{name}_front", ("front", taken)))
+    kept = part_of(loop, begin, rest, name)
     parts.append(kept)
     if _counts(step)[1]:
         end = analyzer.simplify(build.add(begin, rest))
-        parts.append(part_of(loop, end, analyzer.simplify(back), f"{name}_back", None, "back"))
-    forward.keep(loop, kept)
+        parts.append(part_of(loop, end, analyzer.simplify(back), f"{name}_back", ("back", taken)))
+    forward = Forward()
+    copies = [part for part in parts if part is not kept]
+    twinned(forward, loop.body, kept.body, [part.body for part in copies])
+    forward.keep(loop, kept, *copies)
     return Change(Edit(site, Seq(tuple(parts))), forward, tuple(parts))
 
 
