@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+import tirlower as tl
 from tests.checking import same_function
 from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import NotApplicable
@@ -36,7 +39,40 @@ def f(A: T.Buffer((8, 12), "float32"), C: T.Buffer((8, 12), "float32")):
             T.writes(C[vi, vj])
             C[vi, vj] = A[vi, vj] * T.Cast("float32", 2) + T.Cast("float32", 1)
 """)
-    same_function(taken(CHAIN.format(dtype="float32"), lambda sch: sch.compute_inline("B")).mod["main"], expected)
+    plain = parse(str(expected).replace("float32", "int32"))
+    same_function(taken(CHAIN.format(dtype="int32"), lambda sch: sch.compute_inline("B")).mod["main"], plain)
+    named = parse(
+        str(expected).replace(
+            'C[vi, vj] = A[vi, vj] * T.Cast("float32", 2)',
+            'b = T.float32()\n            C[vi, vj] = T.Let(b, where={b: A[vi, vj] * T.Cast("float32", 2)})',
+        )
+    )
+    same_function(taken(CHAIN.format(dtype="float32"), lambda sch: sch.compute_inline("B")).mod["main"], named)
+
+
+def test_a_product_is_rounded_as_it_was_when_it_was_stored() -> None:
+    rng = np.random.default_rng(0)
+    for store, read in (
+        ("A[i] * T.float32(1.1)", "B[i] + A[i]"),
+        ("A[i] ** 2", "A[i] - B[i]"),
+        ("A[i] * A[i]", "A[i] + -B[i]"),
+    ):
+        text = f"""
+@T.prim_func
+def f(A: T.Buffer((1000,), "float32"), C: T.Buffer((1000,), "float32")):
+    B = T.alloc_buffer((1000,), "float32")
+    for i in range(1000):
+        B[i] = {store}
+    for i in range(1000):
+        C[i] = {read}
+"""
+        a, before, after, fused = rng.random(1000, np.float32), *(np.zeros(1000, np.float32) for _ in range(3))
+        tl.build(parse(text))(a, before)
+        tl.build(taken(text, lambda sch: sch.compute_inline("B")))(a, after)
+        assert np.array_equal(before, after)
+        joined = text.replace(f"C[i] = {read}", f"C[i] = {read.replace('B[i]', f'({store})')}")
+        tl.build(parse(joined))(a, fused)
+        assert not np.array_equal(before, fused), "else nothing is shown"
 
 
 def test_plain_loops_several_readers_and_shifted_indices() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from tirlower.ir.expr import BufferLoad, Expr, Var
+from tirlower.ir.expr import Add, BufferLoad, Call, Expr, FloatImm, Let, Mul, Sub, Var
+from tirlower.ir.op import Op
+from tirlower.ir.query import each
 from tirlower.ir.stmt import For, Stmt
 from tirlower.schedule.draft import Draft, Made, ValueStep, mapped, with_headers
 from tirlower.schedule.kind import Kind, Slot, Takes
@@ -50,12 +52,41 @@ def _inline(draft: Draft, producer: Producer, path: Steps, reader: Stmt) -> None
             return draft.load(new, reader, old)
         loops, iters = producer.solve(new.indices, common)
         draft.handed(reader, old, producer.store, producer.solve(old.indices, common)[0])
-        return _value(draft, producer, loops, iters)
+        value = _value(draft, producer, loops, iters)
+        return _named(value, old.buffer.name) if id(old) in terms and _is_product(value) else value
+
+    terms: set[int] = set()
+
+    def inlined(expr: Expr) -> Expr:
+        if draft.step.policy.accept != "tvm":  # whose results are told apart by their form
+            terms.update(id(load) for load in _terms(expr))
+        return mapped(expr, replace)
 
     def rewritten(stmt: Stmt) -> Stmt:
-        return with_headers(stmt, lambda expr: mapped(expr, replace))
+        return with_headers(stmt, inlined)
 
     draft.header(path, rewritten)
+
+
+def _terms(expr: Expr) -> Iterator[BufferLoad]:
+    """The loads that are operands of sums of floats, or that their negations are."""
+    for total in each((Add, Sub), expr):
+        for term in (total.a, total.b):
+            while isinstance(term, Mul) and isinstance(term.b, FloatImm) and term.b.value == -1:
+                term = term.a
+            if isinstance(term, BufferLoad) and term.dtype.is_float:
+                yield term
+
+
+def _is_product(value: Expr) -> bool:
+    return isinstance(value, Mul) or (isinstance(value, Call) and value.op is _POW)
+
+
+def _named(value: Expr, name: str) -> Expr:
+    """A product under a name: it was rounded when it was stored, and written in a sum it would be rounded with that once
+    (:class:`~tirlower.transforms.FuseMultiplyAdd`)."""
+    var = Var(name.lower(), value.dtype)
+    return Let(var, value, var)
 
 
 def _value(draft: Draft, producer: Producer, loops: Mapping[Var, Expr], iters: Mapping[Var, Expr]) -> Expr:
@@ -67,6 +98,7 @@ def _value(draft: Draft, producer: Producer, loops: Mapping[Var, Expr], iters: M
     return mapped(producer.store.value, replace, {**loops, **iters})
 
 
+_POW = Op.get("tir.pow")
 _STEP = ValueStep(_make)
 COMPUTE_INLINE = Kind(
     "ComputeInline",
@@ -76,6 +108,8 @@ COMPUTE_INLINE = Kind(
     """Put what a block computes in the place of all loads of its result; the block and its buffer are no more.
 
     Legal where each load sees the block's value, and what goes into the value is at the load what it was in the block.
+    A product of floats that a sum would then round with itself once stands under a name there, so that each bit is kept
+    (not under ``accept="tvm"``, whose results have that form).
 
     >>> import tirlower as tl
     >>> from tirlower.script import parse
