@@ -52,6 +52,7 @@ __all__ = [
     "TransformError",
     "UnboundError",
     "UnprovedStep",
+    "ValidationError",
     "WellFormedError",
     "deep_recursion",
     "keep_for_good",
@@ -235,6 +236,13 @@ class BadArgument(ScheduleError, ValueError):
 
 class TraceError(ScheduleError, ValueError):
     """A trace that cannot be read, or does not apply to a schedule."""
+
+
+class ValidationError(TransformError):
+    """Two versions of a program that compute something else: after ``step`` (its number), on ``arguments``."""
+
+    step: int = 0
+    arguments: tuple[object, ...] = ()
 
 
 class LoweringError(TirError):

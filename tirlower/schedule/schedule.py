@@ -24,12 +24,14 @@ from tirlower.ir.stmt import Block, For, Stmt
 from tirlower.ir.verify import verify_well_formed
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.schedule.arguments import Arguments
+from tirlower.schedule.certify import Runner, Validation, validated
 from tirlower.schedule.facts import Facts
 from tirlower.schedule.handles import BlockRV, Handle, LoopRV
 from tirlower.schedule.kind import Kind
 from tirlower.schedule.lookups import GET_BLOCK, GET_LOOPS
 from tirlower.schedule.policy import Policy
 from tirlower.schedule.registry import KINDS, method_kind
+from tirlower.schedule.report import report
 from tirlower.schedule.sampling import fork, state_of
 from tirlower.schedule.sites import Ended, Memory, at_site
 from tirlower.schedule.state import Record, State
@@ -63,7 +65,8 @@ class Schedule:
     asked of the system, else 1 to 2**31 - 1. ``debug_mask="all"`` verifies each changed function.
     ``error_render_level``: "detail", "fast" (the sentence alone) or "none". ``enable_check=False`` takes each step on the
     user's word, and records that. ``reassociate``: whether the updates of a reduction of floats may change their order:
-    "declared" (where a block with reduction iterators says so), True or False.
+    "declared" (where a block with reduction iterators says so), True or False. ``validate=True`` runs the program before
+    and after each step, where it is small enough (:meth:`validate`).
 
     Raises TypeError and ValueError for wrong options, :class:`ScheduleError` from steps, which then leave the schedule
     as it was.
@@ -97,10 +100,14 @@ class Schedule:
         accept: str = "legal",
         trust: tuple[str, ...] = ("regions",),
         reassociate: str | bool = "declared",
+        validate: bool = False,
     ) -> None:
         if not isinstance(mod, (PrimFunc, IRModule)):
             raise TypeError(f"a schedule is of a PrimFunc or an IRModule, got {type(mod).__name__}")
+        if not isinstance(validate, bool):
+            raise TypeError(f"validate= is True or False, got {validate!r}")
         self._policy = Policy(debug_mask, error_render_level, enable_check, accept, trust, reassociate)
+        self._validate = validate
         module = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else mod
         with user_frames():
             verify_well_formed(module)
@@ -285,6 +292,60 @@ class Schedule:
         self._state = dataclasses.replace(self._state, random=random)
         return made
 
+    # What is known of it
+
+    def validate(self, seeds: int = 3, run: Runner | None = None, directory: str | None = None) -> Validation:
+        """Run the program that the schedule started from and the one that it is now, on ``seeds`` sets of arguments.
+
+        What is equal to the bit is compared so, zeros of both signs, infinities and NaN among the inputs; where the order of sums
+        may differ, inputs are such that sums are exact. A program that is too large is made smaller, and the steps are
+        taken on that; what is not run is said. ``run`` makes a function of a program instead of the interpreter
+        (``tl.build``); nothing is too large then. Raises :class:`ValidationError`, which names the first step after which
+        results differ, and writes a file that shows it into ``directory`` (the system's temporary one).
+
+        >>> from tirlower.script import parse
+        >>> sch = Schedule(parse('''
+        ... def f(A: T.Buffer((9,), "int32")):
+        ...     for i in range(9):
+        ...         A[i] = A[i] + i
+        ... '''))
+        >>> _ = sch.split("i", [None, 4])
+        >>> print(sch.validate())
+        3 runs agree
+        """
+        if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
+            raise BadArgument(f"validate() runs 1 or more sets of arguments, got {seeds!r}")
+        return validated(self._state, seeds, run, self._again, directory)
+
+    def _again(self, mod: IRModule) -> Schedule:
+        """A schedule of another module with the same options."""
+        made = self.copy()
+        made._validate = False
+        names = list(mod.functions)
+        made._state = State(
+            mod, {}, self._state.random, self._state.working_on or (names[0] if len(names) == 1 else None)
+        )
+        return made
+
+    def moments(self) -> list[State]:
+        """The moments of the schedule, the first one first."""
+        return self._state.moments()
+
+    def report(self) -> str:
+        """What each step rests on and what its results are up to, and what all are together.
+
+        >>> from tirlower.script import parse
+        >>> sch = Schedule(parse('''
+        ... def f(A: T.Buffer((8,), "int32")):
+        ...     for i in range(8):
+        ...         A[i] = i
+        ... '''))
+        >>> sch.parallel("i")
+        >>> sch.report().splitlines()[-1]
+        'bitwise equal'
+        """
+        return report(self._state.records())
+
     # Steps
 
     def can(self, verb: str, *args: object, **kwargs: object) -> Verdict:
@@ -327,7 +388,11 @@ class Schedule:
         """Take a step given as a primitive and its arguments by name; the handles that it gives."""
         with user_frames():
             state, resolved = self._resolved(kind, values)
+            before = state
             state, outputs = take(kind, resolved, state, self._facts, self._policy, self, decision, self._group)
+            if self._validate and state.mod is not before.mod:
+                only = dataclasses.replace(state, before=dataclasses.replace(before, before=None, record=None))
+                validated(only, 1, None, self._again)
             self._state = state
             return outputs
 

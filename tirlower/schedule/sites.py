@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import Expr, Var
 from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.index_map import IndexMap
 from tirlower.ir.path import Path, node_at
 from tirlower.ir.stmt import Stmt
 from tirlower.schedule.edits import Edit, Insert, Rebuilt, Site, Steps
@@ -96,7 +98,9 @@ class Change:
     returns handles of: statements of the changed program, places in it, buffers of it (in the function of the first
     edit), numbers (of which the schedule's expressions get their values). ``exactness`` says what results are up to: "bitwise", or in
     which way not. ``buffers`` are those that took the place of others. ``decision`` and ``random`` are what was drawn, and the
-    next state of the generator.
+    next state of the generator. ``interface`` gives the handle parameters whose arrays have another layout, with the map to it.
+    ``relabel`` gives the loops that are no more as expressions over those that came of them, for a proof from the two programs
+    alone (:mod:`tirlower.schedule.reproof`); None where iterations are not the same ones.
     """
 
     edits: Edit | Insert | tuple[Edit | Insert, ...] = ()
@@ -106,6 +110,8 @@ class Change:
     buffers: Mapping[Buffer, Buffer] = field(default_factory=dict)
     decision: object = None
     random: int | None = None
+    interface: Mapping[Var, IndexMap] = field(default_factory=dict)
+    relabel: Mapping[Var, Expr] | None = None
 
     def of(self) -> dict[str, list[Edit | Insert]]:
         """The edits by their function."""

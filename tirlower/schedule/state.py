@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from tirlower.diagnostics import BadArgument, DeadHandle
 from tirlower.ir.expr import Var
 from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.index_map import IndexMap
 from tirlower.ir.stmt import Stmt
 from tirlower.schedule.handles import Handle
 from tirlower.schedule.kind import Kind
@@ -40,6 +41,7 @@ class Instruction:
 class Record:
     """What is known of a step that was taken: ``verdict`` ("proved", "trusted", "unchecked"), ``why``, ``exactness``,
     ``seconds`` that it took, and the user operations that it belongs to, outermost first; of a bigger step its ``parts``.
+    ``interface`` gives the handle parameters whose arrays have another layout since, with the map to it.
     """
 
     instruction: Instruction
@@ -50,6 +52,7 @@ class Record:
     seconds: float = 0.0
     group: tuple[str, ...] = ()
     parts: tuple[Record, ...] = ()
+    interface: Mapping[Var, IndexMap] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,10 @@ class State:
     record: Record | None = None
     steps: int = 0
     twins: Mapping[Handle, tuple[Handle, ...]] = field(default_factory=dict)
+
+    def moments(self) -> list[State]:
+        """The moments that led here, the first one first; those of steps alone."""
+        return [state for state in self._back() if state.record is not None or state.before is None][::-1]
 
     def records(self) -> list[Record]:
         """The steps that led here, the first one first."""

@@ -272,7 +272,7 @@ def take(
     inputs, attrs, extra = kind.flat(values)
     instruction = Instruction(kind, inputs, attrs, list(outputs), extra)
     decision = change.decision if change.decision is not None else decision
-    record = Record(instruction, decision, said, why, exactness, time.perf_counter() - start, group)
+    record = Record(instruction, decision, said, why, exactness, time.perf_counter() - start, group, change.interface)
     return dataclasses.replace(made, before=state, record=record, steps=state.steps + 1), outputs
 
 

@@ -19,7 +19,7 @@ from tirlower.script import parse
 from tirlower.support.literals import literals
 from tirlower.validate.shrink import Case
 
-__all__ = ["DIRECTORY_KEY", "Context", "Named", "Rewriting", "directory", "literal", "write_file", "write_reproducer"]
+__all__ = ["DIRECTORY_KEY", "Context", "Named", "Rewriting", "directory", "literal", "readable", "write_file", "write_reproducer"]
 
 DIRECTORY_KEY = "tir.validate.reproducer_dir"
 
@@ -124,13 +124,13 @@ def write_reproducer(case: Case, pass_: Rewriting, after: IRModule, headline: st
     The file runs the pass itself where it is one of this package with options that can be written; what another pass
     made is recorded in it instead.
     """
-    reader, text = _readable(case.mod)
+    reader, text = readable(case.mod)
     call = pass_.construction()
     if call is not None:
         config = literals(ctx.config)
         made = f"with tl.PassContext(opt_level={ctx.opt_level}, config={config!r}):\n    AFTER = {call}(BEFORE)"
     else:
-        kind, recorded = _readable(after)
+        kind, recorded = readable(after)
         made = f'# The pass {pass_.info.name} cannot be named from here: this is what it made.\nAFTER = {kind}(r"""\n{recorded}\n""".strip())'
     parts = {
         "read_before": reader,
@@ -156,7 +156,7 @@ def write_file(name: str, template: str, parts: Mapping[str, str], headline: str
     return path
 
 
-def _readable(mod: IRModule) -> tuple[str, str]:
+def readable(mod: IRModule) -> tuple[str, str]:
     """A reader and the text from which it makes the module: the script, or JSON where that would not come back equal."""
     text = mod.script()
     try:
