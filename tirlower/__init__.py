@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from tirlower.llvm.scratch import free_scratch
     from tirlower.machine.target import Target
     from tirlower.rewrite.context import PassContext
+    from tirlower.schedule.compose import schedule_op
     from tirlower.schedule.schedule import Schedule
 
 # What stands where. Each is imported at its first use: `import tirlower` alone costs next to nothing.
@@ -67,6 +68,7 @@ _WHERE = {
     "Target": "tirlower.machine.target",
     "PassContext": "tirlower.transforms",
     "Schedule": "tirlower.schedule.schedule",
+    "schedule_op": "tirlower.schedule.compose",
     "register_symbol": "tirlower.llvm.codegen",
     "free_scratch": "tirlower.llvm.scratch",
     "register_extern": "tirlower.interp",

@@ -158,7 +158,8 @@ def test_every_kind_has_a_method_with_its_signature_and_text() -> None:
     for kind in KINDS:
         method = getattr(tl.Schedule, kind.method)
         assert method.__doc__ == kind.doc and list(method.__signature__.parameters) == [
-            slot.name for slot in kind.slots
+            *(slot.name for slot in kind.slots),
+            *(["decision"] if kind.draws else []),
         ]
         assert InstructionKind.get(kind.name) is kind
         if not kind.pure and kind.slots:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -135,8 +135,9 @@ class Kind:
 
     ``name`` is its name in a trace, ``method`` that of the schedule's method, whose text is ``doc``. ``check`` says
     whether a step keeps what the program computes and changes nothing; ``rewrite`` says what it changes. ``returns``:
-    "none", "one" handle, or "many"; ``result`` makes of the handles what the method gives. ``compose`` is a bigger step,
-    made of others: it takes them one by one, and gives its handles. ``pure``: a look-up, which goes from a trace where nobody uses its result. ``tvm``:
+    "none", "one" handle, "many", or "asked": many where the argument ``many`` says so; ``result`` makes of the handles what
+    the method gives. ``compose`` is a bigger step, made of others: it takes them one by one, and gives its handles. ``draws``:
+    takes a ``decision``, which else is drawn. ``pure``: a look-up, which goes from a trace where nobody uses its result. ``tvm``:
     whether TVM has it.
     """
 
@@ -151,6 +152,7 @@ class Kind:
     tvm: bool = True
     compose: Callable[[Step, Do], Sequence[Handle]] | None = None
     result: Callable[[Sequence[Handle | Var]], object] | None = None
+    draws: bool = False
     slot: dict[str, Slot] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -176,7 +178,14 @@ class Kind:
                 made.append(inspect.Parameter(slot.name, inspect.Parameter.KEYWORD_ONLY, default=default))
             else:
                 made.append(inspect.Parameter(slot.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
+        if self.draws:
+            after = inspect.Parameter.KEYWORD_ONLY if rest else inspect.Parameter.POSITIONAL_OR_KEYWORD
+            made.append(inspect.Parameter("decision", after, default=None))
         return inspect.Signature(made)
+
+    def gives_many(self, values: Mapping[str, object]) -> bool:
+        """Whether a step with these arguments gives a list of handles."""
+        return self.returns == "many" or (self.returns == "asked" and bool(values["many"]))
 
     def bind(self, args: Sequence[object], kwargs: dict[str, object]) -> dict[str, object]:
         """The arguments of a call by name, defaults put in. Raises TypeError as a call of the method does."""

@@ -7,6 +7,7 @@ from tirlower.schedule.blocks.annotate import ANNOTATE, UNANNOTATE
 from tirlower.schedule.compute.inline import COMPUTE_INLINE
 from tirlower.schedule.compute.reduction import DECOMPOSE_REDUCTION
 from tirlower.schedule.compute.register_tile import REGISTER_TILE
+from tirlower.schedule.find import FIND, SELECT
 from tirlower.schedule.kind import Kind
 from tirlower.schedule.lookups import (
     GET_BLOCK,
@@ -37,6 +38,7 @@ from tirlower.schedule.loops.unroll_jam import UNROLL_JAM
 from tirlower.schedule.memory.pack import PACK
 from tirlower.schedule.memory.stage_mem import STAGE_MEM
 from tirlower.schedule.postproc import ENTER_POSTPROC
+from tirlower.schedule.samples import SAMPLE_CATEGORICAL, SAMPLE_PARTITIONED_TILE, SAMPLE_PERFECT_TILE
 from tirlower.schedule.select import BUFFER, LOOP, LOOPS, STAGE
 
 __all__ = ["KINDS", "InstructionKind", "method_kind"]
@@ -52,6 +54,11 @@ KINDS = (
     LOOPS,
     STAGE,
     BUFFER,
+    FIND,
+    SELECT,
+    SAMPLE_CATEGORICAL,
+    SAMPLE_PERFECT_TILE,
+    SAMPLE_PARTITIONED_TILE,
     SPLIT,
     FUSE,
     REORDER,

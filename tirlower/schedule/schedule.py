@@ -271,6 +271,23 @@ class Schedule:
             raise
 
     @contextlib.contextmanager
+    def grouped(self, name: str) -> Iterator[None]:
+        """A context whose steps belong together under a name, and are all taken or none (:func:`~tirlower.schedule.compose.schedule_op`)."""
+        before, group = self._state, self._group
+        self._group = (*group, name)
+        try:
+            yield
+        except BaseException:
+            self._state = before
+            raise
+        finally:
+            self._group = group
+
+    def become(self, other: Schedule) -> None:
+        """Go on where a copy of this schedule is."""
+        self._state = other._state
+
+    @contextlib.contextmanager
     def unchecked(self, reason: str) -> Iterator[None]:
         """A context whose steps are taken on the user's word, for a reason that the trace and the loops then say."""
         if not isinstance(reason, str) or not reason:
@@ -363,7 +380,9 @@ class Schedule:
         kind = method_kind(verb)
         with user_frames():
             try:
-                state, values = self._resolved(kind, kind.bind(args, kwargs))
+                given = kind.bind(args, kwargs)
+                given.pop("decision", None)
+                state, values = self._resolved(kind, given)
                 if kind.compose is not None:
                     take(kind, values, state, self._facts, self._policy, self)
                     return PROVED
@@ -397,12 +416,14 @@ class Schedule:
             return outputs
 
     def _call(self, kind: Kind, args: Sequence[object], kwargs: dict[str, object]) -> object:
-        outputs = self.apply_kind(kind, kind.bind(args, kwargs))
+        values = kind.bind(args, kwargs)
+        decision = values.pop("decision") if kind.draws else None
+        outputs = self.apply_kind(kind, values, decision)
         if kind.result is not None:
             return kind.result(outputs)
         if kind.returns == "none":
             return None
-        return outputs[0] if kind.returns == "one" else outputs
+        return outputs if kind.gives_many(values) else outputs[0]
 
     def _resolved(self, kind: Kind, values: dict[str, object]) -> tuple[State, dict[str, object]]:
         """Arguments of the kinds that a primitive takes, names looked up; the moment after these look-ups."""

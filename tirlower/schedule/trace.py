@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from tirlower.diagnostics import TraceError
+from tirlower.diagnostics import ScheduleError, TraceError
 from tirlower.ir.expr import Var
 from tirlower.schedule.handles import Handle
 from tirlower.schedule.kind import Kind
+from tirlower.schedule.replay import Replay, ReplayedStep, renamed, stopped
+from tirlower.schedule.samples import choices
 from tirlower.schedule.state import Instruction, Record
 from tirlower.schedule.trace_json import load_trace, tvm_json
-from tirlower.schedule.trace_text import function_text, python_lines
+from tirlower.schedule.trace_text import function_text, python_lines, with_groups
 
-__all__ = ["Instruction", "Target", "Trace"]
+__all__ = ["Choice", "Instruction", "Target", "Trace"]
 
 Provider = Callable[[Instruction, Sequence[object], Sequence[object], object], object]
 
@@ -23,6 +25,37 @@ class Target(Protocol):
 
     def apply_kind(self, kind: Kind, values: dict[str, object], decision: object = None) -> list[Handle | Var]:
         """Take a step, and give the handles that it makes."""
+
+
+class Drawing(Protocol):
+    """A source of random numbers: ``random.Random`` is one."""
+
+    def randrange(self, stop: int, /) -> int:
+        """A number from 0 to ``stop - 1``."""
+
+
+FEW = 64
+"""Up to how many decisions are listed to draw another one."""
+
+
+class Choice:
+    """A step that draws: its instruction, its decision, and all decisions in order, ``count`` of them."""
+
+    def __init__(self, inst: Instruction, decision: object) -> None:
+        self.inst = inst
+        self.decision = decision
+
+    @property
+    def count(self) -> int:
+        """How many decisions there are; 0 where that is not known."""
+        return choices(self.inst, self.decision)[0]
+
+    def __iter__(self) -> Iterator[object]:
+        return choices(self.inst, self.decision)[1]
+
+    def nth(self, number: int) -> object:
+        """The decision of a number."""
+        return choices(self.inst, self.decision, number)[1].__next__()
 
 
 class Trace:
@@ -91,22 +124,111 @@ class Trace:
         self, sch: Target, remove_postproc: bool = False, decision_provider: Provider | None = None
     ) -> None:
         """Take the steps on another schedule. ``decision_provider`` gives the decision of each instruction that has one."""
+        self._replay(sch, self._kept(remove_postproc), decision_provider, {}, "raise")
+
+    def apply(
+        self,
+        sch: Target,
+        on_error: str = "stop",
+        rename: Mapping[str, str] | None = None,
+        remove_postproc: bool = False,
+    ) -> Replay:
+        """Take the steps on a schedule of another program, each proved anew; what became of each.
+
+        ``on_error="skip"`` leaves out a step that does not apply, and those that need what it would have given; "stop" raises
+        :class:`TraceError` there. ``rename`` gives names of blocks, loops and buffers in look-ups that are others there.
+        """
+        if on_error not in ("stop", "skip"):
+            raise ValueError(f"on_error= is 'stop' or 'skip', got {on_error!r}")
+        return self._replay(sch, self._kept(remove_postproc), None, rename or {}, on_error)
+
+    def _replay(
+        self,
+        sch: Target,
+        insts: Sequence[Instruction],
+        provider: Provider | None,
+        rename: Mapping[str, str],
+        on_error: str,
+    ) -> Replay:
         known: dict[object, object] = {}
-        for number, inst in enumerate(self._kept(remove_postproc)):
+        lost: set[object] = set()
+        found = Replay()
+        for number, inst in enumerate(insts):
+            missing = [one for value in (*inst.inputs, *inst.extra.values()) for one in _handles(value) if one in lost]
+            if missing:
+                lost.update(inst.outputs)
+                found.steps.append(ReplayedStep(inst, "skipped", "what gives one of its arguments was skipped"))
+                continue
             try:
-                inputs = [_translated(value, known) for value in inst.inputs]
-            except KeyError as error:
-                raise TraceError(f"instruction {number}, {inst.kind.name}, uses a handle that nothing gave") from error
-            decision = self.decisions.get(inst)
-            if decision_provider is not None and decision is not None:
-                decision = decision_provider(inst, inputs, inst.attrs, decision)
-            made = sch.apply_kind(inst.kind, inst.kind.unflat(inputs, inst.attrs, inst.extra), decision)
-            if len(made) != len(inst.outputs):
-                raise TraceError(
-                    f"instruction {number}, {inst.kind.name}, gives {len(made)} results here, {len(inst.outputs)} in the trace",
-                    help="the trace is of a program with another number of loops or blocks",
-                )
+                made = self._taken(sch, number, renamed(inst, rename), self.decisions.get(inst), known, provider)
+            except (ScheduleError, TypeError) as error:
+                if on_error == "raise":
+                    raise
+                if on_error == "stop":
+                    raise stopped(number, inst, error) from error
+                lost.update(inst.outputs)
+                found.steps.append(ReplayedStep(inst, "skipped", getattr(error, "message", str(error))))
+                continue
             known.update(zip(inst.outputs, made, strict=True))
+            found.steps.append(ReplayedStep(inst, "applied"))
+        return found
+
+    def _taken(
+        self,
+        sch: Target,
+        number: int,
+        inst: Instruction,
+        decision: object,
+        known: Mapping[object, object],
+        provider: Provider | None,
+    ) -> Sequence[object]:
+        """The results of an instruction on another schedule."""
+        try:
+            inputs = [_translated(value, known) for value in inst.inputs]
+            extra = {key: _translated(value, known) for key, value in inst.extra.items()}
+        except KeyError as error:
+            raise TraceError(f"instruction {number}, {inst.kind.name}, uses a handle that nothing gave") from error
+        if provider is not None and decision is not None:
+            decision = provider(inst, inputs, inst.attrs, decision)
+        made = sch.apply_kind(inst.kind, inst.kind.unflat(inputs, inst.attrs, extra), decision)
+        if len(made) != len(inst.outputs):
+            raise TraceError(
+                f"instruction {number}, {inst.kind.name}, gives {len(made)} results here, {len(inst.outputs)} in the trace",
+                help="the trace is of a program with another number of loops or blocks",
+            )
+        return made
+
+    # Tuning
+
+    def space(self) -> list[Choice]:
+        """The steps that draw something, each with how many decisions it has and an iterator over them.
+
+        The extent of a loop is what its decision multiplies to; 0 where the number of decisions is not known.
+        """
+        return [Choice(inst, self.decisions.get(inst)) for inst in self.insts if inst.kind.draws]
+
+    def mutate(self, rng: Drawing) -> Trace:
+        """The trace with another decision of one of its steps. Raises :class:`TraceError` where there is nothing to draw."""
+        open_ = [one for one in self.space() if one.count > 1]
+        if not open_:
+            raise TraceError("there is nothing to draw in the trace: no step has two decisions")
+        chosen = open_[rng.randrange(len(open_))]
+        others = [one for one in chosen if one != chosen.decision] if chosen.count <= FEW else None
+        while others is None:
+            drawn = chosen.nth(rng.randrange(chosen.count))
+            others = [drawn] if drawn != chosen.decision else None
+        return self.with_decision(chosen.inst, others[rng.randrange(len(others))], remove_postproc=False)
+
+    def crossover(self, other: Trace, rng: Drawing) -> Trace:
+        """The trace with each decision from this one or another one of the same instructions. Raises :class:`TraceError`."""
+        mine, theirs = ([inst for inst in one.insts if inst.kind.draws] for one in (self, other))
+        if [inst.kind for inst in self.insts] != [inst.kind for inst in other.insts]:
+            raise TraceError("the traces have other instructions, so that their decisions do not correspond")
+        decisions = dict(self.decisions)
+        for a, b in zip(mine, theirs, strict=True):
+            if b in other.decisions and rng.randrange(2):
+                decisions[a] = other.decisions[b]
+        return Trace(self.insts, decisions)
 
     def with_decision(self, inst: Instruction, decision: object, remove_postproc: bool) -> Trace:
         """The trace with another decision of an instruction."""
@@ -145,7 +267,13 @@ class Trace:
 
     def text(self, dialect: str = "tirlower", remove_postproc: bool = False) -> str:
         """The trace as a function of Python."""
-        return function_text(self.as_python(remove_postproc, dialect=dialect), dialect)
+        lines = self.as_python(remove_postproc, dialect=dialect)
+        if dialect != "tvm":
+            groups = [
+                self._records[inst].group if inst in self._records else () for inst in self._kept(remove_postproc)
+            ]
+            lines = with_groups(lines, groups)
+        return function_text(lines, dialect)
 
     def show(self) -> None:
         """Print the trace."""

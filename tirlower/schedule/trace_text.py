@@ -15,7 +15,7 @@ from tirlower.schedule.handles import Handle
 from tirlower.schedule.kind import BufferAt, Kind, Slot, Takes
 from tirlower.schedule.state import Instruction
 
-__all__ = ["function_text", "python_lines", "tvm_names"]
+__all__ = ["function_text", "python_lines", "tvm_names", "with_groups"]
 
 DIALECTS = ("tvm", "tirlower")
 
@@ -150,7 +150,8 @@ def _left(inst: Instruction, names: Mapping[object, str]) -> str:
     found = ", ".join(names[output] for output in inst.outputs)
     if inst.kind.returns == "none" or not found:
         return ""
-    return f"{found}, = " if inst.kind.returns == "many" and len(inst.outputs) == 1 else f"{found} = "
+    many = inst.kind.gives_many(inst.kind.unflat(inst.inputs, inst.attrs, inst.extra))
+    return f"{found}, = " if many and len(inst.outputs) == 1 else f"{found} = "
 
 
 def _tvm_line(inst: Instruction, names: Mapping[object, str], decision: object) -> str:
@@ -206,6 +207,20 @@ def python_lines(insts: Sequence[Instruction], decisions: Mapping[Instruction, o
     names = tvm_names(insts) if tvm else _own_names(insts)
     line: Callable[[Instruction, Mapping[object, str], object], str] = _tvm_line if tvm else _own_line
     return [line(inst, names, decisions.get(inst)) for inst in insts]
+
+
+def with_groups(lines: Sequence[str], groups: Sequence[Sequence[str]]) -> list[str]:
+    """Lines with the operations that they belong to as comments in front of the first line of each."""
+    made: list[str] = []
+    before: Sequence[str] = ()
+    for line, group in zip(lines, groups, strict=True):
+        same = next(
+            (at for at, (a, b) in enumerate(zip(before, group, strict=False)) if a != b), min(len(before), len(group))
+        )
+        made += [f"# {'  ' * depth}{group[depth]}" for depth in range(same, len(group))]
+        made.append(line)
+        before = group
+    return made
 
 
 def function_text(lines: Sequence[str], dialect: str) -> str:

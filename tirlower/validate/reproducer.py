@@ -19,7 +19,17 @@ from tirlower.script import parse
 from tirlower.support.literals import literals
 from tirlower.validate.shrink import Case
 
-__all__ = ["DIRECTORY_KEY", "Context", "Named", "Rewriting", "directory", "literal", "readable", "write_file", "write_reproducer"]
+__all__ = [
+    "DIRECTORY_KEY",
+    "Context",
+    "Named",
+    "Rewriting",
+    "directory",
+    "literal",
+    "readable",
+    "write_file",
+    "write_reproducer",
+]
 
 DIRECTORY_KEY = "tir.validate.reproducer_dir"
 
