@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
 import subprocess
@@ -9,8 +10,11 @@ import sys
 
 import pytest
 
+import tirlower as tl
 from tirlower.__main__ import load_function, main, random_arguments, random_inputs
 from tirlower.diagnostics import TirError
+from tirlower.ir.query import each
+from tirlower.ir.stmt import For
 from tirlower.script import parse
 from tirlower.transforms import catalog
 
@@ -125,6 +129,23 @@ def test_source(capsys, kind, parts):
 def test_source_is_assembly_by_default_and_takes_a_target(capsys):
     assert ".globl" in run(capsys, "source", VECTOR_ADD)
     assert "zmm" not in run(capsys, "source", VECTOR_ADD, "--target", "llvm -mcpu=x86-64-v3")
+
+
+def test_schedule_takes_a_trace(capsys, tmp_path):
+    sch = tl.Schedule(load_function(VECTOR_ADD))
+    loop = next(iter(each(For, sch.program.body))).loop_var.name
+    sch.split(loop, [None, 4], names=["outer", "inner"])
+    trace = tmp_path / "trace.json"
+    trace.write_text(json.dumps(sch.trace.as_json(dialect="tirlower")))
+    assert main(["schedule", VECTOR_ADD, "--trace", str(trace)]) == 0
+    assert "outer, inner" in capsys.readouterr().out
+    assert main(["schedule", VECTOR_ADD, "--trace", str(trace), "--report", "--validate", "1", "--python"]) == 0
+    out = capsys.readouterr().out
+    assert "bitwise equal" in out and "1 runs agree" in out and 'names=["outer", "inner"]' in out
+    trace.write_text("[]")
+    assert main(["schedule", VECTOR_ADD, "--trace", str(trace)]) == 1
+    assert main(["schedule", VECTOR_ADD, "--trace", str(tmp_path / "none.json")]) == 1
+    assert "no file" in capsys.readouterr().err
 
 
 def test_passes(capsys):

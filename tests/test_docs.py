@@ -18,7 +18,7 @@ import pytest
 from tirlower.__main__ import main
 
 ROOT = Path(__file__).parent.parent
-GENERATED = ("pass_catalog.md", "graph_passes.md")
+GENERATED = ("pass_catalog.md", "graph_passes.md", "schedule_verbs.md")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXPECTED = (
     "tutorial",
@@ -39,6 +39,7 @@ EXPECTED = (
     "graph",
     "graph_ops",
     "schedule",
+    "schedule_verbs",
 )
 
 

@@ -1,4 +1,4 @@
-"""The command line: ``python -m tirlower demo | run | lower | source | passes | graph``."""
+"""The command line: ``python -m tirlower demo | run | lower | source | schedule | passes | graph``."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tirlower.graph.passes.default import DEFAULT
 from tirlower.ir import IRModule, PrimFunc
 from tirlower.ir.dtype import Array
 from tirlower.ir.expr import IntImm
+from tirlower.schedule.trace import Trace
 from tirlower.transforms import catalog
 
 __all__ = ["main"]
@@ -110,6 +111,24 @@ def _source(args: argparse.Namespace) -> None:
     print(tl.build(load_function(args.where), target=args.target).source(args.kind))
 
 
+def _schedule(args: argparse.Namespace) -> None:
+    func = load_function(args.where)
+    sch = tl.Schedule(func, enable_check=not args.unchecked)
+    trace = pathlib.Path(args.trace)
+    if not trace.is_file():
+        raise TirError(f"no file {args.trace!r}", help="a trace is JSON: sch.trace.as_json(), json.dump()")
+    Trace.apply_json_to_schedule(trace.read_text(encoding="utf-8"), sch)
+    if args.report:
+        print(sch.report())
+    if args.validate:
+        print(sch.validate(args.validate))
+    if args.python:
+        print(sch.trace)
+    if not (args.report or args.validate or args.python):
+        program = sch.program
+        print(program.script())
+
+
 def _passes(args: argparse.Namespace) -> None:
     for entry in catalog():
         print(entry)
@@ -191,6 +210,16 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--kind", choices=SOURCE_KINDS, default="asm")
     one.add_argument("--target", default="llvm")
     one.set_defaults(action=_source)
+    one = commands.add_parser(
+        "schedule", help="take the steps of a trace on a function; without options the result is printed"
+    )
+    one.add_argument("where", metavar="FILE:FUNC")
+    one.add_argument("--trace", metavar="FILE", required=True, help="the trace, as JSON of either dialect")
+    one.add_argument("--report", action="store_true", help="print what each step rests on")
+    one.add_argument("--validate", type=int, metavar="N", help="run the function before and after on so many inputs")
+    one.add_argument("--python", action="store_true", help="print the trace as Python")
+    one.add_argument("--unchecked", action="store_true", help="take the steps without asking whether they are legal")
+    one.set_defaults(action=_schedule)
     one = commands.add_parser("graph", help="compile a model of ONNX; without options its text is printed")
     one.add_argument("model", metavar="MODEL")
     one.add_argument("--until", metavar="PASS", help="print the graph after this pass, and stop")

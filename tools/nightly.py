@@ -74,6 +74,7 @@ JOBS = (
     ),
     Job("hostile", "hostile programs end as they announce", "python -m pytest tests/hostile -n 2"),
     Job("index-page", "index expressions reach their form", "python tools/make_index_page.py --check"),
+    Job("schedule-page", "the verbs of a schedule are listed", "python tools/make_schedule_page.py --check"),
     Job("pass-page", "the catalog shows what passes do", "python tools/make_pass_page.py --check"),
 )
 

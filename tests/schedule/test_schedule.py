@@ -72,6 +72,17 @@ def test_a_tiled_product_of_blocks(size: tuple[int, int, int]) -> None:
     assert "T.parallel" in str(sch.mod) and "T.vectorized" in str(sch.mod)
 
 
+def test_it_is_run_as_it_is() -> None:
+    func = product(PLAIN, 4, 8, 5)
+    sch = tl.Schedule(func)
+    sch.parallel("i0")
+    a, b = np.ones((4, 5), "float32"), np.ones((5, 8), "float32")
+    for run in (tl.interpret, tl.simulate):
+        c = np.empty((4, 8), "float32")
+        run(sch, a, b, c)
+        np.testing.assert_array_equal(c, a @ b)
+
+
 def test_a_tiled_product_of_loops() -> None:
     func = product(PLAIN, 13, 9, 10)
     # The order of one element's updates is kept: k stays in order for each of them.

@@ -8,10 +8,10 @@ from typing import overload
 from tirlower.call.gil import GilChoice
 from tirlower.diagnostics import TirError, paused_collection, user_frames
 from tirlower.driver.backend import pipeline_for
-from tirlower.driver.build import Scheduled, build_module, module_of, target_of
+from tirlower.driver.build import build_module, module_of, target_of
 from tirlower.driver.kernel import Executable, Kernel
 from tirlower.driver.lazy import JitFunction, LazyKernel
-from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.func import IRModule, PrimFunc, Scheduled
 from tirlower.machine.target import TargetLike
 from tirlower.transforms import PassContext
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
 
 from tirlower.call.gil import GilChoice
 from tirlower.call.parameters import outputs_of
@@ -14,20 +13,11 @@ from tirlower.diagnostics import ArgumentValueError, LoweringError, TirError, pa
 from tirlower.driver.backend import backend_of
 from tirlower.driver.kernel import BuiltKernel, Kernel
 from tirlower.driver.result import BuildResult, BuildSpec
-from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.func import IRModule, PrimFunc, Scheduled
 from tirlower.machine.target import Target, TargetLike
 from tirlower.transforms import PassContext
 
-__all__ = ["Overlapping", "Scheduled", "build_module", "exported_functions", "module_of", "target_of"]
-
-
-@runtime_checkable
-class Scheduled(Protocol):
-    """What has a program to compile, as a schedule does."""
-
-    @property
-    def program(self) -> PrimFunc | IRModule:
-        """The function, or the module."""
+__all__ = ["Overlapping", "build_module", "exported_functions", "module_of", "target_of"]
 
 
 def module_of(program: object) -> tuple[IRModule, bool]:

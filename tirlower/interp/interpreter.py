@@ -40,7 +40,7 @@ from tirlower.ir.custom_datatype import extern_meaning
 from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Expr, IntImm
-from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.func import IRModule, PrimFunc, Scheduled
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.node import Node
 from tirlower.ir.stmt import AttrStmt
@@ -194,12 +194,14 @@ class Interpreter:
 
     def __init__(
         self,
-        program: PrimFunc | IRModule,
+        program: PrimFunc | IRModule | Scheduled,
         *,
         seed: int | None = None,
         races: bool = False,
         limits: Limits = Limits(),
     ) -> None:
+        if not isinstance(program, (PrimFunc, IRModule)) and isinstance(program, Scheduled):
+            program = program.program
         if isinstance(program, PrimFunc):
             program = IRModule(program)
         if not isinstance(program, IRModule):
@@ -275,7 +277,7 @@ class Interpreter:
 
 
 def interpret(
-    program: PrimFunc | IRModule,
+    program: PrimFunc | IRModule | Scheduled,
     *args: object,
     name: str | None = None,
     outputs: Sequence[str] | None = None,

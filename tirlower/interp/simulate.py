@@ -11,7 +11,7 @@ from tirlower.interp.arguments import as_array
 from tirlower.interp.interpreter import Interpreter
 from tirlower.interp.launching import Limits
 from tirlower.interp.values import Datum
-from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.func import IRModule, PrimFunc, Scheduled
 from tirlower.machine.target import Target
 
 __all__ = ["device_limits", "simulate"]
@@ -62,7 +62,7 @@ def _target_of(program: PrimFunc | IRModule) -> Target | None:
 
 
 def simulate(
-    program: PrimFunc | IRModule,
+    program: PrimFunc | IRModule | Scheduled,
     *args: object,
     name: str | None = None,
     outputs: Sequence[str] | None = None,
@@ -104,6 +104,8 @@ def simulate(
     Traceback (most recent call last):
     tirlower.diagnostics.InterpreterError: error[interpret]: a data race on 's': thread (threadIdx.x = 7) writes ...
     """
+    if not isinstance(program, (PrimFunc, IRModule)) and isinstance(program, Scheduled):
+        program = program.program
     limits = device_limits(target if target is not None else _target_of(program))
     orders = list(seeds)
     if not orders:

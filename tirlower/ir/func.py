@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from tirlower.diagnostics import Span, TirError, WellFormedError, nearest_name
 from tirlower.ir import text
@@ -16,7 +16,7 @@ from tirlower.ir.node import Node, attrs, binds, child, data, hint, node
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import Stmt, normalize_attr, normalize_attrs
 
-__all__ = ["IRModule", "Origin", "PrimFunc"]
+__all__ = ["IRModule", "Origin", "PrimFunc", "Scheduled"]
 
 
 def _ret_type(value: object) -> DataType | PointerType:
@@ -105,6 +105,15 @@ class PrimFunc(Node):
 
 
 PrimFunc.__doc__ = ObjectDoc(PrimFunc.__doc__)  # type: ignore[assignment]
+
+
+@runtime_checkable
+class Scheduled(Protocol):
+    """What has a program to run or to compile, as a schedule does."""
+
+    @property
+    def program(self) -> PrimFunc | IRModule:
+        """The function, or the module."""
 
 
 class IRModule:
