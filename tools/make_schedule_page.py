@@ -35,7 +35,15 @@ def summary(doc: str) -> str:
 def section(kind) -> str:
     """The section of one verb."""
     doc = inspect.cleandoc(kind.doc)
-    prose = doc.split("\n>>>")[0].strip().replace("``", "`").replace(":class:", "").replace(":meth:", "").replace(":func:", "").replace("~tirlower.schedule.", "")
+    prose = (
+        doc.split("\n>>>")[0]
+        .strip()
+        .replace("``", "`")
+        .replace(":class:", "")
+        .replace(":meth:", "")
+        .replace(":func:", "")
+        .replace("~tirlower.schedule.", "")
+    )
     lines = [f"## {kind.method}", "", f"`sch.{kind.method}{kind.signature}`", "", prose, ""]
     if kind.slots:
         lines += ["| argument | takes |", "| --- | --- |"]

@@ -109,7 +109,7 @@ def test_a_fault_at_any_stage_leaves_nothing_behind(
 
 def test_the_module_of_a_refused_step_in_a_module_of_two_functions() -> None:
     func: Any = parse(TEXT)
-    first = parse(TEXT)
+    first: Any = parse(TEXT.replace("def f", "def g"))
     sch: Any = tl.Schedule(tl.IRModule({"one": first, "two": func}))
     with pytest.raises(ValueError, match="does not know which function"):
         sch.get_block("B")

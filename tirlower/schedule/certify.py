@@ -178,7 +178,7 @@ def _same(a: Array, b: Array) -> Array:
 def _claims(records: Sequence[Record]) -> tuple[bool, dict[Var, list[IndexMap]]]:
     """Whether results are the same to the bit after steps, and the layouts that parameters got."""
     maps: dict[Var, list[IndexMap]] = {}
-    for record in records:
+    for record in [part for one in records for part in (one, *one.parts)]:
         for var, index_map in record.interface.items():
             maps.setdefault(var, []).append(index_map)
     return all(record.exactness.split("(")[0] in ("bitwise", "interface") for record in records), maps

@@ -272,7 +272,9 @@ def take(
     inputs, attrs, extra = kind.flat(values)
     instruction = Instruction(kind, inputs, attrs, list(outputs), extra)
     decision = change.decision if change.decision is not None else decision
-    record = Record(instruction, decision, said, why, exactness, time.perf_counter() - start, group, change.interface)
+    record = Record(
+        instruction, decision, said, why, exactness, time.perf_counter() - start, group, interface=change.interface
+    )
     return dataclasses.replace(made, before=state, record=record, steps=state.steps + 1), outputs
 
 
@@ -295,6 +297,8 @@ def _composed(
             raise
         new = NotApplicable(error.message, labels=error.labels, notes=error.notes, help=error.help)
         raise _placed(step, new) from error
+    except (KeyError, RecursionError) as error:
+        raise _placed(step, ScheduleError(f"internal error: {type(error).__name__}: {error}")) from error
     parts: list[Record] = []
     at = step.state
     while at is not state:
