@@ -9,7 +9,7 @@ import os
 import sys
 
 SECTIONS = (
-    "calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "by_hand", "graph", "gpu"
+    "calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "by_hand", "graph", "schedule", "gpu"
 )  # fmt: skip
 
 
@@ -30,7 +30,20 @@ def main(chosen: list[str]) -> int:
         print(f"unknown section {unknown[0]!r}; the sections are {', '.join(SECTIONS)}")
         return 2
     chosen = chosen or list(SECTIONS)
-    from bench import analyses, calls, compile_time, families, gpu, graph, kernels, memory, passes, threads, vectors
+    from bench import (
+        analyses,
+        calls,
+        compile_time,
+        families,
+        gpu,
+        graph,
+        kernels,
+        memory,
+        passes,
+        schedule,
+        threads,
+        vectors,
+    )
     from bench.by_hand.report import report as by_hand
     from bench.measure import table
 
@@ -57,6 +70,8 @@ def main(chosen: list[str]) -> int:
         print(by_hand(only), "\n")
     if "graph" in chosen:
         print(graph.report(), "\n")
+    if "schedule" in chosen:
+        print(schedule.report(), "\n")
     if "gpu" in chosen:
         print(gpu.report())
     return 0

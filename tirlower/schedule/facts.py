@@ -149,6 +149,11 @@ class Facts:
             self._answers[key, question] = known = ask(scop)
         return known  # type: ignore[return-value]
 
+    def forget_answers(self) -> None:
+        """Forget answers and extractions, so that what is asked next is decided anew."""
+        self._answers.clear()
+        self._scops.clear()
+
     def order_kept(
         self, func: PrimFunc, steps: Steps, order: Sequence[For], reassociate: str | bool
     ) -> tuple[Verdict, str]:

@@ -1,0 +1,180 @@
+"""What a step of a schedule costs in modules of 10, 100 and 1000 blocks, beside TVM's C++ where it is installed.
+
+Every block is a nest of three loops that reads what the one before wrote. A step is measured on copies of one schedule, with
+nothing remembered of earlier answers, so that its proof is in the time.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tirlower as tl
+from tirlower.diagnostics import ScheduleError
+from tirlower.schedule.facts import Facts
+from tirlower.script import parse
+
+__all__ = ["STEPS", "Cost", "measure", "module_text", "report"]
+
+SIZES = (10, 100, 1000)
+REPEATS = 15
+
+
+def module_text(blocks: int) -> str:
+    """The script of a module of so many blocks in a row."""
+    lines = [
+        "@T.prim_func",
+        'def main(X: T.Buffer((64, 64), "float32"), Y: T.Buffer((64, 64), "float32")):',
+        '    with T.block("root"):',
+        "        T.reads()",
+        "        T.writes()",
+        *(f'        B{k} = T.alloc_buffer((64, 64), "float32")' for k in range(blocks - 1)),
+    ]
+    before = "X"
+    for k in range(blocks):
+        after = f"B{k}" if k < blocks - 1 else "Y"
+        lines += [
+            f"        for i{k}, j{k}, k{k} in T.grid(64, 64, 4):",
+            f'            with T.block("C{k}"):',
+            f'                vi, vj, vk = T.axis.remap("SSR", [i{k}, j{k}, k{k}])',
+            "                with T.init():",
+            f"                    {after}[vi, vj] = T.float32(0)",
+            f"                {after}[vi, vj] = {after}[vi, vj] + {before}[vi, vk]",
+        ]
+        before = after
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A step that is measured: what is done before, what is timed, and its budget in milliseconds (0: none)."""
+
+    name: str
+    budget: float
+    run: Callable[[Any, dict[str, Any]], object]
+
+
+def _handles(sch: Any, middle: int) -> dict[str, Any]:
+    """The handles of the block in the middle and of its loops, split and not."""
+    block = sch.get_block(f"C{middle}")
+    i, j, k = sch.get_loops(block)
+    i_0, i_1 = sch.split(i, [None, 8])
+    j_0, j_1 = sch.split(j, [None, 8])
+    return {"name": f"C{middle}", "block": block, "i0": i_0, "i1": i_1, "j0": j_0, "j1": j_1, "k": k}
+
+
+STEPS = (
+    Cost("get_block", 0.02, lambda s, h: s.get_block(h["name"])),
+    Cost("get_loops", 0.02, lambda s, h: s.get_loops(h["block"])),
+    Cost("split", 0.5, lambda s, h: s.split(h["k"], [None, 2])),
+    Cost("fuse", 0.5, lambda s, h: s.fuse(h["i0"], h["i1"])),
+    Cost("reorder", 0.5, lambda s, h: s.reorder(h["k"], h["j1"])),
+    Cost("parallel", 0.5, lambda s, h: s.parallel(h["i0"])),
+    Cost("vectorize", 0.5, lambda s, h: s.vectorize(h["j1"])),
+    Cost("unroll", 0.5, lambda s, h: s.unroll(h["k"])),
+    Cost("bind", 0.5, lambda s, h: s.bind(h["i0"], "blockIdx.x")),
+    Cost("add_unit_loop", 0.5, lambda s, h: s.add_unit_loop(h["block"])),
+    Cost("annotate", 0.5, lambda s, h: s.annotate(h["block"], "key", 1)),
+    Cost("cache_read", 2, lambda s, h: s.cache_read(h["block"], 0, "local")),
+    Cost("cache_write", 2, lambda s, h: s.cache_write(h["block"], 0, "local")),
+    Cost("reindex", 2, lambda s, h: s.reindex(h["block"], ("read", 0))),
+    Cost("compute_inline", 2, lambda s, h: s.compute_inline(h["block"])),
+    Cost("decompose_reduction", 2, lambda s, h: s.decompose_reduction(h["block"], h["k"])),
+    Cost("rfactor", 2, lambda s, h: s.rfactor(h["k"], 0)),
+    Cost("set_scope", 2, lambda s, h: s.set_scope(h["block"], 0, "shared")),
+    Cost("storage_align", 2, lambda s, h: s.storage_align(h["block"], 0, 0, 8, 1)),
+    Cost("transform_layout", 2, lambda s, h: s.transform_layout(h["block"], ("write", 0), lambda a, b: [b, a])),
+    Cost("transform_block_layout", 2, lambda s, h: s.transform_block_layout(h["block"], lambda a, b, c: [b, a, c])),
+    Cost("blockize", 2, lambda s, h: s.blockize(h["i1"])),
+    Cost("copy", 0.02, lambda s, h: s.copy()),
+    Cost("undo", 0.02, lambda s, h: s.undo()),
+)
+
+
+def _median(times: list[float]) -> float:
+    return statistics.median(times) * 1e3
+
+
+def measure(blocks: int) -> dict[str, float | None]:
+    """Milliseconds of each step in a module of so many blocks; None for one that is not there, or refused."""
+    func = parse(module_text(blocks))
+    start = time.perf_counter()
+    sch: Any = tl.Schedule(func)
+    found: dict[str, float | None] = {"Schedule(mod)": (time.perf_counter() - start) * 1e3}
+    handles = _handles(sch, blocks // 2)
+    for step in STEPS:
+        times: list[float] = []
+        try:
+            for _ in range(REPEATS):
+                one = sch.copy()
+                one.__dict__["_facts"] = _warm(sch)
+                start = time.perf_counter()
+                step.run(one, handles)
+                times.append(time.perf_counter() - start)
+        except (AttributeError, ScheduleError):
+            found[step.name] = None
+            continue
+        found[step.name] = _median(times)
+    return found
+
+
+def _warm(sch: Any) -> Facts:
+    """What is known of the nodes that are there, but no answer and no extraction."""
+    facts: Facts = sch.__dict__["_facts"]
+    facts.forget_answers()
+    return facts
+
+
+def tvm_times(blocks: int) -> dict[str, float | None]:
+    """The same of TVM; nothing where it is not installed."""
+    if importlib.util.find_spec("tvm") is None:
+        return {}
+    import tvm  # type: ignore[import-not-found]
+    from tvm.script import from_source  # type: ignore[import-not-found]
+
+    text = "from tvm.script import tir as T\n" + module_text(blocks)
+    mod = tvm.IRModule({"main": from_source(text)})
+    schedule = tvm.tir.Schedule if hasattr(tvm.tir, "Schedule") else tvm.s_tir.Schedule
+    start = time.perf_counter()
+    sch = schedule(mod)
+    found: dict[str, float | None] = {"Schedule(mod)": (time.perf_counter() - start) * 1e3}
+    for step in STEPS:
+        times: list[float] = []
+        try:
+            for _ in range(REPEATS):
+                one = schedule(mod)
+                handles = _handles(one, blocks // 2)
+                start = time.perf_counter()
+                step.run(one, handles)
+                times.append(time.perf_counter() - start)
+        except Exception:  # whatever a peer raises: the row is left out
+            found[step.name] = None
+            continue
+        found[step.name] = _median(times)
+    del sch
+    return found
+
+
+def report() -> str:
+    """A table: a row a step, milliseconds by the number of blocks, how they grow, the budget, and TVM at 100 blocks."""
+    ours = {size: measure(size) for size in SIZES}
+    peer = tvm_times(100)
+    budget = {step.name: step.budget for step in STEPS} | {"Schedule(mod)": 10.0}
+    head = f"{'schedule steps (median ms)':<26}" + "".join(f"{size:>9}" for size in SIZES)
+    head += f"{'100/10':>9}{'1000/100':>10}{'budget':>9}" + (f"{'tvm 100':>10}" if peer else "")
+    lines = [head]
+    for name in ours[SIZES[0]]:
+        row = [ours[size][name] for size in SIZES]
+        if None in row:
+            lines.append(f"{name:<26}" + f"{'-':>9}" * len(SIZES))
+            continue
+        times = [one for one in row if one is not None]
+        line = f"{name:<26}" + "".join(f"{one:>9.3f}" for one in times)
+        line += f"{times[1] / times[0]:>8.2f}x{times[2] / times[1]:>9.2f}x{budget[name]:>9.2f}"
+        theirs = peer.get(name)
+        lines.append(line + (f"{theirs:>10.3f}" if theirs is not None else ""))
+    return "\n".join(lines)
