@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tirlower.diagnostics import Ambiguous, NotFound, nearest_name
-from tirlower.ir.func import PrimFunc
-from tirlower.ir.stmt import AllocBuffer, Block, For, Stmt
+from tirlower.ir.stmt import AllocBuffer, Block, For
 from tirlower.schedule.handles import BlockRV
 from tirlower.schedule.kind import Kind, Slot, Takes
-from tirlower.schedule.sites import Change, Site, Steps
+from tirlower.schedule.scopes import blocks_below
+from tirlower.schedule.sites import Change, Site
 from tirlower.schedule.state import State
 from tirlower.schedule.step import Step
 
@@ -20,7 +18,6 @@ __all__ = [
     "GET_LOOPS",
     "GET_OUTPUT_BLOCKS",
     "GET_PRODUCERS",
-    "blocks_below",
     "function_of",
     "loops_around",
 ]
@@ -96,26 +93,6 @@ GET_LOOPS = Kind(
     returns="many",
     pure=True,
 )
-
-
-def blocks_below(stmt: Stmt | PrimFunc, steps: Steps = ()) -> Iterator[tuple[Steps, Block]]:
-    """The blocks directly inside a block, loop or function, in the order of the text, with the way to each from a root."""
-    stack: list[tuple[Steps, Stmt]] = []
-    if isinstance(stmt, (Block, For, PrimFunc)):
-        stack.append(((*steps, "body"), stmt.body))
-    while stack:
-        way, one = stack.pop()
-        if isinstance(one, Block):
-            yield way, one
-            continue
-        inside: list[tuple[Steps, Stmt]] = []
-        for name in one.child_names:
-            value = getattr(one, name)
-            if isinstance(value, Stmt):
-                inside.append(((*way, name), value))
-            elif isinstance(value, tuple):
-                inside += [((*way, name, at), x) for at, x in enumerate(value) if isinstance(x, Stmt)]
-        stack += inside[::-1]
 
 
 def _children(step: Step, site: Site) -> list[tuple[Site, Block]]:

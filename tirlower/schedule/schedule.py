@@ -64,7 +64,8 @@ class Schedule:
     ``mod`` is a function (then the module is ``{"main": func}``) or a module. ``seed``: None for a fixed one, -1 for one
     asked of the system, else 1 to 2**31 - 1. ``debug_mask="all"`` verifies each changed function.
     ``error_render_level``: "detail", "fast" (the sentence alone) or "none". ``enable_check=False`` takes each step on the
-    user's word, and records that. ``reassociate``: whether the updates of a reduction of floats may change their order:
+    user's word, and records that. ``accept="tvm"`` asks in addition what TVM asks of a step (:mod:`tirlower.schedule.conditions`).
+    ``reassociate``: whether the updates of a reduction of floats may change their order:
     "declared" (where a block with reduction iterators says so), True or False. ``validate=True`` runs the program before
     and after each step, where it is small enough (:meth:`validate`).
 

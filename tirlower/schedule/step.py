@@ -15,6 +15,7 @@ from tirlower.diagnostics import (
     NotApplicable,
     ScheduleError,
     Span,
+    StricterThanLegal,
     TirError,
     UnprovedStep,
 )
@@ -28,6 +29,7 @@ from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, Block, For, IfThenElse
 from tirlower.ir.verify import verify_well_formed
 from tirlower.poly.verdict import Verdict
 from tirlower.rewrite.fact_mutator import know_shapes, stated_fact
+from tirlower.schedule.conditions import violated
 from tirlower.schedule.facts import Facts
 from tirlower.schedule.handles import Handle, Owner, handle_of
 from tirlower.schedule.kind import BufferAt, Kind
@@ -248,6 +250,8 @@ def take(
     if kind.compose is not None:
         return _composed(step, owner, start, decision, group)
     try:
+        if policy.accept == "tvm":
+            _as_strict_as_tvm(step)
         verdict = judge(step)
         said, why = "proved", ""
         if not verdict.proved:
@@ -276,6 +280,17 @@ def take(
         instruction, decision, said, why, exactness, time.perf_counter() - start, group, interface=change.interface
     )
     return dataclasses.replace(made, before=state, record=record, steps=state.steps + 1), outputs
+
+
+def _as_strict_as_tvm(step: Step) -> None:
+    """Raise :class:`StricterThanLegal` where TVM has a condition that the step does not meet."""
+    said = violated(step)
+    if said:
+        try:
+            legal = judge(step).proved
+        except ScheduleError:
+            legal = False
+        raise StricterThanLegal(said, help="the step is legal: accept='legal' takes it" if legal else None)
 
 
 def _composed(

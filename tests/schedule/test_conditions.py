@@ -1,0 +1,147 @@
+"""What TVM asks beyond legality: refused with accept="tvm", in its words, and taken without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tirlower as tl
+from tirlower.diagnostics import IllegalStep, StricterThanLegal
+from tirlower.script import parse
+
+CHAIN = """
+@T.prim_func
+def f(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    with T.block("root"):
+        T.reads()
+        T.writes()
+        B = T.alloc_buffer((8, 8), "float32")
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + T.float32(1)
+        for i, j in T.grid(8, 8):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] * T.float32(2)
+"""
+# C is written from its own values: neither complete nor a reduction.
+UPDATE = """
+@T.prim_func
+def f(B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi] + C[vi]
+"""
+PRODUCT = """
+@T.prim_func
+def f(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32")):
+    for i, k in T.grid(8, 8):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+"""
+MIXED = """
+@T.prim_func
+def f(A: T.Buffer((16,), "int32")):
+    for i, j in T.grid(4, 4):
+        with T.block("A"):
+            vi = T.axis.spatial(4, i)
+            vj = T.axis.spatial(7, i + j)
+            A[vi * 4 + vj % 4] = 1
+"""
+NOTED = """
+@T.prim_func
+def f(A: T.Buffer((8,), "int32")):
+    for i in T.serial(8, annotations={"hint": 1}):
+        with T.block("A"):
+            vi = T.axis.spatial(8, i)
+            A[vi] = 1
+"""
+SHIFTED = """
+@T.prim_func
+def f(A: T.Buffer((8,), "int32")):
+    for i in range(2, 8):
+        with T.block("A"):
+            vi = T.axis.spatial(8, i)
+            A[vi] = 1
+"""
+Call = Callable[[Any], object]
+
+
+@pytest.mark.parametrize(
+    ("text", "call", "word"),
+    [
+        (UPDATE, lambda s: s.parallel(s.get_loops("C")[0]), "neither a complete block .it reads what it writes."),
+        (UPDATE, lambda s: s.vectorize(s.get_loops("C")[0]), "not of compact dataflow"),
+        (NOTED, lambda s: s.split(s.get_loops("A")[0], [2, 4]), "has annotations"),
+        (SHIFTED, lambda s: s.split(s.get_loops("A")[0], [2, 3]), "does not start with 0"),
+        (SHIFTED, lambda s: s.fuse(s.get_loops("A")[0]), "does not start with 0"),
+        (MIXED, lambda s: s.reorder(*s.get_loops("A")[::-1]), "is not affine"),
+    ],
+)
+def test_what_is_legal_is_refused_in_tvms_words(text: str, call: Call, word: str) -> None:
+    strict: Any = tl.Schedule(parse(text), accept="tvm")
+    before = strict.mod
+    with pytest.raises(StricterThanLegal, match=word) as raised:
+        call(strict)
+    assert strict.mod is before and "accept='legal' takes it" in str(raised.value)
+    call(tl.Schedule(parse(text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        (CHAIN, lambda s: s.parallel(s.get_loops("B")[0])),
+        (CHAIN, lambda s: s.split(s.get_loops("B")[0], [None, 4])),
+        (CHAIN, lambda s: s.reorder(*s.get_loops("C")[::-1])),
+        (PRODUCT, lambda s: s.parallel(s.get_loops("C")[0])),
+        (PRODUCT, lambda s: s.fuse(*s.get_loops("C"))),
+        (PRODUCT, lambda s: s.decompose_reduction("C", s.get_loops("C")[1])),
+        (CHAIN, lambda s: s.compute_inline("B")),
+    ],
+)
+def test_what_tvm_takes_is_taken(text: str, call: Call) -> None:
+    strict, own = tl.Schedule(parse(text), accept="tvm"), tl.Schedule(parse(text))
+    call(strict)
+    call(own)
+    assert str(strict.mod) == str(own.mod)
+
+
+def test_an_iterator_of_a_reduction_is_not_parallel() -> None:
+    sch: Any = tl.Schedule(parse(PRODUCT), accept="tvm")
+    with pytest.raises(StricterThanLegal, match="is not data parallel") as raised:
+        sch.parallel(sch.get_loops("C")[1])
+    assert "accept='legal'" not in str(raised.value)  # nor is it legal
+    with pytest.raises(IllegalStep):
+        tl.Schedule(parse(PRODUCT)).parallel("k")
+
+
+def test_an_output_block_is_not_inlined() -> None:
+    sch: Any = tl.Schedule(parse(CHAIN), accept="tvm")
+    with pytest.raises(StricterThanLegal, match="The block `C` is an output block"):
+        sch.compute_inline("C")
+
+
+def test_a_loop_below_a_reduction_loop_is_no_place_for_the_init() -> None:
+    text = PRODUCT.replace("i, k in", "k, i in")
+    sch: Any = tl.Schedule(parse(text), accept="tvm")
+    with pytest.raises(StricterThanLegal, match="not above all the reduction loops"):
+        sch.decompose_reduction("C", sch.get_loops("C")[1])
+
+
+def test_plain_loops_are_asked_nothing() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((8,), "int32")):
+    for i in range(8):
+        A[i] = A[i] + 1
+""")
+    sch: Any = tl.Schedule(func, accept="tvm")
+    sch.parallel("i")
+    assert sch.get(sch.loop("i")).kind.value == "parallel"

@@ -1,0 +1,242 @@
+"""What TVM asks of a step beyond its being legal, as named conditions; asked with ``accept="tvm"`` alone.
+
+Each says what is wrong in TVM's words, or nothing. A step whose program has no blocks is asked nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from tirlower.ir.buffer import IterKind
+from tirlower.ir.expr import is_const_int
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.query import mentions
+from tirlower.ir.stmt import Block, For, ForKind
+from tirlower.schedule.edits import Site, Steps
+from tirlower.schedule.handles import Handle
+from tirlower.schedule.scopes import Placed, Scope, is_affine, loops_of, scope_of
+
+if TYPE_CHECKING:
+    from tirlower.schedule.step import Step
+
+__all__ = ["CONDITIONS", "violated"]
+
+
+def _loop_at(step: Step, handle: Handle) -> tuple[PrimFunc, Site, For, Scope]:
+    site = step.site(handle)
+    func = step.func(site)
+    return func, site, step.loop(handle), scope_of(func, site.steps)
+
+
+def _bare_zero(loop: For) -> str:
+    """BARE and ZERO: no annotation, no thread axis, a start of 0."""
+    name = loop.loop_var.name
+    if loop.annotations:
+        return f"The loop `{name}` has annotations"
+    if loop.kind is ForKind.THREAD_BINDING:
+        return f"The loop `{name}` is bound to a thread axis"
+    return "" if is_const_int(loop.min, 0) else f"The loop `{name}` does not start with 0"
+
+
+def _split(step: Step) -> str:
+    return _bare_zero(step.loop(step.handle("loop")))
+
+
+def _annotated(step: Step) -> str:
+    loop = step.loop(step.handle("loop"))
+    return f"The loop `{loop.loop_var.name}` has annotations" if loop.annotations else ""
+
+
+def _fuse(step: Step) -> str:
+    loops = [step.loop(one) for one in step.handles("loops")]
+    for loop in loops:
+        if said := _bare_zero(loop):
+            return said
+    for outer, inner in itertools.pairwise(loops):
+        if outer.body is not inner:
+            return f"The loop `{inner.loop_var.name}` is not the only child of the loop `{outer.loop_var.name}`"
+        if mentions(inner.extent, [one.loop_var for one in loops]):
+            return f"The extent of the loop `{inner.loop_var.name}` depends on another loop"
+    return ""
+
+
+def _reorder(step: Step) -> str:
+    handles = step.handles("ordered_loops")
+    if not handles:
+        return ""
+    loops = [step.loop(one) for one in handles]
+    bottom = max((step.site(one) for one in handles), key=lambda site: len(site.steps))
+    func, scope = step.func(bottom), scope_of(step.func(bottom), bottom.steps)
+    for loop in loops:
+        if mentions(loop.min, [one.loop_var for one in loops]) or mentions(
+            loop.extent, [one.loop_var for one in loops]
+        ):
+            return f"The bounds of the loop `{loop.loop_var.name}` depend on another one of the loops"
+    for placed in scope.under(bottom.steps).children:
+        for it in placed.block.iters:
+            if it.kind not in (IterKind.SPATIAL, IterKind.REDUCE):
+                return f"The block `{placed.block.name}` has an iterator that is neither data parallel nor a commutative reduction"
+        if not is_affine(func, placed):
+            return f"The block `{placed.block.name}` is not affine: its bindings are no independent sums of loops"
+    return ""
+
+
+def _concurrent(step: Step) -> str:
+    _, site, loop, scope = _loop_at(step, step.handle("loop"))
+    if said := scope.is_compact(site.steps):
+        return f"The loop `{loop.loop_var.name}` is not of compact dataflow: {said}"
+    tag = str(step.values.get("thread_axis", ""))
+    allowed = {IterKind.SPATIAL, IterKind.REDUCE} if tag.startswith("threadIdx") else {IterKind.SPATIAL}
+    for placed in scope.under(site.steps).children:
+        for it in placed.block.iters:
+            if it.value is not None and mentions(it.value, [loop.loop_var]) and it.kind not in allowed:
+                return f"The iterator `{it.var.name}` of the block `{placed.block.name}` is bound to the loop and is not data parallel"
+    return ""
+
+
+def _placed(step: Step, name: str = "block") -> tuple[Scope, Placed] | None:
+    """The block of an argument in its scope; None for what is no block, or the root."""
+    handle = step.handle(name)
+    stmt = step.stmt(handle)
+    if not isinstance(stmt, Block):
+        return None
+    site = step.site(handle)
+    scope = scope_of(step.func(site), site.steps)
+    return scope, Placed(site.steps, stmt) if len(site.steps) <= 1 else scope.child(site.steps)
+
+
+def _complete_or_reduction(scope: Scope, placed: Placed) -> str:
+    complete, reduction = scope.not_complete(placed), scope.not_reduction(placed)
+    if complete and reduction:
+        return (
+            f"The block `{placed.block.name}` is not a complete block: {complete}; nor a reduction block: {reduction}"
+        )
+    return ""
+
+
+def _stage(scope: Scope) -> str:
+    said = scope.stage_pipeline()
+    return f"The scope is not a stage pipeline: {said}" if said else ""
+
+
+def _output(scope: Scope, placed: Placed) -> str:
+    return f"The block `{placed.block.name}` is an output block" if scope.is_output(placed) else ""
+
+
+def _moved(step: Step, backwards: bool) -> str:
+    found = _placed(step)
+    if found is None:
+        return ""
+    scope, placed = found
+    loop = step.site(step.handle("loop"))
+    if scope_of(step.func(loop), loop.steps).root != scope.root:
+        return "The block and the loop are not under the same block scope"
+    if placed.way[: len(loop.steps)] == loop.steps:
+        return f"The loop is an ancestor of block `{placed.block.name}`"
+    if said := _stage(scope) or _complete_or_reduction(scope, placed):
+        return said
+    if not backwards and (said := _output(scope, placed)):
+        return said
+    others = scope.producers(placed) if backwards else scope.consumers(placed)
+    if any(one.way[: len(loop.steps)] != loop.steps for one in others):
+        what = "producer(s)" if backwards else "consumer(s)"
+        return f"The step requires all the {what} of the block `{placed.block.name}` to be under the loop"
+    return ""
+
+
+def _inline(step: Step) -> str:
+    found = _placed(step)
+    if found is None:
+        return ""
+    scope, placed = found
+    said = scope.not_complete(placed)
+    return (
+        _stage(scope)
+        or _output(scope, placed)
+        or (f"The block `{placed.block.name}` is not a complete block: {said}" if said else "")
+    )
+
+
+def _reverse_inline(step: Step) -> str:
+    found = _placed(step)
+    if found is None:
+        return ""
+    scope, placed = found
+    said = scope.not_complete(placed)
+    if said or placed.block.init is not None:
+        return f"The block `{placed.block.name}` is not a complete block: {said or 'it has an init'}"
+    producers = scope.producers(placed)
+    if len(producers) != 1:
+        return f"The block `{placed.block.name}` has {len(producers)} producers, not one"
+    return _stage(scope) or _output(scope, producers[0])
+
+
+def _decompose(step: Step) -> str:
+    found = _placed(step)
+    if found is None:
+        return ""
+    scope, placed = found
+    if said := scope.not_reduction(placed):
+        return f"The block `{placed.block.name}` is not a reduction block: {said}"
+    loop = step.loop(step.handle("loop"))
+    for way, one in _around(step, placed):
+        if len(way) < len(step.site(step.handle("loop")).steps) and any(
+            it.kind is IterKind.REDUCE and it.value is not None and mentions(it.value, [one.loop_var])
+            for it in placed.block.iters
+        ):
+            return f"The loop `{loop.loop_var.name}` is not above all the reduction loops"
+    return ""
+
+
+def _around(step: Step, placed: Placed) -> Sequence[tuple[Steps, For]]:
+    return loops_of(step.func(step.site(step.handle("block"))), placed.way)
+
+
+def _rfactor(step: Step) -> str:
+    _, site, loop, scope = _loop_at(step, step.handle("loop"))
+    if loop.kind is not ForKind.SERIAL:
+        return f"The loop `{loop.loop_var.name}` is not serial"
+    children = scope.under(site.steps).children
+    if len(children) != 1:
+        return f"The loop `{loop.loop_var.name}` has {len(children)} blocks under it, not a single one"
+    said = scope.not_reduction(scope.child(children[0].way))
+    return _stage(scope) or (f"The block `{children[0].block.name}` is not a reduction block: {said}" if said else "")
+
+
+def _one_writer(step: Step) -> str:
+    found = _placed(step)
+    if found is None:
+        return ""
+    buffer = step.buffer(
+        next(slot.name for slot in step.kind.slots if slot.name in step.values and "buffer" in slot.name)
+    )
+    writers = [one for one in found[0].children if buffer in one.writes]
+    return f"The buffer `{buffer.name}` has {len(writers)} writer blocks in the scope" if len(writers) > 1 else ""
+
+
+CONDITIONS: Final[dict[str, Callable[[Step], str]]] = {
+    "Split": _split,
+    "LoopPartition": _annotated,
+    "Fuse": _fuse,
+    "Reorder": _reorder,
+    "Parallel": _concurrent,
+    "Vectorize": _concurrent,
+    "Bind": _concurrent,
+    "ComputeAt": lambda step: _moved(step, backwards=False),
+    "ReverseComputeAt": lambda step: _moved(step, backwards=True),
+    "ComputeInline": _inline,
+    "ReverseComputeInline": _reverse_inline,
+    "DecomposeReduction": _decompose,
+    "RFactor": _rfactor,
+    "CacheRead": _one_writer,
+    "CacheWrite": _one_writer,
+}
+"""The conditions of each primitive, by its name in traces."""
+
+
+def violated(step: Step) -> str:
+    """What TVM has against a step, in its words; nothing where it would take it."""
+    asked = CONDITIONS.get(step.kind.name)
+    return "" if asked is None else asked(step)
