@@ -121,7 +121,7 @@ def test_dims_are_bound_and_compared() -> None:
         got, np.broadcast_to((A[:, 0] + np.arange(0, 8, 2))[:, None], (4, 3)).astype(np.float32)
     )
     for arrays, match in (
-        ([A, np.zeros(7, np.float32)], "axis 0 has the extent N . T.int64.2. = 8, got 7"),
+        ([A, np.zeros(7, np.float32)], r"axis 0 has the extent N \* 2 = 8, got 7"),
         ([A[:, :5], np.zeros(8, np.float32)], "axis 1 has the extent 6, got 5"),
         ([A[0], np.zeros(8, np.float32)], "has 2 axes, got an array of shape"),
         ([A.astype(np.float64), np.zeros(8, np.float32)], "takes x of float32, got float64"),

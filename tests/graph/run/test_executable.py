@@ -303,3 +303,40 @@ def test_a_graph_of_no_operation() -> None:
     got = exe(x)
     np.testing.assert_array_equal(got, x)
     assert not np.shares_memory(got, x)
+
+
+def test_numbers_of_python_are_weak_and_arrays_out_of_step_are_copied():
+    exe = tg.compile(
+        tg.trace(
+            lambda x, k, n: x * k + n, *(tg.spec(s, d) for s, d in (((2,), "float32"), ((), "float32"), ((), "int8")))
+        )
+    )
+    x = np.array([1, 2], "float32")
+    assert exe(x, 2, 1).tolist() == exe(x, 2.0, True).tolist() == [3, 5]
+    with pytest.raises(tl.ArgumentTypeError, match="expected dtype int8, got dtype float64"):
+        exe(x, 2.0, 1.0)
+    with pytest.raises(tl.ArgumentTypeError, match="expected dtype int8, got dtype int64"):
+        exe(x, 2.0, 300)
+    with pytest.raises(tl.ArgumentTypeError, match="got dtype float64"):
+        exe(x, np.float64(2), 1)  # NumPy's numbers are not weak
+    odd = np.frombuffer(b"\0" + x.tobytes(), "uint8")[1:].view("float32")
+    assert exe(odd, 2, 1).tolist() == [3, 5]
+
+
+def test_wrong_places_for_results_and_inputs_given_twice():
+    x, out = np.ones(2, "float32"), np.empty(2, "float32")
+    spec = tg.spec((2,), "float32")
+    two = tg.compile(tg.trace(lambda x, y: (x + y, x * y), spec, spec))
+    named = tg.compile(tg.trace(lambda x: {"a": x + 1, "b": x}, spec))
+    for several in (out, [out], (out,) * 3):
+        with pytest.raises(tl.ArgumentTypeError, match="gives 2 results, got out= of"):
+            two(x, x, out=several)
+    with pytest.raises(tl.ArgumentTypeError, match="the input 'x' twice"):
+        two(x, x=x)
+    with pytest.raises(tl.ArgumentTypeError, match="are 'a', 'b', got out= with 'a'"):
+        named(x, out={"a": out})
+    with pytest.raises(tl.ArgumentTypeError, match="'a', 'b', got out= with 'a', 'c'"):
+        named(x, out={"a": out, "c": out})
+    with pytest.raises(tl.ArgumentTypeError, match="are not named"):
+        two(x, x, out={"a": out, "b": out})
+    assert named(x, out={"b": np.empty(2, "float32"), "a": out})["a"] is out

@@ -34,7 +34,7 @@ from tirlower.ir import (
 from tirlower.ir.dtype import INT64
 from tirlower.ir.expr import ExprLike, const
 
-__all__ = ["extent_of", "extent_text", "parsed_extent", "shown"]
+__all__ = ["extent_of", "extent_text", "parsed_extent", "readable", "shown"]
 
 _SIGNS: dict[type[Expr], tuple[str, int]] = {
     Add: ("+", 1),
@@ -77,6 +77,19 @@ def extent_text(extent: Extent) -> str:
     ('(B + 1) // 2 * 4', '7')
     """
     return _text(extent, 0) if isinstance(extent, Expr) else str(extent)
+
+
+def readable(extent: Extent) -> str:
+    """An extent as messages show it: as :func:`extent_text` has it, or any other expression as it is.
+
+    >>> from tirlower.graph.core.dims import dim
+    >>> readable(dim("B") * 2), readable(build.shift_left(dim("B").var, 1))
+    ('B * 2', 'T.shift_left(B, T.int64(1))')
+    """
+    try:
+        return extent_text(extent)
+    except GraphError:
+        return str(extent)
 
 
 def shown(shape: Shape) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from tirlower.graph.core.constants import ConstantData
 from tirlower.graph.core.dims import Dim, Extent, Shape, as_shape, extent_expr
+from tirlower.graph.core.extents import readable
 from tirlower.graph.errors import GraphError
 from tirlower.ir import Expr, IntImm, Node
 from tirlower.ir.dtype import DataType
@@ -31,7 +32,7 @@ class TensorType(NamedTuple):
     dtype: DataType
 
     def __str__(self) -> str:
-        return f"{self.dtype!s}[{', '.join(str(e) for e in self.shape)}]"
+        return f"{self.dtype!s}[{', '.join(map(readable, self.shape))}]"
 
 
 def extent_exprs(values: Iterable[Extent]) -> tuple[Expr, ...]:

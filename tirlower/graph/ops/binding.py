@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from tirlower.diagnostics import TirError
 from tirlower.graph.core.dims import Dim
+from tirlower.graph.core.extents import readable
 from tirlower.graph.core.nodes import Graph, Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.evaluate import extent_value
@@ -51,7 +52,7 @@ def bound_dims(
             if wanted != got:
                 raise error(
                     f"input {value.name!r}: axis {axis} has extent {got}, expected "
-                    + (f"{wanted}" if isinstance(extent, IntImm) else f"{extent} = {wanted}"),
+                    + (f"{wanted}" if isinstance(extent, IntImm) else f"{readable(extent)} = {wanted}"),
                     help=_told(values, graph.params) or None,
                 )
     for one in graph.dims:
@@ -60,7 +61,8 @@ def bound_dims(
         x, y = extent_value(a, values), extent_value(b, values)
         if x != y:
             raise error(
-                f"{graph.name} needs {a} and {b} to be equal, got {x} and {y}", help=_told(values, graph.params) or None
+                f"{graph.name} needs {readable(a)} and {readable(b)} to be equal, got {x} and {y}",
+                help=_told(values, graph.params) or None,
             )
     return values
 

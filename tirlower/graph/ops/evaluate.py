@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tirlower.graph.core.dims import Extent
+from tirlower.graph.core.extents import readable
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.generic import Generic, Iter
 from tirlower.graph.ops.intrinsics import computed, truncated
@@ -72,7 +73,7 @@ def bind_dims(what: str, extents: Sequence[Extent], shape: tuple[int, ...], valu
         elif isinstance(extent, (int, IntImm)) or all(var in values for var in each(Var, extent)):
             wanted = extent_value(extent, values)
             if wanted != got:
-                text = f"{wanted}" if isinstance(extent, (int, IntImm)) else f"{extent} = {wanted}"
+                text = f"{wanted}" if isinstance(extent, (int, IntImm)) else f"{readable(extent)} = {wanted}"
                 raise GraphError(f"{what}: axis {axis} has the extent {text}, got {got}")
 
 
@@ -83,7 +84,7 @@ def extent_value(extent: Extent, values: Mapping[Var, int]) -> int:
     for var in each(Var, extent):
         if var not in values:
             raise GraphError(
-                f"the dim {var.name} of {extent} has no value", help="no shape of an input says what it is"
+                f"the dim {var.name} of {readable(extent)} has no value", help="no shape of an input says what it is"
             )
     return int(_Box((), {}, values).value(extent))
 
@@ -123,7 +124,7 @@ class _Run:
             if min(shape, default=0) < 0:
                 at = ", ".join(f"{var.name} = {n}" for var, n in self.values.items())
                 raise GraphError(
-                    f"an extent is negative: ({', '.join(map(str, result.shape))}) is {shape} where {at}",
+                    f"an extent is negative: ({', '.join(map(readable, result.shape))}) is {shape} where {at}",
                     help="state a range of the dim in which it is not: tg.dim(name, low)",
                 )
         outs = [

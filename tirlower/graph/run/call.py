@@ -67,12 +67,17 @@ class Call:
                 f"{self.graph.name} takes {len(self.graph.params)} inputs ({names}), got {len(inputs)}",
                 help="give an array for each, in this order or by name",
             )
+        if out is not None and len(out) != len(self.graph.results):
+            raise ArgumentTypeError(
+                f"{self.graph.name} gives {len(self.graph.results)} results, got out= of {len(out)} arrays",
+                help="give one array for each result: out=(a, b)",
+            )
         try:
             try:
                 return self._run(inputs, out)
             except ArgumentError:
                 # Rather than to look at every input of every call: most are as they are wanted.
-                given = [_plain(x) for x in inputs]
+                given = [_plain(x, v) for x, v in zip(inputs, self.graph.params, strict=True)]
                 if all(a is b for a, b in zip(given, inputs, strict=True)):
                     raise
             return self._run(given, out)
@@ -170,10 +175,17 @@ def _dense(data: ConstantData) -> Array:
     return np.asarray(data.numpy(), order="C")  # keeps those without axes so
 
 
-def _plain(value: object) -> object:
-    """An input as ``main`` takes it: without strides of its own, a number as an array."""
-    if isinstance(value, np.ndarray):
-        return value if value.flags.c_contiguous else np.ascontiguousarray(value)
-    if isinstance(value, (bool, int, float, np.generic)):
-        return np.asarray(value)
-    return value
+def _plain(given: object, value: Value) -> object:
+    """An input as ``main`` takes it: in order and aligned; a number as an array, one of Python's of the dtype that is wanted."""
+    if isinstance(given, np.ndarray):
+        return given if given.flags.c_contiguous and given.flags.aligned else np.array(given, order="C")
+    if isinstance(given, np.generic):
+        return np.asarray(given)
+    if isinstance(given, (bool, int, float)):
+        weak = np.asarray(given)
+        fits = np.can_cast(weak.dtype, value.dtype.numpy, "same_kind") if not value.dtype.is_float else True
+        try:
+            return np.asarray(given, value.dtype.numpy) if fits else weak
+        except OverflowError:  # an integer that the dtype does not hold
+            return weak
+    return given

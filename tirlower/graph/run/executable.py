@@ -171,7 +171,14 @@ class Executable:
         structure = self.graph.structure
         if out is not None:
             if isinstance(out, Mapping):
-                given = [out[k] for k in structure]
+                keys = structure if isinstance(structure, tuple) else ()
+                if set(keys) != set(out):
+                    raise ArgumentTypeError(
+                        f"the results of {self.graph.name} are {', '.join(map(repr, keys)) or 'not named'}, got out= with "
+                        f"{', '.join(map(repr, out))}",
+                        help="give an array for each result, by its name where results have names",
+                    )
+                given = [out[k] for k in keys]
             else:
                 given = list(out) if isinstance(out, (tuple, list)) else [out]
         results = self._call(inputs, given)
@@ -186,6 +193,12 @@ class Executable:
         if unknown:
             raise ArgumentTypeError(
                 f"{self.graph.name} has no input {unknown[0]!r}", help=f"it takes {', '.join(self._names)}"
+            )
+        twice = [n for n in self._names[: len(inputs)] if n in named]
+        if twice:
+            raise ArgumentTypeError(
+                f"{self.graph.name} is given the input {twice[0]!r} twice: by its place, and by its name",
+                help="give each input once",
             )
         return (*inputs, *[named[n] for n in self._names[len(inputs) :] if n in named])
 
