@@ -9,14 +9,14 @@ from functools import partial
 
 from tirlower.diagnostics import TirError, nearest_name
 from tirlower.driver.api import build
-from tirlower.graph.backends.registry import offload
+from tirlower.graph.backends.registry import Offload
 from tirlower.graph.core.module import Module
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.core.options import Options
 from tirlower.graph.errors import GraphError
 from tirlower.graph.lower.driver import Lowered, lower
 from tirlower.graph.passes.default import DEFAULT, PLAIN
-from tirlower.graph.passes.pipeline import Pipeline
+from tirlower.graph.passes.pipeline import Pipeline, Step
 from tirlower.graph.run.executable import Executable
 from tirlower.graph.run.plan import check_plan
 from tirlower.graph.run.saving import read
@@ -46,14 +46,10 @@ def compile(
     >>> exe(np.ones((2, 3), "float32"))
     array([3., 3.], dtype=float32)
     """
-    graph, pipeline = _entry(graph, entry), _pipeline(options)
-    ctx = context(options)
     if backends is not None:
         options = replace(options, backends=tuple(backends))
-    if options.backends and options.numerics != "exact":  # a library adds up in an order of its own
-        # Patterns look for one form of what is computed, with its constants known and its macros closed.
-        graph = offload(pipeline.before("Expand").run(graph, ctx), options.backends)
-    lowered = lower(pipeline.run(graph, ctx))
+    graph, ctx = _entry(graph, entry), context(options)
+    lowered = lower(_pipeline(options).run(graph, ctx))
     return _executable(graph, lowered, target_for(target, options), options, ctx)
 
 
@@ -76,7 +72,11 @@ def _executable(graph: Graph, lowered: Lowered, target: Target, options: Options
 
 
 def _pipeline(options: Options) -> Pipeline:
-    return DEFAULT if options.optimize else PLAIN
+    pipeline = DEFAULT if options.optimize else PLAIN
+    if not options.backends:
+        return pipeline
+    why = "patterns look for one form of what is computed, with its constants known and its macros closed"
+    return pipeline.with_step(Step(Offload(options.backends), why), before="Expand")
 
 
 def load(path: str | os.PathLike[str]) -> Executable:

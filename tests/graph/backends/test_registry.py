@@ -131,3 +131,24 @@ def test_dims_that_are_no_extent_of_its_tensors_become_operands() -> None:
         given = x, np.zeros(rows, "float32"), np.zeros(columns, "float32")
         np.testing.assert_allclose(exe(*given)[0], np.exp(x * rows * (columns + 1)), rtol=1e-5)
         np.testing.assert_allclose(exe(*given)[0], plain(*given)[0], rtol=1e-5)
+
+
+def test_a_backend_is_a_step_of_the_pipeline_and_runs_where_its_class_is_admitted() -> None:
+    def codegen(graph, attrs):
+        return parse("""
+def absolute(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
+    for i in range(4):
+        y[i] = T.call_extern("float32", "fabsf", x[i])
+""")
+
+    g = tg.trace(lambda x: tg.abs(x) + 1, X)
+    x = np.array([-1, 2, -3, 4], "float32")
+    for stated, numerics, runs in (("exact", "exact", True), ("default", "exact", False), ("default", "default", True)):
+        tg.register_backend("mine", [("mine.abs", is_op("abs")(wildcard()))], codegen, numerics=stated)
+        exe = tg.compile(g, options=tg.Options(numerics=numerics, backends=("mine",), validate=True))
+        assert ("absolute" in exe.kernels) is runs and exe(x).tolist() == [2, 3, 4, 5]
+        after = exe.graph_after
+        assert list(after)[list(after).index("Offload") + 1] == "Expand" and exe.graph is g
+        assert any(isinstance(n, KernelCall) for n in after["Offload"].nodes) is runs
+    with pytest.raises(KeyError, match="BOLD"):
+        tg.register_backend("mine", [], codegen, numerics="bold")

@@ -93,8 +93,6 @@ SPECIAL: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "pad": ((X,), {"pads": ((1, 0), (2, 3)), "value": 7.0}),
     "pool_count": ((IMAGE,), {"kernel": (3, 2), "pads": (1, 0, 1, 1)}),
     "prelu": ((X, floats(6)), {}),
-    "received_elements": ((X, np.argsort(floats(4, 6), 1)[:, :3], floats(4, 3)), {"axis": 1}),
-    "received_nd": ((X, np.array([[1, 2], [3, 0]], "int64"), floats(2)), {}),
     "repeat": ((X,), {"repeats": 2, "axis": 1}),
     "reshape": ((X,), {"shape": (3, -1)}),
     "resample": ((X, PLACES.T[:, :2] % 6, floats(3, 2)), {"axis": 1}),

@@ -16,16 +16,21 @@ from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.control import Call
 from tirlower.graph.core.effects import Extern, KernelCall
 from tirlower.graph.core.nodes import Graph, GraphNode, Value
+from tirlower.graph.core.numerics import Numerics
+from tirlower.graph.core.verify import verify
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.builder import GraphBuilder, rewritten
 from tirlower.graph.ops.kernels import from_tensors
+from tirlower.graph.passes.base import GraphPass, policy
 from tirlower.graph.passes.composites import backend_of, inline_calls, mapped
 from tirlower.graph.passes.partition import Skipped, partition
 from tirlower.graph.patterns.fusion import FusionPattern, PatternCheckContext, fusion_pattern
 from tirlower.ir import PrimFunc, Var
 from tirlower.ir.query import each
+from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.options import option
 
-__all__ = ["Backend", "Codegen", "backend", "backend_names", "offload", "register_backend"]
+__all__ = ["Backend", "Codegen", "Offload", "backend", "backend_names", "offload", "register_backend"]
 
 Codegen: TypeAlias = Callable[[Graph, Mapping[str, object]], "PrimFunc | Extern | None"]
 """Makes the kernel of a composite from its graph and its attributes: operands, then results; None: it is not taken."""
@@ -33,13 +38,17 @@ Codegen: TypeAlias = Callable[[Graph, Mapping[str, object]], "PrimFunc | Extern 
 
 @dataclass(frozen=True, eq=False)
 class Backend:
-    """A name, the patterns of what it takes (in order of priority), and the function that makes kernels of it."""
+    """A name, the patterns of what it takes (in order of priority), and the function that makes kernels of it.
+
+    ``numerics`` is what its kernels may do to numbers: a library adds up in an order of its own.
+    """
 
     name: str
     patterns: tuple[FusionPattern, ...]
     codegen: Codegen
     choices: Mapping[str, object]
     """The choices of :func:`tirlower.graph.passes.partition.partition` for its composites."""
+    numerics: Numerics = Numerics.DEFAULT
 
 
 _BACKENDS: dict[str, Backend] = {}
@@ -52,15 +61,19 @@ def register_backend(
     patterns: Iterable[object],
     codegen: Codegen,
     constraints: Callable[[PatternCheckContext], bool] | None = None,
+    *,
+    numerics: str = "default",
     **choices: object,
 ) -> Backend:
     """Make a backend known under a name; one of that name is replaced.
 
     ``patterns`` are fusion patterns or tuples, whose names begin with the backend's and a dot; ``constraints`` is one more
-    check of every match. ``choices`` are those of :func:`tirlower.graph.passes.partition.partition`. Raises
-    :class:`GraphError` for other names, and ``ValueError`` for what is no pattern.
+    check of every match. ``numerics`` is what its kernels may do to numbers: it runs where the options admit that.
+    ``choices`` are those of :func:`tirlower.graph.passes.partition.partition`. Raises :class:`GraphError` for other names,
+    and ``ValueError`` for what is no pattern.
     """
-    made = Backend(name, tuple(_within(name, fusion_pattern(p), constraints) for p in patterns), codegen, choices)
+    several = tuple(_within(name, fusion_pattern(p), constraints) for p in patterns)
+    made = Backend(name, several, codegen, choices, Numerics.of(numerics))
     _BACKENDS[name] = made
     return made
 
@@ -117,6 +130,29 @@ def offload(graph: Graph, names: Sequence[str], skipped: list[Skipped] | None = 
         )
         graph = graph if parted is graph else _compiled(parted, one)
     return graph
+
+
+class Offload(GraphPass):
+    """Let backends make kernels of what they take, the first of them first.
+
+    >>> import tirlower.graph as tg
+    >>> g = tg.trace(lambda x: tg.exp(x) + 1, tg.spec((4,), "float32"))
+    >>> [type(node).__name__ for node in Offload(("numpy",))(g).nodes]
+    ['KernelCall', 'Const', 'KernelCall']
+    """
+
+    name = "graph.Offload"
+    reaches = Numerics.FAST
+    backends: tuple[str, ...] = option(default=(), kw_only=False)
+
+    def rewritten(self, program: Graph, ctx: PassContext) -> Graph:
+        """The graph with the kernels of those backends that the context's policy admits, in graphs inside nodes too."""
+        admitted = policy(ctx)
+        return offload(program, [name for name in self.backends if backend(name).numerics <= admitted])
+
+    def certify(self, before: Graph, after: Graph, ctx: PassContext) -> None:
+        """Check that the result is whole: what a library computes, the reference cannot run."""
+        verify(after)
 
 
 def _compiled(graph: Graph, one: Backend) -> Graph:

@@ -28,7 +28,7 @@ class Options:
     - ``optimize``: False compiles the graph as it is, one kernel an operation.
     - ``num_threads``: how many threads parallel loops use; None: as many as there are cores.
     - ``constant_growth``: by which part of the size of its constants a model may grow by folding.
-    - ``backends``: names of backends that may compute parts of the graph, the first one first; under ``"exact"`` none does.
+    - ``backends``: names of backends that may compute parts of the graph, the first one first; under ``"exact"`` none does that may change a bit.
     - ``trace``: each call writes to ``sys.stderr`` what each kernel reads, before it runs, and what it wrote, behind it.
     - ``validate``: every pass's result is verified and run beside its input (``PassContext(validate=True)``).
 

@@ -69,7 +69,17 @@ class GraphBuilder:
         return name
 
     def param(self, name: str, shape: object, dtype: DataType | str) -> Value:
-        """An input of the graph."""
+        """An input of the graph; a dim in its shape is brought in.
+
+        >>> from tirlower.graph.core.dims import dim
+        >>> b = GraphBuilder()
+        >>> g = b.finish(b.op("exp", b.param("x", (dim("B", 1, 64), 4), "float32")))
+        >>> g.dims
+        (dim(1 <= B <= 64),)
+        """
+        for extent in shape if isinstance(shape, (tuple, list)) else (shape,):
+            if isinstance(extent, Dim):
+                self.env.add(extent)
         value = Value.of(TensorType(as_shape(shape), DataType(dtype)), self.named(name))
         self.params.append(value)
         return value

@@ -359,6 +359,6 @@ def clip(x: Formal, lo: Formal | None = None, hi: Formal | None = None) -> Gener
 
 @op("cast")
 def cast(x: Formal, *, dtype: str) -> Generic:
-    """Converted to a dtype: floats are truncated to integers (the nearest one where they are out of range, 0 for NaN), integers wrap, nonzero is true."""
+    """Converted to a dtype: floats are truncated and kept in range (NaN is 0), integers wrap, nonzero is true."""
     kind = DataType(dtype)
     return compute(x.shape, lambda *i: _to(kind, x[i]))

@@ -7,7 +7,7 @@ from typing import Final
 
 from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.control import Call
-from tirlower.graph.core.nodes import Graph, GraphNode, Op, Value
+from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, Value
 from tirlower.graph.ops.builder import GraphBuilder, rewritten
 from tirlower.graph.passes.base import GraphPass
 from tirlower.graph.passes.grouping import Grouping, Outlined
@@ -71,7 +71,7 @@ def _with_graphs(graph: Graph, new: Mapping[Graph, Graph]) -> Graph:
 
 
 def flat_form(graph: Graph) -> Hashable | None:
-    """What two graphs of operations over the same dims share if they are equal, and only then; None for other graphs.
+    """What two graphs of operations and constants over the same dims share if they are equal, and only then; None for others.
 
     >>> import tirlower.graph as tg
     >>> x = tg.spec((4,), "float32")
@@ -79,12 +79,20 @@ def flat_form(graph: Graph) -> Hashable | None:
     >>> flat_form(f) == flat_form(g), flat_form(f) == flat_form(h)
     (True, False)
     """
-    if not all(isinstance(node, Op) for node in graph.nodes):
+    if not all(isinstance(node, (Op, Const)) for node in graph.nodes):
         return None
     place = {value: n for n, value in enumerate((*graph.params, *(v for node in graph.nodes for v in node.results)))}
     nodes = tuple(
-        (op.name, tuple(place[v] for v in op.inputs), op.groups, repr(op.attrs), tuple(str(v.type) for v in op.results))
-        for op in graph.ops
+        (
+            node.name,
+            tuple(place[v] for v in node.inputs),
+            node.groups,
+            repr(node.attrs),
+            tuple(str(v.type) for v in node.results),
+        )
+        if isinstance(node, Op)
+        else _constant_form(node)
+        for node in graph.nodes
     )
     params, results = tuple(str(v.type) for v in graph.params), tuple(place[v] for v in graph.results)
     assumed = tuple((str(a), str(b)) for a, b in graph.assumed)
@@ -99,6 +107,13 @@ def flat_form(graph: Graph) -> Hashable | None:
         tuple(d.var for d in graph.dims),
         facts,
     )
+
+
+def _constant_form(node: GraphNode) -> Hashable:
+    assert isinstance(node, Const)
+    data = node.data
+    # 0.0 and -0.0 are equal, and so are 1 and True: neither are the same constant.
+    return (str(node.results[0].type), data.digest if data.value is None else repr(data.value))
 
 
 def spliced(builder: GraphBuilder, inside: Graph, operands: Sequence[Value]) -> Sequence[Value]:

@@ -68,17 +68,18 @@ class Pipeline:
         """The names of the passes, in order."""
         return [step.name for step in self]
 
-    def before(self, name: str) -> Pipeline:
-        """The steps before the first that runs a pass; all of them where none does.
+    def with_step(self, step: Step, before: str) -> Pipeline:
+        """The pipeline with one more step, before the first entry that runs a pass; at the end where none does.
 
-        >>> from tirlower.graph.passes.default import DEFAULT
-        >>> DEFAULT.before("Expand").names()[-2:]
-        ['DCE', 'FoldConstants']
+        >>> from tirlower.graph.passes.dce import DCE
+        >>> from tirlower.graph.passes.default import PLAIN
+        >>> PLAIN.with_step(Step(DCE(), "for an example"), before="Expand").names()
+        ['DCE', 'Expand']
         """
-        short = short_name(name)
+        short = short_name(before)
         several = [[s.name for s in (e.steps if isinstance(e, Fixpoint) else (e,))] for e in self.steps]
         at = next((n for n, names in enumerate(several) if short in names), len(several))
-        return Pipeline(self.steps[:at])
+        return Pipeline((*self.steps[:at], step, *self.steps[at:]))
 
     def run(self, graph: Graph, ctx: PassContext | None = None, until: str | None = None) -> Graph:
         """The graph after all passes that the context enables, or after the first run of ``until``.
