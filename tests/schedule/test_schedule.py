@@ -238,3 +238,39 @@ def test_arrays_that_overlap_meet_no_new_order():
     a, b, c = np.arange(8, dtype="int32"), np.zeros(8, "int32"), np.zeros(8, "int32")
     tl.build(sch)(a, b, c)
     assert list(b) == list(a) == list(c[::-1])
+
+
+DOT = """
+@T.prim_func
+def f(A: T.Buffer((1024,), "float32"), B: T.Buffer((1024,), "float32"), S: T.Buffer((1,), "float32")):
+    for i in range(1024):
+        S[0] = S[0] + A[i] * B[i]
+"""
+THREE = """
+@T.prim_func
+def f(A: T.Buffer((1024,), "float32"), B: T.Buffer((1024,), "float32"), S: T.Buffer((3,), "float32")):
+    for i in range(1024):
+        S[0] = S[0] + A[i] * B[i]
+        S[1] = S[1] + A[i] * A[i]
+        S[2] = S[2] + B[i] * B[i]
+"""
+
+
+@pytest.mark.parametrize(
+    "text, steps",
+    [
+        (DOT, lambda sch: sch.stage_mem(sch.split("i", [None, 64])[1], "S")),
+        (THREE, lambda sch: sch.fission("i")),
+    ],
+)
+def test_sums_are_rounded_as_the_program_says_whatever_nests_they_are_in_now(text: str, steps: Any) -> None:
+    rng, found = np.random.default_rng(0), []
+    a, b = rng.random(1024, np.float32), rng.random(1024, np.float32)
+    sch = tl.Schedule(parse(text))
+    steps(sch)
+    for program in (parse(text), sch, sch.mod["main"]):
+        s = np.zeros(1 if text is DOT else 3, np.float32)
+        tl.build(program)(a, b, s)
+        found.append(list(s))
+    assert found[0] == found[1]
+    assert found[0] != found[2], "else nothing is shown"

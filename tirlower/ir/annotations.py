@@ -76,6 +76,10 @@ loop it is the permission for that alone: LLVM makes lanes of the sums and produ
 UNCHECKED = "tir.unchecked"
 """On a loop whose kind is taken on the user's word; the value is the reason, for the report."""
 
+SUMS_APART = "tir.sums_apart"
+"""On a function: whether the sums of its updates stay apart from their products, all (True) or none (False). Without it
+FuseMultiplyAdd decides by the nests that they are in, which a function whose loops were changed may have no more."""
+
 UNIT = "tir.compiled_alone"
 """On a private function, when true: its machine code is made and kept apart from its callers', unless it is brief."""
 

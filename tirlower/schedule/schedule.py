@@ -16,13 +16,14 @@ from tirlower.diagnostics import (
     nearest_name,
     user_frames,
 )
-from tirlower.ir.annotations import NOALIAS
+from tirlower.ir.annotations import NOALIAS, SUMS_APART
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.stmt import Block, For, Stmt
 from tirlower.ir.verify import verify_well_formed
 from tirlower.poly.verdict import PROVED, Verdict
+from tirlower.rewrite.reductions.chains import carried_by_all_loops, sums_of_updates
 from tirlower.schedule.arguments import Arguments
 from tirlower.schedule.certify import Runner, Validation, validated
 from tirlower.schedule.facts import Facts
@@ -56,6 +57,18 @@ _IN_ORDER = frozenset(
     }
 )
 """The steps after which all instances run in their order, or as loops run whose kinds a build proves itself."""
+
+
+def _as_written(func: PrimFunc, origin: PrimFunc | None) -> PrimFunc:
+    """A function with what it relies on, and what its old loops decided."""
+    if NOALIAS not in func.attrs:
+        func = func.with_attr(NOALIAS, True)
+    if origin is not None and SUMS_APART not in func.attrs:
+        sums, apart = sums_of_updates(origin.body), set(map(id, carried_by_all_loops(origin.body)))
+        of = {id(operation) in apart for operation in sums}
+        if len(of) == 1:
+            func = func.with_attr(SUMS_APART, of.pop())
+    return func
 
 
 class Schedule:
@@ -132,15 +145,16 @@ class Schedule:
 
         Steps are proved for parameters that are apart, and a build of the new program alone cannot know what the old one
         did with arrays that overlap. So a function whose instances run in another order, or elsewhere, says
-        ``tir.noalias``: calls with such arrays are refused. (A bare :attr:`mod` is a program like any other.)
+        ``tir.noalias``: calls with such arrays are refused. ``tir.sums_apart`` says how its sums were rounded where that
+        depends on the loops. (A bare :attr:`mod` is a program like any other.)
         """
         mod, first = self._state.mod, self._state.first
         kinds = [record.instruction.kind for record in self._state.records()]
         if not all(kind.is_pure or kind.name in _IN_ORDER for kind in kinds):
             changed = {
-                name: func.with_attr(NOALIAS, True)
+                name: _as_written(func, first.mod.functions.get(name))
                 for name, func in mod.functions.items()
-                if func is not first.mod.functions.get(name) and NOALIAS not in func.attrs
+                if func is not first.mod.functions.get(name)
             }
             mod = IRModule({**mod.functions, **changed}, mod.attrs)
         return mod["main"] if self._single else mod

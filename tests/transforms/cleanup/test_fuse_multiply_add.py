@@ -348,3 +348,27 @@ def test_powers_of_powers_are_shared() -> None:
     for _ in range(24):
         plain = plain * plain + b
     np.testing.assert_allclose(fused, plain, rtol=1e-5)
+
+
+def test_an_attribute_says_it_of_all_sums() -> None:
+    text = """
+@T.prim_func
+def f(A: T.Buffer((64,), "float32"), S: T.Buffer((8,), "float32")):
+    T.func_attr({"tir.sums_apart": VALUE})
+    for i in range(64):
+        S[0] = S[0] + A[i] * A[i]
+    for i in range(8):
+        S[i] = S[i] + A[i] * A[i]
+        A[i] = A[i] * A[i] + A[63 - i]
+"""
+    counts = {
+        value: FuseMultiplyAdd()(parse(text.replace("VALUE", value))).script().count("T.fma")
+        for value in ("True", "False")
+    }
+    assert counts == {"True": 1, "False": 3}
+    assert (
+        FuseMultiplyAdd()(parse(text.replace('    T.func_attr({"tir.sums_apart": VALUE})\n', "")))
+        .script()
+        .count("T.fma")
+        == 2
+    )

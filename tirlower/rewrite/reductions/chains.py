@@ -11,7 +11,7 @@ from tirlower.ir.query import mentions, statements
 from tirlower.ir.stmt import AllocBuffer, Bind, BlockIter, BufferStore, For, Stmt, While
 from tirlower.ir.structural import structural_equal
 
-__all__ = ["carried_by_all_loops", "reassociable"]
+__all__ = ["carried_by_all_loops", "reassociable", "sums_of_updates"]
 
 #: how many operands of a sum are looked at
 _MOST_OPERANDS: Final = 64
@@ -54,6 +54,15 @@ def carried_by_all_loops(body: Stmt) -> list[Expr]:
             carried = [operations for operations in sums if operations]
             if len(carried) <= _FEW:
                 found += [operation for operations in carried for operation in operations]
+    return found
+
+
+def sums_of_updates(body: Stmt) -> list[Expr]:
+    """The operations of all sums in which a float element is updated."""
+    found: list[Expr] = []
+    for stmt in statements(body):
+        if isinstance(stmt, BufferStore) and stmt.buffer.dtype.is_float:
+            found += _chain(stmt, (Add, Sub))
     return found
 
 

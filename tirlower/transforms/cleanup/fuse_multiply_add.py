@@ -9,17 +9,17 @@ from typing import Final, NamedTuple
 from tirlower.analysis.purity import is_pure_function, side_effect
 from tirlower.diagnostics import Span
 from tirlower.ir import build
-from tirlower.ir.annotations import REDUCTION
+from tirlower.ir.annotations import REDUCTION, SUMS_APART
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Add, Broadcast, Call, Expr, FloatImm, Let, Mul, Sub, Var
-from tirlower.ir.func import IRModule
+from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.ir.op import GlobalVar, Op, Purity
 from tirlower.ir.query import each, may_divide_by_zero
 from tirlower.ir.stmt import BufferStore, For, ForKind, Stmt
 from tirlower.rewrite.base import ModulePass
 from tirlower.rewrite.context import PassContext
-from tirlower.rewrite.reductions.chains import carried_by_all_loops, reassociable
+from tirlower.rewrite.reductions.chains import carried_by_all_loops, reassociable, sums_of_updates
 from tirlower.rewrite.registry import home
 from tirlower.transforms.cleanup.lower_intrin import constant_power
 
@@ -71,10 +71,12 @@ class _Fuser(Mutator):
         #: the operations (by id) of sums that may be added in another order, or that all loops wait for
         self.free: set[int] = set()
 
-    def rewritten(self, body: Stmt) -> Stmt:
-        """The body of a function."""
-        self.free.update(map(id, carried_by_all_loops(body)))
-        return self.visit(body)
+    def rewritten(self, func: PrimFunc) -> PrimFunc:
+        """A function."""
+        said = func.attrs.get(SUMS_APART)
+        apart = carried_by_all_loops(func.body) if said is None else sums_of_updates(func.body) if said else []
+        self.free.update(map(id, apart))
+        return func.with_body(self.visit(func.body))
 
     def visit_expr(self, root: Expr) -> Expr:
         if root.is_leaf:
@@ -152,7 +154,8 @@ class FuseMultiplyAdd(ModulePass):
     ``x ** 3`` (as :class:`LowerIntrin` has them), or the negation of one; not the value of a name, nor what is converted or
     chosen there. In serial loops annotated ``tir.reduction``, whose sums may be added in any order, those sums stay, and code
     generation fuses what it has made of them. One or two sums that a nest carries in elements which no loop changes (a dot product) stay apart: their
-    additions wait for each other, whatever the order of the loops, and take a cycle less than fused ones do. Where operands act, or more than one may fail, they keep their order.
+    additions wait for each other, whatever the order of the loops, and take a cycle less than fused ones do; the
+    attribute ``tir.sums_apart`` of a function says it of all of its updates. Where operands act, or more than one may fail, they keep their order.
 
     So it is decided by the expression alone what is fused: loops over it may be split, exchanged, unrolled and vectorized
     without another bit in the results. Runs first, before any pass could rewrite expressions, but for
@@ -186,7 +189,7 @@ class FuseMultiplyAdd(ModulePass):
         def is_pure(callee: GlobalVar) -> bool:
             return callee.name in mod and is_pure_function(mod[callee.name])
 
-        return mod.map_functions(lambda func: func.with_body(_Fuser(types, is_pure).rewritten(func.body)))
+        return mod.map_functions(lambda func: _Fuser(types, is_pure).rewritten(func))
 
     def certify(self, before: IRModule, after: IRModule, ctx: PassContext) -> None:
         """With all fused multiply-adds taken apart, both must compute the same: fused, they are to differ in their last bits."""
