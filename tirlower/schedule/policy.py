@@ -48,6 +48,11 @@ class Policy:
             raise ValueError(f"reassociate= is 'declared', True or False, got {self.reassociate!r}")
 
     @property
+    def proves_again(self) -> bool:
+        """Whether a step that only changes the order is proved anew from the two programs."""
+        return self.debug_mask == "all" or (isinstance(self.debug_mask, int) and bool(self.debug_mask & 4))
+
+    @property
     def verifies(self) -> bool:
         """Whether a changed function is verified after each step."""
         return self.debug_mask == "all" or (isinstance(self.debug_mask, int) and bool(self.debug_mask & 1))

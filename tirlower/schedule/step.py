@@ -34,6 +34,7 @@ from tirlower.schedule.facts import Facts
 from tirlower.schedule.handles import Handle, Owner, handle_of
 from tirlower.schedule.kind import BufferAt, Kind
 from tirlower.schedule.policy import Policy
+from tirlower.schedule.reproof import proved_again
 from tirlower.schedule.sites import Change, Ended, Forward, Insert, Memory, Place, Site, at_site, moved
 from tirlower.schedule.stages import Stage
 from tirlower.schedule.state import Instruction, Record, State
@@ -263,6 +264,10 @@ def take(
         if policy.verifies:
             for name in change.of():
                 verify_well_formed(made.mod[name])
+        if policy.proves_again and said == "proved":
+            reassociated = "reassociated" in step.exactness
+            for name in change.of():
+                proved_again(state.mod[name], made.mod[name], change, reassociated)
     except ScheduleError as error:
         raise _placed(step, error) from None
     except TirError as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 
 from tirlower.diagnostics import BadArgument
+from tirlower.ir import build
+from tirlower.ir.expr import Expr, Var
 from tirlower.ir.query import mentions
 from tirlower.ir.stmt import For, ForKind, Stmt
 from tirlower.poly.verdict import PROVED, Verdict
@@ -64,7 +66,14 @@ def _rewrite(step: Step) -> Change:
     forward.like(body, made.body)
     for loop in loops:
         forward.end(loop, made)
-    return Change(Edit(site, made), forward, (made,))
+    relabel: dict[Var, Expr] = {}
+    number: Expr = made.loop_var
+    for loop in reversed(loops):
+        extent = build.cast(made.loop_var.dtype, loop.extent)
+        digit = number if loop is loops[0] else build.floormod(number, extent)
+        relabel[loop.loop_var] = build.add(build.cast(loop.loop_var.dtype, digit), loop.min)
+        number = build.floordiv(number, extent)
+    return Change(Edit(site, made), forward, (made,), relabel=relabel)
 
 
 FUSE = Kind(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tirlower.diagnostics import BadArgument
+from tirlower.ir import build
 from tirlower.ir.annotations import REDUCTION, UNCHECKED
-from tirlower.ir.expr import IntImm
+from tirlower.ir.expr import Expr, IntImm, Var
 from tirlower.ir.stmt import ForKind
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.rewrite import loop_nests
@@ -44,7 +45,7 @@ def _change(step: Step, kind: ForKind) -> Change:
     new = loop.with_(kind=kind, annotations=annotations)
     forward = Forward()
     forward.keep(loop, new)
-    return Change(Edit(step.site(handle), new), forward)
+    return Change(Edit(step.site(handle), new), forward, relabel={})
 
 
 PARALLEL = Kind(
@@ -144,7 +145,9 @@ def _rewrite_bind(step: Step) -> Change:
         new = new.with_(annotations={**new.annotations, UNCHECKED: step.policy.unchecked})
     forward = Forward()
     forward.like(loop, new)
-    return Change(Edit(step.site(handle), new), forward)
+    own = new.loop_var is loop.loop_var
+    relabel: dict[Var, Expr] = {} if own else {loop.loop_var: build.add(loop.min, new.loop_var)}
+    return Change(Edit(step.site(handle), new), forward, relabel=relabel)
 
 
 BIND = Kind(

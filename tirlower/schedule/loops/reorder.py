@@ -69,7 +69,7 @@ def _rewrite(step: Step, nest: Nest) -> Change:
     if nest.loops == nest.order:
         return Change()
     made = step.plan if isinstance(step.plan, Made) else next(_programs(step, nest))
-    return Change(Edit(nest.site, made.stmt), made.forward)
+    return Change(Edit(nest.site, made.stmt), made.forward, relabel={})
 
 
 REORDER = Kind(

@@ -118,7 +118,11 @@ def _rewrite(step: Step) -> Change:
     else:
         forward.like(loop.body, body)
     forward.end(loop, *loops)
-    return Change(Edit(site, simple), forward, tuple(loops))
+    value, stride = loop.min, const(1, loop.loop_var.dtype)
+    for one in reversed(loops):
+        assert isinstance(one, For)
+        value, stride = build.add(value, build.mul(one.loop_var, stride)), build.mul(stride, one.extent)
+    return Change(Edit(site, simple), forward, tuple(loops), relabel={loop.loop_var: value})
 
 
 SPLIT = Kind(

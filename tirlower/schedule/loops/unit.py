@@ -25,7 +25,7 @@ def _rewrite(step: Step) -> Change:
     stmt = step.stmt(handle)
     assert not isinstance(stmt, PrimFunc)
     loop = For(Var("u"), const(0, "int32"), const(1, "int32"), ForKind.SERIAL, None, {}, stmt)
-    return Change(Edit(step.site(handle), loop), outputs=(loop,))
+    return Change(Edit(step.site(handle), loop), outputs=(loop,), relabel={})
 
 
 ADD_UNIT_LOOP = Kind(
