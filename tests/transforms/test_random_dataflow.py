@@ -148,8 +148,63 @@ class Generator:
         self.line(depth + 1, f"{x}[0] = {x}[0] // 2")
         self.line(depth + 1, f"{self.buffer()}[1] = 0")
 
+    def vector(self, depth: int) -> None:
+        """Vectors are stored to a run of elements, spread or reversed, once or in a loop, and asked about one by one."""
+        rng, x, i = self.rng, self.buffer(), self.name("i")
+        lanes, stride = rng.choice([(4, 1), (4, 1), (2, 1), (4, 2), (4, -1), (16, 1)])
+        value = rng.choice([f"T.Broadcast({rng.randint(0, 1)}, {lanes})", f"T.Ramp({rng.choice([0, 11])}, 1, {lanes})",
+                            f"T.Ramp(n, 2, {lanes}) + T.Broadcast(1, {lanes})",
+                            f"T.Ramp(2147483646, 1, {lanes})"])  # fmt: skip
+        first = 0 if stride > 0 else lanes - 1
+        if lanes < 16 and rng.random() < 0.6:
+            self.line(depth, f"for {i} in range({16 // lanes if stride == 1 else 2}):")
+            step = rng.choice([lanes, lanes, 1])
+            value = rng.choice([value, f"T.Ramp({i} * {lanes}, 1, {lanes})"])
+            self.line(depth + 1, f"{x}[T.Ramp({i} * {step} + {first}, {stride}, {lanes})] = {value}")
+        else:
+            self.line(depth, f"{x}[T.Ramp({first}, {stride}, {lanes})] = {value}")
+        self.line(depth, f"for {i} in range(16):")
+        test = rng.choice([f"{x}[{i}] == {i}", f"{x}[{i}] == {rng.randint(0, 1)}", f"{x}[{i}] == {i} + 11"])
+        self.line(depth + 1, f"if {test}:")
+        self.line(depth + 2, f"{self.buffer()}[{i}] = {rng.choice(['0', f'{x}[{i}] + 1'])}")
+
+    def window(self, depth: int) -> None:
+        """Sums over elements of which some are known to be 0, and then a test of the sums."""
+        rng, i, f = self.rng, self.name("i"), self.name("f")
+        x, y = rng.sample(["A", "B"], 2)
+        low, high, reach = rng.randint(0, 4), rng.randint(9, 15), rng.randint(1, 3)
+        known = rng.choice([0, 0, 0, 1])
+        self.line(depth, f"for {i} in range(16):")
+        self.line(depth + 1, f"if {i} < {low} or {i} >= {high}:")
+        self.line(depth + 2, f"{x}[{i}] = {known}")
+        self.line(depth, f"for {i} in range(16):")
+        self.line(depth + 1, f"T.evaluate(T.assume(({low} <= {i} and {i} < {high}) or {x}[{i}] == {known}))")
+        if rng.random() < 0.3:
+            self.line(depth, f"for {i} in range(16):")
+            self.line(depth + 1, f"{x}[{i}] = {x}[{i}] {rng.choice(['+ 0', '* 2', '+ 1', f'+ {i}'])}")
+        self.line(depth, f"for {i} in range(16):")
+        self.line(depth + 1, f"{y}[{i}] = 0")
+        self.line(depth + 1, f"for {f} in range({rng.choice([reach, reach, 'n'])}):")
+        self.line(depth + 2, f"if {rng.choice([f'0 <= {i} - {f}', f'{f} < {i}'])}:")
+        target = rng.choice([f"{y}[{i}]"] * 4 + [f"{y}[{i} // 2]"])
+        factor = rng.choice([f" * E[{f} % 4, 0]", "", f" * {f}"])
+        index = rng.choice([f"{i} - {f}"] * 3 + [f"({i} + {f}) % 16"])
+        self.line(depth + 3, f"{target} = {target} + {x}[{index}]{factor}")
+        bound = high + reach - 1 + rng.choice([0, 0, 0, -1])
+        self.line(depth, f"for {i} in range(16):")
+        self.line(depth + 1, f"if {i} < {low + rng.choice([0, 0, 1])} or {i} >= {bound}:")
+        self.line(depth + 2, f"if {y}[{i}] {rng.choice(['==', '!='])} 0:")
+        self.line(depth + 3, f"{y}[{i}] = {rng.choice(['0', '7'])}")
+
     def statement(self, depth: int) -> None:
-        kinds = [self.work] * 8 + [self.padding] * 3 + [self.single] * 3 + [self.branch] * 2
+        kinds = (
+            [self.work] * 8
+            + [self.vector] * 3
+            + [self.window] * 2
+            + [self.padding] * 3
+            + [self.single] * 3
+            + [self.branch] * 2
+        )
         kinds += [self.temporary, self.binding, self.repeat]
         self.rng.choice(kinds)(depth)
 

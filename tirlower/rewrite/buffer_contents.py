@@ -7,6 +7,8 @@ under the condition where a branch ends, and forgotten where something may write
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 
 from tirlower.analysis.aliasing import Aliases, same_place
@@ -20,11 +22,12 @@ from tirlower.analysis.buffer_facts import (
     stated,
     stores_to,
 )
+from tirlower.analysis.element_facts import guessed, is_apart, path_to, vector_fact
 from tirlower.analysis.overflow import Wrapping
-from tirlower.arith import Analyzer
+from tirlower.arith import Analyzer, narrow_predicate_expression
 from tirlower.arith.facts import conjuncts, negated
 from tirlower.ir import build
-from tirlower.ir.buffer import Buffer
+from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.expr import (
     BufferLoad,
     Call,
@@ -35,12 +38,13 @@ from tirlower.ir.expr import (
     Mod,
     Var,
     const,
+    is_const_int,
 )
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Kept, Mutator, substitute
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
-from tirlower.ir.query import is_small, mentions, nodes
+from tirlower.ir.query import each, is_small, mentions, nodes
 from tirlower.ir.stmt import (
     AllocBuffer,
     Bind,
@@ -98,6 +102,9 @@ class KnownValues:
     def store(self, op: BufferStore) -> None:
         """A store: what it wrote is known, if it depends on no memory."""
         data = op.buffer.data
+        partly = None
+        if self.dataflow and self.facts and op.predicate is None and not is_pure(op.value):
+            partly = self._partly(op.value)
         apart = [f for f in self.facts[-MAX_COMPARED:] if f.buffer.data is data and self._apart(f, op)]
         self.facts = [
             f for f in self.facts if not self.aliases.may_alias(f.buffer.data, data) or any(f is a for a in apart)
@@ -105,7 +112,53 @@ class KnownValues:
         # Lanes in step: the last one's value stands in a place that they share.
         shared = any(all(self._offset(index, lane) is None for index in op.indices) for lane in self.lanes)
         if self.dataflow and op.predicate is None and is_pure(op.value) and not shared:
-            self._learn(Fact(op.buffer, op.indices, op.value, const(True, "bool"), stored=True))
+            lanes = vector_fact(op, self.analyzer) if op.value.dtype.is_vector and not self.lanes else None
+            self._learn(lanes or Fact(op.buffer, op.indices, op.value, const(True, "bool"), stored=True))
+        elif partly is not None and not shared:
+            self._learn(Fact(op.buffer, op.indices, *partly, stored=True))
+
+    def _partly(self, value: Expr) -> tuple[Expr, Expr] | None:
+        """What a value that reads memory is where a condition holds, and that condition: the elements that are known
+        only under it put in for their loads."""
+        found: dict[Expr, Expr] = {}
+        conditions: list[Expr] = []
+        for load in each(BufferLoad, value):
+            known = self._found(load, partly=True)
+            if known is not None:
+                found[load] = known[0]
+                conditions.append(known[1])
+        if not found:
+            return None
+        made = self.simplified(_Given(found).visit_expr(value))
+        return (made, build.all_of(*conditions)) if is_pure(made) else None
+
+    def kept(
+        self, fact: Fact, places: list[BufferStore], path: Callable[[BufferStore], ExitStack | None]
+    ) -> Expr | None:
+        """Where all stores to the element of a fact put its value there again: the condition under which they do.
+
+        ``path`` enters the loops and conditions around a store; None where it cannot.
+        """
+        conditions: list[Expr] = []
+        for place in places:
+            if fact.buffer is not place.buffer or place.predicate is not None:
+                return None
+            scopes = path(place)
+            if scopes is None:
+                return None
+            with scopes:
+                indices = zip(place.indices, fact.indices, strict=True)
+                if fact.params or not all(
+                    a.dtype is b.dtype and self.analyzer.can_prove_equal(a, b) for a, b in indices
+                ):
+                    return None
+                outer, self.facts = self.facts, [*self.facts, fact]
+                stored = (place.value, const(True, "bool")) if is_pure(place.value) else self._partly(place.value)
+                self.facts = outer
+                if stored is None or not self.equal(stored[0], fact.value):
+                    return None
+                conditions.append(stored[1])
+        return build.all_of(*conditions)
 
     def _apart(self, fact: Fact, op: BufferStore) -> bool:
         """Whether a store certainly leaves the elements of a fact alone, in this lane and in others."""
@@ -202,7 +255,9 @@ class KnownValues:
                 others = {param for param, _, _ in fact.params}
                 offsets = [self._offset(index, var) for index in fact.indices]
                 # Its place in one dimension is its own, whatever the loops inside it.
-                moving = any(offset is not None and not mentions(offset, others) for offset in offsets)
+                moving = any(offset is not None and not mentions(offset, others) for offset in offsets) or any(
+                    is_apart(index, var, fact, self.analyzer) for index in fact.indices
+                )
                 if not only or (varies and not moving):
                     continue
             elif again:
@@ -239,16 +294,21 @@ class KnownValues:
 
     def value(self, load: BufferLoad) -> Expr | None:
         """The value that an element certainly has here."""
+        found = self._found(load, partly=False)
+        return None if found is None else found[0]
+
+    def _found(self, load: BufferLoad, partly: bool) -> tuple[Expr, Expr] | None:
+        """The value of an element, and the condition under which it has it: one that holds here, or (``partly``) any."""
         if load.predicate is not None or not load.dtype.is_scalar:
             return None
         for fact in reversed(self.facts):
             if fact.buffer is load.buffer:
                 found = self._applied(fact, load)
-                if found is not None:
+                if found is not None and (partly or self._prove(found[1])):
                     return found
         return None
 
-    def _applied(self, fact: Fact, load: BufferLoad) -> Expr | None:
+    def _applied(self, fact: Fact, load: BufferLoad) -> tuple[Expr, Expr] | None:
         bound: dict[Var, Expr] = {}
         params = {var for var, _, _ in fact.params}
         for index, asked in zip(fact.indices, load.indices, strict=True):
@@ -257,6 +317,8 @@ class KnownValues:
                 offset = self._offset(index, free[0])
                 if offset is not None and not mentions(offset, params):
                     bound[free[0]] = build.sub(asked, offset)
+        if len(bound) < len(params):
+            bound = guessed(fact, load.indices, self.analyzer)
         ranges = [end for _, low, n in fact.params for end in (low, n)]
         if any(var not in bound for var in params if any(mentions(part, (var,)) for part in (*fact.parts(), *ranges))):
             return None
@@ -270,9 +332,7 @@ class KnownValues:
         for index, asked in zip(fact.indices, load.indices, strict=True):
             if not self.analyzer.can_prove_equal(substitute(index, bound), asked):
                 return None
-        if not prove(substitute(fact.condition, bound)):
-            return None
-        return substitute(fact.value, bound)
+        return substitute(fact.value, bound), substitute(fact.condition, bound)
 
     def _prove(self, condition: Expr) -> bool:
         return not self.wrapping.wraps(condition) and self.analyzer.can_prove(condition)
@@ -311,6 +371,18 @@ class _Replacer(Mutator):
     def visit_BufferLoad(self, op: BufferLoad) -> Expr:
         value = self.known.value(op)
         return op if value is None else value
+
+
+class _Given(Mutator):
+    """Puts values in for loads."""
+
+    folds = True
+
+    def __init__(self, values: dict[Expr, Expr]) -> None:
+        self.values = values
+
+    def visit_BufferLoad(self, op: BufferLoad) -> Expr:
+        return self.values.get(op, op)
 
 
 def evaluable(known: KnownValues, *roots: Expr) -> bool:
@@ -396,7 +468,10 @@ class KnownMutator(FactMutator):
             self.known.overwrite(op)
 
     def visit_For(self, op: For) -> Stmt:
+        before = self.known.facts
         lasting = self.known.enter_loop(op)
+        constant = self._constant_in(op, before) if before and self.known.dataflow else []
+        self.known.facts = [*self.known.facts, *constant]
         inside = list(self.known.facts)
         if op.kind is ForKind.VECTORIZED:
             self.known.lanes.append(op.loop_var)
@@ -407,7 +482,45 @@ class KnownMutator(FactMutator):
         self.known.facts = [
             f for f in self.known.facts if not any(f is g for g in inside) or any(f is g for g in lasting)
         ]
+        self.known.facts += constant
         return made
+
+    def _constant_in(self, op: For, before: list[Fact]) -> list[Fact]:
+        """The facts about what a loop writes that hold in it and after it nevertheless, where each of its stores puts the
+        known value there again: a sum to which only zeros are added."""
+        effects = Effects()
+        effects.visit(op.body)
+        known, made = self.known, []
+        if effects.anything:
+            return []
+        for fact in before[-MAX_COMPARED:]:
+            data = fact.buffer.data
+            if data not in effects.written or any(
+                d is not data and known.aliases.may_alias(d, data) for d in effects.written
+            ):
+                continue
+            loops: dict[Var, Range] = {}
+            condition = known.kept(fact, stores_to(op.body, data), lambda store: self._around(op, store, loops))
+            if condition is None or mentions(condition, defined(op.body) - loops.keys()):
+                continue
+            condition = narrow_predicate_expression(condition, loops) if mentions(condition, loops) else condition
+            if not is_const_int(condition, 0) and not mentions(condition, loops):
+                made.append(replace(fact, condition=build.logical_and(fact.condition, condition)))
+        return made
+
+    def _around(self, op: For, store: BufferStore, loops: dict[Var, Range]) -> ExitStack | None:
+        """What holds at a store inside a loop, entered; its loops are added to ``loops``."""
+        path = path_to(op, store)
+        if path is None:
+            return None
+        scopes = ExitStack()
+        for step in path:
+            if isinstance(step, For):
+                loops[step.loop_var] = Range(step.min, step.extent)
+                scopes.enter_context(self.in_loop(step.loop_var, step.min, step.extent))
+            else:
+                scopes.enter_context(self.holding(step))
+        return scopes
 
     def visit_While(self, op: While) -> Stmt:
         self.known.overwrite(op)

@@ -193,6 +193,12 @@ class _Eliminator(BackwardMutator):
         if not isinstance(stmt, (BufferStore, For, IfThenElse, Seq)):
             return stmt
         summary = self.summaries.of(stmt)
+        if isinstance(stmt, BufferStore) and summary.writes and (summary.opaque or summary.pointers):
+            # What its value does comes before it is stored.
+            if self.steps and self.tried >= self.steps:
+                return stmt
+            self.tried += 1
+            return _Remover({stmt.buffer}).visit(stmt) if self.liveness.dead(summary.writes[-1]) else stmt
         if summary.opaque:
             return stmt
         dead: set[Buffer] = set()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.checking import check
+from tirlower.interp import register_extern
 from tirlower.ir import AllocBuffer, Bind, BufferLoad, BufferStore, DeclBuffer, Evaluate, PrimFunc, Seq, Var, const
 from tirlower.ir.buffer import decl_buffer
 from tirlower.script import tir as T
@@ -430,3 +431,35 @@ def test_prefetches_stay() -> None:
 
     for pass_ in (RemoveNoOp(), FLOW):
         assert check(pass_, before).script().count("T.prefetch") == 3
+
+
+def test_an_overwritten_store_keeps_the_effect_of_its_value() -> None:
+    calls: list[int] = []
+    register_extern("noted", lambda x: calls.append(x) or x)
+    try:
+
+        @T.prim_func
+        def before(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+            for i in range(4):
+                A[i] = T.call_extern("int32", "noted", i)
+                A[i] = 42
+            B[0] = T.call_extern("int32", "noted", 7)
+            B[1] = B[0]
+            B[0] = 1
+
+        @T.prim_func
+        def expected(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+            for i in range(4):
+                T.evaluate(T.call_extern("int32", "noted", i))
+                A[i] = 42
+            B[0] = T.call_extern("int32", "noted", 7)
+            B[1] = B[0]
+            B[0] = 1
+
+        calls.clear()
+        check(RemoveNoOp(use_dataflow_analysis=True), before, expected, samples=1)
+        assert calls == [0, 1, 2, 3, 7] * 2
+        kept = RemoveNoOp(use_dataflow_analysis=True, max_simplification_steps=1)(before)
+        assert kept.script().count("= T.call_extern") == 1
+    finally:
+        register_extern("noted", None)

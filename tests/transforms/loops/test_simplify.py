@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.checking import check
-from tirlower.ir import Bind, pre_order_visit
+from tirlower.ir import Bind, PrimFunc, pre_order_visit
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import PassContext, Simplify
@@ -651,3 +651,105 @@ def test_the_integer_above_a_logarithm() -> None:
                 A[i] = A[i] + 1
 
     check(Simplify(), before, expected)
+
+
+def known(body: str, params: str = 'A: T.Buffer((24,), "int32"), B: T.Buffer((24,), "int32"), F: T.Buffer((3,), "int32")') -> PrimFunc:  # fmt: skip
+    return parse(f"@T.prim_func\ndef f({params}):\n    T.func_attr({{'tir.noalias': True}})\n{body}")
+
+
+KNOWN = Simplify(propagate_knowns_to_prove_conditional=True, propagate_knowns_to_simplify_expressions=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "test"),
+    [
+        # Assumed under a condition, then incremented.
+        ("""
+    for i in range(24):
+        if i >= 14:
+            A[i] = 5
+    for i in range(24):
+        T.evaluate(T.assume(i < 14 or A[i] == 5))
+    for i in range(24):
+        A[i] = A[i] + 1
+    for i in range(24):
+        if i >= 14:
+            if A[i] == 6:
+                B[i] = 7
+""", "A[i] == 6"),
+        # Written by vectors: the same for all lanes, counted, spread, in a loop.
+        ("""
+    A[T.Ramp(0, 1, 24)] = T.Broadcast(3, 24)
+    for i in range(24):
+        if A[i] == 3:
+            B[i] = 7
+""", "A[i] == 3"),
+        ("""
+    A[T.Ramp(0, 1, 24)] = T.Ramp(11, 2, 24)
+    for i in range(24):
+        if A[i] == i * 2 + 11:
+            B[i] = 7
+""", "A[i] =="),
+        ("""
+    A[T.Ramp(23, -1, 24)] = T.Ramp(0, 1, 24)
+    for i in range(24):
+        if A[i] == 23 - i:
+            B[i] = 7
+""", "A[i] =="),
+        ("""
+    for i in range(6):
+        A[T.Ramp(i * 4, 1, 4)] = T.Ramp(i * 4, 1, 4)
+    for i in range(24):
+        if A[i] == i:
+            B[i] = 7
+""", "A[i] == i"),
+        # Written by a nest whose index counts in several digits.
+        ("""
+    for i, j, k in T.grid(3, 4, 2):
+        A[i * 8 + j * 2 + k] = i * 8 + j * 2 + k
+    for i in range(24):
+        if A[i] == i:
+            B[i] = 7
+""", "A[i] == i"),
+        # A window over known padding sums up to a known sum.
+        ("""
+    for i in range(24):
+        if i < 3 or i >= 17:
+            A[i] = 0
+    for i in range(24):
+        T.evaluate(T.assume((3 <= i and i < 17) or A[i] == 0))
+    for i in range(24):
+        B[i] = 0
+        for f in range(3):
+            if 0 <= i - f:
+                B[i] = B[i] + A[i - f] * F[f]
+    for i in range(24):
+        if i < 3 or 19 <= i:
+            if B[i] != 0:
+                B[i] = 0
+""", "B[i] != 0"),
+    ],
+)  # fmt: skip
+def test_values_followed_through_loops(before: str, test: str) -> None:
+    func = known(before)
+    assert test in func.script()
+    after = check(KNOWN, func, idempotent=False)
+    assert test not in after.script()
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        # Another lane, an element that a later store reaches, lanes that wrap, a window that reaches further.
+        "A[T.Ramp(0, 2, 12)] = T.Broadcast(3, 12)\n    for i in range(24):\n        if A[i] == 3: B[i] = 7",
+        "A[T.Ramp(0, 1, 24)] = T.Broadcast(3, 24)\n    A[B[0] % 24] = 4\n    for i in range(24):\n        if A[i] == 3: B[i] = 7",
+        "for i in range(5):\n        A[T.Ramp(i * 3, 1, 4)] = T.Ramp(i * 4, 1, 4)\n    for i in range(15):\n        if A[i] == i: B[i] = 7",
+        "A[T.Ramp(0, 1, 24)] = T.Ramp(2147483640, 1, 24)\n    for i in range(24):\n        if A[i] > 0: B[i] = 7",
+        "for i in range(24):\n        T.evaluate(T.assume(i < 17 or A[i] == A[i]))\n    for i in range(24):\n        B[i] = 0\n"
+        "        for f in range(3):\n            B[i] = B[i] + F[f]\n    for i in range(24):\n        if B[i] != 0: A[i] = 0",
+    ],
+)  # fmt: skip
+def test_values_that_are_not_known(before: str) -> None:
+    func = known("    " + before)
+    after = check(KNOWN, func, idempotent=False)
+    assert after.script().count("if ") == 1
