@@ -17,7 +17,25 @@ from tirlower.arith import Analyzer, estimate_region_upper_bound
 from tirlower.arith.linear import linear_coefficients
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
-from tirlower.ir.expr import EQ, GE, GT, LE, LT, Add, Broadcast, Expr, IntImm, Max, Min, Ramp, Sub, Var, const
+from tirlower.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    Broadcast,
+    Expr,
+    IntImm,
+    Max,
+    Min,
+    Not,
+    Ramp,
+    Sub,
+    Var,
+    const,
+)
 from tirlower.ir.query import mentions
 
 __all__ = ["Domain", "Extremes", "plainer_start"]
@@ -188,18 +206,39 @@ class Extremes:
 
     def _use(self, condition: Expr) -> None:
         """Take a comparison of linear sums as a bound of its innermost variable."""
+        if condition.__class__ is Not and condition.a.__class__ is EQ:
+            condition = NE(condition.a.a, condition.a.b)
         kind = condition.__class__
         if (
-            not isinstance(condition, (LT, LE, GT, GE, EQ))
+            not isinstance(condition, (LT, LE, GT, GE, EQ, NE))
             or not condition.a.dtype.is_integral
             or condition.a.dtype.is_vector
         ):
             return
         a, b = condition.a, condition.b
+        if kind is NE:
+            self._differs(a, b)
         if kind in (LE, LT, EQ):
             self._at_most(a, b, 0 if kind is not LT else 1)
         if kind in (GE, GT, EQ):
             self._at_most(b, a, 0 if kind is not GT else 1)
+
+    def _differs(self, a: Expr, b: Expr) -> None:
+        """``a != b``: where one end of a variable's range is left out, the next value is the end."""
+        form = linear_coefficients(self._analyzer.simplify(build.sub(a, b)), self._vars)
+        inner = max((self._level[var] for var in form or () if var is not None), default=None)
+        if form is None or inner is None:
+            return
+        var = self._vars[inner]
+        factor = form.pop(var)
+        if not isinstance(factor, IntImm) or abs(factor.value) != 1 or any(other is not None for other in form):
+            return
+        rest = form.get(None, const(0, var.dtype))
+        left_out = rest if factor.value < 0 else build.sub(const(0, rest.dtype), rest)
+        domain = self._domains[inner]
+        for ends, step in ((domain.lows, 1), (domain.highs, -1)):
+            if any(self._analyzer.can_prove_equal(end, left_out) for end in ends):
+                ends.append(self._analyzer.simplify(build.add(left_out, const(step, left_out.dtype))))
 
     def _at_most(self, a: Expr, b: Expr, gap: int) -> None:
         """``a + gap <= b``."""

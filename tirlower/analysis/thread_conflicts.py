@@ -10,7 +10,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 
-from tirlower.ir.expr import Call, Var
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import Call, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import post_order_visit
 from tirlower.ir.node import Node
@@ -36,6 +37,14 @@ MAX_QUESTIONS = 20_000
 """The questions asked for one function; beyond, accesses of one buffer are taken to meet."""
 
 
+def _is_flat(buffer: Buffer | None) -> bool:
+    return buffer is not None and len(buffer.shape) == 1 and not buffer.strides and is_const_int(buffer.elem_offset, 0)
+
+
+def _width(buffer: Buffer | None) -> int:
+    return 0 if buffer is None else buffer.dtype.bits * buffer.dtype.lanes
+
+
 def is_thread_loop(loop: Loop) -> bool:
     """Whether the iterations of a loop are threads of one block."""
     return loop.tag.startswith(("threadIdx", "vthread", "cthread"))
@@ -51,7 +60,8 @@ class Meetings:
 
     ``across`` says that threads of other blocks count (memory of the device), ``warp`` is the number of threads that
     share memory (None: all of a block). ``overlaps`` are pairs of data variables that come to share bytes, so that any
-    accesses of theirs meet. ``warp_size`` is that of the warps whose own barriers count (:meth:`apart`).
+    accesses of theirs meet; of those that are ``alike`` too, elements of one number are the same bytes, and no others
+    are. ``warp_size`` is that of the warps whose own barriers count (:meth:`apart`).
     """
 
     def __init__(
@@ -62,6 +72,7 @@ class Meetings:
         across: bool = False,
         warp: int | None = None,
         overlaps: Iterable[tuple[Var, Var]] = (),
+        alike: Iterable[tuple[Var, Var]] = (),
         warp_size: int = 32,
     ) -> None:
         self.scop = scop
@@ -70,6 +81,7 @@ class Meetings:
         self.warp = warp
         self.warp_size = warp_size
         self.overlaps = {frozenset(pair) for pair in overlaps}
+        self.alike = {frozenset(pair) for pair in alike}
         self.only_overlaps = bool(self.overlaps)
         self.atomic: set[int] = set()
         self.asynchronous: set[Access] = set()
@@ -128,7 +140,14 @@ class Meetings:
         if not (a.is_write or b.is_write):
             return False
         if a.data is not b.data:
-            return frozenset((a.data, b.data)) in self.overlaps
+            pair = frozenset((a.data, b.data))
+            if pair not in self.overlaps or pair not in self.alike or {a, b} & self.asynchronous:
+                return pair in self.overlaps
+            key = (self._kind(a), self._kind(b), carrier, steps)
+            found = self._known.get(key)
+            if found is None:
+                found = self._known[key] = self._meet_alike(a, b, carrier, steps)
+            return found
         if self.only_overlaps:
             return False
         if id(a.node) in self.atomic and id(b.node) in self.atomic:
@@ -143,6 +162,19 @@ class Meetings:
         if found is None:
             found = self._known[key] = self._ask(a, b, carrier, steps)
         return found
+
+    def _meet_alike(self, a: Access, b: Access, carrier: Loop | None, steps: int | None) -> bool:
+        """Whether accesses of memory that shares its bytes element by element meet: as if it were one buffer."""
+        if not (_is_flat(a.buffer) and _is_flat(b.buffer)) or _width(a.buffer) != _width(b.buffer):
+            return True
+        one, other = copy.copy(a), copy.copy(b)
+        other.data = one.data
+        # What a subscript was taken apart into belongs to its own buffer.
+        one.digits = other.digits = None
+        for access, made in ((a, one), (b, other)):
+            if access in self._is_apart:
+                self._is_apart.add(made)
+        return self._ask(one, other, carrier, steps)
 
     def pinned(self, access: Access, loop: Loop, last: bool) -> Access:
         """An access in the first, or the last, iteration of a loop only."""

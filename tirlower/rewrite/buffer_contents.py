@@ -7,6 +7,7 @@ under the condition where a branch ends, and forgotten where something may write
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -500,7 +501,7 @@ class KnownMutator(FactMutator):
             ):
                 continue
             loops: dict[Var, Range] = {}
-            condition = known.kept(fact, stores_to(op.body, data), lambda store: self._around(op, store, loops))
+            condition = known.kept(fact, stores_to(op.body, data), functools.partial(self._around, op, loops))
             if condition is None or mentions(condition, defined(op.body) - loops.keys()):
                 continue
             condition = narrow_predicate_expression(condition, loops) if mentions(condition, loops) else condition
@@ -508,7 +509,7 @@ class KnownMutator(FactMutator):
                 made.append(replace(fact, condition=build.logical_and(fact.condition, condition)))
         return made
 
-    def _around(self, op: For, store: BufferStore, loops: dict[Var, Range]) -> ExitStack | None:
+    def _around(self, op: For, loops: dict[Var, Range], store: BufferStore) -> ExitStack | None:
         """What holds at a store inside a loop, entered; its loops are added to ``loops``."""
         path = path_to(op, store)
         if path is None:

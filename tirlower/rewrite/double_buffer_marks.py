@@ -15,7 +15,15 @@ from tirlower.ir.functor import Visitor
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, BufferStore, For, ForKind, While
 from tirlower.rewrite.copies import CopiedBuffer, is_flat
 
-__all__ = ["DOUBLE_BUFFER_SCOPE", "DOUBLE_BUFFER_WRITE", "ORIGIN", "Marked", "data_of", "marked_loops"]
+__all__ = [
+    "DOUBLE_BUFFER_SCOPE",
+    "DOUBLE_BUFFER_WRITE",
+    "ORIGIN",
+    "Marked",
+    "data_of",
+    "doubled_buffer",
+    "marked_loops",
+]
 
 ORIGIN = "tir.InjectDoubleBuffer"
 DOUBLE_BUFFER_SCOPE = "double_buffer_scope"
@@ -25,6 +33,23 @@ DOUBLE_BUFFER_WRITE = "double_buffer_write"
 """Attribute around what fills the copy of the next iteration: it conflicts with no access of this one."""
 
 Path = tuple[For | While, ...]
+
+
+def doubled_buffer(op: Block) -> Buffer | None:
+    """The written buffer that a block's annotation names by its position; None without one.
+
+    Raises :class:`TransformError` for a position that there is not.
+    """
+    position = op.annotations.get(DOUBLE_BUFFER_SCOPE)
+    position = getattr(position, "value", position)
+    if position is None:
+        return None
+    if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < len(op.writes or ()):
+        raise TransformError(
+            f"{DOUBLE_BUFFER_SCOPE} of block {op.name!r} names written buffer {position}, it writes {len(op.writes or ())}",
+            span=op.span,
+        )
+    return op.writes[position].buffer
 
 
 @dataclass(eq=False)

@@ -100,6 +100,8 @@ class _Collector(FactMutator):
         self.guards: list[Expr] = []
         self.stated: frozenset[Buffer] = frozenset()
         """Buffers whose accesses the block around states."""
+        self.told: dict[Buffer, tuple[BufferRegion, ...]] = {}
+        """The regions that the innermost block around gives for a buffer: what its pointer reaches there."""
         self.log = WriteLog(func)
         self.nesting = 0
         """How many loops are around."""
@@ -185,12 +187,15 @@ class _Collector(FactMutator):
         with self.holding(op.predicate):
             stated = _stated_regions(op)
             for region in stated:
-                ends = [build.sub(build.add(r.min, r.extent), const(1, r.min.dtype)) for r in region.region]
-                self.access(region.buffer, [(r.min, end) for r, end in zip(region.region, ends, strict=True)])
-            outer = self.stated
+                self.access_region(region)
+            outer, told = self.stated, self.told
             self.stated = outer | {region.buffer for region in stated}
+            listed: dict[Buffer, tuple[BufferRegion, ...]] = {}
+            for region in (*(op.reads or ()), *(op.writes or ())):
+                listed[region.buffer] = (*listed.get(region.buffer, ()), region)
+            self.told = {**told, **listed}
             self.visit(op.body)
-            self.stated = outer
+            self.stated, self.told = outer, told
         return op
 
     def match(self, match: MatchBufferRegion) -> None:
@@ -201,8 +206,12 @@ class _Collector(FactMutator):
         if fixed:
             self.use_whole(source.buffer.data)
         else:
-            ends = [build.sub(build.add(r.min, r.extent), const(1, r.min.dtype)) for r in source.region]
-            self.access(source.buffer, [(r.min, end) for r, end in zip(source.region, ends, strict=True)])
+            self.access_region(source)
+
+    def access_region(self, region: BufferRegion) -> None:
+        """A region is an access of all of it."""
+        ends = [build.sub(build.add(r.min, r.extent), const(1, r.min.dtype)) for r in region.region]
+        self.access(region.buffer, [(r.min, end) for r, end in zip(region.region, ends, strict=True)])
 
     def visit_Seq(self, op: Seq) -> Stmt:
         opened: list[_Allocation] = []
@@ -333,11 +342,17 @@ class _Collector(FactMutator):
     def use_pointer(self, data: Var, element: bool = False) -> None:
         """A pointer to a buffer's data, or to an element: it may reach everything, unless the block states what."""
         allocation = self.by_data.get(data)
-        if allocation is not None and allocation.op.buffer in self.stated:
-            allocation.dense = True
-            allocation.anchored = allocation.anchored or not element
-        else:
+        if allocation is None:
+            return
+        buffer = allocation.op.buffer
+        if buffer not in self.stated and (buffer not in self.told or element):
             self.use_whole(data)
+            return
+        allocation.dense = True
+        allocation.anchored = allocation.anchored or not element
+        if buffer not in self.stated:
+            for region in self.told[buffer]:
+                self.access_region(region)
 
     def access(self, buffer: Buffer, indices: Sequence[Expr | tuple[Expr, Expr]]) -> None:
         """An access at indices, each an expression or a pair of ends."""

@@ -9,6 +9,7 @@ import pytest
 from tests.checking import check
 from tirlower.diagnostics import TransformError
 from tirlower.ir import AllocBuffer, For, PrimFunc, Stmt, post_order_visit
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import (
     FlattenBuffer,
@@ -577,3 +578,48 @@ def test_blocks_name_all_copies_where_there_are_more_than_two_stages() -> None:
                             C[t, 0] = B[(i + 1) % 2, t, 0] + T.float32(2)
 
     check(Sequential([InjectSoftwarePipeline(), Simplify()]), before, expected)
+
+
+def doubled(n: int, stages: str) -> PrimFunc:
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer(({n}, 16), "float32"), C: T.Buffer(({n}, 16), "float32")):
+    for i in T.serial({n}, annotations={{"software_pipeline_stage": {stages}, "software_pipeline_order": [0, 1]}}):
+        with T.block("compute"):
+            T.reads(A[i, 0:16])
+            T.writes(C[i, 0:16])
+            B = T.alloc_buffer((16,), "float32")
+            with T.block("a"):
+                T.reads(A[i, 0:16])
+                T.writes(B[0:16])
+                T.block_attr({{"double_buffer_scope": 0}})
+                for j in range(16):
+                    B[j] = A[i, j] * T.float32(2)
+            with T.block("b"):
+                T.reads(B[0:16])
+                T.writes(C[i, 0:16])
+                for j in range(16):
+                    C[i, j] = B[j] + T.float32(1)
+""")
+    assert isinstance(func, PrimFunc)
+    return func
+
+
+@pytest.mark.parametrize(("stages", "copies"), [("[0, 0]", 2), ("[0, 1]", 2), ("[0, 2]", 3)])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_buffer_that_is_to_be_doubled_has_two_copies_at_least(n: int, stages: str, copies: int) -> None:
+    after = check(InjectSoftwarePipeline(), doubled(n, stages))
+    text = after.script()
+    assert f"T.alloc_buffer(({copies}, 16))" in text and "double_buffer_scope" not in text
+
+
+def test_a_mark_of_a_buffer_that_there_is_not() -> None:
+    before = parse(doubled(3, "[0, 1]").script().replace('"double_buffer_scope": 0', '"double_buffer_scope": 1'))
+    with pytest.raises(TransformError, match="names written buffer 1, it writes 1"):
+        InjectSoftwarePipeline()(before)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_a_loop_shorter_than_the_pipeline_leaves_no_block_that_never_runs(n: int) -> None:
+    after = check(InjectSoftwarePipeline(), doubled(n, "[0, 3]"))
+    assert "T.where(False)" not in after.script() and "T.where(T.bool(False))" not in after.script()

@@ -577,3 +577,49 @@ def before(O: T.Buffer((2,), "int32"), n: T.int32):
                 assert "no" in str(error)
             results.append(out.tolist())
         assert results[0] == results[1] and results[0][0] == 1, n
+
+
+@pytest.mark.parametrize(
+    ("condition", "extent"),
+    [
+        ("i != 0", 15), ("i != 15", 15), ("not i == 0", 15), ("0 != i", 15), ("i != 7", 16), ("i != 0 and i != 15", 14),
+        ("i != 1", 16), ("i + 3 != 3", 15), ("i * 2 != 0", 16), ("i != n", 16),
+    ],
+)  # fmt: skip
+def test_an_end_of_a_range_that_is_left_out(condition: str, extent: int) -> None:
+    before = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((16,), "float32"), C: T.Buffer((16,), "float32"), n: T.int32):
+    B = T.alloc_buffer((16,), "float32")
+    for i in range(16):
+        if {condition}:
+            B[i] = A[i] + T.float32(1)
+    for i in range(16):
+        if {condition}:
+            C[i] = B[i]
+""")
+    after = check(CompactBufferAllocation(), before, idempotent=False)
+    assert after.script().count(f"T.alloc_buffer(({extent},)") == 1
+
+
+def test_regions_that_an_opaque_block_states() -> None:
+    func = """
+@T.prim_func
+def f(C: T.Buffer((64,), "float32")):
+    B = T.alloc_buffer((64, 8), "float32")
+    with T.block("fill"):
+        T.reads()
+        T.writes(B[0:16, 0:8])
+        T.evaluate(T.call_extern("handle", "memset", B.data, 0, 512))
+    for i in range(16):
+        C[i] = B[i, 2]
+"""
+    after = check(CompactBufferAllocation(), parse(func))
+    # A callee counts rows by their length: they stay as long.
+    assert "T.alloc_buffer((16, 8)" in after.script()
+    for other in ("T.call_extern('handle', 'memset', T.address_of(B[0, 0]), 0, 512)", "V[0, 0]"):
+        line = 'T.evaluate(T.call_extern("handle", "memset", B.data, 0, 512))'
+        text = func.replace(line, f"T.evaluate({other})")
+        if other == "V[0, 0]":
+            text = func.replace("    with T.block", "    V = T.decl_buffer((64, 8), data=B.data)\n    with T.block")
+        assert "T.alloc_buffer((64, 8)" in CompactBufferAllocation()(parse(text)).script()

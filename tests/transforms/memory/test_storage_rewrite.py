@@ -767,3 +767,36 @@ def test_the_bytes_of_an_allocation_reach_to_its_last_element() -> None:
         # Whole rows too: what fills them up belongs to the buffer.
         count = max(last + 1, shape[0] * strides[0]) if 0 not in shape else 0
         assert constant_bytes(decl_buffer(shape, "int32", strides=strides)) == 4 * count
+
+
+@pytest.mark.parametrize("kind", ["serial", "parallel", "unroll"])
+def test_a_size_that_is_one_inside_a_loop_leaves_a_while(kind: str) -> None:
+    before = parse(f"""
+@T.prim_func
+def f(C: T.Buffer((64,), "float32"), n: T.int32):
+    for i in T.{kind}(n):
+        k = T.alloc_buffer((1,), "int32")
+        k[0] = 0
+        while k[0] < 3:
+            A = T.alloc_buffer((n,), "float32")
+            A[0] = C[i] + T.float32(2)
+            C[i] = A[0]
+            k[0] = k[0] + 1
+""")
+    inputs = [[np.zeros(64, "float32"), n] for n in (-5, 0, 1, 7)]
+    after = check(StorageRewrite(), before, inputs=inputs)
+    lines = after.script().split("\n")
+    at = {word: next(n for n, line in enumerate(lines) if word in line) for word in ("for i", "A = T.alloc", "while")}
+    # n is a size wherever the loop runs, and nothing is known of it in front.
+    assert at["for i"] < at["A = T.alloc"] < at["while"]
+
+
+def test_a_size_of_which_nothing_is_known_stays_in_a_while() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((1,), "int32"), n: T.int32):
+        while A[0] < 10:
+            B = T.alloc_buffer((n,), "int32")
+            B[0] = A[0] + 1
+            A[0] = B[0]
+
+    check(StorageRewrite(), before, before, inputs=[[np.array([3], "int32"), 4], [np.array([10], "int32"), -4]])

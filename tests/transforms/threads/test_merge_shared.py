@@ -163,19 +163,21 @@ else:
     assert size(after) == 256
 
 
-def test_no_reuse_where_a_barrier_cannot_stand() -> None:
+@pytest.mark.parametrize(("index", "bytes_"), [("15 - tx", 256), ("tx", 128)])
+def test_no_reuse_where_a_barrier_cannot_stand(index: str, bytes_: int) -> None:
     after = checked(
-        kernel("""
+        kernel(f"""
 if tx < 16:
     a = T.alloc_buffer((32,), "float32", scope="shared.dyn")
     b = T.alloc_buffer((32,), "float32", scope="shared.dyn")
     a[tx] = A[bx, tx]
     B[bx, tx] = a[tx]
-    b[tx] = A[bx, tx]
-    B[bx, tx] = b[tx] + B[bx, tx]
+    b[{index}] = A[bx, tx]
+    B[bx, tx] = b[{index}] + B[bx, tx]
 """)
     )
-    assert size(after) == 256
+    # Where each thread has its own elements of both, no barrier is needed.
+    assert size(after) == bytes_
 
 
 @pytest.mark.parametrize("types", [("int8", "float64"), ("float16", "float32"), ("bool", "int64")])
@@ -374,3 +376,53 @@ def test_a_copy_in_flight_keeps_its_memory(name: str) -> None:
         b = np.zeros_like(a)
         interpret(after, a, b, 5, seed=seed, races=seed is None)
         np.testing.assert_array_equal(b, a)
+
+
+def test_allocations_in_front_of_a_kernel_are_its_own() -> None:
+    before = parse("""
+@T.prim_func
+def kernel(A: T.Buffer((2, 32), "float32"), B: T.Buffer((2, 32), "float32")):
+    a = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+    b = T.alloc_buffer((32,), "float16", scope="shared.dyn")
+    both = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+    with T.attr(0, "pragma_note", 1):
+        for bx in T.thread_binding(2, thread="blockIdx.x"):
+            for tx in T.thread_binding(32, thread="threadIdx.x"):
+                a[tx] = A[bx, tx]
+                b[tx] = T.Cast("float16", a[31 - tx])
+                B[bx, tx] = T.Cast("float32", b[tx])
+                both[tx] = A[bx, tx]
+    for tx in T.thread_binding(32, thread="threadIdx.x"):
+        both[tx] = T.float32(1)
+""")
+    after = checked(before, races=False)  # blocks in turn share what is allocated in front of them
+    found = shared(after)
+    # What two kernels use stays where it is.
+    assert [buffer.name for buffer in found] == ["both", "buf_dyn_shmem"] and found[1].shape[0].value == 192
+    one = parse(before.script().replace('scope="shared.dyn"', 'scope="shared"'))
+    assert PASS(one) is one
+
+
+@pytest.mark.parametrize(
+    ("sizes", "index", "barriers"),
+    [
+        # Each thread has its own bytes of both.
+        ((32, 32, "float32"), "tx", 0), ((32, 32, "int32"), "tx", 0), ((64, 64, "float32"), "tx + 32", 0),
+        # Other threads have them: another element, another size of elements, another place.
+        ((32, 32, "float32"), "31 - tx", 1), ((32, 64, "float16"), "tx", 1), ((64, 32, "float64"), "tx", 1),
+        ((33, 33, "float32"), "tx + 1", 1),
+    ],
+)  # fmt: skip
+def test_a_barrier_between_uses_of_one_place_by_other_threads(sizes: tuple[int, int, str], index: str, barriers: int) -> None:  # fmt: skip
+    first, second, kind = sizes
+    after = checked(
+        kernel(f"""
+a = T.alloc_buffer(({first},), "float32", scope="shared.dyn")
+b = T.alloc_buffer(({second},), "{kind}", scope="shared.dyn")
+a[{"tx" if index != "tx + 32" else index}] = A[bx, tx]
+A[bx, tx] = a[{"tx" if index != "tx + 32" else index}] + T.float32(1)
+b[{index}] = T.Cast("{kind}", B[bx, tx])
+B[bx, tx] = T.Cast("float32", b[{index}]) * T.float32(2)
+""")
+    )
+    assert after.script().count("tvm_storage_sync") == barriers

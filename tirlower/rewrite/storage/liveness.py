@@ -8,6 +8,9 @@ entered, loops are not. An allocation inside a loop is new in each iteration, so
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack
+
 from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
@@ -159,7 +162,7 @@ class Liveness(Visitor):
         self.order: list[Allocation] = []
         # When and where the variables that an extent may name are defined: by a loop, or by a binding in a frame.
         self.defined: dict[Var, tuple[int, Frame, Bind | None]] = {}
-        self.analyzer, _ = analyzer_of(func)
+        self.analyzer, self.wrapping = analyzer_of(func)
         for buffer in func.buffers:
             for extent in buffer.shape:
                 if not isinstance(extent, IntImm):
@@ -324,18 +327,31 @@ class Liveness(Visitor):
                 latest = max(latest, self.defined.get(var, latest), key=lambda entry: entry[0])
         _, frame, bind = latest
         shape = allocation.op.buffer.shape
-        if all(self.analyzer.can_prove(build.ge(extent, const(0, extent.dtype))) for extent in shape):
+        if self._is_size(shape, frame):
             return bind or frame
-        # Extents may be negative where they were not evaluated before: only loops that surely run are left.
+        # Extents may be negative where they were not evaluated before: left are loops that surely run, and whatever
+        # else stands in a loop that runs only where they are not.
         inner: Frame | None = None
-        between: Frame | None = None if self.jumps else allocation.frame
+        surely = not self.jumps
+        between: Frame | None = allocation.frame
         while between is not None and between is not frame:
-            if isinstance(between.stmt, For):
+            if isinstance(between.stmt, For) and (surely or self._is_size(shape, between)):
                 inner = between
-            if not _runs(between.stmt):
-                return inner
+            surely = surely and _runs(between.stmt)
             between = between.parent
-        return inner if between is None else bind or frame
+        return bind or frame if surely and between is not None else inner
+
+    def _is_size(self, shape: Sequence[Expr], at: Frame) -> bool:
+        """Whether extents are certainly not negative where a frame's body begins: its loops have an iteration then."""
+        with ExitStack() as facts:
+            around: Frame | None = at
+            while around is not None:
+                if isinstance(around.stmt, For):
+                    extent = around.stmt.extent
+                    if side_effect(extent) is Purity.PURE and not self.wrapping.overflows(extent):
+                        facts.enter_context(self.analyzer.constraint_scope(build.gt(extent, const(0, extent.dtype))))
+                around = around.parent
+            return all(self.analyzer.can_prove(build.ge(extent, const(0, extent.dtype))) for extent in shape)
 
 
 def _runs(stmt: Stmt | PrimFunc) -> bool:

@@ -11,7 +11,7 @@ from tirlower.ir.splice import as_scope, jumps_out, loop_inside, split_head
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, For, ForKind, IfThenElse, Seq, Stmt, seq
 from tirlower.rewrite.base import Fact, FuncPass, Stage
 from tirlower.rewrite.context import PassContext
-from tirlower.rewrite.double_buffer_marks import DOUBLE_BUFFER_SCOPE
+from tirlower.rewrite.double_buffer_marks import DOUBLE_BUFFER_SCOPE, doubled_buffer
 
 __all__ = ["LowerOpaqueBlock"]
 
@@ -83,9 +83,9 @@ class _Lowerer(Substituter):
             body = IfThenElse(predicate, body, span=op.span)
         for key in pragmas:
             body = AttrStmt(0, key, _attr_expr(op.annotations[key], f"block {op.name!r}", op), body, span=op.span)
-        doubled = op.annotations.get(DOUBLE_BUFFER_SCOPE)
+        doubled = doubled_buffer(op)
         if doubled is not None:
-            body = AttrStmt(_written(op, doubled), DOUBLE_BUFFER_SCOPE, const(1), body, span=op.span)
+            body = AttrStmt(doubled.data, DOUBLE_BUFFER_SCOPE, const(1), body, span=op.span)
         if not allocations:
             return body
         plain = is_const_int(predicate, 1) and not pragmas and doubled is None
@@ -121,16 +121,6 @@ class _Lowerer(Substituter):
             value = _attr_expr(notes[key], f"loop {op.loop_var.name!r}", op)
             made = AttrStmt(op.loop_var, key, value, made, span=op.span)
         return made
-
-
-def _written(op: Block, position: object) -> Var:
-    """The data variable of the written buffer that an annotation names by its position."""
-    if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < len(op.writes):
-        raise TransformError(
-            f"{DOUBLE_BUFFER_SCOPE} of block {op.name!r} names written buffer {position}, it writes {len(op.writes)}",
-            span=op.span,
-        )
-    return op.writes[position].buffer.data
 
 
 def _attr_expr(value: object, owner: str, op: Block | For) -> Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import NoReturn
 
@@ -25,7 +26,7 @@ from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, c
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, StmtMutator, substitute
 from tirlower.ir.op import Op, Purity
-from tirlower.ir.query import mentions
+from tirlower.ir.query import mentions, statements
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.regions import block_access_regions
 from tirlower.ir.splice import DECLARATIONS, jumps_out
@@ -46,6 +47,7 @@ from tirlower.ir.stmt import (
 )
 from tirlower.rewrite.base import Fact, FuncPass, Stage
 from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.double_buffer_marks import DOUBLE_BUFFER_SCOPE, doubled_buffer
 from tirlower.rewrite.fact_mutator import FactMutator
 from tirlower.rewrite.pipeline_async import Instance, Queues
 
@@ -127,6 +129,19 @@ def const_of(value: Expr, like: Expr) -> Expr:
     return const(value.value, like.dtype)
 
 
+class _Undoubled(StmtMutator):
+    """Drops the marks of buffers that have their copies."""
+
+    def __init__(self, doubled: set[Buffer]) -> None:
+        self.doubled = doubled
+
+    def visit_Block(self, op: Block) -> Stmt:
+        made: Block = self.generic(op)
+        if doubled_buffer(op) not in self.doubled:
+            return made
+        return made.with_(annotations={key: v for key, v in made.annotations.items() if key != DOUBLE_BUFFER_SCOPE})
+
+
 class _Pipeline:
     """One loop: its statements in execution order, its buffers with their copies."""
 
@@ -138,6 +153,7 @@ class _Pipeline:
         self.annotations: dict[str, object] = {}
         self.in_blocks = False
         stmts = self._statements()
+        doubled = self._doubled(stmts)
         stages, orders, async_stages = read_annotations(loop, len(stmts))
         self.stage_numbers = stages
         self.buffers: dict[Buffer, Buffer] = {}
@@ -152,10 +168,13 @@ class _Pipeline:
             check_dependences(loop, made, own, self.analyzer)
             versions = {}
             for alloc in self.allocs:
-                count = versions[alloc.buffer.data] = versions_of(alloc.buffer, made, self.analyzer)
+                least = 2 if alloc.buffer in doubled else 1
+                count = versions[alloc.buffer.data] = max(versions_of(alloc.buffer, made, self.analyzer), least)
                 if count > 1:
                     copies = self.buffers[alloc.buffer] = _copies(alloc.buffer, count)
                     owner.data[copies.data] = copies
+        if doubled:
+            made = [replace(stage, stmt=_Undoubled(doubled).visit(stage.stmt)) for stage in made]
         self.stages = sorted(made, key=lambda stage: stage.order)
         self.depth = max(stages, default=0)
         self.queues = Queues(self.stages, loop, versions)
@@ -181,6 +200,12 @@ class _Pipeline:
         if jumps_out(body):
             self._refuse("it is left early", "a pipeline runs all of its iterations")
         return self._flatten(body, {}, inner=False)
+
+    def _doubled(self, stmts: list[Stmt]) -> set[Buffer]:
+        """The buffers allocated here that blocks ask to have twice: by their annotation ``double_buffer_scope``."""
+        own = {alloc.buffer for alloc in self.allocs}
+        marked = (op for stmt in stmts for op in statements(stmt) if isinstance(op, Block))
+        return {buffer for op in marked if (buffer := doubled_buffer(op)) in own and buffer is not None}
 
     def _flatten(self, body: Seq, values: dict[Var, Expr], inner: bool) -> list[Stmt]:
         """The statements, those of plain blocks among them included; bindings are put in for their variables."""
@@ -389,7 +414,8 @@ class InjectSoftwarePipeline(FuncPass):
     ``software_pipeline_stage`` and ``software_pipeline_order`` have a number for each statement of the body: at time
     ``t`` the statement of stage ``s`` runs for iteration ``t - s``, the statements of one time in the order given. A
     buffer allocated in the body, and written in one stage and used in a later one, gets as many copies as there are
-    stages between them plus one, a leading dimension indexed by ``iteration % copies``. Statements whose stage is in
+    stages between them plus one, a leading dimension indexed by ``iteration % copies``; one that a block's annotation
+    ``double_buffer_scope`` names, by its position among the regions written, at least two. Statements whose stage is in
     ``software_pipeline_async_stages`` stand in ``async_scope`` and ``async_commit_queue_scope``; the statements that
     use what they write wait for their queue (``async_wait_queue_scope``, ``async_wait_inflight_count``).
     Where the first iterations begin, and the last ones end, statements of missing iterations are left out, by predicates

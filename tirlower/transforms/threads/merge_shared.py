@@ -19,12 +19,13 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, StmtMutator, Visitor
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op
-from tirlower.ir.query import each, has, mentions, nodes
+from tirlower.ir.query import each, has, mentions, nodes, statements
 from tirlower.ir.stmt import (
     AllocBuffer,
     AttrStmt,
     Bind,
     BufferStore,
+    DeclBuffer,
     Evaluate,
     For,
     ForKind,
@@ -52,6 +53,7 @@ _IN_FLIGHT = {
 _WAITS = frozenset(_IN_FLIGHT.values())
 _BARRIER_AT = {Op.get("tir.ptx_cp_async_bulk"): 5, Op.get("tir.ptx_cp_async_bulk_tensor"): 4}
 _LEAST_ALIGNMENT = 16
+_ACCESSES = (BufferLoad, BufferStore, DeclBuffer)
 _NAMES = {"shared.dyn": "buf_dyn_shmem", "shared": "buf_shmem"}
 
 
@@ -394,10 +396,57 @@ def _is_flat(buffer: Buffer) -> bool:
     return len(buffer.shape) == 1 and not buffer.strides and is_const_int(buffer.elem_offset, 0)
 
 
+def _uses(stmt: Stmt, buffer: Buffer) -> bool:
+    """Whether a statement mentions the memory of a buffer."""
+    return mentions(stmt, (buffer.data,)) or any(op.buffer.data is buffer.data for op in each(_ACCESSES, stmt))
+
+
+def _into_kernel(stmt: Stmt, alloc: AllocBuffer) -> Stmt | None:
+    """A statement with an allocation moved to the head of the kernel in it, where that is all that uses it."""
+    if isinstance(stmt, For) and stmt.kind is ForKind.THREAD_BINDING:
+        if mentions(alloc, {stmt.loop_var}):
+            return None
+        body = stmt.body.stmts if isinstance(stmt.body, Seq) else (stmt.body,)
+        return stmt.with_(body=Seq((alloc, *body)))
+    if (
+        isinstance(stmt, AttrStmt)
+        and not mentions(stmt.value, (alloc.buffer.data,))
+        and stmt.node is not alloc.buffer.data
+    ):
+        inner = _into_kernel(stmt.body, alloc)
+        return None if inner is None else stmt.with_(body=inner)
+    if isinstance(stmt, Seq):
+        users = [at for at, child in enumerate(stmt.stmts) if _uses(child, alloc.buffer)]
+        moved = _into_kernel(stmt.stmts[users[0]], alloc) if len(users) == 1 else None
+        return (
+            None if moved is None else stmt.with_(stmts=(*stmt.stmts[: users[0]], moved, *stmt.stmts[users[0] + 1 :]))
+        )
+    return None
+
+
 class _Kernels(StmtMutator):
     def __init__(self, func: PrimFunc, scope: str) -> None:
         self.func = func
         self.scope = scope
+
+    def visit_Seq(self, op: Seq) -> Stmt:
+        """Allocations in front of a kernel that alone uses them are the kernel's."""
+        outside = [s for s in op.stmts if isinstance(s, AllocBuffer) and s.buffer.scope == self.scope]
+        stmts = list(op.stmts)
+        for alloc in reversed(outside):
+            users = [at for at, stmt in enumerate(stmts) if stmt is not alloc and _uses(stmt, alloc.buffer)]
+            moved = _into_kernel(stmts[users[0]], alloc) if len(users) == 1 else None
+            if moved is not None:
+                stmts[users[0]] = moved
+                stmts.remove(alloc)
+        if all(self._allocated(stmt) < 2 for stmt in stmts if stmt not in op.stmts):
+            stmts = list(op.stmts)  # a kernel with one allocation is left alone
+        made = self.generic(op if len(stmts) == len(op.stmts) else op.with_(stmts=tuple(stmts)))
+        assert isinstance(made, Seq)
+        return made.stmts[0] if len(stmts) == 1 < len(op.stmts) else made
+
+    def _allocated(self, stmt: Stmt) -> int:
+        return sum(isinstance(op, AllocBuffer) and op.buffer.scope == self.scope for op in statements(stmt))
 
     def visit_For(self, op: For) -> Stmt:
         if op.kind is not ForKind.THREAD_BINDING:
@@ -429,7 +478,9 @@ class _Kernels(StmtMutator):
         scop = extract(func)
         pairs = [(a.data, b.data) for a, b in shared]
         mine = {data for pair in pairs for data in pair}
-        meetings = Meetings(scop, func, overlaps=pairs)
+        # What each thread stores to an element of its own, and another buffer has at the same place, is still its own.
+        alike = [(a.data, b.data) for a, b in shared if a.element == b.element and expr_deep_equal(a.offset, b.offset)]
+        meetings = Meetings(scop, func, overlaps=pairs, alike=alike)
 
         def wanted(access: Access) -> bool:
             return access.data in mine
@@ -447,12 +498,13 @@ class MergeSharedMemoryAllocations(FuncPass):
     configuration ``tir.merge_static_smem`` static shared memory becomes ``buf_shmem`` likewise. A kernel with one
     allocation is left alone. Accesses are moved by the offset of their part; parts are aligned to 16 bytes, or to their
     element where that is more. Sizes that are not constant are placed behind the others and shared with nothing, and stay out
-    where they depend on what the kernel computes, as do conditional allocations.
+    where they depend on what the kernel computes, as do conditional allocations. Allocations in front of a kernel that alone
+    uses them are taken into it.
 
     An allocation is in use from its first access to its last; a loop or branch with an access of an outer allocation
     counts as a whole. What an asynchronous instruction reads or writes is in use until it has been waited for and
-    touched again, else to the end. Where bytes change their owner, and no barrier stands between the uses already, one is put
-    (TIR leaves that to chance); where it cannot stand, under a condition that threads pass differently, nothing is shared.
+    touched again, else to the end. Where bytes change their owner, and no barrier stands between the uses already, one is put,
+    unless each thread has the same bytes of both to itself (TIR leaves that to chance); where it cannot stand, under a condition that threads pass differently, nothing is shared.
 
     Stands behind SplitHostDevice and ThreadSync.
 
