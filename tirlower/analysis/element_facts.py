@@ -12,14 +12,12 @@ from tirlower.arith import Analyzer
 from tirlower.arith.linear import linear_coefficients
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
-from tirlower.ir.expr import Add, Broadcast, Cast, Expr, IntImm, Max, Min, Mul, Ramp, Select, Sub, Var, const
-from tirlower.ir.functor import substitute
+from tirlower.ir.expr import Add, Broadcast, Cast, Expr, IntImm, Max, Min, Mul, Ramp, Sub, Var, const
+from tirlower.ir.functor import Dispatch, substitute
 from tirlower.ir.query import mentions
 from tirlower.ir.stmt import BufferStore, For, IfThenElse, Seq, Stmt
 
 __all__ = ["guessed", "is_apart", "lane_value", "path_to", "vector_fact"]
-
-_LANEWISE = (Add, Sub, Mul, Min, Max)
 
 
 def guessed(fact: Fact, asked: Sequence[Expr], analyzer: Analyzer) -> dict[Var, Expr]:
@@ -77,22 +75,34 @@ def is_apart(index: Expr, var: Var, fact: Fact, analyzer: Analyzer) -> bool:
 
 def lane_value(value: Expr, lane: Var) -> Expr | None:
     """The value of one lane of a vector, by the lane's number; None where it has no such form."""
-    if value.__class__ is Broadcast:
-        return value.value if value.value.dtype.is_scalar else None
-    if value.__class__ is Ramp:
-        if not value.base.dtype.is_scalar:
-            return None
-        return build.add(value.base, build.mul(build.cast(value.stride.dtype, lane), value.stride))
-    if value.__class__ is Cast:
-        inner = lane_value(value.value, lane)
-        return None if inner is None else build.cast(value.dtype.element, inner)
-    if isinstance(value, _LANEWISE):
-        a, b = lane_value(value.a, lane), lane_value(value.b, lane)
-        return None if a is None or b is None else type(value)(a, b)
-    if value.__class__ is Select:
-        parts = [lane_value(part, lane) for part in (value.condition, value.true_value, value.false_value)]
-        return None if None in parts else Select(*[part for part in parts if part is not None])
-    return None
+    made = _Lane(lane).dispatch(value)
+    return made if made is not None and made.dtype.is_scalar else None
+
+
+class _Lane(Dispatch[Expr, Expr | None]):
+    """What one lane of an expression is."""
+
+    def __init__(self, lane: Var) -> None:
+        self.lane = lane
+
+    def on_Broadcast(self, op: Broadcast) -> Expr | None:
+        return op.value
+
+    def on_Ramp(self, op: Ramp) -> Expr | None:
+        return build.add(op.base, build.mul(build.cast(op.stride.dtype, self.lane), op.stride))
+
+    def on_Cast(self, op: Cast) -> Expr | None:
+        inner = self.dispatch(op.value)
+        return None if inner is None else build.cast(op.dtype.element, inner)
+
+    def on_Add(self, op: Add | Sub | Mul | Min | Max) -> Expr | None:
+        a, b = self.dispatch(op.a), self.dispatch(op.b)
+        return None if a is None or b is None else type(op)(a, b)
+
+    on_Sub = on_Mul = on_Min = on_Max = on_Add
+
+    def otherwise(self, op: Expr) -> Expr | None:
+        return None
 
 
 def vector_fact(op: BufferStore, analyzer: Analyzer) -> Fact | None:

@@ -143,7 +143,7 @@ class Meetings:
             pair = frozenset((a.data, b.data))
             if pair not in self.overlaps or pair not in self.alike or {a, b} & self.asynchronous:
                 return pair in self.overlaps
-            key = (self._kind(a), self._kind(b), carrier, steps)
+            key: object = (self._kind(a), self._kind(b), carrier, steps)
             found = self._known.get(key)
             if found is None:
                 found = self._known[key] = self._meet_alike(a, b, carrier, steps)

@@ -35,10 +35,10 @@ from tirlower.ir.stmt import (
     seq,
 )
 from tirlower.rewrite.base import FuncPass
-from tirlower.rewrite.buffer_contents import KnownMutator
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.dead_store import eliminate_dead_stores
 from tirlower.rewrite.fact_mutator import FactMutator, stated_fact, without_likely
+from tirlower.rewrite.known_mutator import KnownMutator
 
 __all__ = ["RemoveNoOp", "effects_of"]
 

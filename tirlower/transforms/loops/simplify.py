@@ -18,9 +18,10 @@ from tirlower.ir.query import each, is_small
 from tirlower.ir.splice import DECLARATIONS, as_scope
 from tirlower.ir.stmt import AllocBuffer, Bind, Block, BufferStore, DeclBuffer, Evaluate, IfThenElse, Seq, Stmt, seq
 from tirlower.rewrite.base import Fact, FuncPass
-from tirlower.rewrite.buffer_contents import KnownMutator, KnownValues
+from tirlower.rewrite.buffer_contents import KnownValues
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.fact_mutator import FactMutator, stated_fact, without_likely
+from tirlower.rewrite.known_mutator import KnownMutator
 from tirlower.rewrite.scalar_overflow import scalars_wrap
 
 __all__ = ["Simplify"]

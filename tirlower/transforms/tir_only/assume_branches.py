@@ -8,8 +8,8 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
 from tirlower.ir.op import Op, Purity
 from tirlower.rewrite.base import FuncPass
-from tirlower.rewrite.buffer_contents import KnownMutator
 from tirlower.rewrite.context import PassContext
+from tirlower.rewrite.known_mutator import KnownMutator
 
 __all__ = ["UseAssumeToReduceBranches"]
 

@@ -18,10 +18,11 @@ from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import BufferStore, Evaluate, For, ForKind, IfThenElse, Seq, Stmt, is_no_op, seq
 from tirlower.ir.structural import structural_equal
 from tirlower.rewrite.base import FuncPass
-from tirlower.rewrite.buffer_contents import KnownMutator, KnownValues, evaluable, in_bounds
+from tirlower.rewrite.buffer_contents import KnownValues, evaluable, in_bounds
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.dead_store import BackwardMutator
 from tirlower.rewrite.fact_mutator import FactMutator, without_likely
+from tirlower.rewrite.known_mutator import KnownMutator
 from tirlower.rewrite.loop_nests import nested
 
 __all__ = ["ReduceBranchingThroughOvercompute"]
