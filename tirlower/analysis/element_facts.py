@@ -34,12 +34,16 @@ def guessed(fact: Fact, asked: Sequence[Expr], analyzer: Analyzer) -> dict[Var, 
             continue
         form = linear_coefficients(analyzer.simplify(substitute(index, bound)), free)
         factors = [] if form is None else [(form[var], var) for var in free if var in form]
-        digits = [(factor.value, var) for factor, var in factors if isinstance(factor, IntImm) and factor.value > 0]
+        digits = [(factor.value, var) for factor, var in factors if isinstance(factor, IntImm) and factor.value]
         if form is None or len(digits) != len(free):
             continue
         rest = build.sub(at, form.get(None, const(0, at.dtype)))
         for factor, var in digits:
             rest = build.sub(rest, build.mul(ranges[var][0], const(factor, at.dtype)))
+        if all(factor < 0 for factor, _ in digits):
+            rest, digits = build.sub(const(0, rest.dtype), rest), [(-factor, var) for factor, var in digits]
+        if any(factor < 0 for factor, _ in digits):
+            continue
         digits.sort(key=lambda digit: digit[0])
         for number, (factor, var) in enumerate(digits):
             low, extent = ranges[var]
