@@ -186,7 +186,8 @@ def f(A: T.Buffer((48, 32), "float32"), B: T.Buffer((64, 40), "float32")):
         ("T.grid(16, 48)", "T.grid(16, 40)", "no loop of a multiple of 16 runs along dimension 1 of 'c'"),
         ("b[i, j] = sb[i, j]", "b[i, j] = sb[i, 0]", "neither rows nor columns of a tile lie side by side in 'sb'"),
         ("sa[ty * 16 + i, j]", "sa[ty * 16 + i, (j + tx) % 32]", "depends on 'tx'"),
-        ("C[ty * 16 + i, j] = c[i, j]", "C[ty * 16 + i, j] = T.Cast('float32', T.Cast('float16', c[i, j]))", "no element of a buffer"),
+        ("C[ty * 16 + i, j] = c[i, j]", "C[ty * 16 + i, j] = c[i, j] + c[i, 0]", "not computed from one element of 'c'"),
+        ("a[i, j] = sa[ty * 16 + i, j]", "a[i, j] = sa[ty * 16 + i, j] * T.float16(2)", "computes with the elements of a fragment"),
         ("C[ty * 16 + i, j] = c[i, j]", "if i < j:\n                        C[ty * 16 + i, j] = c[i, j]", "under conditions"),
         ("= c[i, j]", "= c[i, (j + 8) % 48]", "no loop of a multiple of 16"),
         ("T.thread_binding(32", "T.thread_binding(24", "no whole warps"),
@@ -209,3 +210,21 @@ def test_errors_by_name(old: str, new: str, message: str) -> None:
         text = "\n".join(x for x in lines.replace(old, new).splitlines() if "T.reads" not in x and "T.writes" not in x)
     with pytest.raises(TransformError, match=message):
         LowerAutoCopy()(parse(text))
+
+
+@pytest.mark.parametrize("warps", [1, 2])
+def test_an_elementwise_operand_is_added_on_the_way_to_global_memory(warps: int) -> None:
+    out = 'C[WARP * 16 + i, j] = c[i, j] * T.float32(2) + T.Cast("float32", A[WARP * 16 + i, 3])'
+    flat = Sequential(FLAT)(LowerAutoCopy()(matmul(warps, out=out)))
+    rng = np.random.default_rng(warps)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((warps * 16, 32), (32, 48)))
+    c = np.zeros((warps * 16, 48), np.float32)
+    interpret(flat, a, b, c, seed=1, races=True)
+    wide = a.astype(np.float32)
+    np.testing.assert_array_equal(c, wide @ b.astype(np.float32) * 2 + wide[:, 3:4])
+
+
+def test_rows_from_which_tiles_are_loaded_become_longer() -> None:
+    """Rows of 64 bytes put the chunks of 8 rows, which are read at a time, into 2 groups of banks; those of 80 into 8."""
+    text = LowerAutoCopy()(matmul(2)).script()
+    assert 'sa = T.alloc_buffer((32, 40), "float16", scope="shared")' in text

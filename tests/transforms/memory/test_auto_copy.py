@@ -185,7 +185,9 @@ def test_reversed_and_spaced_arrays() -> None:
 @pytest.mark.parametrize(
     ("body", "reads", "why"),
     [
-        ("B[i] = A[i] + 1", "A[0:8]", "which is no element of a buffer"),
+        ("B[i] = A[i] + A[i + 1]", "A[0:9]", "not computed from one element of 'A'"),
+        ("B[i] = C[0] + 1", "A[0:9], C[0]", "not computed from one element of 'A'"),
+        ("B[i] = i", "A[0:9]", "not computed from one element of 'A'"),
         ("B[i] = B[i + 1]", "B[0:9]", "it copies within the buffer 'B'"),
         ("while A[i] > 3:\n                B[i] = A[i]", "A[0:8]", "a While"),
         ("B[i] = A[i]", "A[0:8], C[0:1]", "reads 2 and writes 1 regions"),
@@ -268,3 +270,69 @@ def test_native_code() -> None:
         b = np.zeros_like(a)
         kernel(a, b)
         np.testing.assert_array_equal(b, a)
+
+
+@pytest.mark.parametrize("value", ["A[i, j] * T.float32(2) + c[j]", "c[j] - A[i, j]", "T.if_then_else(c[j] > T.float32(0), A[i, j], c[7])"])  # fmt: skip
+def test_a_second_operand_is_computed_along(value: str) -> None:
+    before = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((8, 18), "float32"), B: T.Buffer((8, 18), "float32"), c: T.Buffer((18,), "float32")):
+    with T.block("copy"):
+        T.reads(A[0:8, 0:18], c[0:18])
+        T.writes(B[0:8, 0:18])
+        T.block_attr({{"auto_copy": 1, "vector_bytes": 16}})
+        for j, i in T.grid(18, 8):
+            B[i, j] = {value}
+""")
+    after = check(PASS, before)
+    assert after.script().count("vectorized(4)") == 1
+    lowered = Simplify()(VectorizeLoop()(FlattenBuffer()(LowerOpaqueBlock()(after))))
+    executes_alike(before, lowered)
+
+
+@pytest.mark.parametrize("scope", ["global", "local"])
+def test_threads_share_a_copy_whose_operands_they_share(scope: str) -> None:
+    before = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((8, 16), "float32"), B: T.Buffer((8, 16), "float32"), c: T.Buffer((16,), "float32")):
+    for tx in T.thread_binding(16, thread="threadIdx.x"):
+        s = T.alloc_buffer((8, 16), "float32", scope="shared")
+        own = T.alloc_buffer((16,), "float32", scope="local")
+        for j in range(16):
+            own[j] = c[j]
+        with T.block("copy"):
+            T.reads(A[0:8, 0:16], {"c" if scope == "global" else "own"}[0:16])
+            T.writes(s[0:8, 0:16])
+            T.block_attr({{"auto_copy": 1, "vector_bytes": 8}})
+            for i, j in T.grid(8, 16):
+                s[i, j] = A[i, j] + {"c" if scope == "global" else "own"}[j]
+        T.tvm_storage_sync("shared")
+        for i in range(8):
+            B[i, tx] = s[i, tx]
+""")
+    after = check(PASS, before)
+    assert ("turn" in after.script()) == (scope == "global")
+
+
+def test_a_warp_has_lanes_where_no_loop_over_them_stands() -> None:
+    before = parse("""
+@T.prim_func
+def f(A: T.Buffer((8, 32), "float32"), B: T.Buffer((8, 32), "float32")):
+    for ty in T.thread_binding(2, thread="threadIdx.y"):
+        s = T.alloc_buffer((8, 32), "float32", scope="shared")
+        with T.block("copy"):
+            T.reads(A[0:8, 0:32])
+            T.writes(s[0:8, 0:32])
+            T.block_attr({"auto_copy": 1, "vector_bytes": 16, "warp_execution": 1})
+            for i, j in T.grid(8, 32):
+                s[i, j] = A[i, j]
+        T.tvm_storage_sync("shared")
+        for i, j in T.grid(4, 32):
+            B[ty * 4 + i, j] = s[ty * 4 + i, j]
+""")
+    after = check(PASS, before)
+    text = after.script()
+    assert text.count('T.thread_binding(32, thread="threadIdx.x")') == 1 and "warp_execution" not in text
+    # Neighbouring lanes copy neighbouring vectors.
+    assert "ty * 4 + threadIdx_x // 8, threadIdx_x % 8 * 4 + lane" in text
+    assert "thread_binding(32" not in PASS(parse(before.script().replace(', "warp_execution": 1', ""))).script()

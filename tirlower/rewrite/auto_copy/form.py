@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.binding import names_in
 from tirlower.ir.expr import BufferLoad, Cast, Expr, IntImm, Var, const, is_const_int
-from tirlower.ir.functor import substitute
+from tirlower.ir.functor import Mutator, substitute
+from tirlower.ir.op import Purity
+from tirlower.ir.query import each
 from tirlower.ir.stmt import Block, BufferStore, For, ForKind, IfThenElse, Stmt
 
 __all__ = [
@@ -20,6 +23,7 @@ __all__ = [
     "ORIGIN",
     "PADDING",
     "VECTOR_BYTES",
+    "WARP_EXECUTION",
     "Axis",
     "Copy",
     "Order",
@@ -38,6 +42,8 @@ VECTOR_BYTES = "vector_bytes"
 """Block annotation: the bytes that one vector of the copy has (default 1: no vectors)."""
 LOCAL_STAGE = "local_stage"
 """Block annotation: pass the data through registers first, which a CPU's copy does anyway."""
+WARP_EXECUTION = "warp_execution"
+"""Block annotation: the block is done by a warp, so that copies without a loop over threadIdx.x have one of 32 lanes."""
 PADDING = "padding"
 """Block annotation: elements by which rows of the block's shared memory are longer; by default found by counting."""
 
@@ -51,11 +57,30 @@ class Copy:
     store: BufferStore
     load: BufferLoad
 
+    def operands(self) -> list[BufferLoad]:
+        """What else its value reads, element by element."""
+        return [load for load in each(BufferLoad, self.store.value) if load is not self.load]
+
+    def with_source(self, source: BufferLoad) -> Expr:
+        """The value with another element in the place of the one that is copied."""
+        found: Expr = _Source(self.load, source).visit_expr(self.store.value)
+        return found
+
     def variables(self) -> set[Var]:
         """The variables that a copy mentions, its own loops' included."""
         parts: list[Expr] = [*self.conditions, *self.store.indices, self.store.value]
         parts += [part for loop in self.loops for part in (loop.min, loop.extent)]
         return {var for part in parts for var in names_in(part) if isinstance(var, Var)}
+
+
+class _Source(Mutator):
+    """Another element in the place of one."""
+
+    def __init__(self, old: BufferLoad, new: BufferLoad) -> None:
+        self.old, self.new = old, new
+
+    def visit_BufferLoad(self, op: BufferLoad) -> Expr:
+        return self.new if op is self.old else op
 
 
 @dataclass(frozen=True)
@@ -153,12 +178,27 @@ def taken_apart(op: Block) -> Copy:
         refuse(
             op, f"its body is no nest of loops around one store, but a {type(body).__name__}", "mark plain copies only"
         )
-    load = body.value.value if isinstance(body.value, Cast) else body.value
-    if not isinstance(load, BufferLoad):
-        refuse(op, f"it stores {body.value}, which is no element of a buffer", "mark plain copies only")
-    if load.buffer.data is body.buffer.data:
-        refuse(op, f"it copies within the buffer {load.buffer.name!r}", "copy from another buffer")
+    load = _source(op, body)
+    if any(other.buffer.data is body.buffer.data for other in each(BufferLoad, body.value)):
+        refuse(op, f"it copies within the buffer {body.buffer.name!r}", "copy from another buffer")
     return Copy(loops, conditions, body, load)
+
+
+def _source(op: Block, store: BufferStore) -> BufferLoad:
+    """The element that a store copies: the one that it stores, or the one of the first region that the block reads, where
+    the value is computed from that and others, element by element."""
+    value = store.value.value if isinstance(store.value, Cast) else store.value
+    if isinstance(value, BufferLoad):
+        return value
+    first = op.reads[0].buffer
+    found = [load for load in each(BufferLoad, value) if load.buffer is first]
+    if len(found) != 1 or side_effect(value) > Purity.READS:
+        refuse(
+            op,
+            f"it stores {store.value}, which is not computed from one element of {first.name!r}",
+            "mark copies only, with elementwise operands at most",
+        )
+    return found[0]
 
 
 def conditional(copy: Copy) -> Stmt:

@@ -9,6 +9,7 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.functor import substitute
+from tirlower.ir.query import each
 from tirlower.ir.refresh import copy_var
 from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, Evaluate, For, ForKind, Seq, Stmt
 from tirlower.rewrite.auto_copy.form import Axis, Copy, Order, linear, refuse
@@ -53,6 +54,11 @@ class FragmentCopies:
     def _check(self, op: Block, copy: Copy, axes: Sequence[Axis]) -> None:
         into, out_of = copy.store.buffer, copy.load.buffer
         other = out_of if is_fragment(into) else into
+        fused = not isinstance(copy.store.value, BufferLoad)
+        if fused and not (other is into and other.scope == "global" and copy.store.value.dtype is out_of.dtype):
+            refuse(
+                op, "it computes with the elements of a fragment", "do that where an accumulator goes to global memory"
+            )
         if copy.conditions or copy.store.predicate is not None or copy.load.predicate is not None:
             refuse(op, "its elements are copied under conditions", "copy whole tiles of 16 by 16 elements")
         if into.dtype is not out_of.dtype:
@@ -114,6 +120,10 @@ class FragmentCopies:
         index = self._number(fragments, [substitute(i, values) for i in at])
         start = substitute(offset, values)
         self.conflicts.align(memory, 16)
+        if load:
+            self.conflicts.note_tile(
+                memory, place, {loop.loop_var: loop.min for loop in copy.loops}, tiles[::-1] if by_rows else tiles
+            )
         reach = build.add(build.mul(stride, _SIDE - 1), _SIDE)
         start = self.analyzer.simplify(build.sub(start, build.cast(start.dtype, memory.elem_offset)))
         pointer = memory.access_ptr("r" if load else "w", offset=start, extent=reach)
@@ -178,11 +188,11 @@ class FragmentCopies:
         filled = self._transfers(
             op, Copy([down, across], [], store, load), (down, across), out_of, load.indices, stage, here
         )
-        target = BufferStore(
-            into, BufferLoad(stage, here), tuple(substitute(i, values) for i in copy.store.indices), span=op.span
-        )
-        assert isinstance(target.value, BufferLoad)
-        written = self.share(op, Copy([down, across], [], target, target.value), lanes)
+        staged = BufferLoad(stage, here)
+        value = substitute(copy.with_source(staged), values)
+        target = BufferStore(into, value, tuple(substitute(i, values) for i in copy.store.indices), span=op.span)
+        source = next(load for load in each(BufferLoad, value) if load.buffer is stage)
+        written = self.share(op, Copy([down, across], [], target, source), lanes)
         body: Stmt = Seq((filled, written))
         if not is_const_int(strips, 1):
             body = For(strip, zero, strips, ForKind.SERIAL, None, {}, body, span=row.span)

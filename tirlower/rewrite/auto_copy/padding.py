@@ -14,7 +14,7 @@ from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var, const, is_cons
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor, substitute
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import AllocBuffer, Block, DeclBuffer
+from tirlower.ir.stmt import AllocBuffer, Block, DeclBuffer, For
 from tirlower.rewrite.auto_copy.form import ORIGIN, PADDING, Axis
 
 __all__ = ["Conflicts", "padded"]
@@ -23,6 +23,10 @@ _WARP = 32
 _BANKS = 32
 _WORD = 4
 """The bytes of a bank; a warp reads one word of each at a time, words of 8 and 16 bytes in halves and quarters."""
+_CHUNK = 16
+"""The bytes of a row of a tile that one lane loads."""
+_SIDE = 16
+"""The rows of a tile."""
 _PERMUTED = "permuted_layout"
 
 
@@ -65,6 +69,30 @@ class Conflicts:
                 return
             threads.append(tuple(known))
         self.accesses.setdefault(buffer, []).append((threads, size))
+
+    def note_tile(
+        self, buffer: Buffer, indices: Sequence[Expr], first: Mapping[Var, Expr], along: tuple[For, For]
+    ) -> None:
+        """A tile of 16 by 16 elements that a warp loads: a lane reads a chunk of 16 bytes of a row, neighbouring lanes
+        those of neighbouring rows. ``along`` are the loops along a row and from row to row."""
+        if not buffer.scope.startswith("shared") or buffer.dtype.bits % 8 or buffer.dtype.bits > 128:
+            return
+        chunk = _CHUNK // (buffer.dtype.bits // 8)
+        column, row = (loop.loop_var for loop in along)
+        places: list[tuple[int, ...]] = []
+        for number in range(_WARP):
+            values = dict(first)
+            values[row] = build.add(first[row], number % _SIDE)
+            values[column] = build.add(first[column], number // _SIDE * chunk)
+            place = [substitute(index, values) for index in indices]
+            others: dict[Var, Expr] = {
+                var: const(0, var.dtype) for index in place for var in names_in(index) if isinstance(var, Var)
+            }
+            known = [self.analyzer.simplify(substitute(index, others)) for index in place]
+            if not all(isinstance(part, IntImm) for part in known):
+                return
+            places.append(tuple(part.value for part in known if isinstance(part, IntImm)))
+        self.accesses.setdefault(buffer, []).append((places, _CHUNK))
 
     def turns(self, buffer: Buffer, padding: int) -> int:
         """How often a warp must access its banks for all accesses noted."""

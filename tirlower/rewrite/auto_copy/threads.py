@@ -39,6 +39,7 @@ class ThreadCopies:
             and self.order.independent(copy.loops)
             and self._distinct(copy)
             and all(index.dtype.is_scalar for index in (*copy.store.indices, *copy.load.indices))
+            and all(other.buffer.scope.split(".")[0] in _MEMORIES for other in copy.operands())
         )
 
     def _distinct(self, copy: Copy) -> bool:

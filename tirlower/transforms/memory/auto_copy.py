@@ -6,17 +6,18 @@ from collections.abc import Sequence
 
 from tirlower.analysis.uniformity import Uniformity
 from tirlower.ir.buffer import Range, pointer_dtype
-from tirlower.ir.expr import BufferLoad, Expr, IntImm, is_const_int
+from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator, substitute
-from tirlower.ir.query import has
-from tirlower.ir.stmt import Block, For, ForKind, IfThenElse, Seq, Stmt, While
+from tirlower.ir.query import has, mentions, statements
+from tirlower.ir.stmt import Block, Evaluate, For, ForKind, IfThenElse, Seq, Stmt, While
 from tirlower.rewrite.auto_copy.form import (
     AUTO_COPY,
     LOCAL_STAGE,
     ORIGIN,
     PADDING,
     VECTOR_BYTES,
+    WARP_EXECUTION,
     Axis,
     Copy,
     Order,
@@ -36,7 +37,8 @@ from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["LowerAutoCopy"]
 
-_OWN = (AUTO_COPY, VECTOR_BYTES, LOCAL_STAGE, PADDING)
+_OWN = (AUTO_COPY, VECTOR_BYTES, LOCAL_STAGE, PADDING, WARP_EXECUTION)
+_LANES = 32
 _AXES = ("threadIdx.z", "threadIdx.y", "threadIdx.x")
 
 
@@ -50,6 +52,10 @@ class _Lowerer(StmtMutator):
         self.divergent = 0
         self._uniform: Uniformity | None = None
         self.lanes = 1
+        self.warps = any(isinstance(op, Block) and _asks(op, WARP_EXECUTION) for op in statements(func.body))
+        """Whether some block is done by warps: then threadIdx.x has 32 lanes, also where no loop over them stands."""
+        self.implicit: For | None = None
+        """The loop over the lanes of a warp that the copy at hand has no other one for."""
         self.shared = ThreadCopies(self.order, conflicts)
         self.fragments = FragmentCopies(self.order, conflicts, self._share)
 
@@ -96,11 +102,13 @@ class _Lowerer(StmtMutator):
             return made
         if op.iters or op.init is not None or op.match_buffers:
             refuse(op, "it has iterators, an init or matched buffers", "run ConvertBlocksToOpaque and LowerMatchBuffer")
-        if len(op.reads) != 1 or len(op.writes) != 1:
+        if not op.reads or len(op.writes) != 1:
             refuse(
                 op, f"it reads {len(op.reads)} and writes {len(op.writes)} regions", "a copy reads and writes one each"
             )
         copy = taken_apart(op)
+        if len(op.reads) > 1 and not copy.operands():
+            refuse(op, f"it reads {len(op.reads)} and writes 1 regions", "a copy reads and writes one each")
         element = pointer_dtype(op.reads[0].buffer.dtype)
         size = annotated_number(op, VECTOR_BYTES, 1, 1, "give the bytes of a vector, such as 16")
         lanes = max(size * 8 // element.bits, 1) if element.is_scalar else 1
@@ -108,7 +116,11 @@ class _Lowerer(StmtMutator):
         for buffer in (copy.store.buffer, copy.load.buffer):
             if PADDING in op.annotations and buffer.scope.startswith("shared"):
                 self.conflicts.given[buffer] = annotated_number(op, PADDING, 0, 0, "give a number of elements")
-        return op.with_(annotations=kept, body=self._body(op, copy, lanes, bool(self.divergent or parted)))
+        body = self._body(op, copy, lanes, bool(self.divergent or parted))
+        if self.implicit is not None and mentions(body, {self.implicit.loop_var}):
+            body = self.implicit.with_(body=body)
+        self.implicit = None
+        return op.with_(annotations=kept, body=body)
 
     def _body(self, op: Block, copy: Copy, lanes: int, parted: bool) -> Stmt:
         axes = self._axes(op)
@@ -116,7 +128,12 @@ class _Lowerer(StmtMutator):
             if parted:
                 refuse(op, "the threads of a warp may pass it differently", "move it out of the condition or loop")
             self.lanes = lanes
-            return self.fragments.lower(op, copy, axes)
+            made = self.fragments.lower(op, copy, axes)
+            if self.implicit is None:
+                return made
+            # All lanes of the warp come by, whether they are told apart or not.
+            made, self.implicit = self.implicit.with_(body=made), None
+            return made
         variables = copy.variables()
         free = [axis for axis in axes if axis.loop.loop_var not in variables]
         known = {axis.loop.loop_var for axis in axes} | {loop.loop_var for loop in copy.loops}
@@ -128,7 +145,10 @@ class _Lowerer(StmtMutator):
     def _reads_alike(self, copy: Copy) -> bool:
         """Whether conditions and indices, the threads' numbers apart, are the same for all threads: a read of their own
         memory is not."""
-        return not any(_reads_own(part) for part in (*copy.conditions, *copy.store.indices, *copy.load.indices))
+        others = [index for load in copy.operands() for index in load.indices]
+        return not any(
+            _reads_own(part) for part in (*copy.conditions, *copy.store.indices, *copy.load.indices, *others)
+        )
 
     def _share(self, op: Block, copy: Copy, axes: Sequence[Axis]) -> Stmt:
         return self.shared.lower(op.with_(annotations={}), copy, axes, self.lanes)
@@ -142,6 +162,13 @@ class _Lowerer(StmtMutator):
                 found[tag] = loop
         axes: list[Axis] = []
         stride = 1
+        if self.warps and _AXES[-1] not in found:
+            lane = Var("threadIdx_x", "int32")
+            self.implicit = For(
+                lane, const(0), const(_LANES), ForKind.THREAD_BINDING, _AXES[-1], {}, Evaluate(const(0)), span=op.span
+            )
+            self.analyzer.bind(lane, Range(const(0), const(_LANES)))
+            found[_AXES[-1]] = self.implicit
         for tag in reversed(_AXES):
             if tag not in found:
                 continue
@@ -203,6 +230,12 @@ class _Lowerer(StmtMutator):
         return done[0] if len(done) == 1 else Seq(tuple(done))
 
 
+def _asks(op: Block, key: str) -> bool:
+    """Whether a block's annotation says yes."""
+    value = op.annotations.get(key)
+    return value is not None and not is_no(value)
+
+
 def _reads_own(root: Expr) -> bool:
     """Whether an expression reads memory: of a thread's own, or that another thread may write first."""
     return has(BufferLoad, root)
@@ -226,7 +259,11 @@ class LowerAutoCopy(FuncPass):
 
     A copy between shared memory and ``wmma`` fragments becomes ``tvm_load_matrix_sync`` and ``tvm_store_matrix_sync``
     of tiles of 16 by 16; fragments are numbered by rows of tiles. One from an accumulator to global memory goes through
-    shared memory, 16 rows at a time.
+    shared memory, 16 rows at a time. Rows of shared memory that tiles are loaded from become longer by the same rule.
+
+    A value may be computed from the element that is copied (of the first region that the block reads) and from other
+    ones, element by element. Where a block of the function is annotated ``warp_execution``, threadIdx.x has 32 lanes:
+    copies that no loop over it encloses get one.
 
     All these annotations are gone afterwards. Needs ConvertBlocksToOpaque; stands before LowerOpaqueBlock, which drops
     the annotations. Raises :class:`TransformError` for a marked block with iterators, with several regions read or
