@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+import tirlower as tl
 from tests.checking import check, roundtrips, same_function
 from tirlower.interp import interpret
 from tirlower.ir.verify import verify_well_formed
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms.memory.pointer_type import PointerValueTypeRewrite, rewrite_pointer_types
 
@@ -195,3 +198,43 @@ def test_matrices_and_nested_loops() -> None:
     inside = check(rewritten_inside, before)
     assert str(inside.body.stmts[0].buffer.dtype) == "float32x4"
     runs_alike(before, REWRITE(before), floats(4, 8), floats(4, 8))
+
+
+@pytest.mark.parametrize("first", [0, 1, 3])
+def test_a_pointer_bound_to_a_name(first: int) -> None:
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((20,), "float32"), C: T.Buffer((16,), "float32")):
+    p: T.handle("float32") = T.address_of(A[{first}])
+    q: T.handle("float32") = p
+    P = T.decl_buffer((16,), "float32", data=p)
+    Q = T.Buffer((16,), "float32", data=q)
+    for i in range(4):
+        P[i * 4:i * 4 + 4] = P[i * 4:i * 4 + 4] + T.Broadcast(T.float32(1), 4)
+    for i in range(4):
+        C[i] = Q[i * 4 + 2]
+        C[i + 4] = Q[i]
+""")
+    after = check(PointerValueTypeRewrite(), func)
+    text = after.script()
+    assert 'p: T.handle("float32x4")' in text and 'q: T.handle("float32")' in text
+    # What a pointer is aligned to is not known: machine code takes any.
+    a, c = np.arange(20, dtype="float32"), np.zeros(16, "float32")
+    b, d = a.copy(), c.copy()
+    interpret(func, a, c)
+    tl.build(after)(b, d)
+    np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(c, d)
+
+
+def test_a_bound_pointer_that_is_accessed_by_elements_keeps_its_type() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((16,), "float32")):
+    p: T.handle("float32") = T.address_of(A[0])
+    P = T.decl_buffer((16,), "float32", data=p)
+    for i in range(4):
+        P[i * 4:i * 4 + 4] = P[i * 4:i * 4 + 4] + T.Broadcast(T.float32(1), 4)
+    P[3] = T.float32(0)
+""")
+    check(PointerValueTypeRewrite(), func, func)

@@ -23,7 +23,7 @@ from tirlower.ir.expr import (
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor
 from tirlower.ir.op import Op
-from tirlower.ir.stmt import AllocBuffer, AttrStmt, BufferStore, DeclBuffer, Stmt
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, BufferStore, DeclBuffer, Stmt
 from tirlower.rewrite.base import FuncPass, Stage
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.scalar_overflow import analyzer_of
@@ -68,6 +68,7 @@ class _Accesses(Visitor):
         self.analyzer, _ = analyzer_of(func)
         self.memory: dict[Var, _Memory] = {}
         self.shuffles = shuffles
+        self.bound = params
         if params:
             for buffer in func.buffers:
                 self.declare(buffer)
@@ -80,6 +81,13 @@ class _Accesses(Visitor):
         if op.annotations:
             self.memory[op.buffer.data].fixed = True
         self.visit(op.condition)
+
+    def visit_Bind(self, op: Bind) -> None:
+        """A pointer to some memory: what is behind it is accessed by the buffers on it."""
+        kind = op.var.type
+        if self.bound and isinstance(kind, PointerType) and kind.element.is_scalar and not kind.element.is_handle:
+            self.memory.setdefault(op.var, _Memory())
+        self.generic(op)
 
     def visit_DeclBuffer(self, op: DeclBuffer) -> None:
         if op.buffer.data in self.memory:
@@ -150,6 +158,10 @@ class _Rewriter(Mutator):
     def visit_DeclBuffer(self, op: DeclBuffer) -> Stmt:
         return op.with_(buffer=self.buffers.get(op.buffer, op.buffer))
 
+    def visit_Bind(self, op: Bind) -> Stmt:
+        op = self.generic(op)
+        return op.with_(var=self.vars.get(op.var, op.var))
+
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
         op = self.generic(op)
         made = self.buffers.get(op.buffer)
@@ -180,7 +192,7 @@ class _Rewriter(Mutator):
 def rewrite_pointer_types(func: PrimFunc, params: bool = True, shuffles: bool = True) -> PrimFunc:
     """Give vector element types to the memory of a function that is always accessed so.
 
-    ``params``: parameter buffers too, whose callers then see a shorter last dimension of vectors. ``shuffles``: loads of single elements become lanes of vector loads, where the lane is known.
+    ``params``: parameter buffers too, whose callers then see a shorter last dimension of vectors, and bound pointers. ``shuffles``: loads of single elements become lanes of vector loads, where the lane is known.
     """
     accesses = _Accesses(func, params, shuffles)
     accesses.visit(func.body)
@@ -206,7 +218,7 @@ class PointerValueTypeRewrite(FuncPass):
     """Memory that is accessed as vectors of one width everywhere, aligned to it, gets the vector as element type.
 
     The last dimension shrinks by the width, and indices count vectors. Parameter buffers are rewritten too, so that
-    their arrays are of vectors from then on. A load of a single element becomes a lane of a vector load (``Shuffle``)
+    their arrays are of vectors from then on; and so are pointers that are bound to names. A load of a single element becomes a lane of a vector load (``Shuffle``)
     where the lane is known. An access pointer or the address of an element keeps the scalar type, as do strides,
     offsets, masked accesses, views of several types, and constant arrays.
 
