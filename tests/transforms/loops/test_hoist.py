@@ -366,3 +366,28 @@ def test_the_budget_counts() -> None:
     assert budget.allows(func.body, func.body, 1)
     with pytest.warns(UserWarning, match="P leaves loop 'i'"):
         assert not budget.allows(func.body, func.body, 1)
+
+
+def test_conditions_and_bindings_leave_thread_loops_where_they_may() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((4, 32), "float32"), n: T.int32, x: T.float32):
+        for bx in T.thread_binding(4, thread="blockIdx.x"):
+            for tx in T.thread_binding(32, thread="threadIdx.x"):
+                k: T.float32 = x * T.float32(2)
+                y: T.float32 = x + T.Cast("float32", bx)
+                if n > 3:
+                    A[bx, tx] = A[bx, tx] + k * y
+
+    @T.prim_func
+    def expected(A: T.Buffer((4, 32), "float32"), n: T.int32, x: T.float32):
+        k: T.float32 = x * T.float32(2)
+        if 3 < n:
+            for bx in T.thread_binding(4, thread="blockIdx.x"):
+                y: T.float32 = x + T.Cast("float32", bx)
+                for tx in T.thread_binding(32, thread="threadIdx.x"):
+                    A[bx, tx] = A[bx, tx] + k * y
+
+    inputs = [[np.ones((4, 32), "float32"), n, 1.5] for n in (3, 4)]
+    check(flags(HoistedConditionals.All, 7), before, expected, inputs=inputs)
+    # The shape of a launch stays unless it is asked for.
+    assert check(HoistExpression(), before, inputs=inputs).script().index("for tx") < 300

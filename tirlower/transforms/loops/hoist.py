@@ -255,7 +255,6 @@ class _Hoister(StmtMutator):
         condition = found.chosen()
         if threads:
             self.threads[op.loop_var] = None
-            return self._decided(op, condition)
         moved = self._moved(found, condition)
         if moved:
             values = [Bind(var, found.bindings[var][0]) for var in found.bindings if var in moved]
