@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from tirlower.diagnostics import Span, TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
@@ -17,54 +14,11 @@ from tirlower.ir.stmt import AllocBuffer, Bind, Seq, Stmt, seq
 from tirlower.rewrite.base import FuncPass, Stage
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.scalar_overflow import analyzer_of
+from tirlower.rewrite.storage.tagged import MemoryInfo, is_special, memory_info, register_memory_info
 
 __all__ = ["LowerDeviceStorageAccessInfo", "MemoryInfo", "register_memory_info"]
 
 _ACCESS_PTR = Op.get("tir.tvm_access_ptr")
-_RANKS = ("global", "shared", "warp", "local")
-_ORDINARY = ("", ".dyn", ".workspace", ".vtcm")
-"""The tags of memory that is allocated as any other."""
-
-
-@dataclass(frozen=True)
-class MemoryInfo:
-    """What a special memory is like.
-
-    ``unit_bits`` is the size of what an integer address counts, ``max_bits`` that of the whole memory (0: any), and
-    ``head_address`` makes the expression (a handle) of its first byte; without it the memory has no pointers, and is
-    accessed by integer addresses alone.
-    """
-
-    unit_bits: int
-    max_bits: int = 0
-    head_address: Callable[[], Expr] | None = None
-
-
-_INFOS: dict[str, MemoryInfo] = {}
-
-
-def register_memory_info(scope: str, info: MemoryInfo | None) -> MemoryInfo | None:
-    """Say what the memory of a storage scope with a tag (``local.l0a``) is like; None takes it back.
-
-    Returns what was there. Raises :class:`TransformError` for a scope without a tag, which is ordinary memory.
-
-    >>> register_memory_info("local.l0a", MemoryInfo(unit_bits=128))
-    >>> register_memory_info("local.l0a", None)
-    MemoryInfo(unit_bits=128, max_bits=0, head_address=None)
-    """
-    if not _is_special(scope):
-        raise TransformError(
-            f"the storage scope {scope!r} is ordinary memory", help="name a scope with a tag of its own: 'local.l0a'"
-        )
-    before = _INFOS.pop(scope, None)
-    if info is not None:
-        _INFOS[scope] = info
-    return before
-
-
-def _is_special(scope: str) -> bool:
-    rank, dot, tag = scope.partition(".")
-    return rank in _RANKS and dot + tag not in _ORDINARY
 
 
 class _Lowerer(Mutator):
@@ -97,9 +51,9 @@ class _Lowerer(Mutator):
         """What stands for an allocation: itself, the binding of its address, or nothing."""
         made: AllocBuffer = self.generic(op)
         scope = op.buffer.scope
-        if not _is_special(scope):
+        if not is_special(scope):
             return made
-        info = _INFOS.get(scope)
+        info = memory_info(scope)
         if info is None:
             raise TransformError(
                 f"buffer {op.buffer.name!r} is in the memory {scope!r}, of which nothing is known",

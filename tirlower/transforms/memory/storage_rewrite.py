@@ -8,6 +8,7 @@ from tirlower.ir.cancel import expr_key
 from tirlower.ir.expr import Expr, PointerType, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Substituter
+from tirlower.ir.query import statements
 from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, DeclBuffer, For, Seq, Stmt, seq
 from tirlower.rewrite.base import Fact, FuncPass, Stage
@@ -15,6 +16,7 @@ from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.storage.check import verify_storage
 from tirlower.rewrite.storage.liveness import Frame
 from tirlower.rewrite.storage.plan import Entry, StoragePlan, StorageReport, element_bytes, plan_storage
+from tirlower.rewrite.storage.tagged import is_special, merge_tagged
 from tirlower.transforms.memory.pointer_type import rewrite_pointer_types
 
 __all__ = ["StorageReport", "StorageRewrite", "storage_report"]
@@ -183,7 +185,8 @@ class StorageRewrite(FuncPass):
     f(A[i])`` works in place where ``A`` is not used again. Buffers of up to 32 bits, in local or warp memory or
     tensor-core fragments do not share, nor do conditional ones and those with annotations; a buffer whose pointer is
     kept (in a variable, a structure, an asynchronous copy) is in use until its scope ends. What shares becomes a view
-    (``T.decl_buffer``) of the first one's memory; an allocation that nothing uses is dropped. Allocations that are
+    (``T.decl_buffer``) of the first one's memory; an allocation that nothing uses is dropped. The allocations of a memory
+    with a tag of its own (``local.l0a``) become one, parts of it one behind the other. Allocations that are
     always accessed as vectors then get the vector element type, as PointerValueTypeRewrite does it.
 
     Where extents could be negative, their memory leaves only loops that surely run. With the configuration
@@ -193,7 +196,7 @@ class StorageRewrite(FuncPass):
     Option ``keep_shared_apart`` (default False): buffers that threads share keep memory of their own: what reuses
     another's memory needs a barrier ahead of it.
 
-    Needs LowerOpaqueBlock; raises :class:`TransformError` for a block. In validate mode the result is simulated: no
+    Needs LowerOpaqueBlock; raises :class:`TransformError` for a block, and for a tagged memory that is too small. In validate mode the result is simulated: no
     buffer is read after another one was written into its memory. After TIR's pass of the name (linear-scan register
     allocation, Poletto and Sarkar 1999).
 
@@ -242,11 +245,23 @@ class StorageRewrite(FuncPass):
         self.reports[func.name] = plan.report
         if not plan.entries and not plan.unused:
             return func
-        made = func.with_body(_Rewriter(func, plan).rewrite())
-        return rewrite_pointer_types(made, params=False, shuffles=False)
+        return merge_tagged(_shared(func, plan))
 
     def certify(self, before: IRModule, after: IRModule, ctx: PassContext) -> None:
         """No two values that live at once may share memory."""
         super().certify(before, after, ctx)
         for name, func in before.items():
-            verify_storage(func, after[name])
+            made = after[name]
+            if made is not func and any(
+                isinstance(op, AllocBuffer) and is_special(op.buffer.scope) for op in statements(made.body)
+            ):
+                # Parts of one memory lie one behind the other: what is checked is how buffers came to be parts.
+                reuse = not ctx.option("tir.merge_static_smem", False)
+                made = _shared(func, plan_storage(func, reuse=reuse, apart=self.keep_shared_apart))
+            verify_storage(func, made)
+
+
+def _shared(func: PrimFunc, plan: StoragePlan) -> PrimFunc:
+    """A function whose allocations follow a plan."""
+    made = func.with_body(_Rewriter(func, plan).rewrite())
+    return rewrite_pointer_types(made, params=False, shuffles=False)
