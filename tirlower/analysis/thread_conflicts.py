@@ -41,6 +41,11 @@ def _is_flat(buffer: Buffer | None) -> bool:
     return buffer is not None and len(buffer.shape) == 1 and not buffer.strides and is_const_int(buffer.elem_offset, 0)
 
 
+def _by_subscripts(access: Access) -> bool:
+    indices = access.indices
+    return indices is not None and [form.key for form in access.coordinates] == [form.key for form in indices]
+
+
 def _width(buffer: Buffer | None) -> int:
     return 0 if buffer is None else buffer.dtype.bits * buffer.dtype.lanes
 
@@ -167,6 +172,8 @@ class Meetings:
         """Whether accesses of memory that shares its bytes element by element meet: as if it were one buffer."""
         if not (_is_flat(a.buffer) and _is_flat(b.buffer)) or _width(a.buffer) != _width(b.buffer):
             return True
+        if not (_by_subscripts(a) and _by_subscripts(b)):
+            return True  # compared by address, which numbers no elements of the other one
         one, other = copy.copy(a), copy.copy(b)
         other.data = one.data
         # What a subscript was taken apart into belongs to its own buffer.

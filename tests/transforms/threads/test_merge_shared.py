@@ -426,3 +426,22 @@ B[bx, tx] = T.Cast("float32", b[{index}]) * T.float32(2)
 """)
     )
     assert after.script().count("tvm_storage_sync") == barriers
+
+
+def test_views_of_another_type_leave_nothing_to_be_told_by_elements() -> None:
+    """Where a buffer is seen through views, its accesses are compared by address, which numbers no elements of another."""
+    after = checked(
+        kernel("""
+a = T.alloc_buffer((64,), "float32", scope="shared.dyn")
+v = T.decl_buffer((128,), "float16", data=a.data)
+b = T.alloc_buffer((64,), "float32", scope="shared.dyn")
+v[tx] = T.Cast("float16", A[bx, tx])
+A[bx, tx] = T.Cast("float32", v[tx])
+T.tvm_storage_sync("shared.dyn")
+a[tx + 32] = A[bx, tx]
+A[bx, tx] = a[tx + 32] + T.float32(1)
+b[63 - tx] = B[bx, tx]
+B[bx, tx] = b[63 - tx] * T.float32(2)
+""")
+    )
+    assert after.script().count("tvm_storage_sync") == 2
