@@ -182,17 +182,30 @@ class Generator:
         if rng.random() < 0.3:
             self.line(depth, f"for {i} in range(16):")
             self.line(depth + 1, f"{x}[{i}] = {x}[{i}] {rng.choice(['+ 0', '* 2', '+ 1', f'+ {i}'])}")
+        scattered = rng.random() < 0.4
         self.line(depth, f"for {i} in range(16):")
         self.line(depth + 1, f"{y}[{i}] = 0")
+        if scattered:
+            self.line(depth, f"for {i} in range(16):")
         self.line(depth + 1, f"for {f} in range({rng.choice([reach, reach, 'n'])}):")
+        if scattered:
+            step = rng.choice([f"{i} + {f}"] * 3 + [f"{i} - {f}", f"{f} + {f}", f"15 - {i} - {f}"])
+            self.line(depth + 2, f"if 0 <= {step} and {step} < 16:")
+            self.line(depth + 3, f"{y}[{step}] = {y}[{step}] + {x}[{i}]{rng.choice([f' * E[{f} % 4, 0]', ''])}")
+            self.asked(depth, y, i, low, high + reach - 1)
+            return
         self.line(depth + 2, f"if {rng.choice([f'0 <= {i} - {f}', f'{f} < {i}'])}:")
         target = rng.choice([f"{y}[{i}]"] * 4 + [f"{y}[{i} // 2]"])
         factor = rng.choice([f" * E[{f} % 4, 0]", "", f" * {f}"])
         index = rng.choice([f"{i} - {f}"] * 3 + [f"({i} + {f}) % 16"])
         self.line(depth + 3, f"{target} = {target} + {x}[{index}]{factor}")
-        bound = high + reach - 1 + rng.choice([0, 0, 0, -1])
+        self.asked(depth, y, i, low, high + reach - 1)
+
+    def asked(self, depth: int, y: str, i: str, low: int, high: int) -> None:
+        """Tests whether elements before and behind some are 0."""
+        rng = self.rng
         self.line(depth, f"for {i} in range(16):")
-        self.line(depth + 1, f"if {i} < {low + rng.choice([0, 0, 1])} or {i} >= {bound}:")
+        self.line(depth + 1, f"if {i} < {low + rng.choice([0, 0, 1])} or {i} >= {high + rng.choice([0, 0, 0, -1])}:")
         self.line(depth + 2, f"if {y}[{i}] {rng.choice(['==', '!='])} 0:")
         self.line(depth + 3, f"{y}[{i}] = {rng.choice(['0', '7'])}")
 

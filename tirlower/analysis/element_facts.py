@@ -5,7 +5,7 @@ What is said here are guesses where it says so; :mod:`tirlower.rewrite.buffer_co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tirlower.analysis.buffer_facts import Fact, is_pure
 from tirlower.arith import Analyzer
@@ -17,7 +17,7 @@ from tirlower.ir.functor import Dispatch, substitute
 from tirlower.ir.query import mentions
 from tirlower.ir.stmt import BufferStore, For, IfThenElse, Seq, Stmt
 
-__all__ = ["guessed", "is_apart", "lane_value", "path_to", "vector_fact"]
+__all__ = ["guessed", "is_apart", "lane_value", "path_to", "reached", "vector_fact"]
 
 
 def guessed(fact: Fact, asked: Sequence[Expr], analyzer: Analyzer) -> dict[Var, Expr]:
@@ -75,6 +75,25 @@ def is_apart(index: Expr, var: Var, fact: Fact, analyzer: Analyzer) -> bool:
             return False
         width += abs(moved.value) * max(extent.value - 1, 0)
     return width < abs(factor.value)
+
+
+def reached(fact: Fact, place: BufferStore, loops: Mapping[Var, Range], analyzer: Analyzer) -> dict[Var, Expr]:
+    """For a store to the element that a fact's one parameter names: the loop's variable that reaches it, by the
+    parameter and the other loops. Nothing where no variable moves the index by one."""
+    if len(fact.params) != 1:
+        return {}
+    param = fact.params[0][0]
+    for index, wanted in zip(place.indices, fact.indices, strict=True):
+        if not mentions(wanted, (param,)) or index.dtype is not wanted.dtype:
+            continue
+        form = linear_coefficients(analyzer.simplify(index), list(loops))
+        for var in loops if form is not None else ():
+            factor = form.get(var) if form is not None else None
+            if isinstance(factor, IntImm) and abs(factor.value) == 1 and var.dtype is index.dtype:
+                rest = analyzer.simplify(build.sub(index, build.mul(var, factor)))
+                if not mentions(rest, (var,)):
+                    return {var: build.mul(build.sub(wanted, rest), factor)}
+    return {}
 
 
 def lane_value(value: Expr, lane: Var) -> Expr | None:

@@ -7,7 +7,7 @@ under the condition where a branch ends, and forgotten where something may write
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -22,12 +22,12 @@ from tirlower.analysis.buffer_facts import (
     stated,
     stores_to,
 )
-from tirlower.analysis.element_facts import guessed, is_apart, vector_fact
+from tirlower.analysis.element_facts import guessed, is_apart, reached, vector_fact
 from tirlower.analysis.overflow import Wrapping
 from tirlower.arith import Analyzer
 from tirlower.arith.facts import conjuncts, negated
 from tirlower.ir import build
-from tirlower.ir.buffer import Buffer
+from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.expr import (
     BufferLoad,
     Call,
@@ -122,31 +122,33 @@ class KnownValues:
         return (made, build.all_of(*conditions)) if is_pure(made) else None
 
     def kept(
-        self, fact: Fact, places: list[BufferStore], path: Callable[[BufferStore], ExitStack | None]
+        self,
+        fact: Fact,
+        places: list[BufferStore],
+        path: Callable[[BufferStore], ExitStack | None],
+        loops: Mapping[Var, Range],
     ) -> Expr | None:
-        """Where all stores to the element of a fact put its value there again: the condition under which they do.
+        """Where all stores to the elements of a fact put their values there again: the condition under which they do.
 
-        ``path`` enters the loops and conditions around a store; None where it cannot.
+        ``path`` enters the loops and conditions around a store and adds the loops to ``loops``; None where it cannot.
+        The condition mentions their variables, and the parameter of the fact.
         """
         conditions: list[Expr] = []
         for place in places:
-            if fact.buffer is not place.buffer or place.predicate is not None:
-                return None
-            scopes = path(place)
+            scopes = path(place) if fact.buffer is place.buffer and place.predicate is None else None
             if scopes is None:
                 return None
             with scopes:
-                indices = zip(place.indices, fact.indices, strict=True)
-                if fact.params or not all(
-                    a.dtype is b.dtype and self.analyzer.can_prove_equal(a, b) for a, b in indices
-                ):
+                # The element stored to is one of the fact's: which one, and what it was before.
+                had = self._applied(fact, BufferLoad(place.buffer, place.indices))
+                if had is None:
                     return None
                 before, self.facts = self.facts, [*self.facts, fact]
                 stored = (place.value, const(True, "bool")) if is_pure(place.value) else self._partly(place.value)
                 self.facts = before
-                if stored is None or not self.equal(stored[0], fact.value):
+                if stored is None or not self.equal(stored[0], had[0]):
                     return None
-                conditions.append(stored[1])
+                conditions.append(substitute(stored[1], reached(fact, place, loops, self.analyzer)))
         return build.all_of(*conditions)
 
     def _apart(self, fact: Fact, op: BufferStore) -> bool:

@@ -107,7 +107,7 @@ class KnownMutator(FactMutator):
             ):
                 continue
             loops: dict[Var, Range] = {}
-            condition = known.kept(fact, stores_to(op.body, data), functools.partial(self._around, op, loops))
+            condition = known.kept(fact, stores_to(op.body, data), functools.partial(self._around, op, loops), loops)
             if condition is None or mentions(condition, defined(op.body) - loops.keys()):
                 continue
             condition = narrow_predicate_expression(condition, loops) if mentions(condition, loops) else condition

@@ -711,6 +711,24 @@ KNOWN = Simplify(propagate_knowns_to_prove_conditional=True, propagate_knowns_to
         if A[i] == i:
             B[i] = 7
 """, "A[i] == i"),
+        # Known padding scattered over a window adds nothing; the sums stand in another loop than the zeros.
+        ("""
+    for i in range(24):
+        if i < 3 or i >= 17:
+            A[i] = 0
+    for i in range(24):
+        T.evaluate(T.assume((3 <= i and i < 17) or A[i] == 0))
+    for i in range(24):
+        B[i] = 0
+    for i in range(24):
+        for f in range(3):
+            if i + f < 24:
+                B[i + f] = B[i + f] + A[i] * F[f]
+    for i in range(24):
+        if i < 3 or 19 <= i:
+            if B[i] != 0:
+                B[i] = 0
+""", "B[i] != 0"),
         # A window over known padding sums up to a known sum.
         ("""
     for i in range(24):
