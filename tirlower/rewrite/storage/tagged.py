@@ -12,7 +12,6 @@ from tirlower.ir.expr import BufferLoad, Call, Expr, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.ir.op import Op
-from tirlower.ir.query import statements
 from tirlower.ir.stmt import AllocBuffer, DeclBuffer, Seq, Stmt
 from tirlower.rewrite.storage.plan import constant_bytes, element_bytes
 
@@ -77,8 +76,7 @@ def merge_tagged(func: PrimFunc) -> PrimFunc:
     """A function in which the allocations of a special memory that stand in one scope are one, parts of it one behind the
     other; parts begin at multiples of 32 bits and of the memory's units. Raises :class:`TransformError` where a special
     memory is too small for its allocations."""
-    special = [op for op in statements(func.body) if isinstance(op, AllocBuffer) and is_special(op.buffer.scope)]
-    return func.with_body(_Merger().visit(func.body)) if len(special) > 1 else func
+    return func.with_body(_Merger().visit(func.body))
 
 
 class _Merger(Mutator):

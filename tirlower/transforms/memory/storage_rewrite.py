@@ -245,7 +245,9 @@ class StorageRewrite(FuncPass):
         self.reports[func.name] = plan.report
         if not plan.entries and not plan.unused:
             return func
-        return merge_tagged(_shared(func, plan))
+        made = _shared(func, plan)
+        tagged = sum(is_special(entry.first.op.buffer.scope) for entry in plan.entries)
+        return merge_tagged(made) if tagged > 1 else made
 
     def certify(self, before: IRModule, after: IRModule, ctx: PassContext) -> None:
         """No two values that live at once may share memory."""

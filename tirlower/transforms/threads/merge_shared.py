@@ -78,6 +78,12 @@ class _Part:
         return _element_bytes(self.op.buffer)
 
     @property
+    def start(self) -> int:
+        """Where it begins, in bytes; what shares memory has a constant place."""
+        assert isinstance(self.offset, IntImm)
+        return self.offset.value
+
+    @property
     def alignment(self) -> int:
         return max(_LEAST_ALIGNMENT, self.element, self.op.buffer.align)
 
@@ -479,7 +485,8 @@ class _Kernels(StmtMutator):
         pairs = [(a.data, b.data) for a, b in shared]
         mine = {data for pair in pairs for data in pair}
         # What each thread stores to an element of its own, and another buffer has at the same place, is still its own.
-        alike = [(a.data, b.data) for a, b in shared if a.element == b.element and expr_deep_equal(a.offset, b.offset)]
+        places = {part.data: (part.element, part.start) for part in {part for pair in shared for part in pair}}
+        alike = [pair for pair in pairs if places[pair[0]] == places[pair[1]]]
         meetings = Meetings(scop, func, overlaps=pairs, alike=alike)
 
         def wanted(access: Access) -> bool:
