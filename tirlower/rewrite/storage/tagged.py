@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, Expr, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator
@@ -159,7 +160,7 @@ class _Merger(Mutator):
         data, start = self.moved.get(op, (op, 0))
         if not start:
             return data
-        byte = Buffer(data.name, (const(start + 1),), "uint8", data)
+        byte = Buffer(data.name, (const(start + 1),), DataType("uint8"), data)
         return build.call("tir.address_of", BufferLoad(byte, (const(start),)))
 
     def enter_Call(self, op: Call) -> Expr | None:
