@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tirlower.analysis.uniformity import Uniformity
 from tirlower.ir.buffer import Range, pointer_dtype
+from tirlower.ir.dtype import INT32
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator, substitute
@@ -163,7 +164,7 @@ class _Lowerer(StmtMutator):
         axes: list[Axis] = []
         stride = 1
         if self.warps and _AXES[-1] not in found:
-            lane = Var("threadIdx_x", "int32")
+            lane = Var("threadIdx_x", INT32)
             self.implicit = For(
                 lane, const(0), const(_LANES), ForKind.THREAD_BINDING, _AXES[-1], {}, Evaluate(const(0)), span=op.span
             )
