@@ -9,7 +9,6 @@ from functools import partial
 
 from tirlower.diagnostics import TirError, nearest_name
 from tirlower.driver.api import build
-from tirlower.graph.backends.registry import Offload
 from tirlower.graph.core.module import Module
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.core.options import Options
@@ -19,7 +18,6 @@ from tirlower.graph.passes.default import DEFAULT, PLAIN
 from tirlower.graph.passes.pipeline import Pipeline, Step
 from tirlower.graph.run.executable import Executable
 from tirlower.graph.run.plan import check_plan
-from tirlower.graph.run.saving import read
 from tirlower.machine.target import Target
 from tirlower.rewrite.context import PassContext
 
@@ -75,6 +73,8 @@ def _pipeline(options: Options) -> Pipeline:
     pipeline = DEFAULT if options.optimize else PLAIN
     if not options.backends:
         return pipeline
+    from tirlower.graph.backends.registry import Offload
+
     why = "patterns look for one form of what is computed, with its constants known and its macros closed"
     return pipeline.with_step(Step(Offload(options.backends), why), before="Expand")
 
@@ -87,6 +87,8 @@ def load(path: str | os.PathLike[str]) -> Executable:
     The graph of the file is lowered again: prim funcs that do something else, or at other places of memory, are refused too.
     What stays on trust is what the graph computes, and prim funcs that its author wrote for it.
     """
+    from tirlower.graph.run.saving import read
+
     saved = read(path)
     # What a file says of a target may be no target of this version.
     try:

@@ -19,7 +19,6 @@ from tirlower.graph.ops.inference import loops, opaque
 from tirlower.graph.ops.kernels import closed, numbers_of
 from tirlower.graph.ops.opaque import run_reference
 from tirlower.graph.ops.registry import definition
-from tirlower.interp import interpret as interpret_function
 from tirlower.ir import Var
 from tirlower.ir.dtype import Array, DataType
 
@@ -193,6 +192,8 @@ class _Run:
         """By the interpreter of prim funcs."""
         if isinstance(node.kernel, Extern):
             raise GraphError(f"the reference knows nothing of {node.kernel.symbol!r}, which is machine code")
+        from tirlower.interp import interpret as interpret_function
+
         kernel = closed(node.kernel)
         types = [v.type for v in (*node.inputs, *node.results)]
         numbers = numbers_of(kernel, types)

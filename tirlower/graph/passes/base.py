@@ -17,7 +17,6 @@ from tirlower.graph.core.nodes import Graph
 from tirlower.graph.core.numerics import Numerics
 from tirlower.graph.errors import GraphError
 from tirlower.graph.passes.inner import everywhere
-from tirlower.graph.passes.validate import validate_graphs
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.registry import GRAPH_PASSES, declare
 from tirlower.rewrite.rewrite import Rewrite
@@ -72,6 +71,8 @@ class GraphPass(Rewrite):
 
     def certify(self, before: Graph, after: Graph, ctx: PassContext) -> None:
         """Check that ``after`` is well formed and computes what ``before`` computes, as ``PassContext(validate=True)`` asks."""
+        from tirlower.graph.passes.validate import validate_graphs
+
         validate_graphs(self, before, after, ctx, min(self.reaches, policy(ctx)))
 
     def construction(self) -> str | None:

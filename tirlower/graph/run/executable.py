@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -16,22 +16,22 @@ from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError
 from tirlower.driver.api import build
 from tirlower.driver.kernel import Executable as Module
 from tirlower.graph.core.constants import ConstantData
-from tirlower.graph.core.draw import dot_text, html_page
 from tirlower.graph.core.nodes import Graph, GraphNode
 from tirlower.graph.core.options import Options
 from tirlower.graph.errors import GraphError
 from tirlower.graph.lower.driver import Lowered, lower
 from tirlower.graph.passes.late_constants import split, with_constants
-from tirlower.graph.run import saving
 from tirlower.graph.run.call import Call
 from tirlower.graph.run.late_constants import LateConstants
 from tirlower.graph.run.plan import Plan
-from tirlower.graph.run.profile import GraphProfile, profile_of
 from tirlower.graph.run.report import Report, report_of
 from tirlower.graph.run.tracing import Tracing, Watched
 from tirlower.ir import IRModule, PrimFunc
 from tirlower.ir.dtype import Array
 from tirlower.machine.target import Target
+
+if TYPE_CHECKING:
+    from tirlower.graph.run.profile import GraphProfile
 
 __all__ = ["Executable", "GraphKernel"]
 
@@ -224,6 +224,8 @@ class Executable:
         """
         where = pathlib.Path(path)
         kernels: dict[GraphNode, str] = {op: name for name, ops in self._lowered.calls.items() for op in ops}
+        from tirlower.graph.core.draw import dot_text, html_page
+
         text = dot_text(self._lowered.graph, kernels)
         if where.suffix == ".html":
             text = html_page(self.graph.name, self.report().tables(), text)
@@ -243,6 +245,8 @@ class Executable:
         ...     tg.load(f"{folder}/eye.tg")(np.ones((2, 3), "float32")).tolist()
         [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
         """
+        from tirlower.graph.run import saving
+
         saving.write(path, saving.Saved(self.graph, self._lowered, self.target.export(), self.options))
 
     def profile(self, *inputs: object, rounds: int = 5, **named: object) -> GraphProfile:
@@ -256,6 +260,8 @@ class Executable:
         if rounds < 1:
             raise ArgumentValueError(f"rounds= is at least 1, got {rounds}")
         given = self._in_order(inputs, named)
+        from tirlower.graph.run.profile import profile_of
+
         return profile_of(self._watched, lambda call: call(given), rounds, self._call_of(self._lowered, self.native))
 
     def trace(self, hook: Hook | None) -> Tracing:
