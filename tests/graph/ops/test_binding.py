@@ -10,7 +10,7 @@ import tirlower.graph as tg
 from tirlower.graph.core.dims import dim
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.errors import GraphError
-from tirlower.graph.ops.binding import bound_dims
+from tirlower.graph.ops.binding import bound_dims, maybe_negative
 from tirlower.graph.ops.builder import GraphBuilder
 
 
@@ -53,3 +53,33 @@ def test_a_dim_of_no_input() -> None:
     assert bound_dims(graph, [(6,)]) == {} and bound_dims(graph, [None]) == {}
     with pytest.raises(GraphError, match=r"the dim N of .* has no value|no input says what the dim N is"):
         bound_dims(graph, [(6,)], whole=True)
+
+
+def test_a_negative_extent_ends_a_call_before_anything_runs() -> None:
+    B = tg.dim("B", 0, 64)
+
+    def graph(inner: bool, low: int = 0) -> tg.Graph:
+        b = tg.GraphBuilder("shorter")
+        x = b.param("x", (B if not low else tg.dim("C", low, 64), 2), "float32")
+        y = b.op("pad", x, pads=((-3, 0), (0, 0)))
+        z = b.op("exp", b.op("concat", x, x))  # which stood where the shorter one ends
+        return b.finish([b.op("sum", b.op("exp", y), axis=0), z] if inner else y)
+
+    for inner in (False, True):
+        exe = tg.compile(graph(inner))
+        for rows in (0, 2):
+            with pytest.raises(
+                tl.ArgumentValueError, match=rf"'pad' is negative: B - 3 is {rows - 3} where B = {rows}"
+            ):
+                exe(np.ones((rows, 2), "float32"))
+            with pytest.raises(tg.GraphError, match="an extent is negative"):
+                tg.interpret(graph(inner), np.ones((rows, 2), "float32"))
+        for rows in (3, 5):
+            x = np.ones((rows, 2), "float32")
+            for a, c in zip(flat(exe(x)), flat(tg.interpret(graph(inner), x)), strict=True):
+                np.testing.assert_allclose(a, c, rtol=1e-6)
+    assert maybe_negative(graph(True)) and not maybe_negative(graph(True, low=3))
+
+
+def flat(made: object) -> tuple[object, ...]:
+    return made if isinstance(made, tuple) else (made,)

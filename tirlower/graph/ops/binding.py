@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from tirlower.diagnostics import TirError
-from tirlower.graph.core.dims import Dim
+from tirlower.graph.core.analysis import inner_graphs
+from tirlower.graph.core.dims import Dim, DimEnv
 from tirlower.graph.core.extents import readable
 from tirlower.graph.core.nodes import Graph, Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.evaluate import extent_value
-from tirlower.ir import IntImm, Var
+from tirlower.ir import Expr, IntImm, Var
 from tirlower.ir.query import each
+from tirlower.ir.structural import expr_digest
 
-__all__ = ["bound_dims"]
+__all__ = ["bound_dims", "check_extents", "maybe_negative"]
 
 _Shaped: TypeAlias = "list[tuple[Value, tuple[int, ...]]]"
 
@@ -65,6 +67,43 @@ def bound_dims(
                 help=_told(values, graph.params) or None,
             )
     return values
+
+
+def maybe_negative(graph: Graph) -> list[tuple[Value, Expr]]:
+    """The extents that what is stated of the dims does not keep from being negative, each once, with a value that has it.
+
+    >>> from tirlower.graph.core.dims import dim
+    >>> from tirlower.graph.ops.builder import GraphBuilder
+    >>> b = GraphBuilder("f")
+    >>> x = b.param("x", (dim("N"),), "float32")
+    >>> g = b.finish([b.op("pad", x, pads=((-3, 0),)), b.op("pad", x, pads=((3, 0),))])
+    >>> [(value.name, str(extent)) for value, extent in maybe_negative(g)]
+    [('pad', 'N - T.int64(3)')]
+    """
+    analyzer = DimEnv(graph.dims).analyzer
+    found: dict[object, tuple[Value, Expr] | None] = {}
+    for one in (graph, *inner_graphs(graph)):
+        for value in (v for n in one.nodes for v in n.results):
+            for extent in value.extents:
+                if isinstance(extent, (IntImm, Var)):
+                    continue
+                key = expr_digest(extent)
+                if key not in found:
+                    found[key] = None if analyzer.can_prove_greater_equal(extent, 0) else (value, extent)
+    return [pair for pair in found.values() if pair is not None]
+
+
+def check_extents(several: Sequence[tuple[Value, Expr]], values: Mapping[Var, int], error: type[TirError]) -> None:
+    """Raise ``error``, which names the value, where one of these extents is negative."""
+    for value, extent in several:
+        number = extent_value(extent, values)
+        if number < 0:
+            at = ", ".join(f"{var.name} = {values[var]}" for var in dict.fromkeys(each(Var, extent)))
+            raise error(
+                f"an extent of {value.name!r} is negative: {readable(extent)} is {number} where {at}",
+                notes=[f"at {value.node.origin}"] if value.node is not None and value.node.origin else [],
+                help="state a range of the dim in which it is not: tg.dim(name, low)",
+            )
 
 
 def _check(one: Dim, values: Mapping[Var, int], params: Sequence[Value], error: type[TirError], whole: bool) -> None:

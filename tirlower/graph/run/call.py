@@ -20,7 +20,7 @@ from tirlower.graph.core.nodes import Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.lower.callbacks import raised
 from tirlower.graph.lower.driver import Lowered
-from tirlower.graph.ops.binding import bound_dims
+from tirlower.graph.ops.binding import bound_dims, check_extents, maybe_negative
 from tirlower.graph.ops.evaluate import extent_value
 from tirlower.ir import ALLOC_ALIGNMENT, Var
 from tirlower.ir.dtype import Array
@@ -49,6 +49,8 @@ class Call:
         }
         """The names of the constants that have no contents yet, by their places."""
         self.static = not self.graph.dims
+        self.checked = [] if self.static else maybe_negative(self.graph)
+        """The extents that each call looks at: with a negative one nothing would be where it was planned."""
         self._free: list[Array] = []
         self.states = {one.name: one.initial.numpy().copy() for one in lowered.states}
         """What lives from call to call."""
@@ -101,6 +103,7 @@ class Call:
     def _dynamic(self, given: Sequence[object], out: Sequence[object] | None) -> list[object]:
         shapes = [getattr(x, "shape", None) for x in given]
         values = bound_dims(self.graph, shapes, ArgumentValueError, whole=True)
+        check_extents(self.checked, values, ArgumentValueError)
         results: list[object] = (
             [np.empty(_shape(v, values), v.dtype.numpy) for v in self.graph.results] if out is None else list(out)
         )
