@@ -100,13 +100,16 @@ def test_graphs_have_one_flat_form_exactly_if_they_are_equal():
         lambda x, y: x + x,
     ]
     functions += [lambda x, y: tg.softmax(x, axis=1), lambda x, y: tg.softmax(x, axis=-1), lambda x, y: {"a": x + y}]
+    arrays = [np.zeros(3, "float32"), np.array([0, 0, -0.0], "float32"), np.array([0, 0, 1], "float32")]
+    functions += [lambda x, y, c=c: x * c for c in (1, 2, 0.0, -0.0, *arrays)]
     specs = [
         tg.spec(s, d) for s, d in (((2, 3), "float32"), ((2, 3), "float64"), ((b, 3), "float32"), ((c, 3), "float32"))
     ]
     several = [tg.trace(f, x, x) for f in functions for x in specs]
     several += [several[0].with_attr("Composite", "a.b"), several[0].with_attr("Composite", "a.c")]
     plain = [g for g in several if flat_form(g) is not None]
-    assert len(plain) > 30 and flat_form(tg.trace(lambda x: x + 1, specs[0])) is None
+    chosen = tg.trace(lambda x: tg.cond((x > 0).all(), lambda: x, lambda: x + 1), specs[0])
+    assert len(plain) > 60 and flat_form(chosen) is None
     equal = 0
     for g in plain:
         for h in plain:
