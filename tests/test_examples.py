@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pathlib
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 FOLDER = pathlib.Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(
     ".".join(path.relative_to(FOLDER).with_suffix("").parts)
-    for path in (*FOLDER.glob("*.py"), *FOLDER.glob("graph/*.py"))
+    for path in (*FOLDER.glob("*.py"), *FOLDER.glob("graph/*.py"), *FOLDER.glob("schedules/*.py"))
     if not path.stem.startswith("_")
 )
 
@@ -25,7 +26,17 @@ def test_the_examples_are_found():
         "jacobi",
         "prefix_sum",
         "graph.first_models",
+        "schedules.matmul",
+        "schedules.conv2d",
+        "schedules.softmax",
     } <= set(EXAMPLES)
+
+
+@pytest.mark.parametrize(("name", "most"), [("matmul", 12), ("conv2d", 25), ("softmax", 25)])
+def test_a_schedule_is_short(name, most):
+    source = inspect.getsource(importlib.import_module(f"examples.schedules.{name}").scheduled)
+    body = source.split('"""')[2].strip().splitlines()
+    assert len(body) - 1 <= most  # but for the return
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

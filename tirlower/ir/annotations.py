@@ -13,6 +13,7 @@ __all__ = [
     "ASYNC_SCOPE",
     "ASYNC_WAIT",
     "ASYNC_WAIT_COUNT",
+    "BUFFER_DIM_ALIGN",
     "ELSEWHERE",
     "EXPLICIT_READ",
     "EXPLICIT_WRITE",
@@ -42,6 +43,9 @@ ASYNC_WAIT, ASYNC_WAIT_COUNT = "async_wait_queue_scope", "async_wait_inflight_co
 ELSEWHERE = "tir.defined_elsewhere"
 """On a function that another object defines: its body only says what it writes and returns. The value says how deep its calls
 nest, itself counted."""
+
+BUFFER_DIM_ALIGN = "buffer_dim_align"
+"""On a block: tuples (index of the written buffer, axis, factor, offset) that pad strides."""
 
 EXPLICIT_READ, EXPLICIT_WRITE = "explicit_read_region", "explicit_write_region"
 """On a block: the places among its declared reads, and writes, of the regions that stay as they are."""

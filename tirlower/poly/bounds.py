@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from tirlower.arith.intervals import INF
-from tirlower.ir import PrimFunc
+from tirlower.ir import PrimFunc, Var
 from tirlower.poly.conditions import Condition, any_of, at_least
 from tirlower.poly.conflicts import Conflicts
 from tirlower.poly.constraint_system import BOTH, Outcome, System, TooManyCases
@@ -38,8 +39,10 @@ class AccessBounds:
     inside_source: bool = True
 
 
-def check_bounds(func: PrimFunc | Scop, *, solver: Solver | None = None) -> list[AccessBounds]:
-    """A verdict for each access by subscripts, in the order of the text.
+def check_bounds(
+    func: PrimFunc | Scop, *, of: Collection[Var] | None = None, solver: Solver | None = None
+) -> list[AccessBounds]:
+    """A verdict for each access by subscripts (``of`` some memory alone), in the order of the text.
 
     >>> from tirlower.script import parse
     >>> for found in check_bounds(parse('''
@@ -57,7 +60,7 @@ def check_bounds(func: PrimFunc | Scop, *, solver: Solver | None = None) -> list
     proved: set[object] = set()
     found = []
     for access in scop.accesses:
-        if access.indices is None or access.extents is None:
+        if access.indices is None or access.extents is None or (of is not None and access.data not in of):
             continue
         # Equal subscripts under the same conditions (a load and a store of `C[i, j]`) are proved once.
         key = (

@@ -53,6 +53,7 @@ def same_values(
     handed_before: Sequence[Handed] = (),
     handed_after: Sequence[Handed] = (),
     where: Mapping[Statement, Condition] | None = None,
+    also: Collection[Var] = (),
 ) -> Verdict:
     """Whether two programs compute the same values.
 
@@ -60,7 +61,8 @@ def same_values(
     both programs have need none. ``copies`` are statements of the program after that store what they load.
     ``handed_before`` are values that the program before passes through memory and the one after does not (an
     expression put in the place of a load), ``handed_after`` the other way round. ``where`` restricts in which
-    instances a statement of the program after has twins: in others what it writes must never be seen.
+    instances a statement of the program after has twins: in others what it writes must never be seen. ``also`` is memory that
+    is to be looked at though no access of it changed.
 
     Refuted with a read of the program before, and the write that it sees, or that comes in its way.
     """
@@ -71,7 +73,7 @@ def same_values(
     context.set_max_operations(MAX_OPERATIONS)
     context.reset_operations()
     try:
-        question = _Question(before, after, dict(twins), set(copies), where or {})
+        question = _Question(before, after, dict(twins), set(copies), where or {}, also)
         found = question.structural()
         return found if found is not None else question.verdict(handed_before, handed_after)
     except TooManyCases:
@@ -80,6 +82,8 @@ def same_values(
         return Verdict("unknown", f"isl gave up: {str(error).splitlines()[0]}", help=ASSUME)
     except NotKnown as error:
         return Verdict("unknown", str(error), help=ASSUME)
+    except _Undefined as error:
+        return Verdict("refuted", str(error))
     finally:
         context.set_max_operations(limit)
         context.reset_operations()
@@ -95,6 +99,7 @@ class _Question:
         twins: dict[Access, Twin],
         copies: set[Statement],
         where: Mapping[Statement, Condition],
+        also: Collection[Var],
     ) -> None:
         self.before = Instances(before, "B")
         self.after = Instances(after, "A")
@@ -104,7 +109,7 @@ class _Question:
         self.where = where
         self.changed = matching.changed
         self.staying = matching.staying
-        self.relevant = touched = matching.relevant
+        self.relevant = touched = matching.relevant | set(also)
         self.elements: dict[tuple[Instances, Access], isl.Map] = {}
         self.memories: dict[Var, str] = {}
         self.dims: dict[Var, int] = {}
@@ -158,6 +163,8 @@ class _Question:
         for program, handed in ((self.before, handed_before), (self.after, handed_after)):
             for one in handed:
                 found = self._is_handed(program, one)
+                if found is None and program is self.before:
+                    found = self._folded(one, handed)
                 if found is not None:
                     return found
         for access, twin in self.twins.items():
@@ -245,6 +252,42 @@ class _Question:
             return Verdict("refuted", f"{one.read.text} would not see what {one.write.text} writes")
         sample = wrong if not wrong.is_empty() else missing
         return refuted(self.before, sample, sample, f"{one.read.text} does not always see what {one.write.text} writes")
+
+    def _folded(self, one: Handed, handed: Sequence[Handed]) -> Verdict | None:
+        """A statement of the program after that computes what a read was handed, and does with it what the reader did, but in
+        the iteration of another one."""
+        # A statement may be handed several values of one writer.
+        pairs = [
+            x for x in handed if x.read.statement is one.read.statement and x.write.statement is one.write.statement
+        ]
+        stated = [
+            self.before.to(
+                x.read, self._dims(x.read), "Z", [x.values.get(loop.var, loop.var) for loop in x.write.loops]
+            ).set_tuple_name(isl.dim_type.in_, "Y")
+            for x in pairs
+        ]
+        for statement in self.after.scop.statements:
+            told = [(a, self.twins[a].access) for a in statement.accesses if a in self.twins]
+            ends = [a for a, was in told if a.is_write and was.statement is one.read.statement]
+            starts = [a for a, was in told if not a.is_write and was.statement is one.write.statement]
+            for end in ends:
+                for start in starts:
+                    if self._loops_of(end) != self._loops_of(start):
+                        raise NotKnown(f"{end.text} is of vectors")
+                    there, mine = self._plain(end), self._plain(start, "Z")
+                    if not any(mine.is_subset(there.apply_range(way)) for way in stated):
+                        return Verdict("refuted", f"{start.text} would be handed to the reader of another iteration")
+        return None
+
+    def _loops_of(self, access: Access) -> list[Var]:
+        return [dim for _, dim in self.after.instance(access)]  # type: ignore[misc]
+
+    def _plain(self, access: Access, name: str = "Y") -> isl.Map:
+        """The instances of an access with its twins' loops, under plain names."""
+        twin = self.twins[access]
+        values = [twin.values.get(loop.var, loop.var) for loop in twin.access.loops]
+        made = self.after.to(access, self._dims(access), name, values, where=self.where.get(access.statement))
+        return made.set_tuple_name(isl.dim_type.in_, "W")
 
     def _compare(self, handed_before: Sequence[Handed], handed_after: Sequence[Handed]) -> Verdict:
         """Each read sees the same instance, in both programs."""
@@ -355,6 +398,8 @@ class _Question:
         flow = info.compute_flow()
         seen = flow.get_may_dependence().reverse()
         first = flow.get_may_no_source()
+        if copies:
+            self._copies_something(first, [read for read, _ in copies.values()])
         total = seen.union(first)
         if copies:
             total = self._through(total, copies)
@@ -366,6 +411,19 @@ class _Question:
                 universe = isl.Set.universe(tuple_space(self.params, f"E{memory}", dims))
                 asked = asked.union(isl.UnionSet.from_set(universe))
         return _Flow(total.intersect_domain(asked), certain, times)
+
+    def _copies_something(self, first: isl.UnionMap, reads: Sequence[Access]) -> None:
+        """No copy may read memory of the function's own that nothing has written. Raises :class:`_Undefined`."""
+        homes = self.after.scop.homes
+        own = {self.memories[data] for data in self.memories if data in homes}
+        by_name = {self.after.names[read]: read for read in reads}
+        maps: list[isl.Map] = []
+        first.foreach_map(maps.append)
+        kind = isl.dim_type
+        for one in maps:
+            read = by_name.get(one.get_tuple_name(kind.in_) or "")
+            if read is not None and one.get_tuple_name(kind.out) in own and not one.is_empty():
+                raise _Undefined(f"{read.text} would be copied where nothing has written it")
 
     def _copied(self) -> dict[Access, tuple[Access, isl.Map]]:
         """The writes of copies, each with the read whose value it hands on, and their instances."""
@@ -410,6 +468,10 @@ class _Question:
             "writes of which it is not known whether a read sees them would come in another order",
             help=ASSUME,
         )
+
+
+class _Undefined(Exception):
+    """A copy of what nothing has written."""
 
 
 @dataclass(frozen=True)

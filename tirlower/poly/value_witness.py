@@ -33,6 +33,9 @@ def refuted(before: Instances, wanted: isl.UnionMap, extra: isl.UnionMap, reason
     by_name = {var.name: var for var in parameters(before.scop)}
     values = {by_name[name]: value for name, value in params.items() if name in by_name}
     shown = {name: value for name, value in params.items() if name in by_name}
+    kept = read or written
+    if now is not None and kept is not None and not _meet(before, now, kept, values):
+        now = None  # two elements that come to stand in one place
     place = {one: _place(one[0], one[1]) for one in (read, written, now) if one is not None}
     first, second = written, read
     if read is None:  # the value that the function ends with
@@ -54,6 +57,14 @@ def refuted(before: Instances, wanted: isl.UnionMap, extra: isl.UnionMap, reason
     witness = None if points[0] is None else Witness(points[0], points[1], shown)
     subject = read[0].text if read is not None else written[0].text if written is not None else "a value"
     return Verdict("refuted", reason or f"{subject} {why}", witness)
+
+
+def _meet(before: Instances, a: Spot, b: Spot, params: Mapping[Var, int]) -> bool:
+    """Whether two instances touch one element."""
+    points = _point(before, a, params), _point(before, b, params)
+    if points[0] is None or points[1] is None:
+        return False
+    return a[0].data is b[0].data and points[0].indices == points[1].indices
 
 
 def _spot(before: Instances, one: tuple[str, tuple[int, ...]]) -> tuple[Access, tuple[int, ...]] | None:

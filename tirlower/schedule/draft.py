@@ -7,6 +7,7 @@ others, or taken out. The draft remembers of each statement made which one it wa
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from tirlower.ir.expr import BufferLoad, Expr, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.path import Path
 from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, Evaluate, For, ForKind, Seq, Stmt, declares
+from tirlower.poly.bounds import check_bounds
 from tirlower.poly.conditions import Condition
 from tirlower.poly.expressions import Converter
 from tirlower.poly.same_values import Handed, Twin, same_values
@@ -24,7 +26,10 @@ from tirlower.schedule.regions import with_regions
 from tirlower.schedule.sites import Change, Edit, Forward, Site, Steps
 from tirlower.schedule.step import Step
 
-__all__ = ["Draft", "LoadOrigin", "Made", "ValueStep", "mapped", "stores_of", "with_headers"]
+__all__ = ["AFTERWARDS", "Draft", "LoadOrigin", "Made", "ValueStep", "mapped", "stores_of", "with_headers"]
+
+AFTERWARDS = "after the step, "
+"""How a reason begins whose witness is of the program after a step."""
 
 LoadOrigin = tuple[Stmt, BufferLoad, Mapping[Var, Expr]]
 """A load of the program before: the statement that it stands in, itself, and the values of the loops around it."""
@@ -48,6 +53,8 @@ class Draft:
         self._copies: set[Stmt] = set()
         self._handed: list[tuple[Stmt, BufferLoad, Stmt, Mapping[Var, Expr], bool]] = []
         self.where: dict[Stmt, Expr] = {}
+        self.also: set[Var] = set()
+        """Memory whose flow of values is looked at though no access of it changes."""
         self._header: dict[Steps, Callable[[Stmt], Stmt]] = {}
         self._new: PrimFunc | None = None
 
@@ -66,6 +73,10 @@ class Draft:
     def before(self, path: Steps, *new: Stmt) -> None:
         """Statements in front of one."""
         self._before.setdefault(path, []).extend(new)
+
+    def first(self, path: Steps, *new: Stmt) -> None:
+        """Statements in front of one, and of what else comes to stand there."""
+        self._before[path] = [*new, *self._before.get(path, [])]
 
     def after(self, path: Steps, *new: Stmt) -> None:
         """Statements behind one."""
@@ -100,7 +111,7 @@ class Draft:
         while stack:
             a, b = stack.pop()
             self._from[a] = b, values
-            if a is not b and type(a) is type(b):
+            if (a is not b or values) and type(a) is type(b):
                 mine, theirs = ([x for x in s.children() if isinstance(x, Stmt)] for s in (a, b))
                 if len(mine) == len(theirs):
                     stack += zip(mine, theirs, strict=True)
@@ -212,7 +223,13 @@ class Draft:
         facts = self.step.facts
         before, after = facts.scop(self.old), facts.scop(self.func())
         found = self._same_values(before, after)
-        return found if not found.proved else self._concurrent(before)
+        if not found.proved:
+            return found
+        new = set(after.homes) - set(before.homes)
+        for one in check_bounds(after, of=new) if new else ():
+            if one.verdict.refuted:
+                return Verdict("refuted", f"{one.access.text} would be outside of {one.access.data.name}")
+        return self._concurrent(before)
 
     def _same_values(self, before: Scop, after: Scop) -> Verdict:
         old: dict[int, list[Statement]] = {}
@@ -248,7 +265,14 @@ class Draft:
                 raise ScheduleError(f"internal error: {writer} writes nothing")
             handed[is_after] += [Handed(read, writes[0], values) for read in reads]
         return same_values(
-            before, after, twins, copies, handed_before=handed[False], handed_after=handed[True], where=where
+            before,
+            after,
+            twins,
+            copies,
+            handed_before=handed[False],
+            handed_after=handed[True],
+            where=where,
+            also=self.also,
         )
 
     def _loads_and_stores(
@@ -276,7 +300,8 @@ class Draft:
                 steps = ("body", *way)
                 found = self.step.facts.concurrent(func, steps, node, node.kind, node.thread_tag or "")
                 if not found.proved:
-                    return found
+                    # Its witness is of the program after.
+                    return dataclasses.replace(found, reason=f"{AFTERWARDS}{found.reason}")
         return PROVED
 
 

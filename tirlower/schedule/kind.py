@@ -94,6 +94,7 @@ class Slot:
     in no TVM trace. ``quiet``: left out of TVM's text where it is empty or None. ``of``: of a buffer or an index map, the
     argument whose buffers, iterators (of a block) or dimensions (of a buffer) it is about. ``side``: of a buffer, "read" or "write" where only
     these are meant, so that traces hold the place alone; "" where they hold the side too.
+    ``placed``: may stand by position though it is beyond TVM.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Slot:
     quiet: bool = False
     of: str = "block"
     side: str = ""
+    placed: bool = False
 
     @property
     def word(self) -> str:
@@ -174,7 +176,7 @@ class Kind:
             if slot.rest:
                 rest = True
                 made.append(inspect.Parameter(slot.name, inspect.Parameter.VAR_POSITIONAL))
-            elif rest or slot.extra:
+            elif rest or (slot.extra and not slot.placed):
                 made.append(inspect.Parameter(slot.name, inspect.Parameter.KEYWORD_ONLY, default=default))
             else:
                 made.append(inspect.Parameter(slot.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))

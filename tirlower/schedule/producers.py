@@ -10,16 +10,17 @@ from tirlower.diagnostics import NotApplicable, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
 from tirlower.ir.expr import Add, Expr, IntImm, Sub, Var, is_const_int
+from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
 from tirlower.ir.index_map import IndexMap
 from tirlower.ir.path import Path
 from tirlower.ir.stmt import Block, BufferStore, For, Stmt
 from tirlower.schedule.handles import Handle
-from tirlower.schedule.places import loops_at, statements_at
+from tirlower.schedule.places import blocks_at, loops_at, statements_at
 from tirlower.schedule.sites import Steps
 from tirlower.schedule.step import Step
 
-__all__ = ["Producer", "producer_at"]
+__all__ = ["Producer", "producer_at", "producer_of"]
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,23 @@ def producer_at(step: Step, handle: Handle, *, one_store: bool = True) -> Produc
     store_path, store = found[-1]
     assert isinstance(store, BufferStore)
     name = stmt.name if isinstance(stmt, Block) else store.buffer.name
+    return _made(func, path, stmt, store_path, store, name)
+
+
+def producer_of(step: Step, func: PrimFunc, store_path: Steps) -> Producer:
+    """The computation that a store belongs to: the block directly around it, or itself."""
+    store = Path(store_path).chain(func)[-1]
+    assert isinstance(store, BufferStore)
+    blocks = blocks_at(func, store_path)
+    if blocks and blocks[-1][1].iters:
+        path, block = blocks[-1]
+        count = sum(1 for _, one in step.facts.inside(block.body) if isinstance(one, BufferStore))
+        if count == 1:
+            return _made(func, path, block, store_path, store, block.name)
+    return _made(func, store_path, store, store_path, store, store.buffer.name)
+
+
+def _made(func: PrimFunc, path: Steps, stmt: Stmt, store_path: Steps, store: BufferStore, name: str) -> Producer:
     loops = tuple(loop for _, loop in loops_at(func, store_path))
     inside = tuple(one for way, one in statements_at(func, store_path) if isinstance(one, For) and len(way) > len(path))
     return Producer(name, path, stmt, store, store_path, loops, inside)

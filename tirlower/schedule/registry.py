@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from tirlower.diagnostics import nearest_name
 from tirlower.schedule.blocks.annotate import ANNOTATE, UNANNOTATE
+from tirlower.schedule.compute.compute_at import COMPUTE_AT
 from tirlower.schedule.compute.inline import COMPUTE_INLINE
+from tirlower.schedule.compute.padding import DECOMPOSE_PADDING
 from tirlower.schedule.compute.reduction import DECOMPOSE_REDUCTION
 from tirlower.schedule.compute.register_tile import REGISTER_TILE
+from tirlower.schedule.compute.reverse_compute_at import REVERSE_COMPUTE_AT
+from tirlower.schedule.compute.reverse_inline import REVERSE_COMPUTE_INLINE
+from tirlower.schedule.compute.rfactor import RFACTOR
 from tirlower.schedule.find import FIND, SELECT
 from tirlower.schedule.kind import Kind
 from tirlower.schedule.lookups import (
@@ -35,7 +40,16 @@ from tirlower.schedule.loops.statements import REORDER_STMTS
 from tirlower.schedule.loops.tile import TILE
 from tirlower.schedule.loops.unit import ADD_UNIT_LOOP
 from tirlower.schedule.loops.unroll_jam import UNROLL_JAM
+from tirlower.schedule.memory.align import STORAGE_ALIGN
+from tirlower.schedule.memory.cache_inplace import CACHE_INPLACE
+from tirlower.schedule.memory.cache_read import CACHE_READ
+from tirlower.schedule.memory.cache_write import CACHE_WRITE
+from tirlower.schedule.memory.dtype import UNSAFE_SET_DTYPE
+from tirlower.schedule.memory.lift_alloc import LIFT_ALLOC, PRIVATIZE
 from tirlower.schedule.memory.pack import PACK
+from tirlower.schedule.memory.reindex import REINDEX
+from tirlower.schedule.memory.reindex_cache import REINDEX_CACHE_READ, REINDEX_CACHE_WRITE
+from tirlower.schedule.memory.scope import SET_SCOPE
 from tirlower.schedule.memory.stage_mem import STAGE_MEM
 from tirlower.schedule.postproc import ENTER_POSTPROC
 from tirlower.schedule.samples import SAMPLE_CATEGORICAL, SAMPLE_PARTITIONED_TILE, SAMPLE_PERFECT_TILE
@@ -90,6 +104,22 @@ KINDS = (
     PACK,
     TILE,
     REGISTER_TILE,
+    COMPUTE_AT,
+    REVERSE_COMPUTE_AT,
+    REVERSE_COMPUTE_INLINE,
+    RFACTOR,
+    STORAGE_ALIGN,
+    SET_SCOPE,
+    UNSAFE_SET_DTYPE,
+    DECOMPOSE_PADDING,
+    REINDEX,
+    REINDEX_CACHE_READ,
+    REINDEX_CACHE_WRITE,
+    LIFT_ALLOC,
+    PRIVATIZE,
+    CACHE_READ,
+    CACHE_WRITE,
+    CACHE_INPLACE,
 )
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _BY_METHOD = {kind.method: kind for kind in KINDS}

@@ -408,6 +408,10 @@ class Schedule:
             except ScheduleError as error:
                 return Verdict("refuted", error.message, help=error.help or "")
 
+    def can_decompose_padding(self, block: BlockRV | str, loop: LoopRV | str) -> bool:
+        """Whether :meth:`decompose_padding` is legal there."""
+        return self.can("decompose_padding", block, loop).proved
+
     def why_not(self, verb: str, *args: object, **kwargs: object) -> str:
         """The message with which a step would be refused; nothing where it would be taken."""
         before = self._state

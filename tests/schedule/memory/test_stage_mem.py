@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.schedule.stepping import refused, taken
-from tirlower.diagnostics import BadArgument, NotFound
+from tirlower.diagnostics import BadArgument, NotApplicable, NotFound
 
 UPDATE = """
 @T.prim_func
@@ -46,6 +46,15 @@ def test_a_window_is_taken_where_it_covers() -> None:
     error = refused(UPDATE, lambda sch: sch.stage_mem("k", "C[i+1:+1]"))
     assert error.witness.source.buffer == "C"
     refused(UPDATE, lambda sch: sch.stage_mem("k", "C[j:+1]"), BadArgument, "no expression")
+    own = """
+@T.prim_func
+def f(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        B[i] = A[i]
+        C[i] = B[i]
+"""
+    refused(own, lambda sch: sch.stage_mem("i", "B[0:+7]"), NotApplicable)
     refused(UPDATE, lambda sch: sch.stage_mem("k", "X"), NotFound)
 
 

@@ -15,7 +15,7 @@ from tirlower.schedule.producers import Producer, producer_at
 from tirlower.schedule.sites import Steps
 from tirlower.schedule.step import Step
 
-__all__ = ["COMPUTE_INLINE"]
+__all__ = ["COMPUTE_INLINE", "is_product", "named_product", "sum_terms"]
 
 
 def _make(step: Step) -> Made:
@@ -53,13 +53,13 @@ def _inline(draft: Draft, producer: Producer, path: Steps, reader: Stmt) -> None
         loops, iters = producer.solve(new.indices, common)
         draft.handed(reader, old, producer.store, producer.solve(old.indices, common)[0])
         value = _value(draft, producer, loops, iters)
-        return _named(value, old.buffer.name) if id(old) in terms and _is_product(value) else value
+        return named_product(value, old.buffer.name) if id(old) in terms and is_product(value) else value
 
     terms: set[int] = set()
 
     def inlined(expr: Expr) -> Expr:
         if draft.step.policy.accept != "tvm":  # whose results are told apart by their form
-            terms.update(id(load) for load in _terms(expr))
+            terms.update(id(load) for load in sum_terms(expr))
         return mapped(expr, replace)
 
     def rewritten(stmt: Stmt) -> Stmt:
@@ -68,7 +68,7 @@ def _inline(draft: Draft, producer: Producer, path: Steps, reader: Stmt) -> None
     draft.header(path, rewritten)
 
 
-def _terms(expr: Expr) -> Iterator[BufferLoad]:
+def sum_terms(expr: Expr) -> Iterator[BufferLoad]:
     """The loads that are operands of sums of floats, or that their negations are."""
     for total in each((Add, Sub), expr):
         for term in (total.a, total.b):
@@ -78,11 +78,12 @@ def _terms(expr: Expr) -> Iterator[BufferLoad]:
                 yield term
 
 
-def _is_product(value: Expr) -> bool:
+def is_product(value: Expr) -> bool:
+    """Whether a value may be rounded once with a sum around it."""
     return isinstance(value, Mul) or (isinstance(value, Call) and value.op is _POW)
 
 
-def _named(value: Expr, name: str) -> Expr:
+def named_product(value: Expr, name: str) -> Expr:
     """A product under a name: it was rounded when it was stored, and written in a sum it would be rounded with that once
     (:class:`~tirlower.transforms.FuseMultiplyAdd`)."""
     var = Var(name.lower(), value.dtype)

@@ -9,7 +9,9 @@ from tirlower.ir.expr import Expr, IntImm, Var
 from tirlower.ir.stmt import ForKind
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.rewrite import loop_nests
+from tirlower.schedule.draft import ValueStep
 from tirlower.schedule.kind import Kind, Slot, Takes
+from tirlower.schedule.loops.lanes import in_vectors
 from tirlower.schedule.sites import Change, Edit, Forward
 from tirlower.schedule.step import Step
 
@@ -48,6 +50,7 @@ def _change(step: Step, kind: ForKind) -> Change:
     return Change(Edit(step.site(handle), new), forward, relabel={})
 
 
+_LANES = ValueStep(in_vectors)
 PARALLEL = Kind(
     "Parallel",
     "parallel",
@@ -73,9 +76,18 @@ PARALLEL = Kind(
 VECTORIZE = Kind(
     "Vectorize",
     "vectorize",
-    (Slot("loop", Takes.LOOP),),
-    lambda step: _change(step, ForKind.VECTORIZED),
+    (
+        Slot("loop", Takes.LOOP),
+        Slot("lanes", Takes.INTEGER, default=None, attr=True, extra=True, placed=True),
+        Slot("tail", Takes.STRING, default="exact", attr=True, extra=True),
+    ),
+    lambda step: _change(step, ForKind.VECTORIZED) if step["lanes"] is None else _LANES.rewrite(step),
     """Run the iterations of a loop as lanes of vectors, statement by statement.
+
+    With ``lanes`` it becomes a loop of vectors of so many iterations; both loops are returned. ``tail`` says what becomes of
+    those that fill no vector: "exact": there are none; "mask": a vector of its own, whose other lanes do nothing; "scalar":
+    a serial loop; "predicate": all vectors under a condition; "shift": the last vector begins earlier, which repeats
+    iterations.
 
     >>> import tirlower as tl
     >>> from tirlower.script import parse
@@ -87,8 +99,24 @@ VECTORIZE = Kind(
     >>> sch.vectorize(sch.loop("i"))
     >>> sch.get(sch.loop("i")).kind.value
     'vectorized'
+    >>> again = tl.Schedule(parse('''
+    ... def f(A: T.Buffer((11,), "int32")):
+    ...     for i in range(10):
+    ...         A[i] = A[i + 1]
+    ... '''))
+    >>> i_0, i_1 = again.vectorize(again.loop("i"), 4, tail="scalar")
+    >>> print(again.mod["main"])
+    @T.prim_func
+    def f(A: T.Buffer((11,), "int32")):
+        for i_0 in range(2):
+            for i_1 in T.vectorized(4):
+                A[i_0 * 4 + i_1] = A[i_0 * 4 + i_1 + 1]
+        for i_rest in range(2):
+            A[i_rest + 8] = A[i_rest + 8 + 1]
     """,
-    check=lambda step: _check(step, ForKind.VECTORIZED),
+    check=lambda step: _check(step, ForKind.VECTORIZED) if step["lanes"] is None else _LANES.check(step),
+    returns="many",
+    result=lambda handles: list(handles) or None,
 )
 
 

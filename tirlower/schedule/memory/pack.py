@@ -57,7 +57,10 @@ def _place(step: Step) -> tuple[str, Steps]:
     name = function_of(step.state)
     func = step.state.mod[name]
     buffer = buffer_named(step, func, step["buffer"])
-    around = common_place([path for path, _ in reading(step.facts, func, buffer)])
+    readers = [path for path, _ in reading(step.facts, func, buffer)]
+    if not readers:
+        step.refuse(f"nothing reads {buffer.name}")
+    around = common_place(readers)
     for path, stmt in statements_at(func, around):
         if isinstance(stmt, For):
             return name, path

@@ -100,6 +100,11 @@ class Box:
         """A box of given ranges."""
         return cls(tuple(x.min for x in ranges), tuple(x.extent for x in ranges), (None,) * len(ranges))
 
+    def room(self, dim: int) -> Expr:
+        """A width of a dimension: a constant, if there is one that is enough, else how wide it is."""
+        width = self.widths[dim]
+        return self.shape[dim] if width is None or isinstance(self.shape[dim], IntImm) else width
+
     def inside(self, axes: Sequence[Expr]) -> Expr | None:
         """Whether indices that count from the start are in it; None where all within the shape are."""
         parts = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tirlower.diagnostics import TransformError
-from tirlower.ir.annotations import numbers_of
+from tirlower.ir.annotations import BUFFER_DIM_ALIGN, numbers_of
 from tirlower.ir.expr import Expr, StringImm, Var, as_expr, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter, Visitor
@@ -15,8 +15,6 @@ from tirlower.rewrite.double_buffer_marks import DOUBLE_BUFFER_SCOPE, doubled_bu
 
 __all__ = ["LowerOpaqueBlock"]
 
-BUFFER_DIM_ALIGN = "buffer_dim_align"
-"""Block annotation: tuples (index of the written buffer, axis, factor, offset) that pad strides."""
 IRREGULAR = "irregular_loop_mark"
 """Loop annotation of schedules; it says nothing about the lowered loop."""
 

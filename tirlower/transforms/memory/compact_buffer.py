@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tirlower.analysis.compaction_check import verify_compaction
 from tirlower.ir import build
-from tirlower.ir.annotations import numbers_of
+from tirlower.ir.annotations import BUFFER_DIM_ALIGN, numbers_of
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
 from tirlower.ir.cancel import expr_key
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, const, is_const_int
@@ -18,9 +18,6 @@ from tirlower.rewrite.options import option
 from tirlower.rewrite.touched_regions import Region, accessed_regions
 
 __all__ = ["CompactBufferAllocation"]
-
-BUFFER_DIM_ALIGN = "buffer_dim_align"
-"""Annotation of blocks (and, later, of allocations): tuples (written buffer, axis, factor, offset) that pad strides."""
 
 Alignment = dict[int, tuple[int, int]]
 

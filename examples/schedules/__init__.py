@@ -1,0 +1,1 @@
+"""Programs as they are defined, and the schedules that make them fast."""

@@ -1,0 +1,71 @@
+"""``vectorize`` with lanes: what becomes of the iterations that fill no vector."""
+
+from __future__ import annotations
+
+import pytest
+
+import tirlower as tl
+from tests.schedule.stepping import refused, taken
+from tirlower.diagnostics import BadArgument, NotApplicable
+from tirlower.script import parse
+
+COPY = """
+@T.prim_func
+def f(A: T.Buffer(({n},), "int32"), C: T.Buffer(({n},), "int32")):
+    for i in range({first}, {n}):
+        C[i] = A[i] * 2 + i
+"""
+BLOCK = """
+@T.prim_func
+def f(a: T.handle, c: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,), "int32")
+    C = T.match_buffer(c, (n,), "int32")
+    for i in range(n):
+        with T.block("C"):
+            v = T.axis.spatial(n, i)
+            C[v] = A[v] + 1
+"""
+
+
+@pytest.mark.parametrize("tail", ["mask", "scalar", "predicate", "shift"])
+@pytest.mark.parametrize(("first", "n"), [(0, 11), (3, 17), (0, 16)])
+def test_tails_of_constant_extents(tail: str, first: int, n: int) -> None:
+    sch = taken(COPY.format(first=first, n=n), lambda sch: sch.vectorize("i", 8, tail=tail))
+    outer, lane = sch.loop("i_0"), sch.loop("i_1")
+    assert (sch.get(outer).kind.value, sch.get(lane).kind.value) == ("serial", "vectorized")
+
+
+@pytest.mark.parametrize("tail", ["mask", "scalar", "predicate"])
+def test_tails_of_symbolic_extents(tail: str) -> None:
+    taken(BLOCK, lambda sch: sch.vectorize(sch.get_loops("C")[0], 4, tail=tail))
+
+
+def test_a_whole_number_of_vectors() -> None:
+    taken(COPY.format(first=0, n=16), lambda sch: sch.vectorize("i", 8))
+    refused(COPY.format(first=0, n=17), lambda sch: sch.vectorize("i", 8), NotApplicable, "multiple")
+    refused(COPY.format(first=0, n=5), lambda sch: sch.vectorize("i", 8, tail="shift"), NotApplicable, "at least")
+    refused(COPY.format(first=0, n=5), lambda sch: sch.vectorize("i", 8, tail="drop"), BadArgument)
+
+
+def test_what_is_repeated_must_end_the_same() -> None:
+    update = """
+@T.prim_func
+def f(A: T.Buffer((11,), "int32")):
+    for i in range(11):
+        A[i] = A[i] * 2
+"""
+    refused(update, lambda sch: sch.vectorize("i", 8, tail="shift"))
+    taken(update, lambda sch: sch.vectorize("i", 8, tail="mask"))
+
+
+def test_lanes_that_depend_on_each_other() -> None:
+    sch = tl.Schedule(
+        parse("""
+@T.prim_func
+def f(A: T.Buffer((17,), "int32")):
+    for i in range(16):
+        A[i + 1] = A[i] + 1
+""")
+    )
+    assert sch.can("vectorize", "i", 4).refuted

@@ -1,0 +1,53 @@
+"""``reindex``: copies that a block's iterators index, on both sides."""
+
+from __future__ import annotations
+
+from tests.schedule.stepping import refused, taken
+from tirlower.diagnostics import NotApplicable
+
+CONV = """
+@T.prim_func
+def f(A: T.Buffer((20,), "int32"), W: T.Buffer((3,), "int32"), C: T.Buffer((18,), "int32")):
+    for i, k in T.grid(18, 3):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = 0
+            C[vi] += A[vi + vk] * W[vk]
+"""
+
+
+def test_a_sliding_window_and_the_result() -> None:
+    sch = taken(CONV, lambda sch: (sch.reindex("C", "A"), sch.reindex("C", "W"), sch.reindex("C", ("write", 0))))
+    text = str(sch.mod["main"])
+    assert "A_reindex = T.alloc_buffer((18, 3)" in text
+    assert "W_reindex = T.alloc_buffer((3,)" in text
+    assert "C[v0] = C_reindex[v0]" in text
+
+
+def test_two_ways_of_access_and_old_values() -> None:
+    refused(
+        """
+@T.prim_func
+def f(A: T.Buffer((9,), "int32"), C: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.block("C"):
+            v = T.axis.spatial(8, i)
+            C[v] = A[v] + A[v + 1]
+""",
+        lambda sch: sch.reindex("C", "A"),
+        NotApplicable,
+        "2 ways",
+    )
+    refused(
+        """
+@T.prim_func
+def f(A: T.Buffer((9,), "int32"), C: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.block("C"):
+            v = T.axis.spatial(8, i)
+            C[v] = A[v]
+        A[7 - i] = 0
+""",
+        lambda sch: sch.reindex("C", "A"),
+    )

@@ -1,0 +1,92 @@
+"""``vectorize`` with a number of lanes: vectors of so many iterations, and what becomes of those that are left."""
+
+from __future__ import annotations
+
+from tirlower.arith import Analyzer
+from tirlower.diagnostics import BadArgument
+from tirlower.ir import build
+from tirlower.ir.expr import Expr, const, is_const_int
+from tirlower.ir.functor import substitute
+from tirlower.ir.refresh import copy_var, refresh_binders
+from tirlower.ir.stmt import For, ForKind, Stmt
+from tirlower.schedule.bindings import predicated
+from tirlower.schedule.draft import Draft, Made
+from tirlower.schedule.step import Step
+
+__all__ = ["TAILS", "in_vectors"]
+
+TAILS = ("exact", "mask", "scalar", "predicate", "shift")
+
+
+def in_vectors(step: Step) -> Made:
+    """The draft of a loop in vectors."""
+    handle, lanes, tail = step.handle("loop"), step["lanes"], step["tail"]
+    loop, site = step.loop(handle), step.site(handle)
+    assert isinstance(lanes, int)
+    if lanes < 1:
+        raise BadArgument(f"lanes={lanes} is not positive")
+    if tail not in TAILS:
+        raise BadArgument(f"tail= is one of {', '.join(map(repr, TAILS))}, got {tail!r}")
+    if loop.kind is not ForKind.SERIAL:
+        step.refuse(f"the loop is {loop.kind.value}", loop)
+    if step.facts.leaves(loop):
+        step.refuse("a statement leaves the loop early", loop)
+    known = step.analyzer(site)
+    kind = loop.loop_var.dtype
+    width, extent = const(lanes, kind), loop.extent
+    if not known.can_prove(build.ge(extent, const(0, kind))):
+        extent = build.max_(extent, const(0, kind))
+    whole = known.simplify(build.floordiv(extent, width))
+    left = known.simplify(build.floormod(extent, width))
+    rounds = known.simplify(build.floordiv(build.add(extent, const(lanes - 1, kind)), width))
+    even = is_const_int(left, 0)
+    if tail == "exact" and not even:
+        step.refuse(
+            f"the extent {loop.extent} is not known to be a multiple of {lanes}",
+            loop,
+            'tail="mask", "scalar", "predicate" or "shift" says what becomes of the rest',
+        )
+    if tail == "shift" and not known.can_prove(build.ge(extent, width)):
+        step.refuse(f"the extent {loop.extent} is not known to be {lanes} at least", loop)
+    draft = Draft(step, site.func)
+    name = loop.loop_var.name
+    outer, lane = copy_var(loop.loop_var, f"{name}_0"), copy_var(loop.loop_var, f"{name}_1")
+    number: Expr = build.add(build.mul(outer, width), lane)
+    if tail == "shift" and not even:
+        number = build.add(build.min_(build.mul(outer, width), build.sub(extent, width)), lane)
+    body = _copy(draft, loop, number, first=True)
+    if tail == "predicate" and not even:
+        body = predicated(body, build.lt(number, extent))
+    vector = For(lane, const(0, kind), width, ForKind.VECTORIZED, None, {}, body)
+    steps = whole if even or tail in ("mask", "scalar") else rounds
+    nest = For(outer, const(0, kind), steps, ForKind.SERIAL, None, loop.annotations, vector, span=loop.span)
+    parts: list[Stmt] = [nest]
+    if not even and tail in ("mask", "scalar"):
+        parts.append(_rest(draft, loop, build.mul(whole, width), left, width, masked=tail == "mask", known=known))
+    draft.replace(site.steps, *parts)
+    draft.forward.end(loop, nest, vector)
+    return Made(draft, (nest, vector))
+
+
+def _copy(draft: Draft, loop: For, number: Expr, first: bool = False) -> Stmt:
+    """The body in one iteration."""
+    value = build.add(loop.min, number)
+    body = substitute(loop.body, {loop.loop_var: value})
+    if not first:
+        body = refresh_binders(body)
+    if body is loop.body:
+        body = body.with_(span=body.span)
+    draft.same(body, loop.body, {loop.loop_var: value})
+    if first:
+        draft.forward.like(loop.body, body)
+    return body
+
+
+def _rest(draft: Draft, loop: For, start: Expr, left: Expr, width: Expr, *, masked: bool, known: Analyzer) -> Stmt:
+    """The iterations that fill no vector."""
+    var = copy_var(loop.loop_var, f"{loop.loop_var.name}_rest")
+    body = _copy(draft, loop, known.simplify(build.add(start, var)))
+    zero = const(0, var.dtype)
+    if masked:
+        return For(var, zero, width, ForKind.VECTORIZED, None, {}, predicated(body, build.lt(var, left)))
+    return For(var, zero, left, ForKind.SERIAL, None, {}, body)
