@@ -210,4 +210,7 @@ def value_of(value: int) -> isl.Val:
 
 def number(value: isl.Val) -> int:
     """A number of isl as an int."""
-    return int(value.to_python())
+    try:
+        return int(value.to_python())
+    except TypeError:  # isl's operations ran out while it looked for a point: it has no text
+        raise NotKnown("isl gave up") from None
