@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tirlower.diagnostics import nearest_name
+from tirlower.schedule.assume import ASSUME
 from tirlower.schedule.blocks.annotate import ANNOTATE, UNANNOTATE
 from tirlower.schedule.compute.compute_at import COMPUTE_AT
 from tirlower.schedule.compute.inline import COMPUTE_INLINE
@@ -97,6 +98,7 @@ KINDS = (
     SINK,
     HOIST,
     SPECIALIZE,
+    ASSUME,
     ENTER_POSTPROC,
     COMPUTE_INLINE,
     DECOMPOSE_REDUCTION,

@@ -29,7 +29,7 @@ from tirlower.schedule.certify import Runner, Validation, validated
 from tirlower.schedule.facts import Facts
 from tirlower.schedule.handles import BlockRV, Handle, LoopRV
 from tirlower.schedule.kind import Kind
-from tirlower.schedule.lookups import GET_BLOCK, GET_LOOPS
+from tirlower.schedule.lookups import GET_BLOCK, GET_LOOPS, function_of
 from tirlower.schedule.policy import Policy
 from tirlower.schedule.registry import KINDS, method_kind
 from tirlower.schedule.report import report
@@ -38,6 +38,7 @@ from tirlower.schedule.sites import Ended, Memory, at_site
 from tirlower.schedule.state import Record, State
 from tirlower.schedule.step import Step, judge, take
 from tirlower.schedule.trace import Trace
+from tirlower.schedule.tree import tree
 
 __all__ = ["Schedule"]
 
@@ -363,6 +364,21 @@ class Schedule:
     def moments(self) -> list[State]:
         """The moments of the schedule, the first one first."""
         return self._state.moments()
+
+    def tree(self) -> str:
+        """The loops of the function worked on: extents, kinds, what iterations carry, bytes that one iteration touches.
+
+        >>> from tirlower.script import parse
+        >>> print(Schedule(parse('''
+        ... def f(A: T.Buffer((8, 4), "int32")):
+        ...     for i, j in T.grid(7, 4):
+        ...         A[i + 1, j] = A[i, j]
+        ... ''')).tree())
+        i: 7  carries A  A 32 B
+          j: 4  independent  A 8 B
+            A = A
+        """
+        return tree(self._state.mod[function_of(self._state)], self._facts)
 
     def report(self) -> str:
         """What each step rests on and what its results are up to, and what all are together.

@@ -62,6 +62,7 @@ class Step:
         self.policy = policy
         self.decision = decision
         self.exactness = "bitwise"
+        self.said = ""
         self.plan: object = None
         """What the check worked out, for the rewrite."""
 
@@ -275,6 +276,7 @@ def take(
         raise _placed(step, new) from error
     except (KeyError, RecursionError) as error:
         raise _placed(step, ScheduleError(f"internal error: {type(error).__name__}: {error}")) from error
+    said = step.said if step.said and said == "proved" else said
     exactness = f"unchecked({why})" if said == "unchecked" else step.exactness
     if exactness == "bitwise":
         exactness = change.exactness

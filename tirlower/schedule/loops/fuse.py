@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from tirlower.diagnostics import BadArgument
 from tirlower.ir import build
-from tirlower.ir.expr import Expr, Var
+from tirlower.ir.expr import Expr, Var, is_const_int
 from tirlower.ir.query import mentions
 from tirlower.ir.stmt import For, ForKind, Stmt
 from tirlower.poly.verdict import PROVED, Verdict
@@ -66,14 +67,21 @@ def _rewrite(step: Step) -> Change:
     forward.like(body, made.body)
     for loop in loops:
         forward.end(loop, made)
-    relabel: dict[Var, Expr] = {}
+    return Change(Edit(site, made), forward, (made,), relabel=_digits(loops, made))
+
+
+def _digits(loops: Sequence[For], made: For) -> dict[Var, Expr] | None:
+    """The old loops as digits of the new one; None where one of them never runs, so that there are none."""
+    if any(is_const_int(loop.extent, 0) for loop in loops):
+        return None
+    found: dict[Var, Expr] = {}
     number: Expr = made.loop_var
     for loop in reversed(loops):
         extent = build.cast(made.loop_var.dtype, loop.extent)
         digit = number if loop is loops[0] else build.floormod(number, extent)
-        relabel[loop.loop_var] = build.add(build.cast(loop.loop_var.dtype, digit), loop.min)
+        found[loop.loop_var] = build.add(build.cast(loop.loop_var.dtype, digit), loop.min)
         number = build.floordiv(number, extent)
-    return Change(Edit(site, made), forward, (made,), relabel=relabel)
+    return found
 
 
 FUSE = Kind(
