@@ -39,6 +39,7 @@ from tirlower.schedule.state import Record, State
 from tirlower.schedule.step import Step, judge, take
 from tirlower.schedule.trace import Trace
 from tirlower.schedule.tree import tree
+from tirlower.schedule.views import ScheduleState, StmtSRef
 
 __all__ = ["Schedule"]
 
@@ -160,6 +161,18 @@ class Schedule:
             }
             mod = IRModule({**mod.functions, **changed}, mod.attrs)
         return mod["main"] if self._single else mod
+
+    @property
+    def state(self) -> ScheduleState:
+        """The moment as TVM shows it: statements with their parents, edges, flags (:mod:`tirlower.schedule.views`)."""
+        return ScheduleState(self._state.mod)
+
+    def get_sref(self, rand_var_or_stmt: Handle | Block | For) -> StmtSRef:
+        """Where a loop or block stands, given by its handle or itself."""
+        found = self.get(rand_var_or_stmt) if isinstance(rand_var_or_stmt, Handle) else rand_var_or_stmt
+        if not isinstance(found, (Block, For)):
+            raise BadArgument("a loop or a block has a place, nothing else")
+        return self.state.get_sref(found)
 
     @property
     def trace(self) -> Trace:
