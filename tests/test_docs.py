@@ -29,6 +29,7 @@ EXPECTED = (
     "graph_passes",
     "calls",
     "numerics",
+    "tir_differences",
     "architecture",
     "benchmarks",
     "legality",

@@ -49,7 +49,7 @@ def test_loops_multiply():
 
 
 def test_an_extent_that_is_not_constant_counts_once():
-    inner = loop(store(A[0] + 1.0), i)
+    inner = loop(store(A[0] + 1.0), ir.Var("n"))
     assert estimate_flops(ir.For(i, 0, 16, "serial", None, {}, inner)) == 16
     assert estimate_flops(ir.While(A[0] < 3.0, store(A[0] + 1.0))) == 1
 
@@ -101,3 +101,33 @@ def test_a_long_chain():
 def test_what_has_no_count():
     with pytest.raises(ArgumentTypeError, match="got Var"):
         estimate_flops(i)
+
+
+def test_extents_that_vary_count_as_their_greatest():
+    @T.prim_func
+    def triangle(A: T.Buffer((16, 16), "float32")):
+        for i in range(16):
+            for j in range(i + 1):
+                A[i, j] = A[i, j] + 1.0
+
+    @T.prim_func
+    def tiles(A: T.Buffer((50,), "float32")):
+        for i in range(7):
+            for j in range(T.min(8, 50 - i * 8)):
+                A[i * 8 + j] = A[i * 8 + j] * 2.0 + 1.0
+
+    @T.prim_func
+    def unknown(A: T.Buffer((64,), "float32"), n: T.int32, m: T.Buffer((8,), "int32")):
+        for i in range(8):
+            for j in range(n):
+                A[j] = A[j] + 1.0
+            for j in range(m[i]):
+                A[j] = A[j] + 1.0
+
+    @T.prim_func
+    def never(A: T.Buffer((64,), "float32")):
+        for i in range(8):
+            for j in range(i - 8):
+                A[j] = A[j] + 1.0
+
+    assert [estimate_flops(f) for f in (triangle, tiles, unknown, never)] == [256.0, 112.0, 16.0, 0.0]

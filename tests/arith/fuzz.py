@@ -1,6 +1,7 @@
 """Random expressions: simplification keeps the value, is idempotent, and makes no node without a change.
 
-``python -m tests.arith.fuzz --count 1000000 --workers 2`` is the nightly run. Each expression has a seed of its own, and
+``python -m tests.arith.fuzz --count 1000000 --workers 2`` is the nightly run; ``--what maps``, ``sets`` and ``regions`` are
+the same for iteration maps, interval sets and regions. Each expression has a seed of its own, and
 a failure prints it: ``python -m tests.arith.fuzz --seed 17 --dtype int32`` repeats one, and
 ``test_fuzz.py`` keeps those that once failed.
 """
@@ -19,6 +20,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from evaluate import NoValue, evaluate, show
+from iter_map_fuzz import check_map
+from set_fuzz import check_region, check_set
 
 import tirlower.script  # noqa: F401  (installs the printer of expressions)
 from tests.generate.nodes import Nodes
@@ -93,13 +96,23 @@ def check_one(seed: int, dtype: str = "int32") -> None:
     assert again is simple, f"seed {seed} {dtype}: {show(expr)} -> {show(simple)} -> {show(again)}"
 
 
-def check_chunk(work: tuple[int, int, str]) -> list[tuple[int, str, str]]:
+CHECKS = {
+    "expressions": check_one,
+    "maps": lambda seed, _: check_map(seed),
+    "sets": lambda seed, _: check_set(seed),
+    "regions": lambda seed, _: check_region(seed),
+}
+"""What is made of a seed: expressions that are simplified (in three ways), bounded and known modulo numbers; iteration
+maps at each level; interval sets, with bounds of lets and choices; regions."""
+
+
+def check_chunk(work: tuple[str, int, int, str]) -> list[tuple[int, str, str]]:
     """The failures of a chunk of seeds: seed, dtype and what went wrong."""
-    start, count, dtype = work
+    what, start, count, dtype = work
     failures = []
     for seed in range(start, start + count):
         try:
-            check_one(seed, dtype)
+            CHECKS[what](seed, dtype)
         except AssertionError as error:
             failures.append((seed, dtype, str(error)))
         except Exception:  # any other error of the simplifier is a finding too, and the run goes on
@@ -121,10 +134,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--start", type=int, default=None, help="the first seed (default: from the clock, and printed)")
     parser.add_argument("--dtype", default="", choices=("", *DTYPES), help="only this type (default: a mixture)")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument(
+        "--what", default="expressions", choices=tuple(CHECKS), help="what is checked (default %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=None, help="only this one")
     args = parser.parse_args(argv)
     if args.seed is not None:
-        check_one(args.seed, args.dtype or "int32")
+        CHECKS[args.what](args.seed, args.dtype or "int32")
         print(f"seed {args.seed} passes")
         return 0
     start = args.start if args.start is not None else time.time_ns() // 1_000_000 * 1_000_000
@@ -132,15 +148,15 @@ def main(argv: list[str] | None = None) -> int:
     failed = done = 0
     began = time.perf_counter()
     with ProcessPoolExecutor(args.workers) as pool:
-        work = list(chunks(start, args.count, args.dtype))
-        for (_, size, _), failures in zip(work, pool.map(check_chunk, work), strict=True):
+        work = [(args.what, *chunk) for chunk in chunks(start, args.count, args.dtype)]
+        for (_, _, size, _), failures in zip(work, pool.map(check_chunk, work), strict=True):
             done += size
             failed += len(failures)
             for seed, dtype, message in failures:
-                print(f"FAILED --seed {seed} --dtype {dtype}\n  {message}", flush=True)
+                print(f"FAILED --what {args.what} --seed {seed} --dtype {dtype}\n  {message}", flush=True)
             if done % 50_000 == 0:
-                print(f"{done} expressions, {failed} failures, {time.perf_counter() - began:.0f} s", flush=True)
-    print(f"{done} expressions, {failed} failures, {time.perf_counter() - began:.0f} s")
+                print(f"{done} {args.what}, {failed} failures, {time.perf_counter() - began:.0f} s", flush=True)
+    print(f"{done} {args.what}, {failed} failures, {time.perf_counter() - began:.0f} s")
     return 1 if failed else 0
 
 

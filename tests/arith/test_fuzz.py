@@ -11,7 +11,7 @@ import os
 
 import pytest
 from evaluate import evaluate
-from fuzz import check_one
+from fuzz import CHECKS, check_one
 from index_expressions import Case, Problem
 
 from tirlower.ir import substitute
@@ -32,6 +32,12 @@ def test_index_expressions(chunk):
 def test_other_integer_types(dtype):
     for seed in range(10**6, 10**6 + COUNT // 20):
         check_one(seed, dtype)
+
+
+@pytest.mark.parametrize("what", ["maps", "sets", "regions"])
+def test_maps_sets_and_regions(what):
+    for seed in range(COUNT // (200 if what == "maps" else 60)):
+        CHECKS[what](seed, "int32")
 
 
 # What failed once, by its seed.

@@ -67,7 +67,7 @@ REFUSED = [
     ([i, i + j], {i: 8, j: 8}, "surjective", "overlap"),
     ([i * j], {i: 8, j: 8}, "surjective", "product"),
     ([7 - i], {i: 8}, "surjective", "falls"),
-    ([i // 3, i % 3], {i: 10}, "surjective", "does not divide"),
+    ([i // 3, i % 3], {i: 10}, "bijective", "does not divide"),
     ([i // 4 % 2, i // 8], {i: 32}, "bijective", "takes no part"),
     ([i], {i: 8, j: 4}, "bijective", "takes no part"),
     ([i // 4], {i: 32}, "bijective", "takes no part"),
@@ -138,6 +138,41 @@ def test_padding():
     # Beyond its range on both sides the iterator stands for padding, within it never.
     for value in range(-1, 7):
         assert evaluate(result.padding_predicate, {i: value}) == (not 0 <= value < 6)
+
+
+def test_onto_maps_are_padded():
+    result = found([i // 15], {i: 26}, "surjective")
+    assert result.indices[0].args[0].extent.value == 2
+    for value in range(30):
+        assert evaluate(result.padding_predicate, {i: value}) == (value >= 26)
+    assert not found([i // 15], {i: 26}, "bijective").indices
+    # What is covered whole is no box then.
+    assert estimate_region_strict_bound([Range(i % 15, 1), Range(i // 15, 1)], {i: Range(0, 26)}) is None
+    assert not subspace_divide([i // 3 + j * 4], {i: Range(0, 10), j: Range(0, 2)}, [i])
+
+
+def test_bounds_of_sums_within_sums():
+    both = build.logical_and(i * 6 + j * 2 + k < 20, j * 2 + k < 6)
+    (total,) = found([i * 6 + j * 2 + k], {i: 8, j: 4, k: 2}, "bijective", both).indices
+    assert total.args[0].extent.value == 20
+    two = build.logical_and(i * 4 + j < 30, k * 4 + a < 13)
+    sums = found([i * 4 + j, k * 4 + a], {i: 8, j: 4, k: 4, a: 4}, "bijective", two).indices
+    assert [total.args[0].extent.value for total in sums] == [30, 13]
+
+
+def test_a_size_that_divides_is_positive():
+    n = Var("n", nonneg=True)
+    assert found([i // n, i % n], {i: Range(0, n * 8)}, "bijective").indices
+    assert not found([i // Var("m"), i % Var("m")], {i: Range(0, 8)}, "bijective").indices
+
+
+def test_symbolic_scales_and_bases_are_normalized():
+    n = Var("n", nonneg=True)
+    total = normalize_to_iter_sum(i * n + j + n * 3, {i: Range(0, 8), j: Range(0, n)})
+    assert [show(arg.scale) for arg in total.args] == ["n", "1"] and show(total.base) == "(n * 3)"
+    total = normalize_to_iter_sum(build.max_(n * 2, 3) + i * 4 + build.min_(n, 5), {i: Range(0, 8)})
+    assert [arg.scale.value for arg in total.args] == [4]
+    assert {show(part) for part in (total.base.a, total.base.b)} == {"max((n * 2), 3)", "min(n, 5)"}
 
 
 def test_padding_is_stated_once_and_not_under_the_ranges():

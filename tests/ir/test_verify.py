@@ -126,6 +126,26 @@ def test_thread_loops_of_a_tag_share_one_variable():
     bad(IRModule({"f": f, "g": func(loop(t, ev(t), tag="threadIdx.x"), name="g")}), "function 'f' too")
 
 
+def test_attributes_over_an_iter_var_define_a_thread_axis():
+    tx, other, A = ir.Var("tx"), ir.Var("tx"), ir.Buffer("A", (8,), "int32")
+    axis, again = (ir.IterVar(ir.Range(0, 8), var, "ThreadIndex", "threadIdx.x") for var in (tx, other))
+
+    def store(var):
+        return ir.BufferStore(A, 1, (var,))
+
+    def extent(thread, body, key="thread_extent"):
+        return ir.AttrStmt(thread, key, 8, body)
+
+    good(func(extent(axis, store(tx)), A=A))
+    good(func(ir.Seq((extent(axis, store(tx)), extent(axis, store(tx)))), A=A))
+    good(func(ir.Seq((extent(axis, store(tx)), extent(again, store(other)))), A=A))
+    good(func(extent(axis, extent(axis, store(tx))), A=A))
+    bad(func(ir.Seq((extent(axis, store(tx)), store(tx))), A=A), "'tx' is used outside its scope")
+    bad(func(extent(axis, store(other)), A=A), "'tx' is used, but nothing defines it")
+    bad(func(extent(axis, store(tx), "pragma"), A=A), "'tx' is used, but nothing defines it")
+    bad(func(ir.Seq((loop(tx, store(tx)), extent(axis, store(tx)))), A=A), "'tx' is defined twice")
+
+
 def test_a_declaration_is_in_scope_in_the_rest_of_its_seq():
     x, c = ir.Var("x"), ir.Var("c")
     good(func(ir.Seq((ir.Bind(x, 1), ev(x)))))

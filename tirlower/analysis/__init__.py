@@ -6,6 +6,7 @@ from tirlower.analysis.flops import *
 from tirlower.analysis.gpu_code import *
 from tirlower.analysis.host_memory import *
 from tirlower.analysis.lca import *
+from tirlower.analysis.memcpy import *
 from tirlower.analysis.memory_use import *
 from tirlower.analysis.out_of_bounds import *
 from tirlower.analysis.purity import *

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tirlower.arith import Analyzer, detect_clip_bound
-from tirlower.arith.facts import conjuncts
+from tirlower.arith.conditions import conjuncts
 from tirlower.diagnostics import WellFormedError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tirlower.analysis.purity import side_effect
-from tirlower.arith.facts import conjuncts, negated
+from tirlower.arith.conditions import conjuncts, negated
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import EQ, BufferLoad, Call, Expr, Not, Or, PointerType, Var
 from tirlower.ir.functor import Visitor, substitute

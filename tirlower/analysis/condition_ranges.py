@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer, IntervalSet
 from tirlower.arith.bounds import is_index_type
-from tirlower.arith.facts import negated
+from tirlower.arith.conditions import negated
 from tirlower.ir import build
 from tirlower.ir.expr import EQ, GE, GT, LE, LT, Add, And, Call, Expr, FloorDiv, IntImm, Mul, Not, Or, Sub, Var, const
 from tirlower.ir.op import Op, Purity

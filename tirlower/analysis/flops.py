@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from tirlower.arith import Analyzer
+from tirlower.arith.conditions import is_pure
 from tirlower.diagnostics import ArgumentTypeError
-from tirlower.ir.expr import And, BinaryOp, BufferLoad, Call, CompareOp, Expr, IntImm, Let, Not, Or, Select
+from tirlower.ir.buffer import Range
+from tirlower.ir.expr import And, BinaryOp, BufferLoad, Call, CompareOp, Expr, IntImm, Let, Not, Or, Select, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Visitor
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op
+from tirlower.ir.query import each
 from tirlower.ir.stmt import (
     AllocBuffer,
     Assert,
@@ -34,6 +38,8 @@ class _Counter(Visitor):
 
     def __init__(self) -> None:
         self.total = 0.0
+        self.known = Analyzer()
+        self.loops: set[Var] = set()
 
     def of(self, op: Stmt) -> float:
         """The count of a statement."""
@@ -47,9 +53,20 @@ class _Counter(Visitor):
         self.total += _expression(root)
 
     def visit_For(self, op: For) -> None:
-        """As often as the loop runs; once where the extent is not constant."""
-        times = max(op.extent.value, 0) if isinstance(op.extent, IntImm) else 1
-        self.total += self.of(op.body) * times
+        """As often as the loop runs at most, by the loops around; once where that depends on anything else."""
+        self.loops.add(op.loop_var)
+        self.known.bind(op.loop_var, Range(op.min, op.extent), allow_override=True)
+        self.total += self.of(op.body) * self._times(op.extent)
+        self.loops.discard(op.loop_var)
+
+    def _times(self, extent: Expr) -> int:
+        """The greatest value of an extent; 1 where it is not known."""
+        if isinstance(extent, IntImm):
+            return max(extent.value, 0)
+        if any(var not in self.loops for var in each(Var, extent)) or not is_pure(extent):
+            return 1
+        most = self.known.const_int_bound(extent).ends[1]
+        return max(int(most), 0) if most < extent.dtype.max_value else 1
 
     def visit_While(self, op: While) -> None:
         """Once: how often it runs is not known."""
@@ -139,8 +156,8 @@ def estimate_flops(stmt_or_mod: Stmt | PrimFunc | IRModule) -> float:
 
     Counted is each arithmetic operation (a vector's lanes each) in the values that are stored or bound; not: the
     arithmetic of indices, bounds and conditions, casts, and calls beyond their operands. A loop counts
-    its body as often as it runs, or once where its extent is not constant (a ``while`` too); of branches and selects
-    the more expensive side counts. A function with the attribute ``estimated_flops`` counts as it says.
+    its body as often as it runs, with an extent that varies with the loops around as often as it does at most, and
+    once where the extent is not known (a ``while`` too); of branches and selects the more expensive side counts. A function with the attribute ``estimated_flops`` counts as it says.
     Raises :class:`ArgumentTypeError` for anything else.
 
     >>> from tirlower.ir import Buffer, Var

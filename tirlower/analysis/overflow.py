@@ -17,7 +17,7 @@ from tirlower.analysis.evaluated import conditions_of, evaluations
 from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer, ConstIntBound, IntervalSet, ModularSet, ProofStrength
 from tirlower.arith.bounds import is_index_type
-from tirlower.arith.facts import conjuncts
+from tirlower.arith.conditions import conjuncts
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
 from tirlower.ir.build import all_of, as_expr, logical_not

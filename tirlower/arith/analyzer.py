@@ -24,9 +24,14 @@ from tirlower.arith.rewrite import Scope as RewriterScope
 from tirlower.diagnostics import TirError
 from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
 from tirlower.ir.expr import ExprLike
+from tirlower.ir.op import Op
+from tirlower.ir.query import each
 
 __all__ = ["Analyzer", "ConstIntBound", "Extension", "ProofStrength"]
 
+_VSCALE = Op.get("tir.vscale")
+MAX_VSCALE = 16
+"""SVE's limit: 2048 bits are 16 times 128."""
 MAX_ROUNDS = 6
 """How often rewriting and canonical form take turns before the simplifier is content."""
 
@@ -103,6 +108,17 @@ class Extension(enum.IntFlag):
 
 _Outer: TypeAlias = tuple[tuple[int, int], dict[Expr, Bound], dict[Expr, ModularSet], RewriterScope, CanonicalScope]
 """What an outer scope has computed, and up to where the facts are its own."""
+
+
+class _Scaled(ir.Mutator):
+    """Puts a number in the place of ``vscale``."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def visit_Call(self, op: ir.Call) -> Expr:
+        """The number."""
+        return IntImm(op.dtype, self.value) if op.op is _VSCALE else op
 
 
 class Analyzer:
@@ -346,8 +362,13 @@ class Analyzer:
         return False
 
     def const_int_bound(self, expr: ExprLike) -> ConstIntBound:
-        """Constant bounds of an integer expression."""
-        low, high = self.bounds.of(as_expr(expr))
+        """Constant bounds of an integer expression; those of a choice take its condition as true in each arm.
+
+        >>> x = Var("x")
+        >>> Analyzer().const_int_bound(ir.Select(x > 5, x, 6)).min_value
+        6
+        """
+        low, high = self.bounds.of_choices(as_expr(expr))
         least, most = ConstIntBound.NEG_INF, ConstIntBound.POS_INF
         return ConstIntBound(least if low < least else int(low), most if high > most else int(high))
 
@@ -370,9 +391,21 @@ class Analyzer:
         result = self.simplify(condition)
         if result.__class__ is IntImm:
             return bool(result.value)
-        if strength >= ProofStrength.SYMBOLIC_BOUND:
-            return self._prove_hard(result)
-        return False
+        if strength >= ProofStrength.SYMBOLIC_BOUND and self._prove_hard(result):
+            return True
+        return self._prove_for_each_vscale(result)
+
+    def _prove_for_each_vscale(self, condition: Expr) -> bool:
+        """Whether a condition with ``vscale`` is certainly true for each value that it has: 1 to 16."""
+        vscale = next((call for call in each(ir.Call, condition) if call.op is _VSCALE), None)
+        if vscale is None:
+            return False
+        for value in range(1, MAX_VSCALE + 1):
+            # Only what is known of everything else is known of the condition with a number in its place.
+            result = self.simplify(_Scaled(value).visit(condition))
+            if result.__class__ is not IntImm or not result.value:
+                return False
+        return True
 
     def _prove_hard(self, condition: Expr) -> bool:
         steps, self.proof_steps = self.proof_steps, 6

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tirlower import ir
 from tirlower.arith import intervals
+from tirlower.arith.conditions import negated
 from tirlower.arith.fold import LOG2_LIMITS
 from tirlower.arith.intervals import EVERYTHING, Bound, saturated, union
 from tirlower.ir import INT32, INT64, DataType, Expr, IntImm, Var
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["BINARY", "BoundAnalysis", "dtype_bound", "is_index_type"]
 
 _INDEX_BITS = (32, 64)
+MAX_CHOICES = 16
+MAX_CHOICE_DEPTH = 4
+"""How many selects of an expression are looked into, and how deep in one another."""
 
 
 def is_index_type(dtype: DataType) -> bool:
@@ -162,6 +166,33 @@ class BoundAnalysis:
             memo[op] = self._tighten(op, bound, limits, dtype)
         return memo[root]
 
+    def of_choices(self, root: Expr, depth: int = 0) -> Bound:
+        """The bound of an expression in whose selects each arm is bounded under its condition.
+
+        It takes as long as the facts of each condition take to be noted, so rules ask :meth:`of`.
+        """
+        choices = _outermost_choices(root) if depth < MAX_CHOICE_DEPTH else []
+        if not choices or len(choices) > MAX_CHOICES:
+            return self.of(root)
+        analyzer = self._analyzer
+        outer, modular = self.memo, analyzer.modular.memo
+        known: dict[Expr, Bound] = {}
+        for op, condition, arms in choices:
+            parts: list[Bound] = []
+            for fact, arm in zip((condition, negated(condition)), arms, strict=True):
+                mark = analyzer.facts.mark()
+                self.memo, analyzer.modular.memo = {}, {}
+                analyzer.facts.add(fact)
+                parts.append(self.of_choices(arm, depth + 1))
+                analyzer.facts.rollback(mark)
+            # Under a condition that is never true everything holds, also an empty bound.
+            whole = [part for part in parts if part[0] <= part[1]] or parts
+            known[op] = whole[0] if len(whole) == 1 else union(*whole)
+        self.memo, analyzer.modular.memo = known, {}
+        found = self.of(root)
+        self.memo, analyzer.modular.memo = outer, modular
+        return found
+
     def _tighten(self, op: Expr, bound: Bound, limits: Bound, dtype: DataType) -> Bound:
         low, high = saturated(*bound)
         if (low < limits[0] or high > limits[1]) and not (dtype.is_int and dtype.bits in _INDEX_BITS):
@@ -182,6 +213,25 @@ class BoundAnalysis:
     def leave(self, outer: dict[Expr, Bound]) -> None:
         """Back to the facts before."""
         self.memo = outer
+
+
+def _outermost_choices(root: Expr) -> list[tuple[Expr, Expr, tuple[Expr, Expr]]]:
+    """The selects of an expression that stand in no arm of another one, with their conditions and arms."""
+    found: list[tuple[Expr, Expr, tuple[Expr, Expr]]] = []
+    seen: set[Expr] = set()
+    stack = [root]
+    while stack:
+        op = stack.pop()
+        if op.is_leaf or op in seen:
+            continue
+        seen.add(op)
+        if op.__class__ is ir.Select and op.condition.dtype.is_scalar:
+            found.append((op, op.condition, (op.true_value, op.false_value)))
+        elif op.__class__ is ir.Call and op.op is _IF_THEN_ELSE:
+            found.append((op, op.args[0], (op.args[1], op.args[2])))
+        else:
+            stack += op.children()
+    return found
 
 
 def _operands(op: Expr) -> tuple[Expr, ...]:

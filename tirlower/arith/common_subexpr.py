@@ -6,7 +6,7 @@ import heapq
 import itertools
 
 from tirlower import ir
-from tirlower.arith.facts import is_pure
+from tirlower.arith.conditions import is_pure
 from tirlower.arith.interner import Interner
 from tirlower.ir import Expr, as_expr
 from tirlower.ir.expr import ExprLike

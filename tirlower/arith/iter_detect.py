@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tirlower import ir
 from tirlower.arith.analyzer import Analyzer
-from tirlower.arith.facts import conjuncts
+from tirlower.arith.conditions import conjuncts
 from tirlower.arith.iter_map import (
     Detector,
     IterMapLevel,
@@ -47,8 +47,9 @@ def detect_iter_map(
 
     ``input_iters`` gives the range of each iterator; ``predicate`` a conjunction of bounds on sums of them, under which
     the map is looked at. BIJECTIVE: the map takes each point of a box exactly once, and all iterators take part;
-    SURJECTIVE: it takes each point, and the digits of different indices do not overlap; NO_CHECK: divisions that do not come out even are padded, and
-    ``padding_predicate`` says where. The result's ``indices`` is empty, and ``errors`` says why, when there is no such
+    SURJECTIVE: it takes each point, and the digits of different indices do not overlap; NO_CHECK: nothing. Without the check
+    for BIJECTIVE divisions that do not come out even are padded: the map is one of padded iterators, and
+    ``padding_predicate`` says which of their values stand for none of the inputs. The result's ``indices`` is empty, and ``errors`` says why, when there is no such
     map.
     """
     level = IterMapLevel.of(check_level)
@@ -82,7 +83,7 @@ def _detect(
     inner: Analyzer,
 ) -> IterMapResult:
     result = IterMapResult([])
-    detector = Detector(inner, iters, level, simplify_trivial, level is IterMapLevel.NO_CHECK)
+    detector = Detector(inner, iters, level, simplify_trivial, level is not IterMapLevel.BIJECTIVE)
     try:
         for expr, low, high in sorted(constraints, key=lambda c: _count_iters(c[0], iters)):
             detector.constrain(_rewritten(detector, expr, inner), low, high)

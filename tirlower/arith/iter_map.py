@@ -247,7 +247,10 @@ class Detector:
         if kind in (ir.Div, ir.Mod) and not self.analyzer.can_prove(build.ge(op.a, 0)):
             raise NotAMap(f"{op} truncates, and its dividend may be negative")
         if not self.analyzer.can_prove(build.gt(b.base, 0)):
-            raise NotAMap(f"the divisor of {op} is not known to be positive")
+            if not self.analyzer.can_prove(build.ge(b.base, 0)):
+                raise NotAMap(f"the divisor of {op} is not known to be positive")
+            # What something is divided by is not zero: a size is positive then, also for what follows.
+            self.analyzer.enter_constraint(build.gt(b.base, 0))
         return self._divided(a, b.base, kind in (ir.FloorMod, ir.Mod), op)
 
     def _sum(self, a: IterSum, b: IterSum, sign: int) -> IterSum:
@@ -297,9 +300,10 @@ class Detector:
             rest = IterSum(rest.args, zero)
         else:
             base = zero
-            if isinstance(rest.base, IntImm) and isinstance(c, IntImm) and c.value > 0:
-                # The whole divisors in the base come out too.
-                base, rest = self.quotient(rest.base, c), IterSum(rest.args, build.floormod(rest.base, c))
+            if self.padding or (isinstance(rest.base, IntImm) and isinstance(c, IntImm) and c.value > 0):
+                # The whole divisors in the base come out too; a symbolic one is padded in front by what is left.
+                left = self.analyzer.simplify(build.floormod(rest.base, c))
+                base, rest = self.quotient(rest.base, c), IterSum(rest.args, left)
             if self._bounded(rest, c):
                 return rest if remainder else IterSum(whole_sum.args, base)
         split = self._aligned(rest, c)
@@ -379,7 +383,10 @@ class Detector:
         last = simplify(build.floormod(size, c))
         if not is_const_int(last, 0):
             at_end = build.eq(block, build.sub(blocks, 1))
-            self._pads(build.logical_and(simplify(at_end), simplify(build.ge(place, last))))
+            behind = build.logical_and(simplify(at_end), simplify(build.ge(place, last)))
+            if not isinstance(last, IntImm):
+                behind = build.logical_and(simplify(build.ne(last, 0)), behind)  # a whole block has nothing behind
+            self._pads(behind)
         return IterSplit(mark, one, extent, one)
 
     def _pads(self, condition: Expr) -> None:
@@ -431,6 +438,7 @@ class Detector:
     # -- fusion ------------------------------------------------------------------------------------------------------
     def constrain(self, a: IterSum, low: Expr | None, high: Expr | None) -> None:
         """Note that ``low <= a < high`` for a sum of iterators (a predicate of the loop nest)."""
+        a = self._with_constraints(a)  # a bound on a part of it is known already
         fused = self.fuse(a)
         if fused is None or not fused.args or not is_const_int(fused.args[0].scale, 1):
             raise NotAMap(f"the predicate bounds {self.text(a)}, which is no iterator")

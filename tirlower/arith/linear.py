@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tirlower import ir
 from tirlower.arith.analyzer import Analyzer
-from tirlower.arith.facts import conjuncts
+from tirlower.arith.conditions import conjuncts
 from tirlower.ir import Expr, IntImm, Var, as_expr, build
 from tirlower.ir.expr import ExprLike
 from tirlower.ir.query import mentions

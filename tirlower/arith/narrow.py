@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tirlower import ir
 from tirlower.arith.analyzer import Analyzer
-from tirlower.arith.facts import is_pure
+from tirlower.arith.conditions import is_pure
 from tirlower.arith.int_set import IntervalSet, SetEvaluator
 from tirlower.ir import BOOL, Expr, IntImm, Range, Var, as_expr, build
 from tirlower.ir.expr import ExprLike

@@ -22,6 +22,7 @@ from tirlower.ir import (
     Visitor,
     as_expr,
     build,
+    is_const_int,
 )
 from tirlower.ir.expr import ExprLike
 from tirlower.ir.query import mentions
@@ -48,8 +49,8 @@ def estimate_region_strict_bound(
     tied = [*minima, as_expr(predicate)]
     used = {v: d for v, d in var_dom.items() if any(mentions(m, (v,)) for m in tied)}
     found = detect_iter_map(minima, used, predicate, IterMapLevel.SURJECTIVE, analyzer=analyzer)
-    if not found.indices:
-        return None
+    if not found.indices or not is_const_int(found.padding_predicate, 0):
+        return None  # padding stands for no value: what is covered is no box
     result = []
     for dom, total in zip(region, found.indices, strict=True):
         last = build.sub(dom.extent, 1)

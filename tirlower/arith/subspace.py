@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tirlower.arith.analyzer import Analyzer
-from tirlower.arith.facts import conjuncts
+from tirlower.arith.conditions import conjuncts
 from tirlower.arith.iter_detect import detect_iter_map, with_ranges
 from tirlower.arith.iter_map import Detector, IterMapLevel, IterMark, IterSplit, IterSum, NotAMap
 from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
@@ -51,7 +51,7 @@ def subspace_divide(
     found = detect_iter_map(
         bindings, input_iters, predicate, check_level, simplify_trivial_iterators, analyzer=outer_analyzer
     )
-    if not found.indices:
+    if not found.indices or not is_const_int(found.padding_predicate, 0):
         return []
     level = IterMapLevel.of(check_level)
     divider = _Divider(Detector(with_ranges(outer_analyzer, input_iters), input_iters, level), inner_iters)

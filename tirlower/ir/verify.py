@@ -3,7 +3,7 @@
 The rules of scope are those of :mod:`tirlower.ir.binding`. On top of them:
 
 - every variable and every declared buffer is defined once, in the whole module; the one exception is that the thread
-  loops of one tag in a function share one variable (virtual threads may);
+  loops of one tag in a function share one variable (virtual threads may), and so do attributes over one axis;
 - a buffer that is declared is used only where its declaration is in scope; nothing is used outside its allocation;
 - the layout of a buffer does not change while the buffer lives: it reads no memory;
 - a block's iterators are bound, to values of their own type that do not mention them, and its reads and writes are
@@ -19,17 +19,19 @@ from typing import NoReturn
 
 from tirlower.diagnostics import Label, Span, TirError, WellFormedError, nearest_name
 from tirlower.ir.binding import ScopeWalker
-from tirlower.ir.buffer import Buffer, MatchBufferRegion
+from tirlower.ir.buffer import Buffer, IterVar, MatchBufferRegion
 from tirlower.ir.changes import changing_part
 from tirlower.ir.dtype import BOOL, VOID, DataType
 from tirlower.ir.expr import Call, Expr, Let, PointerType, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.node import Node
 from tirlower.ir.op import GlobalVar, Op
-from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BlockIter, DeclBuffer, For, ForKind, Stmt
+from tirlower.ir.stmt import AllocBuffer, AllocConst, AttrStmt, Block, BlockIter, DeclBuffer, For, ForKind, Stmt
 
 __all__ = ["verify_well_formed"]
 
+THREAD_KEYS = ("thread_extent", "virtual_thread")
+"""The attributes that give a thread axis its extent."""
 _SHOWN_LINES = 6  # of the printed IR, where a node has no span
 _KINDS: dict[type, str] = {
     AllocBuffer: "allocation",
@@ -162,6 +164,17 @@ class _Verifier(ScopeWalker):
                     "use one variable for all loops of a thread axis; ConvertSSA brings them together",
                 )
         super().visit_loop(op)
+
+    def visit_attr(self, op: AttrStmt) -> None:
+        axis = op.node
+        if not isinstance(axis, IterVar) or op.key not in THREAD_KEYS or axis.var in self.visible:
+            super().visit_attr(op)
+            return
+        # A thread axis that is given as an attribute defines its variable, as a thread loop does.
+        self.push()
+        self.define(axis.var, op)
+        super().visit_attr(op)
+        self.pop()
 
     def enter_loop(self, op: For) -> None:
         if op.kind is not ForKind.THREAD_BINDING:
@@ -326,10 +339,15 @@ class _Verifier(ScopeWalker):
 
 
 def _one_thread_axis(site: Node, earlier: Node, same_function: bool) -> bool:
-    """Whether two definitions are loops over one thread axis of a function, which share their variable."""
-    if not (same_function and isinstance(site, For) and isinstance(earlier, For)):
-        return False
-    return site.thread_tag is not None and site.thread_tag == earlier.thread_tag
+    """Whether two definitions are of one thread axis of a function, whose loops or attributes share their variable."""
+    tag = _thread_tag(site)
+    return same_function and bool(tag) and tag == _thread_tag(earlier)
+
+
+def _thread_tag(site: Node) -> str | None:
+    if isinstance(site, AttrStmt) and isinstance(site.node, IterVar):
+        return site.node.thread_tag
+    return site.thread_tag if isinstance(site, For) else None
 
 
 def _fits(param: Var, arg: Expr) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, TypeGuard
 
-from tirlower.arith.facts import is_pure
+from tirlower.arith.conditions import is_pure
 from tirlower.arith.intervals import EVERYTHING, INF, is_finite
 from tirlower.ir import (
     HANDLE,

@@ -25,7 +25,7 @@ from tirlower.analysis.buffer_facts import (
 from tirlower.analysis.element_facts import guessed, is_apart, reached, vector_fact
 from tirlower.analysis.overflow import Wrapping
 from tirlower.arith import Analyzer
-from tirlower.arith.facts import conjuncts, negated
+from tirlower.arith.conditions import conjuncts, negated
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.expr import (

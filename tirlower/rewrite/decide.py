@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable
 
 from tirlower.analysis.purity import side_effect
-from tirlower.arith.facts import negated
+from tirlower.arith.conditions import negated
 from tirlower.arith.interner import Interner
 from tirlower.ir.expr import Call, Expr, IntImm, Select, const
 from tirlower.ir.functor import Mutator

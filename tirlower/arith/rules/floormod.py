@@ -76,6 +76,7 @@ INDEX = RuleSet(
     rule((x * y) % (y * c0), (x % c0) * y, when="c0 != 0"),
     rule((x * y * c0) % (y * c1), ((x * c0) % c1) * y, when="c1 != 0"),
     rule((x * y + z) % (y * c0), (x % c0) * y + z, when="c0 > 0 and 0 <= z and z < y"),
+    rule((x * y * c0 + z) % (y * c1), z % (y * c1), when="c1 != 0 and c0 % c1 == 0"),
     rule((x * y + z) % (w * y), (x % w) * y + z, when="w >= 0 and 0 <= z and z < y"),
     rule((x % (y * c0)) % c0, x % c0, when="y >= 0 and c0 > 0"),
     rule((x % (y * z)) % y, x % y, when="y >= 0 and z >= 0"),

@@ -299,9 +299,9 @@ class _Flattener(FactMutator):
             for extent in buffer.shape:
                 if not isinstance(extent, IntImm):
                     facts.enter_context(self.analyzer.constraint_scope(build.gt(extent, const(0, extent.dtype))))
-            found = detect_iter_map([index], self.loops, analyzer=self.analyzer).indices
-            if found:
-                return normalize_iter_map_to_expr(found[0], self.analyzer)
+            found = detect_iter_map([index], self.loops, analyzer=self.analyzer)
+            if found.indices and is_const_int(found.padding_predicate, 0):
+                return normalize_iter_map_to_expr(found.indices[0], self.analyzer)
         return self.analyzer.simplify(index)
 
     def visit_Block(self, op: Block) -> Stmt:
