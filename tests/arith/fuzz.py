@@ -28,6 +28,7 @@ from tests.generate.nodes import Nodes
 from tirlower import ir
 from tirlower.arith import Analyzer
 from tirlower.ir import Range, Var
+from tirlower.ir.structural import structural_equal
 
 DTYPES = ("int32", "int64", "uint8", "int8", "uint32")
 CHUNK = 1000
@@ -90,6 +91,9 @@ def check_one(seed: int, dtype: str = "int32") -> None:
                 assert (before - modular.base) % modular.coeff == 0, f"seed {seed}: {show(expr)} = {before}: {modular}"
             else:
                 assert before == modular.base, f"seed {seed}: {show(expr)} = {before}: {modular}"
+    canonical = results["canonical"]
+    fixed = analyzer_of(ranges, fact).canonical_simplify(canonical)
+    assert structural_equal(fixed, canonical), f"seed {seed} {dtype}: {show(canonical)} -> {show(fixed)}"
     simple = results["simplify"]
     assert analyzer.simplify(expr) is simple, f"seed {seed} {dtype}: not the same object again: {show(expr)}"
     again = analyzer_of(ranges, fact).simplify(simple)

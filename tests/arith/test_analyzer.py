@@ -389,3 +389,37 @@ def test_repeated_simplification_is_free_of_new_nodes():
     assert analyzer.simplify(expr) is expr
     assert Analyzer().simplify(expr) is expr
     assert analyzer.canonical_simplify(expr) is expr
+
+
+def test_vscale_is_each_of_its_values():
+    x, lanes = Var("x"), build.call("tir.vscale") * 4
+    analyzer = Analyzer()
+    assert analyzer.can_prove(build.ceildiv(x, lanes) * lanes >= x)
+    assert analyzer.can_prove(build.ceildiv(x, lanes) * lanes < x + lanes)
+    assert analyzer.can_prove(build.eq((x * lanes) // lanes, x))
+    assert show(analyzer.simplify((x * lanes + build.call("tir.vscale")) % lanes)) == show(build.call("tir.vscale"))
+    assert analyzer.can_prove(lanes <= 64) and not analyzer.can_prove(lanes < 64)
+    assert not analyzer.can_prove(build.ceildiv(x, lanes) * lanes > x)
+    assert not analyzer.can_prove(build.eq(lanes % 8, 0))
+
+
+def test_what_is_equal_to_something_else_differs_from_what_that_differs_from():
+    i, j, k = (Var(name) for name in "ijk")
+    analyzer = Analyzer()
+    with analyzer.constraint_scope(build.logical_and(build.eq(i, j), build.ne(j, k))):
+        assert analyzer.can_prove(build.ne(i, k)) and analyzer.can_prove(build.ne(k, i))
+        assert analyzer.can_prove(build.ne(i + 3, k + 3)) and not analyzer.can_prove(build.ne(i + 1, k))
+    assert not analyzer.can_prove(build.ne(i, k))
+    with analyzer.constraint_scope(build.ne(i - j, 4)):
+        assert analyzer.can_prove(build.ne(i, j + 4)) and analyzer.can_prove(build.ne(j, i - 4))
+        assert not analyzer.can_prove(build.ne(i, j - 4))
+
+
+def test_products_are_compared_with_sums_from_both_sides():
+    a, b = Var("a"), Var("b")
+    analyzer = Analyzer()
+    analyzer.enabled_extensions = Extension.COMPARISON_OF_PRODUCT_AND_SUM
+    analyzer.bind(a, Range(1, 4095))
+    analyzer.bind(b, Range(1, 4095))
+    assert analyzer.can_prove(a * b < (a + b) * 2048)
+    assert not analyzer.can_prove(a * b < (a + b) * 2047)

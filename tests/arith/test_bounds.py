@@ -10,7 +10,7 @@ from evaluate import evaluate
 from tirlower.arith import Analyzer, ConstIntBound, ModularSet
 from tirlower.arith.intervals import floordiv_num, truncdiv_num
 from tirlower.arith.modular import intersect
-from tirlower.ir import BufferLoad, Call, Cast, IntImm, Range, Select, Var, build, decl_buffer
+from tirlower.ir import BufferLoad, Call, Cast, IntImm, Let, Range, Select, Var, build, decl_buffer
 from tirlower.ir.op import Op
 
 x, y = Var("x"), Var("y")
@@ -175,3 +175,41 @@ def test_unsigned_modular_sets_wrap():
     u = Var("u", "uint8")
     assert Analyzer().modular_set(u * 12) == ModularSet(4, 0)
     assert Analyzer().modular_set(u * 3) == ModularSet(1, 0)
+
+
+def test_arms_of_choices_are_bounded_under_their_conditions():
+    x = Var("x")
+    analyzer = Analyzer()
+    analyzer.bind(x, Range(-100, 200))
+    cases = [
+        (Select(x > 5, x, IntImm("int32", 6)), (6, 99)),
+        (build.if_then_else(x >= 0, x, 0 - x), (0, 100)),
+        (Select(x > 5, Select(x < 20, x, IntImm("int32", 7)), IntImm("int32", 9)), (6, 19)),
+        (Select(build.logical_and(x > 0, x < 10), x, IntImm("int32", 3)) * 2 + 1, (3, 19)),
+        (Select(x < 5, Select(x > 7, x, IntImm("int32", 1)), IntImm("int32", 2)), (1, 2)),
+    ]
+    for expr, (low, high) in cases:
+        found = analyzer.const_int_bound(expr)
+        values = [evaluate(expr, {x: value}) for value in range(-100, 100)]
+        assert found.min_value <= min(values) and max(values) <= found.max_value
+        assert (found.min_value, found.max_value) == (low, high), str(expr)
+    # What holds in an arm holds nowhere else.
+    assert analyzer.const_int_bound(x).ends == (-100, 99)
+    assert not analyzer.facts.conditions
+
+
+def test_lets_are_bounded_by_their_values():
+    x, y = Var("x"), Var("y")
+    analyzer = Analyzer()
+    analyzer.bind(y, Range(0, 10))
+    assert analyzer.const_int_bound(Let(x, y * 2, x + 1)).ends == (1, 19)
+    assert analyzer.modular_set(Let(Var("z"), y * 4, IntImm("int32", 3))).coeff == 0
+    z = Var("z")
+    assert analyzer.modular_set(Let(z, y * 4, z + 1)) == ModularSet(4, 1)
+
+
+def test_a_remainder_is_at_most_its_dividend_whatever_divides():
+    x, y = Var("x"), Var("y")
+    analyzer = Analyzer()
+    analyzer.bind(x, Range(0, 7))
+    assert analyzer.const_int_bound(x % y).max_value == 6

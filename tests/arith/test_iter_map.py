@@ -12,11 +12,13 @@ from tirlower.arith import (
     Analyzer,
     IterMapLevel,
     detect_iter_map,
+    estimate_region_strict_bound,
     estimate_region_upper_bound,
     inverse_affine_iter_map,
     iter_map_simplify,
     normalize_iter_map_to_expr,
     normalize_to_iter_sum,
+    subspace_divide,
 )
 from tirlower.diagnostics import TirError
 from tirlower.ir import Cast, IntImm, Or, Range, Var, build, const, substitute
