@@ -241,3 +241,19 @@ def test_domain_touched():
     assert (only.min.value, only.extent.value) == (0, 8)
     assert domain_touched(body, b, consider_stores=False) == []
     assert domain_touched(seq(body), decl_buffer((4,), "float32", "C")) == []
+
+
+def test_regions_that_fall_are_counted_backwards():
+    i, j = Var("i"), Var("j")
+    domains = {i: Range(0, 16), j: Range(2, 4)}
+    for low, size in ((0 - i, 1), (15 - i, 1), (j - i * 4, 4), (20 - i - j * 16, 1)):
+        used = {v: dom for v, dom in domains.items() if v is i or "j" in show(low)}
+        (found,) = estimate_region_lower_bound([Range(low, size)], used) or (None,)
+        points = set()
+        for at in itertools.product(*[range(d.min.value, d.min.value + d.extent.value) for d in used.values()]):
+            start = evaluate(low, dict(zip(used, at, strict=True)))
+            points |= set(range(start, start + size))
+        whole = points == set(range(min(points), max(points) + 1))
+        assert (found is not None) == whole, show(low)
+        if found is not None:
+            assert (found.min_value.value, found.max_value.value) == (min(points), max(points))

@@ -180,3 +180,13 @@ def test_random_maps(seed):
     suffix = order[len(order) - len(inner) :]
     if set(suffix) == set(inner) and len(bindings) == 1:
         assert divided, "inner loops that are the last of a fusion always divide"
+
+
+def test_iterators_of_one_value_are_kept_where_it_is_asked():
+    i, j = Var("i"), Var("j")
+    ranges = {i: Range(0, 1), j: Range(0, 4)}
+    for trivial, outer in ((True, "0"), (False, "i")):
+        found = subspace_divide([i * 4 + j], ranges, [j], simplify_trivial_iterators=trivial)
+        (above, below), _ = found
+        assert show(normalize_iter_map_to_expr(above.source)) == outer and above.extent.value == 1
+        assert show(normalize_iter_map_to_expr(below.source)) == "j" and below.extent.value == 4

@@ -8,7 +8,7 @@ from tirlower.arith.analyzer import Analyzer
 from tirlower.arith.int_set import IntervalSet, SetEvaluator, intersect_sets, union_sets
 from tirlower.arith.iter_detect import detect_iter_map
 from tirlower.arith.iter_map import IterMapLevel
-from tirlower.arith.linear import detect_clip_bound
+from tirlower.arith.linear import detect_clip_bound, linear_coefficients
 from tirlower.ir import (
     Buffer,
     BufferLoad,
@@ -16,6 +16,7 @@ from tirlower.ir import (
     Expr,
     For,
     IfThenElse,
+    IntImm,
     Range,
     Stmt,
     Var,
@@ -23,6 +24,7 @@ from tirlower.ir import (
     as_expr,
     build,
     is_const_int,
+    substitute,
 )
 from tirlower.ir.expr import ExprLike
 from tirlower.ir.query import mentions
@@ -48,6 +50,7 @@ def estimate_region_strict_bound(
     # Variables that are in no index do not matter to the region, unless the predicate ties them to those that are.
     tied = [*minima, as_expr(predicate)]
     used = {v: d for v, d in var_dom.items() if any(mentions(m, (v,)) for m in tied)}
+    minima, predicate = _rising(minima, as_expr(predicate), used, analyzer)
     found = detect_iter_map(minima, used, predicate, IterMapLevel.SURJECTIVE, analyzer=analyzer)
     if not found.indices or not is_const_int(found.padding_predicate, 0):
         return None  # padding stands for no value: what is covered is no box
@@ -61,6 +64,24 @@ def estimate_region_strict_bound(
             last = build.add(last, build.mul(build.sub(split.extent, 1), split.scale))
         result.append(IntervalSet(total.base, analyzer.simplify(build.add(total.base, last))))
     return result
+
+
+def _rising(
+    minima: list[Expr], predicate: Expr, domains: Mapping[Var, Range], analyzer: Analyzer
+) -> tuple[list[Expr], Expr]:
+    """The same region of variables that are counted backwards where every index falls as they rise."""
+    flipped: dict[Var, Expr] = {}
+    for var, dom in domains.items():
+        factors = []
+        for low in minima:
+            if mentions(low, (var,)):
+                form = linear_coefficients(low, (var,))
+                factors.append(None if form is None or var not in form else analyzer.simplify(form[var]))
+        if factors and all(isinstance(factor, IntImm) and factor.value < 0 for factor in factors):
+            flipped[var] = build.sub(build.sub(build.add(build.add(dom.min, dom.min), dom.extent), 1), var)
+    if not flipped:
+        return minima, predicate
+    return [analyzer.simplify(substitute(low, flipped)) for low in minima], substitute(predicate, flipped)
 
 
 def estimate_region_lower_bound(

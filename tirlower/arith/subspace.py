@@ -54,7 +54,8 @@ def subspace_divide(
     if not found.indices or not is_const_int(found.padding_predicate, 0):
         return []
     level = IterMapLevel.of(check_level)
-    divider = _Divider(Detector(with_ranges(outer_analyzer, input_iters), input_iters, level), inner_iters)
+    detector = Detector(with_ranges(outer_analyzer, input_iters), input_iters, level)
+    divider = _Divider(detector, inner_iters, not simplify_trivial_iterators)
     try:
         result = [divider.divided(total) for total in found.indices]
     except NotAMap:
@@ -83,8 +84,9 @@ def _divide_predicate(
 class _Divider:
     """Divides marks, digits and sums; what is neither outer, inner, nor outer above inner raises :class:`NotAMap`."""
 
-    def __init__(self, detector: Detector, inner: frozenset[Var]) -> None:
+    def __init__(self, detector: Detector, inner: frozenset[Var], keeps_trivial: bool) -> None:
         self.detector = detector
+        self.keeps_trivial = keeps_trivial
         self.inner = inner
         self.sides: dict[IterMark, tuple[bool, bool]] = {}
         self.marks: dict[IterMark, tuple[IterMark, IterMark]] = {}
@@ -147,7 +149,12 @@ class _Divider:
             lower = detector.quotient(split.lower_factor, inner.extent)
             return IterSplit(outer, lower, split.extent, split.scale), None
         if detector.divides(end, inner.extent):
-            return None, IterSplit(inner, split.lower_factor, split.extent, split.scale)
+            below = IterSplit(inner, split.lower_factor, split.extent, split.scale)
+            if not (self.keeps_trivial and is_const_int(outer.extent, 1) and detector.equal(end, inner.extent)):
+                return None, below
+            # Outer iterators of one value take part where they were asked to be kept.
+            one = IntImm(split.scale.dtype, 1)
+            return IterSplit(outer, one, one, detector.product(split.scale, split.extent)), below
         if not detector.divides(split.lower_factor, inner.extent) or not detector.divides(inner.extent, end):
             raise NotAMap("a digit is cut between outer and inner iterators")
         one = IntImm(split.scale.dtype, 1)
