@@ -149,12 +149,12 @@ class _Divider:
             lower = detector.quotient(split.lower_factor, inner.extent)
             return IterSplit(outer, lower, split.extent, split.scale), None
         if detector.divides(end, inner.extent):
-            below = IterSplit(inner, split.lower_factor, split.extent, split.scale)
+            inside = IterSplit(inner, split.lower_factor, split.extent, split.scale)
             if not (self.keeps_trivial and is_const_int(outer.extent, 1) and detector.equal(end, inner.extent)):
-                return None, below
+                return None, inside
             # Outer iterators of one value take part where they were asked to be kept.
-            one = IntImm(split.scale.dtype, 1)
-            return IterSplit(outer, one, one, detector.product(split.scale, split.extent)), below
+            unit = IntImm(split.scale.dtype, 1)
+            return IterSplit(outer, unit, unit, detector.product(split.scale, split.extent)), inside
         if not detector.divides(split.lower_factor, inner.extent) or not detector.divides(inner.extent, end):
             raise NotAMap("a digit is cut between outer and inner iterators")
         one = IntImm(split.scale.dtype, 1)

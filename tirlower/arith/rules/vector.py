@@ -155,6 +155,16 @@ INDEX = RuleSet(
         ramp(tmod(x, c1), c0, lanes),
         when="c0 >= 0 and c1 > 0 and x >= 0 and in_block(x, c0, c1, lanes)",
     ),
+    rule(
+        tmod(ramp(x * c2 + c3, c0, lanes), broadcast(c1, lanes)),
+        tmod(ramp(tmod(c3, c1), c0, lanes), broadcast(c1, lanes)),
+        when="c1 > 0 and c2 > 0 and c2 % c1 == 0 and c3 >= 0 and c0 >= 0 and x >= 0",
+    ),
+    rule(
+        tmod(ramp(x * c2, c0, lanes), broadcast(c1, lanes)),
+        tmod(ramp(0, c0, lanes), broadcast(c1, lanes)),
+        when="c1 > 0 and c2 > 0 and c2 % c1 == 0 and c0 >= 0 and x >= 0",
+    ),
     rule(pmin(ramp(x, y, lanes), ramp(z, y, lanes)), ramp(pmin(x, z), y, lanes)),
     rule(pmax(ramp(x, y, lanes), ramp(z, y, lanes)), ramp(pmax(x, z), y, lanes)),
     rule(ramp(x, y, lanes) < ramp(z, y, lanes), broadcast(x < z, lanes)),
