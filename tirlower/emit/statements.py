@@ -31,6 +31,7 @@ from tirlower.ir.expr import Call, Expr, IntImm, StringImm, Var, is_const_int
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.op import Op
 from tirlower.ir.query import nodes
+from tirlower.ir.splice import loop_inside
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
@@ -267,8 +268,9 @@ def _message(em: Emitter, op: Assert) -> tuple[type[Exception], str, list[Expr]]
 
 def _attr(em: Emitter, op: AttrStmt) -> None:
     outer = em.streams
-    if isinstance(op.node, Var) and op.key.startswith("pragma_"):
-        notes = em.pragmas.setdefault(op.node, {})
+    loop = loop_inside(op) if op.key.startswith("pragma_") else None
+    if loop is not None:
+        notes = em.pragmas.setdefault(loop.loop_var, {})
         notes[op.key] = getattr(op.value, "value", op.value)
     if op.key == NONTEMPORAL and has_stream_stores(em):
         em.streams = outer | streamed(op.body, [buffer.data for buffer in em.kernel.func.buffers])

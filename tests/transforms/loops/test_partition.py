@@ -540,4 +540,4 @@ def test_pragmas_about_a_loop_that_is_cut() -> None:
                     A[i * 4 + j] = j
 
     after = check(LoopPartition(), LowerOpaqueBlock()(before), inputs=[[np.zeros(64, "int32"), n] for n in (0, 9, 64)])
-    assert "pragma" not in after.script() and after.script().count("for ") == 2
+    assert "hint" not in after.script() and after.script().count("for ") == 2

@@ -48,7 +48,7 @@ class _Lowerer(Substituter):
 
     def visit_AttrStmt(self, op: AttrStmt) -> Stmt:
         loop = loop_inside(op)
-        if loop is not None and op.node is loop.loop_var:
+        if loop is not None and op.key.startswith("pragma_"):
             self.pragmatic.add(loop.loop_var)
         return self.generic(op)
 
@@ -117,7 +117,8 @@ class _Lowerer(Substituter):
             del self.vmap[op.loop_var]
         for key in pragmas:
             value = _attr_expr(notes[key], f"loop {op.loop_var.name!r}", op)
-            made = AttrStmt(op.loop_var, key, value, made, span=op.span)
+            # About the loop inside, but not by its variable: what later passes make of the loop may have none.
+            made = AttrStmt(0, key, value, made, span=op.span)
         return made
 
 
@@ -137,8 +138,8 @@ class LowerOpaqueBlock(FuncPass):
     """Blocks go away: their predicates become ``if``, their allocations plain statements, their pragmas attributes.
 
     In loops of extent one without annotations the variable is replaced by its value; but for thread loops they are
-    dropped. Annotations ``pragma_…`` of other loops become attributes around them, of the loop's variable, in the order of
-    their names. Other annotations of blocks are dropped, but for ``buffer_dim_align``, which moves to the allocation, and
+    dropped. Annotations ``pragma_…`` of other loops become attributes around them, in the order of their names (TIR's name
+    the loop's variable, which later passes may replace). Other annotations of blocks are dropped, but for ``buffer_dim_align``, which moves to the allocation, and
     ``double_buffer_scope``, the position of the written buffer that the block's new attribute of that name is about.
     Needs ConvertBlocksToOpaque, LowerInitBlock and LowerMatchBuffer; raises :class:`TransformError` otherwise.
 
