@@ -30,7 +30,7 @@ STEPS = 4
 MOST = 2_500
 """More accesses are not listed."""
 
-ORDERS = [verb for verb in CALCULUS if verb not in ("hoist", "specialize")]
+ORDERS = [verb for verb in CALCULUS if verb not in ("hoist", "specialize", "block", "layout", "simplify")]
 VERBS = ["split", "fuse", "reorder", "reorder", "reorder", *ORDERS, *ORDERS]
 HALF, WIDTH = 80, 160
 Instance = tuple[str, tuple[int, ...]]
@@ -92,7 +92,7 @@ class Run:
     def pairs(self) -> list[tuple[Instance, Instance]]:
         """The instances that meet, in their order."""
         made: dict[tuple[Instance, Instance], None] = {}
-        for a, b in conflicts(self.found, one_memory=True):
+        for a, b in conflicts(self.found):
             pair = self.of(a), self.of(b)
             if pair[0] is not None and pair[1] is not None and pair[0] != pair[1]:
                 made[pair[0], pair[1]] = None
@@ -147,6 +147,8 @@ def judge_one(seed: int, counts: Counter[str] | None = None, verbs: Sequence[str
             assert set(after.time) == set(before.time), f"{verb} loses or adds instances"
             wrong = turned(pairs, after)
             assert wrong is None, f"{verb} turns round {wrong}:\n{copy.mod['main']}\n{sch.mod['main']}"
+            new = set(after.pairs()) - set(pairs)
+            assert not new, f"{verb} lets {new} meet:\n{copy.mod['main']}\n{sch.mod['main']}"
 
 
 def _refused(

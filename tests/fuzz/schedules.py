@@ -19,7 +19,7 @@ from tests.generate.programs import generate
 from tirlower.diagnostics import IllegalStep, ScheduleError
 from tirlower.ir import IRModule
 from tirlower.ir.query import each
-from tirlower.ir.stmt import Block, For, Seq
+from tirlower.ir.stmt import Block, BufferStore, For, Seq
 from tirlower.ir.structural import assert_structural_equal
 from tirlower.script import parse
 
@@ -75,6 +75,48 @@ def _partition(sch: Any, rng: random.Random, loops: list[Any], loop: Any) -> Non
     sch.loop_partition(loop, rng.choice([[2, None], [1], [None, 3], [2, 3, None], [1, 1]]))
 
 
+def _blocks(sch: Any) -> list[Any]:
+    """The names of the blocks of the function that no other one has."""
+    count = Counter(block.name for block in each(Block, sch.mod["main"].body))
+    return [name for name, number in count.items() if number == 1 and name != "root"]
+
+
+def _block_step(sch: Any, rng: random.Random, loops: list[Any], loop: Any) -> None:
+    """A step on a block, where there is one."""
+    names = _blocks(sch)
+    if not names or rng.random() < 0.3:
+        sch.blockize(loop, preserve_unit_iters=rng.random() < 0.7)
+        return
+    block = sch.get_block(rng.choice(names))
+    iters = len(sch.get(block).iters)
+    maps = {1: [lambda i: [i // 2, i % 2], lambda i: [i]], 2: [lambda i, j: [j, i], lambda i, j: [i // 2, j, i % 2]]}
+    which = rng.choice(["order", "map", "map", "hide"])
+    if which == "map" and iters in maps:
+        sch.transform_block_layout(block, rng.choice(maps[iters]))
+    elif which == "hide":
+        sch.unsafe_hide_buffer_access(block, rng.choice(["read", "write"]), [0])
+    else:
+        sch.reorder_block_iter_var(block, rng.sample(range(iters), iters))
+
+
+LAYOUTS: dict[int, list[Callable[..., Any]]] = {
+    1: [lambda i: [i // 3, i % 3], lambda i: [i // 2], lambda i: [i % 2, i // 2]],
+    2: [lambda i, j: [j, i], lambda i, j: [i * 16 + j], lambda i, j: [i + j, j], lambda i, j: [j // 2, i, j % 2]],
+    3: [lambda i, j, k: [k, i, j], lambda i, j, k: [i, j * 13 + k]],
+}
+
+
+def _layout(sch: Any, rng: random.Random, loops: list[Any], loop: Any) -> None:
+    """Another layout of a buffer that a loop writes."""
+    written = [store.buffer for store in each(BufferStore, sch.get(loop))]
+    if not written:
+        sch.add_unit_loop(loop)
+        return
+    buffer = rng.choice(written)
+    maps = LAYOUTS.get(len(buffer.shape), [lambda *rest: [*rest]])
+    sch.transform_layout(loop, buffer, rng.choice(maps))
+
+
 CALCULUS: dict[str, Callable[[Any, random.Random, list[Any], Any], Any]] = {
     "merge": _merge,
     "interchange": lambda sch, rng, loops, loop: sch.interchange(*_two(sch, rng, loops)),
@@ -90,6 +132,9 @@ CALCULUS: dict[str, Callable[[Any, random.Random, list[Any], Any], Any]] = {
     "specialize": lambda sch, rng, loops, loop: sch.specialize(
         loop, *rng.choice([["1 < 2"], [f"{sch.get(loop).loop_var.name} < 3"], ["k == 3", "k < 2"], ["n % 2 == 0"]])
     ),
+    "simplify": lambda sch, rng, loops, loop: sch.simplify(loop if rng.random() < 0.8 else "root"),
+    "block": _block_step,
+    "layout": _layout,
     "fission": lambda sch, rng, loops, loop: sch.fission(loop, at=rng.choice([None, None, 1, 2])),
     "fuse_siblings": lambda sch, rng, loops, loop: sch.fuse_siblings(
         *_beside(sch, rng, loops), shift=rng.choice([0, 0, 1, 2, -1])

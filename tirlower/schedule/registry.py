@@ -5,6 +5,11 @@ from __future__ import annotations
 from tirlower.diagnostics import nearest_name
 from tirlower.schedule.assume import ASSUME
 from tirlower.schedule.blocks.annotate import ANNOTATE, UNANNOTATE
+from tirlower.schedule.blocks.block_iters import REORDER_BLOCK_ITER_VAR
+from tirlower.schedule.blocks.blockize import BLOCKIZE
+from tirlower.schedule.blocks.layout import TRANSFORM_BLOCK_LAYOUT
+from tirlower.schedule.blocks.regions import ANNOTATE_BUFFER_ACCESS, UNSAFE_HIDE_BUFFER_ACCESS
+from tirlower.schedule.blocks.tensorize import TENSORIZE
 from tirlower.schedule.compute.compute_at import COMPUTE_AT
 from tirlower.schedule.compute.inline import COMPUTE_INLINE
 from tirlower.schedule.compute.padding import DECOMPOSE_PADDING
@@ -23,16 +28,19 @@ from tirlower.schedule.lookups import (
     GET_OUTPUT_BLOCKS,
     GET_PRODUCERS,
 )
+from tirlower.schedule.loops.automatic import AUTO_VECTORIZE, PARALLELIZE, UNROLL_SMALL
 from tirlower.schedule.loops.fission import FISSION
 from tirlower.schedule.loops.fuse import FUSE
 from tirlower.schedule.loops.fuse_siblings import FUSE_SIBLINGS
 from tirlower.schedule.loops.hoist import HOIST
 from tirlower.schedule.loops.kinds import BIND, PARALLEL, UNROLL, VECTORIZE
+from tirlower.schedule.loops.launch import LAUNCH
 from tirlower.schedule.loops.merge import MERGE
 from tirlower.schedule.loops.partition import LOOP_PARTITION
 from tirlower.schedule.loops.peel import PEEL
 from tirlower.schedule.loops.reorder import INTERCHANGE, REORDER
 from tirlower.schedule.loops.reverse import REVERSE
+from tirlower.schedule.loops.simplify import SIMPLIFY
 from tirlower.schedule.loops.sink import SINK
 from tirlower.schedule.loops.skew import SHIFT, SKEW
 from tirlower.schedule.loops.specialize import SPECIALIZE
@@ -46,6 +54,7 @@ from tirlower.schedule.memory.cache_inplace import CACHE_INPLACE
 from tirlower.schedule.memory.cache_read import CACHE_READ
 from tirlower.schedule.memory.cache_write import CACHE_WRITE
 from tirlower.schedule.memory.dtype import UNSAFE_SET_DTYPE
+from tirlower.schedule.memory.layout import SET_AXIS_SEPARATOR, TRANSFORM_LAYOUT
 from tirlower.schedule.memory.lift_alloc import LIFT_ALLOC, PRIVATIZE
 from tirlower.schedule.memory.pack import PACK
 from tirlower.schedule.memory.reindex import REINDEX
@@ -99,6 +108,19 @@ KINDS = (
     HOIST,
     SPECIALIZE,
     ASSUME,
+    SIMPLIFY,
+    PARALLELIZE,
+    AUTO_VECTORIZE,
+    UNROLL_SMALL,
+    LAUNCH,
+    BLOCKIZE,
+    TENSORIZE,
+    TRANSFORM_BLOCK_LAYOUT,
+    REORDER_BLOCK_ITER_VAR,
+    TRANSFORM_LAYOUT,
+    SET_AXIS_SEPARATOR,
+    ANNOTATE_BUFFER_ACCESS,
+    UNSAFE_HIDE_BUFFER_ACCESS,
     ENTER_POSTPROC,
     COMPUTE_INLINE,
     DECOMPOSE_REDUCTION,

@@ -65,6 +65,8 @@ class Step:
         self.said = ""
         self.plan: object = None
         """What the check worked out, for the rewrite."""
+        self.notes: list[str] = []
+        """What the step says of what it left alone."""
 
     def __getitem__(self, name: str) -> object:
         return self.values[name]
@@ -261,6 +263,7 @@ def take(
                 raise _refusal(step, verdict)
             said, why = "unchecked", policy.unchecked or "enable_check=False"
         change = kind.rewrite(step)
+        why = why or "; ".join(step.notes)
         made, outputs = _after(step, change, owner)
         if policy.verifies:
             for name in change.of():

@@ -80,12 +80,36 @@ def f(A: T.Buffer((12,), "int32")):
     same_function(sch.mod["main"], before)
 
 
+@pytest.mark.parametrize("blocks", [False, True])
+@pytest.mark.parametrize(
+    ("m", "low", "high"),
+    [("6", "0", "i + 1"), ("n", "i", "n"), ("5", "i // 2", "7 - i"), ("n", "2 * i", "2 * i + 2"), ("0", "0", "i")],
+)
+def test_triangles(m: str, low: str, high: str, blocks: bool) -> None:
+    body = "A[i, j] = A[i, j] * 2 + i * 100 + j"
+    if blocks:
+        body = """with T.block("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = A[vi, vj] * 2 + vi * 100 + vj"""
+    before = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((12, 12), "int32"), n: T.int32):
+    for i in range({m}):
+        for j in range({low}, {high}):
+            {body}
+""")
+    sch = tl.Schedule(before, debug_mask="all")
+    sch.fuse("i", "j")
+    roundtrips(sch.mod["main"])
+    executes_alike(before, sch.mod["main"], inputs=[[np.ones((12, 12), "int32"), size] for size in (-2, 0, 1, 5)])
+
+
 def test_what_is_refused() -> None:
     func = parse("""
 @T.prim_func
 def f(A: T.Buffer((12, 12), "int32")):
     for i in range(12):
-        for j in range(i):
+        for j in range(A[i, 0]):
             A[i, j] = 1
     for k in T.parallel(12):
         for l in range(12):
@@ -98,7 +122,7 @@ def f(A: T.Buffer((12, 12), "int32")):
     sch = tl.Schedule(func)
     before = sch.mod
     for names, word in (
-        (("i", "j"), "depend on another one"),
+        (("i", "j"), "read memory"),
         (("k", "l"), "of different kinds"),
         (("p", "q"), "not all that the loop"),
         (("l", "k"), "not all that the loop"),

@@ -80,3 +80,17 @@ def test_what_has_not_the_form() -> None:
         sch.hoist("P", "i")
     with pytest.raises(NotApplicable, match="does not stand in the body"):
         sch.hoist("P", "t")
+
+
+def test_what_an_iteration_allocates_stays_there() -> None:
+    func = parse("""
+@T.prim_func
+def f(P: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        W = T.alloc_buffer((1,), "int32")
+        W[0] = i
+        P[0] = W[0]
+        B[i] = P[0]
+""")
+    with pytest.raises(NotApplicable, match="allocates"):
+        tl.Schedule(func).hoist("P", "i")

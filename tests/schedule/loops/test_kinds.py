@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tirlower as tl
@@ -141,3 +142,45 @@ def f(A: T.Buffer((8,), "int32"), X: T.Buffer((8,), "int32")):
     believing = tl.Schedule(func, enable_check=False)
     believing.parallel("i")
     assert believing.steps[-1].verdict == "unchecked"
+
+
+def test_loops_of_one_axis_share_their_variable() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((4, 8), "int32"), B: T.Buffer((4, 8), "int32")):
+    for i in range(4):
+        for j in range(8):
+            A[i, j] = i + j
+        for k in range(8):
+            B[i, k] = i * k
+        for l in range(4):
+            B[i, l] = 1
+""")
+    sch = tl.Schedule(func, debug_mask="all")
+    sch.bind("i", "blockIdx.x")
+    sch.bind("j", "threadIdx.x")
+    k = sch.loop("k")
+    sch.bind(k, "threadIdx.x")
+    assert sch.get(k).loop_var is sch.get(sch.loop("j#0")).loop_var
+    with pytest.raises(NotApplicable, match="8 threads in this kernel"):
+        sch.bind("l", "threadIdx.x")
+    with pytest.raises(NotApplicable, match="around it is bound"):
+        sch.bind("l", "blockIdx.x")
+    a, b = np.zeros((4, 8), "int32"), np.zeros((4, 8), "int32")
+    tl.interpret(sch.mod["main"], a, b)
+    assert (a == np.add.outer(range(4), range(8))).all()
+
+
+def test_a_thread_keeps_its_memory_to_itself() -> None:
+    # What an iteration hands on in local memory, a thread could not.
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((8,), "int32")):
+    W = T.alloc_buffer((9,), "int32", scope="local")
+    W[0] = 3
+    for i in range(8):
+        W[i + 1] = W[i] + 1
+        A[i] = W[i + 1]
+""")
+    with pytest.raises(IllegalStep):
+        tl.Schedule(func).bind("i", "threadIdx.x")

@@ -48,6 +48,7 @@ def test_all_cases(conditions: list[str], where: str) -> None:
         ("n + 1", "no condition but"),
         ("n ==", "no condition here"),
         ("i == 3", "no condition here"),
+        ("n % k == 0", "divide by zero"),
     ],
 )
 def test_what_is_no_condition(condition: str, word: str) -> None:

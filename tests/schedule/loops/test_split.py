@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tirlower as tl
@@ -188,3 +189,30 @@ def test_wrong_types_are_type_errors(factors: Any) -> None:
         sch.split(sch.loop("i"), factors)
     with pytest.raises(TypeError):
         sch.split(12, [None, 4])
+
+
+def test_without_predicates_on_the_users_word() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((12,), "int32"), n: T.int32):
+    for i in range(n):
+        A[i] = i
+""")
+    sch = tl.Schedule(func)
+    with sch.unchecked("n is 12 in all calls"):
+        sch.split("i", [None, 4], disable_predication=True)
+    assert sch.steps[-1].verdict == "unchecked" and "if" not in str(sch.mod["main"]).replace("T.serial", "")
+    executes_alike(func, sch.mod["main"], inputs=[[np.zeros(12, "int32"), n] for n in (0, 4, 12)])
+
+
+def test_annotations_go_where_their_row_says() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((12,), "int32")):
+    for i in T.parallel(12, annotations={"hint": 1, "tir.no_unroll": True, "tir.unchecked": "why", "tir.nontemporal": True}):
+        A[i] = i
+""")
+    sch = tl.Schedule(func, debug_mask="all")
+    outer, inner = (sch.get(loop) for loop in sch.split("i", [3, 4]))
+    assert set(outer.annotations) == {"hint", "tir.unchecked", "tir.nontemporal"}
+    assert set(inner.annotations) == {"tir.no_unroll", "tir.nontemporal"}

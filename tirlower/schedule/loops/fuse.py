@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from tirlower.diagnostics import BadArgument
 from tirlower.ir import build
-from tirlower.ir.expr import Expr, Var, is_const_int
-from tirlower.ir.query import mentions
+from tirlower.ir.expr import BufferLoad, Call, Expr, Var, is_const_int
+from tirlower.ir.query import has, mentions
 from tirlower.ir.stmt import For, ForKind, Stmt
+from tirlower.poly.rebound import rebound
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.rewrite import loop_nests
-from tirlower.schedule.bindings import with_simple_bindings
+from tirlower.schedule.bindings import forward_predicated, predicated, with_simple_bindings
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.loops.siblings import said
 from tirlower.schedule.sites import Change, Edit, Forward
@@ -48,26 +49,50 @@ def _check(step: Step) -> Verdict:
         if step.facts.leaves(loop) and len(loops) > 1:
             step.refuse(f"a statement leaves the loop `{loop.loop_var.name}` early", loop)
         if mentions(loop.min, variables) or mentions(loop.extent, variables):
-            step.refuse(
-                f"the bounds of the loop `{loop.loop_var.name}` depend on another one of the loops",
-                loop,
-                "fuse loops whose bounds are the same in all iterations",
-            )
+            if has((BufferLoad, Call), loop.min, loop.extent):
+                step.refuse(f"the bounds of the loop `{loop.loop_var.name}` read memory", loop)
+            _box(step, loops)
     return PROVED
+
+
+def _box(step: Step, loops: list[For]) -> tuple[list[For], Expr | None]:
+    """Loops whose bounds do not depend on each other, and the condition under which the body runs then."""
+    variables = [loop.loop_var for loop in loops]
+    if not any(mentions(loop.min, variables) or mentions(loop.extent, variables) for loop in loops):
+        return loops, None
+    site = step.site(step.handles("loops")[0])
+    scop = step.facts.part(step.func(site), site.steps)
+    tests: list[Expr] = []
+    made: list[For] = []
+    for at, loop in enumerate(loops):
+        if not mentions(loop.min, variables) and not mentions(loop.extent, variables):
+            made.append(loop)
+            continue
+        # What the variable can be at all: its range where it is outside of the loops around it.
+        nest = loops[: at + 1]
+        hull = rebound(scop, nest, [loop, *nest[:-1]]).ranges[0]
+        made.append(loop.with_(min=hull.min, extent=hull.extent))
+        stop = build.add(loop.min, loop.extent)
+        tests += [build.ge(loop.loop_var, loop.min), build.lt(loop.loop_var, stop)]
+    return made, build.all_of(*tests)
 
 
 def _rewrite(step: Step) -> Change:
     handles = step.handles("loops")
     loops, site = [step.loop(handle) for handle in handles], step.site(handles[0])
-    body = loops[-1].body
-    made: Stmt = loop_nests.fuse(loops, body, step.analyzer(site))
+    body, forward = loops[-1].body, Forward()
+    box, condition = _box(step, loops)
+    inner = body if condition is None else predicated(body, condition)
+    made: Stmt = loop_nests.fuse(box, inner, step.analyzer(site))
     made = with_simple_bindings(made, step.ranges(site), step.analyzer(site), bool(step["preserve_unit_iters"]))
     assert isinstance(made, For)
-    forward = Forward()
-    forward.like(body, made.body)
+    if condition is None:
+        forward.like(body, made.body)
+    else:
+        forward_predicated(forward, body, made.body)
     for loop in loops:
         forward.end(loop, made)
-    return Change(Edit(site, made), forward, (made,), relabel=_digits(loops, made))
+    return Change(Edit(site, made), forward, (made,), relabel=_digits(box, made))
 
 
 def _digits(loops: Sequence[For], made: For) -> dict[Var, Expr] | None:
@@ -92,7 +117,9 @@ FUSE = Kind(
         Slot("preserve_unit_iters", Takes.FLAG, default=True, attr=True),
     ),
     _rewrite,
-    """Fuse loops that stand directly in each other, the outermost first, into one; always legal on rectangles.
+    """Fuse loops that stand directly in each other, the outermost first, into one; always legal.
+
+    Where bounds depend on one of the loops, it goes over the box around all, under a condition.
 
     Its variable is ``i_j_fused``, and bindings and subscripts are its digits. Returns the loop.
 

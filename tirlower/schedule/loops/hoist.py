@@ -13,7 +13,6 @@ from tirlower.ir.stmt import (
     AllocConst,
     Bind,
     Block,
-    BufferStore,
     DeclBuffer,
     For,
     ForKind,
@@ -57,8 +56,9 @@ def _form(step: Step, one: Placed, loop: For) -> None:
     if mentions(stmt, names):
         step.refuse("the statement uses a name that the body binds", stmt)
     allocated = {s.buffer for s in one.node.stmts if isinstance(s, (AllocBuffer, AllocConst, DeclBuffer))}
-    if allocated & {store.buffer for store in each(BufferStore, stmt)}:
-        step.refuse("the statement writes what each iteration allocates", stmt, "allocate it in front of the loop")
+    uses = step.facts.uses(stmt)
+    if allocated & {*uses.reads, *uses.writes}:
+        step.refuse("the statement uses what each iteration allocates", stmt, "allocate it in front of the loop")
     if loop.kind in (ForKind.THREAD_BINDING, ForKind.VECTORIZED):
         step.refuse(f"the loop is {loop.kind.value}", loop, "hoist it before")
 

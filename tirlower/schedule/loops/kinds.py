@@ -6,13 +6,14 @@ from tirlower.diagnostics import BadArgument
 from tirlower.ir import build
 from tirlower.ir.annotations import REDUCTION, UNCHECKED
 from tirlower.ir.expr import Expr, IntImm, Var
-from tirlower.ir.stmt import ForKind
+from tirlower.ir.query import each
+from tirlower.ir.stmt import For, ForKind
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.rewrite import loop_nests
 from tirlower.schedule.draft import ValueStep
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.loops.lanes import in_vectors
-from tirlower.schedule.sites import Change, Edit, Forward
+from tirlower.schedule.sites import Change, Edit, Forward, Site
 from tirlower.schedule.step import Step
 
 __all__ = ["BIND", "PARALLEL", "UNROLL", "VECTORIZE"]
@@ -162,13 +163,42 @@ def _check_bind(step: Step) -> Verdict:
         raise BadArgument(f"{tag!r} is no thread axis", help=f"the axes are: {', '.join(AXES)}")
     if loop.kind is ForKind.THREAD_BINDING:
         step.refuse(f"the loop is bound to {loop.thread_tag} already", loop)
+    if not tag.startswith("vthread"):
+        around = [stmt for stmt in step.chain(site)[:-1] if isinstance(stmt, For)]
+        inside = list(each(For, loop.body))
+        for other in (*around, *inside):
+            if other.thread_tag == tag:
+                step.refuse(f"the loop `{other.loop_var.name}` {_where(other in around)} it is bound to {tag}", other)
+        # One kernel launches one number of threads along an axis.
+        kernel = next((one for one in around if one.kind is ForKind.THREAD_BINDING), loop)
+        for other in each(For, kernel):
+            numbers = other.extent, loop.extent
+            if other.thread_tag == tag and all(isinstance(x, IntImm) for x in numbers):
+                if numbers[0].value != numbers[1].value:  # type: ignore[attr-defined]
+                    step.refuse(
+                        f"{tag} has {numbers[0]} threads in this kernel, the loop runs {numbers[1]} times", loop
+                    )
     return step.facts.concurrent(step.func(site), site.steps, loop, ForKind.THREAD_BINDING, tag)
+
+
+def _where(around: bool) -> str:
+    return "around" if around else "inside of"
+
+
+def _axis_variable(step: Step, site: Site, loop: For, tag: str) -> Var | None:
+    """The variable that the loops of an axis share."""
+    if tag.startswith("vthread"):
+        return None
+    for other in each(For, step.func(site).body):
+        if other.thread_tag == tag and other.loop_var.dtype is loop.loop_var.dtype:
+            return other.loop_var
+    return None
 
 
 def _rewrite_bind(step: Step) -> Change:
     handle = step.handle("loop")
-    loop = step.loop(handle)
-    new = loop_nests.bind(loop, str(step["thread_axis"]))
+    loop, tag, site = step.loop(handle), str(step["thread_axis"]), step.site(step.handle("loop"))
+    new = loop_nests.bind(loop, tag, _axis_variable(step, site, loop, tag))
     if step.policy.unchecked:
         new = new.with_(annotations={**new.annotations, UNCHECKED: step.policy.unchecked})
     forward = Forward()

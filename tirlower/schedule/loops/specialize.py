@@ -8,7 +8,7 @@ from tirlower.ir.expr import BufferLoad, Expr, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
 from tirlower.ir.op import Purity
-from tirlower.ir.query import has, nodes
+from tirlower.ir.query import has, may_divide_by_zero, nodes
 from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import DECLARATIONS, Block, Evaluate, For, IfThenElse, Stmt
 from tirlower.poly.verdict import PROVED, Verdict
@@ -63,6 +63,8 @@ def _conditions(step: Step) -> list[Expr]:
             raise BadArgument(f"{text!r} is no condition but {condition.dtype}")
         if has(BufferLoad, condition) or side_effect(condition) is not Purity.PURE:
             raise BadArgument(f"the condition {text!r} reads memory, or does something")
+        if any(may_divide_by_zero(op) for op in nodes(condition)):
+            raise BadArgument(f"the condition {text!r} may divide by zero", help="divide by numbers")
         found.append(condition)
     return found
 

@@ -11,6 +11,7 @@ from tirlower.ir.expr import Expr, IntImm, const
 from tirlower.ir.stmt import For, ForKind, Stmt
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.rewrite import loop_nests
+from tirlower.schedule.annotations import shared_out
 from tirlower.schedule.bindings import forward_predicated, predicated, with_simple_bindings
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.sites import Change, Edit, Forward
@@ -64,9 +65,12 @@ def _check(step: Step) -> Verdict:
     _fits(step, loop, product, analyzer, inferred=None in factors)
     exact = build.eq(build.floormod(loop.extent, product), 0) if None in factors else build.eq(loop.extent, product)
     if step["disable_predication"] and not analyzer.can_prove(exact):
+        wanted = f"a multiple of {product}" if None in factors else f"{product}"
+        reason = f"the extent {loop.extent} is not known to be {wanted}"
+        if step.policy.unchecked or not step.policy.enable_check:
+            return Verdict("unknown", reason)
         step.refuse(
-            f"the extent {loop.extent} is not known to be "
-            + (f"a multiple of {product}" if None in factors else f"{product}"),
+            reason,
             loop,
             "leave disable_predication=False: the iterations that there are not are then left out by a condition",
         )
@@ -101,10 +105,20 @@ def _rewrite(step: Step) -> Change:
     bodies: list[Stmt] = []
 
     def guard(body: Stmt, condition: Expr) -> Stmt:
+        if step["disable_predication"]:
+            return body
         bodies.append(predicated(body, condition))
         return bodies[-1]
 
     made = loop_nests.split(loop, factors, step.analyzer(site), [str(name) for name in names or ()], guard)
+    parts: list[For] = []
+    inner: Stmt = made
+    for _ in factors:
+        assert isinstance(inner, For)
+        parts.append(inner)
+        inner = inner.body
+    annotations = shared_out(loop, parts)
+    made = loop_nests.nest([part.with_(annotations=own) for part, own in zip(parts, annotations, strict=True)], inner)
     simple = with_simple_bindings(made, step.ranges(site), step.analyzer(site), bool(step["preserve_unit_iters"]))
     loops: list[Stmt] = []
     body: Stmt = simple
@@ -141,7 +155,7 @@ SPLIT = Kind(
     ``factors``: how often each of the new loops runs, the outermost first; one of them may be None, and is what the
     others leave. Where the product is not the extent, a condition leaves out what is too much: in the predicates of
     blocks, else in an ``if``. ``preserve_unit_iters=False`` takes loops of one iteration out of bindings;
-    ``disable_predication=True`` is taken where no condition is needed. ``names``: of the new loops, instead of ``i_0``,
+    ``disable_predication=True`` is taken where no condition is needed, or on your word. ``names``: of the new loops, instead of ``i_0``,
     ``i_1`` …. Returns the new loops.
 
     >>> import tirlower as tl
