@@ -82,8 +82,8 @@ def test_an_order_that_is_wrongly_proved_is_found(monkeypatch: pytest.MonkeyPatc
 def test_wrong_subscripts_are_found(monkeypatch: pytest.MonkeyPatch, wrong: int) -> None:
     real = split.loop_nests.split
 
-    def off(loop: Any, factors: Any, analyzer: Any, names: Any, guard: Any) -> Any:
-        return real(loop.with_(min=loop.min + wrong), factors, analyzer, names, guard)
+    def off(loop: Any, *rest: Any) -> Any:
+        return real(loop.with_(min=loop.min + wrong), *rest)
 
     monkeypatch.setattr(split.loop_nests, "split", off)
     sch: Any = tl.Schedule(parse(STENCIL), debug_mask="all")

@@ -58,11 +58,12 @@ def split(
     analyzer: Analyzer,
     names: Sequence[str | Var] = (),
     guard: Callable[[Stmt, Expr], Stmt] = guarded,
+    wraps: bool = False,
 ) -> Stmt:
     """A loop as a nest of loops of so many iterations, the first one outermost; the body is guarded where it must be.
 
     One factor may be None: as many iterations as it takes; the extent plus the other factors then fits the variable's
-    type. Else the product of the factors is at least the extent. Factors are positive. The outermost loop is parallel
+    type, or their sum ``wraps``, and is not made. Else the product of the factors is at least the extent. Factors are positive. The outermost loop is parallel
     if the loop was, and has its annotations; the innermost one is vectorized or unrolled. The variables are ``i_0``,
     ``i_1`` … unless they or their names are given; the analyzer learns their ranges. Raises :class:`TransformError` for
     a loop that is bound to a thread axis.
@@ -85,8 +86,12 @@ def split(
     sizes = [one if factor is None else build.cast(kind, factor) for factor in factors]
     product = reduce(build.mul, sizes)
     if None in factors:
-        rounds = build.floordiv(build.add(extent, build.sub(product, one)), product)
-        sizes[factors.index(None)] = analyzer.simplify(rounds)
+        if wraps:
+            rest = build.min_(build.floormod(extent, product), one)
+            sizes[factors.index(None)] = build.add(build.floordiv(extent, product), rest)
+        else:
+            rounds = build.floordiv(build.add(extent, build.sub(product, one)), product)
+            sizes[factors.index(None)] = analyzer.simplify(rounds)
     strides = list(accumulate(reversed(sizes[1:]), build.mul, initial=one))[::-1]
     loops: list[For] = []
     # The number of an iteration, as the one that is compared and as a sum of each variable times its stride.

@@ -9,7 +9,10 @@ import pytest
 
 import tirlower as tl
 from tests.checking import executes_alike, roundtrips, same_function
+from tirlower.arith import Analyzer
 from tirlower.diagnostics import BadArgument, NotApplicable
+from tirlower.ir import const
+from tirlower.ir.functor import substitute
 from tirlower.ir.stmt import For
 from tirlower.script import parse
 
@@ -216,3 +219,23 @@ def f(A: T.Buffer((12,), "int32")):
     outer, inner = (sch.get(loop) for loop in sch.split("i", [3, 4]))
     assert set(outer.annotations) == {"hint", "tir.unchecked", "tir.nontemporal"}
     assert set(inner.annotations) == {"tir.no_unroll", "tir.nontemporal"}
+
+
+def test_a_number_of_the_caller_near_the_end_of_its_type_is_rounded_up_without_a_sum():
+    text = """
+@T.prim_func
+def f(A: T.Buffer((4,), "int32"), n: T.int32):
+    for i in range(n):
+        A[T.bitwise_and(i, 3)] = i
+"""
+    sch = tl.Schedule(parse(text))
+    outer, _ = sch.split("i", [None, 4])
+    extent = sch.get(outer).extent
+    (n,) = (param for param in sch.mod["main"].params if param.name == "n")
+    for value in (-(2**31), -5, -1, 0, 1, 3, 4, 5, 8, 2**31 - 5, 2**31 - 4, 2**31 - 2, 2**31 - 1):
+        assert Analyzer().simplify(substitute(extent, {n: const(value, "int32")})).value == -(-value // 4), value
+    sch = tl.Schedule(parse(text.replace("    for", "    T.assume(n < 1000)\n    for")))
+    assert str(sch.get(sch.split("i", [None, 4])[0]).extent) == "(n + 3) // 4"
+    sized = text.replace("(4,)", "(n,)").replace(", n: T.int32", "").replace("T.bitwise_and(i, 3)", "i")
+    sch = tl.Schedule(parse(sized.replace("def f", "def g").replace("A: T.Buffer((n,)", 'A: T.Buffer(("n",)')))
+    assert str(sch.get(sch.split("i", [None, 4])[0]).extent) == "(n + 3) // 4"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import BadArgument
 from tirlower.ir import build
+from tirlower.ir.data import may_be_data
 from tirlower.ir.expr import Expr, IntImm, const
+from tirlower.ir.func import PrimFunc
 from tirlower.ir.stmt import For, ForKind, Stmt
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.rewrite import loop_nests
@@ -97,6 +100,16 @@ def _fits(step: Step, loop: For, product: Expr, analyzer: Analyzer, inferred: bo
         raise BadArgument(f"the product of the factors, {product}, does not fit {loop.loop_var.dtype}")
 
 
+def _wraps(step: Step, loop: For, factors: Sequence[Expr | None], func: PrimFunc, analyzer: Analyzer) -> bool:
+    """Whether the extent is a number of the caller's, or from memory, which may come near the end of its type."""
+    dtype = loop.extent.dtype
+    if isinstance(loop.extent, IntImm) or not may_be_data(loop.extent, func.params, func.buffers):
+        return False
+    known = reduce(build.mul, [factor for factor in factors if factor is not None], const(1, dtype))
+    ends = (analyzer.const_int_bound(build.cast("int64", each)).max_value for each in (loop.extent, known))
+    return sum(ends) > dtype.max_value
+
+
 def _rewrite(step: Step) -> Change:
     handle = step.handle("loop")
     loop, site = step.loop(handle), step.site(handle)
@@ -110,7 +123,8 @@ def _rewrite(step: Step) -> Change:
         bodies.append(predicated(body, condition))
         return bodies[-1]
 
-    made = loop_nests.split(loop, factors, step.analyzer(site), [str(name) for name in names or ()], guard)
+    wraps = _wraps(step, loop, factors, step.func(site), step.analyzer(site))
+    made = loop_nests.split(loop, factors, step.analyzer(site), [str(name) for name in names or ()], guard, wraps)
     parts: list[For] = []
     inner: Stmt = made
     for _ in factors:
