@@ -147,11 +147,20 @@ def own_value(value: object, names: Mapping[object, str]) -> str:
 
 def _left(inst: Instruction, names: Mapping[object, str]) -> str:
     """What stands in front of the call."""
-    found = ", ".join(names[output] for output in inst.outputs)
-    if inst.kind.returns == "none" or not found:
+    if inst.kind.returns == "none" or not inst.outputs:
         return ""
+    if inst.kind.result is not None:
+        return f"{_unpacked(inst.kind.result(inst.outputs), names)} = "
     many = inst.kind.gives_many(inst.kind.unflat(inst.inputs, inst.attrs, inst.extra))
-    return f"{found}, = " if many and len(inst.outputs) == 1 else f"{found} = "
+    return f"{_unpacked(inst.outputs if many else inst.outputs[0], names)} = "
+
+
+def _unpacked(given: object, names: Mapping[object, str], inside: bool = False) -> str:
+    """What a call gives as the names that it is assigned to, lists in lists in brackets."""
+    if not isinstance(given, (list, tuple)):
+        return names[given]
+    found = ", ".join(_unpacked(one, names, True) for one in given) + ("," if len(given) == 1 else "")
+    return f"({found})" if inside else found
 
 
 def _tvm_line(inst: Instruction, names: Mapping[object, str], decision: object) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tirlower as tl
+from tests.checking import same_function
 from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import BadArgument, IllegalStep, NotApplicable
 from tirlower.script import parse
@@ -47,3 +48,22 @@ def test_wrong_arguments() -> None:
     refused(TRANSPOSED, lambda sch: sch.tile(["i", "j"], [4]), BadArgument)
     refused(TRANSPOSED, lambda sch: sch.tile(["i", "j"], [4, 4], tail="cut"), BadArgument)
     refused(TRANSPOSED, lambda sch: sch.tile(["i", "j"], [4, 4], tail="exact"), NotApplicable)
+
+
+@pytest.mark.parametrize(
+    "loops, sizes, line",
+    [
+        (["i", "j"], [4, 4], "(i_0, j_0), (i_1, j_1) = sch.tile("),
+        (["i"], [4], "(i_0,), (i_1,) = sch.tile("),
+    ],
+)
+def test_the_trace_unpacks_what_the_method_gives(loops: list[str], sizes: list[int], line: str) -> None:
+    sch: Any = tl.Schedule(parse(TRANSPOSED))
+    (first, *_), _ = sch.tile(loops, sizes)
+    sch.parallel(first)
+    assert line in str(sch.trace)
+    names: dict[str, Any] = {}
+    exec(str(sch.trace), names)
+    again: Any = tl.Schedule(parse(TRANSPOSED))
+    names["schedule"](again)
+    same_function(again.mod["main"], sch.mod["main"])
