@@ -10,7 +10,7 @@ from evaluate import evaluate
 from tirlower.arith import Analyzer, ConstIntBound, ModularSet
 from tirlower.arith.intervals import floordiv_num, truncdiv_num
 from tirlower.arith.modular import intersect
-from tirlower.ir import BufferLoad, Call, Cast, IntImm, Let, Range, Select, Var, build, decl_buffer
+from tirlower.ir import EQ, NE, BufferLoad, Call, Cast, IntImm, Let, Not, Range, Select, Var, build, decl_buffer
 from tirlower.ir.op import Op
 
 x, y = Var("x"), Var("y")
@@ -213,3 +213,21 @@ def test_a_remainder_is_at_most_its_dividend_whatever_divides():
     analyzer = Analyzer()
     analyzer.bind(x, Range(0, 7))
     assert analyzer.const_int_bound(x % y).max_value == 6
+
+
+def test_a_denied_equality_is_none():
+    # Facts of conditions as they are written; a negation was noted as what it negates.
+    for denied, low in ((Not(EQ(x, y)), 0), (Not(NE(x, y)), 5), (Not(x < y), 5), (Not(Not(EQ(x, y))), 5)):
+        analyzer = Analyzer()
+        analyzer.bind(x, Range(0, 10))
+        analyzer.bind(y, Range(5, 2))
+        mark = analyzer.facts.mark()
+        analyzer.facts.add(denied)
+        assert analyzer.const_int_bound(x).min_value == low, denied
+        analyzer.facts.rollback(mark)
+    chosen = Select(Not(EQ(x, y)), x, y + 100)
+    analyzer = Analyzer()
+    analyzer.bind(x, Range(0, 2))
+    analyzer.bind(y, Range(0, 2))
+    found = analyzer.const_int_bound(chosen)
+    assert found.min_value <= 0 and found.max_value >= 101

@@ -404,8 +404,15 @@ def test_maps_with_symbolic_divisors():
             env = {i: value, n: size}
             got = [evaluate(normalize_iter_map_to_expr(t), env) for t in found.indices]
             assert got == [value // size, value % size]
-    # Where n does not divide the extent, the quotient has a ragged end.
-    assert detect_iter_map([build.floordiv(i, n), build.floormod(i, n)], {i: Range(0, m)}).indices == []
+    # Where n may not divide the extent, the quotient has a ragged end: padded, and no bijection.
+    digits = [build.floordiv(i, n), build.floormod(i, n)]
+    assert detect_iter_map(digits, {i: Range(0, m)}, check_level="bijective").indices == []
+    padded = detect_iter_map(digits, {i: Range(0, m)})
+    for size, extent in ((1, 5), (3, 7), (3, 9), (5, 4)):
+        for value in range(extent):
+            env = {i: value, n: size, m: extent}
+            got = [evaluate(normalize_iter_map_to_expr(t), env) for t in padded.indices]
+            assert got == [value // size, value % size] and not evaluate(padded.padding_predicate, env)
 
 
 def test_falling_maps_are_refused_but_kept_as_expressions():

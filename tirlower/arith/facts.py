@@ -104,7 +104,7 @@ class Facts:
 
     def _add_comparison(self, part: Expr) -> None:
         if part.__class__ is ir.Not:
-            part = negated(part)
+            part = negated(part.a)
         if not isinstance(part, ir.CompareOp) or not part.a.dtype.is_integral or part.a.dtype.is_vector:
             return
         a, b, kind = part.a, part.b, part.__class__

@@ -18,7 +18,14 @@ FLOAT32 = DataType("float32")
 
 
 def test_what_is_opaque_says_so() -> None:
-    assert [n for n in names() if definition(n).is_opaque] == ["argsort", "cumprod", "cumsum", "nonzero_places"]
+    assert [n for n in names() if definition(n).is_opaque] == [
+        "argsort",
+        "cumprod",
+        "cumsum",
+        "nonzero_places",
+        "scatter_elements",
+        "scatter_nd",
+    ]
     found = definition("argsort")
     types = [TensorType((3,), FLOAT32)]
     assert found.opaque(types, (-1,), found.completed({})).classify() == "opaque"

@@ -4,6 +4,7 @@ import pytest
 
 from tests.checking import check
 from tirlower.diagnostics import ScriptError, TransformError
+from tirlower.ir import Block, BufferRegion, MatchBufferRegion, Mutator, Range, Stmt
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import LowerMatchBuffer
@@ -166,11 +167,17 @@ def test_wrong_matches_are_named() -> None:
         with T.block():
             T.reads()
             T.writes(A[0:4, 0:4])
-            S = T.match_buffer(A[0:4, 0:4], (4, 5), offset_factor=1)
+            S = T.match_buffer(A[0:4, 0:4], (4, 4), offset_factor=1)
             S[0, 0] = T.float32(0)
 
-    with pytest.raises(TransformError, match="extent 1 is declared as 5, the region gives 4"):
-        LowerMatchBuffer()(extent)
+    class Wider(Mutator):  # the parser would not let it pass
+        def visit_Block(self, op: Block) -> Stmt:
+            (match,) = op.match_buffers
+            source = BufferRegion(match.source.buffer, (match.source.region[0], Range(0, 3)))
+            return op.with_(match_buffers=(MatchBufferRegion(match.buffer, source),))
+
+    with pytest.raises(TransformError, match="extent 1 is declared as 4, the region gives 3"):
+        LowerMatchBuffer()(extent.with_body(Wider().visit(extent.body)))
 
     @T.prim_func
     def factor(A: T.Buffer((8, 6), "float32")):

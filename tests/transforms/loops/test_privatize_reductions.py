@@ -660,7 +660,7 @@ def test_an_init_in_another_iteration_than_the_first_is_refused() -> None:
                     C[0] += A[vk]
 
     for func, var in ((backwards, "k"), (again, "t")):
-        with pytest.raises(LegalityError, match=f"not in the first iteration of '{var}'"):
+        with pytest.raises(LegalityError, match=f"'{var}' carries more .* behind an update of the same element"):
             PrivatizeReductions()(func)
 
 

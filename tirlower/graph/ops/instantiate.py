@@ -24,7 +24,7 @@ def instantiated(graph: Graph, extents: Mapping[Var, Extent], env: DimEnv) -> Gr
     >>> b = GraphBuilder("g", [N])
     >>> g = b.finish(b.op("exp", b.param("x", (N, 4), "float32")))
     >>> str(instantiated(g, {N.var: B * 2}, DimEnv([B])).results[0].type)
-    'float32[B * T.int64(2), 4]'
+    'float32[B * 2, 4]'
     """
     if all(extents.get(one.var, one.var) is one.var for one in graph.dims):
         env.assume_all(graph.assumed)
