@@ -9,13 +9,13 @@ COUNT`` judges so many programs and prints how the steps ended.
 from __future__ import annotations
 
 import random
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import tirlower as tl
 from tests.fuzz.schedules import CALCULUS, step
+from tests.fuzz.seeds import run_seeds
 from tests.poly.brute import Event, NotAffine, events
 from tests.poly.nests import random_nest
 from tests.poly.positions import conflicts
@@ -170,20 +170,5 @@ def _refused(
     )
 
 
-def main() -> int:
-    """Judge so many seeds and print how their steps ended."""
-    first, count = (int(word) for word in sys.argv[1:3])
-    counts: Counter[str] = Counter()
-    failed = []
-    for seed in range(first, first + count):
-        try:
-            judge_one(seed, counts)
-        except Exception as error:
-            failed.append(seed)
-            print(f"seed {seed}: {type(error).__name__}: {str(error)[:1500]}", flush=True)
-    print(dict(counts.most_common()), "failed:", failed)
-    return bool(failed)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_seeds(judge_one))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import tirlower as tl
 from tests.checking import roundtrips
 from tests.fuzz.oracle import Expected, arguments_for
+from tests.fuzz.seeds import run_seeds
 from tests.generate.programs import generate
 from tirlower.diagnostics import IllegalStep, ScheduleError
 from tirlower.ir import IRModule
@@ -217,20 +217,5 @@ def run_one(seed: int, counts: Counter[str] | None = None) -> None:
     counts["blocks"] += any(True for _ in each(Block, func.body))
 
 
-def main() -> int:
-    """Run so many seeds and print how their steps ended."""
-    first, count = (int(word) for word in sys.argv[1:3])
-    counts: Counter[str] = Counter()
-    failed = []
-    for seed in range(first, first + count):
-        try:
-            run_one(seed, counts)
-        except Exception as error:
-            failed.append(seed)
-            print(f"seed {seed}: {type(error).__name__}: {str(error)[:400]}", flush=True)
-    print(dict(counts.most_common()), "failed:", failed)
-    return bool(failed)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_seeds(run_one))

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import tirlower as tl
 from tests.checking import executes_alike, roundtrips
+from tests.fuzz.seeds import run_seeds
 from tests.poly.brute import events
 from tests.schedule.stepping import witness_is_true
 from tirlower.diagnostics import IllegalStep, InterpreterError, ScheduleError, UnprovedStep
@@ -217,22 +217,5 @@ def _stands_in(error: IllegalStep, func: Any) -> bool:
     return all(id(point.statement) in inside for point in error.witness.points)
 
 
-def main() -> int:
-    """Run so many seeds and print how their steps ended."""
-    first, count = (int(word) for word in sys.argv[1:3])
-    counts: Counter[str] = Counter()
-    failed = []
-    for seed in range(first, first + count):
-        try:
-            run_one(seed, counts)
-        except Exception as error:
-            failed.append(seed)
-            print(f"seed {seed}: {type(error).__name__}: {str(error)[:3000]}", flush=True)
-    for what, number in counts.most_common():
-        print(f"{number:6} {what}")
-    print("failed:", failed)
-    return bool(failed)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_seeds(run_one))

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "arith"))
-from evaluate import evaluate
-
+from tests.arith.evaluate import evaluate
 from tirlower.ir import Buffer, FloorDiv, FloorMod, Var, build
 
 x, y, n = Var("x"), Var("y"), Var("n")

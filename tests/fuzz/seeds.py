@@ -1,0 +1,26 @@
+"""``FIRST COUNT`` on the command line: a fuzzer run for so many seeds, with how its attempts ended."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+
+__all__ = ["run_seeds"]
+
+
+def run_seeds(run_one: Callable[[int, Counter[str]], object]) -> int:
+    """Run each seed, print the failures as they come and then the counts; 1 where a seed failed."""
+    first, count = (int(word) for word in sys.argv[1:3])
+    counts: Counter[str] = Counter()
+    failed = []
+    for seed in range(first, first + count):
+        try:
+            run_one(seed, counts)
+        except Exception as error:
+            failed.append(seed)
+            print(f"seed {seed}: {type(error).__name__}: {str(error)[:3000]}", flush=True)
+    for what, number in counts.most_common():
+        print(f"{number:6} {what}")
+    print("failed:", failed)
+    return int(bool(failed))
