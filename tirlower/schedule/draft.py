@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tirlower.diagnostics import ScheduleError
+from tirlower.ir.annotations import REDUCTION
 from tirlower.ir.expr import BufferLoad, Expr, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.path import Path
@@ -298,7 +299,8 @@ class Draft:
         for way, node in self.step.facts.inside(func.body):
             if isinstance(node, For) and id(node) not in known and node.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
                 steps = ("body", *way)
-                found = self.step.facts.concurrent(func, steps, node, node.kind, node.thread_tag or "")
+                partial = bool(node.annotations.get(REDUCTION))
+                found = self.step.facts.concurrent(func, steps, node, node.kind, node.thread_tag or "", partial)
                 if not found.proved:
                     # Its witness is of the program after.
                     return dataclasses.replace(found, reason=f"{AFTERWARDS}{found.reason}")

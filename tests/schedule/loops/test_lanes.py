@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tirlower as tl
 from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import BadArgument, NotApplicable
+from tirlower.ir.annotations import REDUCTION
 from tirlower.script import parse
 
 COPY = """
@@ -69,3 +71,46 @@ def f(A: T.Buffer((17,), "int32")):
 """)
     )
     assert sch.can("vectorize", "i", 4).refuted
+
+
+SUMS = """
+@T.prim_func
+def f(A: T.Buffer((3, {n}), "float32"), S: T.Buffer((3,), "float32")):
+    for i, j in T.grid(3, {n}):
+        with T.block("S"):
+            vi, vj = T.axis.remap("SR", [i, j])
+            with T.init():
+                S[vi] = T.float32(0)
+            S[vi] += A[vi, vj]
+"""
+"""Of rows: a plain vector of lanes would be refused, for the iterations add to one element."""
+
+
+@pytest.mark.parametrize("tail", ["scalar", "mask", "exact"])
+def test_sums_in_lanes(tail: str) -> None:
+    n = 16 if tail == "exact" else 21
+    sch = tl.Schedule(parse(SUMS.format(n=n)))
+    assert sch.can("vectorize", "j", 8, tail=tail).refuted
+    sch.vectorize("j", 8, tail=tail, reduction=True)
+    assert sch.steps[-1].exactness == "reassociated(S)"
+    assert sch.get(sch.loop("j_1")).annotations == {REDUCTION: True}
+    sch.validate(seeds=2)
+    a = np.random.default_rng(0).integers(-8, 8, (3, n)).astype("float32")
+    np.testing.assert_array_equal(tl.build(sch, outputs=["S"])(a), a.sum(axis=1))
+
+
+def test_partial_results_are_had_where_something_is_summed_alone() -> None:
+    sch = taken(COPY.format(first=0, n=16), lambda sch: sch.vectorize("i", 8, reduction=True))
+    assert sch.steps[-1].exactness == "bitwise" and not sch.get(sch.loop("i_1")).annotations
+    whole = tl.Schedule(parse(SUMS.format(n=16)))
+    whole.vectorize("j", reduction=True)
+    assert whole.get(whole.loop("j")).annotations == {REDUCTION: True}
+    assert tl.Schedule(parse(SCAN)).can("vectorize", "i", 8, reduction=True).refuted
+
+
+SCAN = """
+@T.prim_func
+def f(A: T.Buffer((17,), "int32")):
+    for i in range(16):
+        A[i + 1] = A[i + 1] + A[i]
+"""

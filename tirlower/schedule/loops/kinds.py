@@ -24,12 +24,16 @@ AXES = (
 )
 
 
+_REDUCES = (ForKind.PARALLEL, ForKind.VECTORIZED)
+"""The kinds of loops that may have partial results of what their iterations add up."""
+
+
 def _check(step: Step, kind: ForKind) -> Verdict:
     handle = step.handle("loop")
     loop, site = step.loop(handle), step.site(handle)
     if loop.kind is ForKind.THREAD_BINDING:
         step.refuse(f"the loop is bound to {loop.thread_tag}", loop)
-    reductions = kind is ForKind.PARALLEL and bool(step["reduction"])
+    reductions = kind in _REDUCES and bool(step["reduction"])
     found = step.facts.concurrent(step.func(site), site.steps, loop, kind, reductions=reductions)
     if found.proved and reductions:
         carried = step.facts.carried(step.func(site), site.steps, loop)
@@ -41,7 +45,7 @@ def _change(step: Step, kind: ForKind) -> Change:
     handle = step.handle("loop")
     loop = step.loop(handle)
     annotations = dict(loop.annotations)
-    if kind is ForKind.PARALLEL and step["reduction"] and step.exactness != "bitwise":
+    if kind in _REDUCES and step["reduction"] and step.exactness != "bitwise":
         annotations[REDUCTION] = True
     if kind is not ForKind.UNROLLED and step.policy.unchecked:
         annotations[UNCHECKED] = step.policy.unchecked
@@ -81,6 +85,7 @@ VECTORIZE = Kind(
         Slot("loop", Takes.LOOP),
         Slot("lanes", Takes.INTEGER, default=None, attr=True, extra=True, placed=True),
         Slot("tail", Takes.STRING, default="exact", attr=True, extra=True),
+        Slot("reduction", Takes.FLAG, default=False, extra=True),
     ),
     lambda step: _change(step, ForKind.VECTORIZED) if step["lanes"] is None else _LANES.rewrite(step),
     """Run the iterations of a loop as lanes of vectors, statement by statement.
@@ -89,6 +94,9 @@ VECTORIZE = Kind(
     those that fill no vector: "exact": there are none; "mask": a vector of its own, whose other lanes do nothing; "scalar":
     a serial loop; "predicate": all vectors under a condition; "shift": the last vector begins earlier, which repeats
     iterations.
+
+    ``reduction=True``: the sums, products and extrema that the iterations have in common are computed with partial results,
+    one for each lane.
 
     >>> import tirlower as tl
     >>> from tirlower.script import parse

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import BadArgument
 from tirlower.ir import build
+from tirlower.ir.annotations import REDUCTION
 from tirlower.ir.expr import Expr, const, is_const_int
 from tirlower.ir.functor import substitute
 from tirlower.ir.refresh import copy_var, refresh_binders
@@ -48,6 +49,8 @@ def in_vectors(step: Step) -> Made:
         )
     if tail == "shift" and not known.can_prove(build.ge(extent, width)):
         step.refuse(f"the extent {loop.extent} is not known to be {lanes} at least", loop)
+    carried = step.facts.carried(step.func(site), site.steps, loop) if step["reduction"] else ()
+    notes: dict[str, object] = {REDUCTION: True} if carried else {}
     draft = Draft(step, site.func)
     name = loop.loop_var.name
     outer, lane = copy_var(loop.loop_var, f"{name}_0"), copy_var(loop.loop_var, f"{name}_1")
@@ -57,15 +60,16 @@ def in_vectors(step: Step) -> Made:
     body = _copy(draft, loop, number, first=True)
     if tail == "predicate" and not even:
         body = predicated(body, build.lt(number, extent))
-    vector = For(lane, const(0, kind), width, ForKind.VECTORIZED, None, {}, body)
+    vector = For(lane, const(0, kind), width, ForKind.VECTORIZED, None, notes, body)
     steps = whole if even or tail in ("mask", "scalar") else rounds
     nest = For(outer, const(0, kind), steps, ForKind.SERIAL, None, loop.annotations, vector, span=loop.span)
     parts: list[Stmt] = [nest]
     if not even and tail in ("mask", "scalar"):
-        parts.append(_rest(draft, loop, build.mul(whole, width), left, width, masked=tail == "mask", known=known))
+        parts.append(_rest(draft, loop, build.mul(whole, width), left, width, known, notes if tail == "mask" else None))
     draft.replace(site.steps, *parts)
     draft.forward.end(loop, nest, vector)
-    return Made(draft, (nest, vector))
+    exactness = f"reassociated({', '.join(carried)})" if carried else "bitwise"
+    return Made(draft, (nest, vector), exactness)
 
 
 def _copy(draft: Draft, loop: For, number: Expr, first: bool = False) -> Stmt:
@@ -82,11 +86,13 @@ def _copy(draft: Draft, loop: For, number: Expr, first: bool = False) -> Stmt:
     return body
 
 
-def _rest(draft: Draft, loop: For, start: Expr, left: Expr, width: Expr, *, masked: bool, known: Analyzer) -> Stmt:
-    """The iterations that fill no vector."""
+def _rest(
+    draft: Draft, loop: For, start: Expr, left: Expr, width: Expr, known: Analyzer, masked: dict[str, object] | None
+) -> Stmt:
+    """The iterations that fill no vector: one by one, or masked, as a loop of vectors with these annotations."""
     var = copy_var(loop.loop_var, f"{loop.loop_var.name}_rest")
     body = _copy(draft, loop, known.simplify(build.add(start, var)))
     zero = const(0, var.dtype)
-    if masked:
-        return For(var, zero, width, ForKind.VECTORIZED, None, {}, predicated(body, build.lt(var, left)))
+    if masked is not None:
+        return For(var, zero, width, ForKind.VECTORIZED, None, masked, predicated(body, build.lt(var, left)))
     return For(var, zero, left, ForKind.SERIAL, None, {}, body)
