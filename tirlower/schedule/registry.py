@@ -12,6 +12,7 @@ from tirlower.schedule.blocks.regions import ANNOTATE_BUFFER_ACCESS, UNSAFE_HIDE
 from tirlower.schedule.blocks.tensorize import TENSORIZE
 from tirlower.schedule.compute.compute_at import COMPUTE_AT
 from tirlower.schedule.compute.inline import COMPUTE_INLINE
+from tirlower.schedule.compute.pad_einsum import PAD_EINSUM
 from tirlower.schedule.compute.padding import DECOMPOSE_PADDING
 from tirlower.schedule.compute.reduction import DECOMPOSE_REDUCTION
 from tirlower.schedule.compute.register_tile import REGISTER_TILE
@@ -144,6 +145,7 @@ KINDS = (
     CACHE_READ,
     CACHE_WRITE,
     CACHE_INPLACE,
+    PAD_EINSUM,
 )
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _BY_METHOD = {kind.method: kind for kind in KINDS}

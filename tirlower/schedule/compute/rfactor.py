@@ -159,7 +159,7 @@ def _draft(step: Step) -> tuple[Draft, Stmt, Buffer]:
     make = _of_block if found.block is not None else _of_loops
     parts, handle, ends = make(draft, found, partial, at)
     draft.replace(way, *parts)
-    row = Row.at(func, (*way[:-2],) if len(way) > 2 and way[-2] == "stmts" else way)
+    row = Row.around(func, way)
     if row.body == way:
         draft.before(way, AllocBuffer(partial))
     else:

@@ -37,6 +37,11 @@ class Row:
             return cls(body, tuple(((*body, "stmts", at), one) for at, one in enumerate(stmt.stmts)))
         return cls(body, ((body, stmt),))
 
+    @classmethod
+    def around(cls, func: PrimFunc, path: Steps) -> Row:
+        """The row that a statement is one of."""
+        return cls.at(func, path[:-2] if len(path) > 2 and path[-2] == "stmts" else path)
+
     def of(self, path: Steps) -> int:
         """The child that a place is in; -1 for none."""
         for at, (place, _) in enumerate(self.children):
