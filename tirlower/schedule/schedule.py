@@ -362,12 +362,16 @@ class Schedule:
         """
         if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
             raise BadArgument(f"validate() runs 1 or more sets of arguments, got {seeds!r}")
-        return validated(self._state, seeds, run, self._again, directory)
+        return validated(self._state, seeds, run, self.anew, directory)
 
-    def _again(self, mod: IRModule) -> Schedule:
-        """A schedule of another module with the same options."""
+    def anew(self, mod: PrimFunc | IRModule, debug_mask: str | int | None = None) -> Schedule:
+        """A schedule of another program with the same options, no steps taken; ``debug_mask`` may be another one."""
         made = self.copy()
-        made._validate = False
+        made._validate, made._group = False, ()
+        made._single = isinstance(mod, PrimFunc)
+        if debug_mask is not None:
+            made._policy = dataclasses.replace(self._policy, debug_mask=debug_mask)
+        mod = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else mod
         names = list(mod.functions)
         made._state = State(
             mod, {}, self._state.random, self._state.working_on or (names[0] if len(names) == 1 else None)
@@ -460,7 +464,7 @@ class Schedule:
             state, outputs = take(kind, resolved, state, self._facts, self._policy, self, decision, self._group)
             if self._validate and state.mod is not before.mod:
                 only = dataclasses.replace(state, before=dataclasses.replace(before, before=None, record=None))
-                validated(only, 1, None, self._again)
+                validated(only, 1, None, self.anew)
             self._state = state
             return outputs
 
