@@ -58,6 +58,7 @@ from tirlower.schedule.memory.dtype import UNSAFE_SET_DTYPE
 from tirlower.schedule.memory.layout import SET_AXIS_SEPARATOR, TRANSFORM_LAYOUT
 from tirlower.schedule.memory.lift_alloc import LIFT_ALLOC, PRIVATIZE
 from tirlower.schedule.memory.pack import PACK
+from tirlower.schedule.memory.prefetch import PREFETCH
 from tirlower.schedule.memory.reindex import REINDEX
 from tirlower.schedule.memory.reindex_cache import REINDEX_CACHE_READ, REINDEX_CACHE_WRITE
 from tirlower.schedule.memory.scope import SET_SCOPE
@@ -126,6 +127,7 @@ KINDS = (
     COMPUTE_INLINE,
     DECOMPOSE_REDUCTION,
     STAGE_MEM,
+    PREFETCH,
     PACK,
     TILE,
     REGISTER_TILE,

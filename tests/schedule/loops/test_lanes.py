@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -89,7 +91,7 @@ def f(A: T.Buffer((3, {n}), "float32"), S: T.Buffer((3,), "float32")):
 @pytest.mark.parametrize("tail", ["scalar", "mask", "exact"])
 def test_sums_in_lanes(tail: str) -> None:
     n = 16 if tail == "exact" else 21
-    sch = tl.Schedule(parse(SUMS.format(n=n)))
+    sch: Any = tl.Schedule(parse(SUMS.format(n=n)))
     assert sch.can("vectorize", "j", 8, tail=tail).refuted
     sch.vectorize("j", 8, tail=tail, reduction=True)
     assert sch.steps[-1].exactness == "reassociated(S)"
@@ -102,7 +104,7 @@ def test_sums_in_lanes(tail: str) -> None:
 def test_partial_results_are_had_where_something_is_summed_alone() -> None:
     sch = taken(COPY.format(first=0, n=16), lambda sch: sch.vectorize("i", 8, reduction=True))
     assert sch.steps[-1].exactness == "bitwise" and not sch.get(sch.loop("i_1")).annotations
-    whole = tl.Schedule(parse(SUMS.format(n=16)))
+    whole: Any = tl.Schedule(parse(SUMS.format(n=16)))
     whole.vectorize("j", reduction=True)
     assert whole.get(whole.loop("j")).annotations == {REDUCTION: True}
     assert tl.Schedule(parse(SCAN)).can("vectorize", "i", 8, reduction=True).refuted
