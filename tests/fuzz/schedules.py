@@ -114,7 +114,8 @@ def _layout(sch: Any, rng: random.Random, loops: list[Any], loop: Any) -> None:
         return
     buffer = rng.choice(written)
     maps = LAYOUTS.get(len(buffer.shape), [lambda *rest: [*rest]])
-    sch.transform_layout(loop, buffer, rng.choice(maps))
+    pads = rng.choice([None, None, 3, lambda *at: at[0] * 2])
+    sch.transform_layout(loop, buffer, rng.choice(maps), pad_value=pads)
 
 
 CALCULUS: dict[str, Callable[[Any, random.Random, list[Any], Any], Any]] = {

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
+from tirlower.arith import Analyzer
 from tirlower.diagnostics import TirError
-from tirlower.ir import Expr, IntImm, Var, substitute
+from tirlower.ir import Expr, IntImm, Var, build, const, substitute
 from tirlower.ir.index_map import IndexMap
 from tirlower.poly.conditions import at_least
 from tirlower.poly.constraint_system import SINK, SOURCE, System
@@ -15,7 +17,7 @@ from tirlower.poly.isl import default_solver
 from tirlower.poly.scop import Scop
 from tirlower.poly.verdict import PROVED, Verdict
 
-__all__ = ["injective"]
+__all__ = ["injective", "may_pad"]
 
 
 def injective(scop: Scop, index_map: IndexMap, shape: Sequence[Expr]) -> Verdict:
@@ -72,6 +74,22 @@ def injective(scop: Scop, index_map: IndexMap, shape: Sequence[Expr]) -> Verdict
             return Verdict("refuted", f"the map takes {one} and {two} to one place")
         unknown = Verdict("unknown", f"whether the map {index_map} is injective is not known: {found.reason}")
     return PROVED if unknown is None else unknown
+
+
+def may_pad(index_map: IndexMap, shape: Sequence[Expr]) -> bool:
+    """Whether the shape that an injective map gives may have more places than there are elements.
+
+    >>> tiles = IndexMap.from_func(lambda i: [i // 4, i % 4])
+    >>> from tirlower.ir import const
+    >>> may_pad(tiles, [const(16)]), may_pad(tiles, [const(14)])
+    (False, True)
+    """
+    one: Expr = const(1, "int64")
+    old, new = (
+        reduce(lambda a, b: build.mul(a, build.cast("int64", b)), sizes, one)
+        for sizes in (shape, index_map.map_shape(shape))
+    )
+    return not Analyzer().can_prove_equal(old, new)
 
 
 def _value(values: object, side: int, dim: Var) -> int:

@@ -249,7 +249,10 @@ class Arguments:
         return made
 
     def _dimensions(self, slot: Slot) -> tuple[int, str]:
-        """How many indices a map takes, and their type: that of the first iterator of the block."""
+        """How many indices a map takes, and their type: that of the first iterator of the block, or of what a map gives."""
+        before = self.found.get(slot.of)
+        if isinstance(before, IndexMap):
+            return len(before.final_indices), str(before.final_indices[0].dtype) if before.final_indices else "int32"
         handle = next(one for one in self.found.values() if isinstance(one, Handle))
         stmt, of = self.state.stmt(handle), self.found.get(slot.of)
         dtype = str(stmt.iters[0].var.dtype) if isinstance(stmt, Block) and stmt.iters else "int32"

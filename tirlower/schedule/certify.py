@@ -18,11 +18,11 @@ import numpy as np
 from tirlower.diagnostics import ScheduleError, TirError, ValidationError
 from tirlower.interp import interpret
 from tirlower.ir.dtype import Array
-from tirlower.ir.expr import IntImm, Var
+from tirlower.ir.expr import FloatImm, IntImm, Var
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.index_map import IndexMap
 from tirlower.ir.json_io import load_json, save_json
 from tirlower.ir.query import each
+from tirlower.schedule.sites import Relaid
 from tirlower.schedule.state import Record, State
 from tirlower.schedule.trace import Target, Trace
 from tirlower.validate.passes import WORK_LIMIT, estimated_work, random_arguments
@@ -104,13 +104,24 @@ def _ran(mod: IRModule, name: str, arguments: Sequence[object], run: Runner | No
     return copies, result
 
 
-def _mapped(func: PrimFunc, arguments: Sequence[object], maps: Mapping[Var, Sequence[IndexMap]]) -> list[object]:
+def _padded(array: Array, layout: Relaid) -> Array:
+    """An array in another layout, with its padding."""
+    made = layout.index_map.map_ndarray(array)
+    if layout.padding is not None:
+        for at in np.argwhere(np.logical_not(layout.index_map.map_ndarray(np.ones(array.shape, bool)))):
+            [value] = layout.padding.map_indices([int(i) for i in at])
+            if isinstance(value, (IntImm, FloatImm)):
+                made[tuple(at)] = value.value
+    return made
+
+
+def _mapped(func: PrimFunc, arguments: Sequence[object], maps: Mapping[Var, Sequence[Relaid]]) -> list[object]:
     """Arguments of a version whose parameters have other layouts."""
     made: list[object] = []
     for param, one in zip(func.params, arguments, strict=True):
-        for index_map in maps.get(param, ()):
+        for layout in maps.get(param, ()):
             assert isinstance(one, np.ndarray)
-            one = index_map.map_ndarray(one)
+            one = _padded(one, layout)
         made.append(one)
     return made
 
@@ -122,7 +133,7 @@ def compared(
     seed: int = 0,
     *,
     bitwise: bool = True,
-    maps: Mapping[Var, Sequence[IndexMap]] | None = None,
+    maps: Mapping[Var, Sequence[Relaid]] | None = None,
     run: Runner | None = None,
 ) -> Difference | None:
     """What two versions of a function disagree in on some arguments; None where they agree.
@@ -151,9 +162,8 @@ def compared(
         if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
             continue
         there: Array = np.ones(a.shape, bool)
-        for index_map in maps.get(param, ()):
-            a = index_map.map_ndarray(a)
-            there = index_map.map_ndarray(there)
+        for layout in maps.get(param, ()):
+            a, there = (layout.index_map.map_ndarray(x) for x in (a, there))
         wrong = np.argwhere(np.logical_and(there, np.logical_not(_same(a, b))))
         if len(wrong):
             at = tuple(int(i) for i in wrong[0])
@@ -175,12 +185,12 @@ def _same(a: Array, b: Array) -> Array:
     return alike
 
 
-def _claims(records: Sequence[Record]) -> tuple[bool, dict[Var, list[IndexMap]]]:
+def _claims(records: Sequence[Record]) -> tuple[bool, dict[Var, list[Relaid]]]:
     """Whether results are the same to the bit after steps, and the layouts that parameters got."""
-    maps: dict[Var, list[IndexMap]] = {}
+    maps: dict[Var, list[Relaid]] = {}
     for record in [part for one in records for part in (one, *one.parts)]:
-        for var, index_map in record.interface.items():
-            maps.setdefault(var, []).append(index_map)
+        for var, layout in record.interface.items():
+            maps.setdefault(var, []).append(layout)
     return all(record.exactness.split("(")[0] in ("bitwise", "interface") for record in records), maps
 
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 from tirlower.ir.buffer import IterKind
 from tirlower.ir.expr import is_const_int
 from tirlower.ir.func import PrimFunc
+from tirlower.ir.index_map import IndexMap
 from tirlower.ir.query import mentions
 from tirlower.ir.stmt import Block, For, ForKind
+from tirlower.poly.injective import may_pad
 from tirlower.schedule.edits import Site, Steps
 from tirlower.schedule.handles import Handle
 from tirlower.schedule.scopes import Placed, Scope, is_affine, loops_of, scope_of
@@ -216,6 +218,15 @@ def _one_writer(step: Step) -> str:
     return f"The buffer `{buffer.name}` has {len(writers)} writer blocks in the scope" if len(writers) > 1 else ""
 
 
+def _layout(step: Step) -> str:
+    index_map, buffer = step["index_map"], step.buffer()
+    if step["pad_value"] is not None or step["assume_injective_transform"] or not isinstance(index_map, IndexMap):
+        return ""
+    if len(index_map.initial_indices) != len(buffer.shape) or not may_pad(index_map, buffer.shape):
+        return ""
+    return f"The transformation of `{buffer.name}` introduces padding, and no pad_value is given"
+
+
 CONDITIONS: Final[dict[str, Callable[[Step], str]]] = {
     "Split": _split,
     "LoopPartition": _annotated,
@@ -232,6 +243,7 @@ CONDITIONS: Final[dict[str, Callable[[Step], str]]] = {
     "RFactor": _rfactor,
     "CacheRead": _one_writer,
     "CacheWrite": _one_writer,
+    "TransformLayout": _layout,
 }
 """The conditions of each primitive, by its name in traces."""
 

@@ -20,7 +20,7 @@ from tirlower.schedule.edits import Edit, Insert, Rebuilt, Site, Steps
 from tirlower.schedule.handles import Handle
 
 __all__ = [
-    "Change", "Edit", "Ended", "Forward", "Insert", "Inside", "Memory", "Moved", "Place", "Site", "Steps", "at_site", "moved",
+    "Change", "Edit", "Ended", "Forward", "Insert", "Inside", "Memory", "Moved", "Place", "Relaid", "Site", "Steps", "at_site", "moved",
 ]  # fmt: skip
 
 Inside: TypeAlias = "Callable[[Stmt], Sequence[tuple[Steps, Stmt]]]"
@@ -45,6 +45,14 @@ class Memory:
 
 
 Place: TypeAlias = "Site | Memory | Ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Relaid:
+    """Another layout of a parameter: where its elements are, and what stands where none is (of the new indices), if that is said."""
+
+    index_map: IndexMap
+    padding: IndexMap | None = None
 
 
 class Forward:
@@ -110,7 +118,7 @@ class Change:
     buffers: Mapping[Buffer, Buffer] = field(default_factory=dict)
     decision: object = None
     random: int | None = None
-    interface: Mapping[Var, IndexMap] = field(default_factory=dict)
+    interface: Mapping[Var, Relaid] = field(default_factory=dict)
     relabel: Mapping[Var, Expr] | None = None
 
     def of(self) -> dict[str, list[Edit | Insert]]:

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from tirlower.diagnostics import BadArgument, DeadHandle
 from tirlower.ir.expr import Var
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.index_map import IndexMap
 from tirlower.ir.stmt import Stmt
 from tirlower.schedule.handles import Handle
 from tirlower.schedule.kind import Kind
-from tirlower.schedule.sites import Memory, Place, Site, at_site
+from tirlower.schedule.sites import Memory, Place, Relaid, Site, at_site
 
 __all__ = ["Instruction", "Record", "State"]
 
@@ -52,7 +51,7 @@ class Record:
     seconds: float = 0.0
     group: tuple[str, ...] = ()
     parts: tuple[Record, ...] = ()
-    interface: Mapping[Var, IndexMap] = field(default_factory=dict)
+    interface: Mapping[Var, Relaid] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -145,3 +145,19 @@ def f(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32"), n: T.int32):
         sch = tl.Schedule(func)
         with pytest.raises(NotApplicable):
             sch.blockize(sch.loop(loop))
+
+
+def test_a_predicate_that_leaves_out_the_first_iterations() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((3, 5), "int32")):
+    for i, j in T.grid(3, 5):
+        with T.block("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.where(1 <= j)
+            A[vi, vj] = vi * 10 + vj
+""")
+    for loop in (0, 1):
+        sch: Any = tl.Schedule(func, debug_mask="all")
+        sch.blockize(sch.get_loops("A")[loop])
+        executes_alike(func, sch.mod["main"])

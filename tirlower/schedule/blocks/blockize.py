@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from tirlower.analysis.access_region import get_block_read_write_region
 from tirlower.arith import normalize_iter_map_to_expr, subspace_divide
-from tirlower.arith.iter_map import IterMark
+from tirlower.arith.iter_map import IterMark, IterSum
 from tirlower.ir import build
 from tirlower.ir.buffer import IterKind, Range
+from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import BufferLoad, Call, Expr, Var, const, is_const_int
 from tirlower.ir.functor import substitute
 from tirlower.ir.query import has, mentions, nodes
@@ -106,6 +107,12 @@ def _value(mark: IterMark) -> Expr:
     return source if isinstance(source, Expr) else normalize_iter_map_to_expr(source)
 
 
+def _start(mark: IterMark, dtype: DataType) -> Expr:
+    """What an iterator begins at: not at 0 where a predicate leaves out the first iterations."""
+    source = mark.source
+    return build.cast(dtype, source.base) if isinstance(source, IterSum) else const(0, dtype)
+
+
 def _check(step: Step) -> Verdict:
     nest = _nest(step)
     if nest.block.init is None:
@@ -137,7 +144,7 @@ def _rewrite(step: Step) -> Change:
         size = build.cast(dtype, inside.extent)
         around = BlockIter(
             copy_var(it.var, f"{it.var.name}_o"),
-            Range(zero, build.cast(dtype, out.extent)),
+            Range(_start(out, dtype), build.cast(dtype, out.extent)),
             it.kind,
             build.cast(dtype, _value(out)),
         )
@@ -149,7 +156,10 @@ def _rewrite(step: Step) -> Change:
             )
             continue
         own = BlockIter(
-            copy_var(it.var, f"{it.var.name}_i"), Range(zero, size), it.kind, build.cast(dtype, _value(inside))
+            copy_var(it.var, f"{it.var.name}_i"),
+            Range(_start(inside, dtype), size),
+            it.kind,
+            build.cast(dtype, _value(inside)),
         )
         inner.append(own)
         values[it.var] = build.add(base, own.var)

@@ -1,5 +1,5 @@
-"""The form that ``pad_einsum`` takes: a nest whose accesses are indexed by iterators and constants alone, and the value
-with which more iterations of it change nothing.
+"""Nests of one store over a box; those whose accesses iterators and constants alone index, which ``pad_einsum`` takes; and
+the value with which more iterations of such a one change nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tirlower.schedule.sites import Steps
 from tirlower.schedule.stages import Stage
 from tirlower.schedule.step import Step
 
-__all__ = ["Axis", "Einsum", "einsum_of", "filler_of"]
+__all__ = ["Axis", "Nest", "einsum_of", "filler_of", "nest_of"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Einsum:
+class Nest:
     """The nest: its place, its loops from the outermost on, the block if there is one, its stores, its iterators."""
 
     path: Steps
@@ -76,8 +76,23 @@ class Einsum:
         return next((axis for axis in self.axes if axis.var is index), None)
 
 
-def einsum_of(step: Step, stage: Stage) -> Einsum:
+def einsum_of(step: Step, stage: Stage) -> Nest:
     """A stage as a nest whose accesses its iterators and constants index. Raises :class:`NotApplicable`."""
+    found = nest_of(step, stage)
+    store, init = found.store, found.init
+    accesses: list[BufferStore | BufferLoad] = [store, *found.loads, *([init] if init is not None else [])]
+    for access in accesses:
+        for index in access.indices:
+            if found.axis(index) is None and not isinstance(index, IntImm):
+                step.refuse(f"the index {index} of {access.buffer.name} is neither an iterator nor a constant", store)
+    own = [load for load in found.loads if load.buffer is store.buffer]
+    if any(not structural_equal(load, BufferLoad(store.buffer, store.indices)) for load in own):
+        step.refuse(f"other elements of {store.buffer.name} are read than the one that is written", store)
+    return found
+
+
+def nest_of(step: Step, stage: Stage) -> Nest:
+    """A stage as a nest of one store that computes alike in all of a box. Raises :class:`NotApplicable`."""
     func, path, stmt = step.func(stage.site), stage.site.steps, stage.stmt
     block = stage.block
     chain = statements_at(func, path)
@@ -103,17 +118,7 @@ def einsum_of(step: Step, stage: Stage) -> Einsum:
         step.refuse("what is computed may fail, or has effects", store)
     if init is not None and any(load.buffer is store.buffer for load in each(BufferLoad, init.value)):
         step.refuse("the init reads what it writes", init)
-    axes = _axes(step, loops, block, store)
-    found = Einsum(path, tuple(loops), block, store, init, axes)
-    accesses: list[BufferStore | BufferLoad] = [store, *found.loads, *([init] if init is not None else [])]
-    for access in accesses:
-        for index in access.indices:
-            if found.axis(index) is None and not isinstance(index, IntImm):
-                step.refuse(f"the index {index} of {access.buffer.name} is neither an iterator nor a constant", store)
-    own = [load for load in found.loads if load.buffer is store.buffer]
-    if any(not structural_equal(load, BufferLoad(store.buffer, store.indices)) for load in own):
-        step.refuse(f"other elements of {store.buffer.name} are read than the one that is written", store)
-    return found
+    return Nest(path, tuple(loops), block, store, init, _axes(step, loops, block, store))
 
 
 def _axes(step: Step, loops: Sequence[For], block: Block | None, store: BufferStore) -> tuple[Axis, ...]:
@@ -151,7 +156,7 @@ _OPS: dict[type[BinaryOp], tuple[float, ...]] = {
 """What an update combines with, and with what operands may be filled that it changes nothing."""
 
 
-def filler_of(step: Step, found: Einsum, padded: Sequence[Axis], finite: bool) -> tuple[float, str]:
+def filler_of(step: Step, found: Nest, padded: Sequence[Axis], finite: bool) -> tuple[float, str]:
     """What operands are filled with so that iterations beyond the old extents change nothing; and what that assumes.
 
     Raises :class:`NotApplicable` where no value is known. 0 where no reduced iterator is padded: nobody sees what is
@@ -197,7 +202,7 @@ def _candidates(kind: type[BinaryOp], buffer: Buffer) -> list[float]:
     return [int(bound.value), 0] if isinstance(bound, IntImm) else []
 
 
-def _begins_well(found: Einsum, kind: type[BinaryOp]) -> bool:
+def _begins_well(found: Nest, kind: type[BinaryOp]) -> bool:
     """Whether a float begins with a number from which no sum becomes -0.0, no extremum NaN."""
     init = found.init.value if found.init is not None else None
     if not isinstance(init, FloatImm) or math.isnan(init.value):

@@ -6,20 +6,23 @@ from collections.abc import Callable
 
 from tirlower.diagnostics import BadArgument, WellFormedError
 from tirlower.ir import build
+from tirlower.ir.annotations import BUFFER_DIM_ALIGN
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, const
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.index_map import IndexMap
 from tirlower.ir.op import Op
-from tirlower.ir.query import each
+from tirlower.ir.query import each, mentions
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, DeclBuffer, Stmt
 from tirlower.ir.verify import verify_well_formed
-from tirlower.poly.injective import injective
+from tirlower.poly.bounds import check_bounds
+from tirlower.poly.injective import injective, may_pad
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.rewrite.fact_mutator import FactMutator
 from tirlower.schedule.kind import Kind, Slot, Takes
+from tirlower.schedule.memory.layout_padding import LayoutPadding
 from tirlower.schedule.regions import with_regions
-from tirlower.schedule.sites import Change, Edit, Forward, Site
+from tirlower.schedule.sites import Change, Edit, Forward, Relaid, Site
 from tirlower.schedule.step import Step
 
 __all__ = ["SET_AXIS_SEPARATOR", "TRANSFORM_LAYOUT"]
@@ -28,9 +31,16 @@ __all__ = ["SET_AXIS_SEPARATOR", "TRANSFORM_LAYOUT"]
 class _Relaid(FactMutator):
     """Puts a buffer in the place of another one, with its subscripts."""
 
-    def __init__(self, func: PrimFunc, old: Buffer, new: Buffer, indices: Callable[[list[Expr]], list[Expr]]) -> None:
+    def __init__(
+        self,
+        func: PrimFunc,
+        old: Buffer,
+        new: Buffer,
+        indices: Callable[[list[Expr]], list[Expr]],
+        aligned: Callable[[Block], Block],
+    ) -> None:
         super().__init__(func)
-        self.old, self.new, self.indices = old, new, indices
+        self.old, self.new, self.indices, self.aligned = old, new, indices, aligned
 
     def _moved(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return tuple(self.analyzer.simplify(index) for index in self.indices(list(indices)))
@@ -60,7 +70,7 @@ class _Relaid(FactMutator):
         )
         made = super().visit_Block(op.with_(reads=reads, writes=writes))
         assert isinstance(made, Block)
-        return with_regions(made)
+        return self.aligned(with_regions(made))
 
 
 def _asked(step: Step) -> tuple[Site, PrimFunc, Buffer, bool]:
@@ -81,7 +91,7 @@ def _asked(step: Step) -> tuple[Site, PrimFunc, Buffer, bool]:
     if buffer.strides or not (isinstance(buffer.elem_offset, IntImm) and buffer.elem_offset.value == 0):
         step.refuse(f"{buffer.name} has strides or an offset of its own", help="they would have to be laid out anew")
     parameter = buffer in func.buffers
-    if parameter and not step["interface"]:
+    if parameter and not step["interface"] and step.policy.accept != "tvm":
         step.refuse(
             f"{buffer.name} is a parameter: its layout is what callers are to give",
             help="say interface=True, and give it so; or cache it, and lay out the cache",
@@ -116,8 +126,41 @@ def _check_layout(step: Step) -> Verdict:
         verdict = injective(step.facts.scop(func), index_map, buffer.shape)
         if not verdict.proved:
             return verdict
-    if step["pad_value"] is not None:
-        step.refuse("padding that is written is not there yet", help="leave pad_value=None where nobody reads it")
+    new = _new(step, buffer)
+    if may_pad(index_map, buffer.shape):
+        verdict = _in_bounds(step, func, buffer)
+        if not verdict.proved:
+            return verdict
+        padding = _padding(step, buffer, new)
+        if padding is not None:
+            draft, verdict = padding.drafted()
+            step.plan = draft, padding
+            if not verdict.proved:
+                return verdict
+    return PROVED
+
+
+def _new(step: Step, buffer: Buffer) -> Buffer:
+    separators = step["axis_separators"]
+    assert isinstance(separators, (list, tuple))
+    return buffer.with_(shape=tuple(_map(step).map_shape(buffer.shape)), axis_separators=tuple(separators))
+
+
+def _padding(step: Step, old: Buffer, new: Buffer) -> LayoutPadding | None:
+    """What is to be filled; None where nothing is asked for, or there is nothing to fill."""
+    if step["pad_value"] is None:
+        return None
+    made = LayoutPadding.of(step, Site(step.stage().site.func), old, new, _map(step), step["pad_value"])
+    return None if made.empty else made
+
+
+def _in_bounds(step: Step, func: PrimFunc, buffer: Buffer) -> Verdict:
+    """Whether all accesses are inside of a buffer: in a layout with padding some that are outside would go unseen."""
+    for one in check_bounds(step.facts.scop(func), of={buffer.data}):
+        if not one.verdict.proved:
+            said = "is" if one.verdict.refuted else "is not known not to be"
+            reason = f"{one.access.text} {said} outside of {buffer.name}, and would be in its padding"
+            return Verdict("unknown", f"{reason}: {one.verdict.reason}", help="state what its indices are with assume")
     return PROVED
 
 
@@ -135,19 +178,67 @@ def _inside(step: Step, buffer: Buffer, index_map: IndexMap) -> None:
 def _rewrite_layout(step: Step) -> Change:
     site, func, buffer, parameter = _asked(step)
     index_map = _map(step)
-    separators = step["axis_separators"]
-    assert isinstance(separators, (list, tuple))
-    new = buffer.with_(shape=tuple(index_map.map_shape(buffer.shape)), axis_separators=tuple(separators))
-    made, forward = _relaid(func, buffer, new, index_map.map_indices)
+    draft, padding = step.plan if isinstance(step.plan, tuple) else (None, None)
+    new = _new(step, buffer) if padding is None else padding.new
+    aligned = _aligned(step, new, index_map)
+    made, forward = _relaid(func if draft is None else draft.func(), buffer, new, index_map.map_indices, aligned)
+    if draft is not None:
+        draft.change(())  # tells what of the old program is no more
+        forward = _one_after_other(step, func, draft.forward, forward)
+    interface: dict[Var, Relaid] = {}
     if parameter:
         step.exactness = f"interface({buffer.name}, {index_map})"
-    return Change(Edit(site, made), forward, buffers={buffer: new})
+        value = None if padding is None else IndexMap(padding.inverse.initial_indices, (padding.value,))
+        interface = {param: Relaid(index_map, value) for param, one in func.buffer_map.items() if one is buffer}
+    return Change(Edit(site, made), forward, buffers={buffer: new}, interface=interface)
+
+
+def _one_after_other(step: Step, func: PrimFunc, first: Forward, second: Forward) -> Forward:
+    """What became of statements in two rewrites."""
+    made = Forward()
+    for _, old in step.facts.inside(func.body):
+        if old in first.ended:
+            made.end(old, *(second.after(one) for one in first.ended[old]))
+        else:
+            made.keep(old, second.after(first.after(old)))
+    return made
+
+
+def _aligned(step: Step, new: Buffer, index_map: IndexMap) -> Callable[[Block], Block]:
+    """Puts the alignments of a buffer's dimensions at their new places; one of a dimension that was taken apart goes."""
+    finals, places = index_map.final_indices, dict[int, int]()
+    for at, var in enumerate(index_map.initial_indices):
+        if var in finals and sum(mentions(one, {var}) for one in finals) == 1:
+            places[at] = finals.index(var)
+
+    def aligned(block: Block) -> Block:
+        entries = block.annotations.get(BUFFER_DIM_ALIGN)
+        if not isinstance(entries, tuple):
+            return block
+        kept: list[tuple[object, ...]] = []
+        for entry in entries:
+            assert isinstance(entry, tuple)
+            index, axis, *rest = (int(str(one)) for one in entry)
+            if index >= len(block.writes) or block.writes[index].buffer is not new:
+                kept.append(entry)
+            elif axis in places:
+                kept.append((index, places[axis], *rest))
+            else:
+                step.notes.append(f"the alignment of dimension {axis} of {new.name} is no more")
+        others = {key: value for key, value in block.annotations.items() if key != BUFFER_DIM_ALIGN}
+        return block.with_(annotations={**others, BUFFER_DIM_ALIGN: tuple(kept)} if kept else others)
+
+    return aligned
 
 
 def _relaid(
-    func: PrimFunc, old: Buffer, new: Buffer, indices: Callable[[list[Expr]], list[Expr]]
+    func: PrimFunc,
+    old: Buffer,
+    new: Buffer,
+    indices: Callable[[list[Expr]], list[Expr]],
+    aligned: Callable[[Block], Block] = lambda block: block,
 ) -> tuple[PrimFunc, Forward]:
-    body = _Relaid(func, old, new, indices).visit(func.body)
+    body = _Relaid(func, old, new, indices, aligned).visit(func.body)
     forward = Forward()
     forward.like(func.body, body)
     buffers = {param: new if buffer is old else buffer for param, buffer in func.buffer_map.items()}
@@ -164,7 +255,7 @@ TRANSFORM_LAYOUT = Kind(
         Slot("block", Takes.STAGE),
         Slot("buffer", Takes.BUFFER, attr=True),
         Slot("index_map", Takes.INDEX_MAP, of="buffer"),
-        Slot("pad_value", Takes.EXPR, default=None, attr=True),
+        Slot("pad_value", Takes.EXPR, default=None, attr=True, of="index_map"),
         Slot("assume_injective_transform", Takes.FLAG, default=False, attr=True),
         Slot("axis_separators", Takes.INTEGERS, default=(), extra=True),
         Slot("interface", Takes.FLAG, default=False, extra=True),
@@ -174,7 +265,12 @@ TRANSFORM_LAYOUT = Kind(
 
     Legal where no two elements come to one place, and no view or pointer escapes. A parameter is laid out anew only with
     ``interface=True``: callers then give it so. The map is a function of indices, with ``IndexMap.AXIS_SEPARATOR`` where
-    groups of dimensions are to be flattened apart.
+    groups of dimensions are to be flattened apart. Where the new shape has room that no element comes to, all accesses must be
+    known to be inside of the old one.
+
+    ``pad_value`` is written to that room: a number, an expression, or a function of the new indices, which may load the buffer itself (at its old
+    indices). The nest that writes all of the buffer writes it too, else a nest of its own behind the last writer; of a parameter that is only
+    read it is what callers are to give, stated by ``T.assume``.
 
     >>> import tirlower as tl
     >>> from tirlower.script import parse
