@@ -58,7 +58,7 @@ LAZY = {
     "driver/backend.py": "the passes and the backend of a target are imported when it is asked for",
     "driver/cpu.py": "the compiler is imported for what is not in the disk cache; finds the exception classes that an entry names",
     "driver/progress.py": "logging is imported by builds that take over a second",
-    "driver/result.py": "a kernel from the disk cache is lowered when somebody looks at its stages",
+    "driver/result.py": "a kernel from the disk cache is lowered, and scheduled, when somebody looks at its stages",
     "driver/pipelines/__init__.py": "the passes of a GPU are imported for a GPU",
     "llvm/codegen/symbols.py": "profiles stand on the passes, and only code with marks needs them",
     "llvm/codegen/__init__.py": "the code generator is imported when something is compiled",

@@ -22,7 +22,7 @@ def test_every_kind_has_what_a_build_needs() -> None:
         steps = ("resolve", "compiled", "generate", "compile", "bind", "packed", "text", "report")
         assert all(callable(getattr(backend, step)) for step in steps)
         assert all(step.why for step in pipeline_for(target))
-    assert SOURCE_KINDS == ("tir", "llvm", "llvm-opt", "asm", "ptx", "host", "c")
+    assert SOURCE_KINDS == ("scheduled", "tir", "llvm", "llvm-opt", "asm", "ptx", "host", "c")
     for kind in KINDS.values():
         shown = tl.build(scaled_for(kind), kind.example)
         assert all(shown.source(stage) for stage in ("tir", *kind.sources))

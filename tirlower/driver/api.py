@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from tirlower.call.gil import GilChoice
 from tirlower.diagnostics import TirError, paused_collection, user_frames
@@ -15,14 +15,23 @@ from tirlower.ir.func import IRModule, PrimFunc, Scheduled
 from tirlower.machine.target import TargetLike
 from tirlower.transforms import PassContext
 
+if TYPE_CHECKING:
+    from tirlower.driver.scheduling import ScheduleLike
+
 __all__ = ["JitFunction", "build", "jit", "lower"]
 
 
-def lower(program: PrimFunc | IRModule | Scheduled, target: TargetLike = None, *, until: str | None = None) -> IRModule:
+def lower(
+    program: PrimFunc | IRModule | Scheduled,
+    target: TargetLike = None,
+    *,
+    until: str | None = None,
+    schedule: ScheduleLike = "none",
+) -> IRModule:
     """The module after the passes of the target's pipeline, or after the first run of the pass ``until``.
 
     ``program``: a function, a module, or a schedule of one. ``target`` is a :class:`Target` or its text; the current one,
-    or ``"llvm"``, when left out. The module is what :func:`build` compiles for arrays that share no memory, as its
+    or ``"llvm"``, when left out. ``schedule`` is that of :func:`build`. The module is what :func:`build` compiles for arrays that share no memory, as its
     attributes ``tir.noalias`` say.
     Loops and accesses are checked first, and what is not proved inside its buffer gets a guard (docs/legality.md).
     Raises :class:`WellFormedError` for an ill-formed program, :class:`LegalityError` for a loop or an access that is
@@ -46,21 +55,42 @@ def lower(program: PrimFunc | IRModule | Scheduled, target: TargetLike = None, *
         where = target_of(target)
         with paused_collection():
             verify_well_formed(mod)
+            text = _schedule(schedule, program)
+            if text != "none" and where.kind == "llvm":
+                from tirlower.driver.scheduling import scheduled
+
+                check_legality(apart(mod), PassContext.current())  # judges what was written
+                mod = scheduled(mod, text, where).module
             checked = check_legality(apart(mod), PassContext.current(), lifts=not where.is_gpu)
             return pipeline_for(where).run(checked.module, PassContext.current(), until)
 
 
 @overload
 def build(
-    program: PrimFunc, target: TargetLike = None, *, outputs: Sequence[str] | None = None, gil: GilChoice = "auto"
+    program: PrimFunc,
+    target: TargetLike = None,
+    *,
+    outputs: Sequence[str] | None = None,
+    gil: GilChoice = "auto",
+    schedule: ScheduleLike = "none",
 ) -> Kernel: ...
 @overload
 def build(
-    program: Scheduled, target: TargetLike = None, *, outputs: Sequence[str] | None = None, gil: GilChoice = "auto"
+    program: Scheduled,
+    target: TargetLike = None,
+    *,
+    outputs: Sequence[str] | None = None,
+    gil: GilChoice = "auto",
+    schedule: ScheduleLike = "none",
 ) -> Kernel | Executable: ...
 @overload
 def build(
-    program: IRModule, target: TargetLike = None, *, outputs: Sequence[str] | None = None, gil: GilChoice = "auto"
+    program: IRModule,
+    target: TargetLike = None,
+    *,
+    outputs: Sequence[str] | None = None,
+    gil: GilChoice = "auto",
+    schedule: ScheduleLike = "none",
 ) -> Executable: ...
 def build(
     program: PrimFunc | IRModule | Scheduled,
@@ -68,6 +98,7 @@ def build(
     *,
     outputs: Sequence[str] | None = None,
     gil: GilChoice = "auto",
+    schedule: ScheduleLike = "none",
 ) -> Kernel | Executable:
     """Compile a function to a :class:`Kernel`, or a module to an :class:`Executable` of its exported functions.
 
@@ -76,7 +107,10 @@ def build(
     ``target``: a :class:`Target` or its text (``"llvm -mcpu=x86-64-v4"``); the current one, or the host's, when left
     out. ``outputs``: names of parameters (or, for a module, of each function's) that calls do not pass; they are
     allocated and returned. The attribute ``tir.outputs`` says the same. ``gil``: whether calls release the global
-    interpreter lock; ``"auto"`` does when the work is longer than a few microseconds.
+    interpreter lock; ``"auto"`` does when the work is longer than a few microseconds. ``schedule``: ``"none"`` compiles what is
+    written; ``"auto"`` schedules it for the target's processor first, each step proved to keep every bit that no permission
+    lets change, and ``kernel.schedule`` has the steps; a trace, or the path of a file with one as JSON, is applied. Without
+    effect for targets other than ``llvm``, and for a schedule.
 
     Machine code is kept on disk, keyed by everything that determines it (``Kernel.explain_miss`` says why it was not
     found). Loops and accesses are checked as :func:`lower` does. Raises :class:`WellFormedError`,
@@ -95,11 +129,30 @@ def build(
         _check_options(outputs, gil)
         mod, single = module_of(program)
         where = target_of(target)
-        made = build_module(mod, where, PassContext.current(), outputs, gil)
+        made = build_module(mod, where, PassContext.current(), outputs, gil, _schedule(schedule, program))
         if not single:
             return Executable(*made)
         _, kernels = made
         return next(iter(kernels.values()))
+
+
+def build_as(
+    mod: IRModule, target: TargetLike, outputs: Sequence[str] | None, gil: GilChoice, schedule: str
+) -> Executable:
+    """Compile a module as another build did, whose schedule is given as the build kept it: what unpickling does."""
+    return Executable(*build_module(mod, target_of(target), PassContext.current(), outputs, gil, schedule))
+
+
+def _schedule(given: ScheduleLike, program: object = None) -> str:
+    """What a build keeps of ``schedule=``: "none", "auto", or the JSON of a trace; "none" for a schedule, whose steps were taken."""
+    if isinstance(given, str) and given in ("none", "auto"):
+        return "none" if isinstance(program, Scheduled) else given
+    from tirlower.driver.scheduling import schedule_text
+
+    text = schedule_text(given)
+    if isinstance(program, Scheduled):
+        raise TirError("a schedule is built as it is, without the steps of another trace", help="apply the trace to it")
+    return text
 
 
 def _check_options(outputs: object, gil: object) -> None:
@@ -119,7 +172,12 @@ def _check_options(outputs: object, gil: object) -> None:
 def jit(program: PrimFunc) -> JitFunction: ...
 @overload
 def jit(
-    program: None = None, *, target: TargetLike = None, outputs: Sequence[str] | None = None, gil: GilChoice = "auto"
+    program: None = None,
+    *,
+    target: TargetLike = None,
+    outputs: Sequence[str] | None = None,
+    gil: GilChoice = "auto",
+    schedule: ScheduleLike = "none",
 ) -> Callable[[PrimFunc], JitFunction]: ...
 def jit(
     program: PrimFunc | None = None,
@@ -127,6 +185,7 @@ def jit(
     target: TargetLike = None,
     outputs: Sequence[str] | None = None,
     gil: GilChoice = "auto",
+    schedule: ScheduleLike = "none",
 ) -> JitFunction | Callable[[PrimFunc], JitFunction]:
     """Compile a prim func at its first call (or from the disk cache); ``@tl.jit`` or ``@tl.jit(target=…, outputs=[…])``.
 
@@ -134,6 +193,8 @@ def jit(
     """
 
     _check_options(outputs, gil)
+    with user_frames():
+        text = _schedule(schedule)
 
     def decorate(func: PrimFunc) -> JitFunction:
         if not isinstance(func, PrimFunc):
@@ -143,6 +204,6 @@ def jit(
                 )
         if target is not None:
             target_of(target)  # what it names is wrong here, not at the first call
-        return LazyKernel(func, (target, outputs, gil))
+        return LazyKernel(func, (target, outputs, gil, text))
 
     return decorate if program is None else decorate(program)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tirlower.emit.compile import CompileOptions
     from tirlower.transforms import PassContext
 
-__all__ = ["KINDS", "SOURCE_KINDS", "Backend", "Kind", "backend_of", "kind_of", "pipeline_for"]
+__all__ = ["KINDS", "MODULES", "SOURCE_KINDS", "Backend", "Kind", "backend_of", "kind_of", "pipeline_for"]
 
 
 class Backend(Protocol):
@@ -83,7 +83,10 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 """What stands behind each kind of target; its modules are imported when it is asked for."""
 
-SOURCE_KINDS: Final = tuple(dict.fromkeys(("tir", *(source for kind in KINDS.values() for source in kind.sources))))
+MODULES: Final = ("scheduled", "tir")
+"""The stages that are modules, whatever the target: what a schedule made of the program, and that after the passes."""
+
+SOURCE_KINDS: Final = tuple(dict.fromkeys((*MODULES, *(source for kind in KINDS.values() for source in kind.sources))))
 """All stages that kernels show."""
 
 

@@ -62,9 +62,16 @@ def exported_functions(mod: IRModule) -> dict[str, PrimFunc]:
 
 
 def build_module(
-    mod: IRModule, target: Target, ctx: PassContext, outputs: Sequence[str] | None, gil: GilChoice = "auto"
+    mod: IRModule,
+    target: Target,
+    ctx: PassContext,
+    outputs: Sequence[str] | None,
+    gil: GilChoice = "auto",
+    schedule: str = "none",
 ) -> tuple[BuildResult, Mapping[str, Kernel]]:
     """Compile the exported functions of a module, or find them compiled in the disk cache; the kernels by symbol.
+
+    ``schedule`` is "none", "auto" or the JSON of a trace.
 
     Raises :class:`WellFormedError`, :class:`LegalityError`, :class:`TransformError`, :class:`LoweringError` or
     :class:`CodegenError`.
@@ -74,7 +81,7 @@ def build_module(
     with paused_collection():
         resolved, options = backend.resolve(target, ctx)
         chosen = {name: outputs_of(func, outputs) for name, func in exported_functions(mod).items()}
-        spec = BuildSpec(mod, resolved, ctx.choices, options, chosen, gil, asked=target)
+        spec = BuildSpec(mod, resolved, ctx.choices, options, chosen, gil, asked=target, schedule=schedule)
         result = BuildResult(spec, backend)
         kernels = backend.bind(result, backend.compiled(result, ctx))
     result.timings["whole"] = (time.perf_counter() - start) * 1e3

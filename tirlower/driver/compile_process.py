@@ -45,6 +45,7 @@ class Question(NamedTuple):
     gil: GilChoice
     home: tuple[str, ...]
     symbols: tuple[str, ...]
+    schedule: str
 
     @classmethod
     def of(cls, unit: BuildResult) -> Question:
@@ -52,13 +53,17 @@ class Question(NamedTuple):
         spec = unit.spec
         choices, outputs = spec.choices.copy(), dict(spec.outputs)
         symbols = registered_symbols()
-        return cls(Packed(spec.module), spec.target, choices, spec.options, outputs, spec.gil, unit.home, symbols)
+        program = Packed(spec.module)
+        return cls(program, spec.target, choices, spec.options, outputs, spec.gil, unit.home, symbols, spec.schedule)
 
     def answer(self) -> Answer:
         """Compile it."""
         for name in self.symbols:
             register_symbol(name, 1)  # that it is there decides what is generated; its address, what is linked
-        spec = BuildSpec(self.program.unpacked(), self.target, self.choices, self.options, self.outputs, self.gil)
+        module = self.program.unpacked()
+        spec = BuildSpec(
+            module, self.target, self.choices, self.options, self.outputs, self.gil, schedule=self.schedule
+        )
         unit = BuildResult(spec, backend_of(self.target), home=self.home)
         with paused_collection():
             entry = compile_version(unit, spec.context())

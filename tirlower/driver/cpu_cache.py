@@ -38,6 +38,7 @@ def key_of(spec: BuildSpec, program: str) -> CacheKey:
             "outputs": repr(spec.outputs),
             "gil": str(spec.gil),
             "overlap": str(spec.overlap),
+            "schedule": spec.schedule_key,
             "entry": entry_cache_key(),
             **spec.options.key(),
         }

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tirlower.llvm.entry import EntryParts
     from tirlower.machine.target import Target
     from tirlower.rewrite.context import Choices
+    from tirlower.schedule.trace import Trace
 
 __all__ = ["Built", "BuiltKernel", "Executable", "ForeignKernel", "Kernel", "rebuilding"]
 
@@ -32,7 +33,8 @@ class Built(FunctionLike):
     artifact: BuildResult
 
     def source(self, kind: str = "tir") -> str:
-        """The program at a stage: ``"tir"`` (after the passes), and what the target has of the
+        """The program at a stage: ``"scheduled"`` (what the schedule made of it; as written without one), ``"tir"`` (after the
+        passes), and what the target has of the
         :data:`~tirlower.driver.backend.SOURCE_KINDS`.
 
         Raises :class:`TirError` for another kind.
@@ -47,6 +49,12 @@ class Built(FunctionLike):
     def ir_after(self) -> Mapping[str, IRModule]:
         """The module after each pass, by the pass's name (run again with a trace where the build had none)."""
         return self.artifact.ir_after
+
+    @property
+    def schedule(self) -> Trace:
+        """The steps that were taken on the function as written, before it was compiled: they run as they stand on
+        ``tl.Schedule(func)``. None where it was compiled as written."""
+        return self.artifact.trace(self.name)
 
     def explain_miss(self) -> str:
         """Why the machine code was not in the disk cache; says so when it was."""
@@ -122,9 +130,10 @@ def rebuilding(
     outputs: Sequence[str] | None,
     gil: GilChoice,
     choices: Choices,
+    schedule: str,
 ) -> tuple[object, ...]:
     """What pickle keeps of a kernel, or of all those of a module (without a name): how it was built."""
-    return _rebuilt, (Packed(module), name, target, outputs, gil, choices)
+    return _rebuilt, (Packed(module), name, target, outputs, gil, choices, schedule)
 
 
 def _rebuilt(
@@ -134,11 +143,12 @@ def _rebuilt(
     outputs: Sequence[str] | None,
     gil: GilChoice,
     choices: Choices,
+    schedule: str,
 ) -> object:
     """A kernel, or all those of a module (without a name), from what determined it: what unpickling calls."""
     driver = importlib.import_module("tirlower.driver.api")
     with driver.PassContext(**choices):
-        made = driver.build(module.unpacked(), target, outputs=outputs, gil=gil)
+        made = driver.build_as(module.unpacked(), target, outputs, gil, schedule)
     return made if name is None else made[name]
 
 

@@ -20,8 +20,8 @@ from tirlower.transforms import PassContext
 __all__ = ["JitFunction", "LazyKernel"]
 
 
-Options: TypeAlias = tuple[TargetLike, Sequence[str] | None, GilChoice]
-"""How a function is built when it is called: its target, what it returns, whether calls release the lock."""
+Options: TypeAlias = tuple[TargetLike, Sequence[str] | None, GilChoice, str]
+"""How a function is built when it is called: its target, what it returns, whether calls release the lock, its schedule."""
 
 
 class JitFunction(Kernel):
@@ -70,6 +70,7 @@ class LazyKernel(JitFunction):
     """
 
     source, show, ir_after, explain_miss, report = map(_asked, ("source", "show", "ir_after", "explain_miss", "report"))
+    schedule = _asked("schedule")
     signature, target, slow_path = map(_asked, ("signature", "target", "slow_path"))
 
     def __init__(self, source: PrimFunc, options: Options) -> None:
@@ -89,9 +90,9 @@ class LazyKernel(JitFunction):
             return self if self._made is None else self._made
 
     def _make(self) -> None:
-        target, outputs, gil = self._options
+        target, outputs, gil, schedule = self._options
         mod, _ = module_of(self._source)
-        result, kernels = build_module(mod, target_of(target), PassContext.current(), outputs, gil)
+        result, kernels = build_module(mod, target_of(target), PassContext.current(), outputs, gil, schedule)
         kernel = kernels[self.name]
         if not isinstance(kernel, Kernel):
             self._made = kernel

@@ -11,6 +11,7 @@ from tirlower.legality.notes import AccessNote, CheckReport, LoopNote
 from tirlower.llvm.machine_loops import MachineLoop, machine_loops
 
 if TYPE_CHECKING:
+    from tirlower.autoschedule.explain import NestReport
     from tirlower.driver.result import BuildResult
 
 __all__ = ["AccessNote", "CheckReport", "LoopNote", "Report", "report_of"]
@@ -24,6 +25,7 @@ class Report:
     milliseconds by step; ``passes``
     milliseconds by pass (empty where the cache made them unnecessary); ``checks`` what was proved of the program and
     what was not (see :class:`CheckReport`; its parts are attributes of the report too); ``code_bytes`` the size of the object;
+    ``nests`` what an automatic schedule made of each nest;
     ``inner_loops`` what the innermost loops became in machine code.
     """
 
@@ -36,6 +38,25 @@ class Report:
     checks: CheckReport = field(default_factory=CheckReport)
     code_bytes: int = 0
     assembly: Callable[[], str] = field(default=str, repr=False, compare=False)
+    scheduling: Callable[[], tuple[NestReport, ...]] = field(default=tuple, repr=False, compare=False)
+
+    @functools.cached_property
+    def nests(self) -> tuple[NestReport, ...]:
+        """What the automatic schedule made of each nest, and why not more; nothing where a build has none.
+
+        Of a kernel from the disk cache the schedule is made again when this is first asked for.
+
+        >>> import tirlower as tl
+        >>> from tirlower.script import tir as T
+        >>> @T.prim_func
+        ... def f(A: T.Buffer((4096,), "float32")):
+        ...     for i in T.parallel(4096):
+        ...         A[i] = A[i] + T.float32(1)
+        >>> nest, = tl.build(f, schedule="auto").report().nests
+        >>> print(*nest.lines())
+        A over i: left as written: the loop `i` is parallel already
+        """
+        return self.scheduling()
 
     @functools.cached_property
     def inner_loops(self) -> tuple[MachineLoop, ...]:
@@ -92,6 +113,7 @@ class Report:
         slow = sorted(self.passes.items(), key=lambda item: -item[1])[:5]
         if slow:
             lines.append("  slowest passes: " + ", ".join(f"{name} {ms:.2f} ms" for name, ms in slow))
+        lines += [f"  {line}" for nest in self.nests for line in nest.lines()]
         lines += [f"  {line}" for line in self.checks.lines()]
         return "\n".join(lines)
 
@@ -108,4 +130,5 @@ def report_of(result: BuildResult, assembly: Callable[[], str] = str) -> Report:
         checks=result.checks,
         code_bytes=result.code_bytes,
         assembly=assembly,
+        scheduling=lambda: () if result.spec.scheduled is None else result.spec.scheduled.nests,
     )

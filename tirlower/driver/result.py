@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tirlower.call.gil import GilChoice
 from tirlower.call.views import Result
 from tirlower.diagnostics import TirError, nearest_name
-from tirlower.driver.backend import KINDS, SOURCE_KINDS, Backend, kind_of, pipeline_for
+from tirlower.driver.backend import KINDS, MODULES, SOURCE_KINDS, Backend, kind_of, pipeline_for
 from tirlower.driver.kernel import rebuilding
 from tirlower.emit.compile import CompileOptions
 from tirlower.ir.func import IRModule, PrimFunc
@@ -20,8 +20,10 @@ from tirlower.machine.target import Target
 from tirlower.transforms import PassContext
 
 if TYPE_CHECKING:
+    from tirlower.autoschedule.choose import Scheduled
     from tirlower.legality.check import CheckedModule
     from tirlower.rewrite.context import Choices
+    from tirlower.schedule.trace import Trace
 
 __all__ = ["BuildResult", "BuildSpec"]
 
@@ -31,6 +33,7 @@ class BuildSpec:
     """What determines a build: the module, the target (and so the passes), which passes run and their options, LLVM's options.
 
     ``asked`` is the target as the build was given it, without what the machine here added.
+    ``schedule`` is "none", "auto" or the JSON of a trace; the module is as it was written.
     ``overlap`` names the exported function whose version for overlapping arrays this is; without it the build is of all
     functions, for arrays that share no memory.
     """
@@ -43,6 +46,7 @@ class BuildSpec:
     gil: GilChoice = "auto"
     overlap: str | None = None
     asked: Target | None = None
+    schedule: str = "none"
 
     def function(self, name: str) -> PrimFunc:
         """A function as it was given, by its symbol."""
@@ -61,13 +65,41 @@ class BuildSpec:
         return self.run_passes(self.check(used).module, used)
 
     def check(self, ctx: PassContext) -> CheckedModule:
-        """What legality says of the version that is built."""
+        """What legality says of the version that is built: of the program as written first, then of what is made of it."""
         from tirlower.legality.check import check_legality
         from tirlower.legality.versions import apart, overlapping
 
-        if self.overlap is None:
-            return check_legality(apart(self.module), ctx, lifts=not self.target.is_gpu)
-        return check_legality(overlapping(self.module, self.overlap), ctx, in_order=True)
+        if self.overlap is not None:
+            return check_legality(overlapping(self.module, self.overlap), ctx, in_order=True)
+        written = check_legality(apart(self.module), ctx, lifts=not self.target.is_gpu)
+        if self.scheduled is None or self.scheduled.module is self.module:
+            return written
+        made = check_legality(apart(self.scheduled.module), ctx, lifts=not self.target.is_gpu)
+        # Two arrays may be one where both programs compute then what they compute of copies.
+        both = {
+            name: tuple(pair for pair in pairs if pair in written.in_place.get(name, ()))
+            for name, pairs in made.in_place.items()
+        }
+        return replace(made, in_place=both)
+
+    @cached_property
+    def scheduled(self) -> Scheduled | None:
+        """What the schedule makes of the module; None where it is compiled as written, and of the version for arrays that
+        overlap."""
+        if self.schedule == "none" or self.overlap is not None or self.target.kind != "llvm":
+            return None
+        from tirlower.driver.scheduling import scheduled
+
+        return scheduled(self.module, self.schedule, self.target)
+
+    @property
+    def schedule_key(self) -> str:
+        """What of the schedule determines the machine code."""
+        if self.schedule == "none" or self.overlap is not None or self.target.kind != "llvm":
+            return "none"
+        from tirlower.driver.scheduling import key_of_schedule
+
+        return key_of_schedule(self.schedule, self.target)
 
     def overlapping(self, name: str) -> BuildSpec:
         """That of the version of an exported function for overlapping arrays, with what it calls and nothing else."""
@@ -83,7 +115,7 @@ class BuildSpec:
     def rebuilding(self, name: str | None) -> tuple[object, ...]:
         """What pickle keeps of a kernel of this build, or of all of them."""
         outputs = next(iter(self.outputs.values()), ()) or None if name is None else self.outputs.get(name, ())
-        return rebuilding(self.module, name, self.asked or self.target, outputs, self.gil, self.choices)
+        return rebuilding(self.module, name, self.asked or self.target, outputs, self.gil, self.choices, self.schedule)
 
     def run_passes(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The checked module after the target's passes for this version."""
@@ -152,13 +184,14 @@ class BuildResult:
         return self.traced
 
     def source(self, kind: str = "tir") -> str:
-        """The program at a stage: ``"tir"`` (after the passes), or one of the target's own.
+        """The program at a stage: ``"scheduled"`` (what the schedule made of it), ``"tir"`` (after the passes), or one of the
+        target's own.
 
         Raises :class:`TirError` for another kind.
         """
-        if kind == "tir":
-            return self._shown().script()
-        known = ("tir", *kind_of(self.target).sources)
+        if kind in MODULES:
+            return self._shown(kind).script()
+        known = (*MODULES, *kind_of(self.target).sources)
         if kind in known:
             return self.backend.text(self, kind)
         near = nearest_name(kind, known)
@@ -170,14 +203,26 @@ class BuildResult:
 
     def show(self, kind: str = "tir") -> None:
         """Print :meth:`source`, the script coloured where the terminal shows colours."""
-        if kind == "tir":
-            self._shown().show()
+        if kind in MODULES:
+            self._shown(kind).show()
         else:
             print(self.source(kind))
 
-    def _shown(self) -> IRModule | PrimFunc:
-        lowered = self.lowered
+    def _shown(self, kind: str) -> IRModule | PrimFunc:
+        made = self.spec.scheduled if kind == "scheduled" else None
+        lowered = self.lowered if kind == "tir" else self.spec.module if made is None else made.module
         return lowered[next(iter(lowered))] if len(lowered) == 1 else lowered
+
+    def trace(self, name: str) -> Trace:
+        """The steps that the schedule took on a function, given by its symbol."""
+        from tirlower.schedule.trace import Trace
+
+        made = self.spec.scheduled
+        found = {} if made is None else made.functions
+        for key, func in self.spec.module.functions.items():
+            if func.attrs.get("global_symbol", key) == name and key in found:
+                return found[key].trace
+        return Trace()
 
     def explain_miss(self) -> str:
         """Why the code was compiled rather than read from the disk cache."""

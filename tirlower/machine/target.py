@@ -51,7 +51,7 @@ KINDS: dict[str, Kind] = {
 
 OPTIONS: dict[str, type] = {
     "keys": tuple, "device": str, "model": str, "tag": str, "libs": tuple, "host": str,
-    "mcpu": str, "mattr": tuple, "mtriple": str, "mfloat-abi": str, "mabi": str, "opt-level": int, "num-cores": int,
+    "mcpu": str, "mattr": tuple, "mcache": tuple, "mtriple": str, "mfloat-abi": str, "mabi": str, "opt-level": int, "num-cores": int,
     "num_threads": int, "fast-math": bool, "fast-math-nnan": bool, "fast-math-ninf": bool, "fast-math-nsz": bool,
     "fast-math-arcp": bool, "fast-math-contract": bool, "fast-math-reassoc": bool, "vector-width": int,
     "fast-vector-math": bool, "jit": str, "cl-opt": tuple, "runtime": str, "system-lib": bool, "arch": str, "ptx": int,

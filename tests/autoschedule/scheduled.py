@@ -1,0 +1,58 @@
+"""Functions scheduled in tests: run before and after by the interpreter and by machine code, and the trace taken again as Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tirlower as tl
+from tests.checking import executes_alike, random_arguments, roundtrips
+from tirlower.autoschedule.choose import ScheduledFunction, autoschedule
+from tirlower.ir import IRModule, PrimFunc
+from tirlower.ir.structural import assert_structural_equal
+from tirlower.machine.processor import Processor
+from tirlower.script import parse
+
+__all__ = ["AVX2", "AVX512", "planned", "same_bits", "scheduled"]
+
+AVX2 = "llvm -mcpu=x86-64-v3 -mcache=32K,512K,16M -num_threads=2"
+AVX512 = "llvm -mcpu=x86-64-v4 -mcache=48K,1M,32M -num_threads=2"
+
+
+def planned(program: str | PrimFunc, target: str = AVX2) -> ScheduledFunction:
+    """What becomes of a function on a stated machine; a second time the same, and so from the text of its trace."""
+    func = parse(program) if isinstance(program, str) else program
+    found, again = (autoschedule(IRModule({"f": func}), Processor.of(target)).functions["f"] for _ in range(2))
+    assert str(found.trace) == str(again.trace) and found.nests == again.nests
+    space: dict[str, Any] = {}
+    exec(str(found.trace), space)
+    sch = tl.Schedule(func)
+    space["schedule"](sch)
+    assert_structural_equal(sch.mod["main"], found.schedule.mod["main"])
+    assert not any(step.verdict == "unchecked" for step in found.schedule.steps)
+    return found
+
+
+def scheduled(program: str | PrimFunc, target: str = AVX2, *, interpreted: bool = True) -> ScheduledFunction:
+    """The same, run: by the interpreter before and after (of small sizes), and as machine code beside the written loops'."""
+    found = planned(program, target)
+    roundtrips(found.function)
+    if interpreted:
+        executes_alike(found.written, found.function, tolerance=0.0)
+    same_bits(found.written, target)
+    return found
+
+
+def same_bits(func: PrimFunc, target: str = AVX2) -> None:
+    """Machine code with and without a schedule writes the same bytes."""
+    plain, made = tl.build(func, target), tl.build(func, target, schedule="auto")
+    if hasattr(plain, "lacking"):
+        return  # code for a processor that this one is not
+    arguments = random_arguments(func, np.random.default_rng(0))
+    others = [one.copy() if isinstance(one, np.ndarray) else one for one in arguments]
+    plain(*arguments)
+    made(*others)
+    for one, other in zip(arguments, others, strict=True):
+        if isinstance(one, np.ndarray):
+            assert one.tobytes() == other.tobytes()

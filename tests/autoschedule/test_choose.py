@@ -1,0 +1,121 @@
+"""Which recipe is taken: the best bid that is proved, and none that changes a bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import tirlower as tl
+from tests.autoschedule.scheduled import AVX2
+from tirlower.autoschedule.choose import autoschedule, replayed
+from tirlower.autoschedule.classify import Nest
+from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
+from tirlower.autoschedule.recipes.fallback import FALLBACK
+from tirlower.autoschedule.verbs import Verbs
+from tirlower.ir import IRModule
+from tirlower.machine.processor import Processor
+from tirlower.script import parse
+
+SUMS = parse("""
+def f(A: T.Buffer((64, 64), "float32"), B: T.Buffer((64,), "float32"), C: T.Buffer((513, 512), "float32")):
+    for i, k in T.grid(64, 64):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] += A[vi, vk]
+    for i, j in T.grid(512, 512):
+        C[i + 1, j] = C[i, j]
+""")
+MACHINE = Processor.of(AVX2)
+
+
+@dataclass(frozen=True)
+class _Steps(Recipe[Facts, Plan]):
+    """Takes some steps of any nest, and claims to take so many seconds."""
+
+    name: ClassVar[str] = "steps"
+    seconds: float = 1e-9
+    verb: str = "parallel"
+    nests: int = 1
+
+    def matches(self, nests: Sequence[Nest]) -> Facts | Refusal:
+        return Facts(tuple(nests[: self.nests])) if len(nests) >= self.nests else Refusal("too few")
+
+    def plan(self, facts: Facts, processor: Processor) -> Plan | Refusal:
+        return Plan(self.seconds, "a test says so")
+
+    def apply(self, sch: Verbs, facts: Facts, plan: Plan, loops: Handles) -> None:
+        handles = [loops[loop] for loop in facts.nests[0].loops]
+        if self.verb == "rfactor":
+            sch.rfactor(handles[-1], 0)  # type: ignore[attr-defined]
+        else:
+            sch.parallel(handles[0])
+
+
+class _Reordering(_Steps):
+    reorders: ClassVar[bool] = True
+
+
+def test_a_refused_step_takes_the_candidate_back_and_the_next_one_is_tried():
+    made = autoschedule(IRModule({"f": SUMS}), MACHINE, [_Steps(1e-9, "parallel"), FALLBACK]).functions["f"]
+    first, second = made.nests
+    assert (first.recipe, second.recipe) == ("steps", "loops")
+    assert any("no steps: " in note and "parallel" in note for note in second.notes)
+    assert second.parameters == {"innermost": None, "parallel": "j"}
+
+
+def test_a_step_that_reassociates_is_taken_from_recipes_that_say_so_alone():
+    for recipe, taken in ((_Steps(1e-9, "rfactor"), ""), (_Reordering(1e-9, "rfactor"), "steps")):
+        first, _ = autoschedule(IRModule({"f": SUMS}), MACHINE, [recipe]).nests
+        assert first.recipe == taken
+        assert ("order of the sum" in first.exactness) == bool(taken)
+    assert any(
+        "it would change the order of a sum" in note
+        for note in autoschedule(IRModule({"f": SUMS}), MACHINE, [_Steps(1e-9, "rfactor")]).nests[0].notes
+    )
+
+
+def test_what_gains_nothing_is_not_done():
+    made = autoschedule(IRModule({"f": SUMS}), MACHINE, [_Steps(1.0)])
+    assert made.module["f"] is SUMS and not made.functions["f"].trace.insts
+    assert all("predicted to gain nothing" in nest.notes[0] for nest in made.nests)
+
+
+def test_a_recipe_may_take_nests_that_follow_each_other():
+    made = autoschedule(IRModule({"f": SUMS}), MACHINE, [_Steps(1e-9, "parallel", 2)])
+    first, second = made.nests
+    assert first.nest.count("over") == 2 and second.why == "it is part of the one before"
+
+
+def test_a_function_without_loops():
+    func = parse('def f(A: T.Buffer((1,), "int32")):\n    A[0] = 1')
+    made = autoschedule(IRModule({"f": func}), MACHINE)
+    assert made.module["f"] is func and made.nests == ()
+
+
+def test_a_trace_is_taken_again():
+    made = autoschedule(IRModule({"f": SUMS}), MACHINE)
+    again = replayed(IRModule({"f": SUMS}), made.functions["f"].trace)
+    assert str(again.module) == str(made.module)
+
+
+def test_the_result_relies_on_arrays_that_are_apart_no_more_than_what_was_written():
+    func = parse("""
+def f(A: T.Buffer((512, 512), "float32"), B: T.Buffer((512, 512), "float32")):
+    for j, i in T.grid(512, 512):
+        A[i, j] = B[i, j]
+""")
+    made = autoschedule(IRModule({"f": func}), MACHINE).functions["f"]
+    assert made.trace.insts and "tir.noalias" not in made.function.attrs
+    assert tl.Schedule(func).program is func
+    said = func.with_attr("tir.noalias", True)
+    assert autoschedule(IRModule({"f": said}), MACHINE).module["f"].attrs["tir.noalias"]
+
+
+def test_more_threads_are_another_plan():
+    plans = [
+        autoschedule(IRModule({"f": SUMS}), replace(MACHINE, threads=threads)).nests[1].recipe for threads in (1, 8)
+    ]
+    assert plans == ["", "loops"]

@@ -1,0 +1,122 @@
+"""``schedule=``: what it takes, what kernels know of it, and that it is a part of what determines a build."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tirlower as tl
+from tests.autoschedule.scheduled import AVX2
+from tirlower.diagnostics import TirError
+from tirlower.script import parse
+
+FUNC = parse("""
+def f(A: T.Buffer((64, 48), "float32"), B: T.Buffer((64, 48), "float32")):
+    for j, i in T.grid(48, 64):
+        B[i, j] = A[i, j] * T.float32(2)
+""")
+
+
+def works(kernel: tl.Kernel) -> bool:
+    a, b = np.random.default_rng(0).random((2, 64, 48), dtype=np.float32)
+    kernel(a, b)
+    return bool((b == a * 2).all())
+
+
+def test_what_a_kernel_knows():
+    kernel = tl.build(FUNC, AVX2, schedule="auto")
+    assert works(kernel) and "sch.reorder(i, j)" in str(kernel.schedule)
+    assert "for i, j in T.grid(64, 48)" in kernel.source("scheduled") and kernel.func.body is FUNC.body
+    assert "innermost j" in str(kernel.report()) and kernel.report().nests[0].recipe == "loops"
+    plain = tl.build(FUNC, AVX2)
+    assert works(plain) and not plain.schedule.insts and plain.report().nests == ()
+    assert "for j, i in T.grid(48, 64)" in plain.source("scheduled")
+    assert plain.artifact.key != kernel.artifact.key
+
+
+def test_a_trace_and_its_file(tmp_path: Path):
+    trace = tl.build(FUNC, AVX2, schedule="auto").schedule
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(trace.as_json(dialect="tirlower")))
+    for given in (trace, path, str(path)):
+        kernel = tl.build(FUNC, AVX2, schedule=given)
+        assert works(kernel) and "sch.reorder(i, j)" in str(kernel.schedule)
+    lowered = tl.lower(FUNC, AVX2, schedule=trace, until="FlattenBuffer")
+    assert str(lowered) == str(tl.lower(FUNC, AVX2, schedule="auto", until="FlattenBuffer"))
+    assert str(lowered) != str(tl.lower(FUNC, AVX2, until="FlattenBuffer"))
+
+
+@pytest.mark.parametrize("given", ["automatic", 3, None, Path("nowhere.json")])
+def test_what_is_no_schedule(given: object):
+    for make in (lambda: tl.build(FUNC, schedule=given), lambda: tl.jit(schedule=given)):
+        with pytest.raises(TirError, match="schedule="):
+            make()
+
+
+def test_a_trace_of_another_program_is_refused():
+    other = parse("""
+def f(A: T.Buffer((8,), "float32")):
+    for k in range(8):
+        A[k] = A[k] + T.float32(1)
+""")
+    trace = tl.build(FUNC, AVX2, schedule="auto").schedule
+    with pytest.raises(TirError, match="no loop is 'j'"):
+        tl.build(other, AVX2, schedule=trace)
+    with pytest.raises(TirError, match="built as it is"):
+        tl.build(tl.Schedule(FUNC), schedule=trace)
+
+
+def test_a_schedule_is_built_as_it_is():
+    assert not tl.build(tl.Schedule(FUNC), AVX2, schedule="auto").schedule.insts
+
+
+def test_jit_pickles_and_modules():
+    lazy = tl.jit(target=AVX2, schedule="auto")(FUNC)
+    assert works(pickle.loads(pickle.dumps(lazy))) and works(lazy) and lazy.schedule.insts
+    again = pickle.loads(pickle.dumps(tl.build(FUNC, AVX2, schedule="auto")))
+    assert works(again) and again.schedule.insts
+    module = tl.IRModule({name: parse(FUNC.script().replace("def f", f"def {name}")) for name in "fg"})
+    module = tl.IRModule({name: func.with_attr("global_symbol", name) for name, func in module.items()})
+    both = tl.build(module, AVX2, schedule="auto")
+    assert works(both["f"]) and works(both["g"]) and both["g"].schedule.insts
+
+
+def test_from_the_disk_cache_the_schedule_is_made_again():
+    kernel = tl.build(FUNC, AVX2 + " -opt-level=1", schedule="auto")
+    again = tl.build(FUNC, AVX2 + " -opt-level=1", schedule="auto")
+    assert again.artifact.cached and str(again.schedule) == str(kernel.schedule)
+
+
+def test_the_written_program_is_judged():
+    wrong = parse("""
+def f(A: T.Buffer((8,), "float32")):
+    for i in range(9):
+        A[i] = T.float32(1)
+""")
+    with pytest.raises(tl.LegalityError, match=r"writes A\[8\]"):
+        tl.build(wrong, schedule="auto")
+
+
+def test_guards_hold_for_nests_that_are_left_alone():
+    func = parse("""
+def f(A: T.Buffer((8,), "int32"), X: T.Buffer((8,), "int32"), B: T.Buffer((64, 64), "int32")):
+    for j, i in T.grid(64, 64):
+        B[i, j] = i - j
+    for i in range(8):
+        A[X[i]] = i
+""")
+    kernel = tl.build(func, AVX2, schedule="auto")
+    assert [bool(nest.recipe) for nest in kernel.report().nests] == [True, False]
+    a, x, b = np.zeros(8, "int32"), np.array([0, 1, 2, 9, 0, 0, 0, 0], "int32"), np.zeros((64, 64), "int32")
+    with pytest.raises(IndexError):
+        kernel(a, x, b)
+    assert a.tolist() == [0, 1, 2, 0, 0, 0, 0, 0]
+
+
+def test_other_targets_compile_what_is_written():
+    kernel = tl.build(FUNC, "c", schedule="auto")
+    assert works(kernel) and not kernel.schedule.insts

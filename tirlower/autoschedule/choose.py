@@ -1,0 +1,199 @@
+"""Which recipe a nest gets: all bid, and the cheapest whose steps are all proved is taken.
+
+A refused step takes a candidate back whole, and the next one is tried; where none is left the nest stays as written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+from tirlower.autoschedule.classify import Nest, nests_of
+from tirlower.autoschedule.explain import NestReport
+from tirlower.autoschedule.model import written_seconds
+from tirlower.autoschedule.recipe import AnyRecipe, Bid, Handles, Refusal
+from tirlower.autoschedule.recipes import RECIPES
+from tirlower.autoschedule.verbs import Verbs
+from tirlower.diagnostics import ScheduleError, TransformError
+from tirlower.ir.annotations import ELSEWHERE, NOALIAS
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.machine.processor import Processor
+from tirlower.poly import Loop
+from tirlower.schedule.handles import LoopRV
+from tirlower.schedule.report import exactness_of
+from tirlower.schedule.schedule import Schedule
+from tirlower.schedule.trace import Trace
+
+__all__ = ["Scheduled", "ScheduledFunction", "autoschedule", "replayed"]
+
+WORTH = 0.9
+"""A plan that is predicted to take more of the written loops' time than this is not worth its steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScheduledFunction:
+    """A function as it was written, the schedule of it, and a report for each nest."""
+
+    written: PrimFunc
+    schedule: Schedule
+    nests: tuple[NestReport, ...]
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The steps: they run as they stand on a schedule of the function as written."""
+        return self.schedule.trace.simplified(False)
+
+    @cached_property
+    def function(self) -> PrimFunc:
+        """What is to be compiled: the written function itself where nothing was done.
+
+        It relies on arrays that share no memory no more than the written one says: who builds it tests the call.
+        """
+        made = self.schedule.program
+        assert isinstance(made, PrimFunc)
+        if made is self.written or NOALIAS in self.written.attrs:
+            return made
+        return made.without_attr(NOALIAS)
+
+
+@dataclass(frozen=True, eq=False)
+class Scheduled:
+    """The functions of a module that were looked at, by key, and the module that was made of it."""
+
+    module: IRModule
+    functions: dict[str, ScheduledFunction]
+
+    @property
+    def nests(self) -> tuple[NestReport, ...]:
+        """The reports of all nests."""
+        return tuple(report for made in self.functions.values() for report in made.nests)
+
+
+def autoschedule(mod: IRModule, processor: Processor, recipes: Sequence[AnyRecipe] = RECIPES) -> Scheduled:
+    """Schedule the functions of a module for a processor. What is written stays where nothing is to be gained.
+
+    >>> from tirlower.script import parse
+    >>> made = autoschedule(IRModule({"f": parse('''
+    ... def f(A: T.Buffer((512, 512), "float32"), B: T.Buffer((512,), "float32")):
+    ...     for j, i in T.grid(512, 512):
+    ...         A[i, j] = A[i, j] + B[j]
+    ... ''')}), Processor.of("llvm -mcpu=x86-64-v3 -num_threads=1"))
+    >>> print(*made.nests[0].lines()[:1])
+    A over j, i: loops (innermost j, parallel None)
+    >>> print(made.functions["f"].trace)
+    import tirlower as tl
+    <BLANKLINE>
+    <BLANKLINE>
+    def schedule(sch: tl.Schedule) -> None:
+        j = sch.loop("j")
+        i = sch.loop("i")
+        sch.reorder(i, j)
+    """
+    functions: dict[str, ScheduledFunction] = {}
+    made = dict(mod.functions)
+    for key, func in mod.functions.items():
+        if ELSEWHERE in func.attrs:
+            continue
+        functions[key] = found = _function(func, processor, recipes)
+        made[key] = found.function
+    changed = any(made[key] is not func for key, func in mod.functions.items())
+    return Scheduled(IRModule(made, dict(mod.attrs)) if changed else mod, functions)
+
+
+def replayed(mod: IRModule, trace: Trace) -> Scheduled:
+    """The module with a trace's steps taken on its function (the one without or with a symbol, where it is the only one).
+
+    Raises :class:`~tirlower.diagnostics.ScheduleError` for a step that is refused, or that names what is not there.
+    """
+    functions = {key: func for key, func in mod.functions.items() if ELSEWHERE not in func.attrs}
+    if len(functions) != 1:
+        raise TransformError(
+            f"a trace is of one function, and the module has {len(functions)}",
+            origin="schedule",
+            help="take the steps yourself: sch = tl.Schedule(module); trace.apply_to_schedule(sch); tl.build(sch)",
+        )
+    [(key, func)] = functions.items()
+    sch = Schedule(func)
+    trace.apply_to_schedule(sch)
+    nest = NestReport(func.name, func.name, "trace", steps=len(sch.steps), exactness=exactness_of(sch.steps))
+    made = ScheduledFunction(func, sch, (nest,))
+    return Scheduled(IRModule({**mod.functions, key: made.function}, dict(mod.attrs)), {key: made})
+
+
+def _function(func: PrimFunc, processor: Processor, recipes: Sequence[AnyRecipe]) -> ScheduledFunction:
+    sch = Schedule(func)
+    nests = nests_of(func)
+    loops: dict[Loop, LoopRV] = {}
+    for nest in nests:
+        if not nest.left:
+            loops.update((loop, cast("Verbs", sch).loop(nest.selector(loop))) for loop in nest.loops)
+    reports: list[NestReport] = []
+    while len(reports) < len(nests):
+        reports += _next(sch, nests[len(reports) :], loops, processor, recipes, func.name)
+    return ScheduledFunction(func, sch, tuple(reports))
+
+
+def _bids(
+    nests: Sequence[Nest], processor: Processor, recipes: Sequence[AnyRecipe], notes: list[str]
+) -> list[tuple[float, float, Bid]]:
+    """What recipes offer for the first nest, the best first: the part of the written loops' time, that time, and the bid."""
+    found = []
+    for recipe in recipes:
+        bid = recipe.bid(nests, processor)
+        if isinstance(bid, Refusal):
+            notes.append(f"no {recipe.name}: {bid.why}")
+            continue
+        written = sum(written_seconds(nest, processor) for nest in bid.facts.nests)
+        found.append((bid.plan.seconds / max(written, 1e-12), written, bid))
+    return sorted(found, key=lambda one: one[0])
+
+
+def _next(
+    sch: Schedule,
+    nests: Sequence[Nest],
+    loops: Handles,
+    processor: Processor,
+    recipes: Sequence[AnyRecipe],
+    name: str,
+) -> list[NestReport]:
+    """Schedule the first one of some nests, with those behind it that its recipe takes as well; their reports."""
+    first = nests[0]
+    if first.left:
+        return [NestReport(name, first.title, why=first.left)]
+    written = written_seconds(first, processor)
+    free = next((at for at, nest in enumerate(nests) if nest.left), len(nests))
+    notes: list[str] = []
+    for part, before, bid in _bids(nests[:free], processor, recipes, notes):
+        if part > WORTH:
+            notes.append(f"no {bid.name}: it is predicted to gain nothing")
+            continue
+        earlier, taken = sch.branch(), len(sch.steps)
+        try:
+            bid.apply(cast("Verbs", sch), loops)
+        except ScheduleError as error:
+            sch.become(earlier)
+            notes.append(f"no {bid.name}: {error.message}")
+            continue
+        steps = sch.steps[taken:]
+        if not bid.reorders and any(step.exactness != "bitwise" for step in steps):
+            sch.become(earlier)
+            notes.append(f"no {bid.name}: it would change the order of a sum")
+            continue
+        done = [step for step in steps if not step.instruction.kind.pure]
+        report = NestReport(
+            name,
+            "; ".join(nest.title for nest in bid.facts.nests),
+            bid.name,
+            bid.plan.parameters,
+            bid.plan.rule,
+            len(done),
+            exactness_of(done),
+            bid.plan.seconds,
+            before,
+            notes=tuple(notes),
+        )
+        rest = [NestReport(name, nest.title, why="it is part of the one before") for nest in bid.facts.nests[1:]]
+        return [report, *rest]
+    return [NestReport(name, first.title, why="no recipe gains anything", written=written, notes=tuple(notes))]

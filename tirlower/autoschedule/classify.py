@@ -1,0 +1,215 @@
+"""Nests as access relations: what each statement of a nest reads and writes along which loop, and at which strides.
+
+A nest is an outermost loop of a function with all that stands in it. What is asked of it comes from the Scop, so that
+blocks, plain loops and local accumulators look alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tirlower.ir.annotations import REDUCTION
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import IntImm
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.node import Node
+from tirlower.ir.query import each, statements
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, For, ForKind, Seq, Stmt, While
+from tirlower.poly import Access, Loop, Scop, Statement, check_bounds, extract
+
+__all__ = ["Nest", "elements_of", "extent_of", "nests_of", "strides_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """An outermost loop of a function, what stands in it, and why it is to be left alone, if it is.
+
+    ``loops`` and ``statements`` are the Scop's, in the order of the text.
+    """
+
+    func: PrimFunc
+    scop: Scop
+    root: For
+    loops: tuple[Loop, ...]
+    statements: tuple[Statement, ...]
+    left: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it writes, and its loops: ``C over i, j, k``."""
+        written = [access.buffer for access in self.accesses() if access.is_write]
+        names = dict.fromkeys(buffer.name for buffer in written if buffer is not None and buffer.data not in self.local)
+        return f"{', '.join(names) or 'nothing'} over {', '.join(loop.name for loop in self.loops)}"
+
+    @cached_property
+    def local(self) -> frozenset[object]:
+        """The data variables of what is allocated in the nest."""
+        return frozenset(stmt.buffer.data for stmt in each(AllocBuffer, self.root))
+
+    def accesses(self) -> Iterator[Access]:
+        """The accesses of all statements, in the order of the text."""
+        for statement in self.statements:
+            yield from statement.accesses
+
+    def selector(self, loop: Loop) -> str:
+        """By which a schedule of the function, before any step, finds a loop: its name, numbered where others have it too."""
+        loops = [stmt for stmt in statements(self.func.body) if isinstance(stmt, For)]
+        same = [number for number, other in enumerate(loops) if other.loop_var.name == loop.name]
+        at = next(number for number, other in enumerate(loops) if other is loop.node)
+        return loop.name if len(same) == 1 else f"{loop.name}#{same.index(at)}"
+
+    def block_of(self, statement: Statement) -> Block | None:
+        """The innermost block around a statement of the nest."""
+        return self._blocks.get(id(statement.node))
+
+    @cached_property
+    def _blocks(self) -> dict[int, Block]:
+        found: dict[int, Block] = {}
+        for stmt in statements(self.root):  # an outer one before those inside
+            if isinstance(stmt, Block):
+                for inner in statements(stmt):
+                    found[id(inner)] = stmt
+        return found
+
+    @cached_property
+    def points(self) -> float:
+        """How often its innermost statements run, together; infinite where that is not known."""
+        total = 0.0
+        for statement in self.statements:
+            count = 1.0
+            for loop in statement.loops:
+                extent = extent_of(loop)
+                count *= float("inf") if extent is None else extent
+            total += count
+        return total
+
+
+def extent_of(loop: Loop) -> int | None:
+    """How often a loop runs, where that is a number."""
+    node = loop.node
+    return node.extent.value if isinstance(node, For) and isinstance(node.extent, IntImm) else None
+
+
+def elements_of(buffer: Buffer) -> tuple[int | None, ...]:
+    """By how many elements each subscript of a buffer moves; None where that is not a number."""
+    if buffer.strides:
+        return tuple(stride.value if isinstance(stride, IntImm) else None for stride in buffer.strides)
+    found: list[int | None] = []
+    stride: int | None = 1
+    for extent in reversed(buffer.shape):
+        found.append(stride)
+        stride = stride * extent.value if stride is not None and isinstance(extent, IntImm) else None
+    return tuple(found[::-1])
+
+
+def strides_of(access: Access) -> dict[Loop, int | None]:
+    """By how many elements an access moves with each loop that it depends on; None for a loop along which that differs or
+    is not known."""
+    found: dict[Loop, int | None] = {}
+    if access.indices is None or access.buffer is None:
+        return dict.fromkeys(access.loops)
+    by_var = {loop.var: loop for loop in access.loops}
+    for form, stride in zip(access.indices, elements_of(access.buffer), strict=True):
+        for dim, coefficient in form.terms.items():
+            loop = by_var.get(dim) if not hasattr(dim, "deps") else None
+            if loop is None:
+                for var in getattr(dim, "deps", ()):
+                    if var in by_var:
+                        found[by_var[var]] = None
+                continue
+            before = found.get(loop, 0)
+            found[loop] = None if stride is None or before is None else before + coefficient * stride
+    return {loop: stride for loop, stride in found.items() if stride != 0}
+
+
+def nests_of(func: PrimFunc) -> list[Nest]:
+    """The nests of a function, in the order of the text.
+
+    >>> from tirlower.script import parse
+    >>> nest, = nests_of(parse('''
+    ... def f(A: T.Buffer((8, 4), "int32"), B: T.Buffer((8,), "int32")):
+    ...     for i, j in T.grid(8, 4):
+    ...         B[i] = B[i] + A[i, j]
+    ... '''))
+    >>> nest.title, [str(strides_of(access)) for access in nest.accesses()]
+    ('B over i, j', ['{<loop i>: 1}', '{<loop i>: 4, <loop j>: 1}', '{<loop i>: 1}'])
+    """
+    roots = list(_outermost(func.body))
+    if not roots:
+        return []
+    scop = extract(func)
+    loops: dict[int, list[Loop]] = {id(root): [] for root in roots}
+    found: dict[int, list[Statement]] = {id(root): [] for root in roots}
+    for loop in scop.loops:
+        if id(loop.nest[0].node) in loops:
+            loops[id(loop.nest[0].node)].append(loop)
+    for statement in scop.statements:
+        if statement.loops and id(statement.loops[0].node) in found:
+            found[id(statement.loops[0].node)].append(statement)
+    guarded = _guarded(scop)
+    return [
+        Nest(
+            func,
+            scop,
+            root,
+            tuple(loops[id(root)]),
+            tuple(found[id(root)]),
+            _left(scop, root, loops[id(root)], found[id(root)], guarded),
+        )
+        for root in roots
+    ]
+
+
+def _outermost(stmt: Stmt) -> Iterator[For]:
+    if isinstance(stmt, For):
+        yield stmt
+    elif isinstance(stmt, Seq):
+        for one in stmt.stmts:
+            yield from _outermost(one)
+    elif isinstance(stmt, (AttrStmt, Block)) and not (isinstance(stmt, Block) and stmt.iters):
+        yield from _outermost(stmt.body)
+
+
+def _guarded(scop: Scop) -> Mapping[int, str]:
+    """The statements with an access that is not proved to be inside its buffer, by identity, with its text."""
+    return {
+        id(found.access.statement): found.access.text
+        for found in check_bounds(scop)
+        if not (found.verdict.proved and found.inside_source)
+    }
+
+
+def _left(scop: Scop, root: For, loops: list[Loop], found: list[Statement], guarded: Mapping[int, str]) -> str:
+    """Why a nest is to be left alone; nothing where it is not."""
+    for stmt in statements(root):
+        said = _scheduled(stmt)
+        if said:
+            return said
+    if scop.irregular:
+        return f"the function may end early: {scop.irregular}"
+    for loop in loops:
+        if loop.leaves or loop.continues or not loop.regular:
+            return f"the loop `{loop.name}` may end early"
+    for statement in found:
+        if id(statement) in guarded:
+            return f"{guarded[id(statement)]} is not proved to be inside its buffer, and is checked as it runs"
+    return "" if found else "it accesses no memory"
+
+
+def _scheduled(stmt: Node) -> str:
+    """What a person has decided of a statement, if that is something."""
+    if isinstance(stmt, While):
+        return "a while loop runs as often as its data says"
+    if isinstance(stmt, For):
+        if stmt.kind is not ForKind.SERIAL or stmt.thread_tag:
+            return f"the loop `{stmt.loop_var.name}` is {stmt.kind.name.lower()} already"
+        if stmt.annotations and set(stmt.annotations) != {REDUCTION}:
+            return f"the loop `{stmt.loop_var.name}` is annotated: {', '.join(stmt.annotations)}"
+    if isinstance(stmt, Block) and stmt.annotations:
+        return f"the block `{stmt.name}` is annotated: {', '.join(stmt.annotations)}"
+    if isinstance(stmt, AllocBuffer) and stmt.buffer.scope not in ("global", ""):
+        if any(not isinstance(extent, IntImm) or extent.value != 1 for extent in stmt.buffer.shape):
+            return f"`{stmt.buffer.name}` is in {stmt.buffer.scope} memory"
+    return ""

@@ -1,0 +1,93 @@
+"""What candidates are predicted to take: floating-point operations, memory, and what a thread costs.
+
+The numbers are of one core at a usual clock. They choose between candidates and say from where on threads pay; no test
+rests on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tirlower.autoschedule.classify import Nest, elements_of, extent_of, strides_of
+from tirlower.machine.processor import Processor
+from tirlower.poly import Loop, Statement
+
+__all__ = ["LATENCY", "PARALLEL_SECONDS", "cycles_of", "seconds_of", "written_seconds"]
+
+CLOCK: Final = 3e9
+"""Cycles a second."""
+
+LATENCY: Final = 4
+"""Cycles until the result of an addition can be added to."""
+
+LINE: Final = 64
+"""Bytes of a line of the caches."""
+
+PARALLEL_SECONDS: Final = 4e-6
+"""The work below which a second thread costs more than it saves: twice what a launch of the pool was measured to take."""
+
+UNKNOWN: Final = 64
+"""How often a loop is taken to run whose extent is no number."""
+
+
+def seconds_of(cycles: float) -> float:
+    """The time of so many cycles."""
+    return cycles / CLOCK
+
+
+def trips(loop: Loop) -> int:
+    """How often a loop runs, or is taken to run."""
+    found = extent_of(loop)
+    return UNKNOWN if found is None else found
+
+
+def cycles_of(statement: Statement, order: Iterable[Loop], processor: Processor) -> float:
+    """The cycles of a statement with its loops in an order, as a compiler without a schedule leaves it: vectors along the
+    innermost loop where all is contiguous there and no float is summed up, scalars else.
+    """
+    loops = list(order)
+    count = 1.0
+    for loop in loops:
+        count *= trips(loop)
+    if not loops:
+        return 1.0
+    inner = loops[-1]
+    sums = statement.reduction is not None and not statement.reduction.reorders
+    each, vector, chained = 1.0, True, False
+    for access in statement.accesses:
+        stride = strides_of(access).get(inner, 0)
+        size = 1 if access.buffer is None else -(-access.buffer.dtype.bits // 8)
+        if stride is None or abs(stride) > 1:
+            vector = False
+            far = LINE if stride is None else min(LINE, abs(stride) * size)
+            each += far / LINE * 4
+        elif stride == 0 and access.is_write:
+            chained = sums
+            vector = vector and not sums
+    width = processor.lanes(_dtype(statement)) if vector and trips(inner) > 1 else 1
+    return count * max(each / width, LATENCY if chained else 0)
+
+
+def _dtype(statement: Statement) -> str:
+    for access in statement.accesses:
+        if access.is_write and access.buffer is not None:
+            return str(access.buffer.dtype)
+    return "float32"
+
+
+def written_seconds(nest: Nest, processor: Processor) -> float:
+    """The time of a nest as it is written."""
+    return seconds_of(sum(cycles_of(statement, statement.loops, processor) for statement in nest.statements))
+
+
+def footprints(nest: Nest) -> Mapping[str, int]:
+    """The bytes of the buffers that a nest touches, by name; 0 where a size is no number."""
+    found: dict[str, int] = {}
+    for access in nest.accesses():
+        buffer = access.buffer
+        if buffer is not None and buffer.shape:
+            first, extent = elements_of(buffer)[0], getattr(buffer.shape[0], "value", None)
+            size = 0 if first is None or extent is None else first * extent
+            found[buffer.name] = size * -(-buffer.dtype.bits // 8)
+    return found

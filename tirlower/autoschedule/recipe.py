@@ -1,0 +1,112 @@
+"""What a recipe is: a value that tells whether a nest is of its class, plans numbers for a processor, and takes the steps.
+
+A recipe never rewrites a program itself. Its steps are those of :class:`tirlower.schedule.schedule.Schedule`, each proved there,
+so that a wrong recipe is a refused step, never a wrong program.
+
+A new recipe is a file under ``recipes/`` with a frozen dataclass of this kind, and a row in ``recipes/__init__.py``.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import ClassVar, Generic, TypeVar
+
+from tirlower.autoschedule.classify import Nest
+from tirlower.autoschedule.verbs import Verbs
+from tirlower.machine.processor import Processor
+from tirlower.poly import Loop
+from tirlower.schedule.handles import LoopRV
+
+__all__ = ["AnyRecipe", "Bid", "Facts", "Handles", "Plan", "Recipe", "Refusal"]
+
+Handles = Mapping[Loop, LoopRV]
+"""The handle of each loop of the nests that a recipe takes, looked up before the first step of the schedule."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a recipe does not take a nest: words for the report."""
+
+    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What a recipe knows of what it takes: the nests, the first one that it was offered and those behind it that it
+    takes as well."""
+
+    nests: tuple[Nest, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The numbers of a schedule: ``seconds`` that the model predicts, ``rule`` that gave them, in words.
+
+    A recipe's own plan adds its parameters as fields; all of them stand in the report.
+    """
+
+    seconds: float
+    rule: str
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """The recipe's own fields, by name."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("seconds", "rule")}
+
+
+F = TypeVar("F", bound=Facts)
+P = TypeVar("P", bound=Plan)
+
+
+@dataclass(frozen=True, eq=False)
+class Bid:
+    """What a recipe offers for the first one of some nests: what it takes, its plan, and the steps (:meth:`Recipe.apply`)."""
+
+    name: str
+    reorders: bool
+    facts: Facts
+    plan: Plan
+    apply: Callable[[Verbs, Handles], None]
+
+
+class AnyRecipe(abc.ABC):
+    """A recipe, whatever its facts and its plan are.
+
+    ``name`` is the class of nests, as the report has it. A recipe whose steps change the order of sums says ``reorders``; from
+    others no schedule is taken whose results could differ from the loops' by a bit.
+    """
+
+    name: ClassVar[str]
+    reorders: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def bid(self, nests: Sequence[Nest], processor: Processor) -> Bid | Refusal:
+        """What it offers for the first one of some nests that follow each other, or why it offers nothing."""
+
+
+class Recipe(AnyRecipe, Generic[F, P]):
+    """A class of nests and its schedule: what a file under ``recipes/`` defines."""
+
+    @abc.abstractmethod
+    def matches(self, nests: Sequence[Nest]) -> F | Refusal:
+        """Whether the first one of some nests that follow each other is of the class, with those behind it that belong to it."""
+
+    @abc.abstractmethod
+    def plan(self, facts: F, processor: Processor) -> P | Refusal:
+        """The parameters for a processor, and the time that they are predicted to take."""
+
+    @abc.abstractmethod
+    def apply(self, sch: Verbs, facts: F, plan: P, loops: Handles) -> None:
+        """Take the steps. Raises :class:`~tirlower.diagnostics.ScheduleError` where one is refused; all are taken back then."""
+
+    def bid(self, nests: Sequence[Nest], processor: Processor) -> Bid | Refusal:
+        """The facts, the plan and the steps, where the nest is of the class."""
+        facts = self.matches(nests)
+        if isinstance(facts, Refusal):
+            return facts
+        plan = self.plan(facts, processor)
+        if isinstance(plan, Refusal):
+            return plan
+        return Bid(self.name, self.reorders, facts, plan, lambda sch, loops: self.apply(sch, facts, plan, loops))
