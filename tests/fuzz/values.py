@@ -167,6 +167,7 @@ VERBS: dict[str, Callable[[Any, random.Random], Any]] = {
     "privatize": lambda sch, rng: sch.privatize(_buffer(sch, rng), _loop(sch, rng)),
     "lift_alloc": lambda sch, rng: sch.lift_alloc(_buffer(sch, rng), _loop(sch, rng)),
     "set_scope": lambda sch, rng: sch.set_scope(_stage(sch, rng), 0, rng.choice(["local", "shared"])),
+    "cache_index": lambda sch, rng: sch.cache_index(_stage(sch, rng), "local", rng.choice([0, 0, 1, 2])),
     "pad_einsum": lambda sch, rng: sch.pad_einsum(
         _stage(sch, rng), [rng.choice([1, 2, 4]) for _ in range(rng.choice([2, 2, 3]))]
     ),

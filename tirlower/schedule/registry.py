@@ -51,6 +51,7 @@ from tirlower.schedule.loops.tile import TILE
 from tirlower.schedule.loops.unit import ADD_UNIT_LOOP
 from tirlower.schedule.loops.unroll_jam import UNROLL_JAM
 from tirlower.schedule.memory.align import STORAGE_ALIGN
+from tirlower.schedule.memory.cache_index import CACHE_INDEX
 from tirlower.schedule.memory.cache_inplace import CACHE_INPLACE
 from tirlower.schedule.memory.cache_read import CACHE_READ
 from tirlower.schedule.memory.cache_write import CACHE_WRITE
@@ -147,6 +148,7 @@ KINDS = (
     CACHE_READ,
     CACHE_WRITE,
     CACHE_INPLACE,
+    CACHE_INDEX,
     PAD_EINSUM,
 )
 _BY_NAME = {kind.name: kind for kind in KINDS}

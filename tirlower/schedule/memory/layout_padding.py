@@ -23,7 +23,7 @@ from tirlower.schedule.memory.caches import Row, has_blocks
 from tirlower.schedule.places import allocation_of, blocks_at, statements_at, writing
 from tirlower.schedule.producers import producer_of
 from tirlower.schedule.regions import with_regions
-from tirlower.schedule.sites import Site
+from tirlower.schedule.sites import Site, Steps
 from tirlower.schedule.stages import Stage
 from tirlower.schedule.step import Step
 
@@ -102,7 +102,7 @@ class LayoutPadding:
                 return self._produced(nest, guarded=False), PROVED
         return self._behind([way for way, _ in writers], loads)
 
-    def _covering(self, path: tuple[str | int, ...]) -> Nest | None:
+    def _covering(self, path: Steps) -> Nest | None:
         """The nest that writes the whole buffer, element by element in their order, and does nothing else."""
         step, dims = self.step, len(self.old.shape)
         producer = producer_of(step, self.func, path)
@@ -163,7 +163,7 @@ class LayoutPadding:
         draft.replace(nest.path, whole)
         return draft
 
-    def _behind(self, writers: Sequence[tuple[str | int, ...]], loads: bool) -> tuple[Draft, Verdict]:
+    def _behind(self, writers: Sequence[Steps], loads: bool) -> tuple[Draft, Verdict]:
         """The padding after the last writer."""
         draft = Draft(self.step, self.site.func)
         row = self._row()
