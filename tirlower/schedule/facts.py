@@ -154,6 +154,22 @@ class Facts:
         self._answers.clear()
         self._scops.clear()
 
+    def stale(self, func: PrimFunc) -> str:
+        """What is remembered of a function and is not what is found when it is asked anew; nothing where all is."""
+        fresh, root = Facts(), func.body
+        mine, anew = self.inside(root), fresh.inside(root)
+        if len(mine) != len(anew) or any(a != b or x is not y for (a, x), (b, y) in zip(mine, anew, strict=True)):
+            return "where its statements stand"
+        for _, stmt in anew:
+            if self.uses(stmt) != fresh.uses(stmt):
+                return f"what {type(stmt).__name__} {_name(stmt)!r} reads and writes".replace(" ''", "")
+            known = self._names.get(stmt)
+            if known is not None and known != fresh._names_of(stmt):
+                return f"the names in {type(stmt).__name__} {_name(stmt)!r}"
+        if func in self._scops and _accesses(self._scops[func]) != _accesses(fresh.scop(func)):
+            return "its accesses"
+        return ""
+
     def order_kept(
         self, func: PrimFunc, steps: Steps, order: Sequence[For], reassociate: str | bool
     ) -> tuple[Verdict, str]:
@@ -316,6 +332,20 @@ class Facts:
                 names |= inner
         self._names[stmt] = found = frozenset(names)
         return found
+
+
+def _accesses(scop: Scop) -> list[tuple[object, ...]]:
+    """The accesses of a function with their loops and conditions, to be compared with those of another extraction."""
+    return [
+        (
+            access.node,
+            access.is_write,
+            tuple(loop.node for loop in access.statement.loops),
+            tuple(map(str, access.indices or ())),
+            tuple(map(str, access.conditions)),
+        )
+        for access in scop.accesses
+    ]
 
 
 def _name(stmt: Stmt) -> str:

@@ -56,3 +56,8 @@ class Policy:
     def verifies(self) -> bool:
         """Whether a changed function is verified after each step."""
         return self.debug_mask == "all" or (isinstance(self.debug_mask, int) and bool(self.debug_mask & 1))
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether what is remembered of a changed function is compared with what is found anew."""
+        return self.debug_mask == "all" or (isinstance(self.debug_mask, int) and bool(self.debug_mask & 2))

@@ -77,8 +77,8 @@ class Schedule:
     """A module that is transformed by named steps, each of which is proved to keep what the program computes.
 
     ``mod`` is a function (then the module is ``{"main": func}``) or a module. ``seed``: None for a fixed one, -1 for one
-    asked of the system, else 1 to 2**31 - 1. ``debug_mask="all"`` verifies each changed function, and proves
-    steps that only change the order anew from the two programs (bits 1 and 4).
+    asked of the system, else 1 to 2**31 - 1. ``debug_mask="all"`` verifies each changed function, compares what is
+    remembered of it with what is found anew, and proves steps that only change the order anew from the two programs (bits 1, 2, 4).
     ``error_render_level``: "detail", "fast" (the sentence alone) or "none". ``enable_check=False`` takes each step on the
     user's word, and records that. ``accept="tvm"`` asks in addition what TVM asks of a step (:mod:`tirlower.schedule.conditions`).
     ``reassociate``: whether the updates of a reduction of floats may change their order:

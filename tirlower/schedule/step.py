@@ -31,7 +31,7 @@ from tirlower.poly.verdict import Verdict
 from tirlower.rewrite.fact_mutator import know_shapes, stated_fact
 from tirlower.schedule.conditions import violated
 from tirlower.schedule.facts import Facts
-from tirlower.schedule.handles import Handle, Owner, handle_of
+from tirlower.schedule.handles import BlockRV, Handle, LoopRV, Owner, handle_of
 from tirlower.schedule.kind import BufferAt, Kind
 from tirlower.schedule.policy import Policy
 from tirlower.schedule.reproof import proved_again
@@ -268,6 +268,8 @@ def take(
         if policy.verifies:
             for name in change.of():
                 verify_well_formed(made.mod[name])
+        if policy.recomputes:
+            _remembered(made, facts, change)
         if policy.proves_again and said == "proved":
             reassociated = "reassociated" in step.exactness
             for name in change.of():
@@ -290,6 +292,19 @@ def take(
         instruction, decision, said, why, exactness, time.perf_counter() - start, group, interface=change.interface
     )
     return dataclasses.replace(made, before=state, record=record, steps=state.steps + 1), outputs
+
+
+def _remembered(state: State, facts: Facts, change: Change) -> None:
+    """Raise where what is remembered of the functions that changed is not so, or a handle stands at something else."""
+    for name in change.of():
+        if wrong := facts.stale(state.mod[name]):
+            raise ScheduleError(f"internal error: {name} is remembered wrongly: {wrong}")
+    for handle, place in state.places.items():
+        if isinstance(place, Site):
+            stmt = at_site(state.mod, place)
+            wanted = For if isinstance(handle, LoopRV) else (Block, PrimFunc) if isinstance(handle, BlockRV) else object
+            if not isinstance(stmt, wanted):
+                raise ScheduleError(f"internal error: `{handle.name}` stands at a {type(stmt).__name__}")
 
 
 def _as_strict_as_tvm(step: Step) -> None:
