@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tirlower.arith import Analyzer
-from tirlower.arith.iter_detect import detect_iter_map
-from tirlower.arith.iter_map import IterMark, IterSplit, IterSum
 from tirlower.diagnostics import NotApplicable
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range
-from tirlower.ir.expr import Call, Expr, ExprLike, IntImm, Select, Var, as_expr, const, is_const_int
+from tirlower.ir.expr import Call, Expr, ExprLike, Select, Var, as_expr, const
 from tirlower.ir.index_map import IndexMap
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op
 from tirlower.ir.query import each
 from tirlower.ir.stmt import Block, For, IfThenElse
+from tirlower.schedule.digits import digits_of, number
 from tirlower.schedule.handles import BlockRV
 from tirlower.schedule.intrin_mapping import (
     AutoTensorizeMappingInfo,
@@ -142,18 +142,11 @@ def suggest_index_map(
     ranges = {loop.loop_var: Range(loop.min, loop.extent) for loop in loops}
     address = _flat(buffer.shape, [as_expr(index) for index in indices])
     size = _flat(buffer.shape, [build.sub(extent, const(1, extent.dtype)) for extent in buffer.shape])
-    found = detect_iter_map([address], ranges, predicate, "bijective")
-    if not found.indices or not is_const_int(found.indices[0].base, 0):
-        return None
-    digits = _digits(found.indices[0])
+    digits = digits_of(address, ranges, predicate)
     if digits is None:
         return None
-    extents = [_number(split.extent) for split in digits]
-    total = 1
-    for split, extent in zip(digits[::-1], extents[::-1], strict=True):
-        if not is_const_int(split.scale, total):
-            return None  # a digit of the address is never anything but 0
-        total *= extent or 0
+    extents = [number(split.extent) or 0 for split in digits]
+    total = math.prod(extents)
     if not analyzer.can_prove_equal(build.add(size, const(1, size.dtype)), const(total, size.dtype)):
         return None
     place = {loop.loop_var: at for at, loop in enumerate(loops)}
@@ -161,10 +154,10 @@ def suggest_index_map(
     def outer_first(at: int) -> tuple[int, int]:
         split = digits[at]
         assert split.source.var is not None
-        return place[split.source.var], -(_number(split.lower_factor) or 0)
+        return place[split.source.var], -(number(split.lower_factor) or 0)
 
     order = sorted(range(len(digits)), key=outer_first)
-    return _map(buffer, [extent or 0 for extent in extents], order)
+    return _map(buffer, extents, order)
 
 
 def _flat(shape: Sequence[Expr], indices: Sequence[Expr]) -> Expr:
@@ -173,35 +166,6 @@ def _flat(shape: Sequence[Expr], indices: Sequence[Expr]) -> Expr:
     for extent, index in zip(shape, indices, strict=True):
         made = build.add(build.mul(made, extent), index)
     return made
-
-
-def _number(value: Expr) -> int | None:
-    return int(value.value) if isinstance(value, IntImm) else None
-
-
-def _digits(total: IterSum, factor: int = 1) -> list[IterSplit] | None:
-    """The digits of a sum, those of fused iterators too, each of a loop, the highest first; None where there are others."""
-    made: list[IterSplit] = []
-    for split in total.args:
-        scale = _number(split.scale)
-        if scale is None or _number(split.extent) is None or _number(split.lower_factor) is None:
-            return None
-        source: Expr | IterSum = split.source.source
-        if isinstance(source, IterSum):
-            inner = None if not _whole(split, split.source) else _digits(source, factor * scale)
-            if inner is None or not is_const_int(source.base, 0):
-                return None
-            made += inner
-        elif split.source.var is not None:
-            made.append(split.scaled(const(scale * factor, split.scale.dtype)))
-        else:
-            return None
-    return sorted(made, key=lambda split: -(_number(split.scale) or 0))
-
-
-def _whole(split: IterSplit, mark: IterMark) -> bool:
-    """Whether a digit is all of its iterator."""
-    return is_const_int(split.lower_factor, 1) and _number(split.extent) == _number(mark.extent)
 
 
 def _map(buffer: Buffer, extents: Sequence[int], order: Sequence[int]) -> IndexMap:

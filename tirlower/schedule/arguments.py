@@ -10,6 +10,7 @@ from tirlower.diagnostics import BadArgument, TirError, nearest_name
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType, DataTypeError
 from tirlower.ir.expr import Expr, ExprLike, Var, as_expr
+from tirlower.ir.func import PrimFunc
 from tirlower.ir.index_map import IndexMap
 from tirlower.ir.json_io import load_json
 from tirlower.ir.stmt import Block
@@ -108,8 +109,8 @@ class Arguments:
                 return self._index_map(slot, value)
             case Takes.EXPR if isinstance(value, str):
                 return _node(slot, value)
-            case Takes.INTRIN if isinstance(value, TensorIntrin):
-                return value
+            case Takes.INTRIN:
+                return _intrin(value)
             case Takes.SCOPE if isinstance(value, str):
                 if value.split(".")[0] not in _SCOPES:
                     near = nearest_name(value, _SCOPES)
@@ -308,6 +309,17 @@ def _index(value: object) -> Expr:
 def _listed(stage: Stage) -> str:
     reads, writes = (", ".join(one.name for one in side) or "none" for side in (stage.reads, stage.writes))
     return f"read are: {reads}; written are: {writes}"
+
+
+def _intrin(value: object) -> TensorIntrin | None:
+    """An intrinsic given as itself, as its description and implementation, or as a trace writes these; None for others."""
+    if isinstance(value, str) and value.startswith("{"):
+        value = load_json(value)
+    if isinstance(value, (tuple, list)) and len(value) == 2:
+        desc, impl = value
+        if isinstance(desc, PrimFunc) and isinstance(impl, PrimFunc):
+            return TensorIntrin(desc, impl)
+    return value if isinstance(value, TensorIntrin) else None
 
 
 def _node(slot: Slot, text: str) -> object:

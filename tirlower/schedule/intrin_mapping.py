@@ -12,13 +12,14 @@ from tirlower.arith import Analyzer
 from tirlower.diagnostics import BadArgument, NotApplicable
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import Add, BufferLoad, Expr, IntImm, Max, Min, Mul, Var
+from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.index_map import IndexMap
 from tirlower.ir.query import mentions
 from tirlower.ir.stmt import Block, BlockIter, BufferStore, For, Stmt
 from tirlower.ir.structural import structural_equal
 from tirlower.schedule.handles import BlockRV
+from tirlower.schedule.pairing import ways
 from tirlower.schedule.schedule import Schedule
 from tirlower.schedule.views import StmtSRef
 
@@ -232,39 +233,18 @@ def _pairs(mine: Stmt, described: Stmt) -> Iterator[list[Pair]]:
     """The ways to lay two bodies on each other that are one store each, as the accesses that meet."""
     if not isinstance(mine, BufferStore) or not isinstance(described, BufferStore):
         return
-    if mine.predicate is None and described.predicate is None and _same_kind(mine.buffer, described.buffer):
-        for found in _walk(mine.value, described.value):
-            yield [((mine.buffer, mine.indices), (described.buffer, described.indices)), *found]
-
-
-def _same_kind(a: Buffer, b: Buffer) -> bool:
-    return a.dtype is b.dtype
-
-
-def _walk(a: Expr, b: Expr) -> Iterator[list[Pair]]:
-    """The ways to lay two expressions on each other, each as the loads that meet."""
-    if a.__class__ is not b.__class__ or a.dtype is not b.dtype:
+    if mine.predicate is not None or described.predicate is not None or mine.buffer.dtype is not described.buffer.dtype:
         return
-    if isinstance(a, BufferLoad) and isinstance(b, BufferLoad):
-        if _same_kind(a.buffer, b.buffer):
-            yield [((a.buffer, a.indices), (b.buffer, b.indices))]
-        return
-    mine, its = ([x for x in one.children() if isinstance(x, Expr)] for one in (a, b))
-    if not mine and not its:
-        if structural_equal(a, b):
-            yield []
-        return
-    if len(mine) != len(its) or getattr(a, "op", None) is not getattr(b, "op", None):
-        return
-    orders = [mine, mine[::-1]] if isinstance(a, (Add, Mul, Min, Max)) else [mine]
-    for order in orders:
-        yield from _all(order, its)
+    for way in ways(mine.value, described.value):
+        accesses = [_access(*pair) for pair in way]
+        if all(found or structural_equal(*pair) for found, pair in zip(accesses, way, strict=True)):
+            own = (mine.buffer, mine.indices), (described.buffer, described.indices)
+            yield [own, *(found for found in accesses if found is not None)]
 
 
-def _all(mine: Sequence[Expr], its: Sequence[Expr]) -> Iterator[list[Pair]]:
-    if not mine:
-        yield []
-        return
-    for first in _walk(mine[0], its[0]):
-        for rest in _all(mine[1:], its[1:]):
-            yield [*first, *rest]
+def _access(mine: Expr, described: Expr) -> Pair | None:
+    """Two loads as accesses of buffers of one data type; None for what is none."""
+    if isinstance(mine, BufferLoad) and isinstance(described, BufferLoad):
+        if mine.buffer.dtype is described.buffer.dtype:
+            return (mine.buffer, mine.indices), (described.buffer, described.indices)
+    return None

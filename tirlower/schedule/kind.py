@@ -64,7 +64,7 @@ class Takes(enum.Enum):
     TILES = "a list of sizes"
     MEMORY = "a buffer of the function, or its name"
     LAYOUT = "an index map, or a function of a buffer's indices"
-    INTRIN = "the name of a tensor intrinsic, or one itself"
+    INTRIN = "the name of a tensor intrinsic, one itself, or its description and implementation"
 
 
 class BufferAt(NamedTuple):

@@ -10,6 +10,7 @@ from tirlower.ir.expr import Expr, Var
 from tirlower.ir.index_map import IndexMap
 from tirlower.ir.json_io import load_json, save_json
 from tirlower.ir.stmt import normalize_attr
+from tirlower.ir.tensor_intrin import TensorIntrin
 from tirlower.schedule.handles import BlockRV, BufferRV, ExprRV, Handle, LoopRV, Owner, StmtRV
 from tirlower.schedule.kind import BufferAt
 from tirlower.schedule.registry import InstructionKind
@@ -32,6 +33,8 @@ def _value(value: object, names: Mapping[object, str], quoted: bool) -> object:
         return [value.side, value.at]
     if isinstance(value, IndexMap):
         return save_json(value)
+    if isinstance(value, TensorIntrin):
+        return save_json((value.desc, value.impl))
     match normalize_attr(value):
         case None:
             return "None" if quoted else None

@@ -7,21 +7,39 @@ operations may be either way round.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+import numpy as np
 
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range
-from tirlower.ir.expr import Add, BufferLoad, Expr, Max, Min, Mul, Var
+from tirlower.ir.evaluator import Evaluator
+from tirlower.ir.expr import Add, BufferLoad, Expr, Sub, Var, const
 from tirlower.ir.functor import substitute
+from tirlower.ir.integers import Value, kept
 from tirlower.ir.query import has, mentions
 from tirlower.ir.stmt import Block, BufferStore, Evaluate, For, IfThenElse, Seq, Stmt
 from tirlower.ir.structural import structural_equal
+from tirlower.schedule.pairing import COMMUTATIVE
 
-__all__ = ["Matcher", "Mismatch"]
+__all__ = ["Matcher", "Mismatch", "apart"]
 
-_COMMUTATIVE = (Add, Mul, Min, Max)
+
+def apart(expr: Expr, variables: Collection[Var]) -> tuple[Expr, Expr]:
+    """The terms of a sum in which some variables have a part, and the others.
+
+    >>> i, j = Var("i", "int32"), Var("j", "int32")
+    >>> [str(part) for part in apart(i * 4 - j + 1, {j})]
+    ['0 - j', 'i * 4 + 1']
+    """
+    zero: Expr = const(0, expr.dtype)
+    if isinstance(expr, (Add, Sub)):
+        (a, b), (c, d) = apart(expr.a, variables), apart(expr.b, variables)
+        op = build.add if isinstance(expr, Add) else build.sub
+        return op(a, c), op(b, d)
+    return (expr, zero) if mentions(expr, variables) else (zero, expr)
 
 
 class Mismatch(TirError):
@@ -39,6 +57,8 @@ class Matcher:
         self.inner: set[Var] = set()
         self.places: dict[Buffer, tuple[Buffer, tuple[Expr, ...]]] = {}
         self.at: Stmt | None = None
+        self.points: dict[Var, Value] = {}
+        """The iterations of the loops inside, where all of them are to be tried."""
 
     def fail(self, message: str) -> Mismatch:
         """The error at the statement at hand."""
@@ -117,13 +137,15 @@ class Matcher:
 
     def _access(self, buffer: Buffer, indices: Sequence[Expr], described: Buffer, places: Sequence[Expr]) -> None:
         text = f"{buffer.name}[{', '.join(map(str, indices))}]"
+        if buffer.scope != described.scope:
+            raise self.fail(f"{text} is in {buffer.scope!r} memory, described is {described.scope!r}")
         if buffer.dtype is not described.dtype or len(indices) < len(places):
             raise self.fail(f"{text} is {buffer.dtype} of {len(indices)} dimensions, described is {described.dtype}")
         lead = len(indices) - len(places)
         base = list(indices[:lead])
         for mine, index in zip(indices[lead:], places, strict=True):
             number = build.cast(mine.dtype, substitute(index, self.values))
-            base.append(self.analyzer.simplify(build.sub(mine, number)))
+            base.append(self._steady(self.analyzer.simplify(build.sub(mine, number))))
         if any(mentions(part, self.inner) for part in base):
             raise self.fail(
                 f"{text} is not at one distance from the described {described.name}[{', '.join(map(str, places))}]"
@@ -136,6 +158,17 @@ class Matcher:
         elif known[0] is not buffer or not all(map(self.analyzer.can_prove_equal, known[1], base)):
             raise self.fail(f"{text} is elsewhere than the described {described.name} was before")
 
+    def _steady(self, distance: Expr) -> Expr:
+        """A distance without the loops inside, where all their iterations have the same one."""
+        if not self.points or not mentions(distance, self.inner):
+            return distance
+        part, rest = apart(distance, self.inner)
+        try:
+            found = np.asarray(Evaluator(part).at(self.points, kept))
+        except ArithmeticError:
+            return distance  # other variables have a part in it
+        return build.add(rest, const(int(found.flat[0]), rest.dtype)) if (found == found.flat[0]).all() else distance
+
     def expressions(self, mine: Expr, described: Expr) -> None:
         """Compare expressions. Raises :class:`Mismatch`."""
         if isinstance(described, BufferLoad):
@@ -143,7 +176,7 @@ class Matcher:
                 raise self.fail(f"{mine} is no read of memory, described is {described}")
             self._access(mine.buffer, mine.indices, described.buffer, described.indices)
             return
-        if isinstance(mine, _COMMUTATIVE) and mine.__class__ is described.__class__:
+        if isinstance(mine, COMMUTATIVE) and mine.__class__ is described.__class__:
             kept = dict(self.places)
             try:
                 self._operands(mine, described)

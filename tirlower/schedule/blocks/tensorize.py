@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tirlower.arith import Analyzer
 from tirlower.diagnostics import BadArgument, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
@@ -16,10 +17,13 @@ from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.schedule.blocks.blockize import BLOCKIZE
 from tirlower.schedule.blocks.intrin_runs import agreement
 from tirlower.schedule.blocks.tensor_match import Matcher, Mismatch
+from tirlower.schedule.blocks.tensor_unify import Unified, unified
+from tirlower.schedule.blocks.tensor_views import misfit
 from tirlower.schedule.handles import Handle, LoopRV
 from tirlower.schedule.kind import Do, Kind, Slot, Takes
 from tirlower.schedule.loops.tile import no_change
-from tirlower.schedule.sites import Change, Edit, Forward
+from tirlower.schedule.positions import order_verdict
+from tirlower.schedule.sites import Change, Edit, Forward, Site
 from tirlower.schedule.step import Step
 
 __all__ = ["TENSORIZE"]
@@ -45,21 +49,34 @@ def _nest(func: PrimFunc) -> tuple[Block | None, Stmt]:
     return None, body
 
 
-def _matched(step: Step) -> tuple[Block, Matcher]:
-    """The block, and where the description's buffers are."""
+def _at(step: Step, block: Block) -> Analyzer:
+    """What is known inside the block."""
+    analyzer = step.analyzer(step.site(step.handle("block")))
+    for it in block.iters:
+        analyzer.bind(it.var, it.domain, allow_override=True)
+    return analyzer
+
+
+def _matched(step: Step) -> tuple[Block, Matcher, Unified | None]:
+    """The block, where the description's buffers are, and its iterations as those of the description where they run in another
+    order."""
     block, intrin = step.stmt(step.handle("block")), _intrin(step)
     if not isinstance(block, Block):
         step.refuse("a function without blocks has no root block to be tensorized")
     if block.match_buffers or block.alloc_buffers:
         step.refuse("the block allocates, or has parts of buffers", block)
-    analyzer = step.analyzer(step.site(step.handle("block")))
-    for it in block.iters:
-        analyzer.bind(it.var, it.domain, allow_override=True)
-    matcher = Matcher(analyzer)
+    analyzer = _at(step, block)
+    matcher, described_body = Matcher(analyzer), _nest(intrin.desc)[1]
+    other: Unified | None = None
     try:
-        matcher.statements(block.body, _nest(intrin.desc)[1])
+        matcher.statements(block.body, described_body)
     except Mismatch as error:
-        step.refuse(f"the block is not what the intrinsic describes: {error.message}", error.at)
+        analyzer = _at(step, block)
+        found = unified(analyzer, block.body, described_body)
+        if not isinstance(found, Unified):
+            error = found or error
+            step.refuse(f"the block is not what the intrinsic describes: {error.message}", error.at)
+        matcher, other = found.matcher, found
     for described, (buffer, base) in matcher.places.items():
         shape = (*(const(1, "int32") for _ in range(len(base) - len(described.shape))), *described.shape)
         for begin, extent, whole in zip(base, shape, buffer.shape, strict=True):
@@ -71,15 +88,39 @@ def _matched(step: Step) -> tuple[Block, Matcher]:
     missing = [buffer.name for buffer in intrin.desc.buffers if buffer not in matcher.places]
     if missing:
         step.refuse(f"the description names {', '.join(missing)} and does not use it", block)
-    return block, matcher
+    for described, wanted in zip(intrin.desc.buffers, intrin.impl.buffers, strict=True):
+        if said := misfit(analyzer, wanted, *matcher.places[described]):
+            step.refuse(f"the implementation cannot take a part of {matcher.places[described][0].name}: {said}", block)
+    return block, matcher, other
 
 
 def _check(step: Step) -> Verdict:
-    _matched(step)
+    _, _, other = _matched(step)
+    if other is not None and other.loops:
+        verdict = _in_order(step, other)
+        if not verdict.proved:
+            return verdict
     given = step["tensor_intrin"]
     step.notes.append(agreement(_intrin(step), f"`{given}`" if isinstance(given, str) else "the intrinsic"))
     step.said = "trusted"
     return PROVED
+
+
+def _in_order(step: Step, other: Unified) -> Verdict:
+    """Whether the iterations may run in the order of the description."""
+    block = step.site(step.handle("block"))
+    inside = [
+        Site(block.func, (*block.steps, "body", *way))
+        for way, stmt in step.facts.inside(_body(step))
+        if stmt is other.loops[0]
+    ]
+    return order_verdict(step, inside[0], {other.store: other.position}, inside[0])
+
+
+def _body(step: Step) -> Stmt:
+    block = step.stmt(step.handle("block"))
+    assert isinstance(block, Block)
+    return block.body
 
 
 def _part(place: tuple[Buffer, tuple[Expr, ...]], region: Sequence[Range]) -> BufferRegion:
@@ -93,7 +134,7 @@ def _part(place: tuple[Buffer, tuple[Expr, ...]], region: Sequence[Range]) -> Bu
 
 
 def _rewrite(step: Step) -> Change:
-    block, matcher = _matched(step)
+    block, matcher, _ = _matched(step)
     intrin = _intrin(step)
     root, body = _nest(intrin.impl)
     matches: list[MatchBufferRegion] = []
@@ -154,8 +195,9 @@ TENSORIZE = Kind(
     no_change,
     """Do a block (or a loop, of which a block is made first) as a tensor intrinsic does it: by name, or a TensorIntrin.
 
-    The block must mean what the description says: the same loops, iterators and operations on parts of its buffers, which the
-    implementation then gets as its buffers. What is first found to differ is named. That the implementation does what is
+    The block must mean what the description says: the same operations on parts of its buffers, which the
+    implementation then gets as its buffers, in the same iterations. Of a single store these may be counted by other loops, and run in
+    another order where that is legal. What is first found to differ is named. That the implementation does what is
     described is trusted: both are run on random arrays, where they can be, and the step says what came of it.
 
     >>> import tirlower as tl
