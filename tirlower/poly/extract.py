@@ -7,7 +7,7 @@ is not affine makes an access a may-access over the smallest set that its bounds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import ClassVar
 
 from tirlower import ir
@@ -65,13 +65,20 @@ _JUMPS = ("tir.ret", "tir.thread_return", "tir.break_loop", "tir.continue_loop")
 
 
 def extract(
-    func: PrimFunc | Scop, module: IRModule | None = None, *, wrapping: bool = True, strides_checked: bool = False
+    func: PrimFunc | Scop,
+    module: IRModule | None = None,
+    *,
+    wrapping: bool = True,
+    strides_checked: bool = False,
+    around: Sequence[For] = (),
+    written: Collection[Var] = (),
 ) -> Scop:
     """The polyhedral view of a function (a Scop is returned as it is). Does not need islpy.
 
     With its ``module``, calls of the module's functions that have no effects are seen as such. ``wrapping=False`` takes
     arithmetic on data not to overflow, as TIR does. ``strides_checked`` says that each call is refused whose extents let
     the rows of a parameter overlap though its strides are numbers (what is asserted of symbolic strides, always).
+    ``around`` are loops, outermost first, of one iteration of which the function is the body: their variables are parameters. ``written`` is memory that changes while the function runs, by what is not shown of it.
 
     >>> from tirlower.script import parse
     >>> scop = extract(parse('''
@@ -86,8 +93,10 @@ def extract(
     if isinstance(func, Scop):
         return func
     with deep_recursion():
-        scop = _Extractor(func, module, wrapping, strides_checked).run()
-    scop.again = lambda other: extract(other, module, wrapping=wrapping, strides_checked=strides_checked)
+        scop = _Extractor(func, module, wrapping, strides_checked, written).run(around)
+    scop.again = lambda other: extract(
+        other, module, wrapping=wrapping, strides_checked=strides_checked, around=around, written=written
+    )
     return scop
 
 
@@ -111,13 +120,20 @@ def _repeats(buffer: Buffer) -> bool:
 class _Extractor:
     _table: ClassVar[dict[type, Callable[[_Extractor, object], None]]]
 
-    def __init__(self, func: PrimFunc, module: IRModule | None, wrapping: bool, strides_checked: bool) -> None:
+    def __init__(
+        self,
+        func: PrimFunc,
+        module: IRModule | None,
+        wrapping: bool,
+        strides_checked: bool,
+        written: Collection[Var],
+    ) -> None:
         self.func = func
         self.functions = PureFunctions(module)
         self.space = Space()
         if wrapping:
             self.space.data = data_parameters(func)
-        self.scop = Scop(func, self.space, Pointers(func))
+        self.scop = Scop(func, self.space, Pointers(func, also=written))
         self.pointers = self.scop.pointers
         self.shifts: dict[Var, Form] = {}
         self.layouts: dict[Buffer, Layout] = {}
@@ -142,7 +158,7 @@ class _Extractor:
         self.strides_checked = strides_checked
         self.space.is_digit = self.is_digit
 
-    def run(self) -> Scop:
+    def run(self, around: Sequence[For]) -> Scop:
         func = self.func
         for param in func.params:
             if param.dtype.is_integral:
@@ -162,6 +178,8 @@ class _Extractor:
                 elif lin.terms:
                     self.scop.context.append(at_least(lin))
         self.conv.admits = self.words.admits  # of the shapes a call computes each itself
+        for loop in around:
+            self.iteration(loop)
         self.visit(func.body)
         for var in used_again(func.body, self.through):
             for statement in self.through[var]:
@@ -170,6 +188,15 @@ class _Extractor:
         self.settle_jumps()
         self.scop.reaches = tuple(self.words.reaches.values())
         return self.scop
+
+    def iteration(self, loop: For) -> None:
+        """One iteration of a loop around the function's body."""
+        start, extent = self.conv.lin(loop.min), self.conv.lin(loop.extent)
+        end = (start + extent).shifted(-1)
+        self.space.ranges[loop.loop_var] = (self.space.interval(start)[0], self.space.interval(end)[1])
+        if not (start.is_constant and extent.is_constant):
+            own = single(loop.loop_var)
+            self.scop.context += (at_least(own - start), at_least(end - own))
 
     def settle_jumps(self) -> None:
         """Leave out the jumps that never happen: their conditions hold in no iteration."""

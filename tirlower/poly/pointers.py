@@ -7,7 +7,7 @@ into allocations whose own pointer is never taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tirlower.ir import (
     HANDLE,
@@ -70,10 +70,16 @@ class Pointers(Dispatch[Node, None, set[Var], set[Var]]):
 
     ``changing`` holds every data variable through which memory is seen that the function may write, by whatever pointer:
     where its attribute ``tir.noalias`` is False, any parameter as soon as it writes one. ``writes`` says of a function that
-    is called through which of the pointers that it takes it may write; None where that is not known.
+    is called through which of the pointers that it takes it may write; None where that is not known. ``also`` is memory
+    that is written by what the function was part of.
     """
 
-    def __init__(self, func: PrimFunc, writes: Callable[[Call], Sequence[bool] | None] = lambda call: None) -> None:
+    def __init__(
+        self,
+        func: PrimFunc,
+        writes: Callable[[Call], Sequence[bool] | None] = lambda call: None,
+        also: Collection[Var] = (),
+    ) -> None:
         self._writes = writes
         self._overlap: set[Var] = set()
         if func.attrs.get(NOALIAS) is False:
@@ -88,7 +94,7 @@ class Pointers(Dispatch[Node, None, set[Var], set[Var]]):
         self._wild: set[Var] = set()
         self._given: dict[int, Var] = {}  # the addresses that callees get
         seen: set[Var] = {buffer.data for buffer in func.buffers}
-        written: set[Var] = set()
+        written: set[Var] = set(also)
 
         def look(op: Node) -> None:
             if op.__class__ in self._on:  # most nodes say nothing of pointers

@@ -8,7 +8,7 @@ others, or taken out. The draft remembers of each statement made which one it wa
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tirlower.diagnostics import ScheduleError
@@ -16,6 +16,8 @@ from tirlower.ir.annotations import REDUCTION
 from tirlower.ir.expr import BufferLoad, Expr, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.path import Path
+from tirlower.ir.path import Step as PathStep
+from tirlower.ir.query import each
 from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, Evaluate, For, ForKind, Seq, Stmt, declares
 from tirlower.poly.bounds import check_bounds
 from tirlower.poly.conditions import Condition
@@ -23,9 +25,11 @@ from tirlower.poly.expressions import Converter
 from tirlower.poly.same_values import Handed, Twin, same_values
 from tirlower.poly.scop import Access, Scop, Statement
 from tirlower.poly.verdict import PROVED, Verdict
+from tirlower.schedule.narrowed import Narrowed, Narrowing
 from tirlower.schedule.regions import with_regions
 from tirlower.schedule.sites import Change, Edit, Forward, Site, Steps
 from tirlower.schedule.step import Step
+from tirlower.schedule.trail import Trail, Trails, spliced
 
 __all__ = ["AFTERWARDS", "Draft", "LoadOrigin", "Made", "ValueStep", "mapped", "stores_of", "with_headers"]
 
@@ -57,7 +61,8 @@ class Draft:
         self.also: set[Var] = set()
         """Memory whose flow of values is looked at though no access of it changes."""
         self._header: dict[Steps, Callable[[Stmt], Stmt]] = {}
-        self._new: PrimFunc | None = None
+        self._trails: Trails | None = None
+        self._wanted: dict[Steps, dict[PathStep, None]] = {}
 
     # Edits
 
@@ -154,110 +159,156 @@ class Draft:
 
     def func(self) -> PrimFunc:
         """The function after the edits."""
-        if self._new is None:
-            made = self._edited(self.old.body, ("body",))
-            self._new = self.old.with_(body=_one(made))
-        return self._new
+        return self.trails.func
 
-    def _edited(self, stmt: Stmt, path: Steps) -> list[Stmt]:
+    @property
+    def trails(self) -> Trails:
+        """The function after the edits, and where what was in the old one is in it."""
+        if self._trails is None:
+            self._wanted = {}
+            for path in (*self._at, *self._before, *self._after, *self._header):
+                for depth, step in enumerate(path):
+                    self._wanted.setdefault(path[:depth], {})[step] = None
+            root = self._edited(self.old.body, ("body",))
+            self._trails = Trails(self.old.with_(body=_one(root.parts)), root, self.forward)
+        return self._trails
+
+    def _edited(self, stmt: Stmt, path: Steps) -> Trail:
         """What stands in the place of a statement."""
         before, after = self._before.get(path, []), self._after.get(path, [])
         if path in self._at:
-            return [*before, *self._at[path], *after]
-        inside = self._inside(stmt, path)
-        if path in self._header and inside:
-            made = self._header[path](inside[0])
-            self._stores[made] = stmt, {}
-            self.forward.keep(stmt, made)
-            inside = [made]
-        return [*before, *inside, *after]
+            made = Trail(stmt, spliced(self._at[path]), replaced=True)
+            made.own = len(made.parts)
+        else:
+            made = self._inside(stmt, path)
+            if path in self._header and made.own:
+                new = self._header[path](made.parts[0])
+                self._stores[new] = stmt, {}
+                self.forward.keep(stmt, new)
+                made.parts, made.changed = [new], True
+        if before or after:
+            front = spliced(before)
+            made.first = len(front)
+            made.parts = [*front, *made.parts, *spliced(after)]
+        return made
 
-    def _inside(self, stmt: Stmt, path: Steps) -> list[Stmt]:
-        depth = len(path)
-        edits = (*self._at, *self._before, *self._after, *self._header)
-        touched = [p for p in edits if len(p) > depth and p[:depth] == path]
-        if not touched:
-            return [stmt]
+    def _inside(self, stmt: Stmt, path: Steps) -> Trail:
+        wanted = self._wanted.get(path, {})
         if isinstance(stmt, Seq):
-            wanted = {p[depth + 1] for p in touched}
-            made: list[Stmt] = []
-            for n, one in enumerate(stmt.stmts):
-                made += self._edited(one, (*path, "stmts", n)) if n in wanted else [one]
-            new: Stmt = Seq(tuple(made))
-            if not made:
-                return []
-            # A sequence of its own stays one where it declares names that those behind it must not see.
-            return [new] if declares(new) else made
+            return self._sequence(stmt, path)
+        if not wanted:
+            return Trail(stmt, [stmt])
+        children: dict[PathStep, Trail] = {}
         changes: dict[str, Stmt | None] = {}
-        for name in dict.fromkeys(p[depth] for p in touched):
+        for name in wanted:
             assert isinstance(name, str)
-            child = getattr(stmt, name)
-            parts = self._edited(child, (*path, name))
-            changes[name] = _one(parts) if parts else None
+            inner = children[name] = self._edited(getattr(stmt, name), (*path, name))
+            changes[name] = _one(inner.parts) if inner.parts else None
         for name, part in changes.items():
             if part is None and name != "else_case" and name != "init":
                 if name == "then_case" and getattr(stmt, "else_case", None) is not None:
                     changes[name] = Evaluate(const(0, "int32"))
                     continue
-                return []
-        made_one = stmt.with_(**changes)
-        if isinstance(made_one, Block):
-            made_one = with_regions(made_one)
-        self.forward.keep(stmt, made_one)
-        self._from.setdefault(made_one, (stmt, {}))
-        return [made_one]
+                return Trail(stmt, [], own=0)
+        made = stmt.with_(**changes)
+        if isinstance(made, Block):
+            made = with_regions(made)
+        self.forward.keep(stmt, made)
+        self._from.setdefault(made, (stmt, {}))
+        return Trail(stmt, [made], children=children)
+
+    def _sequence(self, stmt: Seq, path: Steps) -> Trail:
+        children: dict[PathStep, Trail] = {}
+        numbers, starts, made = list[int](), list[int](), list[Stmt]()
+        behind = 0
+        for number in sorted(self._wanted.get((*path, "stmts"), {}), key=int):  # type: ignore[arg-type]
+            assert isinstance(number, int)
+            made += stmt.stmts[behind:number]
+            behind = number + 1
+            inner = children[number] = self._edited(stmt.stmts[number], (*path, "stmts", number))
+            numbers += (number, behind)
+            starts += (len(made), len(made) + len(inner.parts))
+            made += inner.parts
+        made += stmt.stmts[behind:]
+        new = Seq(tuple(made)) if children else stmt
+        # A sequence of its own stays one where it declares names that those behind it must not see.
+        flat = not declares(new)
+        parts: list[Stmt] = made if flat else [new]
+        return Trail(stmt, parts, own=len(parts), flat=flat, children=children, numbers=numbers, starts=starts)
 
     def change(self, outputs: Sequence[Stmt], exactness: str = "bitwise") -> Change:
         """The change that the edits are."""
-        func = self.func()
-        inside = {stmt for _, stmt in self.step.facts.inside(func.body)}
-        for _, old in self.step.facts.inside(self.old.body):
-            new = self.forward.after(old)
-            if old not in self.forward.ended and new not in inside:
-                self.forward.end(old)
-        return Change(Edit(Site(self.name, ("body",)), func.body), self.forward, tuple(outputs), exactness)
+        func, trails, inside = self.func(), self.trails, self.step.facts.inside
+        there = {stmt for _, part in trails.made() for _, stmt in inside(part)}
+        there.update(stmt for _, stmt in trails.kept())
+        for root in trails.left():
+            for _, old in inside(root):
+                if old not in self.forward.ended and self.forward.after(old) not in there:
+                    self.forward.end(old)
+        edit = Edit(Site(self.name, ("body",)), func.body)
+        return Change(edit, self.forward, tuple(outputs), exactness, rebuilt=trails)
 
     # The verdict
 
     def verdict(self) -> Verdict:
         """Whether the program after computes the same values, also where loops run at once."""
+        facts, trails = self.step.facts, self.trails
+        narrowing = Narrowing(self.old, trails.func, trails.root, facts.uses, self.also)
+        copied = {load.buffer.data for stmt in self._copies for load in each(BufferLoad, stmt)}
+        near = narrowing.near(self._values(), copied)
+        if near is not None and self._asked(near).proved:
+            return self._concurrent()
+        found = self._asked(narrowing.apart())
+        return self._concurrent() if found.proved else found
+
+    def _asked(self, narrowed: Narrowed | None) -> Verdict:
+        """Whether two programs compute the same values, and leave no new memory: cut down, or as they are."""
         facts = self.step.facts
-        before, after = facts.scop(self.old), facts.scop(self.func())
-        found = self._same_values(before, after)
+        if narrowed is None:
+            before, after = facts.scop(self.old), facts.scop(self.func())
+        else:
+            before, after = narrowed.scops()
+        found = self._same_values(before, after, narrowed.was if narrowed is not None else {})
         if not found.proved:
             return found
         new = set(after.homes) - set(before.homes)
         for one in check_bounds(after, of=new) if new else ():
             if one.verdict.refuted:
                 return Verdict("refuted", f"{one.access.text} would be outside of {one.access.data.name}")
-        return self._concurrent(before)
+        return PROVED
 
-    def _same_values(self, before: Scop, after: Scop) -> Verdict:
+    def _values(self) -> Iterator[Mapping[Var, Expr]]:
+        """The values that loops of before have for statements of the program after."""
+        yield from (values for _, values in self._from.values())
+        yield from (values for _, values in self._stores.values())
+        yield from (values for _, _, values in self._loads.values())
+        yield from (values for _, _, _, values, _ in self._handed)
+
+    def _same_values(self, before: Scop, after: Scop, was: Mapping[Stmt, Stmt]) -> Verdict:
         old: dict[int, list[Statement]] = {}
         for statement in before.statements:
-            old.setdefault(id(statement.node), []).append(statement)
+            old.setdefault(id(was.get(statement.node, statement.node)), []).append(statement)
         twins: dict[Access, Twin] = {}
         copies: list[Statement] = []
         where: dict[Statement, Condition] = {}
+        new: dict[int, list[Statement]] = {}
         for statement in after.statements:
-            node = statement.node
+            node = was.get(statement.node, statement.node)
+            new.setdefault(id(node), []).append(statement)
             if node in self._copies:
                 copies.append(statement)
                 continue
             if node in self.where:
                 where[statement] = Converter(after.space, after.pointers.changing).condition(self.where[node])
-            self._loads_and_stores(statement, old, twins)
+            self._loads_and_stores(statement, node, old, twins)
             if node in self._from and node not in self._stores:
-                was, values = self._from[node]
-                other = _alike(old.get(id(was), []), statement)
+                origin, values = self._from[node]
+                other = _alike(old.get(id(origin), []), statement)
                 if other is None:
                     continue
                 for mine, theirs in zip(statement.accesses, other.accesses, strict=True):
                     twins.setdefault(mine, Twin(theirs, values))
         handed: dict[bool, list[Handed]] = {False: [], True: []}
-        new: dict[int, list[Statement]] = {}
-        for statement in after.statements:
-            new.setdefault(id(statement.node), []).append(statement)
         for reader, load, writer, values, is_after in self._handed:
             table = new if is_after else old
             reads = [a for s in table.get(id(reader), []) for a in s.accesses if a.node is load]
@@ -277,12 +328,12 @@ class Draft:
         )
 
     def _loads_and_stores(
-        self, statement: Statement, old: Mapping[int, Sequence[Statement]], twins: dict[Access, Twin]
+        self, statement: Statement, node: Stmt, old: Mapping[int, Sequence[Statement]], twins: dict[Access, Twin]
     ) -> None:
         for access in statement.accesses:
             if access.is_write:
-                if statement.node in self._stores:
-                    was, values = self._stores[statement.node]
+                if node in self._stores:
+                    was, values = self._stores[node]
                     found = [a for other in old.get(id(was), []) for a in other.accesses if a.is_write]
                     if found:
                         twins[access] = Twin(found[-1], values)
@@ -292,18 +343,23 @@ class Draft:
                 if found:
                     twins[access] = Twin(found[-1], values)
 
-    def _concurrent(self, before: Scop) -> Verdict:
+    def _concurrent(self) -> Verdict:
         """Loops that run at once, and have something new inside, still may."""
-        known = {id(loop.node) for loop in before.loops}
-        func = self.func()
-        for way, node in self.step.facts.inside(func.body):
-            if isinstance(node, For) and id(node) not in known and node.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
-                steps = ("body", *way)
-                partial = bool(node.annotations.get(REDUCTION))
-                found = self.step.facts.concurrent(func, steps, node, node.kind, node.thread_tag or "", partial)
-                if not found.proved:
-                    # Its witness is of the program after.
-                    return dataclasses.replace(found, reason=f"{AFTERWARDS}{found.reason}")
+        func, inside, trails = self.func(), self.step.facts.inside, self.trails
+        found: list[tuple[Steps, For]] = []
+        for way, root in trails.made():
+            found += [((*way, *rest), stmt) for rest, stmt in inside(root) if isinstance(stmt, For)]
+        found += [(way, stmt) for way, stmt in trails.kept() if isinstance(stmt, For)]
+        found = [(way, loop) for way, loop in found if loop.kind not in (ForKind.SERIAL, ForKind.UNROLLED)]
+        known = {stmt for root in trails.left() for _, stmt in inside(root)} if found else set[Stmt]()
+        for way, loop in sorted(found, key=lambda one: [step for step in one[0] if isinstance(step, int)]):
+            if loop in known:
+                continue
+            partial = bool(loop.annotations.get(REDUCTION))
+            verdict = self.step.facts.concurrent(func, way, loop, loop.kind, loop.thread_tag or "", partial)
+            if not verdict.proved:
+                # Its witness is of the program after.
+                return dataclasses.replace(verdict, reason=f"{AFTERWARDS}{verdict.reason}")
         return PROVED
 
 

@@ -6,9 +6,9 @@ along the way to them; handles elsewhere stay where they are, so that a look-up 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Expr, Var
@@ -96,6 +96,23 @@ class Forward:
         return self._kept.get(old, old)
 
 
+class Moves(Protocol):
+    """A function made of another one, and where old places are in it."""
+
+    @property
+    def func(self) -> PrimFunc:
+        """The function."""
+
+    def moved(self, steps: Steps) -> Steps | None:
+        """Where an old place is now; None where something else stands."""
+
+    def made(self) -> Iterable[tuple[Steps, Stmt]]:
+        """The statements that took the place of others or were put in, each with its place."""
+
+    def kept(self) -> Iterable[tuple[Steps, Stmt]]:
+        """The statements around these, each with its place."""
+
+
 @dataclass(frozen=True)
 class Change:
     """What a step does: what it replaces by what, what became of handles, what comes out.
@@ -108,7 +125,8 @@ class Change:
     which way not. ``buffers`` are those that took the place of others. ``decision`` and ``random`` are what was drawn, and the
     next state of the generator. ``interface`` gives the handle parameters whose arrays have another layout, with the map to it.
     ``relabel`` gives the loops that are no more as expressions over those that came of them, for a proof from the two programs
-    alone (:mod:`tirlower.schedule.reproof`); None where iterations are not the same ones.
+    alone (:mod:`tirlower.schedule.reproof`); None where iterations are not the same ones. ``rebuilt`` is the function of the one
+    edit as it is then, where somebody made it who knows where everything in it came from.
     """
 
     edits: Edit | Insert | tuple[Edit | Insert, ...] = ()
@@ -120,6 +138,7 @@ class Change:
     random: int | None = None
     interface: Mapping[Var, Relaid] = field(default_factory=dict)
     relabel: Mapping[Var, Expr] | None = None
+    rebuilt: Moves | None = None
 
     def of(self) -> dict[str, list[Edit | Insert]]:
         """The edits by their function."""
@@ -152,11 +171,16 @@ def moved(mod: IRModule, places: Mapping[Handle, Place], change: Change, ended: 
     """
     table, found = dict(places), dict[Stmt, Site]()
     edits = change.of()
-    made = {name: Rebuilt(mod[name], changes) for name, changes in edits.items()}
-    for name, one in made.items():
+    made: dict[str, Moves | Rebuilt] = {}
+    for name, changes in edits.items():
+        one = made[name] = change.rebuilt if change.rebuilt is not None else Rebuilt(mod[name], changes)
         for way, part in one.made():
             found.update((stmt, Site(name, (*way, *rest))) for rest, stmt in inside(part))
-    gone = any(isinstance(edit, Edit) and edit.new is None for changes in edits.values() for edit in changes)
+        if not isinstance(one, Rebuilt):
+            found.update((stmt, Site(name, way)) for way, stmt in one.kept())
+    gone = change.rebuilt is not None or any(
+        isinstance(edit, Edit) and edit.new is None for changes in edits.values() for edit in changes
+    )
     for handle, place in places.items():
         if isinstance(place, Memory):
             if place.buffer in change.buffers:

@@ -12,9 +12,9 @@ from tirlower.diagnostics import deep_recursion
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, PointerType, Var
 from tirlower.ir.node import Node
-from tirlower.ir.op import Op
+from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import nodes
-from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, Evaluate, Seq, Stmt
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Assert, Block, BufferStore, Evaluate, Seq, Stmt
 
 __all__ = ["Uses", "UsesOf"]
 
@@ -26,13 +26,15 @@ MOST_NODES = 400_000
 class Uses:
     """The buffers that a statement reads and writes, in the order of the text, each with the number of accesses.
 
-    ``pointers`` are the variables of memory that it names other than by a subscript; ``returns`` says that it may end the function.
+    ``pointers`` are the variables of memory that it names other than by a subscript; ``returns`` says that it may end the function,
+    ``effects`` that it does more than access buffers: calls that change state, jumps, assertions.
     """
 
     reads: dict[Buffer, int] = field(default_factory=dict)
     writes: dict[Buffer, int] = field(default_factory=dict)
     pointers: frozenset[Var] = frozenset()
     returns: bool = False
+    effects: bool = False
 
     memory: frozenset[Var] = frozenset()
     """The data variables of the buffers, and the pointers."""
@@ -65,10 +67,11 @@ class UsesOf:
         writes: dict[Buffer, int] = {}
         pointers: set[Var] = set()
         returns = False
+        effects = stmt.__class__ is Assert
         own: set[Buffer] = set(stmt.alloc_buffers) if isinstance(stmt, Block) else set()
         for part in _parts(stmt):
             if not isinstance(part, Stmt):
-                _expressions(part, reads, pointers)
+                effects = _expressions(part, reads, pointers) or effects
                 continue
             if isinstance(part, (AllocBuffer, AllocConst)) and isinstance(stmt, Seq):
                 own.add(part.buffer)
@@ -78,6 +81,7 @@ class UsesOf:
                     mine[buffer] = mine.get(buffer, 0) + count
             pointers |= inner.pointers
             returns = returns or inner.returns
+            effects = effects or inner.effects
         if isinstance(stmt, BufferStore):
             writes[stmt.buffer] = writes.get(stmt.buffer, 0) + 1
         elif isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op in _RETURNS:
@@ -89,7 +93,7 @@ class UsesOf:
             reads, writes = ({b: n for b, n in side.items() if b not in own} for side in (reads, writes))
             pointers -= {buffer.data for buffer in own}
         memory = frozenset((*pointers, *(b.data for b in reads), *(b.data for b in writes)))
-        return Uses(reads, writes, frozenset(pointers), returns, memory)
+        return Uses(reads, writes, frozenset(pointers), returns, effects, memory)
 
 
 def _parts(stmt: Stmt) -> Iterator[Node]:
@@ -105,18 +109,25 @@ def _parts(stmt: Stmt) -> Iterator[Node]:
     yield from stmt.children()
 
 
-def _expressions(root: Node, reads: dict[Buffer, int], pointers: set[Var]) -> None:
+def _expressions(root: Node, reads: dict[Buffer, int], pointers: set[Var]) -> bool:
+    """Count the accesses of an expression; whether it has effects."""
+    effects = False
     if isinstance(root, Expr) and root.is_leaf and root.__class__ is not BufferLoad and root.__class__ is not Var:
-        return
+        return effects
     for op in nodes(root):
         if op.__class__ is BufferLoad:
             reads[op.buffer] = reads.get(op.buffer, 0) + 1
         elif op.__class__ is Var:
             if isinstance(op.type, PointerType):
                 pointers.add(op)
-        elif op.__class__ is Call and op.op is _ADDRESS and isinstance(op.args[0], BufferLoad):
-            pointers.add(op.args[0].buffer.data)
+        elif op.__class__ is Call:
+            if op.op is _ADDRESS and isinstance(op.args[0], BufferLoad):
+                pointers.add(op.args[0].buffer.data)
+            if not isinstance(op.op, Op) or (op.op.purity > Purity.READS and op.op is not _ASSUME):
+                effects = True
+    return effects
 
 
+_ASSUME = Op.get("tir.assume")
 _ADDRESS = Op.get("tir.address_of")
 _RETURNS = frozenset((Op.get("tir.ret"), Op.get("tir.thread_return")))

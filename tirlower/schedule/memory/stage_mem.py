@@ -11,6 +11,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.path import Path
 from tirlower.ir.query import each
 from tirlower.ir.stmt import Block, For, Stmt
+from tirlower.poly.scop import Access
 from tirlower.schedule.draft import Made
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.memory.staging import (
@@ -24,7 +25,7 @@ from tirlower.schedule.memory.staging import (
     window_of,
 )
 from tirlower.schedule.places import loops_at
-from tirlower.schedule.sites import Steps
+from tirlower.schedule.sites import Site, Steps
 from tirlower.schedule.step import Step
 
 __all__ = ["STAGE_MEM", "stages"]
@@ -54,8 +55,10 @@ def stages(
         raise BadArgument(f"the window has {len(window)} ranges, and {buffer.name} {len(buffer.shape)} dimensions")
     box = Box.of(window) if window else box_of(step, func, buffer, path, accesses)
     writes = any(access.is_write for access in accesses)
-    loads = [bool(load)] if load != "auto" else [False, True] if writes else [True]
-    stores = [bool(store)] if store != "auto" else [False, True] if writes else [False]
+    filled = writes and not _reads_first(step, Site(func_name, path), accesses, unless)
+    loads = [bool(load)] if load != "auto" else [False, True] if filled else [True]
+    left = writes and not _is_the_result(step, func, path, buffer)
+    stores = [bool(store)] if store != "auto" else [False, True] if left else [writes]
 
     def drafted(with_load: bool, with_store: bool, guard: Expr | None) -> Made:
         made = stage(
@@ -78,6 +81,23 @@ def stages(
         guarded: list[tuple[bool, bool, Expr | None]] = [(True, b, unless) for b in stores]
         ways = [*(way for way in ways if not way[0]), *guarded, *(way for way in ways if way[0])]
     return [lambda a=a, b=b, guard=guard: drafted(a, b, guard) for a, b, guard in ways]  # type: ignore[misc]
+
+
+def _reads_first(step: Step, site: Site, accesses: Sequence[Access], unless: Expr | None) -> bool:
+    """Whether something is certainly read that nothing there has written: a stage that loads nothing needs no proof."""
+    if unless is not None:
+        return not step.analyzer(site).can_prove(unless)
+    return not accesses[0].is_write
+
+
+def _is_the_result(step: Step, func: PrimFunc, path: Steps, buffer: Buffer) -> bool:
+    """Whether a buffer outlives the function and is written under a place alone: a stage that stores nothing needs no proof."""
+    if buffer not in func.buffers:
+        return False
+    root = Path(path).chain(func)[-1]
+    assert isinstance(root, Stmt)
+    everywhere = {one: count for one, count in step.facts.uses(func.body).writes.items() if one.data is buffer.data}
+    return everywhere == {buffer: step.facts.uses(root).writes.get(buffer, 0)}
 
 
 def _make(step: Step) -> list[Callable[[], Made]]:

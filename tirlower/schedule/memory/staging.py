@@ -76,7 +76,7 @@ def touched_under(step: Step, func: PrimFunc, buffer: Buffer, path: Steps) -> li
     root = Path(path).chain(func)[-1]
     assert isinstance(root, Stmt)
     inside = {id(stmt) for _, stmt in step.facts.inside(root)}
-    scop = step.facts.scop(func)
+    scop = step.facts.part(func, path)
     found = [a for a in scop.accesses if a.data is buffer.data and id(a.statement.node) in inside]
     for access in found:
         if access.buffer is not buffer or access.indices is None:
@@ -117,9 +117,9 @@ class Box:
 
 def box_of(step: Step, func: PrimFunc, buffer: Buffer, path: Steps, accesses: Sequence[Access]) -> Box:
     """The box around what accesses touch at a place, in terms of the loops around it."""
-    scop = step.facts.scop(func)
-    around = {id(loop) for _, loop in loops_at(func, path)}
-    fixed = [loop for loop in scop.loops if id(loop.node) in around]
+    scop = step.facts.part(func, path)
+    around = {loop.loop_var for _, loop in loops_at(func, path)}
+    fixed = [loop for loop in scop.loops if loop.var in around]
     analyzer = Analyzer()
     for loop in fixed:
         assert isinstance(loop.node, For)
