@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 import tirlower as tl
 from tests.checking import executes_alike, random_arguments, roundtrips
 from tirlower.autoschedule.choose import ScheduledFunction, autoschedule
+from tirlower.autoschedule.recipe import AnyRecipe
+from tirlower.autoschedule.recipes import RECIPES
 from tirlower.ir import IRModule, PrimFunc
 from tirlower.ir.structural import assert_structural_equal
 from tirlower.machine.processor import Processor
@@ -20,10 +23,13 @@ AVX2 = "llvm -mcpu=x86-64-v3 -mcache=32K,512K,16M -num_threads=2"
 AVX512 = "llvm -mcpu=x86-64-v4 -mcache=48K,1M,32M -num_threads=2"
 
 
-def planned(program: str | PrimFunc, target: str = AVX2) -> ScheduledFunction:
+def planned(
+    program: str | PrimFunc, target: str = AVX2, *, recipes: Sequence[AnyRecipe] = RECIPES
+) -> ScheduledFunction:
     """What becomes of a function on a stated machine; a second time the same, and so from the text of its trace."""
     func = parse(program) if isinstance(program, str) else program
-    found, again = (autoschedule(IRModule({"f": func}), Processor.of(target)).functions["f"] for _ in range(2))
+    machine = Processor.of(target)
+    found, again = (autoschedule(IRModule({"f": func}), machine, recipes).functions["f"] for _ in range(2))
     assert str(found.trace) == str(again.trace) and found.nests == again.nests
     space: dict[str, Any] = {}
     exec(str(found.trace), space)
@@ -34,19 +40,30 @@ def planned(program: str | PrimFunc, target: str = AVX2) -> ScheduledFunction:
     return found
 
 
-def scheduled(program: str | PrimFunc, target: str = AVX2, *, interpreted: bool = True) -> ScheduledFunction:
-    """The same, run: by the interpreter before and after (of small sizes), and as machine code beside the written loops'."""
-    found = planned(program, target)
+def scheduled(
+    program: str | PrimFunc,
+    target: str = AVX2,
+    *,
+    interpreted: bool = True,
+    tolerance: float = 0.0,
+    recipes: Sequence[AnyRecipe] = RECIPES,
+) -> ScheduledFunction:
+    """The same, run: by the interpreter before and after (of small sizes), and as machine code beside the written loops'.
+
+    Without a ``tolerance`` all bits are the same; it is for sums whose order the program leaves free.
+    """
+    found = planned(program, target, recipes=recipes)
     roundtrips(found.function)
     if interpreted:
-        executes_alike(found.written, found.function, tolerance=0.0)
-    same_bits(found.written, target)
+        executes_alike(found.written, found.function, tolerance=tolerance)
+    same_bits(found, target, tolerance)
     return found
 
 
-def same_bits(func: PrimFunc, target: str = AVX2) -> None:
-    """Machine code with and without a schedule writes the same bytes."""
-    plain, made = tl.build(func, target), tl.build(func, target, schedule="auto")
+def same_bits(found: ScheduledFunction, target: str = AVX2, tolerance: float = 0.0) -> None:
+    """Machine code with and without the schedule writes the same bytes, or what is near to them."""
+    func = found.written
+    plain, made = tl.build(func, target), tl.build(func, target, schedule=found.trace)
     if hasattr(plain, "lacking"):
         return  # code for a processor that this one is not
     arguments = random_arguments(func, np.random.default_rng(0))
@@ -55,4 +72,7 @@ def same_bits(func: PrimFunc, target: str = AVX2) -> None:
     made(*others)
     for one, other in zip(arguments, others, strict=True):
         if isinstance(one, np.ndarray):
-            assert one.tobytes() == other.tobytes()
+            if tolerance:
+                np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance)
+            else:
+                assert one.tobytes() == other.tobytes()

@@ -19,7 +19,7 @@ from tirlower.ir.query import each, statements
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, For, ForKind, Seq, Stmt, While
 from tirlower.poly import Access, Loop, Scop, Statement, check_bounds, extract
 
-__all__ = ["Nest", "elements_of", "extent_of", "nests_of", "strides_of"]
+__all__ = ["Nest", "elements_of", "extent_of", "nests_of", "perfect_loops", "strides_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +122,18 @@ def strides_of(access: Access) -> dict[Loop, int | None]:
             before = found.get(loop, 0)
             found[loop] = None if stride is None or before is None else before + coefficient * stride
     return {loop: stride for loop, stride in found.items() if stride != 0}
+
+
+def perfect_loops(nest: Nest) -> tuple[Loop, ...]:
+    """The loops from the outermost one that hold nothing but the next one, or the block or the statement inside."""
+    found: list[Loop] = []
+    for loop in nest.loops:
+        if loop.outer != tuple(found) or not all(loop in statement.loops for statement in nest.statements):
+            break
+        if found and isinstance(found[-1].node, For) and found[-1].node.body is not loop.node:
+            break
+        found.append(loop)
+    return tuple(found)
 
 
 def nests_of(func: PrimFunc) -> list[Nest]:

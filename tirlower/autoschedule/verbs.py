@@ -44,8 +44,40 @@ class Verbs(Protocol):
     def parallel(self, loop: LoopRV) -> None:
         """Run a loop in parallel."""
 
-    def vectorize(self, loop: LoopRV) -> None:
-        """Run a loop as lanes."""
+    def vectorize(
+        self, loop: LoopRV, lanes: int | None = None, *, tail: str = "exact", reduction: bool = False
+    ) -> list[LoopRV] | None:
+        """Run a loop as lanes; with a number of them it becomes two loops."""
+
+    def annotate(self, block_or_loop: LoopRV | BlockRV, ann_key: str, ann_val: object) -> None:
+        """Annotate a loop."""
+
+    def compute_inline(self, block: LoopRV | BlockRV | str) -> None:
+        """Put what a nest computes in the place of the loads of its result."""
+
+    def decompose_reduction(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:
+        """Put the init of a reduction in front of a loop."""
+
+    def fuse_siblings(self, first: LoopRV, second: LoopRV) -> LoopRV:
+        """Run two loops that stand beside each other in step."""
+
+    def interchange(self, outer: LoopRV, inner: LoopRV) -> None:
+        """Let two loops change places."""
+
+    def peel(self, loop: LoopRV, front: int = 0, back: int = 0) -> list[LoopRV]:
+        """Give the first and the last iterations of a loop loops of their own."""
+
+    def prefetch(self, buffer: str, loop: LoopRV, of: LoopRV, *, ahead: int = 1) -> None:
+        """Ask for what a later iteration reads."""
+
+    def privatize(self, buffer: str, loop: LoopRV) -> None:
+        """Give each iteration of a loop a buffer of its own."""
+
+    def stage_mem(self, where: LoopRV, window: str, *, inside: bool = False) -> list[LoopRV]:
+        """Keep what a loop touches of a buffer in memory of its own."""
+
+    def unroll_jam(self, loop: LoopRV, factor: int) -> LoopRV:
+        """Do several iterations of a loop at once."""
 
     def unroll(self, loop: LoopRV) -> None:
         """Write a loop out."""

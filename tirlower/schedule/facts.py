@@ -30,6 +30,7 @@ from tirlower.ir.stmt import (
 )
 from tirlower.poly import (
     Access,
+    Reduction,
     Scop,
     can_bind,
     can_distribute,
@@ -258,11 +259,11 @@ class Facts:
 
         return self._asked(func, steps, ("kind", loop, kind, tag, reductions), ask)
 
-    def carried(self, func: PrimFunc, steps: Steps, loop: For) -> tuple[str, ...]:
-        """The buffers whose reductions the iterations of a loop have in common."""
+    def carried(self, func: PrimFunc, steps: Steps, loop: For) -> tuple[Reduction, ...]:
+        """The reductions that the iterations of a loop have in common."""
 
-        def ask(scop: Scop) -> tuple[str, ...]:
-            return tuple(found.buffer.name for found in carried_reductions(scop, loop))
+        def ask(scop: Scop) -> tuple[Reduction, ...]:
+            return tuple(carried_reductions(scop, loop))
 
         return self._asked(func, steps, ("carried", loop), ask)
 

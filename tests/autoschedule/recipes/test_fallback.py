@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
-from tests.autoschedule.scheduled import AVX2, planned, scheduled
+from tests.autoschedule import scheduled as schedules
+from tests.autoschedule.scheduled import AVX2
+from tirlower.autoschedule.recipes.fallback import FALLBACK
 from tirlower.script import parse
 
+planned = functools.partial(schedules.planned, recipes=[FALLBACK])
+scheduled = functools.partial(schedules.scheduled, recipes=[FALLBACK])
 COLUMNS = """
 def f(A: T.Buffer(({0}, {1}), "float32"), B: T.Buffer(({0}, {1}), "float32")):
     for j, i in T.grid({1}, {0}):

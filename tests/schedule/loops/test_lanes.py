@@ -107,6 +107,10 @@ def test_partial_results_are_had_where_something_is_summed_alone() -> None:
     whole: Any = tl.Schedule(parse(SUMS.format(n=16)))
     whole.vectorize("j", reduction=True)
     assert whole.get(whole.loop("j")).annotations == {REDUCTION: True}
+    greatest: Any = tl.Schedule(parse(SUMS.format(n=16).replace("+= A[vi, vj]", "= T.max(S[vi], A[vi, vj])")))
+    greatest.vectorize("j", reduction=True)
+    assert greatest.steps[-1].exactness == "bitwise"
+    assert greatest.get(greatest.loop("j")).annotations == {REDUCTION: True}
     assert tl.Schedule(parse(SCAN)).can("vectorize", "i", 8, reduction=True).refuted
 
 

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from tirlower.autoschedule.classify import Nest, extent_of, strides_of
+from tirlower.autoschedule.classify import Nest, extent_of, perfect_loops, strides_of
 from tirlower.autoschedule.model import PARALLEL_SECONDS, cycles_of, seconds_of
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.verbs import Verbs
-from tirlower.ir.stmt import For
 from tirlower.machine.processor import Processor
 from tirlower.poly import Loop, is_parallel
 
@@ -50,7 +49,7 @@ class Fallback(Recipe[_Facts, FallbackPlan]):
     def matches(self, nests: Sequence[Nest]) -> _Facts | Refusal:
         """Every nest is of this class."""
         nest = nests[0]
-        perfect = _perfect(nest)
+        perfect = perfect_loops(nest)
         sums = set[Loop]()
         for statement in nest.statements:
             written = [strides_of(access) for access in statement.accesses if access.is_write]
@@ -110,18 +109,6 @@ FALLBACK: Final = Fallback()
 
 def _joined(*parts: str) -> str:
     return "; ".join(part for part in parts if part)
-
-
-def _perfect(nest: Nest) -> tuple[Loop, ...]:
-    """The loops from the outermost one that hold nothing but the next one, or the block or the statement inside."""
-    found: list[Loop] = []
-    for loop in nest.loops:
-        if loop.outer != tuple(found) or not all(loop in statement.loops for statement in nest.statements):
-            break
-        if found and isinstance(found[-1].node, For) and found[-1].node.body is not loop.node:
-            break
-        found.append(loop)
-    return tuple(found)
 
 
 def _orders(facts: _Facts) -> Iterator[tuple[Loop, ...]]:

@@ -12,7 +12,7 @@ from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.rewrite import loop_nests
 from tirlower.schedule.draft import ValueStep
 from tirlower.schedule.kind import Kind, Slot, Takes
-from tirlower.schedule.loops.lanes import in_vectors
+from tirlower.schedule.loops.lanes import exactness_of_partials, in_vectors
 from tirlower.schedule.sites import Change, Edit, Forward, Site
 from tirlower.schedule.step import Step
 
@@ -36,23 +36,22 @@ def _check(step: Step, kind: ForKind) -> Verdict:
     reductions = kind in _REDUCES and bool(step["reduction"])
     found = step.facts.concurrent(step.func(site), site.steps, loop, kind, reductions=reductions)
     if found.proved and reductions:
-        carried = step.facts.carried(step.func(site), site.steps, loop)
-        step.exactness = f"reassociated({', '.join(carried)})" if carried else "bitwise"
+        step.exactness = exactness_of_partials(step.facts.carried(step.func(site), site.steps, loop))
     return found
 
 
 def _change(step: Step, kind: ForKind) -> Change:
     handle = step.handle("loop")
-    loop = step.loop(handle)
+    loop, site = step.loop(handle), step.site(handle)
     annotations = dict(loop.annotations)
-    if kind in _REDUCES and step["reduction"] and step.exactness != "bitwise":
+    if kind in _REDUCES and step["reduction"] and step.facts.carried(step.func(site), site.steps, loop):
         annotations[REDUCTION] = True
     if kind is not ForKind.UNROLLED and step.policy.unchecked:
         annotations[UNCHECKED] = step.policy.unchecked
     new = loop.with_(kind=kind, annotations=annotations)
     forward = Forward()
     forward.keep(loop, new)
-    return Change(Edit(step.site(handle), new), forward, relabel={})
+    return Change(Edit(site, new), forward, relabel={})
 
 
 _LANES = ValueStep(in_vectors)

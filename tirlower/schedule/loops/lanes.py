@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import BadArgument
 from tirlower.ir import build
@@ -10,11 +12,12 @@ from tirlower.ir.expr import Expr, const, is_const_int
 from tirlower.ir.functor import substitute
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.stmt import For, ForKind, Stmt
+from tirlower.poly import Reduction
 from tirlower.schedule.bindings import predicated
 from tirlower.schedule.draft import Draft, Made
 from tirlower.schedule.step import Step
 
-__all__ = ["TAILS", "in_vectors"]
+__all__ = ["TAILS", "exactness_of_partials", "in_vectors"]
 
 TAILS = ("exact", "mask", "scalar", "predicate", "shift")
 
@@ -68,8 +71,13 @@ def in_vectors(step: Step) -> Made:
         parts.append(_rest(draft, loop, build.mul(whole, width), left, width, known, notes if tail == "mask" else None))
     draft.replace(site.steps, *parts)
     draft.forward.end(loop, nest, vector)
-    exactness = f"reassociated({', '.join(carried)})" if carried else "bitwise"
-    return Made(draft, (nest, vector), exactness)
+    return Made(draft, (nest, vector), exactness_of_partials(carried))
+
+
+def exactness_of_partials(carried: Iterable[Reduction]) -> str:
+    """What results are up to where reductions have partial results: the order of sums and products of floats tells."""
+    told = [reduction.buffer.name for reduction in carried if not reduction.reorders]
+    return f"reassociated({', '.join(told)})" if told else "bitwise"
 
 
 def _copy(draft: Draft, loop: For, number: Expr, first: bool = False) -> Stmt:

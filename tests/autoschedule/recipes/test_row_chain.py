@@ -1,0 +1,145 @@
+"""Stages along rows: in vectors where the order is free, and the bits of the loops as written where it is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from examples.schedules.softmax import naive
+from tests.autoschedule.scheduled import AVX2, AVX512, planned, scheduled
+
+ONE = AVX2.replace("threads=2", "threads=1")
+SUM = """
+def f(A: T.Buffer(({0}, {1}), "{2}"), S: T.Buffer(({0},), "{2}")):
+    for i, j in T.grid({0}, {1}):
+        with T.block("S"):
+            vi, vj = T.axis.remap("SR", [i, j])
+            with T.init():
+                S[vi] = T.cast(0, "{2}")
+            S[vi] += A[vi, vj]
+"""
+IN_ORDER = """
+def f(A: T.Buffer(({0}, {1}), "float32"), x: T.Buffer(({1},), "float32"), S: T.Buffer(({0},), "float32")):
+    for i in range({0}):
+        S[i] = T.float32(0)
+        for j in range({1}):
+            S[i] = S[i] + A[i, j] * x[j]
+"""
+NORM = """
+def f(A: T.Buffer(({0}, {1}), "float32"), g: T.Buffer(({1},), "float32"), B: T.Buffer(({0}, {1}), "float32")):
+    S = T.alloc_buffer(({0},), "float32")
+    R = T.alloc_buffer(({0},), "float32")
+    for i, j in T.grid({0}, {1}):
+        with T.block("S"):
+            vi, vj = T.axis.remap("SR", [i, j])
+            with T.init():
+                S[vi] = T.float32(0)
+            S[vi] += A[vi, vj] * A[vi, vj]
+    for i in range({0}):
+        R[i] = T.float32(1) / T.sqrt(S[i] * T.float32(0.01) + T.float32(1e-5))
+    for i, j in T.grid({0}, {1}):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * R[vi] * g[vj]
+"""
+SHAPES = [(1, 1), (131, 1), (5, 7), (9, 83), (17, 40)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_softmax(shape: tuple[int, int]):
+    scheduled(naive(*shape), tolerance=1e-5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_norms(shape: tuple[int, int]):
+    scheduled(NORM.format(*shape), tolerance=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sums_of_rows(shape: tuple[int, int], dtype: str):
+    scheduled(SUM.format(*shape, dtype), tolerance=0.0 if dtype == "int32" else 1e-4)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_sum_without_permission_has_the_bits_of_its_loops(shape: tuple[int, int]):
+    scheduled(IN_ORDER.format(*shape))
+
+
+def test_all_stages_of_a_row_come_before_the_next_row():
+    found = planned(naive(4096, 4096), AVX512)
+    first, *rest = found.nests
+    assert first.recipe == "row chain" and all("part of the one before" in one.why for one in rest)
+    assert first.parameters == {
+        "lanes": 64, "partial": 16, "together": 1, "prefetch": "X", "nontemporal": True, "parallel": True,
+    }  # fmt: skip
+    assert first.exactness == "equal up to the order of the sum into S"
+    assert str(found.schedule.mod["main"]).count("for i") == 1
+    kinds = [step.instruction.kind.name for step in found.schedule.steps]
+    assert (kinds.count("FuseSiblings"), kinds.count("Privatize"), kinds.count("Prefetch")) == (3, 3, 1)
+
+
+def test_what_is_not_done_without_permission_is_said():
+    [plain] = planned(IN_ORDER.format(512, 512), ONE).nests
+    assert plain.exactness == "bitwise equal" and plain.parameters["together"] == 8
+    assert "sum kept in order: no permission" in plain.rule
+    [free] = planned(SUM.format(512, 512, "float32"), ONE).nests
+    assert free.exactness == "equal up to the order of the sum into S"
+    [whole] = planned(SUM.format(512, 512, "int32"), ONE).nests
+    assert whole.exactness == "bitwise equal"
+
+
+def test_permission_by_an_annotation():
+    annotated = IN_ORDER.replace("range({1}):", 'T.serial({1}, annotations={{"tir.reduction": True}}):')
+    [report] = scheduled(annotated.format(9, 130), tolerance=1e-5).nests
+    assert report.recipe == "row chain" and "order of the sum" in report.exactness
+
+
+def test_nests_that_reach_into_other_rows_are_not_run_in_step():
+    found = scheduled("""
+def f(A: T.Buffer((40, 50), "float32"), B: T.Buffer((40,), "float32")):
+    S = T.alloc_buffer((40,), "float32")
+    for i in range(40):
+        S[i] = T.float32(0)
+        for j in range(50):
+            S[i] = S[i] + A[i, j]
+    for i in range(40):
+        B[i] = S[39 - i]
+""")
+    assert len([one for one in found.nests if one.recipe == "row chain"]) == 1
+    assert not any(step.instruction.kind.name == "FuseSiblings" for step in found.schedule.steps)
+
+
+def test_rows_of_more_loops():
+    found = scheduled(
+        """
+def f(A: T.Buffer((3, 5, 70), "float32"), B: T.Buffer((3, 5, 70), "float32")):
+    S = T.alloc_buffer((3, 5), "float32")
+    for b, i, j in T.grid(3, 5, 70):
+        with T.block("S"):
+            vb, vi, vj = T.axis.remap("SSR", [b, i, j])
+            with T.init():
+                S[vb, vi] = T.float32(0)
+            S[vb, vi] += A[vb, vi, vj]
+    for b, i, j in T.grid(3, 5, 70):
+        with T.block("B"):
+            vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+            B[vb, vi, vj] = A[vb, vi, vj] / S[vb, vi]
+""",
+        tolerance=1e-4,
+    )
+    assert found.nests[0].recipe == "row chain" and "2 loops over rows" in found.nests[0].rule
+
+
+def test_symbolic_rows():
+    scheduled(
+        """
+def f(A: T.Buffer(("n", "m"), "float32"), S: T.Buffer(("n",), "float32")):
+    for i, j in T.grid(n, m):
+        with T.block("S"):
+            vi, vj = T.axis.remap("SR", [i, j])
+            with T.init():
+                S[vi] = T.float32(0)
+            S[vi] += A[vi, vj]
+""",
+        tolerance=1e-4,
+    )

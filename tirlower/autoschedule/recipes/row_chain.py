@@ -1,0 +1,304 @@
+"""Row chains (softmax, norms, sums of rows, a matrix times a vector): all stages of a row before the next row.
+
+The nests are run in step along the rows that they have in common, and what they hand on shrinks to a row. Reductions are
+done in lanes where their order is free; where a sum is to be kept in order, some rows are summed up side by side instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from tirlower.autoschedule.classify import Nest, extent_of, perfect_loops, strides_of
+from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, cycles_of, seconds_of, trips, written_seconds
+from tirlower.autoschedule.permission import NO_PERMISSION, any_order
+from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
+from tirlower.autoschedule.traffic import bytes_of, streamed
+from tirlower.autoschedule.verbs import Verbs
+from tirlower.ir.annotations import NONTEMPORAL
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.query import each
+from tirlower.ir.stmt import AllocBuffer, For
+from tirlower.machine.processor import Processor
+from tirlower.poly import Access, Loop, Statement
+from tirlower.schedule.handles import LoopRV
+
+__all__ = ["ROW_CHAIN", "RowChain", "RowChainPlan"]
+
+VECTORS: Final = 4
+"""Vectors of a statement that is no reduction; one of a reduction, of which four are added up side by side."""
+
+TOGETHER: Final = 8
+"""Rows that are summed up side by side where each sum is kept in order: as many as hide the time of an addition."""
+
+PASSES: Final = 0.8
+"""What is left of the time of stages whose rows stay in the first cache between them."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Inner:
+    """An innermost loop of a stage, with its statements: in vectors, and with partial results where it sums up something."""
+
+    loop: Loop
+    statements: tuple[Statement, ...]
+    sums: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Facts(Facts):
+    """``depth`` loops of each nest are those over rows; ``own`` are the buffers that only the chain sees; ``kept`` are the
+    sums that stay in order, ``inner`` the loops that may be vectors."""
+
+    depth: int
+    own: tuple[Buffer, ...]
+    kept: tuple[Statement, ...]
+    inner: tuple[_Inner, ...]
+
+    def rows(self, nest: Nest) -> tuple[Loop, ...]:
+        """The loops of a nest over rows."""
+        return nest.loops[: self.depth]
+
+
+@dataclass(frozen=True)
+class RowChainPlan(Plan):
+    """Elements of a vector statement and of a partial result; rows side by side; what is fetched ahead; outputs past the caches."""
+
+    lanes: int
+    partial: int
+    together: int = 1
+    prefetch: str | None = None
+    nontemporal: bool = False
+    parallel: bool = False
+
+
+@dataclass(frozen=True)
+class RowChain(Recipe[_Facts, RowChainPlan]):
+    """Stages along rows, with a reduction among them."""
+
+    name: ClassVar[str] = "row chain"
+    reorders: ClassVar[bool] = True
+
+    def matches(self, nests: Sequence[Nest]) -> _Facts | Refusal:
+        """The first nest, and those behind it that go along the same rows and share a buffer with the chain."""
+        chain: list[Nest] = []
+        depth = 0
+        for nest in nests:
+            found = _depth(nest)
+            common = min(depth, found) if chain else found
+            if not common or not all(_alike(first, nest, common) for first in chain):
+                break
+            if chain and not _shares(chain, nest):
+                break
+            chain.append(nest)
+            depth = common
+        if not chain:
+            return Refusal("its outer loops go along no rows of what it writes")
+        while chain and not _reduces(chain, depth):
+            chain.pop()
+        if not chain:
+            return Refusal("nothing is summed up along rows")
+        depth = min(map(_depth, chain))
+        statements = [one for nest in chain for one in nest.statements]
+        kept = [one for nest in chain for one in nest.statements if not any_order(nest, one) and _sums(one, depth)]
+        inner = [found for nest in chain for found in _inner(nest, depth)]
+        reads = {id(access) for one in statements for access in one.accesses}
+        own = [
+            stmt.buffer
+            for stmt in each(AllocBuffer, chain[0].func.body)
+            if chain[0].scop.homes.get(stmt.buffer.data) == ()
+            and all(id(access) in reads for access in chain[0].scop.accesses if access.data is stmt.buffer.data)
+        ]
+        return _Facts(tuple(chain), depth, tuple(own), tuple(kept), tuple(inner))
+
+    def plan(self, facts: _Facts, processor: Processor) -> RowChainPlan | Refusal:
+        """Vectors by the widest element, rows together where sums are kept in order, threads where there is enough to do."""
+        widths = [
+            -(-access.buffer.dtype.bits // 8) for nest in facts.nests for access in nest.accesses() if access.buffer
+        ]
+        width = processor.lanes(f"uint{8 * max(widths)}")
+        before = sum(written_seconds(nest, processor) for nest in facts.nests)
+        vectors = {id(one) for inner in facts.inner for one in inner.statements}
+        kept = {id(one) for one in facts.kept}
+        rows = extent_of(facts.rows(facts.nests[0])[-1])
+        single = len(facts.nests) == 1
+        together = TOGETHER if facts.kept and single and (rows is None or rows >= TOGETHER) and _jams(facts) else 1
+        cycles = 0.0
+        for nest in facts.nests:
+            for one in nest.statements:
+                count = 1.0
+                for loop in one.loops:
+                    count *= trips(loop)
+                if id(one) in kept:
+                    cycles += count * LATENCY / together
+                elif id(one) in vectors:
+                    cycles += count * len(one.accesses) / width
+                else:
+                    cycles += cycles_of(one, one.loops, processor)
+        seconds = seconds_of(cycles)
+        rule = [f"{facts.depth} loops over rows", f"vectors of {width}"]
+        if len(facts.nests) > 1:
+            seconds *= PASSES
+            rule.append(f"{len(facts.nests)} stages a row")
+        if facts.kept:
+            rule.append(NO_PERMISSION + (f"; {together} rows side by side" if together > 1 else ""))
+        past = streamed(facts.nests, processor) > 0
+        parallel = processor.threads > 1 and seconds >= PARALLEL_SECONDS and (rows is None or rows > 1)
+        if parallel:
+            seconds /= processor.threads
+        elif processor.threads > 1:
+            rule.append(f"not parallel: {seconds * 1e6:.2g} µs of work")
+        if seconds > 0.9 * before:
+            return Refusal("the loops stand as they should")
+        ahead = _fetched(facts, processor)
+        return RowChainPlan(
+            seconds, "; ".join(rule), VECTORS * width, width, together, ahead.name if ahead else None, past, parallel
+        )
+
+    def apply(self, sch: Verbs, facts: _Facts, plan: RowChainPlan, loops: Handles) -> None:
+        """One loop over rows, memory of its own for each row, vectors, threads."""
+        rows = [loops[loop] for loop in facts.rows(facts.nests[0])]
+        for nest in facts.nests[1:]:
+            rows = [sch.fuse_siblings(row, loops[loop]) for row, loop in zip(rows, facts.rows(nest), strict=True)]
+        for buffer in facts.own:
+            sch.privatize(buffer.name, rows[-1])
+        ahead: LoopRV | None = None
+        for inner in facts.inner:
+            lanes = plan.partial if inner.sums else plan.lanes
+            extent = extent_of(inner.loop)
+            if extent is not None and extent < lanes:
+                lanes = plan.partial
+            if extent is not None and extent < lanes:
+                continue
+            made = sch.vectorize(loops[inner.loop], lanes, tail="scalar", reduction=inner.sums)
+            assert made is not None
+            if any(_is(access, plan.prefetch) for one in inner.statements for access in one.accesses):
+                ahead = made[0]
+        if plan.prefetch is not None and ahead is not None:
+            sch.prefetch(plan.prefetch, ahead, rows[-1])
+        if plan.together > 1:
+            rows[-1] = sch.unroll_jam(rows[-1], plan.together)
+        if plan.parallel:
+            sch.parallel(rows[0])
+        if plan.nontemporal:
+            sch.annotate(rows[0], NONTEMPORAL, True)
+
+
+ROW_CHAIN: Final = RowChain()
+
+
+def _depth(nest: Nest) -> int:
+    """How many loops, from the outermost one on, go along rows: all that is written moves with them."""
+    count = 0
+    for loop in perfect_loops(nest):
+        written = [access for access in nest.accesses() if access.is_write and access.data not in nest.local]
+        if not written or any(not strides_of(access).get(loop) for access in written) or loop.start.terms:
+            break
+        count += 1
+    return count
+
+
+def _alike(one: Nest, other: Nest, depth: int) -> bool:
+    """Whether rows of two nests are the same ones, and each hands on to the same row of the other only."""
+    for a, b in zip(one.loops[:depth], other.loops[:depth], strict=True):
+        if a.extent is None or b.extent is None or a.extent.key != b.extent.key or a.start.key != b.start.key:
+            return False
+    for a_access in one.accesses():
+        for b_access in other.accesses():
+            if a_access.data is b_access.data and (a_access.is_write or b_access.is_write):
+                mine, theirs = _row_of(a_access, one.loops[:depth]), _row_of(b_access, other.loops[:depth])
+                if mine is None or mine != theirs:
+                    return False
+    return True
+
+
+def _row_of(access: Access, rows: Sequence[Loop]) -> tuple[int, ...] | None:
+    """Which subscripts are the loops over rows, one by one; None where they are not."""
+    found: list[int] = []
+    for loop in rows:
+        at = [dim for dim, form in enumerate(access.indices or ()) if form.terms == {loop.var: 1} and form.const == 0]
+        if len(at) != 1:
+            return None
+        found.append(at[0])
+    return tuple(found)
+
+
+def _shares(chain: Iterable[Nest], nest: Nest) -> bool:
+    seen = {access.data for one in chain for access in one.accesses()}
+    return any(access.data in seen for access in nest.accesses())
+
+
+def _sums(statement: Statement, depth: int) -> bool:
+    """Whether a statement updates one element in iterations of a loop inside of the rows."""
+    if statement.reduction is None or statement.starts:
+        return False
+    written = [strides_of(access) for access in statement.accesses if access.is_write]
+    return any(loop not in strides for loop in statement.loops[depth:] for strides in written)
+
+
+def _reduces(chain: Sequence[Nest], depth: int) -> bool:
+    """Whether something is summed up along rows, and the last nest has to do with it."""
+    depth = min(map(_depth, chain), default=depth)
+    return any(_sums(one, depth) for nest in chain for one in nest.statements)
+
+
+def _inner(nest: Nest, depth: int) -> Iterator[_Inner]:
+    """The innermost loops inside of the rows that may be vectors."""
+    outer = {loop for other in nest.loops for loop in other.outer}
+    for loop in nest.loops[depth:]:
+        if loop in outer or not isinstance(loop.node, For) or loop.start.terms:
+            continue
+        statements = tuple(one for one in nest.statements if one.loops and one.loops[-1] is loop)
+        sums = any(_sums_along(one, loop) for one in statements)
+        if statements and all(_in_lanes(nest, one, loop) for one in statements):
+            yield _Inner(loop, statements, sums)
+
+
+def _sums_along(statement: Statement, loop: Loop) -> bool:
+    return statement.reduction is not None and any(
+        access.is_write and not strides_of(access).get(loop, 0) for access in statement.accesses
+    )
+
+
+def _in_lanes(nest: Nest, statement: Statement, loop: Loop) -> bool:
+    """Whether the accesses of a statement are contiguous along a loop, and what it sums up may be summed in any order."""
+    for access in statement.accesses:
+        stride = strides_of(access).get(loop, 0)
+        if access.conditions and not statement.starts:
+            return False
+        if stride not in (0, 1) or (stride == 0 and access.is_write and not _sums_along(statement, loop)):
+            return False
+    return not _sums_along(statement, loop) or any_order(nest, statement)
+
+
+def _jams(facts: _Facts) -> bool:
+    """Whether rows can be done side by side: one nest, with nothing allocated in it."""
+    return not any(isinstance(stmt, AllocBuffer) for nest in facts.nests for stmt in each(AllocBuffer, nest.root))
+
+
+def _fetched(facts: _Facts, processor: Processor) -> Buffer | None:
+    """What is asked for a row ahead: what comes from memory, and is read by several stages, of which the last one asks."""
+    readers: dict[Buffer, set[Loop]] = {}
+    for inner in facts.inner:
+        for one in inner.statements:
+            for access in one.accesses:
+                if not access.is_write and access.buffer is not None and access.buffer in one_of(facts):
+                    if (
+                        _row_of(access, one.loops[: facts.depth]) is not None
+                        and strides_of(access).get(inner.loop) == 1
+                    ):
+                        readers.setdefault(access.buffer, set()).add(inner.loop)
+    for buffer, found in readers.items():
+        size = bytes_of(buffer)
+        if len(found) > 1 and size is not None and size > processor.l2:
+            return buffer
+    return None
+
+
+def one_of(facts: _Facts) -> set[Buffer]:
+    """The arrays of the caller."""
+    return set(facts.nests[0].func.buffers)
+
+
+def _is(access: Access, name: str | None) -> bool:
+    return name is not None and not access.is_write and access.buffer is not None and access.buffer.name == name
