@@ -168,6 +168,8 @@ VERBS: dict[str, Callable[[Any, random.Random], Any]] = {
     "lift_alloc": lambda sch, rng: sch.lift_alloc(_buffer(sch, rng), _loop(sch, rng)),
     "set_scope": lambda sch, rng: sch.set_scope(_stage(sch, rng), 0, rng.choice(["local", "shared"])),
     "cache_index": lambda sch, rng: sch.cache_index(_stage(sch, rng), "local", rng.choice([0, 0, 1, 2])),
+    "read_at": lambda sch, rng: sch.read_at(_loop(sch, rng), _stage(sch, rng), 0, "local"),
+    "write_at": lambda sch, rng: sch.write_at(_loop(sch, rng), _stage(sch, rng), 0, "local"),
     "pad_einsum": lambda sch, rng: sch.pad_einsum(
         _stage(sch, rng), [rng.choice([1, 2, 4]) for _ in range(rng.choice([2, 2, 3]))]
     ),

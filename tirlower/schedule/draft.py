@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tirlower.diagnostics import ScheduleError
 from tirlower.ir.annotations import REDUCTION
+from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Expr, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.path import Path
@@ -60,6 +61,8 @@ class Draft:
         self.where: dict[Stmt, Expr] = {}
         self.also: set[Var] = set()
         """Memory whose flow of values is looked at though no access of it changes."""
+        self.renamed: dict[Buffer, Buffer] = {}
+        """What is accessed instead of a buffer: its declared regions stand in the same places."""
         self._header: dict[Steps, Callable[[Stmt], Stmt]] = {}
         self._trails: Trails | None = None
         self._wanted: dict[Steps, dict[PathStep, None]] = {}
@@ -212,7 +215,7 @@ class Draft:
                 return Trail(stmt, [], own=0)
         made = stmt.with_(**changes)
         if isinstance(made, Block):
-            made = with_regions(made)
+            made = with_regions(made, renamed=self.renamed)
         self.forward.keep(stmt, made)
         self._from.setdefault(made, (stmt, {}))
         return Trail(stmt, [made], children=children)

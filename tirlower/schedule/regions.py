@@ -13,11 +13,13 @@ from tirlower.ir.stmt import Block
 __all__ = ["with_regions"]
 
 
-def with_regions(block: Block, buffers: Mapping[Var, Buffer] | None = None) -> Block:
+def with_regions(
+    block: Block, buffers: Mapping[Var, Buffer] | None = None, renamed: Mapping[Buffer, Buffer] | None = None
+) -> Block:
     """A block whose declared reads and writes are those of its body, but for those marked explicit.
 
     ``buffers`` are the buffers outside by their data variables. A region of a buffer that was declared before keeps its
-    place among the others, so that places in traces still mean it; a block that declares none and has no iterators (a root) stays as it is.
+    place among the others, so that places in traces still mean it, and so does one that is accessed instead (``renamed``); a block that declares none and has no iterators (a root) stays as it is.
 
     >>> from tirlower.ir import BufferLoad, BufferStore, Buffer
     >>> A, B = Buffer("A", (8,)), Buffer("B", (8,))
@@ -30,16 +32,21 @@ def with_regions(block: Block, buffers: Mapping[Var, Buffer] | None = None) -> B
         return block
     reads, writes = get_block_read_write_region(block, buffers)
     return block.with_(
-        reads=_kept(block, block.reads, reads, EXPLICIT_READ), writes=_kept(block, block.writes, writes, EXPLICIT_WRITE)
+        reads=_kept(block, block.reads, reads, EXPLICIT_READ, renamed or {}),
+        writes=_kept(block, block.writes, writes, EXPLICIT_WRITE, renamed or {}),
     )
 
 
-def _kept(block: Block, old: tuple[BufferRegion, ...], new: list[BufferRegion], key: str) -> tuple[BufferRegion, ...]:
+def _kept(
+    block: Block, old: tuple[BufferRegion, ...], new: list[BufferRegion], key: str, renamed: Mapping[Buffer, Buffer]
+) -> tuple[BufferRegion, ...]:
     fixed = {at for at in entries_of(block.annotations, key) if isinstance(at, int)}
     by_buffer = {region.buffer: region for region in new}
     made: list[BufferRegion] = []
     for at, region in enumerate(old):
         found = by_buffer.pop(region.buffer, None)
+        if found is None and region.buffer in renamed:
+            found = by_buffer.pop(renamed[region.buffer], None)
         if at in fixed:
             made.append(region)
         elif found is not None:

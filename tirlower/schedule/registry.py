@@ -60,6 +60,7 @@ from tirlower.schedule.memory.layout import SET_AXIS_SEPARATOR, TRANSFORM_LAYOUT
 from tirlower.schedule.memory.lift_alloc import LIFT_ALLOC, PRIVATIZE
 from tirlower.schedule.memory.pack import PACK
 from tirlower.schedule.memory.prefetch import PREFETCH
+from tirlower.schedule.memory.read_write_at import READ_AT, WRITE_AT
 from tirlower.schedule.memory.reindex import REINDEX
 from tirlower.schedule.memory.reindex_cache import REINDEX_CACHE_READ, REINDEX_CACHE_WRITE
 from tirlower.schedule.memory.scope import SET_SCOPE
@@ -149,6 +150,8 @@ KINDS = (
     CACHE_WRITE,
     CACHE_INPLACE,
     CACHE_INDEX,
+    READ_AT,
+    WRITE_AT,
     PAD_EINSUM,
 )
 _BY_NAME = {kind.name: kind for kind in KINDS}

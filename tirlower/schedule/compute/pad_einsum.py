@@ -101,9 +101,8 @@ class _Padding:
             init = None if found.init is None else self._store(draft, found.init)
             iters = tuple(it.with_(domain=Range(it.domain.min, self.extents[new[it.var]])) for it in found.block.iters)
             predicate = const(1, "bool") if condition is None else condition
-            made = with_regions(
-                found.block.with_(iters=iters, body=store, init=init, predicate=predicate, reads=(), writes=())
-            )
+            changed = found.block.with_(iters=iters, body=store, init=init, predicate=predicate)
+            made = with_regions(changed, renamed={old: pad for old, (pad, _) in self.pads.items()})
             draft.forward.keep(found.block, made)
         elif condition is not None:
             made = IfThenElse(condition, store)

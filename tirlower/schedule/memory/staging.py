@@ -160,6 +160,7 @@ def redirect(
     """All accesses of a buffer under a place access another one, at other indices. What a block needs of the loops around it
     for these is bound to iterators of its own."""
     root = draft.stmt(path)
+    draft.renamed[buffer] = target
     binders: dict[Steps, _Binder] = {}
 
     for way, stmt in draft.step.facts.inside(root):
@@ -251,7 +252,7 @@ class _Binder:
     def finished(self, block: Stmt) -> Stmt:
         """The block with the new iterators."""
         assert isinstance(block, Block)
-        return with_regions(block.with_(iters=(*block.iters, *self.made.values())))
+        return with_regions(block.with_(iters=(*block.iters, *self.made.values())), renamed=self.draft.renamed)
 
 
 def copy_nest(
