@@ -57,7 +57,7 @@ def test_models(name: str, batch: int | str) -> None:
     every_pass(tg.from_onnx(makers[name]("small", batch=batch)), name)
 
 
-@pytest.mark.parametrize("first", range(0, 30, 10))
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.nightly) for first in (10, 20))])
 def test_random_graphs(first: int) -> None:
     for seed in range(first, first + 10):
         every_pass(generate(seed, 25), f"seed {seed}")

@@ -14,7 +14,9 @@ from tirlower.graph.core.nodes import Const
 from tirlower.ir.structural import structural_equal
 
 
-@pytest.mark.parametrize("first", range(0, 100, 20))
+@pytest.mark.parametrize(
+    "first", [0, 40, *(pytest.param(first, marks=pytest.mark.nightly) for first in (20, 60, 80, 100))]
+)
 def test_random_graphs_through_random_passes(first: int) -> None:
     report = Report()
     for seed in range(first, first + 20):
