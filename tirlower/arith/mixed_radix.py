@@ -198,6 +198,9 @@ class DigitArithmetic:
                 # (x * 8 + y * 8) // 16 is (x + y) // 2, whatever the signs and the rounding
                 return self._quotient(a.divided(shared), c // shared, mode, dtype)
         if not whole.splits and whole.base == 0 and len(rest.splits) == 1 and rest.base == 0 and mode == TRUNC:
+            low, high = self._bounds(rest, dtype)
+            if max(-low, high) < c:
+                return Sum((), 0)
             return self._split_quotient(rest.splits[0], c, mode, dtype)
         if not self._rounds_down(whole, rest, mode, dtype):
             index = self._opaque(a, dtype)
@@ -344,9 +347,9 @@ class DigitArithmetic:
         return add_up(parts, a.base)
 
     def _digit(self, atom: Expr, lower: int, upper: int | None, mode: int, dtype: DataType) -> Sum | None:
-        """``(atom % upper) // lower``; where the atom is a sum, what it could not be divided by before may divide now."""
+        """``(atom % upper) // lower``; where the atom is a sum or a multiple, what could not divide it before may now."""
         form = self.forms.get(atom)
-        if form is None or (len(form.splits) < 2 and not form.base):
+        if form is None or (not form.base and len(form.splits) == 1 and form.splits[0].atom is atom):
             return Sum.of(Split(atom, lower, upper, 1, mode))
         inner = form if upper is None else self._remainder(form, upper, mode, dtype)
         return inner if inner is None or lower == 1 else self._quotient(inner, lower, mode, dtype)
