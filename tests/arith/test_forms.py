@@ -176,6 +176,29 @@ TABLE = [
     ("ramp(i*4,1,4) + bc(j,4)", "", "ramp(i * 4 + j, 1, 4)"),
     ("ramp(i*4,1,4)*bc(2,4) + ramp(j,2,4)", "", "ramp(i * 8 + j, 4, 4)"),
     ("bc(i,4) + bc(j,4)", "", "bc(i + j, 4)"),
+    # as many lanes as the processor has
+    ("ramp(i*64, 1, vs*4)//bc(64, vs*4)", "", "bc(i, vs*4)"),
+    ("ramp(i*64, 1, vs*4)%bc(64, vs*4)", "", "ramp(0, 1, vs*4)"),
+    ("ramp(i*63, 1, vs*4)//bc(63, vs*4)", "", "ramp(i * 63, 1, vs*4)//bc(63, vs*4)"),
+    ("ramp(i*(vs*4), 1, vs*4)//bc(vs*4, vs*4)", "", "bc(i, vs*4)"),
+    ("ramp(i*(vs*4), 1, vs*4)%bc(vs*4, vs*4)", "", "ramp(0, 1, vs*4)"),
+    ("ramp(i*(vs*8), 2, vs*4)//bc(vs*8, vs*4)", "", "bc(i, vs*4)"),
+    ("ramp(i*(vs*4), 2, vs*4)//bc(vs*4, vs*4)", "", "ramp(i*vs*4, 2, vs*4)//bc(vs*4, vs*4)"),
+    ("ramp(i*(vs*4) + 1, 1, vs*4)//bc(vs*4, vs*4)", "", "ramp(i*vs*4 + 1, 1, vs*4)//bc(vs*4, vs*4)"),
+    ("ramp(i, 1, vs*4) < bc(67, vs*4)", "i=4", "bc(True, vs*4)"),
+    ("ramp(i, 1, vs*4) < bc(66, vs*4)", "i=4", "ramp(i, 1, vs*4) < bc(66, vs*4)"),
+    # rounding up, of a number near the end of its type: its quotient and whether something is left
+    ("(i//4 + min(i%4, 1))*4 >= i", "", "True"),
+    ("(i//4 + min(i%4, 1))*4 <= i + 3", "", "True"),
+    ("(i//4 + min(i%4, 1))*4 < i + 4", "", "True"),
+    # lanes of ramps against one number, and against each other
+    ("ramp(i*4, 1, 4) < bc(N*4, 4)", "i=(0,'N')", "bc(True, 4)"),
+    ("ramp(i*4, 1, 4) < bc(N*4 - 1, 4)", "i=(0,'N')", "ramp(i*4, 1, 4) < bc(N*4 - 1, 4)"),
+    ("ramp(i*4 + 3, -1, 4) >= bc(i*4, 4)", "", "bc(True, 4)"),
+    ("ramp(i*4 + 3, -1, 4) > bc(i*4, 4)", "", "bc(i*4, 4) < ramp(i*4 + 3, -1, 4)"),
+    ("ramp(i*(vs*4), 1, vs*4) < bc(i*(vs*4) + vs*4, vs*4)", "", "bc(True, vs*4)"),
+    ("ramp(i, 2, 4) < ramp(i + 7, -1, 4)", "", "ramp(i, 2, 4) < ramp(i + 7, -1, 4)"),
+    ("ramp(i, 2, 4) < ramp(i + 10, -1, 4)", "", "bc(True, 4)"),
     ("ramp(i,1,4) < bc(8,4)", "i=4", "bc(True, 4)"),
     ("(i*N + j)//N", "i=8, j=(0,'N')", "i"),
     ("(i*N + j)%N", "i=8, j=(0,'N')", "j"),
@@ -304,7 +327,7 @@ NAMES = {
     "ite": build.if_then_else, "eq": build.eq, "ne": build.ne, "lt": build.lt, "le": build.le, "land": build.logical_and, "lor": build.logical_or,
     "lnot": build.logical_not, "likely": build.likely, "i64": lambda e: build.cast("int64", e),
     "band": build.bitwise_and, "bxor": build.bitwise_xor, "shr": build.shift_right, "shl": build.shift_left,
-    "ceildiv": build.ceildiv, "ramp": Ramp, "bc": Broadcast,
+    "ceildiv": build.ceildiv, "ramp": Ramp, "bc": Broadcast, "vs": build.call("tir.vscale"),
 }  # fmt: skip
 
 

@@ -37,6 +37,7 @@ from tirlower.ir import (
     decl_buffer,
     seq,
 )
+from tirlower.ir.expr import vscale
 from tirlower.ir.structural import structural_equal
 
 i, j, k, n = (Var(name) for name in "ijkn")
@@ -63,6 +64,8 @@ SETS = [
     (i // -3, {i: Range(0, 8)}, (-3, 0)),
     (Ramp(i * 4, IntImm("int32", 1), 4), {i: Range(0, 8)}, (0, 31)),
     (Ramp(i, IntImm("int32", -1), 4), {i: Range(4, 4)}, (1, 7)),
+    (Ramp(i, IntImm("int32", 2), vscale(4)), {i: Range(0, 4)}, (0, vscale(8) + 1)),
+    (Ramp(i, IntImm("int32", -1), vscale(4)), {i: Range(0, 4)}, (1 - vscale(4), 3)),
     (n + 1, {i: Range(0, 8)}, (n + 1, n + 1)),
     (i, {i: IntervalSet.everything()}, (None, None)),
 ]

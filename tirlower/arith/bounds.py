@@ -241,7 +241,7 @@ def _operands(op: Expr) -> tuple[Expr, ...]:
     if op.__class__ is ir.Cast:
         return (op.value,) if op.value.dtype.is_integral else _logarithm_of(op.value)
     if op.__class__ is ir.Ramp:
-        return (op.base, op.stride)
+        return (op.base, op.stride) if isinstance(op.lanes, int) else (op.base, op.stride, op.lanes)
     if op.__class__ is ir.Broadcast:
         return (op.value,)
     if op.__class__ is ir.Let:
@@ -305,9 +305,8 @@ def _other(op: Expr, parts: list[Bound], limits: Bound) -> Bound:
             return limits  # the upper half of a uint64 is negative as an int64
         return bound if limits[0] <= bound[0] and bound[1] <= limits[1] else limits
     if op.__class__ is ir.Ramp:
-        if not isinstance(op.lanes, int):
-            return union(parts[0], limits)
-        return union(parts[0], intervals.add(parts[0], intervals.multiply(parts[1], (op.lanes - 1, op.lanes - 1))))
+        last = op.lanes - 1 if isinstance(op.lanes, int) else parts[2][1] - 1
+        return union(parts[0], intervals.add(parts[0], intervals.multiply(parts[1], (last, last))))
     if op.__class__ in (ir.Broadcast, ir.Let):
         return parts[0]
     return limits

@@ -380,9 +380,10 @@ class SetEvaluator:
         return IntervalSet(IntImm(divisor.dtype, 0), self._analyzer.simplify(build.sub(divisor, 1)))
 
     def _ramp(self, op: ir.Ramp, base: IntervalSet, stride: IntervalSet) -> IntervalSet:
-        if not isinstance(op.lanes, int) or not stride.is_single_point or stride.min_value is None:
+        if not stride.is_single_point or stride.min_value is None:
             return IntervalSet.everything()
-        reach = build.mul(stride.min_value, op.lanes - 1)
+        lanes = op.lanes if isinstance(op.lanes, int) else build.cast(stride.min_value.dtype, op.lanes)
+        reach = build.mul(stride.min_value, build.sub(lanes, 1))
         if self._analyzer.can_prove(build.ge(reach, 0)):
             return IntervalSet(base.min_value, self._apply(build.add, base.max_value, reach))
         if self._analyzer.can_prove(build.le(reach, 0)):

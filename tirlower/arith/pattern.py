@@ -257,7 +257,8 @@ CONSTANT_ARITHMETIC = frozenset(
 
 PROOF_FUNCTIONS = frozenset(("divides", "integral", "in_block"))
 """``divides(c, x)``: x is a multiple of c. ``integral(x)``: x is no float, so that exactly one of ``<``, ``==``, ``>``
-holds. ``in_block(x, c0, c1, lanes)``: the lanes of ``ramp(x, c0, lanes)`` have one quotient by c1."""
+holds. ``in_block(x, c0, c1, lanes)``: the lanes of ``ramp(x, c0, lanes)`` have one quotient by c1,
+which may be an expression."""
 
 CONSTANT_FUNCTIONS = frozenset(("gcd", "abs", "min", "max"))
 

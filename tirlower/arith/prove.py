@@ -54,11 +54,14 @@ class Prover:
         coeff, base = self._analyzer.modular.of(x)
         return coeff % c == 0 and base % c == 0
 
-    def in_block(self, x: Expr, stride: int, size: int, lanes: int | Expr) -> bool:
+    def in_block(self, x: Expr, stride: int, size: int | Expr, lanes: int | Expr) -> bool:
         """Whether ``x + stride * lane`` has one quotient by ``size`` in all lanes."""
-        if not isinstance(lanes, int):
+        if not isinstance(size, int):
+            return self._in_symbolic_block(x, stride, size, lanes)
+        most = lanes if isinstance(lanes, int) else self._analyzer.bounds.of(lanes)[1]
+        if math.isinf(most):
             return False
-        reach = stride * (lanes - 1)
+        reach = stride * (int(most) - 1)
         found = self._analyzer.modular.of(x)
         # Blocks of a divisor of the size lie in one block of the size.
         part = math.gcd(found.coeff, size)
@@ -68,6 +71,52 @@ class Prover:
         low, high = self._analyzer.bounds.of(x)
         low, high = low + min(reach, 0), high + max(reach, 0)
         return math.isfinite(low) and math.isfinite(high) and low // size == high // size
+
+    def _in_symbolic_block(self, x: Expr, stride: int, size: Expr, lanes: int | Expr) -> bool:
+        """The same for a size that is no number: what ``x`` leaves by it, and the last lane, stay below it."""
+        if stride < 0 or self.proof_depth >= MAX_PROOF_DEPTH or not (x.dtype.is_scalar and self.is_index(x)):
+            return False
+        count = IntImm(x.dtype, lanes) if isinstance(lanes, int) else lanes
+        if count.dtype is not x.dtype:
+            return False
+        self.proof_depth += 1
+        try:
+            rest = self.binary(ir.FloorMod, x, size)
+            reach = self.binary(ir.Mul, self.binary(ir.Sub, count, IntImm(x.dtype, 1)), IntImm(x.dtype, stride))
+            last = self.binary(ir.Add, rest, reach)
+        finally:
+            self.proof_depth -= 1
+        return self.bound(rest)[0] >= 0 and self.prove_lt(last, size)
+
+    def lane_difference(self, x: Expr, y: Expr) -> tuple[num, num]:
+        """Bounds of ``x - y`` in all lanes of two vectors of an index type."""
+        p, q = self.bound(x), self.bound(y)
+        low, high = p[0] - q[1], p[1] - q[0]
+        if low > 0 or high < 0 or self.proof_depth >= MAX_PROOF_DEPTH:
+            return (low, high)
+        self.proof_depth += 1
+        try:
+            ends, others = self._lane_ends(x), self._lane_ends(y)
+        finally:
+            self.proof_depth -= 1
+        if ends is not None and others is not None:
+            low = max(low, self.difference(ends[0], others[1])[0])
+            high = min(high, self.difference(ends[1], others[0])[1])
+        return (low, high)
+
+    def _lane_ends(self, x: Expr) -> tuple[Expr, Expr] | None:
+        """The least and the greatest lane of a broadcast, or of a ramp with a constant step; None for others."""
+        if x.__class__ is ir.Broadcast and x.value.dtype.is_scalar:
+            return (x.value, x.value)
+        if x.__class__ is not ir.Ramp or x.stride.__class__ is not IntImm or not x.base.dtype.is_scalar:
+            return None
+        kind, base, lanes = x.base.dtype, x.base, x.lanes
+        count = IntImm(kind, lanes) if isinstance(lanes, int) else lanes
+        if count.dtype is not kind:
+            return None
+        reach = self.binary(ir.Mul, self.binary(ir.Sub, count, IntImm(kind, 1)), x.stride)
+        last = self.binary(ir.Add, base, reach)
+        return (base, last) if x.stride.value >= 0 else (last, base)
 
     def same_lanes(self, a: int | Expr, b: int | Expr) -> bool:
         """Whether two numbers of lanes are equal."""

@@ -35,7 +35,7 @@ from tirlower.ir import (
     build,
     wrap_int,
 )
-from tirlower.ir.expr import Binary, Let
+from tirlower.ir.expr import Binary, Let, vscale
 from tirlower.ir.integers import EXACT
 from tirlower.ir.op import GlobalVar, Op
 
@@ -436,9 +436,26 @@ class Rewriter(Prover):
             return self.make_ramp(
                 self._cast(element, value.base, None), self._cast(element, value.stride, None), value.lanes
             )
+        if value.__class__ is ir.LT or value.__class__ is ir.NE:
+            some = self._whether_any(dtype, value)
+            if some is not None:
+                return some
         if op is not None and op.value is value:
             return op
         return self._mark(Cast(dtype, value, span=self.span), value)
+
+    def _whether_any(self, dtype: DataType, value: Binary) -> Expr | None:
+        """``0 < x`` as a number, for an ``x`` that is not negative: at most 1 of it, which is arithmetic."""
+        x, zero = (value.b, value.a) if value.__class__ is ir.LT else (value.a, value.b)
+        if zero.__class__ is not IntImm or zero.value != 0 or x.dtype is not dtype or not is_index_type(dtype):
+            return None
+        return self.binary(ir.Min, x, IntImm(dtype, 1)) if self._is_natural(x) else None
+
+    def _is_natural(self, x: Expr) -> bool:
+        """Whether a value is certainly not negative; a divisor that may not be negative is positive."""
+        if x.__class__ is ir.FloorMod and self.bound(x.b)[0] >= 0:
+            return True
+        return self.bound(x)[0] >= 0
 
     def _converts_parts(self, dtype: DataType, value: Ramp) -> bool:
         """Whether a ramp can be converted by its parts: base, stride and every lane, as exact numbers, are values of
@@ -621,11 +638,10 @@ class Rewriter(Prover):
         return None
 
     def _known_vector(self, kind: type[Binary], a: Expr, b: Expr) -> Expr | None:
-        if not a.dtype.is_int or a.dtype.bits not in (32, 64) or a.dtype.scalable:
+        if not a.dtype.is_int or a.dtype.bits not in (32, 64):
             return None
-        p, q = self._analyzer.bounds.of(a), self._analyzer.bounds.of(b)
-        less, greater = p[1] < q[0], q[1] < p[0]
-        at_most, at_least = p[1] <= q[0], q[1] <= p[0]
+        low, high = self.lane_difference(a, b)
+        less, greater, at_most, at_least = high < 0, low > 0, high <= 0, low >= 0
         decided: dict[object, tuple[bool, bool]] = {
             ir.LT: (less, at_least),
             ir.LE: (at_most, greater),
@@ -636,7 +652,8 @@ class Rewriter(Prover):
         }
         yes, no = decided[kind]
         if yes or no:
-            return Broadcast(self.true if yes else self.false, a.dtype.lanes)
+            lanes = a.dtype.lanes
+            return Broadcast(self.true if yes else self.false, vscale(lanes) if a.dtype.scalable else lanes)
         return None
 
     def _logical(self, kind: type[Binary], a: Expr, b: Expr) -> Expr | None:

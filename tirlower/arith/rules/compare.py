@@ -125,6 +125,7 @@ INDEX = RuleSet(
     rule(x * c0 + y < z * c0, x < z, when="c0 > 0 and 0 <= y and y < c0"),
     rule(z * c0 < x * c0 + y, z < x, when="c0 > 0 and -c0 < y and y <= 0"),
     rule(x * c0 + y < z * c0 + w, x < z, when="c0 > 0 and 0 <= y and y < c0 and w == 0"),
+    rule(pmin(x, 1) * c0 < x + c1, TRUE, when="0 < c0 and c0 <= c1 and 0 <= x"),
     # a fused index against a multiple of its inner extent
     rule(x * y + z < w * y, x < w, when="0 <= z and z < y"),
     rule(x * y + z < y * c0, x < c0, when="0 <= z and z < y"),
@@ -189,6 +190,9 @@ INDEX = RuleSet(
     rule(x * c0 <= c1, 0 - c1 // (0 - c0) <= x, when="c0 < 0"),
     rule(c1 <= x * c0, x <= (0 - c1) // (0 - c0), when="c0 < 0"),
     rule(x * z <= y * z, x <= y, when="z > 0"),
+    # rounding up: one more where something is left
+    rule(x <= pmin(x, 1) * c0, TRUE, when="0 <= x and x <= c0"),
+    rule(pmin(x, 1) * c0 <= x + c1, TRUE, when="0 < c0 and c0 - 1 <= c1 and 0 <= x"),
     rule(w * y <= x * y + z, w <= x, when="0 <= z and z < y"),
     rule(y * c0 <= x * y + z, c0 <= x, when="0 <= z and z < y"),
     rule(w * y <= y * c0 + z, w <= c0, when="0 <= z and z < y"),

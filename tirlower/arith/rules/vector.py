@@ -27,7 +27,7 @@ from tirlower.arith.pattern import (
     tdiv,
     tmod,
 )
-from tirlower.arith.rules.names import c0, c1, c2, c3, lanes, p, q, s, w, x, y, z
+from tirlower.arith.rules.names import c0, c1, c2, c3, lanes, p, q, s, t, w, x, y, z
 
 _OPERATIONS: tuple[Callable[[Pat, Pat], PNode], ...] = (
     lambda a, b: a + b,
@@ -118,6 +118,16 @@ INDEX = RuleSet(
         ramp(x, c0, lanes) % broadcast(c1, lanes),
         ramp(x % c1, c0, lanes),
         when="c1 > 0 and in_block(x, c0, c1, lanes)",
+    ),
+    rule(
+        ramp(x, c0, lanes) // broadcast(t, lanes),
+        broadcast(x // t, lanes),
+        when="c0 >= 0 and t > 0 and in_block(x, c0, t, lanes)",
+    ),
+    rule(
+        ramp(x, c0, lanes) % broadcast(t, lanes),
+        ramp(x % t, c0, lanes),
+        when="c0 >= 0 and t > 0 and in_block(x, c0, t, lanes)",
     ),
     # multiples of the divisor in the base do not count
     rule(
