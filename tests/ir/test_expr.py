@@ -142,3 +142,21 @@ def test_identity_and_truth():
     assert a != b and len({a, b}) == 2
     with pytest.raises(TirError, match="truth"):
         assert ir.LT(ir.Var("x"), 3)
+    assert a.same_as(a) and not a.same_as(b)
+    x = ir.Var("x")
+    assert str(x.equal(3)) == "x == 3" and x.equal(3).dtype == "bool" and isinstance(x.equal(3), ir.EQ)
+
+
+def test_constants_are_numbers_of_python():
+    three, big = ir.IntImm("int8", 3), ir.IntImm("int64", 2**40)
+    assert three == 3 and 3 == three and three != 4 and three != ir.IntImm("int8", 3)
+    assert not three.__ne__(3)
+    assert three != 3.5 and three != "3" and big == 2**40
+    assert int(three) == 3 and list(range(three)) == [0, 1, 2] and "abcd"[three] == "d" and hex(big) == hex(2**40)
+    assert bool(three) and not ir.IntImm("int32", 0) and not ir.IntImm("bool", 0)
+    assert float(ir.FloatImm("float32", 0.1)) == float(np.float32(0.1))
+    A = ir.Buffer("A", (4, 8), "float32")
+    assert A.shape == (4, 8) and A.shape[1] == 8 and A.shape != (4, 9) and np.zeros(A.shape).shape == (4, 8)
+    # Where they are keys they are themselves.
+    assert len({three, ir.IntImm("int8", 3), 3}) == 3 and hash(three) == object.__hash__(three)
+    assert repr(ir.IntImm("int8", 3)) == "IntImm(T.int8(3))"

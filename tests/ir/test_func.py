@@ -52,6 +52,49 @@ def test_modules():
         module.get_global_var("h")
 
 
+def test_modules_are_read_as_mappings():
+    f, g = func("f"), func("g")
+    module = IRModule({"f": f, "g": g}, {"k": 1})
+    assert module.keys() == ["f", "g"] and module.values() == [f, g] and dict(module) == {"f": f, "g": g}
+    assert (
+        module.get("f") is f and module.get(GlobalVar("g")) is g and module.get("h") is None and module.get("h", f) is f
+    )
+    assert module.get_attr("k") == 1 and module.get_attr("l") is None and module.get_attr("l", 2) == 2
+    assert module.with_attrs({"l": 2}).attrs == {"k": 1, "l": 2} and module.attrs == {"k": 1}
+    copy = module.clone()
+    assert copy is not module and copy.functions == module.functions and copy.attrs == module.attrs
+
+
+def test_functions_have_other_names():
+    call = ir.Evaluate(ir.Call(GlobalVar("g"), (), "int32"))
+    f, g = PrimFunc((), {}, None, {"global_symbol": "f"}, call), func(None)
+    module = IRModule({"f": f, "g": g}, {"k": 1})
+    renamed = module.replace_global_vars({"g": "h", GlobalVar("f"): GlobalVar("main")})
+    assert renamed.keys() == ["main", "h"] and renamed.attrs == {"k": 1} and renamed["main"].name == "main"
+    assert renamed["main"].body.value.op == GlobalVar("h") and renamed["h"].attrs == {}
+    swapped = module.replace_global_vars({"f": "g", "g": "f"})
+    assert swapped.keys() == ["g", "f"] and swapped["g"].body.value.op == GlobalVar("f")
+    kept = module.replace_global_vars({})
+    assert kept["f"] is f and kept["g"] is g
+    with pytest.raises(TirError, match="no function 'h'"):
+        module.replace_global_vars({"h": "i"})
+    with pytest.raises(TirError, match=r"two functions .* the name 'g'"):
+        module.replace_global_vars({"f": "g"})
+
+
+def test_a_change_of_a_module_is_refused_with_what_to_do():
+    module, g = IRModule({"f": func("f")}), func("g")
+    with pytest.raises(TirError, match=r"with_func\('g', func\)"):
+        module["g"] = g
+    with pytest.raises(TirError, match=r"with_func\('g', func\)"):
+        module.update_func(GlobalVar("g"), g)
+    with pytest.raises(TirError, match="with_functions"):
+        module.update(IRModule({"g": g}))
+    with pytest.raises(TirError, match="another one"):
+        del module["f"]
+    assert module.keys() == ["f"]
+
+
 def test_modules_do_not_change():
     f, g = func("f"), func("g")
     module = IRModule({"f": f})

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tirlower import ir
+from tirlower.diagnostics import TirError
 from tirlower.ir import (
     Dispatch,
     Mutator,
@@ -204,6 +205,12 @@ def test_substitute_rebuilds_a_buffer_once():
     assert substitute(v["A"], {v["n"]: 8}).shape[0].value == 8
 
 
+def test_substitute_takes_variables():
+    x = ir.Var("x")
+    with pytest.raises(TirError, match=r"got str 'x'"):
+        substitute(x + 1, {"x": 1})
+
+
 def test_substitute_reaches_attributes_and_regions():
     x, n = ir.Var("x"), ir.Var("n")
     A = ir.Buffer("A", (n,))
@@ -282,6 +289,8 @@ def test_ir_transform():
     asked: set[type] = set()
     ir_transform(stmt, None, lambda op: asked.add(type(op)), ["BufferStore"])
     assert asked == {ir.BufferStore}
+    with pytest.raises(TirError, match=r"no node 'tir.Fro'\n.*did you mean 'For'"):
+        ir_transform(stmt, None, None, ["tir.Fro"])
 
 
 def test_let_definitions_are_mapped_before_their_body():

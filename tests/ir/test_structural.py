@@ -490,6 +490,12 @@ def test_modules():
     assert not structural_equal(ir.IRModule({"f": func}), ir.IRModule({"f": func, "g": func}))
     assert not structural_equal(ir.IRModule({"f": func}), ir.IRModule({"f": func.with_attr("x", 1)}))
     assert not structural_equal(ir.IRModule({"f": func}, {"a": 1}), ir.IRModule({"f": func}))
+    with pytest.raises(
+        StructuralMismatch, match=r"`functions\['f'\]`: only the left module has this function\n"
+    ) as found:
+        assert_structural_equal(ir.IRModule({"f": func}), ir.IRModule({"g": func}))
+    assert "<left>" in str(found.value) and "<right>" not in str(found.value) and "None" not in str(found.value)
+    assert found.value.lhs is func and found.value.rhs is None
 
 
 @pytest.mark.parametrize(

@@ -458,7 +458,9 @@ class Equality(Dispatch[Node, bool, Node, "Trail | None"]):
                 at = ((None, "functions"), Keys(name, name))
                 if name not in a.functions or name not in b.functions:
                     side = "left" if name in a.functions else "right"
-                    return self.fail(at, None, None, f"only the {side} module has this function")
+                    return self.fail(
+                        at, a.functions.get(name), b.functions.get(name), f"only the {side} module has this function"
+                    )
                 if not self.node(a.functions[name], b.functions[name], at):
                     return False
             return self.attr(a.attrs, b.attrs, (None, "attrs"))

@@ -105,9 +105,6 @@ class Expr(Node):
             help="use T.if_then_else or T.Select, or write the condition inside a prim_func",
         )
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self})"
-
     def __add__(self, other: ExprLike) -> Expr:
         return _build.add(self, other)
 
@@ -194,6 +191,10 @@ class Expr(Node):
 
     def __ge__(self, other: ExprLike) -> Expr:
         return _build.ge(self, other)
+
+    def equal(self, other: ExprLike) -> Expr:
+        """The comparison ``self == other``, which ``==`` does not build."""
+        return _build.eq(self, other)
 
     def astype(self, dtype: str, span: Span | None = None) -> Expr:
         """The expression converted to a dtype (folds constants)."""
@@ -336,10 +337,30 @@ class Var(Expr):
 
 @node
 class IntImm(Expr):
-    """An integer (or bool) constant. Raises when the value is outside the dtype's range."""
+    """An integer (or bool) constant. Raises when the value is outside the dtype's range.
+
+    It is a number where Python asks for one, and equal to that number; two constants are compared by identity, as all nodes.
+
+    >>> extent = IntImm("int32", 3)
+    >>> extent == 3, list(range(extent)), extent == IntImm("int32", 3)
+    (True, [0, 1, 2], False)
+    """
 
     dtype: DataType = data(convert=_dtype)
     value: int = data(convert=int)
+
+    def __int__(self) -> int:
+        return self.value
+
+    __index__ = __int__
+
+    def __bool__(self) -> bool:  # type: ignore[override]  # of a constant it is known
+        return self.value != 0
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, int) and self.value == other)
+
+    __hash__ = Expr.__hash__
 
     def check(self) -> None:
         """Refuse values outside the dtype."""
@@ -362,10 +383,13 @@ class IntImm(Expr):
 
 @node
 class FloatImm(Expr):
-    """A floating-point constant; the value is rounded to the dtype."""
+    """A floating-point constant; the value is rounded to the dtype. ``float`` gives it."""
 
     dtype: DataType = data(convert=_dtype)
     value: float = data(convert=float)
+
+    def __float__(self) -> float:
+        return self.value
 
     def check(self) -> None:
         """Round to the dtype."""

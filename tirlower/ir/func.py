@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, NoReturn, Protocol, runtime_checkable
 
 from tirlower.diagnostics import Span, TirError, WellFormedError, nearest_name
 from tirlower.ir import text
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.callees import rename_callees
 from tirlower.ir.citizens import ObjectDoc, Origin, of_objects
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import PointerType, Var
@@ -25,6 +26,10 @@ def _ret_type(value: object) -> DataType | PointerType:
 
 NOWHERE: Final = Origin()
 """The origin of what was not written as a function of Python."""
+
+
+def _name(key: object) -> str:
+    return key.name if isinstance(key, GlobalVar) else str(key)
 
 
 @node
@@ -136,7 +141,7 @@ class IRModule:
         for key, func in (functions or {}).items():
             if not isinstance(func, PrimFunc):
                 raise WellFormedError(f"a module holds prim funcs, got {type(func).__name__} under {key!r}")
-            self.functions[key.name if isinstance(key, GlobalVar) else str(key)] = func
+            self.functions[_name(key)] = func
         self.attrs: dict[str, object] = normalize_attrs(attrs)
 
     @classmethod
@@ -172,6 +177,18 @@ class IRModule:
         """The callees that the functions are."""
         return tuple(GlobalVar(name) for name in self.functions)
 
+    def keys(self) -> list[str]:
+        """The names."""
+        return list(self.functions)
+
+    def values(self) -> list[PrimFunc]:
+        """The functions."""
+        return list(self.functions.values())
+
+    def get(self, key: str | GlobalVar, default: PrimFunc | None = None) -> PrimFunc | None:
+        """The function of that name, or ``default`` where there is none."""
+        return self.functions.get(key.name if isinstance(key, GlobalVar) else key, default)
+
     def functions_items(self) -> list[tuple[GlobalVar, PrimFunc]]:
         """The callees and functions."""
         return [(GlobalVar(name), func) for name, func in self.functions.items()]
@@ -201,9 +218,62 @@ class IRModule:
         """A module with an attribute set."""
         return IRModule(self.functions, {**self.attrs, key: normalize_attr(value)})
 
+    def with_attrs(self, attrs: Mapping[str, object]) -> IRModule:
+        """A module with attributes set."""
+        return IRModule(self.functions, {**self.attrs, **attrs})
+
     def without_attr(self, key: str) -> IRModule:
         """A module without an attribute."""
         return IRModule(self.functions, {k: v for k, v in self.attrs.items() if k != key})
+
+    def get_attr(self, key: str, default: object = None) -> object:
+        """The value of an attribute, or ``default`` where there is none."""
+        return self.attrs.get(key, default)
+
+    def clone(self) -> IRModule:
+        """A module of the same functions and attributes."""
+        return IRModule(self.functions, self.attrs)
+
+    def replace_global_vars(self, names: Mapping[str | GlobalVar, str | GlobalVar]) -> IRModule:
+        """A module in which functions have other names, also where they are called.
+
+        A function that exports its old name exports the new one. Raises :class:`TirError` for a function that is not
+        there, and where two would have one name.
+
+        >>> from tirlower.ir import Evaluate
+        >>> module = IRModule({"f": PrimFunc((), {}, None, {"global_symbol": "f"}, Evaluate(0))})
+        >>> module.replace_global_vars({"f": "g"})["g"].name
+        'g'
+        """
+        wanted = {_name(old): _name(new) for old, new in names.items()}
+        for old in wanted:
+            self[old]
+        functions: dict[str, PrimFunc] = {}
+        for old, func in self.functions.items():
+            name = wanted.get(old, old)
+            if name in functions:
+                raise TirError(f"two functions of the module would have the name {name!r}")
+            if name != old and func.attrs.get("global_symbol") == old:
+                func = func.with_attr("global_symbol", name)
+            functions[name] = func.with_body(rename_callees(func.body, wanted))
+        return IRModule(functions, self.attrs)
+
+    def _unchanged(self, instead: str) -> NoReturn:
+        raise TirError("a module is not changed once it is built", help=f"make another one: {instead}")
+
+    def __setitem__(self, key: object, func: object) -> NoReturn:
+        self._unchanged(f"module = module.with_func({_name(key)!r}, func)")
+
+    def __delitem__(self, key: object) -> NoReturn:
+        self._unchanged("IRModule({name: func for name, func in module.items() if name != …}, module.attrs)")
+
+    def update(self, other: object) -> NoReturn:
+        """Refused, as :class:`TirError`: a module does not change."""
+        self._unchanged("module = module.with_functions({**module.functions, **other.functions})")
+
+    def update_func(self, key: object, func: object) -> NoReturn:
+        """Refused, as :class:`TirError`: a module does not change."""
+        self._unchanged(f"module = module.with_func({_name(key)!r}, func)")
 
     def script(self, **options: object) -> str:
         """The module as a script that parses back to an equal module."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
 from typing import TYPE_CHECKING, ClassVar, Generic, Never, TypeVar, TypeVarTuple, cast
 
-from tirlower.diagnostics import deep_recursion
+from tirlower.diagnostics import TirError, deep_recursion, nearest_name
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, IterVar, Range
 from tirlower.ir.build import BinaryBuilder
@@ -461,6 +461,10 @@ class Substituter(Mutator):
 def _to_expr(value: Expr | IterVar | float, var: Var) -> Expr:
     if isinstance(value, Expr):
         return value
+    if not isinstance(var, Var):
+        raise TirError(
+            f"substitute takes the place of variables, got {type(var).__name__} {var!r}", help="give the Var itself"
+        )
     return value.var if isinstance(value, IterVar) else const(value, var.dtype)
 
 
@@ -470,7 +474,8 @@ def substitute(
     """``node`` (an expression, statement, region or buffer) with free variables replaced.
 
     ``vmap`` maps variables to expressions or numbers (of the variable's dtype); a definition of a mapped variable is
-    renamed only when the replacement is itself a variable. ``buffers`` maps buffers to buffers.
+    renamed only when the replacement is itself a variable. ``buffers`` maps buffers to buffers. Raises
+    :class:`TirError` for a key that is no variable.
     """
     if not vmap and not buffers:
         return node
@@ -518,15 +523,23 @@ def ir_transform(
 
     ``preorder(node)`` runs before a node's children and may return a replacement, which is not entered;
     ``postorder(node)`` runs after them on the rewritten node; None from either means no change. ``only_enable``
-    restricts both to node classes, given as classes or names (``"tir.For"`` or ``"For"``).
+    restricts both to node classes, given as classes or names (``"tir.For"`` or ``"For"``). Raises :class:`TirError`
+    for the name of none.
     """
     kinds: set[type] | None = None
     if only_enable is not None:
-        names = [k if isinstance(k, type) else NODES[k.removeprefix("tir.")] for k in only_enable]
-        kinds = set(names)
+        kinds = {kind if isinstance(kind, type) else _class_of(kind) for kind in only_enable}
 
     with deep_recursion():
         return _Transformer(kinds, preorder, postorder).visit(stmt)
+
+
+def _class_of(name: str) -> type:
+    found = NODES.get(name.removeprefix("tir."))
+    if found is None:
+        near = nearest_name(name.removeprefix("tir."), NODES)
+        raise TirError(f"there is no node {name!r}", help=f"did you mean {near!r}?" if near else None)
+    return found
 
 
 class _Transformer(Mutator):

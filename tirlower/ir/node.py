@@ -200,6 +200,10 @@ class Node:
             raise TypeError(f"{type(self).__name__} has no field {next(iter(changes))!r}")
         return type(self)(**args)
 
+    def same_as(self, other: object) -> bool:
+        """Whether it is the same object; :func:`structural_equal` asks whether two say the same."""
+        return self is other
+
     def script(self, **options: object) -> str:
         """The node's text, as :func:`tirlower.script.printer.script` gives it with these options; a function's or
         module's parses back to an equal one."""
@@ -211,6 +215,9 @@ class Node:
 
     def __str__(self) -> str:
         return text(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
 
 
 @dataclass_transform(field_specifiers=(child, binds, buffer_use, data, attrs, hint))

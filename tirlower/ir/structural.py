@@ -78,14 +78,16 @@ def assert_structural_equal(a: object, b: object, map_free_vars: bool = False) -
     where = str(path_of(trail, 0))
     labels = []
     for root, side, name, value in ((a, 0, "<left>", x), (b, 1, "<right>", y)):
-        if _has_symbols(root):
-            continue  # not of the language: no script shows it
+        if _has_symbols(root) or (value is None and why):
+            continue  # not of the language, or not there: no script shows it
         span = locate(root, name, path_of(trail, side).chain(root))
         if span is not None:
             labels.append(Label(span, _describe(value), primary=True))
     what = f"{_describe(x)} and {_describe(y)}"
     raise_at = f"the two differ at `{where}`" if where else "the two differ"
-    error = StructuralMismatch(f"{raise_at}: {why + ' (' + what + ')' if why else what}", labels=labels)
+    if why:
+        what = why if x is None or y is None else f"{why} ({what})"
+    error = StructuralMismatch(f"{raise_at}: {what}", labels=labels)
     error.path, error.lhs, error.rhs = where, x, y
     raise error
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from tirlower.analysis.host_abi import private_copy
 from tirlower.analysis.thread_axes import is_thread_axis
+from tirlower.ir.callees import CalleeRenamer
 from tirlower.ir.expr import Call, Expr
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.functor import Mutator, Visitor
+from tirlower.ir.functor import Visitor
 from tirlower.ir.node import Node
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import AttrStmt, For
@@ -48,17 +49,15 @@ class _Calls(Visitor):
         self.in_device = outer
 
 
-class _HostCalls(Mutator):
+class _HostCalls(CalleeRenamer):
     """Calls outside device regions go to the host's copies of their callees."""
 
-    def __init__(self, renamed: Mapping[str, str]) -> None:
-        self.renamed = renamed
+    def __init__(self, names: Mapping[str, str]) -> None:
+        super().__init__(names)
         self.in_device = False
 
     def visit_Call(self, op: Call) -> Expr:
-        if not self.in_device and isinstance(op.op, GlobalVar) and op.op.name in self.renamed:
-            return op.with_(op=GlobalVar(self.renamed[op.op.name]))
-        return op
+        return op if self.in_device else super().visit_Call(op)
 
     def visit_For(self, op: For) -> Node:
         return self._region(op, is_thread_axis(op))
