@@ -14,7 +14,7 @@ from typing import TypedDict, Unpack
 from tirlower.diagnostics import Span, TirError, deep_recursion
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Expr, PointerType
+from tirlower.ir.expr import Expr, PointerType, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.node import Node
 from tirlower.ir.path import Path
@@ -30,6 +30,7 @@ from tirlower.script.printer.marks import marked, with_prefixes
 from tirlower.script.printer.names import Names
 from tirlower.script.printer.scan import ROOT, Scan
 from tirlower.script.printer.statements import StmtPrinter
+from tirlower.script.printer.style import USUAL, Style
 
 __all__ = [
     "NodeSpans",
@@ -55,6 +56,12 @@ class ScriptOptions(TypedDict, total=False):
     name: str | None
     ir_prefix: str
     tir_prefix: str
+    module_alias: str | None
+    buffer_dtype: str
+    int_dtype: str
+    float_dtype: str
+    verbose_expr: bool
+    syntax_sugar: bool
     indent_spaces: int | None
     print_line_numbers: bool
     num_context_lines: int | None
@@ -80,25 +87,28 @@ class _Look:
     name: str | None = None
     addresses: bool = False
     metadata: bool = False
+    declares: bool = False
+    alias: str | None = None
+    style: Style = USUAL
 
 
 def _document(node: object, look: _Look, marks: bool) -> Document:
-    doc = Document(look.indent, marks, look.addresses, [] if look.metadata else None)
+    doc = Document(look.indent, marks, look.addresses, [] if look.metadata else None, look.style)
     if look.header and isinstance(node, (IRModule, PrimFunc)):
         doc.lines += [*(MODULE_HEADER if isinstance(node, IRModule) else HEADER).split("\n"), ""]
     before = len(doc.lines)
     with deep_recursion():
         try:
             if isinstance(node, IRModule):
-                print_module(doc, node, _lookup, look.name)
+                print_module(doc, node, _lookup, look.name, look.alias)
             elif isinstance(node, PrimFunc):
                 print_function(doc, node, _lookup, look.name)
             elif isinstance(node, Stmt):
-                _fragment(doc, node).rest(node)
+                _fragment(doc, node, look.declares).rest(node)
             elif isinstance(node, (DataType, PointerType)):
                 doc.line([type_text(node)])
             else:
-                _print_part(doc, node)
+                _print_part(doc, node, look.declares)
         except (AttributeError, LookupError, TirError, TypeError, ValueError) as err:
             # Outside its statements, which mark such things themselves, a function holds what no field can.
             doc.line([f"# ill-formed: {type(node).__name__}: {type(err).__name__}: {err}"])
@@ -107,19 +117,26 @@ def _document(node: object, look: _Look, marks: bool) -> Document:
     return doc
 
 
-def _fragment(doc: Document, node: object) -> StmtPrinter:
-    """A printer for something outside a function, in which what is free has its name from the start."""
+def _fragment(doc: Document, node: object, declares: bool = False) -> StmtPrinter:
+    """A printer for something outside a function, in which what is free has its name from the start; with ``declares``
+    lines in front make it."""
     scan = Scan()
     scan.node(node)
     printer = StmtPrinter(doc, _lookup, scan)
-    for item in (*scan.free, *scan.views.get(ROOT, ())):
-        printer.name_free(item)
+    views = scan.views.get(ROOT, ())
+    for item in (*scan.free, *views):
+        if not declares:
+            printer.name_free(item)
+        elif isinstance(item, Var):
+            printer.make([item], [item.name])
+    for buffer in views if declares else ():
+        printer.view(buffer)
     return printer
 
 
-def _print_part(doc: Document, node: object) -> None:
+def _print_part(doc: Document, node: object, declares: bool) -> None:
     """A node that is no statement: an expression, or an object of one."""
-    printer = _fragment(doc, node)
+    printer = _fragment(doc, node, declares and isinstance(node, Expr))
     if isinstance(node, Expr):
         pieces = printer.pieces(node)
     elif isinstance(node, (BufferRegion, MatchBufferRegion)):
@@ -142,6 +159,12 @@ def script(
     name: str | None = None,
     ir_prefix: str = "I",
     tir_prefix: str = "T",
+    module_alias: str | None = None,
+    buffer_dtype: str = USUAL.buffer_dtype,
+    int_dtype: str = USUAL.int_dtype,
+    float_dtype: str = USUAL.float_dtype,
+    verbose_expr: bool = False,
+    syntax_sugar: bool = True,
     indent_spaces: int | None = None,
     print_line_numbers: bool = False,
     num_context_lines: int | None = None,
@@ -155,9 +178,15 @@ def script(
     """The script of a function or module (or the text of any other node, type or layout).
 
     ``header`` puts the import line, as a comment, on top; ``indent`` (or TIR's ``indent_spaces``) is the width of an
-    indentation; ``name`` that of the function or module; the prefixes name the namespaces. ``parse`` of a function's
-    or module's text gives a structurally equal one, also with ``show_meta``, which puts the contents of constant arrays
-    in front, out of the way.
+    indentation; ``name`` that of the function or module; the prefixes name the namespaces, and ``module_alias`` the module
+    where its functions are called. ``parse`` of a function's or module's text gives a structurally equal one, also with
+    ``show_meta``, which puts the contents of constant arrays in front, out of the way.
+
+    Declarations of buffers of ``buffer_dtype`` leave it out, integers of ``int_dtype`` are bare, floats of ``float_dtype``
+    where an operand beside them or what they are stored to says it ("void": none is). The parser takes the defaults for
+    granted, so texts with another ``buffer_dtype`` or ``int_dtype`` than these or "void" are for people. ``syntax_sugar=False``
+    writes no ``T.grid``, ``T.axis.remap``, ``T.Buffer`` parameters and ``range``, and the root block. ``verbose_expr``
+    declares the variables and buffers of an expression or statement on lines before it.
 
     ``obj_to_underline`` (nodes, wherever they stand) and ``path_to_underline`` (places) have ``^^^`` below them,
     ``obj_to_annotate`` and ``path_to_annotate`` a comment behind their line; ``num_context_lines`` leaves out what is
@@ -171,7 +200,9 @@ def script(
     A[i] = i * 2 + 1  # odd numbers
            ^^^^^
     """
-    look = _Look(indent if indent_spaces is None else indent_spaces, header, name, show_object_address, show_meta)
+    style = Style(buffer_dtype, int_dtype, float_dtype, syntax_sugar)
+    width = indent if indent_spaces is None else indent_spaces
+    look = _Look(width, header, name, show_object_address, show_meta, verbose_expr, module_alias, style)
     wanted = (path_to_underline, path_to_annotate, obj_to_underline, obj_to_annotate)
     if not any(wanted) and not print_line_numbers:
         return with_prefixes(_document(node, look, False).text(), tir_prefix, ir_prefix)

@@ -24,7 +24,7 @@ class BufferPrinter(ExprPrinter):
     """An expression printer that writes to a document, and knows how buffers are declared."""
 
     def __init__(self, doc: Document, lookup: Callable[[str], object], scan: Scan) -> None:
-        super().__init__(Names(doc.addresses), lookup, doc.marks)
+        super().__init__(Names(doc.addresses), lookup, doc.marks, doc.style)
         self.doc = doc
         self.scan = scan
         self.loops: dict[Var, tuple[Expr, Expr]] = {}
@@ -183,7 +183,7 @@ class BufferPrinter(ExprPrinter):
         """The name, the form and the named object of a declaration, or None where the dialect has no form."""
         buffer = op.buffer
         if isinstance(op, DeclBuffer):
-            form = ["T.decl_buffer(", *self.spec(buffer, self.var(buffer.data), DataType("float32")), ")"]
+            form = ["T.decl_buffer(", *self.spec(buffer, self.var(buffer.data), self.style.implied), ")"]
             return self.introduce(buffer, owner=False), form, buffer
         options: list[Piece] = []
         if op.annotations:
@@ -194,7 +194,7 @@ class BufferPrinter(ExprPrinter):
                 options = [", condition=", *self.pieces(op.condition), *options]
             self.symbolic(buffer)
             data = self.own_data(buffer)
-            form = ["T.alloc_buffer(", *self.spec(buffer, data, DataType("float32")), *options, ")"]
+            form = ["T.alloc_buffer(", *self.spec(buffer, data, self.style.implied), *options, ")"]
             return self.introduce(buffer), form, buffer
         if not claimable:
             return None

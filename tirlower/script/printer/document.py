@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias, cast
 
 from tirlower.diagnostics import Source, Span
+from tirlower.script.printer.style import USUAL, Style
 
 __all__ = ["CLOSE", "Document", "NodeSpans", "Piece", "PrintedScript", "open_mark"]
 
@@ -27,7 +28,12 @@ class Document:
     """Lines of text. With ``marks``, the places of nodes are recorded on the way."""
 
     def __init__(
-        self, indent: int = 4, marks: bool = False, addresses: bool = False, metadata: list[str] | None = None
+        self,
+        indent: int = 4,
+        marks: bool = False,
+        addresses: bool = False,
+        metadata: list[str] | None = None,
+        style: Style = USUAL,
     ) -> None:
         self.lines: list[str] = []
         self.places: dict[int, list[Place]] = {}
@@ -35,6 +41,7 @@ class Document:
         self.addresses = addresses
         self.metadata = metadata
         """Where it is wanted, the contents of constant arrays, which the text names then."""
+        self.style = style
         self.level = 0
         self._tab = " " * indent
 

@@ -8,6 +8,7 @@ asked, so the two cannot come apart.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
@@ -23,8 +24,9 @@ from tirlower.ir.expr import Binary, BufferLoad, Call, Expr, FloatImm, IntImm, L
 from tirlower.ir.functor import by_class
 from tirlower.ir.op import GlobalVar, Op
 from tirlower.script.printer.document import CLOSE, Piece, open_mark
-from tirlower.script.printer.literals import imm_text, new_var, plain_text, string_text
+from tirlower.script.printer.literals import bare_text, imm_text, new_var, plain_text, string_text
 from tirlower.script.printer.names import Names
+from tirlower.script.printer.style import USUAL, Style
 
 __all__ = ["ExprPrinter"]
 
@@ -99,10 +101,13 @@ class ExprPrinter:
     of Lets (name and constructor), which a script declares before the statement.
     """
 
-    def __init__(self, names: Names, lookup: Callable[[str], object], marks: bool = False) -> None:
+    def __init__(
+        self, names: Names, lookup: Callable[[str], object], marks: bool = False, style: Style = USUAL
+    ) -> None:
         self.names = names
         self.lookup = lookup
         self.marks = marks
+        self.style = style
         self.prelude: dict[str, str] = {}
         self.lets: dict[str, Var] = {}
         self.meta: dict[int, str] = {}
@@ -137,7 +142,7 @@ class ExprPrinter:
         ``explicit`` types an int32 constant that stands alone.
         """
         if root.__class__ is IntImm:
-            text = imm_text(root, explicit)
+            text = imm_text(root, explicit, self.style)
             return [open_mark(root), text, CLOSE] if self.marks else [text]
         out: list[Piece] = []
         stack: list[Item | _LetStep] = [(root, need)]
@@ -162,7 +167,7 @@ class ExprPrinter:
             elif op.__class__ is Var:
                 out.append(self.var(op))
             elif op.__class__ is IntImm:
-                out.append(imm_text(op))
+                out.append(imm_text(op, False, self.style))
             else:
                 operator = _OPERATORS.get(cls)
                 if operator is not None and _keeps(op, operator[2]):
@@ -171,7 +176,9 @@ class ExprPrinter:
                     if loose:
                         out.append("(")
                         stack.append(")")
-                    stack += ((op.b, level + 1), sign, (op.a, level + (level == COMPARE)))
+                    stack += reversed(self.operand(op.b, level + 1, op.a))
+                    stack.append(sign)
+                    stack += reversed(self.operand(op.a, level + (level == COMPARE), op.b))
                 else:
                     handler = _HANDLERS.get(cls)
                     level, parts = self.print_other(op) if handler is None else handler(self, op)
@@ -180,6 +187,16 @@ class ExprPrinter:
                         stack.append(")")
                     stack += parts[::-1]
         return out
+
+    def operand(self, op: Expr, need: int, other: Expr) -> Sequence[Item]:
+        """Items for an operand beside ``other``, which says the type of a bare number."""
+        if op.__class__ is FloatImm and other.__class__ is not FloatImm and self.is_bare(op):
+            return self.mark(op, bare_text(op))
+        return [(op, need)]
+
+    def is_bare(self, op: FloatImm) -> bool:
+        """Whether the style writes a float as a number, where its place says the type."""
+        return op.dtype == self.style.float_dtype and math.isfinite(op.value)
 
     def _let_step(self, step: _LetStep, out: list[Piece]) -> None:
         if step.name:
@@ -221,7 +238,7 @@ class ExprPrinter:
     def print_div(self, op: nodes.Div) -> Printed:
         """``a / b`` of floats; of integers, ``T.Div(a, b)``, which truncates."""
         if op.dtype.is_float and _keeps(op, build.true_div):
-            return PRODUCT, [(op.a, PRODUCT), " / ", (op.b, UNARY)]
+            return PRODUCT, [*self.operand(op.a, PRODUCT, op.b), " / ", *self.operand(op.b, UNARY, op.a)]
         return self.print_constructor(op)
 
     def print_not(self, op: nodes.Not) -> Printed:

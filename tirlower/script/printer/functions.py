@@ -7,8 +7,10 @@ from collections.abc import Callable
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.digest import variables_of_buffer
 from tirlower.ir.dtype import HANDLE, DataType
-from tirlower.ir.expr import PointerType, Var, is_const_int
+from tirlower.ir.expr import Call, PointerType, Var, is_const_int
 from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.op import GlobalVar
+from tirlower.ir.query import each
 from tirlower.ir.stmt import Block, Stmt, true_condition
 from tirlower.script.printer.deep import cuts
 from tirlower.script.printer.document import Document, Piece
@@ -24,6 +26,9 @@ MODULE = "Module"
 
 class _FunctionPrinter(StmtPrinter):
     """Prints one function."""
+
+    first = ""
+    """A line that the body starts with."""
 
     def header(self, func: PrimFunc, name: str) -> None:
         """The decorator and the ``def`` line, then the declarations that the parameters need."""
@@ -56,6 +61,8 @@ class _FunctionPrinter(StmtPrinter):
         self.doc.line(["@T.prim_func" if exported else "@T.prim_func(private=True)"])
         self.doc.line([f"def {name}(", *params, f"){returns}:"], func)
         self.doc.level += 1
+        if self.first:
+            self.doc.line([self.first])
         attrs = {k: v for k, v in func.attrs.items() if not (k == "global_symbol" and v == name)}
         for var in scan.free:
             self.doc.line([f"{self.names.define(var, var.name)} = {new_var(var)}  # undefined: nothing binds it"])
@@ -75,7 +82,8 @@ class _FunctionPrinter(StmtPrinter):
     def _is_inline(self, param: Var, buffer: Buffer, scalars: set[Var], before: dict[Var, Buffer]) -> bool:
         """Whether a parameter is printed as ``A: T.Buffer(…)``: nothing but its static shape needs to be said."""
         return (
-            param.type == HANDLE
+            self.style.sugar
+            and param.type == HANDLE
             and not param.nonneg
             and param not in self.scan.used
             and not self.scan.symbolic.get(id(buffer))
@@ -94,7 +102,7 @@ class _FunctionPrinter(StmtPrinter):
         self.symbolic(buffer)
         data = self.own_data(buffer)
         self.parameter_data = {*self.parameter_data, buffer.data}
-        spec = self.spec(buffer, data, DataType("float32"))
+        spec = self.spec(buffer, data, self.style.implied)
         name = self.introduce(buffer)
         source = self.mark(param, self.var(param))
         self.emit([*self.mark(buffer, name), " = T.match_buffer(", *source, ", ", *spec, ")"], buffer)
@@ -119,7 +127,8 @@ class _FunctionPrinter(StmtPrinter):
             return False
         inner = body.body
         return (
-            true_condition(body.predicate)
+            self.style.sugar
+            and true_condition(body.predicate)
             and body.reads == ()
             and body.writes == ()
             and body.init is None
@@ -143,14 +152,19 @@ def print_function(
     name: str | None = None,
     module: IRModule | None = None,
     title: str = MODULE,
+    alias: str | None = None,
 ) -> None:
-    """Print a function under a name (its own by default); as a member of a module, calls go by the module."""
+    """Print a function under a name (its own by default); as a member of a module, calls go by the module, or by an
+    ``alias`` of it that the function starts with."""
     scan = Scan()
     scan.node(func)
     printer = _FunctionPrinter(doc, lookup, scan)
     if module is not None:
         printer.module = title
         printer.names.define(None, title)
+        if alias is not None and any(isinstance(call.op, GlobalVar) for call in each(Call, func)):
+            printer.module = printer.names.fresh(alias)
+            printer.first = f"{printer.module} = {title}"
         printer.ret_types = {
             key: HANDLE if isinstance(f.ret_type, PointerType) else f.ret_type
             for key, f in module.functions.items()
@@ -160,7 +174,11 @@ def print_function(
 
 
 def print_module(
-    doc: Document, module: IRModule, lookup: Callable[[str], object], class_name: str | None = None
+    doc: Document,
+    module: IRModule,
+    lookup: Callable[[str], object],
+    class_name: str | None = None,
+    alias: str | None = None,
 ) -> None:
     """Print a module as a class."""
     title = MODULE if class_name is None else identifier(class_name, MODULE)
@@ -175,5 +193,5 @@ def print_module(
     for i, (name, func) in enumerate(module.items()):
         if i or module.attrs:
             doc.blank()
-        print_function(doc, func, lookup, name, module, title)
+        print_function(doc, func, lookup, name, module, title, alias)
     doc.level -= 1

@@ -6,8 +6,18 @@ import math
 
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import FloatImm, IntImm, PointerType, Var, round_float
+from tirlower.script.printer.style import USUAL, Style
 
-__all__ = ["annotation_text", "float_text", "imm_text", "new_var", "plain_text", "string_text", "type_text"]
+__all__ = [
+    "annotation_text",
+    "bare_text",
+    "float_text",
+    "imm_text",
+    "new_var",
+    "plain_text",
+    "string_text",
+    "type_text",
+]
 
 
 def string_text(text: str) -> str:
@@ -41,11 +51,20 @@ def float_text(value: float, dtype: DataType | None = None) -> str:
     return repr(value)
 
 
-def imm_text(op: IntImm | FloatImm, explicit: bool = False) -> str:
-    """A constant: bare where it is an int32 (unless ``explicit``), else with its type."""
+def bare_text(op: FloatImm) -> str:
+    """A finite float as a number of Python.
+
+    >>> bare_text(FloatImm("float32", 0.1)), bare_text(FloatImm("float32", -2.0))
+    ('0.1', '-2.0')
+    """
+    return repr(float(float_text(op.value, op.dtype)))
+
+
+def imm_text(op: IntImm | FloatImm, explicit: bool = False, style: Style = USUAL) -> str:
+    """A constant: an integer bare where it has the style's type (unless ``explicit``), everything else with its type."""
     dtype = op.dtype
     if isinstance(op, IntImm):
-        if dtype == "int32" and not explicit:
+        if dtype == style.int_dtype and not explicit and not dtype.is_bool:
             return str(op.value)
         text = str(bool(op.value)) if dtype.is_bool else str(op.value)
         return f"T.{dtype}({text})"

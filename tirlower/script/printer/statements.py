@@ -15,7 +15,7 @@ from tirlower.ir import build
 from tirlower.ir.buffer import IterKind, IterVar
 from tirlower.ir.digest import expr_deep_equal
 from tirlower.ir.dtype import INT32
-from tirlower.ir.expr import Call, Expr, StringImm, Var, is_const_int
+from tirlower.ir.expr import Call, Expr, FloatImm, StringImm, Var, is_const_int
 from tirlower.ir.functor import by_class
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -37,7 +37,7 @@ from tirlower.ir.stmt import (
     true_condition,
 )
 from tirlower.script.printer.document import CLOSE, Piece, open_mark
-from tirlower.script.printer.literals import annotation_text, string_text, type_text
+from tirlower.script.printer.literals import annotation_text, bare_text, string_text, type_text
 from tirlower.script.printer.regions import EXACT, RegionPrinter, stop_of
 
 __all__ = ["StmtPrinter"]
@@ -213,13 +213,13 @@ class StmtPrinter(RegionPrinter):
         self.names.push()
         if early is not None:
             options.append(f", var={early}")
-        plain = op.kind is ForKind.SERIAL and not options and bounds[0] != EXACT
+        plain = self.style.sugar and op.kind is ForKind.SERIAL and not options and bounds[0] != EXACT
         name = self.mark(var, early or self.names.define(var, var.name))
         return ["for ", *name, f" in {'range' if plain else 'T.' + _KINDS[op.kind]}(", *bounds, *options, "):"]
 
     def _grid(self, op: For) -> list[For]:
         nest = [op]
-        if not self._plain(op):
+        if not self.style.sugar or not self._plain(op):
             return nest
         inside = {op.loop_var}
         while isinstance(nest[-1].body, For) and self._plain(nest[-1].body):
@@ -273,7 +273,10 @@ class StmtPrinter(RegionPrinter):
 
     def print_store(self, op: BufferStore) -> None:
         """``A[i] = value``; with a predicate, ``A.vstore([i], value, predicate=p)``."""
-        value = self.pieces(op.value)
+        if op.value.__class__ is FloatImm and op.predicate is None and self.is_bare(op.value):
+            value = self.mark(op.value, bare_text(op.value))
+        else:
+            value = self.pieces(op.value)
         name = self.mark(op.buffer, self.buffer(op.buffer))
         if op.predicate is None:
             target = self.flatten(self.indices(op.indices))
@@ -387,7 +390,7 @@ class StmtPrinter(RegionPrinter):
                 at += 1
 
     def _remaps(self, it: BlockIter) -> bool:
-        if not isinstance(it.value, Var):
+        if not self.style.sugar or not isinstance(it.value, Var):
             return False
         known = self.loops.get(it.value)
         return (
