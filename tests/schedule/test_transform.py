@@ -35,3 +35,16 @@ def test_what_does_not_lie_on_the_block_changes_nothing() -> None:
     before = sch.mod
     assert tile_with_tensor_intrin(sch, "C", registered("test_transform_product", DESC.format(m=4, n=4, k=4))) is None
     assert sch.mod is before
+
+
+def test_padded_to_the_intrinsic() -> None:
+    text = MATMUL.replace("({k}, {n})", "({n}, {k})").replace("B[vk, vj]", "B[vj, vk]").format(m=3, n=20, k=6)
+    func = parse(text)
+    sch: Any = Schedule(func, debug_mask="all")
+    name = registered("test_transform_dot", DOT)
+    assert tile_with_tensor_intrin(sch, "C", name) is None
+    loop = tile_with_tensor_intrin(sch, "C", name, allow_padding=True)
+    assert [one.extent.value for one in sch.get_loops("C")] == [3, 2, 2, 16, 4]
+    sch.decompose_reduction("C", sch.get_loops("C")[2])
+    sch.tensorize(loop, name)
+    executes_alike(func, sch.mod["main"])

@@ -21,7 +21,7 @@ from tirlower.schedule.kind import SIDES, BufferAt, Kind, Slot, Takes
 from tirlower.schedule.lookups import GET_BLOCK, function_of
 from tirlower.schedule.policy import Policy
 from tirlower.schedule.select import LOOP, STAGE, has_block
-from tirlower.schedule.sites import Memory
+from tirlower.schedule.sites import Mark, Memory
 from tirlower.schedule.stages import Stage
 from tirlower.schedule.state import State
 from tirlower.schedule.step import take
@@ -146,7 +146,8 @@ class Arguments:
                 value = self._take(GET_BLOCK, {"name": value, "func_name": function})
         if not isinstance(value, _HANDLES[takes]):
             raise self._wrong(slot, value)
-        self.state.site(value)
+        if not isinstance(self.state.place(value), Mark):
+            self.state.site(value)
         return value
 
     def _stage(self, slot: Slot) -> Stage:

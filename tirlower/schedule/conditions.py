@@ -128,6 +128,8 @@ def _output(scope: Scope, placed: Placed) -> str:
 
 
 def _moved(step: Step, backwards: bool) -> str:
+    if mark := step.mark():
+        return "" if mark == "root" else _reverse_inline(step) if backwards else _inline(step)
     found = _placed(step)
     if found is None:
         return ""

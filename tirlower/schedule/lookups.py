@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tirlower.diagnostics import Ambiguous, NotFound, nearest_name
 from tirlower.ir.stmt import AllocBuffer, Block, For
-from tirlower.schedule.handles import BlockRV
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.scopes import blocks_below
 from tirlower.schedule.sites import Change, Site
@@ -18,6 +17,7 @@ __all__ = [
     "GET_LOOPS",
     "GET_OUTPUT_BLOCKS",
     "GET_PRODUCERS",
+    "consumers_of",
     "function_of",
     "loops_around",
 ]
@@ -116,11 +116,10 @@ GET_CHILD_BLOCKS = Kind(
 )
 
 
-def _joined(step: Step, handle: BlockRV, backwards: bool) -> Change:
-    """The blocks of the scope that feed a block (``backwards``), or are fed by it, by a flow or output edge."""
-    site = step.site(handle)
+def consumers_of(step: Step, site: Site, backwards: bool = False) -> list[Site]:
+    """The blocks of the scope that a block feeds by a flow or output edge, or that feed it (``backwards``)."""
     if not site.steps or not step.chain(site)[:-1]:
-        return Change()  # the root has no blocks beside it
+        return []  # the root has no blocks beside it
     children = _children(step, step.scope(site))
     here = next(at for at, (place, _) in enumerate(children) if place == site)
     found: dict[int, None] = {}
@@ -131,19 +130,15 @@ def _joined(step: Step, handle: BlockRV, backwards: bool) -> Change:
         touched = {region.buffer for region in (*later.reads, *later.writes)}
         if written & touched:
             found[first if backwards else second] = None
-    return Change(outputs=tuple(children[at][0] for at in found))
+    return [children[at][0] for at in found]
 
 
 def _get_producers(step: Step) -> Change:
-    handle = step.handle("block")
-    assert isinstance(handle, BlockRV)
-    return _joined(step, handle, backwards=True)
+    return Change(outputs=tuple(consumers_of(step, step.site(step.handle("block")), backwards=True)))
 
 
 def _get_consumers(step: Step) -> Change:
-    handle = step.handle("block")
-    assert isinstance(handle, BlockRV)
-    return _joined(step, handle, backwards=False)
+    return Change(outputs=tuple(consumers_of(step, step.site(step.handle("block")))))
 
 
 GET_PRODUCERS = Kind(

@@ -19,6 +19,7 @@ from tirlower.schedule.compute.register_tile import REGISTER_TILE
 from tirlower.schedule.compute.reverse_compute_at import REVERSE_COMPUTE_AT
 from tirlower.schedule.compute.reverse_inline import REVERSE_COMPUTE_INLINE
 from tirlower.schedule.compute.rfactor import RFACTOR
+from tirlower.schedule.compute.sample_location import SAMPLE_COMPUTE_LOCATION
 from tirlower.schedule.find import FIND, SELECT
 from tirlower.schedule.kind import Kind
 from tirlower.schedule.lookups import (
@@ -87,6 +88,7 @@ KINDS = (
     SAMPLE_CATEGORICAL,
     SAMPLE_PERFECT_TILE,
     SAMPLE_PARTITIONED_TILE,
+    SAMPLE_COMPUTE_LOCATION,
     SPLIT,
     FUSE,
     REORDER,

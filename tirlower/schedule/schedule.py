@@ -212,7 +212,9 @@ class Schedule:
             raise TypeError(f"get() takes a handle, got {type(rand_var_or_handle).__name__}")
         with user_frames():
             place = self._state.place(rand_var_or_handle)
-            return place.buffer if isinstance(place, Memory) else at_site(self._state.mod, place)
+            if isinstance(place, Memory):
+                return place.buffer
+            return at_site(self._state.mod, self._state.site(rand_var_or_handle))
 
     def remove_rv(self, rand_var: Handle | Var) -> None:
         """Forget a handle."""

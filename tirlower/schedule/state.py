@@ -14,7 +14,7 @@ from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.stmt import Stmt
 from tirlower.schedule.handles import Handle
 from tirlower.schedule.kind import Kind
-from tirlower.schedule.sites import Memory, Place, Relaid, Site, at_site
+from tirlower.schedule.sites import Mark, Memory, Place, Relaid, Site, at_site
 
 __all__ = ["Instruction", "Record", "State"]
 
@@ -95,12 +95,17 @@ class State:
         place = self.place(handle)
         if isinstance(place, Memory):
             raise BadArgument(f"the buffer `{handle.name}` is no statement")
+        if isinstance(place, Mark):
+            raise BadArgument(
+                f"`{handle.name}` says where a block is computed, and is no loop of the program",
+                help="compute_at and reverse_compute_at take it",
+            )
         return place
 
-    def place(self, handle: Handle) -> Site | Memory:
+    def place(self, handle: Handle) -> Site | Memory | Mark:
         """Where a handle stands. Raises :class:`DeadHandle` for one that ended, or of another schedule."""
         place = self.places.get(handle)
-        if isinstance(place, (Site, Memory)):
+        if isinstance(place, (Site, Memory, Mark)):
             return place
         name = f"the {handle.what} `{handle.name}`"
         if place is None:

@@ -35,7 +35,7 @@ from tirlower.schedule.handles import BlockRV, Handle, LoopRV, Owner, handle_of
 from tirlower.schedule.kind import BufferAt, Kind
 from tirlower.schedule.policy import Policy
 from tirlower.schedule.reproof import proved_again
-from tirlower.schedule.sites import Change, Ended, Forward, Insert, Memory, Place, Site, at_site, moved
+from tirlower.schedule.sites import Change, Ended, Forward, Insert, Mark, Memory, Place, Site, at_site, moved
 from tirlower.schedule.stages import Stage
 from tirlower.schedule.state import Instruction, Record, State
 from tirlower.script.printer import print_with_spans
@@ -88,6 +88,16 @@ class Step:
         found = self.values[name]
         assert isinstance(found, Handle)
         return found
+
+    def mark(self, name: str = "loop") -> str:
+        """Which place of computation an argument is that is no loop: "inline", "root"; nothing where it is a loop."""
+        place = self.state.place(self.handle(name))
+        return place.what if isinstance(place, Mark) else ""
+
+    def other(self, kind: Kind, **values: object) -> Step:
+        """The same moment, asked about another step."""
+        given = {slot.name: values.get(slot.name, slot.default) for slot in kind.slots}
+        return Step(kind, given, self.state, self.facts, self.policy)
 
     def handles(self, name: str) -> list[Handle]:
         """The handles that an argument lists."""
@@ -366,13 +376,17 @@ def _after(step: Step, change: Change, owner: Owner) -> tuple[State, list[Handle
     outputs: list[Handle | Var] = []
     of: dict[Stmt, Handle] = {}
     values, twins = state.values, state.twins
+    handle: Handle
     for output in change.outputs:
         if isinstance(output, int):
             number = Var(f"v{len(values)}", INT32)
             values = {**values, number: output}
             outputs.append(number)
             continue
-        if isinstance(output, Buffer):
+        if isinstance(output, Mark):
+            handle = LoopRV(output.what, owner)
+            table[handle] = output
+        elif isinstance(output, Buffer):
             handle = handle_of(output, owner)
             table[handle] = Memory(next(iter(change.of()), state.working_on or ""), output)
         else:

@@ -9,6 +9,8 @@ from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.expr import Var
 from tirlower.ir.stmt import BufferStore
 from tirlower.poly.scop import Access
+from tirlower.schedule.compute.inline import COMPUTE_INLINE
+from tirlower.schedule.compute.location import Located
 from tirlower.schedule.compute.moved import Part, Source, lone, part_of, place_in, source_of
 from tirlower.schedule.draft import Draft, Made, ValueStep
 from tirlower.schedule.kind import Kind, Slot, Takes
@@ -104,7 +106,7 @@ def _needed(
     return found
 
 
-_STEP = ValueStep(_make)
+_STEP = Located(ValueStep(_make), COMPUTE_INLINE)
 COMPUTE_AT = Kind(
     "ComputeAt",
     "compute_at",

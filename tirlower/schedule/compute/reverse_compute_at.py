@@ -7,7 +7,9 @@ from tirlower.ir.buffer import Range
 from tirlower.ir.expr import Var
 from tirlower.ir.stmt import Stmt
 from tirlower.schedule.compute.compute_at import keep_stage
+from tirlower.schedule.compute.location import Located
 from tirlower.schedule.compute.moved import lone, part_of, place_in, source_of
+from tirlower.schedule.compute.reverse_inline import REVERSE_COMPUTE_INLINE
 from tirlower.schedule.draft import Draft, Made, ValueStep
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.memory.caches import Row
@@ -79,7 +81,7 @@ def _put(draft: Draft, row: Row, at: int, nest: Stmt) -> None:
         draft.after(row.children[-1][0], nest)
 
 
-_STEP = ValueStep(_make)
+_STEP = Located(ValueStep(_make), REVERSE_COMPUTE_INLINE)
 REVERSE_COMPUTE_AT = Kind(
     "ReverseComputeAt",
     "reverse_compute_at",
