@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
+
 import tirlower as tl
 from tests.autoschedule.scheduled import AVX2
 from tirlower.autoschedule.choose import autoschedule, replayed
@@ -93,6 +95,25 @@ def test_a_function_without_loops():
     func = parse('def f(A: T.Buffer((1,), "int32")):\n    A[0] = 1')
     made = autoschedule(IRModule({"f": func}), MACHINE)
     assert made.module["f"] is func and made.nests == ()
+
+
+def test_a_function_that_calls_another_one_stays_as_written():
+    mod = parse("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((512, 512), "float32")):
+        for j, i in T.grid(512, 512):
+            A[i, j] = Module.twice(A[i, j])
+    @T.prim_func(private=True)
+    def twice(x: T.float32) -> T.float32:
+        T.ret(x + x)
+""")
+    assert autoschedule(mod, MACHINE).module["main"] is mod["main"]
+    a = np.arange(512 * 512, dtype="float32").reshape(512, 512)
+    expected = a + a
+    tl.build(mod, schedule="auto")["main"](a)
+    np.testing.assert_array_equal(a, expected)
 
 
 def test_a_trace_is_taken_again():

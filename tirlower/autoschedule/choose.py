@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
+from tirlower.analysis.call_graph import calls_of
 from tirlower.autoschedule.classify import Nest, nests_of
 from tirlower.autoschedule.explain import NestReport
 from tirlower.autoschedule.model import written_seconds
@@ -94,7 +95,7 @@ def autoschedule(mod: IRModule, processor: Processor, recipes: Sequence[AnyRecip
     functions: dict[str, ScheduledFunction] = {}
     made = dict(mod.functions)
     for key, func in mod.functions.items():
-        if ELSEWHERE in func.attrs:
+        if ELSEWHERE in func.attrs or calls_of(func):  # a schedule is of one function, and calls name others
             continue
         functions[key] = found = _function(func, processor, recipes)
         made[key] = found.function
