@@ -170,6 +170,7 @@ VERBS: dict[str, Callable[[Any, random.Random], Any]] = {
     "cache_index": lambda sch, rng: sch.cache_index(_stage(sch, rng), "local", rng.choice([0, 0, 1, 2])),
     "read_at": lambda sch, rng: sch.read_at(_loop(sch, rng), _stage(sch, rng), 0, "local"),
     "write_at": lambda sch, rng: sch.write_at(_loop(sch, rng), _stage(sch, rng), 0, "local"),
+    "rolling_buffer": lambda sch, rng: sch.rolling_buffer(_stage(sch, rng), 0),
     "pad_einsum": lambda sch, rng: sch.pad_einsum(
         _stage(sch, rng), [rng.choice([1, 2, 4]) for _ in range(rng.choice([2, 2, 3]))]
     ),

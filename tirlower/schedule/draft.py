@@ -260,9 +260,9 @@ class Draft:
         copied = {load.buffer.data for stmt in self._copies for load in each(BufferLoad, stmt)}
         near = narrowing.near(self._values(), copied)
         if near is not None and self._asked(near).proved:
-            return self._concurrent()
+            return self.concurrent()
         found = self._asked(narrowing.apart())
-        return self._concurrent() if found.proved else found
+        return self.concurrent() if found.proved else found
 
     def _asked(self, narrowed: Narrowed | None) -> Verdict:
         """Whether two programs compute the same values, and leave no new memory: cut down, or as they are."""
@@ -346,7 +346,7 @@ class Draft:
                 if found:
                     twins[access] = Twin(found[-1], values)
 
-    def _concurrent(self) -> Verdict:
+    def concurrent(self) -> Verdict:
         """Loops that run at once, and have something new inside, still may."""
         func, inside, trails = self.func(), self.step.facts.inside, self.trails
         found: list[tuple[Steps, For]] = []

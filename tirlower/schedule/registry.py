@@ -64,6 +64,7 @@ from tirlower.schedule.memory.prefetch import PREFETCH
 from tirlower.schedule.memory.read_write_at import READ_AT, WRITE_AT
 from tirlower.schedule.memory.reindex import REINDEX
 from tirlower.schedule.memory.reindex_cache import REINDEX_CACHE_READ, REINDEX_CACHE_WRITE
+from tirlower.schedule.memory.rolling import ROLLING_BUFFER
 from tirlower.schedule.memory.scope import SET_SCOPE
 from tirlower.schedule.memory.stage_mem import STAGE_MEM
 from tirlower.schedule.postproc import ENTER_POSTPROC
@@ -152,6 +153,7 @@ KINDS = (
     CACHE_WRITE,
     CACHE_INPLACE,
     CACHE_INDEX,
+    ROLLING_BUFFER,
     READ_AT,
     WRITE_AT,
     PAD_EINSUM,
