@@ -165,6 +165,7 @@ VERBS: dict[str, Callable[[Any, random.Random], Any]] = {
         _block(sch, rng), 0, "local", rng.choice([lambda *at: list(at)[::-1], lambda *at: [at[0] // 2, *at]])
     ),
     "privatize": lambda sch, rng: sch.privatize(_buffer(sch, rng), _loop(sch, rng)),
+    "expand": lambda sch, rng: sch.expand(_buffer(sch, rng), _loop(sch, rng)),
     "lift_alloc": lambda sch, rng: sch.lift_alloc(_buffer(sch, rng), _loop(sch, rng)),
     "set_scope": lambda sch, rng: sch.set_scope(_stage(sch, rng), 0, rng.choice(["local", "shared"])),
     "cache_index": lambda sch, rng: sch.cache_index(_stage(sch, rng), "local", rng.choice([0, 0, 1, 2])),

@@ -57,6 +57,7 @@ from tirlower.schedule.memory.cache_inplace import CACHE_INPLACE
 from tirlower.schedule.memory.cache_read import CACHE_READ
 from tirlower.schedule.memory.cache_write import CACHE_WRITE
 from tirlower.schedule.memory.dtype import UNSAFE_SET_DTYPE
+from tirlower.schedule.memory.expand import EXPAND
 from tirlower.schedule.memory.layout import SET_AXIS_SEPARATOR, TRANSFORM_LAYOUT
 from tirlower.schedule.memory.lift_alloc import LIFT_ALLOC, PRIVATIZE
 from tirlower.schedule.memory.pack import PACK
@@ -147,6 +148,7 @@ KINDS = (
     REINDEX,
     REINDEX_CACHE_READ,
     REINDEX_CACHE_WRITE,
+    EXPAND,
     LIFT_ALLOC,
     PRIVATIZE,
     CACHE_READ,

@@ -302,7 +302,8 @@ def stage(
 ) -> Staged:
     """A part of a buffer in memory of its own around a statement. ``unless``: where it is not loaded."""
     draft = Draft(step, func_name)
-    blocks = blocks_at(draft.old, path)
+    # A block without iterators, such as those around parts of loops, sees the loops around it.
+    blocks = [found for found in blocks_at(draft.old, path) if found[1].iters]
     if blocks and any(mentions(low, {x.loop_var for _, x in loops_at(draft.old, blocks[-1][0])}) for low in box.mins):
         step.refuse(f"what is touched of {buffer.name} depends on loops around the block", blocks[-1][1])
     target = Buffer(name, box.shape, buffer.dtype, scope=scope)
