@@ -17,7 +17,7 @@ from tirlower.ir.structural import assert_structural_equal
 from tirlower.machine.processor import Processor
 from tirlower.script import parse
 
-__all__ = ["AVX2", "AVX512", "planned", "same_bits", "scheduled"]
+__all__ = ["AVX2", "AVX512", "planned", "replays", "same_bits", "scheduled"]
 
 AVX2 = "llvm -mcpu=x86-64-v3 -mcache=32K,512K,16M -num_threads=2"
 AVX512 = "llvm -mcpu=x86-64-v4 -mcache=48K,1M,32M -num_threads=2"
@@ -26,18 +26,20 @@ AVX512 = "llvm -mcpu=x86-64-v4 -mcache=48K,1M,32M -num_threads=2"
 def planned(
     program: str | PrimFunc, target: str = AVX2, *, recipes: Sequence[AnyRecipe] = RECIPES
 ) -> ScheduledFunction:
-    """What becomes of a function on a stated machine; a second time the same, and so from the text of its trace."""
+    """What becomes of a function on a stated machine."""
     func = parse(program) if isinstance(program, str) else program
-    machine = Processor.of(target)
-    found, again = (autoschedule(IRModule({"f": func}), machine, recipes).functions["f"] for _ in range(2))
-    assert str(found.trace) == str(again.trace) and found.nests == again.nests
-    space: dict[str, Any] = {}
-    exec(str(found.trace), space)
-    sch = tl.Schedule(func)
-    space["schedule"](sch)
-    assert_structural_equal(sch.mod["main"], found.schedule.mod["main"])
+    found = autoschedule(IRModule({"f": func}), Processor.of(target), recipes).functions["f"]
     assert not any(step.verdict == "unchecked" for step in found.schedule.steps)
     return found
+
+
+def replays(found: ScheduledFunction) -> None:
+    """The text of the trace does the same to the function."""
+    space: dict[str, Any] = {}
+    exec(str(found.trace), space)
+    sch = tl.Schedule(found.written)
+    space["schedule"](sch)
+    assert_structural_equal(sch.mod["main"], found.schedule.mod["main"])
 
 
 def scheduled(
@@ -48,22 +50,24 @@ def scheduled(
     tolerance: float = 0.0,
     recipes: Sequence[AnyRecipe] = RECIPES,
 ) -> ScheduledFunction:
-    """The same, run: by the interpreter before and after (of small sizes), and as machine code beside the written loops'.
+    """The same, replayed from its text and run: by the interpreter before and after (of small sizes), and as machine code
+    beside the written loops'.
 
     Without a ``tolerance`` all bits are the same; it is for sums whose order the program leaves free.
     """
     found = planned(program, target, recipes=recipes)
+    replays(found)
     roundtrips(found.function)
     if interpreted:
-        executes_alike(found.written, found.function, tolerance=tolerance)
+        executes_alike(found.written, found.function, tolerance=tolerance, samples=1)
     same_bits(found, target, tolerance)
     return found
 
 
 def same_bits(found: ScheduledFunction, target: str = AVX2, tolerance: float = 0.0) -> None:
-    """Machine code with and without the schedule writes the same bytes, or what is near to them."""
+    """Machine code of the function and of what was made of it writes the same bytes, or what is near to them."""
     func = found.written
-    plain, made = tl.build(func, target), tl.build(func, target, schedule=found.trace)
+    plain, made = tl.build(func, target), tl.build(found.function, target)
     if hasattr(plain, "lacking"):
         return  # code for a processor that this one is not
     arguments = random_arguments(func, np.random.default_rng(0))

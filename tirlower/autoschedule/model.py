@@ -27,6 +27,9 @@ LINE: Final = 64
 PARALLEL_SECONDS: Final = 4e-6
 """The work below which a second thread costs more than it saves: twice what a launch of the pool was measured to take."""
 
+ENTRY: Final = 4
+"""Cycles to begin a loop."""
+
 UNKNOWN: Final = 64
 """How often a loop is taken to run whose extent is no number."""
 
@@ -47,14 +50,14 @@ def cycles_of(statement: Statement, order: Iterable[Loop], processor: Processor)
     innermost loop where all is contiguous there and no float is summed up, scalars else.
     """
     loops = list(order)
-    count = 1.0
-    for loop in loops:
-        count *= trips(loop)
     if not loops:
         return 1.0
-    inner = loops[-1]
+    *around, inner = loops
+    entries = 1.0
+    for loop in around:
+        entries *= trips(loop)
     sums = statement.reduction is not None and not statement.reduction.reorders
-    each, vector, chained = 1.0, True, False
+    each, vector, chained = max(1.0, len(statement.accesses) / 2), True, False
     for access in statement.accesses:
         stride = strides_of(access).get(inner, 0)
         size = 1 if access.buffer is None else -(-access.buffer.dtype.bits // 8)
@@ -65,8 +68,9 @@ def cycles_of(statement: Statement, order: Iterable[Loop], processor: Processor)
         elif stride == 0 and access.is_write:
             chained = sums
             vector = vector and not sums
-    width = processor.lanes(_dtype(statement)) if vector and trips(inner) > 1 else 1
-    return count * max(each / width, LATENCY if chained else 0)
+    width = processor.lanes(_dtype(statement)) if vector else 1
+    steps = -(-trips(inner) // width)
+    return entries * (ENTRY + steps * max(each, LATENCY if chained else 0))
 
 
 def _dtype(statement: Statement) -> str:

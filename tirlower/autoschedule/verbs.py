@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from tirlower.ir.expr import Expr
-from tirlower.schedule.handles import BlockRV, LoopRV
+from tirlower.ir.expr import Expr, Var
+from tirlower.ir.func import IRModule
+from tirlower.schedule.handles import BlockRV, Handle, LoopRV
 
 __all__ = ["Verbs"]
 
 
 class Verbs(Protocol):
     """A schedule, as recipes see it (docs/schedule_verbs.md says what each verb does, and when it is refused)."""
+
+    @property
+    def mod(self) -> IRModule:
+        """The module as it is now; its one function is ``main``."""
+
+    def get(self, rand_var_or_handle: Handle | Var) -> object:
+        """What a handle stands for now."""
 
     def loop(self, selector: str) -> LoopRV:
         """A loop by a selector."""
@@ -81,6 +89,9 @@ class Verbs(Protocol):
 
     def unroll(self, loop: LoopRV) -> None:
         """Write a loop out."""
+
+    def expand(self, buffer: str, loop: LoopRV) -> None:
+        """Allocate what each iteration of a loop allocates once in front of it."""
 
     def pack(self, buffer: str, at: LoopRV | None = None, layout: object = None) -> list[LoopRV]:
         """Copy what a loop reads of a buffer, laid out anew."""

@@ -6,11 +6,18 @@ from typing import Final
 
 from tirlower.autoschedule.recipe import AnyRecipe
 from tirlower.autoschedule.recipes.column_reduction import COLUMN_REDUCTION
+from tirlower.autoschedule.recipes.contraction import CONTRACTION
 from tirlower.autoschedule.recipes.elementwise import ELEMENTWISE
 from tirlower.autoschedule.recipes.fallback import FALLBACK
 from tirlower.autoschedule.recipes.row_chain import ROW_CHAIN
 
 __all__ = ["RECIPES"]
 
-RECIPES: Final[tuple[AnyRecipe, ...]] = (ROW_CHAIN, COLUMN_REDUCTION, ELEMENTWISE, FALLBACK)
+RECIPES: Final[tuple[AnyRecipe, ...]] = (
+    CONTRACTION,
+    ROW_CHAIN,
+    COLUMN_REDUCTION,
+    ELEMENTWISE,
+    FALLBACK,
+)
 """All recipes; of two that are predicted to be as fast as each other the first one is taken."""

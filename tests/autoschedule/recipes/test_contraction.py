@@ -1,0 +1,218 @@
+"""Contractions: every way to write one, odd sizes, no bit changed, and the plans for stated machines."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.autoschedule.scheduled import AVX2, AVX512, planned, same_bits, scheduled
+from tirlower.autoschedule.recipes.contraction import CONTRACTION, pieces_of, tile_of
+from tirlower.diagnostics import ScheduleError
+from tirlower.ir import PrimFunc
+from tirlower.script import parse
+
+BLOCK = """
+def f(A: T.Buffer(({a}), "{d}"), B: T.Buffer(({b}), "{d}"), C: T.Buffer(({c}), "{e}")):
+    for {over}, k in T.grid({sizes}, {K}):
+        with T.block("C"):
+            {inner}, vk = T.axis.remap("{kinds}R", [{over}, k])
+            with T.init():
+                C[{ci}] = T.Cast("{e}", 0)
+            C[{ci}] += {x} * {y}
+"""
+PLAIN = """
+def f(A: T.Buffer(({a}), "{d}"), B: T.Buffer(({b}), "{d}"), C: T.Buffer(({c}), "{e}")):
+    for {over} in T.grid({sizes}):
+        C[{ci}] = T.Cast("{e}", 0)
+        for k in range({K}):
+            C[{ci}] = C[{ci}] + {x} * {y}
+"""
+LOCAL = """
+def f(A: T.Buffer(({a}), "{d}"), B: T.Buffer(({b}), "{d}"), C: T.Buffer(({c}), "{e}")):
+    for {over} in T.grid({sizes}):
+        acc = T.Cast("{e}", 0)
+        for k in range({K}):
+            acc = acc + {x} * {y}
+        C[{ci}] = acc
+"""
+PERFECT = """
+def f(A: T.Buffer(({a}), "{d}"), B: T.Buffer(({b}), "{d}"), C: T.Buffer(({c}), "{e}")):
+    for {over}, k in T.grid({sizes}, {K}):
+        C[{ci}] = C[{ci}] + {x} * {y}
+"""
+FORMS = {"block": BLOCK, "plain": PLAIN, "local": LOCAL, "perfect": PERFECT}
+EXTENT = {"m": "M", "n": "N", "k": "K", "b": "Q"}
+
+
+def product(
+    form: str,
+    sizes: tuple[int, int, int],
+    spec: str = "mk,kn->mn",
+    dtype: str = "float32",
+    result: str = "",
+    batch: int = 3,
+) -> PrimFunc:
+    """A product in a form; the letters of ``spec`` are the subscripts of A, B and C."""
+    (a, b), c = spec.split("->")[0].split(","), spec.split("->")[1]
+    extent = dict(zip("mnkb", (*sizes, batch), strict=True))
+    v = "v" if form == "block" else ""
+    names = {"m": "i", "n": "j", "k": "k", "b": "q"}
+
+    def at(letters: str) -> str:
+        return ", ".join(v + names[one] for one in letters)
+
+    def shape(letters: str) -> str:
+        return ", ".join(str(extent[one]) for one in letters)
+
+    over = [one for one in "bmn" if one in c]
+    result = result or dtype
+    loads = [f"{name}[{at(letters)}]" for name, letters in (("A", a), ("B", b))]
+    if result != dtype:
+        loads = [f'T.Cast("{result}", {load})' for load in loads]
+    text = FORMS[form].format(
+        a=shape(a), b=shape(b), c=shape(c), d=dtype, e=result, K=extent["k"], ci=at(c), x=loads[0], y=loads[1],
+        over=", ".join(names[one] for one in over), sizes=", ".join(str(extent[one]) for one in over),
+        inner=", ".join(f"v{names[one]}" for one in over), kinds="S" * len(over),
+    )  # fmt: skip
+    return parse(text)
+
+
+ODD = [(13, 17, 5), (1, 40, 13)]
+MORE = [(7, 33, 6), (26, 8, 4), (12, 5, 9), (31, 61, 7), (2, 17, 64), (64, 9, 3), (5, 100, 4)]
+MANY = [pytest.param(form, sizes, marks=pytest.mark.nightly) for form, sizes in itertools.product(FORMS, MORE)]
+
+
+@pytest.mark.parametrize(("form", "sizes"), [*itertools.product(FORMS, ODD), *MANY])
+def test_odd_sizes_in_every_form(form: str, sizes: tuple[int, int, int]):
+    found = scheduled(product(form, sizes))
+    assert found.nests[0].recipe == "contraction" and found.nests[0].exactness == "bitwise equal"
+
+
+@pytest.mark.parametrize("spec", ["km,kn->mn", "mk,nk->mn", "mk,kn->nm", "bmk,bkn->bmn", "bmk,kn->bmn", "mk,bkn->bmn"])
+def test_transposed_and_batched(spec: str):
+    found = scheduled(product("plain" if "b" in spec else "block", (29, 24, 6), spec, batch=2))
+    assert found.nests[0].recipe == "contraction"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "result"), [("int32", ""), ("int8", "int32"), ("float64", ""), ("float16", "float32")]
+)
+def test_types(dtype: str, result: str):
+    found = scheduled(product("plain", (13, 18, 5), dtype=dtype, result=result))
+    assert found.nests[0].recipe == "contraction"
+
+
+@pytest.mark.parametrize(
+    ("form", "sizes"), [("block", (333, 517, 129)), ("local", (7, 100, 300)), ("plain", (64, 200, 77))]
+)
+def test_machine_code_of_more_than_a_tile(form: str, sizes: tuple[int, int, int]):
+    func = product(form, sizes)
+    found = planned(func, AVX512)
+    assert found.nests[0].recipe == "contraction"
+    same_bits(found, AVX512)
+
+
+def test_panels_and_their_order():
+    found = planned(product("block", (512, 512, 512)), AVX2)  # B is 1M, the second cache 512K
+    assert found.nests[0].parameters["packed"] == ("B",) and "larger than the second cache" in found.nests[0].rule
+    assert "B_packed" in str(found.function)
+    assert planned(product("block", (512, 512, 512)), AVX512).nests[0].parameters["packed"] == ()
+    few = planned(product("block", (16, 512, 512)), AVX2)
+    assert few.nests[0].parameters["packed"] == ()
+
+
+@pytest.mark.parametrize(
+    ("machine", "sizes", "expected"),
+    [
+        (AVX2, (96, 128, 64), (6, 16, "i")),
+        (AVX512, (96, 128, 64), (12, 32, "i")),
+        (AVX512, (12, 512, 64), (12, 32, "j")),
+        (AVX2.replace("threads=2", "threads=1"), (96, 128, 64), (6, 16, None)),
+        (AVX512.replace("threads=2", "threads=8"), (96, 512, 64), (12, 32, "j")),
+        (AVX512, (8, 32, 8), (8, 32, None)),
+    ],
+)
+def test_plans(machine: str, sizes: tuple[int, int, int], expected: tuple[int, int, str | None]):
+    func = product("block", sizes)
+    found, again = planned(func, machine), planned(func, machine)
+    assert str(found.trace) == str(again.trace) and found.nests == again.nests
+    [nest] = found.nests
+    assert tuple(nest.parameters[name] for name in ("rows", "columns", "parallel")) == expected
+
+
+def test_tiles_fit_the_registers():
+    for registers, lanes, extent in itertools.product((16, 32), (4, 8, 16), range(1, 400)):
+        rows = tile_of(extent, registers)
+        assert 1 <= rows <= extent and rows * 2 + 2 + 1 <= max(registers, 5)
+        assert extent % rows == 0 or extent > rows
+        assert pieces_of(extent, lanes) >= -(-extent // lanes)
+
+
+REFUSED = {
+    "it has not one sum": "A[i, j] = T.float32(1)",
+    "it has not two operands": "A[i, j] = A[i, j] + B[i, k]",
+    "no operand depends on the columns": "A[i, j] = A[i, j] + B[i, k] * D[k, i]",
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_what_is_no_contraction(why: str):
+    found = planned(f"""
+def f(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32"), D: T.Buffer((16, 16), "float32")):
+    for i, j, k in T.grid(16, 16, 16):
+        {REFUSED[why]}
+""")
+    assert f"no contraction: {why}" in found.nests[0].notes
+
+
+def test_a_product_with_what_it_writes_is_none():
+    # C is an operand too: another order would read other values.
+    text = """
+def f(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+    for i, j, k in T.grid(16, 16, 16):
+        C[i, j] = C[i, j] + A[i, k] * C[k, j]
+"""
+    found = scheduled(text)
+    assert found.nests[0].recipe != "contraction"
+
+
+def test_symbolic_sizes_are_left_to_the_fallback():
+    found = scheduled("""
+def f(A: T.Buffer(("m", "k"), "float32"), B: T.Buffer(("k", "n"), "float32"), C: T.Buffer(("m", "n"), "float32")):
+    for i, j, l in T.grid(m, n, k):
+        with T.block("C"):
+            vi, vj, vl = T.axis.remap("SSR", [i, j, l])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] += A[vi, vl] * B[vl, vj]
+""")
+    assert found.nests[0].parameters["innermost"] == "j"
+    assert any("known to the caller alone" in note for note in found.nests[0].notes)
+
+
+def test_two_products_of_one_function():
+    text = """
+def f(A: T.Buffer((21, 9), "float32"), B: T.Buffer((9, 18), "float32"), C: T.Buffer((21, 18), "float32"), D: T.Buffer((21, 18), "float32")):
+    for i, j, k in T.grid(21, 18, 9):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    for i, j in T.grid(21, 18):
+        acc = T.float32(0)
+        for k in range(9):
+            acc = acc + A[i, k] * B[k, j]
+        D[i, j] = acc + C[i, j]
+"""
+    assert [nest.recipe for nest in scheduled(text).nests] == ["contraction", "contraction"]
+
+
+def test_a_refused_step_takes_all_back(monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: object) -> None:
+        raise ScheduleError("a test refuses it")
+
+    monkeypatch.setattr(type(CONTRACTION), "apply", refuse)
+    [nest] = planned(product("block", (64, 64, 64))).nests
+    assert nest.recipe == "loops" and "no contraction: a test refuses it" in nest.notes
