@@ -77,20 +77,26 @@ def autoschedule(mod: IRModule, processor: Processor, recipes: Sequence[AnyRecip
 
     >>> from tirlower.script import parse
     >>> made = autoschedule(IRModule({"f": parse('''
-    ... def f(A: T.Buffer((512, 512), "float32"), B: T.Buffer((512,), "float32")):
-    ...     for j, i in T.grid(512, 512):
-    ...         A[i, j] = A[i, j] + B[j]
+    ... def f(A: T.Buffer((96, 64), "float32"), B: T.Buffer((64, 96), "float32"), C: T.Buffer((96, 96), "float32")):
+    ...     for i, j, k in T.grid(96, 96, 64):
+    ...         C[i, j] = C[i, j] + A[i, k] * B[k, j]
     ... ''')}), Processor.of("llvm -mcpu=x86-64-v3 -num_threads=1"))
-    >>> print(*made.nests[0].lines()[:1])
-    A over j, i: loops (innermost j, parallel None)
+    >>> made.nests[0].recipe, made.nests[0].exactness
+    ('contraction', 'bitwise equal')
     >>> print(made.functions["f"].trace)
     import tirlower as tl
     <BLANKLINE>
     <BLANKLINE>
     def schedule(sch: tl.Schedule) -> None:
-        j = sch.loop("j")
         i = sch.loop("i")
-        sch.reorder(i, j)
+        j = sch.loop("j")
+        k = sch.loop("k")
+        sch.reorder(i, j, k)
+        i_0, i_1 = sch.split(i, [None, 6])
+        sch.reorder(i_0, j, k, i_1)
+        j_0, j_1 = sch.split(j, [None, 16])
+        sch.reorder(j_0, k, i_1, j_1)
+        ax0, ax1, ax0_1, ax1_1 = sch.register_tile("C", [i_1, j_1], j_0, j_1)
     """
     functions: dict[str, ScheduledFunction] = {}
     made = dict(mod.functions)

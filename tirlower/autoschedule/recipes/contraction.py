@@ -261,7 +261,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             others.sort(key=lambda handle: handle is not loops[_named(facts.others, plan.parallel)])
         rows = None if facts.rows is None else loops[facts.rows]
         columns = loops[facts.columns]
-        tile = _Tile(sch, facts, plan)
+        tile = _Tile(sch, facts, plan, loops)
         pair = [one for one in ((rows, columns) if plan.outer == "rows" else (columns, rows)) if one is not None]
         order = [*others, *pair]
         if facts.form in _TOGETHER:
@@ -291,8 +291,9 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
 class _Tile:
     """The steps that cut two loops into tiles, those of the first outermost."""
 
-    def __init__(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan) -> None:
+    def __init__(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan, loops: Handles) -> None:
         self.sch = sch
+        self.sums = [loops[loop] for loop in facts.sums]
         self.facts = facts
         self.plan = plan
         self.outermost: list[LoopRV] = []
@@ -304,7 +305,7 @@ class _Tile:
         size = self.plan.rows if by_rows else self.plan.columns
         for loop, height in self.cut(first, size):
             inner = None if second is None else (second if loop is first else loop_in(self.sch, loop, names[0]))
-            sums = [loop_in(self.sch, loop, one.name) for one in self.facts.sums]
+            sums = self.sums if loop is first else [loop_in(self.sch, loop, one.name) for one in self.facts.sums]
             outside, inside = self.sch.split(loop, [None, height])
             if self.facts.form not in _TOGETHER:
                 self.plain(outside, inside, inner, height, by_rows)
