@@ -16,7 +16,7 @@ from tirlower.ir.json_io import load_json
 from tirlower.ir.stmt import Block
 from tirlower.ir.tensor_intrin import TensorIntrin
 from tirlower.schedule.facts import Facts
-from tirlower.schedule.handles import BlockRV, BufferRV, Handle, LoopRV, Owner, StmtRV
+from tirlower.schedule.handles import BlockRV, BufferRV, GapRV, Handle, LoopRV, Owner, StmtRV
 from tirlower.schedule.kind import SIDES, BufferAt, Kind, Slot, Takes
 from tirlower.schedule.lookups import GET_BLOCK, function_of
 from tirlower.schedule.policy import Policy
@@ -34,6 +34,7 @@ _HANDLES: dict[Takes, tuple[type[Handle], ...]] = {
     Takes.BLOCK: (BlockRV,),
     Takes.LOOP_OR_BLOCK: (LoopRV, BlockRV),
     Takes.STAGE: (BlockRV, LoopRV, StmtRV),
+    Takes.STATEMENT: (BlockRV, LoopRV, StmtRV),
     Takes.TARGET: (LoopRV, BlockRV),
     Takes.PLACE: (LoopRV, BlockRV),
 }
@@ -109,6 +110,9 @@ class Arguments:
                 return self._index_map(slot, value)
             case Takes.EXPR if isinstance(value, str):
                 return _node(slot, value)
+            case Takes.GAP if isinstance(value, GapRV):
+                self.state.site(value)
+                return value
             case Takes.INTRIN:
                 return _intrin(value)
             case Takes.SCOPE if isinstance(value, str):
@@ -341,7 +345,7 @@ def fits(takes: Takes, value: object) -> bool:
             return integer
         case Takes.FLAG:
             return isinstance(value, bool)
-        case Takes.FACTOR:
+        case Takes.FACTOR | Takes.GAP:
             return value is None or integer or (isinstance(value, Expr) and value.dtype.is_integral)
         case Takes.TILES:
             return isinstance(value, (list, tuple)) and all(x is not None and fits(Takes.FACTOR, x) for x in value)

@@ -267,6 +267,14 @@ class Facts:
 
         return self._asked(func, steps, ("carried", loop), ask)
 
+    def reorders(self, func: PrimFunc, steps: Steps, loop: For) -> bool:
+        """Whether all reductions that the iterations of a loop have in common are the same in any order, to the bit."""
+
+        def ask(scop: Scop) -> bool:
+            return all(a.update is None or a.update.reorders for a in scop.inside(scop.loop(loop)))
+
+        return self._asked(func, steps, ("reorders", loop), ask)
+
     @staticmethod
     def leaves(loop: For) -> bool:
         """Whether a statement of a loop's body leaves it early."""

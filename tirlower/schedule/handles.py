@@ -13,7 +13,7 @@ from tirlower.ir.expr import Expr, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.stmt import Block, BufferStore, For, Stmt
 
-__all__ = ["BlockRV", "BufferRV", "ExprRV", "Handle", "LoopRV", "Owner", "StmtRV", "handle_of"]
+__all__ = ["BlockRV", "BufferRV", "ExprRV", "GapRV", "Handle", "InText", "LoopRV", "Owner", "StmtRV", "handle_of"]
 
 
 class Owner(Protocol):
@@ -30,6 +30,12 @@ class Owner(Protocol):
 
     def twins_of(self, handle: Handle) -> list[Handle]:
         """The handles of the other copies of what a handle stands for."""
+
+    def beside(self, handle: Handle, to: str) -> list[Handle]:
+        """What stands around, in or beside what a handle stands for, recorded as a look-up."""
+
+    def buffers_of(self, handle: Handle, side: str) -> list[Buffer]:
+        """The buffers that it reads or writes."""
 
 
 class Handle:
@@ -52,7 +58,57 @@ class Handle:
         return self.owner.twins_of(self)
 
 
-class LoopRV(Handle):
+class InText(Handle):
+    """A loop, block or statement: where it stands in the text can be asked. All of it is of the program as it is now."""
+
+    __slots__ = ()
+
+    def _one(self, to: str) -> Handle | None:
+        found = self.owner.beside(self, to)
+        return found[0] if found else None
+
+    @property
+    def parent(self) -> Handle | None:
+        """The loop or block around it; None where there is none."""
+        return self._one("parent")
+
+    @property
+    def body(self) -> list[Handle]:
+        """The statements inside of it, in the order of the text."""
+        return self.owner.beside(self, "body")
+
+    @property
+    def next(self) -> Handle | None:
+        """The statement behind it in its sequence; None where it is the last."""
+        return self._one("next")
+
+    @property
+    def prev(self) -> Handle | None:
+        """The statement in front of it in its sequence; None where it is the first."""
+        return self._one("prev")
+
+    @property
+    def before(self) -> Handle | None:
+        """The gap in front of it, which goes where it goes."""
+        return self._one("before")
+
+    @property
+    def after(self) -> Handle | None:
+        """The gap behind it, which goes where it goes."""
+        return self._one("after")
+
+    @property
+    def reads(self) -> list[Buffer]:
+        """The buffers that it reads, in the order of the text."""
+        return self.owner.buffers_of(self, "read")
+
+    @property
+    def writes(self) -> list[Buffer]:
+        """The buffers that it writes, in the order of the text."""
+        return self.owner.buffers_of(self, "write")
+
+
+class LoopRV(InText):
     """A loop: its iterations, wherever they go."""
 
     __slots__ = ()
@@ -75,7 +131,7 @@ class LoopRV(Handle):
         return self.owner.loop_at(self).extent
 
 
-class BlockRV(Handle):
+class BlockRV(InText):
     """A block: its computation, wherever it goes."""
 
     __slots__ = ()
@@ -88,10 +144,22 @@ class BlockRV(Handle):
         return self.owner.loops_around(self)
 
 
-class StmtRV(Handle):
+class StmtRV(InText):
     """A statement that is neither a loop nor a block."""
 
     __slots__ = ()
+
+
+class GapRV(Handle):
+    """A place between statements: ``side`` ("before" or "after") of a statement, wherever that goes, and behind what is put there."""
+
+    __slots__ = ("side",)
+    what = "gap"
+    prefix = "g"
+
+    def __init__(self, name: str, owner: Owner, side: str = "before") -> None:
+        super().__init__(name, owner)
+        self.side = side
 
 
 class BufferRV(Handle):

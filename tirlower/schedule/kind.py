@@ -60,6 +60,8 @@ class Takes(enum.Enum):
     DTYPE = "the name of a data type"
     INTEGERS = "a list of integers"
     FLOATS = "a list of numbers"
+    STATEMENT = "a loop, a block or a statement"
+    GAP = "the number of a statement, or a gap"
     PLACE = "a loop, a block, or the name of one"
     TILES = "a list of sizes"
     MEMORY = "a buffer of the function, or its name"

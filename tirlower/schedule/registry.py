@@ -5,6 +5,7 @@ from __future__ import annotations
 from tirlower.diagnostics import nearest_name
 from tirlower.schedule.assume import ASSUME
 from tirlower.schedule.blocks.annotate import ANNOTATE, UNANNOTATE
+from tirlower.schedule.blocks.as_block import AS_BLOCK
 from tirlower.schedule.blocks.block_iters import REORDER_BLOCK_ITER_VAR
 from tirlower.schedule.blocks.blockize import BLOCKIZE
 from tirlower.schedule.blocks.layout import TRANSFORM_BLOCK_LAYOUT
@@ -68,6 +69,7 @@ from tirlower.schedule.memory.reindex_cache import REINDEX_CACHE_READ, REINDEX_C
 from tirlower.schedule.memory.rolling import ROLLING_BUFFER
 from tirlower.schedule.memory.scope import SET_SCOPE
 from tirlower.schedule.memory.stage_mem import STAGE_MEM
+from tirlower.schedule.navigate import NAVIGATE
 from tirlower.schedule.postproc import ENTER_POSTPROC
 from tirlower.schedule.samples import SAMPLE_CATEGORICAL, SAMPLE_PARTITIONED_TILE, SAMPLE_PERFECT_TILE
 from tirlower.schedule.select import BUFFER, LOOP, LOOPS, STAGE
@@ -87,6 +89,7 @@ KINDS = (
     BUFFER,
     FIND,
     SELECT,
+    NAVIGATE,
     SAMPLE_CATEGORICAL,
     SAMPLE_PERFECT_TILE,
     SAMPLE_PARTITIONED_TILE,
@@ -121,6 +124,7 @@ KINDS = (
     AUTO_VECTORIZE,
     UNROLL_SMALL,
     LAUNCH,
+    AS_BLOCK,
     BLOCKIZE,
     TENSORIZE,
     TRANSFORM_BLOCK_LAYOUT,

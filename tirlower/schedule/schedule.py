@@ -16,21 +16,21 @@ from tirlower.diagnostics import (
     nearest_name,
     user_frames,
 )
-from tirlower.ir.annotations import NOALIAS, SUMS_APART
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.stmt import Block, For, Stmt
 from tirlower.ir.verify import verify_well_formed
 from tirlower.poly.verdict import PROVED, Verdict
-from tirlower.rewrite.reductions.chains import carried_by_all_loops, sums_of_updates
 from tirlower.schedule.arguments import Arguments
 from tirlower.schedule.certify import Runner, Validation, validated
 from tirlower.schedule.facts import Facts
 from tirlower.schedule.handles import BlockRV, Handle, LoopRV
 from tirlower.schedule.kind import Kind
 from tirlower.schedule.lookups import GET_BLOCK, GET_LOOPS, function_of
+from tirlower.schedule.navigate import NAVIGATE
 from tirlower.schedule.policy import Policy
+from tirlower.schedule.program import program_of
 from tirlower.schedule.registry import KINDS, method_kind
 from tirlower.schedule.report import report
 from tirlower.schedule.sampling import fork, state_of
@@ -42,35 +42,6 @@ from tirlower.schedule.tree import tree
 from tirlower.schedule.views import ScheduleState, StmtSRef
 
 __all__ = ["Schedule"]
-
-_IN_ORDER = frozenset(
-    {
-        "AddUnitLoop",
-        "Annotate",
-        "Bind",
-        "EnterPostproc",
-        "Fuse",
-        "Parallel",
-        "Peel",
-        "Split",
-        "Unannotate",
-        "Unroll",
-        "Vectorize",
-    }
-)
-"""The steps after which all instances run in their order, or as loops run whose kinds a build proves itself."""
-
-
-def _as_written(func: PrimFunc, origin: PrimFunc | None) -> PrimFunc:
-    """A function with what it relies on, and what its old loops decided."""
-    if NOALIAS not in func.attrs:
-        func = func.with_attr(NOALIAS, True)
-    if origin is not None and SUMS_APART not in func.attrs:
-        sums, apart = sums_of_updates(origin.body), set(map(id, carried_by_all_loops(origin.body)))
-        of = {id(operation) in apart for operation in sums}
-        if len(of) == 1:
-            func = func.with_attr(SUMS_APART, of.pop())
-    return func
 
 
 class Schedule:
@@ -151,15 +122,7 @@ class Schedule:
         ``tir.noalias``: calls with such arrays are refused. ``tir.sums_apart`` says how its sums were rounded where that
         depends on the loops. (A bare :attr:`mod` is a program like any other.)
         """
-        mod, first = self._state.mod, self._state.first
-        kinds = [record.instruction.kind for record in self._state.records()]
-        if not all(kind.is_pure or kind.name in _IN_ORDER for kind in kinds):
-            changed = {
-                name: _as_written(func, first.mod.functions.get(name))
-                for name, func in mod.functions.items()
-                if func is not first.mod.functions.get(name)
-            }
-            mod = IRModule({**mod.functions, **changed}, mod.attrs)
+        mod = program_of(self._state)
         return mod["main"] if self._single else mod
 
     @property
@@ -242,6 +205,17 @@ class Schedule:
     def loops_around(self, handle: BlockRV) -> list[LoopRV]:
         """The loops around a block, as :meth:`get_loops` gives them."""
         return [one for one in self.apply_kind(GET_LOOPS, {"block": handle}) if isinstance(one, LoopRV)]
+
+    def beside(self, handle: Handle, to: str) -> list[Handle]:
+        """The handles of what stands around, in, or beside what a handle stands for: :meth:`navigate`."""
+        found = self.apply_kind(NAVIGATE, {"stmt": handle, "to": to})
+        return [one for one in found if isinstance(one, Handle)]
+
+    def buffers_of(self, handle: Handle, side: str) -> list[Buffer]:
+        """The buffers that what a handle stands for reads, or writes ("read", "write"), in the order of the text."""
+        stmt = self.get(handle)
+        uses = self._facts.uses(stmt if isinstance(stmt, Stmt) else self._state.mod[self._state.site(handle).func].body)
+        return list(uses.reads if side == "read" else uses.writes)
 
     def twins_of(self, handle: Handle) -> list[Handle]:
         """The handles of the other copies of what a handle stands for."""

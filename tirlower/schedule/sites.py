@@ -20,7 +20,7 @@ from tirlower.schedule.edits import Edit, Insert, Rebuilt, Site, Steps
 from tirlower.schedule.handles import Handle
 
 __all__ = [
-    "Change", "Edit", "Ended", "Forward", "Insert", "Inside", "Mark", "Memory", "Moved", "Place", "Relaid", "Site", "Steps", "at_site", "moved",
+    "Change", "Edit", "Ended", "Forward", "Gap", "Insert", "Inside", "Mark", "Memory", "Moved", "Place", "Relaid", "Site", "Steps", "at_site", "moved",
 ]  # fmt: skip
 
 Inside: TypeAlias = "Callable[[Stmt], Sequence[tuple[Steps, Stmt]]]"
@@ -49,6 +49,14 @@ class Mark:
     """The place of a handle of a loop that says where something is computed and is no loop: "inline" or "root"."""
 
     what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What a step gives for a place between statements: "before" or "after" the one at a site."""
+
+    site: Site
+    side: str
 
 
 Place: TypeAlias = "Site | Memory | Mark | Ended"
@@ -128,7 +136,7 @@ class Change:
     (:class:`~tirlower.schedule.edits.Edit`, :class:`~tirlower.schedule.edits.Insert`). ``forward`` says what became of the
     statements inside; those in a place that nothing stands in any more end by themselves. ``outputs`` are what the step
     returns handles of: statements of the changed program, places in it, buffers of it (in the function of the first
-    edit), marks, numbers (of which the schedule's expressions get their values). ``exactness`` says what results are up to: "bitwise", or in
+    edit), marks, gaps, numbers (of which the schedule's expressions get their values). ``exactness`` says what results are up to: "bitwise", or in
     which way not. ``buffers`` are those that took the place of others. ``decision`` and ``random`` are what was drawn, and the
     next state of the generator. ``interface`` gives the handle parameters whose arrays have another layout, with the map to it.
     ``relabel`` gives the loops that are no more as expressions over those that came of them, for a proof from the two programs
@@ -138,7 +146,7 @@ class Change:
 
     edits: Edit | Insert | tuple[Edit | Insert, ...] = ()
     forward: Forward = field(default_factory=Forward)
-    outputs: tuple[Stmt | Site | Buffer | Mark | int, ...] = ()
+    outputs: tuple[Stmt | Site | Buffer | Mark | Gap | int, ...] = ()
     exactness: str = "bitwise"
     buffers: Mapping[Buffer, Buffer] = field(default_factory=dict)
     decision: object = None

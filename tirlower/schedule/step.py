@@ -31,11 +31,11 @@ from tirlower.poly.verdict import Verdict
 from tirlower.rewrite.fact_mutator import know_shapes, stated_fact
 from tirlower.schedule.conditions import violated
 from tirlower.schedule.facts import Facts
-from tirlower.schedule.handles import BlockRV, Handle, LoopRV, Owner, handle_of
+from tirlower.schedule.handles import BlockRV, GapRV, Handle, LoopRV, Owner, handle_of
 from tirlower.schedule.kind import BufferAt, Kind
 from tirlower.schedule.policy import Policy
 from tirlower.schedule.reproof import proved_again
-from tirlower.schedule.sites import Change, Ended, Forward, Insert, Mark, Memory, Place, Site, at_site, moved
+from tirlower.schedule.sites import Change, Ended, Forward, Gap, Insert, Mark, Memory, Place, Site, at_site, moved
 from tirlower.schedule.stages import Stage
 from tirlower.schedule.state import Instruction, Record, State
 from tirlower.script.printer import print_with_spans
@@ -386,6 +386,10 @@ def _after(step: Step, change: Change, owner: Owner) -> tuple[State, list[Handle
         if isinstance(output, Mark):
             handle = LoopRV(output.what, owner)
             table[handle] = output
+        elif isinstance(output, Gap):
+            name = handle_of(at_site(mod, output.site), owner).name
+            handle = GapRV(f"{output.side} {name}", owner, output.side)
+            table[handle] = output.site
         elif isinstance(output, Buffer):
             handle = handle_of(output, owner)
             table[handle] = Memory(next(iter(change.of()), state.working_on or ""), output)

@@ -11,7 +11,7 @@ from tirlower.ir.index_map import IndexMap
 from tirlower.ir.json_io import load_json, save_json
 from tirlower.ir.stmt import normalize_attr
 from tirlower.ir.tensor_intrin import TensorIntrin
-from tirlower.schedule.handles import BlockRV, BufferRV, ExprRV, Handle, LoopRV, Owner, StmtRV
+from tirlower.schedule.handles import BlockRV, BufferRV, ExprRV, GapRV, Handle, LoopRV, Owner, StmtRV
 from tirlower.schedule.kind import BufferAt
 from tirlower.schedule.registry import InstructionKind
 from tirlower.schedule.state import Instruction, Record
@@ -20,7 +20,7 @@ from tirlower.schedule.trace_text import check_dialect, need_tvm, tvm_names
 __all__ = ["load_trace", "tvm_json"]
 
 FORMAT, VERSION = "tirlower.trace", 1
-_PREFIX: dict[str, type[Handle]] = {kind.prefix: kind for kind in (LoopRV, BlockRV, StmtRV, BufferRV)}
+_PREFIX: dict[str, type[Handle]] = {kind.prefix: kind for kind in (LoopRV, BlockRV, StmtRV, BufferRV, GapRV)}
 
 
 def _value(value: object, names: Mapping[object, str], quoted: bool) -> object:

@@ -9,6 +9,7 @@ from tirlower.ir.functor import substitute
 from tirlower.ir.refresh import copy_var
 from tirlower.ir.stmt import For, ForKind, Seq, Stmt, seq
 from tirlower.poly.verdict import PROVED, Verdict
+from tirlower.schedule.handles import GapRV
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.positions import still_concurrent
 from tirlower.schedule.sites import Change, Edit, Forward
@@ -22,6 +23,8 @@ def _parts(step: Step, loop: For) -> list[tuple[Stmt, ...]]:
     body = loop.body
     stmts = body.stmts if isinstance(body, Seq) else (body,)
     at = step.number(step["at"])
+    if isinstance(at, GapRV):
+        at = _number_of(step, at)
     if at is None:
         return [(stmt,) for stmt in stmts]
     if not isinstance(at, int) or not 0 < at < len(stmts):
@@ -30,6 +33,15 @@ def _parts(step: Step, loop: For) -> list[tuple[Stmt, ...]]:
             help="say in front of which statement, counted from 0",
         )
     return [stmts[:at], stmts[at:]]
+
+
+def _number_of(step: Step, gap: GapRV) -> int:
+    """In front of which statement of the loop's body a gap is."""
+    way, body = step.site(gap).steps, (*step.site(step.handle("loop")).steps, "body", "stmts")
+    number = way[-1] if way[:-1] == body else None
+    if not isinstance(number, int):
+        raise BadArgument(f"the gap `{gap.name}` is not directly in the body of the loop")
+    return number + (gap.side == "after")
 
 
 def _names(step: Step, loop: For, count: int) -> list[str]:
@@ -87,12 +99,12 @@ FISSION = Kind(
     "fission",
     (
         Slot("loop", Takes.LOOP),
-        Slot("at", Takes.FACTOR, default=None),
+        Slot("at", Takes.GAP, default=None),
         Slot("names", Takes.NAMES, default=None, extra=True),
     ),
     _rewrite,
-    """Give each statement of a loop's body a loop of its own; with ``at``, those in front of the statement of that number,
-    and the rest. Legal where no iteration hands something on to an earlier statement of a later one.
+    """Give each statement of a loop's body a loop of its own; with ``at``, those in front of the statement of that number
+    (or of a gap), and the rest. Legal where no iteration hands something on to an earlier statement of a later one.
 
     The first loop keeps the handle. Returns the loops.
 

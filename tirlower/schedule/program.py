@@ -1,0 +1,53 @@
+"""The program that a schedule gives to be compiled: what its functions rely on since their instances run otherwise."""
+
+from __future__ import annotations
+
+from tirlower.ir.annotations import NOALIAS, SUMS_APART
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.rewrite.reductions.chains import carried_by_all_loops, sums_of_updates
+from tirlower.schedule.state import State
+
+__all__ = ["program_of"]
+
+_IN_ORDER = frozenset(
+    {
+        "AddUnitLoop",
+        "Annotate",
+        "Bind",
+        "EnterPostproc",
+        "Fuse",
+        "Parallel",
+        "Peel",
+        "Split",
+        "Unannotate",
+        "Unroll",
+        "Vectorize",
+    }
+)
+"""The steps after which all instances run in their order, or as loops run whose kinds a build proves itself."""
+
+
+def _as_written(func: PrimFunc, origin: PrimFunc | None) -> PrimFunc:
+    """A function with what it relies on, and what its old loops decided."""
+    if NOALIAS not in func.attrs:
+        func = func.with_attr(NOALIAS, True)
+    if origin is not None and SUMS_APART not in func.attrs:
+        sums, apart = sums_of_updates(origin.body), set(map(id, carried_by_all_loops(origin.body)))
+        of = {id(operation) in apart for operation in sums}
+        if len(of) == 1:
+            func = func.with_attr(SUMS_APART, of.pop())
+    return func
+
+
+def program_of(state: State) -> IRModule:
+    """The module of a moment; functions whose instances run in another order, or elsewhere, say what they rely on."""
+    mod, first = state.mod, state.first.mod
+    kinds = [record.instruction.kind for record in state.records()]
+    if all(kind.is_pure or kind.name in _IN_ORDER for kind in kinds):
+        return mod
+    changed = {
+        name: _as_written(func, first.functions.get(name))
+        for name, func in mod.functions.items()
+        if func is not first.functions.get(name)
+    }
+    return IRModule({**mod.functions, **changed}, mod.attrs)
